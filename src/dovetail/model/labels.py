@@ -1,0 +1,97 @@
+"""Label keys, their aliases, and which of them mean something to us."""
+
+NODEPOOL = "karpenter.sh/nodepool"
+CAPACITY_TYPE = "karpenter.sh/capacity-type"
+REGISTERED = "karpenter.sh/registered"
+INITIALIZED = "karpenter.sh/initialized"
+DO_NOT_SYNC_TAINTS = "karpenter.sh/do-not-sync-taints"
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+
+HOSTNAME = "kubernetes.io/hostname"
+ARCH = "kubernetes.io/arch"
+OS = "kubernetes.io/os"
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+WINDOWS_BUILD = "node.kubernetes.io/windows-build"
+
+AWS_DOMAIN = "karpenter.k8s.aws"
+ZONE_ID = "topology.k8s.aws/zone-id"
+EC2_NODE_CLASS = f"{AWS_DOMAIN}/ec2nodeclass"
+CAPACITY_RESERVATION_ID = f"{AWS_DOMAIN}/capacity-reservation-id"
+CAPACITY_RESERVATION_TYPE = f"{AWS_DOMAIN}/capacity-reservation-type"
+CAPACITY_RESERVATION_INTERRUPTIBLE = f"{AWS_DOMAIN}/capacity-reservation-interruptible"
+AWS_INSTANCE_LABELS = tuple(
+    f"{AWS_DOMAIN}/instance-{name}"
+    for name in (
+        "category",
+        "generation",
+        "family",
+        "size",
+        "capability-flex",
+        "cpu",
+        "cpu-manufacturer",
+        "cpu-sustained-clock-speed-mhz",
+        "memory",
+        "ebs-bandwidth",
+        "network-bandwidth",
+        "local-nvme",
+        "gpu-name",
+        "gpu-manufacturer",
+        "gpu-count",
+        "gpu-memory",
+        "accelerator-name",
+        "accelerator-manufacturer",
+        "accelerator-count",
+        "hypervisor",
+        "encryption-in-transit-supported",
+        "tenancy",
+    )
+)
+
+ON_DEMAND = "on-demand"
+SPOT = "spot"
+RESERVED = "reserved"
+CAPACITY_TYPES = (ON_DEMAND, SPOT, RESERVED)
+
+ALIASES = {
+    "failure-domain.beta.kubernetes.io/zone": ZONE,
+    "failure-domain.beta.kubernetes.io/region": REGION,
+    "beta.kubernetes.io/arch": ARCH,
+    "beta.kubernetes.io/os": OS,
+    "beta.kubernetes.io/instance-type": INSTANCE_TYPE,
+    "topology.ebs.csi.aws.com/zone": ZONE,
+}
+"""Older spellings, read as the stable ones wherever a requirement is built."""
+
+CORE_WELL_KNOWN = frozenset(
+    {NODEPOOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD}
+)
+WELL_KNOWN = CORE_WELL_KNOWN | {
+    ZONE_ID,
+    CAPACITY_RESERVATION_ID,
+    CAPACITY_RESERVATION_TYPE,
+    CAPACITY_RESERVATION_INTERRUPTIBLE,
+    EC2_NODE_CLASS,
+    f"{AWS_DOMAIN}/nitro-sandbox",
+    f"{AWS_DOMAIN}/placement-group-id",
+    f"{AWS_DOMAIN}/placement-group-partition",
+    *AWS_INSTANCE_LABELS,
+}
+"""Keys that a pod may narrow although no NodePool defines them."""
+
+_RESTRICTED_DOMAIN = "karpenter.sh"
+
+
+def stable_key(key: str) -> str:
+    """Return the present-day name of a label key."""
+    return ALIASES.get(key, key)
+
+
+def is_restricted(key: str) -> bool:
+    """Tell whether neither pods nor NodePools may ask for this key."""
+    if key in WELL_KNOWN:
+        return False
+    domain = key.rpartition("/")[0]
+    in_domain = domain == _RESTRICTED_DOMAIN or domain.endswith("." + _RESTRICTED_DOMAIN)
+    return key == HOSTNAME or in_domain

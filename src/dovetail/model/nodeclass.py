@@ -1,0 +1,54 @@
+"""EC2NodeClass: the cloud's side of a NodePool."""
+
+import msgspec
+
+from dovetail.model.frozen import EMPTY, FrozenDict
+from dovetail.model.resources import NOTHING, Resources
+
+
+class Kubelet(msgspec.Struct, frozen=True, kw_only=True):
+    """The kubelet settings that change how much of a node pods can have."""
+
+    max_pods: int | None = None
+    pods_per_core: int | None = None
+    kube_reserved: Resources = NOTHING
+    system_reserved: Resources = NOTHING
+    eviction_hard: FrozenDict[str, str] = EMPTY
+    """Signal → quantity or percentage, as written."""
+
+
+class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """A volume that every node of the class gets."""
+
+    device_name: str = ""
+    volume_bytes: int | None = None
+    root: bool = False
+
+
+class CapacityReservation(msgspec.Struct, frozen=True, kw_only=True):
+    """Capacity that is paid for already."""
+
+    id: str
+    instance_type: str
+    zone: str
+    available: int
+    kind: str = "default"
+    """``default`` or ``capacity-block``."""
+    interruptible: bool = False
+    expiring: bool = False
+
+
+class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
+    """What deciding needs to know of an EC2NodeClass."""
+
+    name: str = "default"
+    ami_family: str = "AL2023"
+    kubelet: Kubelet = Kubelet()
+    block_devices: tuple[BlockDevice, ...] = ()
+    raid0: bool = False
+    """``instanceStorePolicy: RAID0``: pods' scratch space is the instance store."""
+    zones: FrozenDict[str, str] | None = None
+    """Zone → zone id of the subnets in the status; None where there is no status."""
+    reservations: tuple[CapacityReservation, ...] = ()
+    ready: bool = True
+    deleting: bool = False

@@ -1,0 +1,52 @@
+"""How placing decides, where users may choose."""
+
+from enum import StrEnum
+
+import msgspec
+
+from dovetail.model.pods import Spread
+
+
+class Preferences(StrEnum):
+    """Whether wishes (preferred terms, ScheduleAnyway) count."""
+
+    RESPECT = "Respect"
+    IGNORE = "Ignore"
+
+
+class MinValues(StrEnum):
+    """Whether a NodePool's minValues may be undercut when they cannot be met."""
+
+    STRICT = "Strict"
+    BEST_EFFORT = "BestEffort"
+
+
+class Packing(StrEnum):
+    """What a plan minimises."""
+
+    CHEAPEST = "cheapest"
+    """Dollars per hour (the default)."""
+    FEWEST = "fewest"
+    """Nodes, as the reference packs: never open one while a pod fits an open one."""
+
+
+ROOT_VOLUME_PER_HOUR = 20 * 0.08 / 730
+"""A node's 20 GiB gp3 root volume in us-east-1: what a node costs beside its instance."""
+
+
+class SchedulingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """One value with every choice; the defaults are the reference's."""
+
+    preferences: Preferences = Preferences.RESPECT
+    min_values: MinValues = MinValues.STRICT
+    packing: Packing = Packing.CHEAPEST
+    node_cost: float = ROOT_VOLUME_PER_HOUR
+    """USD per hour charged for each node when fleets are compared; not shown as price."""
+    max_instance_types: int = 600
+    reserved_capacity: bool = True
+    reserved_fallback: bool = False
+    """Take spot or on-demand at once when a reservation that fits is used up."""
+    default_spreads: tuple[Spread, ...] = ()
+    """For pods without spread constraints of their own (the scheduler's configuration)."""
+    unsupported_provisioners: frozenset[str] = frozenset()
+    unsupported_topology_keys: frozenset[str] = frozenset()
