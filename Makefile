@@ -1,0 +1,62 @@
+# Everything a developer does, by name. `make` alone lists the targets.
+#
+# Each target first makes sure that .venv is there and up to date, so any of
+# them works in a fresh clone on a machine with Python 3.11 or newer.
+
+VENV  := .venv
+READY := $(VENV)/.ready
+RUN   := $(VENV)/bin/python -m
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test lint format bench requirements clean
+
+help: ## List the targets
+	@echo 'Dovetail: which nodes would these pods get, and what would they cost?'
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo 'Settings: PYTHON=python3.12 (the interpreter for .venv), ARGS="-k spread -x" (for test and bench)'
+
+setup: $(READY) ## Build .venv with pinned versions (the other targets do this when it is missing or stale)
+
+demo: $(READY) ## Plan the example manifests: nodes, prices, and why a pod gets none
+	@scripts/demo
+
+test: $(READY) ## Run the tests on all cores
+	@$(RUN) pytest -n auto --dist worksteal $(ARGS)
+
+lint: $(READY) ## Check style, types and layers; changes nothing
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy
+	$(VENV)/bin/lint-imports
+
+format: $(READY) ## Rewrite the code in the one style
+	$(RUN) ruff check --fix .
+	$(RUN) ruff format .
+
+bench: $(READY) ## Measure speed and cost of planning; one JSON line a case
+	@$(RUN) bench.scheduling $(ARGS)
+
+requirements: ## Compile requirements/*.in to pinned versions with hashes (needs uv)
+	@command -v uv >/dev/null || { echo 'make requirements needs uv on the PATH' >&2; exit 1; }
+	@for name in run dev; do \
+		uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+			--no-emit-index-url --no-header --no-annotate \
+			requirements/$$name.in --output-file requirements/$$name.txt || exit 1; \
+	done
+
+clean: ## Remove .venv and everything else that can be made again
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache \
+		.import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp holds the checkout's path: scripts in .venv carry it, so a checkout
+# that has moved is stale although no file is newer.
+ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
+.PHONY: $(READY)
+endif
+$(READY): requirements/dev.txt pyproject.toml scripts/setup
+	@PYTHON='$(PYTHON)' scripts/setup $(VENV)
+	@printf '%s\n' '$(CURDIR)' > $@
