@@ -16,7 +16,7 @@ _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
     r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]{1,4}))?"
 )
-_LARGEST = Fraction(2**63 - 1)
+_LARGEST = 2**63 - 1
 """The API server caps what it cannot hold; so do we."""
 
 
@@ -40,7 +40,7 @@ def parse_quantity(text: str | int | float) -> Fraction:
     else:
         value = number * _SUFFIXES[match["suffix"] or ""]
     if abs(value) > _LARGEST:
-        return _LARGEST if value > 0 else -_LARGEST
+        return Fraction(_LARGEST if value > 0 else -_LARGEST)
     return value
 
 
@@ -62,7 +62,8 @@ def parse_amount(resource: str, text: str | int | float) -> int:
     devices, pods): the units in which kube-scheduler compares.
     """
     value = parse_quantity(text)
-    return ceil(value * 1000) if resource == "cpu" else ceil(value)
+    amount = ceil(value * 1000) if resource == "cpu" else ceil(value)
+    return max(-_LARGEST, min(_LARGEST, amount))
 
 
 def format_amount(resource: str, amount: int) -> str:

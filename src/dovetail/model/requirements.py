@@ -5,6 +5,8 @@ with optional inclusive integer bounds. Node side and pod side are not
 symmetric: see ``Requirements.why_incompatible``.
 """
 
+import difflib
+import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
@@ -30,6 +32,8 @@ class Operator(StrEnum):
 
 NUMERIC = frozenset({Operator.GT, Operator.LT, Operator.GTE, Operator.LTE})
 NO_VALUES: frozenset[str] = frozenset()
+MAX_INT = 2**63 - 1
+_DIGITS = re.compile(r"[+-]?[0-9]{1,64}")
 
 
 class RequirementSpec(msgspec.Struct, frozen=True, cache_hash=True):
@@ -50,6 +54,12 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
     gte: int | None = None
     lte: int | None = None
     min_values: int | None = None
+    present: bool = False
+    """The label must be there, although the operator alone would not say so.
+
+    Set on what is left of ``Exists ∩ NotIn [a]`` or ``In [a] ∩ In [b]``; without
+    it a node that lacks the label would pass for one that has it.
+    """
 
     @staticmethod
     def of(spec: RequirementSpec) -> "Requirement":
@@ -65,7 +75,10 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
             return Requirement(key, False, min_values=low)
         bound = int(spec.values[0])
         if operator is Operator.GT or operator is Operator.GTE:
-            return Requirement(key, True, gte=bound + (operator is Operator.GT), min_values=low)
+            gte = bound + (operator is Operator.GT)
+            if gte > MAX_INT:
+                return Requirement(key, False, min_values=low, present=True)
+            return Requirement(key, True, gte=gte, min_values=low)
         return Requirement(key, True, lte=bound - (operator is Operator.LT), min_values=low)
 
     @staticmethod
@@ -90,6 +103,8 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
     @property
     def tolerates_absence(self) -> bool:
         """Tell whether a thing without this label satisfies it."""
+        if self.present or self.gte is not None or self.lte is not None:
+            return False
         return self.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
 
     def has(self, value: str) -> bool:
@@ -98,7 +113,7 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
     def _within(self, value: str) -> bool:
         if self.gte is None and self.lte is None:
             return True
-        number = _integer(value)
+        number = whole_number(value)
         if number is None:
             return False
         return (self.gte is None or number >= self.gte) and (self.lte is None or number <= self.lte)
@@ -108,12 +123,15 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
         gte = _pick(max, self.gte, other.gte)
         lte = _pick(min, self.lte, other.lte)
         low = _pick(max, self.min_values, other.min_values)
+        present = not (self.tolerates_absence and other.tolerates_absence)
         if gte is not None and lte is not None and gte > lte:
-            return Requirement(self.key, False, min_values=low)
+            return Requirement(self.key, False, min_values=low, present=True)
         if self.complement and other.complement:
             bounded = Requirement(self.key, True, gte=gte, lte=lte)
             excluded = frozenset(v for v in self.values | other.values if bounded._within(v))
-            return Requirement(self.key, True, excluded, gte, lte, low)
+            # Bounds and a bare Exists ask for the label by themselves.
+            told = gte is not None or lte is not None or not excluded
+            return Requirement(self.key, True, excluded, gte, lte, low, present and not told)
         if self.complement:
             allowed = other.values - self.values
         elif other.complement:
@@ -123,7 +141,9 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
         if gte is not None or lte is not None:
             bounded = Requirement(self.key, True, gte=gte, lte=lte)
             allowed = frozenset(v for v in allowed if bounded._within(v))
-        return Requirement(self.key, False, allowed, min_values=low)
+        return Requirement(
+            self.key, False, allowed, min_values=low, present=present and not allowed
+        )
 
     def overlaps(self, other: "Requirement") -> bool:
         """Tell whether some value satisfies both."""
@@ -143,6 +163,8 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
         if not written or self.values:
             values = tuple(sorted(self.values))
             written.append(RequirementSpec(self.key, self.operator, values, low))
+        if self.present:
+            written.append(RequirementSpec(self.key, Operator.EXISTS, (), low))
         return written
 
     def __str__(self) -> str:
@@ -157,6 +179,8 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
             operator = self.operator
             bare = operator in (Operator.EXISTS, Operator.DOES_NOT_EXIST)
             parts.append(f"{self.key} {operator}" if bare else f"{self.key} {operator} [{text}]")
+        if self.present:
+            parts.append(f"{self.key} {Operator.EXISTS}")
         return ", ".join(parts)
 
 
@@ -245,11 +269,12 @@ class Requirements(FrozenDict[str, Requirement]):
 ANYTHING = Requirements()
 
 
-def _integer(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
+def whole_number(text: str) -> int | None:
+    """Read a label value as Kubernetes does: ASCII digits within 64 bits, or None."""
+    if _DIGITS.fullmatch(text) is None:
         return None
+    number = int(text)
+    return number if -MAX_INT - 1 <= number <= MAX_INT else None
 
 
 def _pick(best: Any, a: int | None, b: int | None) -> int | None:
@@ -259,9 +284,12 @@ def _pick(best: Any, a: int | None, b: int | None) -> int | None:
 
 
 def _similar(key: str) -> str:
-    """Hint at a well-known key that ends like this one."""
+    """Hint at a well-known key that ends like this one, or is spelt nearly so."""
     name = key.rpartition("/")[2]
-    for known in sorted(label_keys.WELL_KNOWN | set(label_keys.ALIASES)):
-        if key in known or known.rpartition("/")[2] == name:
-            return f"; did you mean {label_keys.stable_key(known)!r}?"
+    known = sorted(label_keys.WELL_KNOWN | set(label_keys.ALIASES))
+    same = [one for one in known if one.rpartition("/")[2] == name]
+    ending = [one for one in known if one.endswith(f"-{name}")]
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.85)
+    for guess in (*same, *close, *ending):
+        return f"; did you mean {label_keys.stable_key(guess)!r}?"
     return ""

@@ -44,4 +44,4 @@ def _holds(one: RequirementSpec, labels: Mapping[str, str]) -> bool:
         return value is None or value not in one.values
     if one.operator is Operator.EXISTS:
         return value is not None
-    return value is None
+    return one.operator is Operator.DOES_NOT_EXIST and value is None

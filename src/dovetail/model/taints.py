@@ -5,6 +5,8 @@ from enum import StrEnum
 
 import msgspec
 
+from dovetail.model.requirements import whole_number
+
 
 class Effect(StrEnum):
     """What a taint does to a pod that does not tolerate it."""
@@ -78,8 +80,7 @@ def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> T
 
 
 def _numeric(operator: str, taint_value: str, bound: str) -> bool:
-    try:
-        value, limit = int(taint_value), int(bound)
-    except ValueError:
+    value, limit = whole_number(taint_value), whole_number(bound)
+    if value is None or limit is None:
         return False
     return value < limit if operator == "Lt" else value > limit
