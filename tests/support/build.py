@@ -1,0 +1,288 @@
+"""Short ways to say what a test's world looks like.
+
+What a plan says, and the world after it came true, is read with
+``tests.support.outcome`` (``node_of``, ``zones_of``, ``unplaced``, ``settled``).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dovetail.model import labels as label_keys
+from dovetail.model.catalog import InstanceType
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.nodepool import NodePool, NodeTemplate
+from dovetail.model.nodes import Node
+from dovetail.model.pods import (
+    HostPort,
+    NodeTerm,
+    Owner,
+    Pod,
+    PodSpec,
+    PodTerm,
+    PodVolume,
+    PreferredNodeTerm,
+    PreferredPodTerm,
+    Spread,
+)
+from dovetail.model.requirements import Operator, RequirementSpec
+from dovetail.model.resources import ONE_POD, Resources
+from dovetail.model.selectors import LabelSelector
+from dovetail.model.snapshot import ClusterSnapshot
+from dovetail.model.taints import Effect, Taint, Toleration
+from dovetail.model.workloads import DaemonSet
+from tests.support.catalog import DEFAULT_TYPES
+from tests.support.outcome import bound
+
+Labels = Mapping[str, str]
+Entry = tuple[str, str] | tuple[str, str, Sequence[str]] | tuple[str, str, Sequence[str], int]
+"""(key, operator[, values[, minValues]])."""
+
+EVERYONE = LabelSelector()
+
+
+def requirement(
+    key: str, operator: str, values: Sequence[str] = (), least: int | None = None
+) -> RequirementSpec:
+    return RequirementSpec(key, Operator(operator), tuple(values), least)
+
+
+def requirements(entries: Iterable[Entry]) -> tuple[RequirementSpec, ...]:
+    return tuple(requirement(*entry) for entry in entries)
+
+
+def node_term(*entries: Entry) -> NodeTerm:
+    """One alternative of a required node affinity."""
+    return NodeTerm(requirements(entries))
+
+
+def prefer_node(weight: int, *entries: Entry) -> PreferredNodeTerm:
+    return PreferredNodeTerm(weight, node_term(*entries))
+
+
+def selector(labels: Labels | None = None, *entries: Entry) -> LabelSelector:
+    return LabelSelector(FrozenDict(labels or {}), requirements(entries))
+
+
+def spread(
+    key: str, select: Labels | LabelSelector | None, max_skew: int = 1, **more: Any
+) -> Spread:
+    """A spread constraint; ``select`` None is a constraint without a selector."""
+    return Spread(topology_key=key, max_skew=max_skew, selector=_selector(select), **more)
+
+
+def zone_spread(select: Labels | LabelSelector | None, max_skew: int = 1, **more: Any) -> Spread:
+    return spread(label_keys.ZONE, select, max_skew, **more)
+
+
+def host_spread(select: Labels | LabelSelector | None, max_skew: int = 1, **more: Any) -> Spread:
+    return spread(label_keys.HOSTNAME, select, max_skew, **more)
+
+
+def affinity(
+    select: Labels | LabelSelector | None,
+    key: str = label_keys.HOSTNAME,
+    *,
+    namespaces: Sequence[str] = (),
+    namespace_selector: LabelSelector | None = None,
+) -> PodTerm:
+    """A pod-affinity or anti-affinity term; where it is used says which."""
+    return PodTerm(
+        topology_key=key,
+        selector=_selector(select),
+        namespaces=tuple(namespaces),
+        namespace_selector=namespace_selector,
+    )
+
+
+def prefer_pods(weight: int, term: PodTerm) -> PreferredPodTerm:
+    return PreferredPodTerm(weight, term)
+
+
+def _selector(select: Labels | LabelSelector | None) -> LabelSelector | None:
+    if select is None or isinstance(select, LabelSelector):
+        return select
+    return selector(select)
+
+
+def taint(key: str, value: str = "", effect: str = "NoSchedule") -> Taint:
+    return Taint(key, Effect(effect), value)
+
+
+def tolerate(key: str = "", value: str | None = None, effect: str | None = None) -> Toleration:
+    """Tolerate a taint; without a value any value will do."""
+    return Toleration(
+        key=key,
+        operator="Exists" if value is None else "Equal",
+        value=value or "",
+        effect=None if effect is None else Effect(effect),
+    )
+
+
+def requests(
+    cpu: str | int = "100m", memory: str = "64Mi", more: Mapping[str, str | int] | None = None
+) -> Resources:
+    """What a pod asks for, its place in the pod count included."""
+    return Resources.parse({"cpu": cpu, "memory": memory, **(more or {})}) + ONE_POD
+
+
+def a_spec(**fields: Any) -> PodSpec:
+    """A PodSpec from plain dicts and lists; ``ports`` and ``claims`` are short forms."""
+    if "node_selector" in fields:
+        fields["node_selector"] = FrozenDict(fields["node_selector"])
+    ports = fields.pop("ports", ())
+    if ports:
+        fields["host_ports"] = [
+            port if isinstance(port, HostPort) else HostPort(port=port) for port in ports
+        ]
+    claims = fields.pop("claims", ())
+    if claims:
+        fields["volumes"] = [PodVolume(claim=claim) for claim in claims]
+    plain: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    return PodSpec(**plain)
+
+
+def a_pod(
+    name: str,
+    *,
+    cpu: str | int = "100m",
+    memory: str = "64Mi",
+    more: Mapping[str, str | int] | None = None,
+    labels: Labels | None = None,
+    namespace: str = "default",
+    owner: Owner | None = None,
+    **rest: Any,
+) -> Pod:
+    """A pending pod; further keywords are fields of Pod or of its PodSpec."""
+    of_pod = {key: rest.pop(key) for key in list(rest) if key in Pod.__struct_fields__}
+    spec = a_spec(requests=requests(cpu, memory, more), **rest)
+    return Pod(
+        name=name,
+        namespace=namespace,
+        uid=f"uid-{namespace}-{name}",
+        labels=FrozenDict(labels or {}),
+        owner=owner,
+        **{"spec": spec, **of_pod},
+    )
+
+
+def pods(count: int, prefix: str = "pod", **same: Any) -> list[Pod]:
+    """Several pods that differ by name only."""
+    return [a_pod(f"{prefix}-{i}", **same) for i in range(count)]
+
+
+def owned_by(kind: str, name: str, *, controller: bool = True) -> Owner:
+    group = {"ReplicationController": "v1", "Node": "v1", "Job": "batch/v1"}.get(kind, "apps/v1")
+    return Owner(group, kind, name, uid=f"uid-{kind}-{name}", controller=controller)
+
+
+def a_pool(
+    name: str = "default",
+    requirements: Iterable[Entry] = (),
+    *,
+    taints: Sequence[Taint] = (),
+    startup_taints: Sequence[Taint] = (),
+    limits: Mapping[str, str | int] | None = None,
+    labels: Labels | None = None,
+    annotations: Labels | None = None,
+    **more: Any,
+) -> NodePool:
+    """A NodePool; further keywords (weight, ready, deleting, replicas) are its fields."""
+    return NodePool(
+        name=name,
+        uid=f"uid-{name}",
+        template=NodeTemplate(
+            labels=FrozenDict(labels or {}),
+            annotations=FrozenDict(annotations or {}),
+            requirements=tuple(requirement(*entry) for entry in requirements),
+            taints=tuple(taints),
+            startup_taints=tuple(startup_taints),
+        ),
+        limits=None if limits is None else Resources.parse(limits),
+        **more,
+    )
+
+
+def a_node(
+    name: str,
+    *,
+    cpu: str | int = 4,
+    memory: str = "4Gi",
+    room: int = 110,
+    more: Mapping[str, str | int] | None = None,
+    zone: str = "",
+    pool: str = "",
+    capacity_type: str = "",
+    labels: Labels | None = None,
+    pods: Iterable[Pod] = (),
+    **rest: Any,
+) -> Node:
+    """An existing node, initialised unless told otherwise; ``room`` is its pod count.
+
+    With ``pool`` it has a NodeClaim of that NodePool, without it is unmanaged.
+    """
+    known = {label_keys.HOSTNAME: name, label_keys.OS: "linux", label_keys.ARCH: "amd64"}
+    said = {
+        label_keys.ZONE: zone,
+        label_keys.NODEPOOL: pool,
+        label_keys.CAPACITY_TYPE: capacity_type,
+    }
+    known |= {key: value for key, value in said.items() if value} | dict(labels or {})
+    size = Resources.parse({"cpu": cpu, "memory": memory, "pods": room, **(more or {})})
+    fields: dict[str, Any] = {
+        "claim": f"claim-{name}" if pool else "",
+        "capacity": size,
+        "allocatable": size,
+        "provider_id": f"fake:///{name}",
+        **rest,
+    }
+    return Node(
+        name=name,
+        labels=FrozenDict(known),
+        pods=tuple(bound(pod, name) for pod in pods),
+        **fields,
+    )
+
+
+def a_daemon_set(name: str, *, namespace: str = "kube-system", **pod: Any) -> DaemonSet:
+    """A DaemonSet whose pod is described as for ``a_pod``."""
+    owner = owned_by("DaemonSet", name)
+    return DaemonSet(
+        namespace=namespace, name=name, pod=a_pod(name, namespace=namespace, owner=owner, **pod)
+    )
+
+
+def cluster(
+    pods: Iterable[Pod] = (),
+    pools: Iterable[NodePool] | None = None,
+    types: Iterable[InstanceType] | Mapping[str, Iterable[InstanceType]] = DEFAULT_TYPES,
+    *,
+    nodes: Iterable[Node] = (),
+    namespaces: Mapping[str, Labels] | None = None,
+    **more: Any,
+) -> ClusterSnapshot:
+    """A snapshot; one NodePool without demands and the default types unless told otherwise.
+
+    ``types`` is one catalogue for all pools, or a catalogue per pool name.
+    Further keywords (daemon_sets, volumes, services, …) are its fields.
+    """
+    known = (a_pool(),) if pools is None else tuple(pools)
+    if isinstance(types, Mapping):
+        sold = {pool: tuple(some) for pool, some in types.items()}
+    else:
+        same = tuple(types)
+        sold = {pool.name: same for pool in known}
+    rest: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in more.items()
+    }
+    return ClusterSnapshot(
+        pending=tuple(pods),
+        node_pools=known,
+        instance_types=FrozenDict(sold),
+        nodes=tuple(nodes),
+        namespaces=FrozenDict(
+            {name: FrozenDict(labels) for name, labels in (namespaces or {}).items()}
+        ),
+        **rest,
+    )
