@@ -30,7 +30,7 @@ spellings = st.tuples(
 def read_with_decimals(number: str, suffix: str) -> Decimal:
     """Read a quantity in another way than the code under test."""
     if suffix in BINARY_SUFFIXES:
-        return Decimal(number) * 2 ** BINARY_SUFFIXES[suffix]
+        return Decimal(number) * Decimal(1 << BINARY_SUFFIXES[suffix])
     if suffix in DECIMAL_SUFFIXES:
         return Decimal(number).scaleb(DECIMAL_SUFFIXES[suffix])
     return Decimal(number).scaleb(int(suffix[1:]))
