@@ -54,9 +54,9 @@ clean: ## Remove .venv and everything else that can be made again
 
 # The stamp holds the checkout's path: scripts in .venv carry it, so a checkout
 # that has moved is stale although no file is newer.
-ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
+ifneq ($(shell cat $(READY) 2>/dev/null),$(shell pwd -P))
 .PHONY: $(READY)
 endif
 $(READY): requirements/dev.txt pyproject.toml scripts/setup
 	@PYTHON='$(PYTHON)' scripts/setup $(VENV)
-	@printf '%s\n' '$(CURDIR)' > $@
+	@pwd -P > $@

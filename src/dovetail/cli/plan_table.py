@@ -1,0 +1,153 @@
+"""The plan as a person reads it: what is alike is told once, totals last."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.text import Text
+
+from dovetail.cli.grouping import (
+    Composition,
+    NodeGroup,
+    alike_nodes,
+    alike_refusals,
+    composition,
+)
+from dovetail.cli.output import columns
+from dovetail.cli.report import HOURS_PER_MONTH, totals_of
+from dovetail.model.plan import Plan
+from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+
+INDENT = " " * 6
+NAMED_WORKLOADS = 6
+NAMED_ALTERNATIVES = 3
+NAMED_NODES = 40
+
+_HEADER = ["", "INSTANCE TYPE", "CAPACITY", "ZONE", "NODEPOOL", "CPU", "MEMORY GiB", "$/HOUR"]
+_FLUSH_RIGHT = frozenset({0, 5, 6, 7})
+_SHOWN_IN_COLUMNS = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
+
+
+def plan_lines(plan: Plan, *, prices: str, notes: Sequence[str] = ()) -> list[Text]:
+    """Write a plan for a person to read."""
+    return [
+        *_new_nodes(plan),
+        *_existing_nodes(plan),
+        *_unplaced(plan),
+        *_totals(plan),
+        Text(f"Prices: {prices}.", style="dim"),
+        *(Text(f"Note: {note}", style="dim") for note in notes),
+    ]
+
+
+def _new_nodes(plan: Plan) -> Iterable[Text]:
+    if not plan.nodes:
+        return
+    groups = alike_nodes(plan.nodes)
+    header, *rows = columns([_HEADER, *(_row(group) for group in groups)], _FLUSH_RIGHT)
+    yield Text(header, style="bold")
+    for row, group in zip(rows, groups, strict=True):
+        yield Text(row)
+        yield Text(INDENT + _details(group), style="dim")
+    yield Text()
+
+
+def _row(group: NodeGroup) -> list[str]:
+    first, count = group.first, len(group.nodes)
+    requested, room = group.requested, group.allocatable
+    cpu, room_cpu = (amounts.get(CPU, 0) / count / 1000 for amounts in (requested, room))
+    memory, room_memory = (amounts.get(MEMORY, 0) / count / 2**30 for amounts in (requested, room))
+    return [
+        f"{count:,} ×",
+        first.instance_type.name,
+        first.offering.capacity_type,
+        first.offering.zone,
+        first.nodepool,
+        f"{cpu:.1f}/{room_cpu:.1f}",
+        f"{memory:.1f}/{room_memory:.1f}",
+        f"{group.price:,.4f}",
+    ]
+
+
+def _details(group: NodeGroup) -> str:
+    """Tell what runs on each node, special resources, and what else would do."""
+    alike = len({composition(node.pods) for node in group.nodes}) == 1
+    several = "each: " if len(group.nodes) > 1 else ""
+    node = group.first
+    parts = [several + _pods(composition(node.pods)) if alike else "in all: " + _pods(group.pods)]
+    for name in sorted(node.requested.without_zeros()):
+        if name not in _SHOWN_IN_COLUMNS:
+            room = node.instance_type.allocatable.get(name, 0)
+            parts.append(f"{name} {node.requested[name]}/{room}")
+    others = [one.name for one in node.instance_types[1:]]
+    if others:
+        parts.append("or " + _some(others, NAMED_ALTERNATIVES))
+    return " · ".join(parts)
+
+
+def _existing_nodes(plan: Plan) -> Iterable[Text]:
+    if not plan.existing:
+        return
+    pods = sum(len(one.pods) for one in plan.existing)
+    yield Text(f"On nodes that are there already: {_count(pods, 'pod')}", style="bold")
+    shown = plan.existing[:NAMED_NODES]
+    yield from (
+        Text(line)
+        for line in columns([[f"  {one.node}", _pods(composition(one.pods))] for one in shown])
+    )
+    if len(plan.existing) > len(shown):
+        yield Text(f"  … and {len(plan.existing) - len(shown):,} more nodes")
+    yield Text()
+
+
+def _unplaced(plan: Plan) -> Iterable[Text]:
+    if not plan.unplaced:
+        return
+    yield Text(f"No node for {_count(len(plan.unplaced), 'pod')}", style="bold red")
+    for group in alike_refusals(plan):
+        waiting = " (waiting on purpose; tried again later)" if group.deferred else ""
+        yield Text(f"  {_pods(composition(group.pods))}{waiting}", style="bold")
+        rows = [
+            [f"    {refusal.nodepool or 'any'}", refusal.constraint.value, refusal.message]
+            for refusal in group.refusals
+        ]
+        yield from (Text(line) for line in (columns(rows) if rows else []))
+    yield Text()
+
+
+def _totals(plan: Plan) -> Iterable[Text]:
+    totals = totals_of(plan)
+    if not totals.pods and not plan.unplaced:
+        yield Text("Nothing to place: no pod waits for a node.", style="bold")
+        return
+    line = f"{_count(totals.nodes, 'new node')} for {_count(totals.pods, 'pod')}"
+    on_existing = sum(len(one.pods) for one in plan.existing)
+    if on_existing:
+        on_new = totals.pods - on_existing
+        line = (
+            f"{_count(totals.nodes, 'new node')} for {_count(on_new, 'pod')}, "
+            f"{on_existing:,} more on nodes that are there"
+        )
+    line += (
+        f": ${totals.price_per_hour:,.4f} per hour, "
+        f"${totals.price_per_month:,.2f} per month ({HOURS_PER_MONTH} h)"
+    )
+    if plan.unplaced:
+        line += f"; {_count(len(plan.unplaced), 'pod')} left over"
+    yield Text(line, style="bold")
+
+
+def _pods(counted: Composition) -> str:
+    named = [f"{name} × {count:,}" if count > 1 else name for name, count in counted]
+    if len(named) <= NAMED_WORKLOADS:
+        return ", ".join(named)
+    rest = sum(count for _, count in counted[NAMED_WORKLOADS - 1 :])
+    return ", ".join(named[: NAMED_WORKLOADS - 1]) + f" and {rest:,} pods of others"
+
+
+def _some(names: Sequence[str], shown: int) -> str:
+    if len(names) <= shown:
+        return ", ".join(names)
+    return ", ".join(names[:shown]) + f" and {len(names) - shown:,} more"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,62 @@
+"""Plans made by hand, to see how they are told."""
+
+from typing import Any
+
+from dovetail.model.catalog import InstanceType, Offering
+from dovetail.model.plan import Constraint, PlannedNode, Refusal, Unplaced
+from dovetail.model.pods import Pod
+from dovetail.model.requirements import ANYTHING
+from dovetail.model.resources import NOTHING, Resources, total
+from tests.support.build import a_pod, owned_by
+
+
+def a_type(name: str, *, cpu: int = 4, memory: str = "16Gi", price: float = 0.2) -> InstanceType:
+    offering = Offering(zone="us-east-1a", capacity_type="on-demand", price=price)
+    return InstanceType(
+        name=name,
+        requirements=ANYTHING,
+        capacity=Resources.parse({"cpu": cpu, "memory": memory, "pods": 58}),
+        overhead=Resources.parse({"cpu": "80m", "memory": "1Gi"}),
+        offerings=(offering,),
+    )
+
+
+M5 = a_type("m5.xlarge", price=0.192)
+M6I = a_type("m6i.xlarge", price=0.192)
+M7I = a_type("m7i.xlarge", price=0.2016)
+R5 = a_type("r5.xlarge", memory="32Gi", price=0.252)
+C5 = a_type("c5.2xlarge", cpu=8, price=0.34)
+
+
+def replicas(workload: str, count: int, **like: Any) -> list[Pod]:
+    """Pods of one Deployment."""
+    owner = owned_by("ReplicaSet", workload)
+    return [
+        a_pod(f"{workload}-{i}", owner=owner, **{"cpu": 1, "memory": "2Gi"} | like)
+        for i in range(count)
+    ]
+
+
+def a_planned_node(
+    name: str,
+    pods: list[Pod],
+    *types: InstanceType,
+    zone: str = "us-east-1a",
+    capacity_type: str = "on-demand",
+) -> PlannedNode:
+    types = types or (M5,)
+    [bought] = types[0].offerings
+    return PlannedNode(
+        name=name,
+        nodepool=name.rpartition("-")[0],
+        instance_types=types,
+        offering=Offering(zone=zone, capacity_type=capacity_type, price=bought.price),
+        pods=pods,
+        requirements=ANYTHING,
+        requested=total(pod.spec.requests for pod in pods),
+        daemon_requests=NOTHING,
+    )
+
+
+def refused(pod: Pod, *reasons: tuple[str, Constraint, str]) -> Unplaced:
+    return Unplaced(pod, tuple(Refusal(*reason) for reason in reasons))
