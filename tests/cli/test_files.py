@@ -1,0 +1,43 @@
+"""Reading what the user names on the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from dovetail.cli.files import read_sources
+from dovetail.errors import BadInput
+
+
+def test_a_directory_is_read_recursively_in_the_order_of_names(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a/z.json", "a/y.yml", "notes.txt", ".git/config.yaml"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(name)
+
+    sources = read_sources([str(tmp_path)])
+
+    assert [text for _, text in sources] == [b"a/y.yml", b"a/z.json", b"b.yaml"]
+
+
+def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text("kind: Pod")
+
+    sources = read_sources([str(file), str(tmp_path), str(file)])
+
+    assert sources == [(str(file), b"kind: Pod")]
+
+
+def test_every_path_that_cannot_be_read_is_reported_at_once(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text("kind: Pod")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    with pytest.raises(BadInput) as caught:
+        read_sources([str(tmp_path / "wob.yaml"), str(empty), str(tmp_path / "else" / "gone")])
+
+    assert [str(mistake) for mistake in caught.value.mistakes] == [
+        f"{tmp_path}/wob.yaml there is no such file; did you mean '{tmp_path}/web.yaml'?",
+        f"{empty} holds no manifests (*.yaml, *.yml, *.json)",
+        f"{tmp_path}/else/gone there is no such file",
+    ]
