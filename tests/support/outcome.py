@@ -160,11 +160,21 @@ def labels_if(node: PlannedNode, kind: InstanceType, offering: Offering) -> dict
         if key not in kind.requirements and not one.complement and one.values:
             labels.setdefault(key, min(one.values))
     labels.update(node.labels)
-    labels.update({key: min(one.values) for key, one in offering.requirements().items()})
+    labels.update(_labels_of(offering))
     labels[label_keys.INSTANCE_TYPE] = kind.name
     labels[label_keys.NODEPOOL] = node.nodepool
     labels[label_keys.HOSTNAME] = node.name
     return labels
+
+
+def _labels_of(offering: Offering) -> dict[str, str]:
+    known = {
+        label_keys.ZONE: offering.zone,
+        label_keys.CAPACITY_TYPE: offering.capacity_type,
+        label_keys.ZONE_ID: offering.zone_id,
+        label_keys.CAPACITY_RESERVATION_ID: offering.reservation_id,
+    }
+    return {key: value for key, value in known.items() if value}
 
 
 def _possible(offered: Requirement, asked: Requirement | None) -> Sequence[str]:

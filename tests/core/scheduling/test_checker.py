@@ -1,0 +1,521 @@
+"""The checker must flag what is wrong and let pass what is right."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from dovetail.model import labels as label_keys
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.plan import Plan
+from dovetail.model.pods import NodePolicy
+from dovetail.model.requirements import Requirement
+from dovetail.model.resources import Resources
+from dovetail.model.snapshot import ClusterSnapshot
+from dovetail.model.storage import BIND_COMPLETED, StorageClass, Volume, VolumeClaim
+from tests.support.build import (
+    a_daemon_set,
+    a_node,
+    a_pod,
+    a_pool,
+    affinity,
+    cluster,
+    host_spread,
+    node_term,
+    pods,
+    taint,
+    tolerate,
+    zone_spread,
+)
+from tests.support.by_hand import a_plan, planned
+from tests.support.catalog import (
+    DEFAULT_TYPES,
+    ON_DEMAND,
+    RESERVED,
+    SPOT,
+    Z1,
+    Z2,
+    Z3,
+    a_type,
+    offerings,
+    reserved,
+)
+from tests.support.checker import check, final_state
+
+APP = {"app": "web"}
+
+
+def rules(snapshot: ClusterSnapshot, plan: Plan) -> set[str]:
+    return {violation.rule for violation in check(snapshot, plan)}
+
+
+def on(snapshot: ClusterSnapshot, *zones: str, types: Sequence[str] = ("small",)) -> Plan:
+    """One new node per zone named, each with the next pending pod."""
+    return a_plan(
+        *(
+            planned(snapshot, f"n{i}", [pod], zone=zone, types=types)
+            for i, (pod, zone) in enumerate(zip(snapshot.pending, zones, strict=True))
+        )
+    )
+
+
+def one_node(snapshot: ClusterSnapshot, **how: object) -> Plan:
+    """All pending pods on one new node."""
+    return a_plan(planned(snapshot, "n0", snapshot.pending, **how))  # type: ignore[arg-type]
+
+
+def test_a_good_plan_has_no_violations() -> None:
+    world = cluster(pods(4, labels=APP, spreads=[zone_spread(APP)]))
+
+    assert check(world, on(world, Z1, Z2, Z3, Z1)) == []
+    assert final_state(world, on(world, Z1, Z2, Z3, Z1)) == []
+
+
+# --- Bookkeeping -----------------------------------------------------------------------------
+
+
+def test_a_lost_pod_is_flagged() -> None:
+    world = cluster(pods(2))
+
+    assert rules(world, a_plan(planned(world, "n0", world.pending[:1]))) == {"lost"}
+
+
+def test_a_doubled_pod_is_flagged() -> None:
+    world = cluster(pods(1))
+    node = planned(world, "n0", world.pending)
+
+    assert "doubled" in rules(world, a_plan(node, msgspec.structs.replace(node, name="n1")))
+    assert "doubled" in rules(world, a_plan(node, unplaced=world.pending))
+
+
+def test_a_pod_that_nobody_waits_for_is_flagged() -> None:
+    world = cluster(pods(1))
+    plan = a_plan(planned(world, "n0", [*world.pending, a_pod("ghost")]))
+
+    assert rules(world, plan) == {"stranger"}
+
+
+def test_a_pod_whose_demands_were_changed_is_flagged() -> None:
+    world = cluster([a_pod("p", node_selector={"a": "b"})])
+
+    assert rules(world, a_plan(planned(world, "n0", [a_pod("p")]))) == {"changed"}
+
+
+def test_two_nodes_of_one_name_and_a_node_for_nobody_are_flagged() -> None:
+    world = cluster(pods(1), nodes=[a_node("n0")])
+
+    assert rules(world, one_node(world)) == {"name"}
+    assert rules(world, a_plan(planned(world, "n1", []), unplaced=world.pending)) == {"empty"}
+
+
+# --- What is bought --------------------------------------------------------------------------
+
+
+def test_a_type_that_is_too_small_is_flagged_wherever_it_is_listed() -> None:
+    world = cluster([a_pod("p", cpu=3)])
+
+    assert rules(world, one_node(world, types=["default"])) == set()
+    assert "resources" in rules(world, one_node(world, types=["small"]))
+    assert "resources" in rules(world, one_node(world, types=["default", "small"]))
+
+
+def test_daemon_sets_need_room_too() -> None:
+    daemon = a_daemon_set("agent", cpu=1)
+    world = cluster([a_pod("p", cpu="1.5")], daemon_sets=[daemon])
+    asked = Resources.parse({"cpu": 1, "memory": "64Mi", "pods": 1})
+
+    assert rules(world, one_node(world, types=["default"], daemons=asked)) == set()
+    assert rules(world, one_node(world, types=["small"], daemons=asked)) == {"resources"}
+
+
+def test_a_daemon_set_that_does_not_tolerate_the_pool_needs_none() -> None:
+    pool = a_pool(taints=[taint("team", "x")])
+    world = cluster(
+        [a_pod("p", cpu="1.5", tolerations=[tolerate("team")])],
+        [pool],
+        daemon_sets=[a_daemon_set("agent", cpu=1)],
+    )
+
+    assert rules(world, one_node(world)) == set()
+
+
+def test_a_closed_offering_is_flagged() -> None:
+    shut = a_type("shut", offered=offerings(1.0, [(ON_DEMAND, Z1)], closed=True))
+    world = cluster(pods(1), types=[shut])
+
+    assert "offering" in rules(world, one_node(world, types=["shut"]))
+
+
+def test_an_offering_that_the_claim_rules_out_is_flagged() -> None:
+    world = cluster(pods(1), [a_pool(requirements=[(label_keys.ZONE, "In", [Z2])])])
+
+    assert "offering" in rules(world, one_node(world, zone=Z1))
+
+
+def test_an_alternative_without_an_offering_is_flagged() -> None:
+    elsewhere = a_type("elsewhere", offered=offerings(1.0, [(ON_DEMAND, Z2)]))
+    world = cluster(pods(1), types=[*DEFAULT_TYPES, elsewhere])
+
+    assert "offering" in rules(world, one_node(world, types=["small", "elsewhere"], zone=Z1))
+
+
+def test_types_out_of_price_order_are_flagged() -> None:
+    world = cluster(pods(1))
+
+    assert rules(world, one_node(world, types=["small", "default"])) == set()
+    assert rules(world, one_node(world, types=["default", "small"])) == {"price"}
+
+
+def test_a_dearer_offering_of_the_same_type_is_flagged() -> None:
+    offered = [*offerings(1.0, [(ON_DEMAND, Z1)]), *offerings(0.4, [(SPOT, Z1)])]
+    world = cluster(pods(1), types=[a_type("t", offered=offered)])
+    dear = planned(world, "n0", world.pending, types=["t"])
+    either = Requirement.one_of(label_keys.CAPACITY_TYPE, SPOT, ON_DEMAND)
+    asked = dear.requirements.without(label_keys.CAPACITY_TYPE).and_also([either])
+
+    assert rules(world, a_plan(dear)) == set()
+    assert rules(world, a_plan(msgspec.structs.replace(dear, requirements=asked))) == {"price"}
+
+
+@pytest.mark.parametrize("state", [{"deleting": True}, {"ready": False}, {"replicas": 3}])
+def test_a_pool_that_may_not_be_used_is_flagged(state: dict[str, object]) -> None:
+    world = cluster(pods(1), [a_pool(**state)])  # type: ignore[arg-type]
+
+    assert rules(world, one_node(world)) == {"pool"}
+
+
+def test_a_claim_that_escapes_its_pool_is_flagged() -> None:
+    world = cluster(pods(1), [a_pool(requirements=[("team", "In", ["a"])], labels={"x": "y"})])
+    plan = one_node(world)
+    node = plan.nodes[0]
+    loose = msgspec.structs.replace(node, requirements=node.requirements.without("team"))
+    bare = msgspec.structs.replace(node, labels=FrozenDict())
+
+    assert rules(world, plan) == set()
+    assert rules(world, a_plan(loose)) == {"requirement"}
+    assert rules(world, a_plan(bare)) == {"label"}
+
+
+def test_limits_count_the_largest_type_that_may_come() -> None:
+    world = cluster(pods(1), [a_pool(limits={"cpu": 3})])
+
+    assert rules(world, one_node(world, types=["small"])) == set()
+    assert rules(world, one_node(world, types=["small", "default"])) == {"limits"}
+
+
+def test_limits_count_existing_nodes_and_the_number_of_nodes() -> None:
+    had = a_node("old", pool="default", cpu=2)
+    busy = cluster(pods(1), [a_pool(limits={"cpu": 3})], nodes=[had])
+    full = cluster(pods(1), [a_pool(limits={"nodes": 1})], nodes=[had])
+
+    assert rules(busy, one_node(busy)) == {"limits"}
+    assert rules(full, one_node(full)) == {"limits"}
+
+
+def test_too_few_values_are_flagged_unless_relaxed() -> None:
+    few = a_pool(requirements=[(label_keys.INSTANCE_TYPE, "Exists", [], 2)])
+    world = cluster(pods(1), [few])
+    plan = one_node(world, types=["small"])
+    relaxed = msgspec.structs.replace(plan.nodes[0], min_values_relaxed=True)
+
+    assert rules(world, plan) == {"min-values"}
+    assert rules(world, a_plan(relaxed)) == set()
+    assert rules(world, one_node(world, types=["small", "default"])) == set()
+
+
+def test_a_reservation_used_twice_is_flagged() -> None:
+    kind = a_type("t", offered=[reserved(Z1, "cr-1", 1)])
+    world = cluster(pods(2), types=[kind])
+    nodes = [
+        planned(world, f"n{i}", [pod], types=["t"], capacity_type=RESERVED)
+        for i, pod in enumerate(world.pending)
+    ]
+
+    assert rules(world, a_plan(nodes[0], unplaced=world.pending[1:])) == set()
+    assert rules(world, a_plan(*nodes)) == {"reservation"}
+
+
+def test_wrong_totals_are_flagged() -> None:
+    world = cluster(pods(1))
+    node = planned(world, "n0", world.pending)
+
+    wrong = msgspec.structs.replace(node, requested=Resources())
+
+    assert rules(world, a_plan(wrong)) == {"requested"}
+
+
+# --- Pod and node ----------------------------------------------------------------------------
+
+
+def test_an_untolerated_taint_is_flagged_but_a_preference_is_not() -> None:
+    hard = cluster(pods(1), [a_pool(taints=[taint("t")])])
+    soft = cluster(pods(1), [a_pool(taints=[taint("t", effect="PreferNoSchedule")])])
+    starting = cluster(pods(1), [a_pool(startup_taints=[taint("t")])])
+
+    assert rules(hard, one_node(hard)) == {"taint"}
+    assert rules(soft, one_node(soft)) == set()
+    assert rules(starting, one_node(starting)) == set()
+
+
+def test_a_node_selector_that_does_not_hold_is_flagged() -> None:
+    world = cluster([a_pod("p", node_selector={label_keys.ZONE: Z2})])
+
+    assert rules(world, one_node(world, zone=Z2)) == set()
+    assert rules(world, one_node(world, zone=Z1)) == {"node-affinity"}
+
+
+def test_one_of_the_affinity_terms_is_enough() -> None:
+    terms = [node_term((label_keys.ZONE, "In", [Z2])), node_term((label_keys.ZONE, "In", [Z3]))]
+    world = cluster([a_pod("p", node_terms=terms)])
+
+    assert rules(world, one_node(world, zone=Z3)) == set()
+    assert rules(world, one_node(world, zone=Z1)) == {"node-affinity"}
+
+
+def test_a_selector_must_hold_for_every_type_that_may_come() -> None:
+    world = cluster([a_pod("p", node_selector={label_keys.ARCH: "amd64"})])
+
+    assert rules(world, one_node(world, types=["small", "default"])) == set()
+    assert rules(world, one_node(world, types=["small", "arm"])) == {"node-affinity"}
+
+
+def test_a_custom_label_that_nobody_sets_is_flagged() -> None:
+    world = cluster([a_pod("p", node_selector={"team": "a"})])
+
+    assert rules(world, one_node(world)) == {"node-affinity"}
+
+
+def test_an_operating_system_left_open_is_flagged_for_a_pod_that_needs_one() -> None:
+    world = cluster([a_pod("p", node_selector={label_keys.OS: "linux"})])
+    decided = Requirement.one_of(label_keys.OS, "linux")
+
+    assert rules(world, one_node(world)) == {"node-affinity"}
+    assert rules(world, one_node(world, more=[decided])) == set()
+
+
+def test_a_port_clash_is_flagged_on_new_and_existing_nodes() -> None:
+    world = cluster(pods(2, ports=[80]), nodes=[a_node("old", pods=[a_pod("r", ports=[80])])])
+
+    assert rules(world, on(world, Z1, Z1)) == set()
+    assert rules(world, one_node(world)) == {"host-port"}
+    assert rules(
+        world, a_plan(existing=[("old", world.pending[:1])], unplaced=world.pending[1:])
+    ) == {"host-port"}
+
+
+def test_a_port_clash_with_a_daemon_set_is_flagged() -> None:
+    world = cluster(pods(1, ports=[80]), daemon_sets=[a_daemon_set("agent", ports=[80])])
+    asked = world.daemon_sets[0].pod.spec.requests
+
+    assert rules(world, one_node(world, daemons=asked)) == {"host-port"}
+
+
+def test_a_volume_in_another_zone_is_flagged() -> None:
+    world = cluster(
+        pods(1, claims=["data"]),
+        volume_claims=[
+            VolumeClaim(
+                namespace="default",
+                name="data",
+                volume="pv",
+                annotations=FrozenDict({BIND_COMPLETED: "yes"}),
+                phase="Bound",
+            )
+        ],
+        volumes=[Volume(name="pv", node_terms=(node_term((label_keys.ZONE, "In", [Z3])),))],
+    )
+
+    assert rules(world, one_node(world, zone=Z3)) == set()
+    assert rules(world, one_node(world, zone=Z1)) == {"volume"}
+
+
+def test_a_claim_that_does_not_exist_or_binds_at_once_is_flagged() -> None:
+    missing = cluster(pods(1, claims=["data"]))
+    immediate = cluster(
+        pods(1, claims=["data"]),
+        volume_claims=[VolumeClaim(namespace="default", name="data", storage_class="fast")],
+        storage_classes=[StorageClass(name="fast", immediate=True)],
+    )
+
+    assert rules(missing, one_node(missing)) == {"volume"}
+    assert rules(immediate, one_node(immediate)) == {"volume"}
+
+
+def test_more_volumes_than_a_node_can_attach_are_flagged() -> None:
+    claims = [
+        VolumeClaim(namespace="default", name=f"data-{i}", storage_class="ebs") for i in range(2)
+    ]
+    world = cluster(
+        [a_pod(f"p{i}", claims=[f"data-{i}"]) for i in range(2)],
+        nodes=[a_node("old", volume_limits=FrozenDict({"ebs.csi.aws.com": 1}))],
+        volume_claims=claims,
+        storage_classes=[StorageClass(name="ebs", provisioner="ebs.csi.aws.com")],
+    )
+    first, second = world.pending
+
+    both = a_plan(existing=[("old", [first, second])])
+    one = a_plan(existing=[("old", [first])], unplaced=[second])
+
+    assert rules(world, both) == {"volume-limit"}
+    assert rules(world, one) == set()
+
+
+def test_a_full_existing_node_is_flagged() -> None:
+    world = cluster([a_pod("p", cpu=3)], nodes=[a_node("old", cpu=4, pods=[a_pod("r", cpu=2)])])
+
+    assert rules(world, a_plan(existing=[("old", world.pending)])) == {"resources"}
+
+
+def test_an_existing_node_keeps_room_for_daemon_sets_that_are_not_there_yet() -> None:
+    agent = a_daemon_set("agent", cpu=2)
+    empty = cluster([a_pod("p", cpu=3)], nodes=[a_node("old", cpu=4)], daemon_sets=[agent])
+
+    assert rules(empty, a_plan(existing=[("old", empty.pending)])) == {"resources"}
+
+
+def test_a_deleting_node_takes_no_pods() -> None:
+    world = cluster(pods(1), nodes=[a_node("old", deleting=True)])
+
+    assert rules(world, a_plan(existing=[("old", world.pending)])) == {"deleting"}
+
+
+# --- Pods and pods ---------------------------------------------------------------------------
+
+
+def test_too_much_skew_over_zones_is_flagged() -> None:
+    world = cluster(pods(3, labels=APP, spreads=[zone_spread(APP)]))
+
+    assert rules(world, on(world, Z1, Z2, Z1)) == set()
+    assert rules(world, on(world, Z1, Z1, Z1)) == set()  # One zone only: nothing to compare.
+    world = cluster(pods(4, labels=APP, spreads=[zone_spread(APP)]))
+    assert rules(world, on(world, Z1, Z2, Z1, Z1)) == {"neighbours"}
+
+
+def test_a_zone_with_an_empty_node_counts_in_the_skew() -> None:
+    world = cluster(pods(2, labels=APP, spreads=[zone_spread(APP)]), nodes=[a_node("old", zone=Z2)])
+
+    assert rules(world, on(world, Z1, Z1)) == {"neighbours"}
+
+
+def test_a_zone_that_the_pod_does_not_want_counts_only_with_the_ignore_policy() -> None:
+    old = a_node("old", zone=Z2)
+    honor = zone_spread(APP)
+    ignore = zone_spread(APP, node_affinity_policy=NodePolicy.IGNORE)
+    pinned: dict[str, Any] = {"labels": APP, "node_selector": {label_keys.ZONE: Z1}}
+    kind = cluster(pods(2, spreads=[honor], **pinned), nodes=[old])
+    strict = cluster(pods(2, spreads=[ignore], **pinned), nodes=[old])
+
+    assert rules(kind, on(kind, Z1, Z1)) == set()
+    assert rules(strict, on(strict, Z1, Z1)) == {"neighbours"}
+
+
+def test_a_tainted_zone_counts_unless_taints_are_honoured() -> None:
+    old = a_node("old", zone=Z2, taints=(taint("t"),))
+    ignore = cluster(pods(2, labels=APP, spreads=[zone_spread(APP)]), nodes=[old])
+    honor = zone_spread(APP, node_taints_policy=NodePolicy.HONOR)
+    kind = cluster(pods(2, labels=APP, spreads=[honor]), nodes=[old])
+
+    assert rules(ignore, on(ignore, Z1, Z1)) == {"neighbours"}
+    assert rules(kind, on(kind, Z1, Z1)) == set()
+
+
+def test_too_few_domains_count_as_an_empty_one() -> None:
+    world = cluster(pods(2, labels=APP, spreads=[zone_spread(APP, min_domains=2)]))
+
+    assert rules(world, on(world, Z1, Z1)) == {"neighbours"}
+    assert rules(world, on(world, Z1, Z2)) == set()
+
+
+def test_too_many_pods_of_a_series_on_one_host_are_flagged() -> None:
+    world = cluster(pods(2, labels=APP, spreads=[host_spread(APP)]), nodes=[a_node("old")])
+
+    assert rules(world, on(world, Z1, Z1)) == set()
+    assert rules(world, one_node(world)) == {"neighbours"}
+
+
+def test_revisions_are_counted_apart_with_match_label_keys() -> None:
+    rule = host_spread(APP, match_label_keys=("rev",))
+    world = cluster(
+        [a_pod(f"p{rev}", labels={**APP, "rev": rev}, spreads=[rule]) for rev in "ab"],
+        nodes=[a_node("old")],
+    )
+
+    assert rules(world, one_node(world)) == set()
+
+
+def test_a_spread_pod_whose_zone_is_left_open_is_flagged() -> None:
+    world = cluster(pods(1, labels=APP, spreads=[zone_spread(APP)]))
+    node = planned(world, "n0", world.pending)
+    loose = msgspec.structs.replace(node, requirements=node.requirements.without(label_keys.ZONE))
+
+    assert rules(world, a_plan(loose)) == {"open-domain"}
+
+
+def test_an_anti_affine_pair_on_one_node_is_flagged() -> None:
+    world = cluster(pods(2, labels=APP, anti_affinity=[affinity(APP)]))
+
+    assert rules(world, on(world, Z1, Z1)) == set()
+    assert rules(world, one_node(world)) == {"neighbours"}
+
+
+def test_a_pod_that_another_one_avoids_is_flagged_although_it_avoids_nobody() -> None:
+    loner = a_pod("loner", anti_affinity=[affinity(APP, label_keys.ZONE)])
+    together = cluster([loner, a_pod("web", labels=APP)])
+    running = cluster([a_pod("web", labels=APP)], nodes=[a_node("old", zone=Z1, pods=[loner])])
+
+    assert rules(together, on(together, Z1, Z2)) == set()
+    assert rules(together, on(together, Z1, Z1)) == {"neighbours"}
+    assert rules(running, on(running, Z2)) == set()
+    assert rules(running, on(running, Z1)) == {"neighbours"}
+
+
+def test_an_affine_pod_elsewhere_is_flagged() -> None:
+    friend = a_pod("friend", affinity=[affinity(APP, label_keys.ZONE)])
+    world = cluster([a_pod("web", labels=APP), friend])
+
+    assert rules(world, on(world, Z1, Z1)) == set()
+    assert rules(world, on(world, Z1, Z2)) == {"neighbours"}
+
+
+def test_a_self_affine_series_may_start_anywhere_but_only_once() -> None:
+    world = cluster(pods(2, labels=APP, affinity=[affinity(APP, label_keys.ZONE)]))
+
+    assert rules(world, on(world, Z2, Z2)) == set()
+    assert rules(world, on(world, Z1, Z2)) == {"neighbours"}
+
+
+def test_affinity_to_nobody_is_flagged() -> None:
+    world = cluster([a_pod("p", affinity=[affinity(APP)])])
+
+    assert rules(world, one_node(world)) == {"neighbours"}
+
+
+def test_other_namespaces_count_only_when_named() -> None:
+    web = a_pod("web", labels=APP, namespace="other")
+    near = a_pod("near", affinity=[affinity(APP)])
+    named = a_pod("named", affinity=[affinity(APP, namespaces=["other"])])
+    apart, together = cluster([web, near]), cluster([web, named])
+
+    assert rules(apart, one_node(apart)) == {"neighbours"}
+    assert rules(together, one_node(together)) == set()
+
+
+def test_a_pod_that_is_being_deleted_is_neither_waited_for_nor_avoided() -> None:
+    leaving = a_pod("web", labels=APP, deleting=True)
+    old = a_node("old", pods=[leaving])
+    loner = cluster([a_pod("p", anti_affinity=[affinity(APP)])], nodes=[old])
+    friend = cluster([a_pod("p", affinity=[affinity(APP)])], nodes=[old])
+
+    assert rules(loner, a_plan(existing=[("old", loner.pending)])) == set()
+    assert rules(friend, a_plan(existing=[("old", friend.pending)])) == {"neighbours"}
+
+
+def test_the_final_state_is_stricter_than_some_order_of_arrival() -> None:
+    spread = a_pod("owner", labels=APP, spreads=[zone_spread(APP)])
+    others = pods(2, "other", labels=APP)
+    world = cluster([spread, *others], nodes=[a_node("old", zone=Z2)])
+    plan = on(world, Z1, Z1, Z1)
+
+    assert check(world, plan) == []
+    assert [violation.about for violation in final_state(world, plan)] == ["default/owner"]

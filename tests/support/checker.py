@@ -1,0 +1,244 @@
+"""Judges a plan as kube-scheduler would; shares no code with the solver.
+
+``check`` says what is wrong with a plan. Inter-pod rules are judged by replay:
+some order must exist in which every pod binds to the node that the plan gives
+it. ``final_state`` is the stricter question whether every pod, taken out,
+would be let in again beside all the others.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from dovetail.model.plan import Plan, PlannedNode
+from dovetail.model.pods import Pod
+from dovetail.model.snapshot import ClusterSnapshot
+from tests.support.hosts import Host, existing_host
+from tests.support.neighbours import Neighbourhood, is_bound_by_neighbours
+from tests.support.outcome import expected_labels
+from tests.support.placements import judge_placements
+from tests.support.purchases import Finding, Shop, judge_purchases
+
+FEW = 300
+"""Up to so many pods the replay tries many orders before it gives up."""
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """A rule that the plan breaks."""
+
+    rule: str
+    about: str
+    """The pod, node, NodePool or reservation."""
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.about}: {self.message}"
+
+
+def check(snapshot: ClusterSnapshot, plan: Plan) -> list[Violation]:
+    """Return everything that is wrong with a plan; empty for a good one."""
+    findings = list(_judge_bookkeeping(snapshot, plan))
+    if not findings:  # With pods lost or doubled the rest means nothing.
+        shop = Shop(snapshot)
+        hosts = _hosts(snapshot, plan, shop)
+        findings += judge_purchases(snapshot, hosts, shop)
+        findings += judge_placements(snapshot, hosts, shop)
+        findings += _judge_neighbours(snapshot, hosts)
+    return [Violation(*finding) for finding in findings]
+
+
+def final_state(snapshot: ClusterSnapshot, plan: Plan) -> list[Violation]:
+    """Return the pods that would not be let in again, were they taken out alone."""
+    hosts = _hosts(snapshot, plan, Shop(snapshot))
+    around = _neighbourhood(snapshot, hosts)
+    arrivals = _arrivals(hosts)
+    for pod, host in arrivals:
+        around.add(pod, host)
+    found = []
+    for pod, host in arrivals:
+        around.add(pod, host, -1)
+        objection = around.objection(pod, host)
+        around.add(pod, host)
+        if objection is not None:
+            found.append(Violation("final", pod.key, f"{host}: {objection}"))
+    return found
+
+
+# --- Every pod once --------------------------------------------------------------------------
+
+
+def _judge_bookkeeping(snapshot: ClusterSnapshot, plan: Plan) -> Iterator[Finding]:
+    expected = {pod.key: pod for pod in snapshot.pending}
+    leaving = {pod.key: pod for node in snapshot.nodes if node.deleting for pod in node.pods}
+    seen = Counter(pod.key for pod in _all_pods(plan))
+    for key in expected:
+        if key not in seen:
+            yield "lost", key, "is neither placed nor refused"
+    for key, times in seen.items():
+        if times > 1:
+            yield "doubled", key, f"appears {times} times"
+        if key not in expected and key not in leaving:
+            yield "stranger", key, "was never pending"
+    yield from _judge_identity(plan, {**leaving, **expected})
+    yield from _judge_names(snapshot, plan)
+
+
+def _judge_identity(plan: Plan, known: Mapping[str, Pod]) -> Iterator[Finding]:
+    for pod in _all_pods(plan):
+        original = known.get(pod.key)
+        if original is not None and (pod.spec, pod.labels) != (original.spec, original.labels):
+            yield "changed", pod.key, "is not the pod that was pending"
+
+
+def _judge_names(snapshot: ClusterSnapshot, plan: Plan) -> Iterator[Finding]:
+    names = Counter([node.name for node in plan.nodes] + [node.name for node in snapshot.nodes])
+    for name, times in names.items():
+        if times > 1:
+            yield "name", name, "is the name of several nodes"
+    known = {node.name for node in snapshot.nodes}
+    for taken in plan.existing:
+        if taken.node not in known:
+            yield "stranger", taken.node, "is no existing node"
+    for node in plan.nodes:
+        if not node.pods:
+            yield "empty", node.name, "is bought for no pod"
+
+
+def _all_pods(plan: Plan) -> Iterator[Pod]:
+    for node in plan.nodes:
+        yield from node.pods
+    for taken in plan.existing:
+        yield from taken.pods
+    for refused in plan.unplaced:
+        yield refused.pod
+
+
+# --- The world after the plan ----------------------------------------------------------------
+
+
+def _hosts(snapshot: ClusterSnapshot, plan: Plan, shop: Shop) -> list[Host]:
+    moved = {pod.key for pod in _all_pods(plan)}
+    hosts = {node.name: existing_host(node) for node in snapshot.nodes}
+    for node in snapshot.nodes:
+        if node.deleting:
+            host = hosts[node.name]
+            host.resident = [pod for pod in host.resident if pod.key not in moved]
+            if not host.resident:
+                del hosts[node.name]
+    for taken in plan.existing:
+        if taken.node not in hosts:
+            hosts[taken.node] = next(
+                existing_host(node) for node in snapshot.nodes if node.name == taken.node
+            )
+        hosts[taken.node].arriving = list(taken.pods)
+    return [*hosts.values(), *(_planned_host(node, shop) for node in plan.nodes)]
+
+
+def _planned_host(node: PlannedNode, shop: Shop) -> Host:
+    known = node.nodepool in shop.pools and node.instance_types
+    return Host(
+        name=node.name,
+        labels=expected_labels(node) if known else {},
+        possible=shop.labels(node) if known else {},
+        taints=shop.pools[node.nodepool].template.taints if known else (),
+        resident=[],
+        arriving=list(node.pods),
+        planned=node,
+    )
+
+
+def _arrivals(hosts: Iterable[Host]) -> list[tuple[Pod, str]]:
+    return [(pod, host.name) for host in hosts for pod in host.arriving]
+
+
+def _neighbourhood(snapshot: ClusterSnapshot, hosts: Sequence[Host]) -> Neighbourhood:
+    """Know all pods' rules; those that run already are in place."""
+    # Pods that are being deleted will be gone; nobody waits for or avoids them.
+    running = [(pod, host.name) for host in hosts for pod in host.resident if not pod.deleting]
+    arriving = [pod for pod, _ in _arrivals(hosts)]
+    return Neighbourhood(hosts, running, arriving, snapshot.namespaces)
+
+
+# --- Spread, affinity, anti-affinity ---------------------------------------------------------
+
+
+def _judge_neighbours(snapshot: ClusterSnapshot, hosts: Sequence[Host]) -> Iterator[Finding]:
+    arrivals = _arrivals(hosts)
+    around = _neighbourhood(snapshot, hosts)
+    for host in hosts:
+        if host.planned is not None:
+            yield from _judge_open_domains(host, around)
+    stuck: list[tuple[Pod, str, str]] = []
+    for order in _orders(arrivals, {host.name: host for host in hosts}):
+        around = _neighbourhood(snapshot, hosts)
+        tried = _replay(order, around)
+        if not tried:
+            return
+        if not stuck or len(tried) < len(stuck):
+            stuck = tried
+    for pod, name, why in stuck:
+        yield "neighbours", pod.key, f"could not bind to {name}: {why}"
+
+
+def _judge_open_domains(host: Host, around: Neighbourhood) -> Iterator[Finding]:
+    """A pod that a rule counts must know its domain before the node is bought."""
+    for pod in host.arriving:
+        key = around.undecided(pod, host)
+        if key is not None:
+            values = ", ".join(sorted(map(str, host.values(key))))
+            yield "open-domain", pod.key, f"{host.name} leaves {key} open: {values}"
+
+
+def _replay(order: Sequence[tuple[Pod, str]], around: Neighbourhood) -> list[tuple[Pod, str, str]]:
+    """Bind whoever can be bound, again and again; return those who never can."""
+    waiting = list(order)
+    while waiting:
+        refused: list[tuple[Pod, str]] = []
+        reasons: list[str] = []
+        for pod, host in waiting:
+            objection = around.objection(pod, host)
+            if objection is None:
+                around.add(pod, host)
+            else:
+                refused.append((pod, host))
+                reasons.append(objection)
+        if len(refused) == len(waiting):
+            return [(pod, host, why) for (pod, host), why in zip(refused, reasons, strict=True)]
+        waiting = refused
+    return []
+
+
+def _orders(
+    arrivals: Sequence[tuple[Pod, str]], hosts: dict[str, Host]
+) -> Iterator[list[tuple[Pod, str]]]:
+    """Orders worth trying: alike pods take turns over zones, so that skew stays low."""
+    ranks: Counter[object] = Counter()
+    ranked = []
+    for pod, host in arrivals:
+        series = (
+            pod.namespace,
+            pod.labels,
+            pod.spec,
+            hosts[host].domain("topology.kubernetes.io/zone"),
+        )
+        ranks[series] += 1
+        ranked.append((ranks[series], pod, host))
+    ranked.sort(key=lambda one: one[0])
+    turns = [(pod, host) for _, pod, host in ranked]
+    yield turns
+    yield sorted(turns, key=lambda one: not is_bound_by_neighbours(one[0].spec))
+    yield sorted(turns, key=lambda one: is_bound_by_neighbours(one[0].spec))
+    if len(arrivals) <= FEW:
+        for seed in range(1, 60):
+            yield _shuffled(turns, seed)
+
+
+def _shuffled(items: Sequence[tuple[Pod, str]], seed: int) -> list[tuple[Pod, str]]:
+    """Reorder by a fixed rule, differently for each seed."""
+    state = seed * 2654435761 % 2**32
+    keys = []
+    for _ in items:
+        state = (state * 1664525 + 1013904223) % 2**32
+        keys.append(state)
+    return [items[i] for i in sorted(range(len(items)), key=keys.__getitem__)]

@@ -1,0 +1,286 @@
+"""Spread, affinity and anti-affinity between pods, as kube-scheduler judges them.
+
+Part of the checker: shares no code with the solver. ``Neighbourhood`` knows who
+runs where; it is asked whether one more pod may join a host, and told when it did.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.pods import NodePolicy, Pod, PodSpec, PodTerm, Spread
+from dovetail.model.requirements import Operator, RequirementSpec
+from dovetail.model.selectors import LabelSelector
+from tests.support.hosts import Host, Values, demand_holds, tolerates
+
+Selected = tuple[frozenset[str], LabelSelector | None]
+"""Namespaces and labels of the pods that a term looks at."""
+
+
+def selects(selected: Selected, pod: Pod) -> bool:
+    namespaces, selector = selected
+    if selector is None or not selector.is_valid:
+        return False
+    return pod.namespace in namespaces and selector.matches(pod.labels)
+
+
+@dataclass
+class SpreadGroup:
+    """Counts the pods that one spread constraint looks at, per domain."""
+
+    selected: Selected
+    key: str
+    domain_of: Mapping[str, str]
+    """Host → domain, for the hosts that this constraint counts."""
+    counts: dict[str, int]
+    histogram: Counter[int] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.histogram = Counter(self.counts.values())
+
+    def add(self, host: str, amount: int) -> None:
+        domain = self.domain_of.get(host)
+        if domain is None:
+            return
+        before = self.counts[domain]
+        self.counts[domain] = before + amount
+        self.histogram[before] -= 1
+        if not self.histogram[before]:
+            del self.histogram[before]
+        self.histogram[before + amount] += 1
+
+    def allows(self, spread: Spread, pod: Pod, domain: str) -> bool:
+        lowest = min(self.histogram, default=0)
+        if spread.min_domains is not None and len(self.counts) < spread.min_domains:
+            lowest = 0
+        joins = 1 if selects(self.selected, pod) else 0
+        return self.counts.get(domain, 0) + joins - lowest <= spread.max_skew
+
+
+@dataclass
+class AffinityGroup:
+    """Counts the pods that meet all affinity terms of some pod, per topology pair."""
+
+    terms: tuple[tuple[str, Selected], ...]
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def counts(self, pod: Pod) -> bool:
+        return all(selects(selected, pod) for _, selected in self.terms)
+
+    def add(self, host: Host, amount: int) -> None:
+        for key, _ in self.terms:
+            domain = host.domain(key)
+            if domain is not None:
+                self.pairs[key, domain] += amount
+                if not self.pairs[key, domain]:
+                    del self.pairs[key, domain]
+
+    def allows(self, pod: Pod, host: Host) -> bool:
+        domains = [(key, host.domain(key)) for key, _ in self.terms]
+        if any(domain is None for _, domain in domains):
+            return False
+        if all(self.pairs.get((key, str(domain)), 0) > 0 for key, domain in domains):
+            return True
+        # The first of a self-matching series may start anywhere.
+        return not self.pairs and self.counts(pod)
+
+
+@dataclass
+class AvoidGroup:
+    """Counts, per domain, who an anti-affinity term names and who carries it."""
+
+    key: str
+    selected: Selected
+    named: Counter[str | None] = field(default_factory=Counter)
+    carriers: Counter[str | None] = field(default_factory=Counter)
+
+
+class Neighbourhood:
+    """Who runs where, in the form in which inter-pod rules ask for it."""
+
+    def __init__(
+        self,
+        hosts: Sequence[Host],
+        running: Sequence[tuple[Pod, str]],
+        arriving: Iterable[Pod],
+        namespaces: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        """Know the hosts, the pods that run there, and the rules of those that will come."""
+        self.hosts = {host.name: host for host in hosts}
+        coming = list(arriving)
+        everyone = coming + [pod for pod, _ in running]
+        self.namespaces: dict[str, Mapping[str, str]] = {pod.namespace: {} for pod in everyone}
+        self.namespaces |= namespaces
+        self.spreads: dict[tuple[object, ...], SpreadGroup] = {}
+        self.affinities: dict[tuple[tuple[str, Selected], ...], AffinityGroup] = {}
+        self.avoids: dict[tuple[str, Selected], AvoidGroup] = {}
+        self._of_pod: dict[tuple[object, ...], _Rules] = {}
+        self._names: dict[tuple[str, FrozenDict[str, str]], _NamedBy] = {}
+        for pod in coming:
+            self._rules(pod)
+        self._wanted = {id(group) for group in [*self.spreads.values(), *self.affinities.values()]}
+        for pod in everyone:
+            self._rules(pod)
+        for pod, host in running:
+            self.add(pod, host)
+
+    # --- Questions ---------------------------------------------------------------------------
+
+    def objection(self, pod: Pod, host_name: str) -> str | None:
+        """Return why the pod may not join the host now, or None."""
+        host, rules = self.hosts[host_name], self._rules(pod)
+        for spread, group in rules.spreads:
+            domain = host.domain(group.key)
+            if domain is None or not group.allows(spread, pod, domain):
+                return f"spread over {group.key}: {domain} has {group.counts}"
+        if rules.affinity is not None and not rules.affinity.allows(pod, host):
+            return f"affinity: {dict(rules.affinity.pairs)}"
+        for avoid in rules.avoids:
+            if any(avoid.named.get(value, 0) for value in host.values(avoid.key)):
+                return f"anti-affinity over {avoid.key}: {host.domain(avoid.key)} is taken"
+        for avoid in self._named_by(pod).avoids:
+            if any(avoid.carriers.get(value, 0) for value in host.values(avoid.key)):
+                return f"somebody in {avoid.key} {host.domain(avoid.key)} avoids it"
+        return None
+
+    def undecided(self, pod: Pod, host: Host) -> str | None:
+        """Return the topology key that matters to somebody's rules but is left open.
+
+        Anti-affinity is not among them: it is judged for every possible value.
+        """
+        rules, named = self._rules(pod), self._named_by(pod)
+        keys = [group.key for _, group in rules.spreads]
+        keys += [group.key for group in named.spreads if id(group) in self._wanted]
+        joined = [group for group in named.affinities if id(group) in self._wanted]
+        if rules.affinity is not None:
+            joined.append(rules.affinity)
+        keys += [key for group in joined for key, _ in group.terms]
+        return next((key for key in keys if host.is_open(key)), None)
+
+    # --- Changes -----------------------------------------------------------------------------
+
+    def add(self, pod: Pod, host_name: str, amount: int = 1) -> None:
+        """Let the pod run on the host (or, with −1, leave it)."""
+        host, named = self.hosts[host_name], self._named_by(pod)
+        for spread in named.spreads:
+            spread.add(host_name, amount)
+        for affinity in named.affinities:
+            affinity.add(host, amount)
+        for avoid in named.avoids:
+            _count(avoid.named, host.values(avoid.key), amount)
+        for avoid in self._rules(pod).avoids:
+            _count(avoid.carriers, host.values(avoid.key), amount)
+
+    # --- Groups ------------------------------------------------------------------------------
+
+    def _rules(self, pod: Pod) -> "_Rules":
+        spec = pod.spec
+        question = (pod.namespace, spec, _label_key_values(pod))
+        if question not in self._of_pod:
+            self._of_pod[question] = _Rules(
+                spreads=[(one, self._spread(pod, one)) for one in spec.spreads if one.required],
+                affinity=self._affinity(pod) if spec.affinity else None,
+                avoids=[self._avoid(pod, term) for term in spec.anti_affinity],
+            )
+            self._names.clear()
+        return self._of_pod[question]
+
+    def _named_by(self, pod: Pod) -> "_NamedBy":
+        question = (pod.namespace, pod.labels)
+        if question not in self._names:
+            self._names[question] = _NamedBy(
+                spreads=[one for one in self.spreads.values() if selects(one.selected, pod)],
+                affinities=[one for one in self.affinities.values() if one.counts(pod)],
+                avoids=[one for one in self.avoids.values() if selects(one.selected, pod)],
+            )
+        return self._names[question]
+
+    def _spread(self, pod: Pod, spread: Spread) -> SpreadGroup:
+        spec = pod.spec
+        selected = (frozenset({pod.namespace}), _with_label_keys(spread, pod))
+        keys = tuple(sorted({one.topology_key for one in spec.spreads if one.required}))
+        affine = spread.node_affinity_policy is NodePolicy.HONOR
+        tainted = spread.node_taints_policy is NodePolicy.HONOR
+        identity = (
+            selected,
+            spread.topology_key,
+            keys,
+            (spec.node_selector, spec.node_terms) if affine else None,
+            spec.tolerations if tainted else None,
+        )
+        if identity not in self.spreads:
+            domains = {
+                name: host.labels[spread.topology_key]
+                for name, host in self.hosts.items()
+                if all(key in host.labels for key in keys)
+                and (not affine or demand_holds(spec, host.labels))
+                and (not tainted or tolerates(spec.tolerations, host.taints))
+            }
+            counts = dict.fromkeys(domains.values(), 0)
+            self.spreads[identity] = SpreadGroup(selected, spread.topology_key, domains, counts)
+        return self.spreads[identity]
+
+    def _affinity(self, pod: Pod) -> AffinityGroup:
+        terms = tuple((one.topology_key, self._selected(pod, one)) for one in pod.spec.affinity)
+        return self.affinities.setdefault(terms, AffinityGroup(terms))
+
+    def _avoid(self, pod: Pod, term: PodTerm) -> AvoidGroup:
+        selected = self._selected(pod, term)
+        identity = (term.topology_key, selected)
+        return self.avoids.setdefault(identity, AvoidGroup(term.topology_key, selected))
+
+    def _selected(self, pod: Pod, term: PodTerm) -> Selected:
+        if not term.namespaces and term.namespace_selector is None:
+            return frozenset({pod.namespace}), term.selector
+        chosen = set(term.namespaces)
+        if term.namespace_selector is not None:
+            chosen |= {
+                name
+                for name, labels in self.namespaces.items()
+                if term.namespace_selector.matches(labels)
+            }
+        return frozenset(chosen), term.selector
+
+
+@dataclass
+class _Rules:
+    spreads: list[tuple[Spread, SpreadGroup]]
+    affinity: AffinityGroup | None
+    avoids: list[AvoidGroup]
+
+
+@dataclass
+class _NamedBy:
+    spreads: list[SpreadGroup]
+    affinities: list[AffinityGroup]
+    avoids: list[AvoidGroup]
+
+
+def _count(counter: Counter[str | None], values: Values, amount: int) -> None:
+    """Count a pod in every domain it may turn out to be in; nowhere without the label."""
+    for value in values:
+        if value is not None:
+            counter[value] += amount
+
+
+def _label_key_values(pod: Pod) -> tuple[str | None, ...]:
+    return tuple(
+        pod.labels.get(key) for spread in pod.spec.spreads for key in spread.match_label_keys
+    )
+
+
+def _with_label_keys(spread: Spread, pod: Pod) -> LabelSelector | None:
+    if spread.selector is None:
+        return None
+    more = tuple(
+        RequirementSpec(key, Operator.IN, (pod.labels[key],))
+        for key in spread.match_label_keys
+        if key in pod.labels
+    )
+    return LabelSelector(spread.selector.match_labels, (*spread.selector.expressions, *more))
+
+
+def is_bound_by_neighbours(spec: PodSpec) -> bool:
+    """Tell whether a pod has required terms of its own about other pods."""
+    return bool(spec.affinity or spec.anti_affinity or any(one.required for one in spec.spreads))
