@@ -67,12 +67,10 @@ def branch_interfaces(machine: Machine) -> int:
 
 
 def _budget(machine: Machine, generation: int) -> int:
-    if is_flex(machine.name):
-        ladder = _FLEX_BUDGETS
-    elif 24 < machine.vcpus < 64:
+    flex = is_flex(machine.name)
+    if not flex and 24 < machine.vcpus < 64:
         return _middle_budget(machine, generation)
-    else:
-        ladder = _BUDGETS
+    ladder: tuple[tuple[int, int], ...] = _FLEX_BUDGETS if flex else _BUDGETS
     return next((many for vcpus, many in ladder if machine.vcpus <= vcpus), _LARGE_BUDGET)
 
 

@@ -95,12 +95,14 @@ def _bandwidth_labels(machine: Machine) -> dict[str, tuple[str, ...]]:
 
 
 def _gpu_labels(machine: Machine) -> dict[str, tuple[str, ...]]:
-    only = machine.gpus[0] if len(machine.gpus) == 1 else None
+    if len(machine.gpus) != 1:
+        return dict.fromkeys(("gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory"), ())
+    gpu = machine.gpus[0]
     return {
-        "gpu-name": _known(only and kebab(only.name)),
-        "gpu-manufacturer": _known(only and kebab(only.manufacturer)),
-        "gpu-count": _known(only and only.count),
-        "gpu-memory": _known(only and only.memory_mib),
+        "gpu-name": _known(kebab(gpu.name)),
+        "gpu-manufacturer": _known(kebab(gpu.manufacturer)),
+        "gpu-count": (str(gpu.count),),
+        "gpu-memory": (str(gpu.memory_mib),),
     }
 
 

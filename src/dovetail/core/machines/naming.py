@@ -22,6 +22,7 @@ def category_and_generation(name: str) -> tuple[str, str] | None:
 
 
 def is_flex(name: str) -> bool:
+    """Tell whether the type gives its full CPU most of the time only."""
     return "-flex" in family_of(name)
 
 

@@ -1,0 +1,141 @@
+"""Record a catalogue from what EC2 itself says."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    PartialCredentialsError,
+)
+
+from dovetail.aws.describing import machine_of
+from dovetail.errors import CatalogError
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.machines import Catalog, Machine, Region
+
+if TYPE_CHECKING:
+    from types_boto3_ec2.client import EC2Client
+
+_TYPE_FILTERS: Any = [
+    {"Name": "supported-virtualization-type", "Values": ["hvm"]},
+    {"Name": "processor-info.supported-architecture", "Values": ["x86_64", "arm64"]},
+]
+Clients = Callable[[str], "EC2Client"]
+"""Region → a client for it."""
+
+
+def ec2_clients(endpoint_url: str | None = None) -> Clients:
+    """Return a maker of clients that use the credentials of the environment."""
+    patient = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10)
+
+    def client(region: str) -> "EC2Client":
+        return boto3.client("ec2", region_name=region, endpoint_url=endpoint_url, config=patient)
+
+    return client
+
+
+def record_catalog(
+    regions: Sequence[str],
+    *,
+    clients: Clients,
+    source: str = "EC2 DescribeInstanceTypes and DescribeInstanceTypeOfferings",
+    progress: Callable[[str], None] = lambda _: None,
+) -> Catalog:
+    """Ask EC2 in each region and return what it sells there.
+
+    A type is kept only where a zone offers it: EC2 describes no other, but
+    stand-ins for EC2 do. The date is the one on EC2's answers. Raises
+    ``CatalogError`` when EC2 cannot be asked.
+    """
+    machines: dict[str, Machine] = {}
+    recorded: dict[str, Region] = {}
+    today = ""
+    for name in regions:
+        with _translated(name):
+            client = clients(name)
+            progress(f"{name}: zones and offerings")
+            zones, today = _zones(client)
+            offered = _offered(client, zones)
+            progress(f"{name}: instance types")
+            described = {one["InstanceType"]: one for one in _described(client)}
+        for machine in sorted(described.keys() & offered.keys() - machines.keys()):
+            machines[machine] = machine_of(described[machine])
+        kept = {name: sold for name, sold in sorted(offered.items()) if name in described}
+        recorded[name] = Region(name=name, zones=FrozenDict(zones), offered=FrozenDict(kept))
+        if not kept:
+            raise CatalogError(f"region {name}: EC2 offers no instance type there; is it enabled?")
+    return Catalog(
+        recorded=today,
+        source=source,
+        machines=tuple(machines[name] for name in sorted(machines)),
+        regions=FrozenDict(recorded),
+    )
+
+
+def _zones(client: "EC2Client") -> tuple[dict[str, str], str]:
+    """Return the zones that the account can use (zone → id), and the day it is."""
+    answer = client.describe_availability_zones()
+    zones = {
+        zone["ZoneName"]: zone.get("ZoneId", "")
+        for zone in sorted(answer["AvailabilityZones"], key=lambda one: one["ZoneName"])
+        if zone.get("OptInStatus", "opt-in-not-required") != "not-opted-in"
+    }
+    headers = answer["ResponseMetadata"]["HTTPHeaders"]
+    return zones, parsedate_to_datetime(headers["date"]).date().isoformat()
+
+
+def _offered(client: "EC2Client", zones: Iterable[str]) -> dict[str, frozenset[str]]:
+    known = frozenset(zones)
+    found: dict[str, set[str]] = {}
+    pages = client.get_paginator("describe_instance_type_offerings").paginate(
+        LocationType="availability-zone"
+    )
+    for page in pages:
+        for offering in page["InstanceTypeOfferings"]:
+            # EC2 lists zones that this account has no name for; nothing can run there.
+            if offering["Location"] in known:
+                found.setdefault(offering["InstanceType"], set()).add(offering["Location"])
+    return {name: frozenset(sold) for name, sold in found.items()}
+
+
+def _described(client: "EC2Client") -> Iterator[Any]:
+    pages = client.get_paginator("describe_instance_types").paginate(Filters=_TYPE_FILTERS)
+    for page in pages:
+        yield from page["InstanceTypes"]
+
+
+@contextmanager
+def _translated(region: str) -> Iterator[None]:
+    """Turn what the SDK raises into a sentence that says what to do."""
+    try:
+        yield
+    except (NoCredentialsError, PartialCredentialsError) as error:
+        raise CatalogError(
+            f"region {region}: no AWS credentials found; set AWS_PROFILE, or"
+            " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        ) from error
+    except (EndpointConnectionError, ConnectTimeoutError) as error:
+        raise CatalogError(
+            f"region {region}: EC2 cannot be reached ({error}); check the region's name,"
+            " the network and --endpoint-url"
+        ) from error
+    except ClientError as error:
+        told = error.response.get("Error", {})
+        raise CatalogError(
+            f"region {region}: EC2 refused {error.operation_name}:"
+            f" {told.get('Code', 'unknown')}: {told.get('Message', error)}; the caller needs"
+            " ec2:DescribeInstanceTypes, DescribeInstanceTypeOfferings and"
+            " DescribeAvailabilityZones"
+        ) from error
+    except BotoCoreError as error:
+        raise CatalogError(f"region {region}: {error}") from error
+    except ValueError as error:  # botocore's word for a malformed endpoint URL
+        raise CatalogError(f"region {region}: {error}") from error
