@@ -1,0 +1,150 @@
+"""Ways to fill one node: pods that go together and are worth its price."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dovetail.core.scheduling.fleet.demand import Floats, Ints
+from dovetail.core.scheduling.fleet.problem import Problem
+
+_MOST_SWAPPED_CLASSES = 96
+_HARDLY = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """Filled nodes: row i is a node of type ``types[i]`` with ``counts[i]`` pods."""
+
+    types: Ints
+    counts: Floats
+    yields: Floats
+    """Value of the pods per dollar of the node."""
+
+
+def balances(resources: int) -> Floats:
+    """Return [L, R] ways to weigh resources against each other, each adding up to one.
+
+    Two resources bind as a rule, cpu and memory; the rest count little, or,
+    one at a time, a lot.
+    """
+    if resources == 1:
+        return np.ones((1, 1))
+    rest = 0.03 if resources > 2 else 0.0
+    ways = []
+    for first in (0.2, 0.35, 0.5, 0.6, 0.7, 0.85):
+        way = np.full(resources, rest / max(1, resources - 2))
+        way[0], way[1] = first * (1 - rest), (1 - first) * (1 - rest)
+        ways.append(way)
+    for other in range(2, resources):
+        way = np.full(resources, 0.4 / (resources - 1))
+        way[other] = 0.6
+        ways.append(way)
+    return np.array(ways)
+
+
+def most_value(values: Floats, share: Floats, most: Floats, ways: Floats) -> Floats:
+    """Return [T, L]: above what no node of type t can hold, by each way of weighing.
+
+    Each way turns the resources into one; the knapsack with divisible pods
+    that is left is solved by taking the densest pods first.
+    """
+    load = share @ ways.T  # [T, K, L]
+    load = np.maximum(load.transpose(0, 2, 1), 1e-15)
+    order = np.argsort(-(values / load), axis=2)
+    size = np.take_along_axis(load, order, axis=2)
+    limit = np.take_along_axis(np.broadcast_to(most[:, None, :], load.shape), order, axis=2)
+    offered = size * limit
+    before = np.cumsum(offered, axis=2) - offered
+    taken = np.clip(1.0 - before, 0.0, offered) / size
+    bound: Floats = (taken * values[order]).sum(axis=2)
+    return bound
+
+
+def fill(
+    problem: Problem, values: Floats, types: Ints, limits: Floats, weights: Floats
+) -> tuple[Floats, Floats]:
+    """Fill nodes with the pods of most value for the room that they take.
+
+    Row i is a node of ``types[i]`` that takes at most ``limits[i]`` pods of
+    each class. Room is priced by ``weights[i]`` and by its scarcity: what is
+    nearly used up becomes dear, so that all resources run out together. Half
+    of what would fit is taken at once. Returns counts [N, K] and room [N, R].
+    """
+    sizes = problem.sizes
+    free = problem.alloc[types]
+    left = limits.copy()
+    counts = np.zeros_like(left)
+    has_size = [sizes[:, r] > 0 for r in range(sizes.shape[1])]
+    everywhere = [bool(mask.all()) for mask in has_size]
+    live = np.arange(len(types))
+    while len(live):
+        room = free[live]
+        fitting = left[live]
+        for r, dense in enumerate(everywhere):
+            if dense:
+                np.minimum(fitting, room[:, r, None] / sizes[:, r], out=fitting)
+            else:
+                asks = has_size[r]
+                fitting[:, asks] = np.minimum(
+                    fitting[:, asks], room[:, r, None] / sizes[asks, r]
+                )
+        cost = (weights[live] / np.maximum(room, 1.0)) @ sizes.T
+        score = values / cost
+        score[fitting < 1] = -1.0
+        best = score.argmax(axis=1)
+        row = np.arange(len(live))
+        going = score[row, best] > 0
+        live, best, row = live[going], best[going], row[going]
+        taken = np.maximum(1.0, np.floor(fitting[row, best] * 0.5))
+        counts[live, best] += taken
+        left[live, best] -= taken
+        free[live] -= taken[:, None] * sizes[best]
+    return counts, free
+
+
+def exchange(
+    problem: Problem, values: Floats, limits: Floats, counts: Floats, free: Floats, rounds: int
+) -> None:
+    """Improve nodes in place: one pod leaves, a more valuable one takes its room."""
+    kinds = len(values)
+    if kinds > _MOST_SWAPPED_CLASSES:
+        return
+    gain = values[None, :] - values[:, None]
+    leaves, comes = np.nonzero(gain > _HARDLY * values.max())
+    order = np.argsort(-gain[leaves, comes], kind="stable")
+    leaves, comes = leaves[order], comes[order]
+    more = problem.sizes[comes] - problem.sizes[leaves]
+    rows = np.arange(len(counts))
+    for _ in range(rounds):
+        possible = (counts > 0)[rows][:, leaves] & (counts < limits)[rows][:, comes]
+        for r in range(more.shape[1]):
+            possible &= more[:, r] <= free[rows, r, None]
+        first = possible.argmax(axis=1)
+        better = possible[np.arange(len(rows)), first] if len(leaves) else np.zeros(0, np.bool_)
+        rows, first = rows[better], first[better]
+        if not len(rows):
+            return
+        counts[rows, leaves[first]] -= 1
+        counts[rows, comes[first]] += 1
+        free[rows] -= more[first]
+
+
+def promising(
+    problem: Problem, values: Floats, left: Floats, types: Ints, ways: Floats, least: float
+) -> Patterns:
+    """Return patterns of the given types, two each, for pods that are left.
+
+    Types whose best conceivable yield is below ``least`` are passed over.
+    """
+    most = np.minimum(problem.most[types], left)
+    bound = most_value(values, problem.share[types], most, ways)
+    good = bound.min(axis=1) >= least * problem.price[types]
+    if not good.any():
+        good[:] = True
+    tried = min(2, len(ways))
+    way = np.argsort(bound[good], axis=1, kind="stable")[:, :tried]
+    rows = np.repeat(types[good], tried)
+    limits = np.repeat(most[good], tried, axis=0)
+    counts, free = fill(problem, values, rows, limits, ways[way.ravel()])
+    exchange(problem, values, limits, counts, free, 3)
+    return Patterns(rows, counts, (counts @ values) / problem.price[rows])
