@@ -1,4 +1,4 @@
-"""Price books in CSV: the user's own, and the list that comes with us."""
+"""Price books of the user's own, in CSV."""
 
 import csv
 import re
@@ -37,8 +37,6 @@ class _Row:
         self.zone = self._matching("zone_id", _ZONE, "use1-az4")
         self.on_demand = self._price("on_demand_usd_per_hour")
         self.spot = self._price("spot_usd_per_hour")
-        if not self.mistakes and self.on_demand is None and self.spot is None:
-            self.blame("on_demand_usd_per_hour", "no price; give on-demand, spot or both")
 
     def blame(self, field: str, message: str) -> None:
         self.mistakes.append(Mistake(self._file, self.line, field, message))
@@ -64,6 +62,38 @@ class _Row:
         return price
 
 
+class _Book:
+    """The prices read so far; a place may be named twice, but not at two prices."""
+
+    def __init__(self) -> None:
+        self.on_demand: dict[Place, float] = {}
+        self.spot: dict[Place, float] = {}
+        self._lines: dict[tuple[str, Place], int] = {}
+
+    def enter(self, row: _Row) -> None:
+        place = (row.machine, row.zone)
+        self._set("spot_usd_per_hour", self.spot, place, row.spot, row)
+        self._set("on_demand_usd_per_hour", self.on_demand, place, row.on_demand, row)
+        if row.on_demand is not None:
+            # Local zones are dearer; the region's price is that of its own zones.
+            region = (row.machine, row.region)
+            self.on_demand[region] = min(self.on_demand.get(region, row.on_demand), row.on_demand)
+
+    def _set(
+        self,
+        field: str,
+        prices: dict[Place, float],
+        place: Place,
+        price: float | None,
+        row: _Row,
+    ) -> None:
+        if price is None:
+            return
+        earlier = self._lines.setdefault((field, place), row.line)
+        if prices.setdefault(place, price) != price:
+            row.blame(field, f"{price} contradicts line {earlier}, which says {prices[place]}")
+
+
 def read_prices(file: str, data: bytes, *, date: str = "") -> PriceBook:
     """Read a price book; raises ``BadInput`` with every mistake in it.
 
@@ -74,32 +104,25 @@ def read_prices(file: str, data: bytes, *, date: str = "") -> PriceBook:
     lines = _lines(file, data)
     header, columns = _header(lines, file)
     mistakes: list[Mistake] = []
-    first: dict[tuple[str, str, str], int] = {}
-    on_demand: dict[Place, float] = {}
-    spot: dict[Place, float] = {}
+    book = _Book()
     for line, cells in _records(lines, header):
         if len(cells) != len(columns):
             found = f"{len(cells)} fields where the header has {len(columns)}"
             mistakes.append(Mistake(file, line, "", found))
             continue
         row = _Row(file, line, dict(zip(columns, cells, strict=True)))
-        earlier = first.setdefault((row.machine, row.region, row.zone), line)
-        if earlier != line and not row.mistakes:
-            row.blame(
-                "zone_id", f"{row.machine} in {row.zone} was priced on line {earlier} already"
-            )
-        mistakes.extend(row.mistakes)
         if not row.mistakes:
-            _enter(row, on_demand, spot)
-    if not first and not mistakes:
+            book.enter(row)
+        mistakes.extend(row.mistakes)
+    if not book.on_demand and not book.spot and not mistakes:
         mistakes.append(Mistake(file, header, "", "no prices below the header"))
     if mistakes:
         raise BadInput(_capped(mistakes, file))
     return PriceBook(
         source=file,
         date=_comment(lines, "date") or date,
-        on_demand_at=FrozenDict(on_demand),
-        spot_at=FrozenDict(spot),
+        on_demand_at=FrozenDict(book.on_demand),
+        spot_at=FrozenDict(book.spot),
     )
 
 
@@ -111,16 +134,6 @@ def _lines(file: str, data: bytes) -> list[str]:
         raise BadInput(
             [Mistake(file, line, "", "not UTF-8 text; save it as CSV in UTF-8")]
         ) from None
-
-
-def _enter(row: _Row, on_demand: dict[Place, float], spot: dict[Place, float]) -> None:
-    if row.spot is not None:
-        spot[row.machine, row.zone] = row.spot
-    if row.on_demand is not None:
-        on_demand[row.machine, row.zone] = row.on_demand
-        # Local zones are dearer; the region's price is that of its own zones.
-        region = (row.machine, row.region)
-        on_demand[region] = min(on_demand.get(region, row.on_demand), row.on_demand)
 
 
 def _header(lines: Sequence[str], file: str) -> tuple[int, list[str]]:
