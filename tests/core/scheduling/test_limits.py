@@ -1,0 +1,146 @@
+"""Limits of a NodePool."""
+
+import pytest
+
+from dovetail.core.scheduling.solve import solve
+from dovetail.model import labels as label_keys
+from dovetail.model.plan import Constraint
+from dovetail.model.settings import Packing, SchedulingSettings
+from tests.support.build import a_node, a_pod, a_pool, affinity, cluster
+from tests.support.catalog import GPU_A
+from tests.support.outcome import placed, reasons, settled, type_names, unplaced
+
+BOTH = pytest.mark.parametrize("packing", list(Packing))
+APART = {"labels": {"app": "a"}, "anti_affinity": [affinity({"app": "a"})]}
+"""A pod that stays away from others like it."""
+
+
+def test_p52_usage_beyond_the_limit_leaves_nothing_to_buy() -> None:
+    used = a_node("big", cpu=100, pool="default", taints=(), room=0)
+
+    plan = solve(cluster([a_pod("p")], [a_pool(limits={"cpu": "20"})], nodes=[used]))
+
+    assert reasons(plan) == {"p": [Constraint.LIMITS]}
+
+
+def test_p52_nodes_that_are_going_away_are_not_counted() -> None:
+    going = a_node("big", cpu=100, pool="default", deleting=True)
+
+    plan = solve(cluster([a_pod("p")], [a_pool(limits={"cpu": "20"})], nodes=[going]))
+
+    assert type_names(plan) == ["small"]
+
+
+def test_p52_nodes_of_other_pools_are_not_counted() -> None:
+    others = a_node("big", cpu=100, pool="other", room=0)
+
+    plan = solve(cluster([a_pod("p")], [a_pool(limits={"cpu": "20"})], nodes=[others]))
+
+    assert type_names(plan) == ["small"]
+
+
+@BOTH
+@pytest.mark.parametrize(("cpu", "expected"), [("1.75", ["small"]), ("2.1", [])])
+def test_p53_a_pod_fits_a_limit_if_a_type_that_holds_it_does(
+    cpu: str, expected: list[str], packing: Packing
+) -> None:
+    world = cluster([a_pod("p", cpu=cpu)], [a_pool(limits={"cpu": "2"})])
+
+    plan = solve(world, SchedulingSettings(packing=packing))
+
+    assert type_names(plan) == expected
+
+
+def test_p53_only_types_within_the_limit_are_passed_on() -> None:
+    plan = solve(cluster([a_pod("p")], [a_pool(limits={"cpu": "2"})]))
+
+    assert [kind.name for kind in plan.nodes[0].instance_types] == ["small"]
+
+
+@BOTH
+def test_p54_the_first_node_uses_up_what_the_second_would_need(packing: Packing) -> None:
+    some = [a_pod(f"p{i}", cpu="1.5", **APART) for i in range(2)]
+    world = cluster(some, [a_pool(limits={"cpu": "3"})])
+
+    plan = solve(world, SchedulingSettings(packing=packing))
+
+    assert len(placed(plan)) == 1
+    assert list(reasons(plan).values()) == [[Constraint.LIMITS]]
+
+
+def test_p55_the_pod_count_may_be_limited_too() -> None:
+    plan = solve(cluster([a_pod("p", more={GPU_A: 1})], [a_pool(limits={"pods": "1"})]))
+
+    assert reasons(plan) == {"p": [Constraint.LIMITS]}
+
+
+@BOTH
+def test_p56_what_one_pass_buys_counts_in_the_next(packing: Packing) -> None:
+    settings = SchedulingSettings(packing=packing)
+    world = cluster([a_pod("first", cpu="1.75")], [a_pool(limits={"cpu": "2"})])
+
+    first = solve(world, settings)
+    second = solve(settled(world, first, [a_pod("second", cpu="1.75")]), settings)
+
+    assert placed(first) == ["first"]
+    assert reasons(second) == {"second": [Constraint.LIMITS]}
+
+
+@BOTH
+def test_p57_the_number_of_nodes_may_be_limited(packing: Packing) -> None:
+    settings = SchedulingSettings(packing=packing)
+    world = cluster([], [a_pool(limits={"nodes": "2"})])
+
+    outcomes = []
+    for name in ("first", "second", "third"):
+        world = settled(world, solve(world, settings), [a_pod(name, **APART)])
+        outcomes.append(unplaced(solve(world, settings)))
+
+    assert outcomes == [[], [], ["third"]]
+
+
+@BOTH
+def test_p57_the_number_of_nodes_holds_inside_one_pass_as_well(packing: Packing) -> None:
+    # Upstream does not count nodes down within a pass, and so may buy too many.
+    some = [a_pod(f"p{i}", **APART) for i in range(5)]
+
+    plan = solve(
+        cluster(some, [a_pool(limits={"nodes": "2"})]), SchedulingSettings(packing=packing)
+    )
+
+    assert len(plan.nodes) == 2
+    assert len(unplaced(plan)) == 3
+
+
+@BOTH
+def test_a_limit_on_memory_holds_over_a_large_batch(packing: Packing) -> None:
+    some = [a_pod(f"p{i}", memory="1Gi") for i in range(40)]
+    world = cluster(some, [a_pool(limits={"memory": "16Gi"})])
+
+    plan = solve(world, SchedulingSettings(packing=packing))
+
+    bought = sum(node.instance_type.capacity["memory"] for node in plan.nodes)
+    assert 0 < bought <= 16 * 2**30
+
+
+def test_a_pool_that_is_full_leaves_the_pod_to_a_lighter_one() -> None:
+    pools = [a_pool("full", weight=10, limits={"cpu": "0"}), a_pool("spare")]
+
+    plan = solve(cluster([a_pod("p")], pools))
+
+    assert [node.nodepool for node in plan.nodes] == ["spare"]
+
+
+def test_a_limit_on_a_resource_that_types_lack_does_not_hold_them_back() -> None:
+    plan = solve(cluster([a_pod("p")], [a_pool(limits={GPU_A: 0, "cpu": "1000"})]))
+
+    assert type_names(plan) == ["small"]
+    assert "gpu-a" not in [kind.name for kind in plan.nodes[0].instance_types]
+
+
+def test_existing_room_is_used_even_when_the_pool_is_full() -> None:
+    node = a_node("n", pool="default", labels={label_keys.INSTANCE_TYPE: "default"})
+
+    plan = solve(cluster([a_pod("p")], [a_pool(limits={"cpu": "1"})], nodes=[node]))
+
+    assert [taken.node for taken in plan.existing] == ["n"]

@@ -1,0 +1,338 @@
+"""Refusals: what a user must learn about a pod that gets no node.
+
+Messages are checked for the facts they must hold (names, numbers), not for
+their wording.
+"""
+
+from typing import Any
+
+import pytest
+
+from dovetail.core.scheduling.solve import solve
+from dovetail.model import labels as label_keys
+from dovetail.model.plan import Constraint, Plan, Refusal
+from dovetail.model.pods import Pod
+from tests.support.build import (
+    a_daemon_set,
+    a_node,
+    a_pod,
+    a_pool,
+    affinity,
+    cluster,
+    node_term,
+    pods,
+    prefer_node,
+    spread,
+    taint,
+    tolerate,
+    zone_spread,
+)
+from tests.support.catalog import DEFAULT_TYPES, GPU_A, Z1, Z2, Z3, a_type, incremental, offerings
+from tests.support.outcome import refusals_of, unplaced
+
+
+def the_refusal(pod: Pod, *pools: Any, **around: Any) -> Refusal:
+    """The one refusal of a pod that only one pool (or none) has to answer for."""
+    plan = solve(cluster([pod], list(pools) or None, **around))
+    [refusal] = refusals_of(plan, pod)
+    return refusal
+
+
+def says(refusal: Refusal, *facts: str) -> bool:
+    missing = [fact for fact in facts if fact not in refusal.message]
+    assert not missing, f"{missing} not in: {refusal.message}"
+    return True
+
+
+# --- Resources --------------------------------------------------------------------------------
+
+
+def test_too_much_cpu_names_the_type_that_comes_closest_and_what_it_lacks() -> None:
+    refusal = the_refusal(a_pod("p", cpu="17"))
+
+    assert (refusal.nodepool, refusal.constraint) == ("default", Constraint.RESOURCES)
+    assert says(refusal, "cpu", "arm", "17")
+    assert "15900m" in refusal.message or "15.9" in refusal.message or "1100m" in refusal.message
+
+
+def test_too_much_memory_names_the_type_that_comes_closest_among_those_allowed() -> None:
+    pool = a_pool(requirements=[(label_keys.ARCH, "In", ["amd64"])])
+
+    refusal = the_refusal(a_pod("p", memory="5Gi"), pool)
+
+    assert refusal.constraint is Constraint.RESOURCES
+    assert says(refusal, "memory", "5Gi")
+    assert any(name in refusal.message for name in ("default", "gpu-a", "gpu-b", "single-pod"))
+
+
+def test_too_many_devices_name_the_type_with_the_most() -> None:
+    refusal = the_refusal(a_pod("p", more={GPU_A: 3}))
+
+    assert refusal.constraint is Constraint.RESOURCES
+    assert says(refusal, GPU_A, "3", "gpu-a", "2")
+
+
+def test_a_resource_that_no_type_has_is_named() -> None:
+    refusal = the_refusal(a_pod("p", more={"example.com/fpga": 1}))
+
+    assert refusal.constraint is Constraint.RESOURCES
+    assert says(refusal, "example.com/fpga")
+
+
+def test_megacores_are_answered_with_millicores() -> None:
+    refusal = the_refusal(a_pod("p", cpu="100M"))
+
+    assert refusal.constraint is Constraint.RESOURCES
+    assert says(refusal, "100m")
+
+
+def test_a_pod_that_only_daemons_push_out_says_so() -> None:
+    daemon = a_daemon_set("agent", cpu="10")
+
+    refusal = the_refusal(a_pod("p", cpu="10"), daemon_sets=[daemon])
+
+    assert refusal.constraint is Constraint.RESOURCES
+    assert says(refusal, "cpu", "DaemonSet")
+
+
+# --- Taints and labels ------------------------------------------------------------------------
+
+
+def test_a_taint_is_named_with_the_toleration_that_would_help() -> None:
+    refusal = the_refusal(a_pod("p"), a_pool(taints=[taint("dedicated", "gpu")]))
+
+    assert (refusal.nodepool, refusal.constraint) == ("default", Constraint.TAINT)
+    assert says(refusal, "dedicated=gpu:NoSchedule", "tolerat")
+
+
+def test_the_taint_named_is_the_one_that_is_not_tolerated() -> None:
+    pool = a_pool(taints=[taint("first"), taint("second")])
+
+    refusal = the_refusal(a_pod("p", tolerations=[tolerate("first")]), pool)
+
+    assert says(refusal, "second:NoSchedule")
+    assert "first" not in refusal.message
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [("zone", label_keys.ZONE), ("karpenter.sh/capacitytype", label_keys.CAPACITY_TYPE)],
+)
+def test_a_label_that_resembles_a_known_one_is_answered_with_it(asked: str, meant: str) -> None:
+    refusal = the_refusal(a_pod("p", node_selector={asked: "x"}))
+
+    assert says(refusal, asked, meant)
+
+
+def test_a_label_that_nobody_defines_is_named_and_what_would_define_it() -> None:
+    refusal = the_refusal(a_pod("p", node_selector={"team": "red"}))
+
+    assert (refusal.nodepool, refusal.constraint) == ("default", Constraint.REQUIREMENT)
+    assert says(refusal, "team")
+
+
+def test_a_value_that_the_pool_does_not_offer_is_answered_with_those_it_does() -> None:
+    pool = a_pool(requirements=[("team", "In", ["red", "blue"])])
+
+    refusal = the_refusal(a_pod("p", node_selector={"team": "green"}), pool)
+
+    assert refusal.constraint is Constraint.REQUIREMENT
+    assert says(refusal, "team", "green", "red", "blue")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "there_are"),
+    [
+        (label_keys.ZONE, "mars-1a", [Z1, Z2, Z3]),
+        (label_keys.ARCH, "x86_64", ["amd64", "arm64"]),
+    ],
+)
+def test_a_value_that_no_type_offers_is_answered_with_those_there_are(
+    key: str, value: str, there_are: list[str]
+) -> None:
+    refusal = the_refusal(a_pod("p", node_selector={key: value}))
+
+    assert refusal.constraint in (Constraint.REQUIREMENT, Constraint.OFFERING)
+    assert says(refusal, key, value, *there_are)
+
+
+def test_a_capacity_type_with_a_typo_is_answered_with_those_there_are() -> None:
+    refusal = the_refusal(a_pod("p", node_selector={label_keys.CAPACITY_TYPE: "on_demand"}))
+
+    assert (refusal.nodepool, refusal.constraint) == ("", Constraint.INVALID)
+    assert says(refusal, "on_demand", "on-demand", "spot")
+
+
+def test_demands_that_exclude_each_other_are_told_apart_from_size() -> None:
+    pod = a_pod("p", node_selector={label_keys.ARCH: "arm64", label_keys.INSTANCE_TYPE: "small"})
+
+    refusal = the_refusal(pod)
+
+    assert refusal.constraint is Constraint.REQUIREMENT
+
+
+# --- Offerings, limits, minValues -------------------------------------------------------------
+
+
+def test_a_type_that_fits_but_cannot_be_bought_is_named() -> None:
+    types = [a_type("gone", offered=offerings(1.0, closed=True))]
+
+    refusal = the_refusal(a_pod("p"), types=types)
+
+    assert refusal.constraint is Constraint.OFFERING
+    assert says(refusal, "gone")
+
+
+def test_a_zone_in_which_the_capacity_type_is_not_sold_is_an_offering_matter() -> None:
+    pod = a_pod("p", node_selector={label_keys.ZONE: Z3, label_keys.CAPACITY_TYPE: "spot"})
+
+    refusal = the_refusal(pod)
+
+    assert refusal.constraint is Constraint.OFFERING
+    assert says(refusal, Z3, "spot")
+
+
+def test_a_limit_says_what_is_left_and_what_the_smallest_node_would_need() -> None:
+    used = a_node("n", cpu=4, pool="default", room=0)
+
+    refusal = the_refusal(a_pod("p"), a_pool(limits={"cpu": "5"}), nodes=[used])
+
+    assert (refusal.nodepool, refusal.constraint) == ("default", Constraint.LIMITS)
+    assert says(refusal, "cpu", "1", "small", "2")
+
+
+def test_a_limit_on_nodes_says_so() -> None:
+    used = a_node("n", pool="default", room=0)
+
+    refusal = the_refusal(a_pod("p"), a_pool(limits={"nodes": "1"}), nodes=[used])
+
+    assert refusal.constraint is Constraint.LIMITS
+    assert says(refusal, "nodes", "1")
+
+
+def test_min_values_say_how_many_there_would_have_to_be_and_how_many_there_are() -> None:
+    pool = a_pool(requirements=[(label_keys.INSTANCE_TYPE, "Exists", [], 9)])
+
+    refusal = the_refusal(a_pod("p"), pool)
+
+    assert refusal.constraint is Constraint.MIN_VALUES
+    assert says(refusal, label_keys.INSTANCE_TYPE, "9", str(len(DEFAULT_TYPES)))
+
+
+# --- Other pods -------------------------------------------------------------------------------
+
+APP = {"app": "db"}
+
+
+def test_an_anti_affinity_names_its_term() -> None:
+    running = [
+        a_node(f"n{i}", zone=zone, room=1, pods=[a_pod(f"db-{i}", labels=APP)])
+        for i, zone in enumerate((Z1, Z2, Z3))
+    ]
+    pod = a_pod("p", anti_affinity=[affinity(APP, label_keys.ZONE)])
+
+    refusal = the_refusal(pod, nodes=running)
+
+    assert refusal.constraint is Constraint.ANTI_AFFINITY
+    assert says(refusal, label_keys.ZONE, "app", "db")
+
+
+def test_an_affinity_to_pods_that_are_nowhere_names_its_term() -> None:
+    pod = a_pod("p", affinity=[affinity(APP, label_keys.ZONE)])
+
+    refusal = the_refusal(pod)
+
+    assert refusal.constraint is Constraint.AFFINITY
+    assert says(refusal, label_keys.ZONE, "app", "db")
+
+
+def test_a_spread_names_its_term_and_its_skew() -> None:
+    running = [a_node("n", zone=Z1, room=3, pods=pods(3, "db", labels=APP))]
+    pod = a_pod(
+        "p", labels=APP, node_selector={"team": "red"}, spreads=[zone_spread(APP, max_skew=1)]
+    )
+    pool = a_pool(labels={"team": "red"}, requirements=[(label_keys.ZONE, "In", [Z1])])
+    elsewhere = a_pool("elsewhere", labels={"team": "red"}, limits={"cpu": "0"})
+
+    plan = solve(cluster([pod], [pool, elsewhere], nodes=running))
+
+    [refusal] = [one for one in refusals_of(plan, "p") if one.nodepool == "default"]
+    assert refusal.constraint is Constraint.SPREAD
+    assert says(refusal, label_keys.ZONE, "app", "db")
+
+
+def test_a_spread_over_a_key_that_nobody_has_names_the_key() -> None:
+    refusal = the_refusal(a_pod("p", labels=APP, spreads=[spread("rack", APP)]))
+
+    assert refusal.constraint is Constraint.SPREAD
+    assert says(refusal, "rack")
+
+
+def test_a_port_that_a_daemon_has_everywhere_is_named() -> None:
+    refusal = the_refusal(a_pod("p", ports=[8080]), daemon_sets=[a_daemon_set("a", ports=[8080])])
+
+    assert refusal.constraint is Constraint.HOST_PORT
+    assert says(refusal, "8080")
+
+
+# --- The whole answer -------------------------------------------------------------------------
+
+
+def both_pools(pod: Pod) -> Plan:
+    pools = [
+        a_pool("light", taints=[taint("dedicated")]),
+        a_pool("heavy", weight=10, requirements=[(label_keys.ARCH, "In", ["amd64"])]),
+    ]
+    return solve(cluster([pod], pools))
+
+
+def test_every_pool_answers_once_in_order_of_preference() -> None:
+    refusals = refusals_of(both_pools(a_pod("p", cpu="10")), "p")
+
+    assert [(one.nodepool, one.constraint) for one in refusals] == [
+        ("heavy", Constraint.RESOURCES),
+        ("light", Constraint.TAINT),
+    ]
+
+
+def test_a_pool_that_other_pods_use_does_not_refuse_them() -> None:
+    plan = solve(cluster([a_pod("huge", cpu="99"), a_pod("fine")]))
+
+    assert unplaced(plan) == ["huge"]
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        a_pod("p", cpu="1000"),
+        a_pod("p", node_selector={"team": "red"}),
+        a_pod("p", node_selector={label_keys.INSTANCE_TYPE: "nothing-like-it"}),
+        a_pod(
+            "p", node_terms=[node_term((label_keys.INSTANCE_TYPE, "NotIn", ["t"]), ("x", "Exists"))]
+        ),
+    ],
+    ids=["cpu", "label", "type", "affinity"],
+)
+def test_a_message_is_one_line_however_large_the_catalogue(pod: Pod) -> None:
+    refusal = the_refusal(pod, types=incremental(300))
+
+    assert "\n" not in refusal.message
+    assert len(refusal.message) <= 300
+
+
+def test_pods_alike_are_refused_alike() -> None:
+    plan = solve(cluster(pods(3, cpu="17")))
+
+    messages = {refusals_of(plan, f"pod-{i}") for i in range(3)}
+    assert len(messages) == 1
+
+
+def test_the_reason_is_the_last_one_left_after_wishes_were_given_up() -> None:
+    pod = a_pod(
+        "p", cpu="17", preferred_node_terms=[prefer_node(1, (label_keys.ZONE, "In", ["mars-1a"]))]
+    )
+
+    refusal = the_refusal(pod)
+
+    assert refusal.constraint is Constraint.RESOURCES
+    assert "mars-1a" not in refusal.message

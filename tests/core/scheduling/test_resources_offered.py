@@ -1,0 +1,92 @@
+"""Resources that come with the way a type is bought, and devices claimed apart."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dovetail.core.scheduling.solve import solve
+from dovetail.model.catalog import Offering
+from dovetail.model.plan import Constraint
+from dovetail.model.resources import Resources
+from tests.support.build import a_pod, cluster
+from tests.support.catalog import Z1, Z2, a_type
+from tests.support.outcome import new_node_of, placed, reasons, refusals_of, unplaced
+
+EXTRA = "example.com/extra"
+
+
+def offered(zone: str, price: float, **fields: Any) -> Offering:
+    return Offering(zone=zone, capacity_type="on-demand", price=price, **fields)
+
+
+def types(*, available: bool) -> list[Any]:
+    more = Resources({EXTRA: 2})
+    return [
+        a_type("plain", offered=[offered(Z1, 1.0)]),
+        a_type(
+            "equipped",
+            offered=[
+                offered(Z1, 2.0),
+                offered(Z2, 3.0, capacity_override=more, available=available),
+            ],
+        ),
+    ]
+
+
+# --- S67 --------------------------------------------------------------------------------------
+
+
+def test_s67_a_resource_that_comes_with_one_offering_is_bought_through_it() -> None:
+    plan = solve(cluster([a_pod("p", more={EXTRA: 1})], types=types(available=True)))
+
+    node = new_node_of(plan, "p")
+    assert [kind.name for kind in node.instance_types] == ["equipped"]
+    assert (node.offering.zone, node.price) == (Z2, 3.0)
+
+
+def test_s67_when_that_offering_is_not_available_nothing_is_bought() -> None:
+    plan = solve(cluster([a_pod("p", more={EXTRA: 1})], types=types(available=False)))
+
+    assert unplaced(plan) == ["p"]
+
+
+def test_s67_pods_that_do_not_need_it_take_the_cheapest_way() -> None:
+    plan = solve(cluster([a_pod("p")], types=types(available=True)))
+
+    assert new_node_of(plan, "p").price == 1.0
+
+
+def test_s67_more_overhead_through_one_offering_leaves_less_room_there() -> None:
+    heavy = Resources.parse({"cpu": "3", "memory": "10Mi"})
+    kinds = [a_type("t", offered=[offered(Z1, 1.0, overhead_override=heavy), offered(Z2, 2.0)])]
+
+    plan = solve(cluster([a_pod("p", cpu="2")], types=kinds))
+
+    assert new_node_of(plan, "p").offering.zone == Z2
+
+
+# --- S66 --------------------------------------------------------------------------------------
+
+
+def test_s66_a_pod_with_device_claims_is_refused_and_others_are_not() -> None:
+    plan = solve(cluster([a_pod("p", needs_devices=True), a_pod("other")]))
+
+    [refusal] = refusals_of(plan, "p")
+    assert (refusal.nodepool, refusal.constraint) == ("", Constraint.DEVICES)
+    assert placed(plan) == ["other"]
+
+
+# --- Bad values that a snapshot may carry -----------------------------------------------------
+
+
+@pytest.mark.parametrize("amount", [0, -5])
+def test_a_request_that_is_not_positive_takes_nothing(amount: int) -> None:
+    pod = a_pod("p")
+    odd = msgspec.structs.replace(
+        pod, spec=msgspec.structs.replace(pod.spec, requests=Resources({"cpu": amount, "pods": 1}))
+    )
+
+    plan = solve(cluster([odd]))
+
+    assert reasons(plan) == {}
