@@ -33,6 +33,8 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True):
         reservation = label_keys.CAPACITY_RESERVATION_ID
         if self.reservation_id:
             known.append(Requirement.one_of(reservation, self.reservation_id))
+        else:
+            known.append(Requirement.absent(reservation))
         return Requirements.of(known)
 
 

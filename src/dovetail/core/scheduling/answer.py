@@ -1,0 +1,220 @@
+"""Writing down what was decided, as a Plan."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dovetail.core.scheduling.arrays import Bools, Ints
+from dovetail.core.scheduling.problem import Problem
+from dovetail.core.scheduling.states import State
+from dovetail.core.scheduling.tables import PoolTable
+from dovetail.model import labels as label_keys
+from dovetail.model.catalog import InstanceType, Offering
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.plan import ExistingPlacement, PlannedNode
+from dovetail.model.pods import Pod
+from dovetail.model.requirements import Operator, Requirement, Requirements
+from dovetail.model.resources import Resources
+
+
+class Answer:
+    """Turns hosts and the log of placements into planned nodes."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._types: dict[tuple[int, bytes], tuple[InstanceType, ...]] = {}
+        self._requirements: dict[tuple[int, bytes], Requirements] = {}
+        self._labels: dict[int, FrozenDict[str, str]] = {}
+        self._offerings: dict[tuple[int, int], Offering] = {}
+
+    def write(self) -> tuple[tuple[PlannedNode, ...], tuple[ExistingPlacement, ...]]:
+        """Return the new nodes and what existing ones take."""
+        pods = self._pods_by_host()
+        hosts = self._problem.hosts
+        existing = tuple(
+            ExistingPlacement(hosts.nodes[host].name, pods[host])
+            for host in range(hosts.existing)
+            if pods[host]
+        )
+        nodes: dict[int, PlannedNode] = {}
+        claims = np.arange(hosts.existing, hosts.count)
+        states = hosts.state[hosts.existing : hosts.count]
+        for state in np.unique(states).tolist():
+            self._write_state(state, claims[states == state], pods, nodes)
+        return tuple(nodes[claim] for claim in sorted(nodes)), existing
+
+    def _pods_by_host(self) -> list[list[Pod]]:
+        hosts = self._problem.hosts
+        pods: list[list[Pod]] = [[] for _ in range(hosts.count)]
+        handed: dict[int, int] = {}
+        for want, where, counts in self._problem.packer.log:
+            one = want.pod_class
+            at = handed.get(id(one), 0)
+            members = one.pods
+            for host, count in zip(where.tolist(), counts.tolist(), strict=True):
+                pods[host] += members[at : at + count]
+                at += count
+            handed[id(one)] = at
+        return pods
+
+    def _write_state(
+        self, number: int, claims: Ints, pods: list[list[Pod]], nodes: dict[int, PlannedNode]
+    ) -> None:
+        problem = self._problem
+        state = problem.space.states[number]
+        table = problem.tables[state.pool]
+        order = problem.space.in_price_order(number)
+        alloc = table.alloc[order]
+        name = table.pool.name
+        template = table.pool.template
+        labels = self._labels_of(number, state, table)
+        axis = problem.axis
+        for at in range(0, len(claims), 512):
+            some = claims[at : at + 512]
+            used = problem.hosts.used[:, some].T
+            fits = np.ones((len(some), len(order)), dtype=bool)
+            for r in range(len(axis)):
+                fits &= used[:, r : r + 1] <= alloc[None, :, r]
+            for place, claim in enumerate(some.tolist()):
+                kept = self._allowed(claim, state.pool, order, fits[place])
+                row = int(order[int(kept.argmax())])
+                daemons = table.daemon_requests[row]
+                amounts = {n: int(a) for n, a in zip(axis, used[place].tolist(), strict=True) if a}
+                key = (number, kept.tobytes())
+                nodes[claim] = PlannedNode(
+                    name=f"{name}-{claim - problem.hosts.existing + 1:05d}",
+                    nodepool=name,
+                    instance_types=self._types_of(key, table, order, kept),
+                    offering=self._offering(number, state, table, row),
+                    pods=pods[claim],
+                    requirements=self._requirements_of(key, state, table, order, kept, claim),
+                    requested=Resources(amounts) + daemons,
+                    daemon_requests=daemons,
+                    labels=labels,
+                    taints=template.taints,
+                    startup_taints=template.startup_taints,
+                    min_values_relaxed=claim in problem.packer.relaxed,
+                    reservation_ids=_reservations(state),
+                )
+
+    def _allowed(self, claim: int, pool: int, order: Ints, fits: Bools) -> Bools:
+        """Hold a claim's alternatives to its pool's limits and to its ports."""
+        packer, hosts = self._problem.packer, self._problem.hosts
+        allowance = packer.allowances[pool]
+        if not allowance.unlimited:
+            fits = fits & allowance.within(int(hosts.nominal[claim]))[order]
+        if hosts.ports[claim]:
+            clear = ~packer.rows_with_ports(
+                pool, hosts.ports[claim], len(self._problem.tables[pool].rows)
+            )
+            fits = fits & clear[order]
+        return fits
+
+    def _types_of(
+        self, key: tuple[int, bytes], table: PoolTable, order: Ints, kept: Bools
+    ) -> tuple[InstanceType, ...]:
+        known = self._types.get(key)
+        if known is None:
+            rows = order[kept].tolist()
+            names: dict[str, InstanceType] = {}
+            for row in rows:
+                names.setdefault(table.rows[row].type.name, table.rows[row].type)
+            most = self._problem.settings.max_instance_types
+            known = self._types[key] = tuple(names.values())[:most]
+        return known
+
+    def _requirements_of(
+        self,
+        key: tuple[int, bytes],
+        state: State,
+        table: PoolTable,
+        order: Ints,
+        kept: Bools,
+        claim: int,
+    ) -> Requirements:
+        """Return what the NodeClaim will say: types and capacity types always spelled out."""
+        lowered = self._problem.packer.relaxed.get(claim)
+        known = self._requirements.get(key) if lowered is None else None
+        if known is None:
+            types = self._types_of(key, table, order, kept)
+            merged = dict(state.requirements)
+            low = merged.get(label_keys.INSTANCE_TYPE)
+            merged[label_keys.INSTANCE_TYPE] = Requirement(
+                label_keys.INSTANCE_TYPE,
+                False,
+                frozenset(one.name for one in types),
+                min_values=low.min_values if low else None,
+            )
+            merged[label_keys.CAPACITY_TYPE] = self._capacity_types(state, table, order[kept])
+            for name, count in (lowered or {}).items():
+                one = merged[name]
+                merged[name] = Requirement(
+                    name, one.complement, one.values, one.gte, one.lte, count
+                )
+            known = Requirements(merged)
+            if lowered is None:
+                self._requirements[key] = known
+        return known
+
+    def _capacity_types(self, state: State, table: PoolTable, rows: Ints) -> Requirement:
+        wanted = state.requirements.get(label_keys.CAPACITY_TYPE)
+        low = wanted.min_values if wanted else None
+        if wanted is not None and wanted.values == {label_keys.RESERVED} and not wanted.complement:
+            return wanted
+        possible = np.isfinite(table.price[rows]).any(axis=0) & state.columns
+        values: frozenset[str] = frozenset().union(
+            *(
+                table.columns[column][label_keys.CAPACITY_TYPE].values
+                for column in np.flatnonzero(possible).tolist()
+            )
+        )
+        return Requirement(label_keys.CAPACITY_TYPE, False, values, min_values=low)
+
+    def _offering(self, number: int, state: State, table: PoolTable, row: int) -> Offering:
+        """Return the cheapest way to have a row in a state; ties by zone."""
+        known = self._offerings.get((number, row))
+        if known is None:
+            reserved_only = _reservations(state) != ()
+            fine: Sequence[Offering] = [
+                one
+                for one in table.rows[row].offerings
+                if one.available
+                and (one.capacity_type == label_keys.RESERVED) == reserved_only
+                and state.requirements.clash(one.requirements()) is None
+            ]
+            known = min(fine, key=lambda one: (one.price, one.zone, one.capacity_type))
+            self._offerings[(number, row)] = known
+        return known
+
+    def _labels_of(self, number: int, state: State, table: PoolTable) -> FrozenDict[str, str]:
+        known = self._labels.get(number)
+        if known is None:
+            template = table.pool.template
+            key, value = template.node_class.label
+            labels = {**template.labels, label_keys.NODEPOOL: table.pool.name, key: value}
+            for name, one in sorted(state.requirements.items()):
+                custom = name not in label_keys.WELL_KNOWN and not label_keys.is_restricted(name)
+                chosen = some_value(one)
+                if custom and chosen:
+                    labels[name] = chosen
+            known = self._labels[number] = FrozenDict(labels)
+        return known
+
+
+def some_value(one: Requirement) -> str:
+    """Return a value that a requirement allows: the first by name, or the smallest number."""
+    if one.operator is Operator.IN:
+        return min(one.values)
+    if one.operator is Operator.DOES_NOT_EXIST:
+        return ""
+    number = one.gte if one.gte is not None else 0
+    while str(number) in one.values:
+        number += 1
+    return str(number)
+
+
+def _reservations(state: State) -> tuple[str, ...]:
+    held = state.requirements.get(label_keys.CAPACITY_RESERVATION_ID)
+    if held is None or held.complement or not held.values:
+        return ()
+    return tuple(sorted(held.values))

@@ -1,0 +1,82 @@
+"""Pods that are the same to a scheduler, counted once.
+
+Pods come from Deployments and Jobs, hundreds alike. A class is placed in bulk,
+so the cost of a decision grows with the number of templates, not of pods.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.pods import Pod, PodSpec
+
+
+class PodClass:
+    """Pods with equal specs and equal labels, as far as anybody looks at them."""
+
+    __slots__ = ("labels", "namespace", "pods", "spec", "taken")
+
+    def __init__(self, namespace: str, labels: FrozenDict[str, str], spec: PodSpec) -> None:
+        self.namespace = namespace
+        self.labels = labels
+        self.spec = spec
+        self.pods: list[Pod] = []
+        self.taken = 0
+        """How many of ``pods`` have a place, counted from the front."""
+
+    @property
+    def waiting(self) -> int:
+        return len(self.pods) - self.taken
+
+    def take(self, count: int) -> Sequence[Pod]:
+        """Hand out the next pods of the class."""
+        start, self.taken = self.taken, self.taken + count
+        return self.pods[start : self.taken]
+
+
+def classify(pods: Iterable[Pod], extra_keys: frozenset[str] = frozenset()) -> list[PodClass]:
+    """Sort pods into classes, in an order that does not depend on the input's.
+
+    ``extra_keys`` are labels that selectors outside this batch look at.
+    """
+    alike: dict[tuple[str, FrozenDict[str, str], PodSpec], list[Pod]] = {}
+    for pod in pods:
+        key = (pod.namespace, pod.labels, pod.spec)
+        known = alike.get(key)
+        if known is None:
+            alike[key] = [pod]
+        else:
+            known.append(pod)
+    relevant = extra_keys | selector_keys({spec for _, _, spec in alike})
+    classes: dict[tuple[str, FrozenDict[str, str], PodSpec], PodClass] = {}
+    for (namespace, labels, spec), members in alike.items():
+        seen = FrozenDict({key: labels[key] for key in labels if key in relevant})
+        merged = classes.get((namespace, seen, spec))
+        if merged is None:
+            merged = classes[(namespace, seen, spec)] = PodClass(namespace, seen, spec)
+        merged.pods.extend(members)
+    for one in classes.values():
+        one.pods.sort(key=_by_name)
+    return sorted(classes.values(), key=lambda one: _by_name(one.pods[0]))
+
+
+def _by_name(pod: Pod) -> tuple[str, str]:
+    return (pod.name, pod.namespace)
+
+
+def selector_keys(specs: Iterable[PodSpec]) -> frozenset[str]:
+    """Return the label keys that any selector in these specs looks at."""
+    keys: set[str] = set()
+    selectors = set()
+    for spec in specs:
+        if spec.spreads:
+            for one in spec.spreads:
+                selectors.add(one.selector)
+                keys.update(one.match_label_keys)
+        for term in (*spec.affinity, *spec.anti_affinity):
+            selectors.add(term.selector)
+        for wish in (*spec.preferred_affinity, *spec.preferred_anti_affinity):
+            selectors.add(wish.term.selector)
+    for selector in selectors:
+        if selector is not None:
+            keys |= selector.keys
+    return frozenset(keys)

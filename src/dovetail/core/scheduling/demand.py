@@ -1,0 +1,112 @@
+"""Which pods need a place, and which cannot be helped by any node."""
+
+from collections.abc import Iterable, Mapping
+
+from dovetail.model import labels as label_keys
+from dovetail.model.plan import Constraint, Refusal
+from dovetail.model.pods import Pod, PodSpec
+from dovetail.model.requirements import NUMERIC, Operator, RequirementSpec
+from dovetail.model.selectors import LabelSelector
+from dovetail.model.snapshot import ClusterSnapshot
+from dovetail.model.workloads import DisruptionBudget
+
+
+def wanting(snapshot: ClusterSnapshot) -> list[Pod]:
+    """Return the pods to place: those that wait, and those about to lose their node.
+
+    Pods of DaemonSets and of kubelets follow their node; they never ask for one.
+    """
+    waiting = [
+        pod
+        for pod in snapshot.pending
+        if not (pod.node_name or pod.nominated_node or pod.of_daemon_set or pod.static)
+    ]
+    budgets = snapshot.disruption_budgets
+    for node in snapshot.nodes:
+        if node.deleting:
+            waiting.extend(pod for pod in node.pods if _will_move(pod, budgets))
+    return waiting
+
+
+def _will_move(pod: Pod, budgets: Iterable[DisruptionBudget]) -> bool:
+    """Tell whether a pod on a node that goes away will come back as a new one."""
+    if pod.terminal or pod.of_daemon_set or pod.static:
+        return False
+    if pod.deleting:
+        return pod.owner is not None and pod.owner.kind == "StatefulSet"
+    if pod.annotations.get(label_keys.DO_NOT_DISRUPT) == "true":
+        return False
+    matching = [one for one in budgets if _protects(one, pod)]
+    return len(matching) <= 1 and not any(
+        one.blocks_fully and not (one.always_allow_unhealthy and not pod.ready) for one in matching
+    )
+
+
+def _protects(budget: DisruptionBudget, pod: Pod) -> bool:
+    selector = budget.selector or LabelSelector()
+    return budget.namespace == pod.namespace and selector.matches(pod.labels)
+
+
+def why_invalid(spec: PodSpec) -> Refusal | None:
+    """Return why no node is sought for pods like this, whatever the pools."""
+    if spec.needs_devices:
+        return Refusal(
+            "",
+            Constraint.DEVICES,
+            "asks for devices through resource claims (DRA), which are not supported yet",
+        )
+    if any(term.fields for term in spec.node_terms):
+        return _invalid("uses matchFields in its node affinity; only DaemonSets may")
+    selector = [
+        RequirementSpec(key, Operator.IN, (value,)) for key, value in spec.node_selector.items()
+    ]
+    for one in [*selector, *(e for term in spec.node_terms for e in term.expressions)]:
+        problem = _problem(one)
+        if problem:
+            return _invalid(problem)
+    if _refuses_all_pools(spec):
+        return _invalid(f"asks for nodes of no NodePool ({label_keys.NODEPOOL} DoesNotExist)")
+    return None
+
+
+def _refuses_all_pools(spec: PodSpec) -> bool:
+    heaviest = max(spec.preferred_node_terms, key=lambda one: one.weight, default=None)
+    terms = [*spec.node_terms[:1], *([heaviest.term] if heaviest else [])]
+    return any(
+        one.key == label_keys.NODEPOOL and one.operator is Operator.DOES_NOT_EXIST
+        for term in terms
+        for one in term.expressions
+    )
+
+
+def _problem(one: RequirementSpec) -> str:
+    key = label_keys.stable_key(one.key)
+    if label_keys.is_restricted(key):
+        return f"label {one.key!r} may not be asked for: it is set by the system itself"
+    if one.operator is Operator.IN and not one.values:
+        return f"{one.key} In has no values"
+    if key == label_keys.CAPACITY_TYPE and one.operator is Operator.IN:
+        if not set(one.values) & set(label_keys.CAPACITY_TYPES):
+            known = ", ".join(label_keys.CAPACITY_TYPES)
+            return f"{one.values[0]!r} is no capacity type; there are {known}"
+    if one.operator in NUMERIC and not (len(one.values) == 1 and one.values[0].isdigit()):
+        return f"{one.key} {one.operator} needs one whole number"
+    return ""
+
+
+def _invalid(message: str) -> Refusal:
+    return Refusal("", Constraint.INVALID, message)
+
+
+def namespaces_of(
+    own: str,
+    listed: tuple[str, ...],
+    selector: LabelSelector | None,
+    known: Mapping[str, Mapping[str, str]],
+) -> frozenset[str] | None:
+    """Return the namespaces a pod term looks at; None means all of them."""
+    if selector is None:
+        return frozenset(listed) if listed else frozenset({own})
+    if not selector.match_labels and not selector.expressions:
+        return None
+    return frozenset(listed) | {name for name, its in known.items() if selector.matches(its)}

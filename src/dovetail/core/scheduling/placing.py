@@ -1,0 +1,193 @@
+"""Placing one class: cell by cell, form by form."""
+
+from collections.abc import Iterable
+
+from dovetail.core.scheduling.arrays import Ints
+from dovetail.core.scheduling.classes import PodClass
+from dovetail.core.scheduling.deferred import Deferred
+from dovetail.core.scheduling.problem import Problem
+from dovetail.core.scheduling.spreading import NO_LABEL, Cell, Division
+from dovetail.core.scheduling.states import DEAD
+from dovetail.core.scheduling.topology import EVERY_NODE, Counter
+from dovetail.core.scheduling.wants import Want
+from dovetail.model import labels as label_keys
+from dovetail.model.requirements import Requirement, Requirements
+
+
+class Placer:
+    """Moves classes from waiting to placed."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.deferred = Deferred(problem)
+        self._wants: dict[tuple[int, int], Want] = {}
+        self._possible: dict[int, bool] = {}
+
+    def want(self, one: PodClass, form: int) -> Want:
+        key = (id(one), form)
+        want = self._wants.get(key)
+        if want is None:
+            spec = self.problem.forms[id(one)][form]
+            want = self._wants[key] = self.problem.want(one, spec)
+        return want
+
+    def place(self, one: PodClass) -> int:
+        """Place what still waits of a class, giving up wishes only where it must."""
+        placed = 0
+        for form in range(len(self.problem.forms[id(one)])):
+            if not one.waiting:
+                break
+            found = self._place_form(self.want(one, form), one.waiting)
+            one.taken += found
+            placed += found
+        return placed
+
+    def _place_form(self, want: Want, count: int) -> int:
+        if not want.keys:
+            return self._fill(want, (), count)
+        division = Division(want, [self._domains(want, key) for key in want.keys])
+        division.cells = [cell for cell in division.cells if self._is_possible(want, cell)]
+        placed = 0
+        while placed < count:
+            shares = division.deal(count - placed)
+            if not shares:
+                break
+            for cell, share in shares:
+                found = self._fill(want, cell, share)
+                placed += found
+                if found < share:
+                    # The rest must be dealt anew: this cell is full for good.
+                    division.closed.add(cell)
+                    break
+        return placed
+
+    def _domains(self, want: Want, key: str) -> list[str]:
+        """Return the values of a key that a class may be placed in."""
+        known: set[str] = set()
+        for counter in self._counters_on(want, key):
+            known |= set(counter.counts)
+        wanted = self.problem.space.asks[want.ask].requirements.get(key)
+        found = sorted(value for value in known if wanted is None or wanted.has(value))
+        if key in want.owned_keys:
+            return found
+        # Only counted here, by others: a node without the label suits just as well.
+        bare = key not in label_keys.WELL_KNOWN or not found
+        return [NO_LABEL, *found] if bare else found
+
+    @staticmethod
+    def _counters_on(want: Want, key: str) -> Iterable[Counter]:
+        for held in want.zonal_rules:
+            if held.rule.counter.key == key:
+                yield held.rule.counter
+        for counter in want.zonal_counters:
+            if counter.key == key:
+                yield counter
+
+    def _asks(self, want: Want, cell: Cell) -> Iterable[int]:
+        """Return what nodes in this cell must offer, one ask for each place of its volumes."""
+        space = self.problem.space
+        ask = want.ask
+        if cell:
+            pinned = [
+                Requirement.one_of(key, domain) if domain else Requirement.absent(key)
+                for key, domain in zip(want.keys, cell, strict=True)
+            ]
+            ask = space.also(ask, Requirements.of(pinned))
+        for place in want.alternatives:
+            yield space.also(ask, place)
+
+    def _is_possible(self, want: Want, cell: Cell) -> bool:
+        return any(self._could_land(ask) for ask in self._asks(want, cell))
+
+    def _could_land(self, ask: int) -> bool:
+        known = self._possible.get(ask)
+        if known is None:
+            space = self.problem.space
+            known = any(space.move(root, ask) != DEAD for root in space.roots) or bool(
+                self.problem.hosts.welcoming(ask).any()
+            )
+            self._possible[ask] = known
+        return known
+
+    def _fill(self, want: Want, cell: Cell, count: int) -> int:
+        packer = self.problem.packer
+        placed = 0
+        for ask in self._asks(want, cell):
+            mark = len(packer.log)
+            if want.free and not packer.fewest:
+                found = packer.place(want, ask, count - placed, open_new=False)
+                self._record(want, cell, packer.log[mark:])
+                placed += found
+                if placed < count:
+                    placed += self._defer(want, cell, ask, count - placed)
+            else:
+                placed += packer.place(want, ask, count - placed)
+                self._record(want, cell, packer.log[mark:])
+            if placed >= count:
+                break
+        return placed
+
+    def _defer(self, want: Want, cell: Cell, ask: int, count: int) -> int:
+        """Leave pods to the fleet that is chosen for all such classes together."""
+        state = self.deferred.accept(want, ask, cell, count)
+        if state is not None:
+            self._count(want, cell, count, state=state)
+            return count
+        packer = self.problem.packer
+        mark = len(packer.log)
+        placed = packer.buy(want, ask, count)
+        self._record(want, cell, packer.log[mark:])
+        return placed
+
+    def open_fleets(self) -> None:
+        """Choose and open the fleets for all pods that were left to them."""
+        for want, cell, missing, state in self.deferred.open():
+            self._count(want, cell, -missing, state=state)
+            want.pod_class.taken -= missing
+
+    # -- counting ---------------------------------------------------------------------
+
+    def _record(self, want: Want, cell: Cell, log: list[tuple[Want, Ints, Ints]]) -> None:
+        if not want.zonal_counters and not want.zonal_rules:
+            return
+        plain = all(counter.filter == EVERY_NODE for counter in want.zonal_counters)
+        for _, hosts, counts in log:
+            if plain:
+                self._count(want, cell, int(counts.sum()))
+                continue
+            for host, count in zip(hosts.tolist(), counts.tolist(), strict=True):
+                self._count(want, cell, count, host=host)
+
+    def _count(
+        self,
+        want: Want,
+        cell: Cell,
+        count: int,
+        *,
+        host: int | None = None,
+        state: int | None = None,
+    ) -> None:
+        domains = dict(zip(want.keys, cell, strict=True))
+        for counter in want.zonal_counters:
+            domain = domains.get(counter.key)
+            if domain and self._passes(counter, host, state):
+                counter.counts[domain] = counter.counts.get(domain, 0) + count
+        for rule, _ in want.zonal_rules:
+            domain = domains.get(rule.counter.key)
+            if domain:
+                rule.owners[domain] = rule.owners.get(domain, 0) + count
+
+    def _passes(self, counter: Counter, host: int | None, state: int | None) -> bool:
+        if counter.filter == EVERY_NODE:
+            return True
+        problem = self.problem
+        if host is not None and host < problem.hosts.existing:
+            labels, taints = problem.hosts.kinds[int(problem.hosts.kind[host])]
+            return counter.filter.passes(labels, taints, new=False)
+        if state is None:
+            state = int(problem.hosts.state[host]) if host is not None else DEAD
+        if state == DEAD:
+            return True
+        known = problem.space.states[state]
+        taints = problem.tables[known.pool].pool.template.taints
+        return counter.filter.passes(known.requirements, taints, new=True)

@@ -1,0 +1,289 @@
+"""The problem, compiled: tables, states, counters and hosts for one batch."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from dovetail.core.scheduling.arrays import Bools, Floats
+from dovetail.core.scheduling.classes import PodClass
+from dovetail.core.scheduling.daemons import Outstanding, charge_daemons
+from dovetail.core.scheduling.hosts import Hosts
+from dovetail.core.scheduling.limits import Allowance
+from dovetail.core.scheduling.packing import Packer
+from dovetail.core.scheduling.relaxing import (
+    relaxations,
+    strict_requirements,
+    wanted_requirements,
+)
+from dovetail.core.scheduling.reservations import Reservations
+from dovetail.core.scheduling.states import StateSpace
+from dovetail.core.scheduling.tables import PoolTable, vector
+from dovetail.core.scheduling.topology import Counter, Kind, Topology
+from dovetail.core.scheduling.variety import Variety
+from dovetail.core.scheduling.volumes import Attached, Volumes
+from dovetail.core.scheduling.wants import Want
+from dovetail.model import labels as label_keys
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.nodepool import NodePool, in_order_of_preference
+from dovetail.model.nodes import Node
+from dovetail.model.plan import Refusal
+from dovetail.model.pods import HostPort, PodSpec
+from dovetail.model.requirements import Requirements
+from dovetail.model.resources import CPU, MEMORY, PODS
+from dovetail.model.settings import SchedulingSettings
+from dovetail.model.snapshot import ClusterSnapshot
+from dovetail.model.taints import Effect
+
+
+def usable_pools(snapshot: ClusterSnapshot) -> list[NodePool]:
+    """Return the pools that pods may be given nodes from, best first."""
+    fit = [
+        pool
+        for pool in snapshot.node_pools
+        if pool.ready and not pool.deleting and pool.replicas is None
+    ]
+    return in_order_of_preference(tuple(fit))
+
+
+class Problem:
+    """One batch of pods against one snapshot."""
+
+    def __init__(
+        self,
+        snapshot: ClusterSnapshot,
+        settings: SchedulingSettings,
+        classes: Sequence[PodClass],
+        moving: frozenset[str],
+    ) -> None:
+        self.snapshot = snapshot
+        self.settings = settings
+        self.classes = classes
+        self.axis = _axis(classes)
+        self.volumes = Volumes(snapshot, settings)
+        self.tables = [
+            PoolTable(pool, snapshot.instance_types.get(pool.name, ()), self.axis)
+            for pool in usable_pools(snapshot)
+        ]
+        self._ports: dict[HostPort, int] = {}
+        daemon_ports = [self._charge(table) for table in self.tables]
+        self.space = StateSpace(self.tables)
+        self.soft_taints = any(
+            taint.effect is Effect.PREFER_NO_SCHEDULE
+            for table in self.tables
+            for taint in table.pool.template.taints
+        )
+        self.topology = Topology(snapshot.namespaces)
+        self.forms = {
+            id(one): list(relaxations(one.spec, settings.preferences, soft_taints=self.soft_taints))
+            for one in classes
+        }
+        self.attached = {id(one): self._attachments(one) for one in classes}
+        for one in classes:
+            self.topology.rules_of(one, self.forms[id(one)][0])
+        running = _running(snapshot.nodes, moving)
+        for namespace, spec in {(ns, spec) for ns, _, spec in running if spec.anti_affinity}:
+            self.topology.anti_affinity_rules(namespace, spec)
+        self.hosts = Hosts(
+            self.space,
+            self.topology,
+            snapshot.nodes,
+            self.axis,
+            Outstanding(snapshot.daemon_sets),
+            self._label_interest(),
+        )
+        self._seed_domains()
+        self._count_running(running)
+        self.packer = Packer(
+            self.space,
+            self.hosts,
+            [Allowance(table, snapshot.nodes) for table in self.tables],
+            [Variety(table) for table in self.tables],
+            Reservations(self.space, enabled=settings.reserved_capacity),
+            daemon_ports,
+            settings,
+        )
+        self._occupy_hosts()
+        self._sizes: dict[tuple[float, ...], tuple[int, Floats]] = {}
+        self._counters = {
+            id(one): self.topology.selecting(one.namespace, one.labels) for one in classes
+        }
+        self._audience: dict[int, int] = {}
+        for counters in self._counters.values():
+            for counter in counters:
+                self._audience[id(counter)] = self._audience.get(id(counter), 0) + 1
+
+    # -- compiling a class ---------------------------------------------------------
+
+    def want(self, one: PodClass, form: PodSpec) -> Want:
+        """Compile one form of a class."""
+        attached = self.attached[id(one)]
+        size = tuple(float(form.requests.get(name, 0)) for name in self.axis)
+        number, array = self._sizes.setdefault(size, (len(self._sizes), np.array(size)))
+        want = Want(
+            one,
+            size=array,
+            size_number=number,
+            ask=self.space.ask(wanted_requirements(form), form.tolerations),
+            strict=strict_requirements(form),
+            alternatives=attached.alternatives,
+            rules=self.topology.rules_of(one, form),
+            counters=self._counters[id(one)],
+        )
+        want.volumes = attached.drivers
+        for port in form.host_ports:
+            want.ports |= 1 << self._ports[port]
+        for port, bit in self._ports.items():
+            if any(port.clashes(own) for own in form.host_ports):
+                want.clashes |= 1 << bit
+        want.free = self._is_free(want)
+        return want
+
+    def _is_free(self, want: Want) -> bool:
+        """Tell whether only the class itself cares which of its pods share a host."""
+        if want.ports or want.needs_company:
+            return False
+        own = {id(one.rule.counter) for one in want.host_rules if one.own}
+        private = all(
+            one.own and one.rule.kind is not Kind.AFFINITY for one in want.host_rules
+        ) and all(
+            id(counter) in own and self._audience[id(counter)] == 1 and not counter.matched.any()
+            for counter in want.host_counters
+        )
+        return private
+
+    def _attachments(self, one: PodClass) -> Attached:
+        found = self.volumes.of(one.namespace, one.spec)
+        if isinstance(found, Refusal):
+            raise TypeError("classes with broken volumes must be sorted out before")
+        return found
+
+    # -- the world before ------------------------------------------------------------
+
+    def _charge(self, table: PoolTable) -> dict[int, Bools]:
+        ports: dict[int, Bools] = {}
+        for port, rows in charge_daemons(table, self.snapshot.daemon_sets):
+            bit = 1 << self._ports.setdefault(port, len(self._ports))
+            ports[bit] = ports[bit] | rows if bit in ports else rows
+        return ports
+
+    def _label_interest(self) -> frozenset[str]:
+        """Return the label keys of nodes that anything in this batch looks at."""
+        keys: set[str] = {label_keys.ZONE}
+        for one in self.classes:
+            for spec in self.forms[id(one)]:
+                keys |= set(wanted_requirements(spec))
+            for term in one.spec.node_terms:
+                keys |= set(Requirements.of_specs(term.expressions))
+            for place in self.attached[id(one)].alternatives:
+                keys |= set(place)
+        keys |= {counter.key for counter in self.topology.counters}
+        return frozenset(keys)
+
+    def _seed_domains(self) -> None:
+        """Tell every counter which domains there are."""
+        values: dict[tuple[str, int], set[str]] = {}
+        for counter in self.topology.counters:
+            if counter.by_host:
+                continue
+            for index, table in enumerate(self.tables):
+                consent = counter.filter.tolerations
+                ask = self.space.ask(Requirements(), consent if consent is not None else ())
+                if consent is not None and not self.space.asks[ask].pools[index]:
+                    continue
+                key = (counter.key, index)
+                if key not in values:
+                    values[key] = table.values_of(counter.key)
+                for value in sorted(values[key]):
+                    counter.counts.setdefault(value, 0)
+            for labels, taints in self.hosts.kinds:
+                known = labels.get(counter.key)
+                if known is not None and counter.filter.passes(labels, taints, new=False):
+                    counter.counts.setdefault(next(iter(known.values)), 0)
+
+    def _count_running(
+        self, running: dict[tuple[str, FrozenDict[str, str], PodSpec], dict[str, int]]
+    ) -> None:
+        numbers = {node.name: index for index, node in enumerate(self.hosts.nodes)}
+        labels_of = {node.name: _labels(node) for node in self.snapshot.nodes}
+        taints_of = {node.name: node.effective_taints() for node in self.snapshot.nodes}
+        for (namespace, labels, spec), where in running.items():
+            counters = self.topology.selecting(namespace, labels)
+            rules = self.topology.anti_affinity_rules(namespace, spec)
+            if not counters and not rules:
+                continue
+            for name, count in where.items():
+                for counter in counters:
+                    if counter.by_host:
+                        if name in numbers:
+                            counter.matched[numbers[name]] += count
+                    elif counter.key in labels_of[name] and counter.filter.passes(
+                        labels_of[name], taints_of[name], new=False
+                    ):
+                        _add(counter, labels_of[name], count)
+                for rule in rules:
+                    if rule.counter.by_host:
+                        if name in numbers:
+                            rule.owned[numbers[name]] += count
+                    elif rule.counter.key in labels_of[name]:
+                        domain = next(iter(labels_of[name][rule.counter.key].values))
+                        rule.owners[domain] = rule.owners.get(domain, 0) + count
+
+    def _occupy_hosts(self) -> None:
+        """Note the ports and volumes that running pods hold."""
+        for one in self.classes:
+            for port in one.spec.host_ports:
+                self._ports.setdefault(port, len(self._ports))
+        drivers = {driver for a in self.attached.values() for driver in a.drivers}
+        for driver in sorted(drivers):
+            self.packer.attached[driver] = [set() for _ in self.hosts.nodes]
+        for index, node in enumerate(self.hosts.nodes):
+            for pod in node.pods:
+                if pod.terminal:
+                    continue
+                for port in pod.spec.host_ports:
+                    bit = self._ports.setdefault(port, len(self._ports))
+                    self.hosts.ports[index] |= 1 << bit
+                if drivers and pod.spec.volumes:
+                    for driver, claims in self.volumes.drivers_of(pod.namespace, pod.spec).items():
+                        if driver in drivers:
+                            self.packer.attached[driver][index] |= claims
+
+
+Running = dict[tuple[str, FrozenDict[str, str], PodSpec], dict[str, int]]
+
+
+def _running(nodes: Iterable[Node], moving: frozenset[str]) -> Running:
+    """Return the pods that run and stay: (namespace, labels, spec) → node → count."""
+    found: Running = {}
+    for node in nodes:
+        for pod in node.pods:
+            if pod.terminal or pod.deleting or pod.key in moving:
+                continue
+            where = found.setdefault((pod.namespace, pod.labels, pod.spec), {})
+            where[node.name] = where.get(node.name, 0) + 1
+    return found
+
+
+def _labels(node: Node) -> Requirements:
+    return Requirements.of_labels({**node.labels, label_keys.HOSTNAME: node.hostname})
+
+
+def _add(counter: Counter, labels: Requirements, count: int) -> None:
+    domain = next(iter(labels[counter.key].values))
+    counter.counts[domain] = counter.counts.get(domain, 0) + count
+
+
+def _axis(classes: Sequence[PodClass]) -> tuple[str, ...]:
+    """Return the resources that matter: those that some pod asks for."""
+    asked = {n for one in classes for n, amount in one.spec.requests.items() if amount > 0}
+    first = [name for name in (CPU, MEMORY, PODS) if name in asked]
+    return (*first, *sorted(asked - set(first)))
+
+
+def share_of_total(problem: Problem) -> dict[int, float]:
+    """Return each class's size: the share of everything asked for that one pod asks for."""
+    sizes = {id(one): vector(one.spec.requests, problem.axis) for one in problem.classes}
+    total = np.zeros(len(problem.axis))
+    for one in problem.classes:
+        total += sizes[id(one)] * len(one.pods)
+    return {key: float((size / np.maximum(total, 1.0)).sum()) for key, size in sizes.items()}

@@ -1,0 +1,240 @@
+"""Why a pod gets no node: per pool, the first thing that rules it out, and by how much."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dovetail.core.scheduling.arrays import Bools, Floats
+from dovetail.core.scheduling.classes import PodClass
+from dovetail.core.scheduling.placing import Placer
+from dovetail.core.scheduling.states import DEAD
+from dovetail.core.scheduling.tables import PoolTable
+from dovetail.core.scheduling.topology import Kind, Rule
+from dovetail.core.scheduling.wants import Want
+from dovetail.model import labels as label_keys
+from dovetail.model.plan import Constraint, Refusal
+from dovetail.model.quantity import format_amount
+from dovetail.model.requirements import Conflict, Requirement, Requirements
+from dovetail.model.snapshot import ClusterSnapshot
+from dovetail.model.taints import Taint, untolerated
+
+_RULES = {
+    Kind.SPREAD: Constraint.SPREAD,
+    Kind.AFFINITY: Constraint.AFFINITY,
+    Kind.ANTI: Constraint.ANTI_AFFINITY,
+}
+
+
+class Explainer:
+    """Finds the reasons after the fact, once per class."""
+
+    def __init__(self, placer: Placer) -> None:
+        self._placer = placer
+        self._problem = placer.problem
+
+    def why(self, one: PodClass) -> tuple[Refusal, ...]:
+        """Return a refusal for each pool."""
+        problem = self._problem
+        # The weakest form: what even giving up every wish could not satisfy.
+        forms = problem.forms[id(one)]
+        want = self._placer.want(one, len(forms) - 1)
+        refusals = [
+            Refusal(table.pool.name, *self._why_pool(want, index, table))
+            for index, table in enumerate(problem.tables)
+        ]
+        return (*refusals, *unusable_pools(problem.snapshot))
+
+    def _why_pool(self, want: Want, index: int, table: PoolTable) -> tuple[Constraint, str]:
+        for reason in self._reasons(want, index, table):
+            return reason
+        return self._why_rules(want) or (
+            Constraint.RESOURCES,
+            "every node that would do is taken by pods placed before it",
+        )
+
+    def _reasons(
+        self, want: Want, index: int, table: PoolTable
+    ) -> Iterator[tuple[Constraint, str]]:
+        asked = self._problem.space.asks[want.ask]
+        root = self._problem.space.roots[index]
+        if root == DEAD:
+            yield Constraint.REQUIREMENT, _why_empty(table)
+        taint = untolerated(table.pool.template.taints, asked.tolerations)
+        if taint is not None:
+            yield Constraint.TAINT, f"taint {taint} is not tolerated; {_toleration(taint)}"
+        conflict = table.base.why_incompatible(
+            asked.requirements, undefined_ok=label_keys.WELL_KNOWN
+        )
+        if conflict is not None:
+            yield Constraint.REQUIREMENT, _conflict(conflict, table)
+        yield from self._why_types(want, index, table, asked.requirements)
+        yield from self._why_volumes(want, index)
+        yield from self._why_resources(want, index, table)
+
+    def _why_types(
+        self, want: Want, index: int, table: PoolTable, wanted: Requirements
+    ) -> Iterator[tuple[Constraint, str]]:
+        state = self._problem.space.states[self._problem.space.roots[index]]
+        rows, columns = state.rows.copy(), state.columns.copy()
+        for key in sorted(wanted):
+            one = wanted[key]
+            rows &= table.rows_allowing(one)
+            columns &= table.columns_allowing(one)
+            if not rows.any() or not columns.any():
+                yield Constraint.REQUIREMENT, _no_type(one, table)
+        if not np.isfinite(table.price[np.ix_(rows, columns)]).any() and not table.reserved:
+            yield (
+                Constraint.OFFERING,
+                "no instance type that suits it can be had in the zones and capacity types "
+                f"it allows ({wanted})",
+            )
+
+    def _why_volumes(self, want: Want, index: int) -> Iterator[tuple[Constraint, str]]:
+        space = self._problem.space
+        root = space.roots[index]
+        if all(
+            space.move(root, space.also(want.ask, place)) == DEAD for place in want.alternatives
+        ):
+            places = " or ".join(str(place) for place in want.alternatives)
+            yield Constraint.VOLUME, f"its volumes can only be used where {places}"
+
+    def _why_resources(
+        self, want: Want, index: int, table: PoolTable
+    ) -> Iterator[tuple[Constraint, str]]:
+        space, packer = self._problem.space, self._problem.packer
+        states = [
+            space.move(space.roots[index], space.also(want.ask, p)) for p in want.alternatives
+        ]
+        state = next(state for state in states if state != DEAD)
+        rows = np.isfinite(space.cost[state][: len(table.rows)])
+        each = packer.each(want, state)
+        if not (each >= 1).any():
+            yield Constraint.RESOURCES, self._closest(want, table, rows)
+            return
+        fitting = each >= 1
+        if want.ports:
+            fitting = fitting & ~packer.rows_with_ports(index, want.clashes, len(each))
+            if not fitting.any():
+                yield Constraint.HOST_PORT, "a DaemonSet holds one of its host ports on every type"
+        allowance = packer.allowances[index]
+        if not (fitting & allowance.affordable()).any():
+            yield Constraint.LIMITS, self._over_limit(index, table, fitting)
+        variety = packer.varieties[index]
+        if variety.wanted and variety.headroom(np.where(fitting, each, -1.0), variety.wanted) < 1:
+            found = variety.achieved(fitting)
+            short = [f"{key}: {found[key]} of {low}" for key, low in variety.wanted.items()]
+            yield Constraint.MIN_VALUES, f"too few values for minValues ({', '.join(short)})"
+
+    def _closest(self, want: Want, table: PoolTable, rows: Bools) -> str:
+        """Name the type that comes closest, and what it lacks."""
+        axis = self._problem.axis
+        candidates = np.flatnonzero(rows)
+        alloc: Floats = table.alloc[candidates]
+        lacking = np.maximum(want.size[None, :] - alloc, 0.0)
+        share = lacking / np.maximum(want.size[None, :], 1.0)
+        best = int(np.lexsort((candidates, share.sum(axis=1)))[0])
+        row = table.rows[int(candidates[best])]
+        parts = [
+            f"{axis[r]} {format_amount(axis[r], int(want.size[r]))} asked for, "
+            f"{format_amount(axis[r], max(0, int(alloc[best, r])))} to be had"
+            for r in np.flatnonzero(lacking[best] > 0).tolist()
+        ]
+        less = " and ".join(
+            f"{format_amount(axis[r], int(lacking[best, r]))} less {axis[r]}"
+            for r in np.flatnonzero(lacking[best] > 0).tolist()
+        )
+        beside = " beside its DaemonSets" if table.daemon_requests[int(candidates[best])] else ""
+        return (
+            f"too large for every type; closest is {row.type.name}{beside}: {'; '.join(parts)}; "
+            f"would fit if it asked for {less}"
+        )
+
+    def _over_limit(self, index: int, table: PoolTable, fitting: Bools) -> str:
+        allowance = self._problem.packer.allowances[index]
+        names = allowance.names
+        rows = np.flatnonzero(fitting)
+        over = np.maximum(allowance.capacity[rows] - allowance.left[None, :], 0.0)
+        best = int(np.argmin((over / np.maximum(allowance.capacity[rows], 1.0)).sum(axis=1)))
+        row = int(rows[best])
+        parts = [
+            f"{names[i]}: {format_amount(names[i], max(0, int(allowance.left[i])))} left, "
+            f"{table.rows[row].type.name} has {format_amount(names[i], int(allowance.capacity[row, i]))}"
+            for i in np.flatnonzero(over[best] > 0).tolist()
+        ]
+        return f"the pool's limits are used up ({'; '.join(parts)})"
+
+    def _why_rules(self, want: Want) -> tuple[Constraint, str] | None:
+        """Name the topology rule that holds the pod back."""
+        held = [*want.zonal_rules, *want.host_rules]
+        order = {Kind.AFFINITY: 0, Kind.ANTI: 1, Kind.SPREAD: 2}
+        for one in sorted(held, key=lambda h: order[h.rule.kind]):
+            return _RULES[one.rule.kind], _rule(one.rule)
+        for rule in [*want.zonal_inverse, *want.inverse]:
+            if rule.kind is Kind.ANTI:
+                return Constraint.ANTI_AFFINITY, f"pods that run keep it away: {_rule(rule)}"
+        if want.ports:
+            return Constraint.HOST_PORT, "its host port is taken on every node it could use"
+        return None
+
+
+def unusable_pools(snapshot: ClusterSnapshot) -> list[Refusal]:
+    """Say which pools were not asked at all."""
+    found = []
+    for pool in sorted(snapshot.node_pools, key=lambda one: one.name):
+        if pool.deleting:
+            found.append(Refusal(pool.name, Constraint.POOL_NOT_READY, "is being deleted"))
+        elif not pool.ready:
+            found.append(Refusal(pool.name, Constraint.POOL_NOT_READY, "is not ready"))
+        elif pool.replicas is not None:
+            message = "is static (spec.replicas is set): it buys no nodes for pods"
+            found.append(Refusal(pool.name, Constraint.POOL_NOT_READY, message))
+    return found
+
+
+def _toleration(taint: Taint) -> str:
+    value = f", value: {taint.value}" if taint.value else ""
+    operator = "Equal" if taint.value else "Exists"
+    return (
+        f"would fit with the toleration {{key: {taint.key}, operator: {operator}{value}, "
+        f"effect: {taint.effect}}}"
+    )
+
+
+def _conflict(conflict: Conflict, table: PoolTable) -> str:
+    if conflict.offered is None:
+        return f"{conflict}; nodes of this pool do not have it"
+    return f"asks for {conflict.wanted}; this pool has {conflict.offered}"
+
+
+def _no_type(one: Requirement, table: PoolTable) -> str:
+    there = sorted(table.values_of(one.key))
+    shown = ", ".join(there[:8]) + (f" and {len(there) - 8} more" if len(there) > 8 else "")
+    return f"asks for {one}; this pool's types have {shown or 'no such label'}"
+
+
+def _why_empty(table: PoolTable) -> str:
+    if not table.rows:
+        return "the pool has no instance types"
+    return f"the pool's own requirements filtered out all available instance types ({table.base})"
+
+
+def _rule(rule: Rule) -> str:
+    counter = rule.counter
+    selector = "nothing" if counter.selector is None else _selector(counter.selector)
+    counts = ", ".join(f"{domain}: {n}" for domain, n in sorted(counter.counts.items())[:6])
+    where = f" ({counts})" if counts and not counter.by_host else ""
+    if rule.kind is Kind.SPREAD:
+        return f"spread over {counter.key} by at most {rule.skew} of pods with {selector}{where}"
+    if rule.kind is Kind.AFFINITY:
+        return (
+            f"must share {counter.key} with pods with {selector}, which run nowhere it fits{where}"
+        )
+    return f"must not share {counter.key} with pods with {selector}{where}"
+
+
+def _selector(selector: object) -> str:
+    labels = getattr(selector, "match_labels", {})
+    expressions = getattr(selector, "expressions", ())
+    parts = [f"{key}={value}" for key, value in sorted(labels.items())]
+    parts += [f"{e.key} {e.operator} {list(e.values)}" for e in expressions]
+    return ", ".join(parts) or "any labels"

@@ -1,0 +1,101 @@
+"""Which nodes would these pods get? The one entry to scheduling.
+
+wanting pods → classes → problem (compiled) → placer, class by class → answer
+"""
+
+from dovetail.core.scheduling.answer import Answer
+from dovetail.core.scheduling.classes import PodClass, classify, selector_keys
+from dovetail.core.scheduling.defaults import DefaultSpreads
+from dovetail.core.scheduling.demand import wanting, why_invalid
+from dovetail.core.scheduling.placing import Placer
+from dovetail.core.scheduling.problem import Problem, share_of_total, usable_pools
+from dovetail.core.scheduling.refusals import Explainer
+from dovetail.core.scheduling.topology import Kind
+from dovetail.core.scheduling.volumes import Volumes
+from dovetail.model.plan import Constraint, Plan, Refusal, Unplaced
+from dovetail.model.settings import Packing, SchedulingSettings
+from dovetail.model.snapshot import ClusterSnapshot
+
+
+def solve(snapshot: ClusterSnapshot, settings: SchedulingSettings | None = None) -> Plan:
+    """Place every pod that wants a node, on nodes that exist or are to be bought.
+
+    Pure and deterministic: equal snapshots give equal plans. Pods that find no
+    place come back with the reason, pool by pool.
+    """
+    settings = settings or SchedulingSettings()
+    pods = DefaultSpreads(snapshot, settings.default_spreads).applied(wanting(snapshot))
+    running = {pod.spec for node in snapshot.nodes for pod in node.pods if pod.spec.anti_affinity}
+    classes = classify(pods, selector_keys(running))
+
+    sound, unplaced = _sort_out(classes, snapshot, settings)
+    moving = frozenset(pod.key for pod in pods if pod.node_name)
+    problem = Problem(snapshot, settings, sound, moving)
+    placer = Placer(problem)
+    _place_all(placer, problem)
+
+    explainer = Explainer(placer)
+    nobody = not usable_pools(snapshot)
+    for one in sound:
+        if one.waiting:
+            refusals = explainer.why(one)
+            if nobody:
+                refusals = (_NO_POOL, *refusals)
+            unplaced += [Unplaced(pod, refusals) for pod in one.pods[one.taken :]]
+    nodes, existing = Answer(problem).write()
+    unplaced.sort(key=lambda one: (one.pod.namespace, one.pod.name))
+    return Plan(nodes, existing, tuple(unplaced))
+
+
+_NO_POOL = Refusal("", Constraint.NO_POOL, "there is no NodePool that could buy a node for it")
+
+
+def _sort_out(
+    classes: list[PodClass], snapshot: ClusterSnapshot, settings: SchedulingSettings
+) -> tuple[list[PodClass], list[Unplaced]]:
+    """Set aside the pods that no node can help."""
+    volumes = Volumes(snapshot, settings)
+    sound, unplaced = [], []
+    for one in classes:
+        problem = why_invalid(one.spec)
+        if problem is None:
+            found = volumes.of(one.namespace, one.spec)
+            problem = found if isinstance(found, Refusal) else None
+        if problem is None:
+            sound.append(one)
+        else:
+            unplaced += [Unplaced(pod, (problem,)) for pod in one.pods]
+    return sound, unplaced
+
+
+def _place_all(placer: Placer, problem: Problem) -> None:
+    """Place classes in order, and again while that gets anybody further.
+
+    A pod may wait for another (affinity, a skew to be lifted), so who found no
+    place is asked again after everybody else had a turn.
+    """
+    waiting = _in_order(placer, problem)
+    progress = True
+    while waiting and progress:
+        progress = False
+        for one in waiting:
+            progress |= placer.place(one) > 0
+        placer.open_fleets()
+        waiting = [one for one in waiting if one.waiting]
+
+
+def _in_order(placer: Placer, problem: Problem) -> list[PodClass]:
+    """Sort: who fixes the number of nodes first, then the largest, the free last.
+
+    Free classes come last because they can use what others leave.
+    """
+    shares = share_of_total(problem)
+    cheapest = problem.settings.packing is Packing.CHEAPEST
+
+    def rank(one: PodClass) -> tuple[bool, bool, float, int]:
+        want = placer.want(one, 0)
+        alone = any(h.own and h.rule.kind is Kind.ANTI for h in want.host_rules)
+        bound = 0 if want.host_rules else 1 if want.keys or want.host_counters else 2
+        return (cheapest and want.free, not alone, -shares[id(one)], bound)
+
+    return sorted(problem.classes, key=rank)

@@ -1,0 +1,164 @@
+"""Dividing a class over zones (and other domains) before nodes are chosen.
+
+A *cell* is one value for each label key that matters to the class: usually a
+zone. With one spread to keep, the division has a closed form: pour the pods
+into the emptiest domains like water. Otherwise pods are dealt one at a time.
+"""
+
+from collections.abc import Sequence
+from itertools import product
+
+from dovetail.core.scheduling.topology import Counter, Kind, Rule
+from dovetail.core.scheduling.wants import Held, Want
+
+Cell = tuple[str, ...]
+NO_LABEL = ""
+"""In place of a domain: a node that does not have the label at all."""
+_MANY_CELLS = 4096
+
+
+class Division:
+    """Deals the pods of one class over its cells."""
+
+    def __init__(self, want: Want, domains: Sequence[Sequence[str]]) -> None:
+        self._want = want
+        self._place = {key: index for index, key in enumerate(want.keys)}
+        self.cells: list[Cell] = []
+        for cell in product(*domains):
+            self.cells.append(cell)
+            if len(self.cells) >= _MANY_CELLS:
+                break
+        self.closed: set[Cell] = set()
+        """Cells that turned out to have no room."""
+
+    def deal(self, count: int) -> list[tuple[Cell, int]]:
+        """Return how many of ``count`` pods go to which cell; fewer if rules forbid more."""
+        cells = [cell for cell in self.cells if cell not in self.closed and self._allowed(cell)]
+        if not cells:
+            return []
+        if self._seeks_first_company() or NO_LABEL in cells[0]:
+            return [(cells[0], count)]
+        own_spreads = [h for h in self._want.zonal_rules if h.rule.kind is Kind.SPREAD and h.own]
+        once_each = any(h.rule.kind is Kind.ANTI and h.own for h in self._want.zonal_rules)
+        counters = {id(held.rule.counter) for held in own_spreads}
+        if len(self._want.keys) == 1 and len(counters) <= 1 and not once_each:
+            counter = own_spreads[0].rule.counter if own_spreads else self._anybodys_counter()
+            return self._pour(cells, counter, [held.rule for held in own_spreads], count)
+        return self._deal_singly(cells, own_spreads, count, once_each=once_each)
+
+    def _anybodys_counter(self) -> Counter:
+        """Level by whoever counts these pods, so that their owners keep their skew."""
+        counters = self._want.zonal_counters
+        for counter in counters:
+            if any(rule.kind is Kind.SPREAD for rule in counter.rules):
+                return counter
+        return counters[0] if counters else self._want.zonal_rules[0].rule.counter
+
+    def _allowed(self, cell: Cell) -> bool:
+        for held in self._want.zonal_rules:
+            domain = cell[self._place[held.rule.counter.key]]
+            if not self._holds(held, domain):
+                return False
+        for rule in self._want.zonal_inverse:
+            if rule.owners.get(cell[self._place[rule.counter.key]], 0):
+                return False
+        return True
+
+    def _holds(self, held: Held, domain: str) -> bool:
+        rule = held.rule
+        here = rule.counter.counts.get(domain, 0)
+        if rule.kind is Kind.ANTI:
+            return here == 0
+        if rule.kind is Kind.AFFINITY:
+            return here > 0 or self._may_be_first(held)
+        if domain not in rule.counter.counts:
+            return False
+        return here + held.own - self.lowest(rule) <= rule.skew
+
+    def _may_be_first(self, held: Held) -> bool:
+        """As kube-scheduler does: only while nobody it looks for runs anywhere."""
+        return held.own and not any(held.rule.counter.counts.values())
+
+    def _seeks_first_company(self) -> bool:
+        return any(
+            held.rule.kind is Kind.AFFINITY and self._may_be_first(held)
+            for held in self._want.zonal_rules
+        )
+
+    def lowest(self, rule: Rule) -> int:
+        """Return the count that skew is measured from."""
+        eligible = self.eligible(rule)
+        if len(eligible) < rule.min_domains:
+            return 0
+        return min((rule.counter.counts[d] for d in eligible), default=0)
+
+    def eligible(self, rule: Rule) -> list[str]:
+        """Return the domains a spread looks at: those the pod itself could be in."""
+        counts = rule.counter.counts
+        if not rule.honors_affinity:
+            return list(counts)
+        wanted = self._want.strict.get(rule.counter.key)
+        return [d for d in counts if wanted is None or wanted.has(d)]
+
+    def _pour(
+        self, cells: list[Cell], counter: Counter, rules: list[Rule], count: int
+    ) -> list[tuple[Cell, int]]:
+        """Level the counts of one key, as far as every skew allows."""
+        domains = [cell[0] for cell in cells]
+        level = _level({d: counter.counts.get(d, 0) for d in domains}, count)
+        for rule in rules:
+            # Domains that cannot take pods stay where they are and hold all others down.
+            stuck = [counter.counts[d] for d in self.eligible(rule) if d not in level]
+            if len(self.eligible(rule)) < rule.min_domains:
+                stuck.append(0)
+            if stuck:
+                ceiling = min(stuck) + rule.skew
+                level = {d: max(0, min(k, ceiling - counter.counts[d])) for d, k in level.items()}
+        return [((domain,), share) for domain, share in level.items() if share > 0]
+
+    def _deal_singly(
+        self, cells: list[Cell], spreads: list[Held], count: int, *, once_each: bool
+    ) -> list[tuple[Cell, int]]:
+        counters = {id(c): c for c in self._want.zonal_counters}
+        saved = {number: dict(counter.counts) for number, counter in counters.items()}
+        dealt: dict[Cell, int] = {}
+        try:
+            for _ in range(min(count, len(cells)) if once_each else count):
+                fine = [cell for cell in cells if self._allowed(cell)]
+                if not fine:
+                    break
+                best = min(fine, key=lambda cell: (self._load(cell, spreads), cell))
+                dealt[best] = dealt.get(best, 0) + 1
+                for counter in counters.values():
+                    domain = best[self._place[counter.key]]
+                    counter.counts[domain] = counter.counts.get(domain, 0) + 1
+        finally:
+            # Only a rehearsal: counts move when pods are really placed.
+            for number, counter in counters.items():
+                counter.counts = saved[number]
+        return sorted(dealt.items())
+
+    def _load(self, cell: Cell, spreads: list[Held]) -> tuple[int, ...]:
+        counts = [
+            held.rule.counter.counts.get(cell[self._place[held.rule.counter.key]], 0)
+            for held in spreads
+        ]
+        return (sum(counts), *counts)
+
+
+def _level(counts: dict[str, int], count: int) -> dict[str, int]:
+    """Pour ``count`` units into the lowest of ``counts``; ties by name."""
+    order = sorted(counts, key=lambda domain: (counts[domain], domain))
+    level = counts[order[0]]
+    for reached in range(1, len(order) + 1):
+        last = reached == len(order)
+        room = 0 if last else (counts[order[reached]] - level) * reached
+        if last or count <= room:
+            each, extra = divmod(count, reached)
+            return {
+                domain: level + each + (place < extra) - counts[domain]
+                for place, domain in enumerate(order[:reached])
+            }
+        count -= room
+        level = counts[order[reached]]
+    return {}
