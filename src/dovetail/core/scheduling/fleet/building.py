@@ -4,11 +4,11 @@ import numpy as np
 
 from dovetail.core.scheduling.fleet.columns import Mix
 from dovetail.core.scheduling.fleet.demand import Floats, Ints
-from dovetail.core.scheduling.fleet.patterns import balances, promising
+from dovetail.core.scheduling.fleet.patterns import balances, fill, promising
 from dovetail.core.scheduling.fleet.problem import Problem
 
-_NEARLY_ONE = 1 - 1e-6
-_GOOD = 0.98
+_GOOD = 0.985
+_FAIR_PART = 0.3
 
 
 class Fleet:
@@ -39,28 +39,37 @@ class Fleet:
         return int(np.floor((self.left[some] / counts[some]).min()))
 
 
-def take_whole(fleet: Fleet, mix: Mix) -> None:
-    """Buy the whole part of a fractional mix."""
-    for row in np.flatnonzero(mix.often >= _NEARLY_ONE).tolist():
-        wanted = int(np.floor(mix.often[row] + 1e-6))
-        copies = min(wanted, fleet.fits_left(mix.counts[row]))
-        if copies:
-            fleet.buy(int(mix.types[row]), mix.counts[row], copies)
+def take(fleet: Fleet, mix: Mix, weights: Floats) -> None:
+    """Buy the whole part of a fractional mix, then patterns it has a fair part of.
 
-
-def take_most_of(fleet: Fleet, mix: Mix) -> None:
-    """Buy patterns of which the mix has a fair part, most wanted first.
-
-    What is missing by then for a pattern may leave a hole in it, if a small one.
+    Patterns of a mix may overlap: where a class has run out the node is filled
+    with what is left, and bought if that still is worth the price.
     """
-    part = mix.often - np.floor(mix.often + 1e-6)
+    whole = np.floor(mix.often + 1e-6)
+    part = mix.often - whole
+    for row in np.argsort(-mix.often, kind="stable").tolist():
+        _buy_up_to(fleet, mix, row, int(whole[row]), weights[row])
     for row in np.argsort(-part, kind="stable").tolist():
-        if part[row] < 0.3:
+        if part[row] < _FAIR_PART:
             return
-        counts = np.minimum(mix.counts[row], fleet.left)
-        kind = int(mix.types[row])
-        if counts @ mix.values >= _GOOD * fleet.problem.price[kind]:
-            fleet.buy(kind, counts, 1)
+        _buy_up_to(fleet, mix, row, 1, weights[row])
+
+
+def _buy_up_to(fleet: Fleet, mix: Mix, row: int, wanted: int, weights: Floats) -> None:
+    kind, counts = int(mix.types[row]), mix.counts[row]
+    problem = fleet.problem
+    while wanted > 0:
+        copies = min(wanted, fleet.fits_left(counts))
+        if not copies:
+            counts = np.minimum(counts, fleet.left)
+            free = problem.alloc[kind] - counts @ problem.sizes
+            limits = np.minimum(fleet.left, problem.most[kind]) - counts
+            counts = counts + fill(problem, mix.values, free[None], limits[None], weights[None])[0]
+            if counts @ mix.values < _GOOD * problem.price[kind]:
+                return
+            copies = min(wanted, fleet.fits_left(counts))
+        fleet.buy(kind, counts, copies)
+        wanted -= copies
 
 
 def finish(fleet: Fleet, values: Floats, hopeful: Ints) -> None:

@@ -7,16 +7,22 @@ import numpy as np
 from dovetail.core.scheduling.fleet.demand import Floats, Ints
 from dovetail.core.scheduling.fleet.fluid import Worth
 from dovetail.core.scheduling.fleet.linear import INFINITE, Programme, Solved
-from dovetail.core.scheduling.fleet.patterns import Patterns, balances, most_value, promising
+from dovetail.core.scheduling.fleet.patterns import (
+    Patterns,
+    balances,
+    most_value,
+    promising,
+)
 from dovetail.core.scheduling.fleet.problem import Problem
+from dovetail.core.scheduling.fleet.spreading import dealt
 
-# How far pods' values may leave those of the fluid relaxation. A narrow band keeps
-# them from swinging between rounds; the optimum lies a few percent above.
-_ABOVE, _BELOW = 0.08, 0.03
+# A class may stay unserved at a price a little above what the fluid relaxation says a
+# pod is worth: that keeps values from swinging while few patterns are known. Where no
+# pattern comes that cheap the price rises from round to round.
+_ABOVE, _RISE = 0.05, 1.03
 _TYPES_TRIED = 25
+_PATIENCE = 3
 _CONVERGED = 1.003
-_LAST_ROUNDS = 4
-"""Rounds without credit for pods placed twice, so that the solution is a real one."""
 
 
 @dataclass(slots=True)
@@ -50,6 +56,8 @@ class Mix:
     often: Floats
     values: Floats
     """[K]: what one more pod of each class would cost."""
+    weights: Floats
+    """[len(types), R]: how resources of each pattern's type weigh against each other."""
     hopeful: Ints
     """Types that may yield their price, best first."""
 
@@ -62,30 +70,33 @@ def generate(problem: Problem, worth: Worth, rounds: int) -> Mix:
     """
     kinds = len(problem.counts)
     master = Programme(problem.counts, np.full(kinds, INFINITE))
-    each = np.eye(kinds)
-    master.add_dense_columns(worth.values * (1 + _ABOVE), each)
-    master.add_dense_columns(worth.values * (_BELOW - 1), -each)
+    unserved = worth.values * (1 + _ABOVE)
+    master.add_dense_columns(unserved, np.eye(kinds))
     pool = Pool(np.zeros(0, np.int64), np.zeros((0, kinds)))
     ways = balances(problem.sizes.shape[1])
     values = worth.values * (1 + _ABOVE / 2)
     hopeful = hopeful_types(problem, values, ways)
     solved: Solved | None = None
-    surplus_until = rounds - _LAST_ROUNDS
+    seeds = dealt(problem, worth, values, ways)
+    types, counts = pool.add(seeds, 0.5)
+    master.add_dense_columns(problem.price[types], counts)
     for turn in range(rounds):
         found = promising(problem, values, problem.counts, hopeful, ways, 0.985)
         types, counts = pool.add(found, 1 + 1e-6)
         if len(types):
             master.add_dense_columns(problem.price[types], counts)
-        if turn < surplus_until and found.yields.max() < _CONVERGED:
-            surplus_until = turn
-        if turn == surplus_until:
-            master.forbid(np.arange(kinds, 2 * kinds))
-        elif turn > surplus_until and found.yields.max() < _CONVERGED:
-            break
+        short = np.flatnonzero(solved.values[:kinds] > 0) if solved else np.zeros(0, np.int64)
+        if turn >= _PATIENCE:
+            unserved[short] *= _RISE
+            master.change_costs(short, unserved[short])
+            if found.yields.max() < _CONVERGED and not len(short):
+                break
         solved = master.solve()
         values = np.maximum(solved.duals, worth.values * 0.5)
-    often = solved.values[2 * kinds :] if solved else np.zeros(0)
-    return Mix(pool.types[: len(often)], pool.counts[: len(often)], often, values, hopeful)
+    often = solved.values[kinds:] if solved else np.zeros(0)
+    types, counts = pool.types[: len(often)], pool.counts[: len(often)]
+    way = most_value(values, problem.share, problem.most, ways).argmin(axis=1)
+    return Mix(types, counts, often, values, ways[way[types]], hopeful)
 
 
 def hopeful_types(problem: Problem, values: Floats, ways: Floats) -> Ints:

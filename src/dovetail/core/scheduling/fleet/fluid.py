@@ -10,6 +10,7 @@ from dovetail.core.scheduling.fleet.problem import Problem, best_value
 
 _SLOT_ROWS = 12
 _SMALLEST_VALUE = 1e-4
+_HARDLY = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,12 @@ class Worth:
     """No fleet costs less."""
     values: Floats
     """[K]: what housing one more pod of a class costs; above zero."""
+    types: Ints
+    """Types that the relaxation buys."""
+    nodes: Floats
+    """How many of each, in fractions."""
+    per_node: Floats
+    """[len(types), K]: pods of each class on a node of each of them, in the mean."""
 
 
 def fluid_worth(problem: Problem) -> Worth:
@@ -54,7 +61,13 @@ def fluid_worth(problem: Problem) -> Worth:
     solved = programme.solve()
     values = solved.duals[:kinds] / problem.counts
     whole_node = (problem.price[:, None] * problem.share.max(axis=2)).min(axis=0)
-    return Worth(solved.objective, np.maximum(values, _SMALLEST_VALUE * whole_node))
+    values = np.maximum(values, _SMALLEST_VALUE * whole_node)
+    placed = np.zeros((len(types), kinds))
+    placed[holder, held] = solved.values[: len(held)] * problem.counts[held]
+    nodes = solved.values[len(held) :]
+    bought = np.flatnonzero(nodes > _HARDLY)
+    per_node = placed[bought] / nodes[bought, None]
+    return Worth(solved.objective, values, types[bought], nodes[bought], per_node)
 
 
 def _with_slots(problem: Problem, types: Ints) -> tuple[Floats, Floats]:

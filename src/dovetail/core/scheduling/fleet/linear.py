@@ -58,10 +58,10 @@ class Programme:
         starts = np.searchsorted(column, np.arange(len(cost)))
         self.add_columns(cost, starts, row, matrix[column, row])
 
-    def forbid(self, columns: Ints) -> None:
-        """Fix columns at zero."""
-        for column in columns.tolist():
-            self._highs.changeColBounds(column, 0.0, 0.0)
+    def change_costs(self, columns: Ints, costs: Floats) -> None:
+        """Give columns another cost."""
+        for column, cost in zip(columns.tolist(), costs.tolist(), strict=True):
+            self._highs.changeColCost(column, cost)
 
     def solve(self) -> Solved:
         self._highs.run()

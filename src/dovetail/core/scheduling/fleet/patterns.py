@@ -9,6 +9,7 @@ from dovetail.core.scheduling.fleet.problem import Problem
 
 _MOST_SWAPPED_CLASSES = 96
 _HARDLY = 1e-9
+_WORTH_POLISHING = 0.96
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +62,22 @@ def most_value(values: Floats, share: Floats, most: Floats, ways: Floats) -> Flo
 
 
 def fill(
-    problem: Problem, values: Floats, types: Ints, limits: Floats, weights: Floats
-) -> tuple[Floats, Floats]:
+    problem: Problem, values: Floats, free: Floats, limits: Floats, weights: Floats
+) -> Floats:
     """Fill nodes with the pods of most value for the room that they take.
 
-    Row i is a node of ``types[i]`` that takes at most ``limits[i]`` pods of
-    each class. Room is priced by ``weights[i]`` and by its scarcity: what is
-    nearly used up becomes dear, so that all resources run out together. Half
-    of what would fit is taken at once. Returns counts [N, K] and room [N, R].
+    Row i is a node with ``free[i]`` room, which is used up in place, that takes
+    at most ``limits[i]`` more pods of each class. Room is priced by
+    ``weights[i]`` and by its scarcity: what is nearly used up becomes dear, so
+    that all resources run out together. Half of what would fit is taken at
+    once. Returns the pods added [N, K].
     """
     sizes = problem.sizes
-    free = problem.alloc[types]
     left = limits.copy()
     counts = np.zeros_like(left)
     has_size = [sizes[:, r] > 0 for r in range(sizes.shape[1])]
     everywhere = [bool(mask.all()) for mask in has_size]
-    live = np.arange(len(types))
+    live = np.arange(len(free))
     while len(live):
         room = free[live]
         fitting = left[live]
@@ -99,7 +100,7 @@ def fill(
         counts[live, best] += taken
         left[live, best] -= taken
         free[live] -= taken[:, None] * sizes[best]
-    return counts, free
+    return counts
 
 
 def exchange(
@@ -145,6 +146,12 @@ def promising(
     way = np.argsort(bound[good], axis=1, kind="stable")[:, :tried]
     rows = np.repeat(types[good], tried)
     limits = np.repeat(most[good], tried, axis=0)
-    counts, free = fill(problem, values, rows, limits, ways[way.ravel()])
-    exchange(problem, values, limits, counts, free, 3)
+    free = problem.alloc[rows]
+    counts = fill(problem, values, free, limits, ways[way.ravel()])
+    yields = (counts @ values) / problem.price[rows]
+    close = np.flatnonzero(yields >= _WORTH_POLISHING * yields.max())
+    rows, counts, free = rows[close], counts[close], free[close]
+    exchange(problem, values, limits[close], counts, free, 3)
     return Patterns(rows, counts, (counts @ values) / problem.price[rows])
+
+

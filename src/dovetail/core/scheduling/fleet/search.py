@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dovetail.core.scheduling.fleet.building import Fleet, finish, take_most_of, take_whole
+from dovetail.core.scheduling.fleet.building import Fleet, finish, take
 from dovetail.core.scheduling.fleet.columns import generate
 from dovetail.core.scheduling.fleet.demand import Bundle, Demand, Ints
 from dovetail.core.scheduling.fleet.fluid import fluid_worth
@@ -20,8 +20,7 @@ def cheapest_fleet(demand: Demand) -> list[Bundle]:
     worth = fluid_worth(problem)
     mix = generate(problem, worth, demand.effort)
     fleet = Fleet(problem, problem.counts)
-    take_whole(fleet, mix)
-    take_most_of(fleet, mix)
+    take(fleet, mix, mix.weights)
     finish(fleet, mix.values, mix.hopeful)
     return _bundles(fleet, classes, len(demand.counts))
 
