@@ -1,0 +1,240 @@
+"""What a user gives, as the objects that a decision is made from.
+
+Manifests say what is wanted: workloads become their replicas, all of which
+need a place. Dumps of a cluster say what is there: nodes, the pods on them,
+and the pods that already wait. A workload that stands in both is a change to
+the cluster: see ``changes``.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from dovetail.codec.changes import Change, changes
+from dovetail.codec.expansion import WORKLOADS, Replicas, claims_of
+from dovetail.codec.gathering import Collection, NamedFile, gather
+from dovetail.codec.joining import join_nodes
+from dovetail.codec.oldkubelets import settle_kubelets
+from dovetail.codec.volumes import with_classes
+from dovetail.codec.workloads import controller
+from dovetail.errors import BadInput, Mistake
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.nodeclass import NodeClass
+from dovetail.model.nodepool import NodePool
+from dovetail.model.nodes import Node
+from dovetail.model.pods import Pod
+from dovetail.model.storage import StorageClass, Volume, VolumeClaim
+from dovetail.model.workloads import Controller, DaemonSet, DisruptionBudget, Service
+
+MOST_PODS = 2_000_000
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was read; instance types and prices are still missing."""
+
+    pending: tuple[Pod, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    node_pools: tuple[NodePool, ...] = ()
+    node_classes: tuple[NodeClass, ...] = ()
+    daemon_sets: tuple[DaemonSet, ...] = ()
+    volume_claims: tuple[VolumeClaim, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    storage_classes: tuple[StorageClass, ...] = ()
+    namespaces: FrozenDict[str, FrozenDict[str, str]] = FrozenDict()
+    disruption_budgets: tuple[DisruptionBudget, ...] = ()
+    services: tuple[Service, ...] = ()
+    controllers: tuple[Controller, ...] = ()
+    ignored: FrozenDict[str, int] = FrozenDict()
+    """Kind → how many objects of it meant nothing to a decision."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Everything that the user should know of, one sentence each."""
+        if not self.ignored:
+            return self.warnings
+        count = sum(self.ignored.values())
+        kinds = ", ".join(f"{number} {kind}" for kind, number in self.ignored.items())
+        plural = "object" if count == 1 else "objects"
+        return (f"ignored {count} {plural}: {kinds}", *self.warnings)
+
+
+def read_inputs(
+    manifests: Sequence[NamedFile],
+    cluster: Sequence[NamedFile] = (),
+    *,
+    cron_runs: bool = False,
+) -> Inputs:
+    """Read manifests and dumps; raises ``BadInput`` with every mistake in them.
+
+    An object in the manifests stands for the one of the same name in a dump.
+    A CronJob makes no pods unless ``cron_runs`` asks for one run of each.
+    """
+    given, live = gather(manifests, cluster)
+    both = _merged(given, live)
+    planned = changes(given, live, cron_runs=cron_runs)
+    _check_total(planned, given)
+    gone = {pod.key for change in planned for pod in change.go}
+    wanted, made_claims = _expanded(planned, given, live)
+    bound, waiting, warnings = _existing_pods(given, live, gone)
+    pending = (*waiting, *wanted)
+    nodes, remarks = join_nodes(
+        both.of_kind("Node"),
+        both.of_kind("NodeClaim"),
+        bound,
+        {one.name: one.limits for one in both.of_kind("CSINode")},
+    )
+    claims, classes, about_volumes = with_classes(
+        [*_claims(both), *made_claims], both.of_kind("StorageClass"), pending
+    )
+    pools, node_classes, about_pools = settle_kubelets(
+        both.decoded("NodePool"), both.of_kind("EC2NodeClass")
+    )
+    return Inputs(
+        pending=pending,
+        nodes=nodes,
+        node_pools=pools,
+        node_classes=node_classes,
+        daemon_sets=_daemon_sets(given, live),
+        volume_claims=claims,
+        volumes=tuple(both.of_kind("PersistentVolume")),
+        storage_classes=classes,
+        namespaces=_namespaces(both, [*pending, *bound]),
+        disruption_budgets=tuple(both.of_kind("PodDisruptionBudget")),
+        services=tuple(both.of_kind("Service")),
+        controllers=_controllers(planned, live),
+        ignored=FrozenDict(dict((given.ignored + live.ignored).most_common())),
+        warnings=(*warnings, *remarks, *about_volumes, *about_pools),
+    )
+
+
+def _merged(given: Collection, live: Collection) -> Collection:
+    both = Collection()
+    both.objects = {**live.objects, **given.objects}
+    both.classless = live.classless | given.classless
+    return both
+
+
+def _check_total(planned: Iterable[Change], given: Collection) -> None:
+    """Refuse more pods than memory holds before the first is made."""
+    total = 0
+    for change in planned:
+        total += change.missing
+        if total > MOST_PODS:
+            source = given.objects[change.workload.key].source
+            message = f"asks for more than {MOST_PODS:,} pods, all workloads together"
+            raise BadInput([Mistake(source.file, 0, "spec.replicas", message)])
+
+
+def _expanded(
+    planned: Iterable[Change], given: Collection, live: Collection
+) -> tuple[list[Pod], list[tuple[VolumeClaim, bool]]]:
+    gone = {pod.key for change in planned for pod in change.go}
+    names = [pod.key for one in (given, live) for pod in one.of_kind("Pod")]
+    replicas = Replicas(name for name in names if name not in gone)
+    pods: list[Pod] = []
+    claims: list[tuple[VolumeClaim, bool]] = []
+    for change in planned:
+        made = list(replicas.pods(change.workload, change.missing))
+        pods.extend(made)
+        for claim, named in claims_of(change.workload, made):
+            known = [
+                one.model("PersistentVolumeClaim", claim.namespace, claim.name)
+                for one in (given, live)
+            ]
+            if not any(known):
+                claims.append((claim, named))
+    return pods, claims
+
+
+def _existing_pods(
+    given: Collection, live: Collection, gone: set[str]
+) -> tuple[list[Pod], list[Pod], list[str]]:
+    """Sort the pods that stand there as such into bound and waiting ones."""
+    bound: list[Pod] = []
+    waiting: list[Pod] = []
+    known_nodes = {key[2] for one in (given, live) for key in one.objects if key[0] == "Node"}
+    gated = given.gated | live.gated
+    skipped = 0
+    for pod in live.of_kind("Pod"):
+        if pod.terminal or pod.key in gone or given.model("Pod", pod.namespace, pod.name):
+            continue
+        if pod.node_name:
+            bound.append(pod)
+        elif not _needs_place(pod):
+            continue
+        elif pod.key in gated:
+            skipped += 1
+        else:
+            waiting.append(pod)
+    for pod in given.of_kind("Pod"):
+        if pod.terminal or _comes_with_its_workload(pod, given):
+            continue
+        if pod.node_name in known_nodes:
+            bound.append(pod)
+        elif not (pod.of_daemon_set or pod.static):
+            # A pod taken from another cluster: here it needs a place of its own.
+            waiting.append(msgspec.structs.replace(pod, node_name="", nominated_node=""))
+    warnings = [f"{skipped} pods wait for their scheduling gates; left out"] if skipped else []
+    return bound, waiting, warnings
+
+
+def _needs_place(pod: Pod) -> bool:
+    return not (pod.of_daemon_set or pod.static or pod.deleting or pod.nominated_node)
+
+
+def _comes_with_its_workload(pod: Pod, given: Collection) -> bool:
+    """Tell whether its maker is among the manifests, and so expanded already."""
+    owner = pod.owner
+    return owner is not None and given.model(owner.kind, pod.namespace, owner.name) is not None
+
+
+def _daemon_sets(given: Collection, live: Collection) -> tuple[DaemonSet, ...]:
+    """Join DaemonSets with their newest pods; a changed one has none yet."""
+    newest: dict[tuple[str, str], Pod] = {}
+    for pod in live.of_kind("Pod"):
+        if not pod.of_daemon_set or pod.terminal or pod.deleting:
+            continue
+        key = (pod.namespace, pod.owner.name)
+        if key not in newest or _age(newest[key]) < _age(pod):
+            newest[key] = pod
+    found = []
+    for one in live.of_kind("DaemonSet"):
+        if given.model("DaemonSet", one.namespace, one.name) is None:
+            pod = newest.get((one.namespace, one.name))
+            found.append(msgspec.structs.replace(one, newest=pod and _like_template(pod, one.pod)))
+    return (*found, *given.of_kind("DaemonSet"))
+
+
+def _age(pod: Pod) -> tuple[str, str]:
+    return (pod.created.isoformat() if pod.created else "", pod.name)
+
+
+def _like_template(pod: Pod, template: Pod) -> Pod:
+    """Undo what ties a DaemonSet's pod to the one node it was made for."""
+    spec = msgspec.structs.replace(pod.spec, node_terms=template.spec.node_terms)
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _claims(both: Collection) -> list[tuple[VolumeClaim, bool]]:
+    return [
+        (one, bool(one.storage_class) or one.key in both.classless)
+        for one in both.of_kind("PersistentVolumeClaim")
+    ]
+
+
+def _namespaces(both: Collection, pods: Iterable[Pod]) -> FrozenDict[str, FrozenDict[str, str]]:
+    found = {one.name: one.labels for one in both.of_kind("Namespace")}
+    for name in sorted({pod.namespace for pod in pods} - found.keys()):
+        found[name] = FrozenDict({"kubernetes.io/metadata.name": name})
+    return FrozenDict(found)
+
+
+def _controllers(planned: Iterable[Change], live: Collection) -> tuple[Controller, ...]:
+    known = [one for kind in WORKLOADS for one in live.of_kind(kind) if kind != "Deployment"]
+    found = {}
+    for workload in (*known, *(change.workload for change in planned)):
+        one = controller(workload)
+        if one is not None:
+            found[(one.kind, one.namespace, one.name)] = one
+    return tuple(found.values())

@@ -1,0 +1,91 @@
+"""What every object says about itself."""
+
+import re
+from datetime import datetime
+
+import msgspec
+
+from dovetail.codec.amounts import instant
+from dovetail.codec.fields import Field
+from dovetail.model.frozen import EMPTY, FrozenDict
+from dovetail.model.pods import Owner
+
+_BULKY = "kubectl.kubernetes.io/last-applied-configuration"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_KNOWN = (
+    "name generateName namespace labels annotations uid creationTimestamp deletionTimestamp "
+    "ownerReferences finalizers resourceVersion generation managedFields selfLink "
+    "deletionGracePeriodSeconds clusterName"
+).split()
+
+
+class Metadata(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of ``metadata`` that decisions look at."""
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    labels: FrozenDict[str, str] = EMPTY
+    annotations: FrozenDict[str, str] = EMPTY
+    owner: Owner | None = None
+    created: datetime | None = None
+    deleting: bool = False
+
+
+def metadata(root: Field) -> Metadata:
+    """Read ``metadata`` of an object; a missing or impossible name is a mistake."""
+    meta = root["metadata"]
+    if meta.findings.written_by_hand:
+        meta.known_keys(_KNOWN)
+        _check_name(meta)
+    return Metadata(
+        name=meta["name"].text(),
+        namespace=meta["namespace"].text() or "default",
+        uid=meta["uid"].text(),
+        labels=meta["labels"].labels(),
+        annotations=annotations(meta["annotations"]),
+        owner=_owner(meta["ownerReferences"]),
+        created=instant(meta["creationTimestamp"]),
+        deleting=bool(meta["deletionTimestamp"]),
+    )
+
+
+def annotations(field: Field) -> FrozenDict[str, str]:
+    """Read annotations, without kubectl's copy of the whole object."""
+    if not field.value:
+        return EMPTY
+    mapping = field.mapping()
+    if _BULKY not in mapping:
+        return field.labels()
+    kept = {key: value for key, value in mapping.items() if key != _BULKY}
+    return Field(kept, field.findings, field.parent, field.key).labels()
+
+
+def _check_name(meta: Field) -> None:
+    name = meta["name"]
+    if not name.value:
+        generated = meta["generateName"].value
+        hint = "; generateName is for the API server, give a name here" if generated else ""
+        name.mistake(f"is missing{hint}")
+    elif isinstance(name.value, str) and (len(name.value) > 253 or not _NAME.fullmatch(name.value)):
+        name.mistake(
+            f"{name.value[:80]!r} is no name: lower-case letters, digits, '-' and '.' only"
+        )
+
+
+def _owner(references: Field) -> Owner | None:
+    """Return the controlling owner, else the first."""
+    if not references.value:
+        return None
+    owners = [
+        Owner(
+            api_version=one["apiVersion"].text(),
+            kind=one["kind"].text(),
+            name=one["name"].text(),
+            uid=one["uid"].text(),
+            controller=one["controller"].boolean(),
+        )
+        for one in references.items()
+    ]
+    chosen = next((owner for owner in owners if owner.controller), owners[0] if owners else None)
+    return None if chosen is None else references.findings.shared(chosen)

@@ -1,0 +1,27 @@
+"""Guessing what a user meant to write."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest(word: str, known: Iterable[str], *, likeness: float = 0.7) -> str | None:
+    """Return the known word most like ``word``, upper and lower case being alike."""
+    by_fold = {_fold(one): one for one in known}
+    folded = _fold(word)
+    if folded in by_fold:
+        return by_fold[folded]
+    found = get_close_matches(folded, by_fold, n=1, cutoff=likeness)
+    return by_fold[found[0]] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence: a suggestion, or the words that are known."""
+    choices = [str(one) for one in known]
+    guess = nearest(word, choices, likeness=0.6)
+    if guess is not None:
+        return f"; did you mean {guess!r}?"
+    return f"; known are {', '.join(choices)}" if len(choices) <= 10 else ""
+
+
+def _fold(word: str) -> str:
+    return word.replace("_", "").replace("-", "").replace(" ", "").lower()

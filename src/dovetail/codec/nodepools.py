@@ -1,0 +1,313 @@
+"""NodePools on the wire, read and written."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+from dovetail.codec import labelrules
+from dovetail.codec.amounts import duration, resources, show_duration
+from dovetail.codec.fields import Field
+from dovetail.codec.metadata import annotations, metadata
+from dovetail.codec.requirements import (
+    POOL_OPERATORS,
+    requirements,
+    show_requirement,
+    show_taint,
+    taints,
+)
+from dovetail.model.nodepool import (
+    Budget,
+    ConsolidationPolicy,
+    Disruption,
+    NodeClassRef,
+    NodePool,
+    NodeTemplate,
+)
+from dovetail.model.requirements import RequirementSpec
+from dovetail.model.resources import NODES
+from dovetail.model.taints import Taint
+
+API_VERSION = "karpenter.sh/v1"
+REASONS = ("Underutilized", "Empty", "Drifted")
+DEFAULT_EXPIRY = timedelta(hours=720)
+_SPEC = "template disruption limits weight replicas".split()
+_TEMPLATE_SPEC = (
+    "requirements taints startupTaints nodeClassRef expireAfter terminationGracePeriod"
+).split()
+_BUDGET_NODES = re.compile(r"((100|[0-9]{1,2})%|[0-9]+)")
+_BUDGET_DURATION = re.compile(r"([0-9]+(m|h))+(0s)?")
+_CRON = re.compile(r"@(annually|yearly|monthly|weekly|daily|midnight|hourly)|(\S+\s+){4}\S+")
+_MOVED = {
+    "requirements": "spec.template.spec",
+    "taints": "spec.template.spec",
+    "startupTaints": "spec.template.spec",
+    "nodeClassRef": "spec.template.spec",
+    "expireAfter": "spec.template.spec",
+    "terminationGracePeriod": "spec.template.spec",
+    "labels": "spec.template.metadata",
+    "annotations": "spec.template.metadata",
+    "consolidationPolicy": "spec.disruption",
+    "consolidateAfter": "spec.disruption",
+    "budgets": "spec.disruption",
+}
+
+
+def decode_node_pool(root: Field) -> NodePool:
+    """Read a karpenter.sh/v1 NodePool by the rules of its CRD."""
+    meta, spec = metadata(root), root["spec"]
+    root.known_keys(("apiVersion", "kind", "metadata", "spec", "status"))
+    spec.required()
+    _point_at_moved(spec)
+    spec.known_keys((*_SPEC, *_MOVED))
+    replicas = spec["replicas"].whole(low=0)
+    weight = spec["weight"].whole(low=1, high=100)
+    if replicas is not None and weight is not None:
+        spec["weight"].mistake("goes with replicas never: a static pool is not chosen by weight")
+    limits = resources(spec["limits"]) if spec["limits"] else None
+    if replicas is not None and limits is not None and set(limits) - {NODES}:
+        spec["limits"].mistake("may name 'nodes' only in a pool with replicas")
+    return NodePool(
+        name=meta.name,
+        uid=meta.uid,
+        template=_template(spec["template"]),
+        disruption=_disruption(spec["disruption"]),
+        limits=limits,
+        weight=weight or 0,
+        replicas=replicas,
+        ready=is_ready(root["status"]),
+        deleting=meta.deleting,
+    )
+
+
+def _point_at_moved(spec: Field) -> None:
+    for name, home in _MOVED.items():
+        if spec[name] and spec.findings.written_by_hand:
+            spec[name].mistake(f"has its place in {home}")
+
+
+def is_ready(status: Field) -> bool:
+    """Read the Ready condition; an object without one is taken for ready."""
+    for condition in status["conditions"].items():
+        if condition["type"].value == "Ready":
+            return bool(condition["status"].value == "True")
+    return True
+
+
+def _template(field: Field) -> NodeTemplate:
+    field.known_keys(("metadata", "spec"))
+    spec, meta = field["spec"], field["metadata"]
+    if not (field.required() and spec.required()):
+        return NodeTemplate()
+    spec.known_keys(_TEMPLATE_SPEC)
+    meta.known_keys(("labels", "annotations"))
+    marks, early = taints(spec["taints"]), taints(spec["startupTaints"])
+    _check_twins(spec, marks, early)
+    return NodeTemplate(
+        labels=_pool_labels(meta["labels"]),
+        annotations=annotations(meta["annotations"]),
+        requirements=pool_requirements(spec["requirements"]),
+        taints=marks,
+        startup_taints=early,
+        node_class=node_class_ref(spec["nodeClassRef"]),
+        expire_after=expiry(spec["expireAfter"]),
+        termination_grace_period=grace(spec["terminationGracePeriod"]),
+    )
+
+
+def _pool_labels(field: Field) -> Any:
+    read = field.labels()
+    for entry in field.entries():
+        key = str(entry.key)
+        if labelrules.check_key(entry, key) and labelrules.check_allowed_in_pool(entry, key):
+            value = read.get(key, "")
+            if labelrules.check_value(entry, value):
+                labelrules.check_meaning(entry, key, value)
+    return read
+
+
+def pool_requirements(field: Field, *, claim: bool = False) -> tuple[RequirementSpec, ...]:
+    """Read requirements of a pool or claim, by the rules for those."""
+    if field.value is None and not claim:
+        field.mistake("is missing; write [] to allow everything")
+    if isinstance(field.value, list) and len(field.value) > 100:
+        field.mistake(f"has {len(field.value)} entries; at most 100 are allowed")
+    for one in field.items():
+        key = one["key"].value
+        if isinstance(key, str) and key:
+            labelrules.check_allowed_in_pool(one["key"], key, claim=claim)
+    return requirements(field, POOL_OPERATORS)
+
+
+def _check_twins(spec: Field, marks: tuple[Taint, ...], early: tuple[Taint, ...]) -> None:
+    """Two taints may not share key and effect, not even across the two lists."""
+    seen: set[tuple[str, str]] = set()
+    for name, ones in (("taints", marks), ("startupTaints", early)):
+        for index, one in enumerate(ones):
+            if (one.key, one.effect) in seen:
+                spot = Field(one, spec.findings, spec[name], index)
+                spot.mistake(f"the taint {one.key}:{one.effect} is there twice")
+            seen.add((one.key, one.effect))
+
+
+def node_class_ref(field: Field) -> NodeClassRef:
+    """Read the reference to a node class: group, kind and name, no version."""
+    if not field.required():
+        return NodeClassRef()
+    field.known_keys(("group", "kind", "name"))
+    if field["apiVersion"]:
+        group = field["apiVersion"].text().split("/")[0]
+        field["apiVersion"].mistake(f"takes a group without version: write 'group: {group}'")
+        return NodeClassRef(group, field["kind"].text(), field["name"].text())
+    for part in ("group", "kind", "name"):
+        field[part].required()
+    group = field["group"].text()
+    if "/" in group:
+        field["group"].mistake(f"{group!r} has a version; write {group.split('/')[0]!r}")
+    return NodeClassRef(group, field["kind"].text(), field["name"].text())
+
+
+def expiry(field: Field) -> timedelta | None:
+    """Read after how long a node goes; None means never."""
+    return duration(field, never_allowed=True) if field else DEFAULT_EXPIRY
+
+
+def grace(field: Field) -> timedelta | None:
+    """Read how long draining may take; None means as long as it needs."""
+    return duration(field, never_allowed=False) if field else None
+
+
+def _disruption(field: Field) -> Disruption:
+    if not field:
+        return Disruption()
+    field.known_keys(("consolidateAfter", "consolidationPolicy", "budgets"))
+    after = field["consolidateAfter"]
+    default = ConsolidationPolicy.WHEN_EMPTY_OR_UNDERUTILIZED
+    policy = _policy(field["consolidationPolicy"], default)
+    budgets = field["budgets"]
+    return Disruption(
+        consolidate_after=duration(after, never_allowed=True) if after else timedelta(),
+        policy=ConsolidationPolicy(policy),
+        budgets=tuple(_budget(one) for one in budgets.items()) if budgets else (Budget(),),
+    )
+
+
+def _policy(field: Field, default: str) -> str:
+    if field.value == "WhenUnderutilized":
+        field.mistake(f"'WhenUnderutilized' is its v1beta1 name; did you mean {str(default)!r}?")
+        return default
+    return field.choice(tuple(ConsolidationPolicy), default, "consolidation policy")
+
+
+def _budget(field: Field) -> Budget:
+    field.known_keys(("nodes", "schedule", "duration", "reasons"))
+    nodes = field["nodes"]
+    share = str(nodes.value) if type(nodes.value) in (str, int) else "10%"
+    if nodes and not _BUDGET_NODES.fullmatch(share):
+        nodes.mistake(f"{nodes.value!r} is neither a number of nodes nor a share such as '10%'")
+    schedule, length = field["schedule"], field["duration"]
+    if bool(schedule) != bool(length):
+        field.mistake("needs schedule and duration together, or neither")
+    if schedule and not _CRON.fullmatch(schedule.text().strip()):
+        schedule.mistake(f"{schedule.value!r} is no cron schedule; write five fields or @daily")
+    for one in field["reasons"].items():
+        one.choice(REASONS, REASONS[0], "reason to disrupt")
+    return Budget(
+        nodes=share,
+        schedule=schedule.text() or None,
+        duration=_budget_duration(length),
+        reasons=field["reasons"].texts(),
+    )
+
+
+def _budget_duration(field: Field) -> timedelta | None:
+    if not field:
+        return None
+    if isinstance(field.value, str) and field.value.endswith("s"):
+        if not _BUDGET_DURATION.fullmatch(field.value):
+            field.mistake(f"{field.value!r} counts seconds; a budget counts hours and minutes only")
+            return None
+    return duration(field, never_allowed=False)
+
+
+def encode_node_pool(pool: NodePool) -> dict[str, Any]:
+    """Write a NodePool; defaults are left out."""
+    spec: dict[str, Any] = {"template": _encode_template(pool.template)}
+    disruption = _encode_disruption(pool.disruption)
+    if disruption:
+        spec["disruption"] = disruption
+    if pool.limits is not None:
+        spec["limits"] = pool.limits.spelled()
+    if pool.weight:
+        spec["weight"] = pool.weight
+    if pool.replicas is not None:
+        spec["replicas"] = pool.replicas
+    metadata_: dict[str, Any] = {"name": pool.name}
+    if pool.uid:
+        metadata_["uid"] = pool.uid
+    shown = {"apiVersion": API_VERSION, "kind": "NodePool", "metadata": metadata_, "spec": spec}
+    if not pool.ready:
+        shown["status"] = {"conditions": [{"type": "Ready", "status": "False"}]}
+    return shown
+
+
+def _encode_template(template: NodeTemplate) -> dict[str, Any]:
+    meta: dict[str, Any] = {}
+    if template.labels:
+        meta["labels"] = dict(template.labels)
+    if template.annotations:
+        meta["annotations"] = dict(template.annotations)
+    spec = {"requirements": [show_requirement(one) for one in template.requirements]}
+    spec.update(
+        encode_node_parts(
+            template.taints,
+            template.startup_taints,
+            template.node_class,
+            template.expire_after,
+            template.termination_grace_period,
+        )
+    )
+    return {"metadata": meta, "spec": spec} if meta else {"spec": spec}
+
+
+def encode_node_parts(
+    marks: tuple[Taint, ...],
+    early: tuple[Taint, ...],
+    ref: NodeClassRef,
+    expire_after: timedelta | None,
+    grace_period: timedelta | None,
+) -> dict[str, Any]:
+    """Write what a pool's template and a claim have in common."""
+    spec: dict[str, Any] = {}
+    if marks:
+        spec["taints"] = [show_taint(one) for one in marks]
+    if early:
+        spec["startupTaints"] = [show_taint(one) for one in early]
+    spec["nodeClassRef"] = {"group": ref.group, "kind": ref.kind, "name": ref.name}
+    if expire_after != DEFAULT_EXPIRY:
+        spec["expireAfter"] = show_duration(expire_after)
+    if grace_period is not None:
+        spec["terminationGracePeriod"] = show_duration(grace_period)
+    return spec
+
+
+def _encode_disruption(disruption: Disruption) -> dict[str, Any]:
+    plain = Disruption()
+    shown: dict[str, Any] = {}
+    if disruption.policy != plain.policy:
+        shown["consolidationPolicy"] = str(disruption.policy)
+    if disruption.consolidate_after != plain.consolidate_after:
+        shown["consolidateAfter"] = show_duration(disruption.consolidate_after)
+    if disruption.budgets != plain.budgets:
+        shown["budgets"] = [_encode_budget(one) for one in disruption.budgets]
+    return shown
+
+
+def _encode_budget(budget: Budget) -> dict[str, Any]:
+    shown: dict[str, Any] = {"nodes": budget.nodes}
+    if budget.schedule is not None:
+        shown["schedule"] = budget.schedule
+    if budget.duration is not None:
+        shown["duration"] = show_duration(budget.duration)
+    if budget.reasons:
+        shown["reasons"] = list(budget.reasons)
+    return shown

@@ -1,0 +1,62 @@
+"""Nodes, and what their CSI drivers can attach, on the wire."""
+
+import msgspec
+
+from dovetail.codec.amounts import resources
+from dovetail.codec.fields import Field
+from dovetail.codec.metadata import metadata
+from dovetail.codec.requirements import taints
+from dovetail.model.frozen import EMPTY, FrozenDict
+from dovetail.model.resources import NOTHING, Resources
+from dovetail.model.taints import Effect, Taint
+
+CORDONED = Taint("node.kubernetes.io/unschedulable", Effect.NO_SCHEDULE)
+
+
+class NodeObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A core/v1 Node alone, before claims and pods are joined to it."""
+
+    name: str
+    labels: FrozenDict[str, str] = EMPTY
+    annotations: FrozenDict[str, str] = EMPTY
+    taints: tuple[Taint, ...] = ()
+    capacity: Resources = NOTHING
+    allocatable: Resources = NOTHING
+    provider_id: str = ""
+    deleting: bool = False
+
+
+class CsiNode(msgspec.Struct, frozen=True, kw_only=True):
+    """How many volumes each driver can attach to a node."""
+
+    name: str
+    limits: FrozenDict[str, int] = FrozenDict()
+
+
+def decode_node(root: Field) -> NodeObject:
+    """Read a core/v1 Node; a cordoned one has the taint that says so."""
+    meta, spec, status = metadata(root), root["spec"], root["status"]
+    marks = taints(spec["taints"])
+    if spec["unschedulable"].boolean() and all(one.key != CORDONED.key for one in marks):
+        marks = (*marks, CORDONED)
+    capacity = resources(status["capacity"])
+    return NodeObject(
+        name=meta.name,
+        labels=meta.labels,
+        annotations=meta.annotations,
+        taints=marks,
+        capacity=capacity,
+        allocatable=resources(status["allocatable"]) if status["allocatable"] else capacity,
+        provider_id=spec["providerID"].text(),
+        deleting=meta.deleting,
+    )
+
+
+def decode_csi_node(root: Field) -> CsiNode:
+    """Read a storage/v1 CSINode; drivers without a count have no limit."""
+    limits: dict[str, int] = {}
+    for driver in root.at("spec", "drivers").items():
+        count = driver["allocatable"]["count"].whole(low=0)
+        if count is not None:
+            limits[driver["name"].text()] = count
+    return CsiNode(name=metadata(root).name, limits=FrozenDict(limits))

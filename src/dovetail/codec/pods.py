@@ -1,0 +1,133 @@
+"""Pods on the wire."""
+
+from typing import Any
+
+from dovetail.codec.amounts import instant, resources, show_instant
+from dovetail.codec.fields import Field, Findings
+from dovetail.codec.metadata import Metadata, annotations, metadata
+from dovetail.codec.podspecs import NO_ALLOCATIONS, Allocations, pod_spec
+from dovetail.model.pods import Owner, Phase, Pod
+from dovetail.model.resources import NOTHING, Resources
+
+SYSTEM_PRIORITIES = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+
+
+def decode_pod(root: Field) -> Pod:
+    """Read a core/v1 Pod."""
+    meta, spec, status = metadata(root), root["spec"], root["status"]
+    allocated, infeasible = _granted(status)
+    phase = status["phase"].text() or Phase.PENDING
+    return Pod(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        labels=meta.labels,
+        annotations=meta.annotations,
+        owner=meta.owner,
+        spec=pod_spec(
+            spec,
+            labels=meta.labels,
+            pod_name=meta.name,
+            allocated=allocated,
+            infeasible=infeasible,
+        ),
+        node_name=spec["nodeName"].text(),
+        phase=Phase(phase) if phase in tuple(Phase) else Phase.UNKNOWN,
+        created=meta.created,
+        started=instant(status["startTime"]),
+        deleting=meta.deleting,
+        ready=_ready(status),
+        priority=_priority(spec),
+        nominated_node=status["nominatedNodeName"].text(),
+    )
+
+
+def template_pod(field: Field, meta: Metadata, owner: Owner) -> Pod:
+    """Read a pod template as the pod that its workload would make."""
+    field.known_keys(("metadata", "spec", "apiVersion", "kind"))
+    inner = field["metadata"]
+    labels = inner["labels"].labels()
+    if not field["spec"].required():
+        return Pod(name=meta.name, namespace=meta.namespace, labels=labels, owner=owner)
+    return Pod(
+        name=meta.name,
+        namespace=meta.namespace,
+        labels=labels,
+        annotations=annotations(inner["annotations"]),
+        owner=owner,
+        spec=pod_spec(field["spec"], labels=labels, pod_name=meta.name),
+        priority=_priority(field["spec"]),
+    )
+
+
+def is_gated(root: dict[str, Any]) -> bool:
+    """Tell whether the scheduler is told to leave the pod alone for now."""
+    spec = root.get("spec")
+    return isinstance(spec, dict) and bool(spec.get("schedulingGates"))
+
+
+def _priority(spec: Field) -> int:
+    number = spec["priority"].whole()
+    if number is not None:
+        return number
+    return SYSTEM_PRIORITIES.get(spec["priorityClassName"].text(), 0)
+
+
+def _ready(status: Field) -> bool:
+    """Read the Ready condition; a pod that says nothing is taken for ready."""
+    for condition in status["conditions"].items():
+        if condition["type"].value == "Ready":
+            return bool(condition["status"].value == "True")
+    return True
+
+
+def _granted(status: Field) -> tuple[Allocations, bool]:
+    """Return what the kubelet granted each container, and whether a resize is refused."""
+    granted: dict[str, Resources] = {}
+    for name in ("containerStatuses", "initContainerStatuses"):
+        if not status[name].value:
+            continue
+        for one in status[name].items():
+            amounts = _resources_of(one)
+            if amounts:
+                granted[one["name"].text()] = amounts
+    if not granted:
+        return NO_ALLOCATIONS, False
+    return granted, _refused(status)
+
+
+def _resources_of(field: Field) -> Resources:
+    running, allocated = field["resources"].value, field["allocatedResources"].value
+    if not running and not allocated:
+        return NOTHING
+    read = resources(field.at("resources", "requests"))
+    return read.at_least(resources(field["allocatedResources"])) if allocated else read
+
+
+def _refused(status: Field) -> bool:
+    if status["resize"].value == "Infeasible":
+        return True
+    return any(
+        one["type"].value == "PodResizePending" and one["reason"].value == "Infeasible"
+        for one in status["conditions"].items()
+    )
+
+
+def pod_from(raw: dict[str, Any]) -> Pod:
+    """Read a pod that is known to be good, such as one that we wrote ourselves."""
+    return decode_pod(Field(raw, Findings(written_by_hand=False)))
+
+
+def show_pod_status(pod: Pod) -> dict[str, Any]:
+    """Write what the model knows of a pod's status."""
+    shown: dict[str, Any] = {"phase": str(pod.phase)}
+    if pod.started is not None:
+        shown["startTime"] = show_instant(pod.started)
+    if not pod.ready:
+        shown["conditions"] = [{"type": "Ready", "status": "False"}]
+    if pod.nominated_node:
+        shown["nominatedNodeName"] = pod.nominated_node
+    return shown
