@@ -30,11 +30,9 @@ C5 = a_type("c5.2xlarge", cpu=8, price=0.34)
 
 def replicas(workload: str, count: int, **like: Any) -> list[Pod]:
     """Pods of one Deployment."""
+    same: dict[str, Any] = {"cpu": 1, "memory": "2Gi", **like}
     owner = owned_by("ReplicaSet", workload)
-    return [
-        a_pod(f"{workload}-{i}", owner=owner, **{"cpu": 1, "memory": "2Gi"} | like)
-        for i in range(count)
-    ]
+    return [a_pod(f"{workload}-{i}", owner=owner, **same) for i in range(count)]
 
 
 def a_planned_node(

@@ -1,8 +1,10 @@
 """The command as a whole: version, help, and being run as a module."""
 
+import signal
 import subprocess
 import sys
 
+import pytest
 from click.testing import CliRunner
 
 from dovetail import __version__
@@ -22,3 +24,52 @@ def test_help_is_there_under_both_spellings() -> None:
 
     assert short.exit_code == 0
     assert short.output == long.output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
+    result = CliRunner().invoke(cli, ["completion", shell])
+
+    assert result.exit_code == 0
+    assert "_DOVETAIL_COMPLETE" in result.stdout
+
+
+def test_the_tab_key_finishes_a_commands_name() -> None:
+    asked = {"_DOVETAIL_COMPLETE": "bash_complete", "COMP_WORDS": "dovetail sim", "COMP_CWORD": "1"}
+
+    result = CliRunner().invoke(cli, [], prog_name="dovetail", env=asked)
+
+    assert result.stdout.split() == ["plain,simulate"]
+
+
+def test_a_mistyped_command_is_answered_with_the_one_that_was_meant() -> None:
+    result = CliRunner().invoke(cli, ["simulat"])
+
+    assert result.exit_code == 1
+    assert "Did you mean 'simulate'?" in result.stderr
+
+
+def test_without_arguments_the_help_is_shown() -> None:
+    result = CliRunner().invoke(cli, [])
+
+    assert result.exit_code == 0
+    assert "simulate" in result.output
+
+
+def test_an_interrupt_ends_quietly_with_130() -> None:
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "dovetail", "simulate", "-f", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert waiting.stdin is not None
+    # More than a pipe holds: when this returns, the command is up and reading.
+    waiting.stdin.write(b"# nothing yet\n" * 100_000)
+    waiting.stdin.flush()
+
+    waiting.send_signal(signal.SIGINT)
+    out, err = waiting.communicate(timeout=30)
+
+    assert waiting.returncode == 130
+    assert (out, err.strip()) == (b"", b"")

@@ -1,11 +1,85 @@
-"""The ``dovetail`` command: its sub-commands and exit codes."""
+"""The ``dovetail`` command: its sub-commands and how it ends."""
+
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, NoReturn
 
 import click
 
 from dovetail import __version__
+from dovetail.errors import BadInput, DovetailError
+
+COMMANDS = ("catalog", "completion", "simulate")
+"""Each is a function of that name in the module of that name beside this one."""
+
+EXIT_BAD_INPUT = 1
+EXIT_INTERRUPTED = 130
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Dovetail(click.Group):
+    """Loads a command when it is asked for, and ends every mistake alike.
+
+    Click ends with 2 on a mistyped option; here 2 says that pods are left
+    over, and a script must be able to tell the two apart.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        # Late, so that `--version` and the Tab key do not wait for a solver to load.
+        command = getattr(import_module(f"dovetail.cli.{cmd_name}"), cmd_name)
+        return command if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = get_close_matches(args[0], COMMANDS, n=1)
+            if not close:
+                raise
+            hint = f"{error.message} Did you mean {close[0]!r}?"
+            raise click.UsageError(hint, ctx) from None
+
+    # The supertype returns in one of its modes; this one ends the process in all.
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        extra["standalone_mode"] = False
+        sys.exit(self._exit_code(args, prog_name, extra))
+
+    def _exit_code(
+        self, args: Sequence[str] | None, prog_name: str | None, extra: dict[str, Any]
+    ) -> int:
+        try:
+            code = super().main(args, prog_name, **extra)
+            return code if isinstance(code, int) else 0
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            return 0
+        except click.ClickException as error:
+            error.show()
+        except BadInput as error:
+            for mistake in error.mistakes:
+                click.echo(str(mistake), err=True)
+        except DovetailError as error:
+            click.echo(f"Error: {error}", err=True)
+        except click.Abort:
+            return EXIT_INTERRUPTED
+        return EXIT_BAD_INPUT
+
+
+@click.group(
+    cls=Dovetail,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done; 1 bad input; 2 some pods get no node; 130 interrupted.",
+)
 @click.version_option(__version__, prog_name="dovetail", message="%(prog)s %(version)s")
 def cli() -> None:
     """Show which EC2 instances Kubernetes pods would get, and what they cost."""

@@ -118,6 +118,10 @@ def _totals(plan: Plan) -> Iterable[Text]:
     if not totals.pods and not plan.unplaced:
         yield Text("Nothing to place: no pod waits for a node.", style="bold")
         return
+    left_over = f"{_count(len(plan.unplaced), 'pod')} left over"
+    if not totals.pods:
+        yield Text(f"Nothing bought, {left_over}", style="bold")
+        return
     line = f"{_count(totals.nodes, 'new node')} for {_count(totals.pods, 'pod')}"
     on_existing = sum(len(one.pods) for one in plan.existing)
     if on_existing:
@@ -131,7 +135,7 @@ def _totals(plan: Plan) -> Iterable[Text]:
         f"${totals.price_per_month:,.2f} per month ({HOURS_PER_MONTH} h)"
     )
     if plan.unplaced:
-        line += f"; {_count(len(plan.unplaced), 'pod')} left over"
+        line += f"; {left_over}"
     yield Text(line, style="bold")
 
 

@@ -1,0 +1,169 @@
+"""``dovetail simulate``: which nodes these pods would get, and what they cost."""
+
+from enum import StrEnum
+from typing import Any
+
+import click
+import msgspec
+
+from dovetail.cli.files import STDIN, read_bytes, read_sources
+from dovetail.cli.output import progress, say, write, write_lines
+from dovetail.cli.plan_table import plan_lines
+from dovetail.cli.report import PriceSource, as_json, as_yaml, report_on
+from dovetail.codec.cluster import read_inputs
+from dovetail.codec.prices import read_prices
+from dovetail.core.scheduling.solve import solve
+from dovetail.data import bundled_catalog, bundled_prices
+from dovetail.model.plan import Plan
+from dovetail.model.prices import PriceBook
+from dovetail.model.settings import MinValues, Packing, Preferences, SchedulingSettings
+from dovetail.wiring import Assembled, assemble
+
+EXIT_UNPLACED = 2
+
+
+class Output(StrEnum):
+    """How the plan is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line, option by option."""
+
+    files: tuple[str, ...]
+    more_files: tuple[str, ...]
+    cluster: tuple[str, ...]
+    prices: str | None
+    region: str | None
+    zones: tuple[str, ...]
+    output: Output
+    packing: Packing
+    preferences: Preferences
+    min_values: MinValues
+    cron_runs: bool
+
+    def settings(self) -> SchedulingSettings:
+        return SchedulingSettings(
+            packing=self.packing, preferences=self.preferences, min_values=self.min_values
+        )
+
+
+def _choice(kind: type[StrEnum]) -> Any:
+    return click.Choice([member.value for member in kind], case_sensitive=False)
+
+
+def _zone_list(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Read ``--zones a,b --zones c`` as a, b and c."""
+    names = (name.strip() for one in given for name in one.split(","))
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+@click.command(epilog="Exit codes: 0 every pod has a node; 2 some have none; 1 bad input.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(),
+    help="Manifests: a file, a directory (read recursively) or - for stdin. May be repeated.",
+)
+@click.argument("more_files", nargs=-1, metavar="[PATH]...", type=click.Path())
+@click.option(
+    "--cluster",
+    multiple=True,
+    metavar="DUMP",
+    type=click.Path(),
+    help="A live cluster as `kubectl get … -o yaml` wrote it: nodes, pods, DaemonSets, volumes, "
+    "NodePools. Room on its nodes is used first. May be repeated.",
+)
+@click.option("--prices", metavar="FILE", type=click.Path(), help="A price book in CSV.")
+@click.option("--region", metavar="R", help="Default: that of the dump's nodes, else us-east-1.")
+@click.option(
+    "--zones",
+    multiple=True,
+    metavar="ZONE,...",
+    callback=_zone_list,
+    help="Buy in these zones only. Default: the EC2NodeClass's subnets, else the whole region.",
+)
+@click.option("-o", "--output", type=_choice(Output), default="table", show_default=True)
+@click.option(
+    "--packing",
+    type=_choice(Packing),
+    default="cheapest",
+    show_default=True,
+    help="What to minimise: dollars or nodes.",
+)
+@click.option(
+    "--preference-policy",
+    "preferences",
+    type=_choice(Preferences),
+    default="Respect",
+    show_default=True,
+    help="Whether preferred affinities and ScheduleAnyway spreads count.",
+)
+@click.option(
+    "--min-values-policy",
+    "min_values",
+    type=_choice(MinValues),
+    default="Strict",
+    show_default=True,
+    help="Whether a NodePool's minValues may be undercut where they cannot be met.",
+)
+@click.option("--cron-runs", is_flag=True, help="Plan for one run of each CronJob as well.")
+@click.pass_context
+def simulate(context: click.Context, /, **given: Any) -> None:
+    """Plan nodes for the pods of some manifests. Changes nothing, needs no cloud.
+
+    Workloads (Deployments, StatefulSets, Jobs, …) count with all their replicas; NodePools and
+    EC2NodeClasses among the files say what may be bought.
+    """
+    request = msgspec.convert(given, Request)
+    prices = _prices(request)
+    assembled = _assemble(request, prices)
+    pods = len(assembled.snapshot.pending)
+    with progress(f"Planning {pods:,} pods"):
+        plan = solve(assembled.snapshot, request.settings())
+
+    _show(request.output, plan, assembled, prices)
+    context.exit(EXIT_UNPLACED if plan.unplaced else 0)
+
+
+def _prices(request: Request) -> PriceBook:
+    if request.prices is None:
+        return bundled_prices()
+    return read_prices(request.prices, read_bytes(request.prices))
+
+
+def _assemble(request: Request, prices: PriceBook) -> Assembled:
+    manifests = (*request.files, *request.more_files)
+    if not manifests and not request.cluster:
+        raise click.UsageError("Name what to plan for: -f PATH, --cluster DUMP, or both.")
+    if (*manifests, *request.cluster).count(STDIN) > 1:
+        raise click.UsageError("Standard input (-) can be read only once.")
+    with progress("Reading manifests"):
+        inputs = read_inputs(
+            read_sources(manifests), read_sources(request.cluster), cron_runs=request.cron_runs
+        )
+    with progress("Pricing instance types"):
+        return assemble(
+            inputs,
+            catalog=bundled_catalog(),
+            prices=prices,
+            region=request.region,
+            zones=request.zones,
+        )
+
+
+def _show(output: Output, plan: Plan, assembled: Assembled, prices: PriceBook) -> None:
+    if output is Output.TABLE:
+        told = f"{prices.describe()}; region {assembled.region}"
+        write_lines(plan_lines(plan, prices=told, notes=assembled.notes))
+        return
+    report = report_on(plan, PriceSource(source=prices.source, date=prices.date))
+    write(as_json(report) if output is Output.JSON else as_yaml(report))
+    for note in assembled.notes:
+        say(f"note: {note}")
