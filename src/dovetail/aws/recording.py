@@ -37,7 +37,9 @@ def ec2_clients(endpoint_url: str | None = None) -> Clients:
     patient = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10)
 
     def client(region: str) -> "EC2Client":
-        return boto3.client("ec2", region_name=region, endpoint_url=endpoint_url, config=patient)
+        # A session of its own: boto3's default one keeps the first credentials it saw.
+        session = boto3.Session()
+        return session.client("ec2", region_name=region, endpoint_url=endpoint_url, config=patient)
 
     return client
 
@@ -64,14 +66,14 @@ def record_catalog(
             progress(f"{name}: zones and offerings")
             zones, today = _zones(client)
             offered = _offered(client, zones)
+            if not offered:
+                raise CatalogError(f"region {name}: EC2 offers no instance type there")
             progress(f"{name}: instance types")
             described = {one["InstanceType"]: one for one in _described(client)}
         for machine in sorted(described.keys() & offered.keys() - machines.keys()):
             machines[machine] = machine_of(described[machine])
         kept = {name: sold for name, sold in sorted(offered.items()) if name in described}
         recorded[name] = Region(name=name, zones=FrozenDict(zones), offered=FrozenDict(kept))
-        if not kept:
-            raise CatalogError(f"region {name}: EC2 offers no instance type there; is it enabled?")
     return Catalog(
         recorded=today,
         source=source,

@@ -1,0 +1,24 @@
+"""A stand-in for EC2 that speaks HTTP."""
+
+from collections.abc import Iterator
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from tests.aws.ec2 import FAKE_CREDENTIALS
+
+
+@pytest.fixture(scope="session")
+def ec2_url() -> Iterator[str]:
+    """Run moto's server on a free port for as long as the tests of this directory."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def aws_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in FAKE_CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
