@@ -1,5 +1,7 @@
 """Label keys, their aliases, and which of them mean something to us."""
 
+import difflib
+
 NODEPOOL = "karpenter.sh/nodepool"
 CAPACITY_TYPE = "karpenter.sh/capacity-type"
 REGISTERED = "karpenter.sh/registered"
@@ -95,3 +97,15 @@ def is_restricted(key: str) -> bool:
     domain = key.rpartition("/")[0]
     in_domain = domain == _RESTRICTED_DOMAIN or domain.endswith("." + _RESTRICTED_DOMAIN)
     return key == HOSTNAME or in_domain
+
+
+def similar_key(key: str) -> str | None:
+    """Return a well-known key that ends like this one, or is spelt nearly so."""
+    name = key.rpartition("/")[2]
+    known = sorted(WELL_KNOWN | set(ALIASES))
+    same = [one for one in known if one.rpartition("/")[2] == name]
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.85)
+    ending = [one for one in known if one.endswith(f"-{name}")]
+    for guess in (*same, *close, *ending):
+        return stable_key(guess)
+    return None

@@ -5,7 +5,6 @@ with optional inclusive integer bounds. Node side and pod side are not
 symmetric: see ``Requirements.why_incompatible``.
 """
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -194,7 +193,9 @@ class Conflict(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.offered is None:
-            return f"label {self.key!r} is not known on the node side{_similar(self.key)}"
+            meant = label_keys.similar_key(self.key)
+            hint = f"; did you mean {meant!r}?" if meant else ""
+            return f"label {self.key!r} is not known on the node side{hint}"
         return f"{self.wanted} does not go with {self.offered}"
 
 
@@ -281,15 +282,3 @@ def _pick(best: Any, a: int | None, b: int | None) -> int | None:
     if a is None:
         return b
     return a if b is None else int(best(a, b))
-
-
-def _similar(key: str) -> str:
-    """Hint at a well-known key that ends like this one, or is spelt nearly so."""
-    name = key.rpartition("/")[2]
-    known = sorted(label_keys.WELL_KNOWN | set(label_keys.ALIASES))
-    same = [one for one in known if one.rpartition("/")[2] == name]
-    ending = [one for one in known if one.endswith(f"-{name}")]
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.85)
-    for guess in (*same, *close, *ending):
-        return f"; did you mean {label_keys.stable_key(guess)!r}?"
-    return ""
