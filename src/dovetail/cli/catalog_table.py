@@ -23,7 +23,8 @@ _BASIC = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
 def overview_lines(chosen: Sequence[InstanceType], prices: PriceBook) -> list[str]:
     """One line a type: what pods can have of it, and its cheapest prices."""
     head = ["TYPE", "CPU", "MEMORY", "PODS", "ARCH", "ON-DEMAND", "SPOT", "ZONES", "ALSO"]
-    return columns([head, *(_overview(one, prices) for one in chosen)], _NUMBERS)
+    rows = [head, *(_overview(one, prices) for one in chosen)]
+    return [line.rstrip() for line in columns(rows, _NUMBERS)]
 
 
 def _overview(one: InstanceType, prices: PriceBook) -> list[str]:
