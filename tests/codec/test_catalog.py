@@ -4,6 +4,8 @@ import zlib
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dovetail.codec.catalog import decode_catalog, encode_catalog
 from dovetail.data import bundled_catalog
@@ -108,6 +110,14 @@ def test_a_file_that_cannot_be_read_is_named_with_what_to_do(data: bytes, told: 
 
     assert str(caught.value).startswith("mine.bin: ")
     assert "dovetail catalog record" in str(caught.value)
+
+
+@given(st.binary(max_size=200))
+def test_whatever_follows_the_first_line_is_read_or_called_damaged(rest: bytes) -> None:
+    header = encode_catalog(SMALL).partition(b"\n")[0]
+
+    with pytest.raises(CatalogError, match="damaged"):
+        decode_catalog(header + b"\n" + rest)
 
 
 def test_columns_of_different_length_are_damage() -> None:

@@ -1,6 +1,8 @@
 """Price books of the user's own."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dovetail.codec.prices import COLUMNS, read_prices
 from dovetail.errors import BadInput
@@ -115,6 +117,26 @@ def test_a_file_with_a_thousand_mistakes_shows_the_first_few_and_how_many_more()
 
     assert len(found) == 26
     assert found[-1] == "book.csv and 975 more mistakes like these"
+
+
+@given(
+    st.binary() | st.text(alphabet='m5.,-az1"#\r\n$').map(lambda text: f"{HEADER}\n{text}".encode())
+)
+def test_whatever_a_file_holds_it_is_read_or_refused_in_words(data: bytes) -> None:
+    found: tuple[object, ...] = ()
+    try:
+        book = read_prices("book.csv", data)
+        found = (*book.on_demand_at, *book.spot_at)
+    except BadInput as refusal:
+        found = refusal.mistakes
+
+    assert found
+
+
+def test_a_field_of_absurd_length_is_refused_like_any_other() -> None:
+    assert mistakes('"' + "x" * 200_000 + '",us-east-1,use1-az4,1,') == [
+        "book.csv:2 1 fields where the header has 5"
+    ]
 
 
 @pytest.mark.parametrize(

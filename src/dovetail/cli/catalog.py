@@ -45,22 +45,26 @@ def show(
 ) -> None:
     """Show instance types: labels, capacity, allocatable and prices per zone.
 
-    Without TYPE, one line for each type that the region sells. TYPE may be a
-    family such as m7g as well.
+    With the name of a TYPE, everything about it. Without, or with the name of
+    a family such as m7g, one line for each type that the region sells.
     """
     known = _catalog(catalog_file)
     place = _region(known, region)
     prices = _prices(price_file, known)
-    machines = [
-        one
-        for one in known.machines_in(region)
-        if not types or one.name in types or one.name.partition(".")[0] in types
-    ]
+    machines = sorted(
+        (
+            one
+            for one in known.machines_in(region)
+            if not types or one.name in types or one.name.partition(".")[0] in types
+        ),
+        key=lambda one: (one.name.partition(".")[0], one.vcpus, one.memory_mib, one.name),
+    )
     _refuse_unknown(types, known, region)
     node_class = NodeClass(ami_family=ami_family)
     chosen = instance_types(machines, region=place, node_class=node_class, prices=prices)
     told = f"Catalogue: {known.source}, {known.recorded}. Prices: {prices.describe()}."
-    write(_rendered(chosen, bool(types), output, known, prices, told))
+    in_detail = bool(types) and all("." in wanted for wanted in types)
+    write(_rendered(chosen, in_detail, output, known, prices, told))
 
 
 @catalog.command()

@@ -1,6 +1,7 @@
 """The labels that a node of a machine type carries."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from dovetail.core.machines.families import Family
 from dovetail.core.machines.naming import (
@@ -47,7 +48,13 @@ def machine_labels(machine: Machine, family: Family) -> Requirements:
 
 def collect(values: Mapping[str, Iterable[str]]) -> Requirements:
     """Turn label → allowed values into requirements; no value means absent."""
-    return Requirements({key: Requirement.one_of(key, *allowed) for key, allowed in values.items()})
+    return Requirements({key: _one_of(key, tuple(allowed)) for key, allowed in values.items()})
+
+
+@lru_cache(maxsize=1 << 15)
+def _one_of(key: str, allowed: tuple[str, ...]) -> Requirement:
+    """Share requirements: types have few distinct ones, and each keeps its hash."""
+    return Requirement.one_of(key, *allowed)
 
 
 def architecture_of(machine: Machine) -> str:
