@@ -90,6 +90,16 @@ def test_the_last_lines_give_totals_source_of_prices_and_notes() -> None:
     assert note == "Note: something was assumed"
 
 
+def test_namespaces_are_said_where_there_are_several() -> None:
+    web, job = replicas("web", 1, namespace="shop"), replicas("job", 1, namespace="batch")
+
+    alone = shown(Plan((a_planned_node("default-1", web),)))
+    together = shown(Plan((a_planned_node("default-1", web + job),)))
+
+    assert "shop/web" not in alone
+    assert "batch/job, shop/web" in together
+
+
 def test_nothing_to_place_is_said_in_words() -> None:
     assert shown(Plan()).startswith("Nothing to place")
 

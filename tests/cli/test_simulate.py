@@ -60,7 +60,7 @@ def test_pods_that_all_find_a_node_end_with_0_and_a_price(tmp_path: Path) -> Non
 
     assert result.exit_code == 0, result.output
     assert "1 new node for 3 pods: $" in result.stdout
-    assert "shop/web × 3" in result.stdout
+    assert "web × 3" in result.stdout
     assert "Prices: " in result.stdout
 
 

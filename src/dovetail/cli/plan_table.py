@@ -16,7 +16,6 @@ from dovetail.cli.report import HOURS_PER_MONTH, totals_of
 from dovetail.model.plan import Plan
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
-INDENT = " " * 6
 NAMED_WORKLOADS = 6
 NAMED_ALTERNATIVES = 3
 NAMED_NODES = 40
@@ -28,25 +27,47 @@ _SHOWN_IN_COLUMNS = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
 
 def plan_lines(plan: Plan, *, prices: str, notes: Sequence[str] = ()) -> list[Text]:
     """Write a plan for a person to read."""
+    pods = _Pods(plan)
     return [
-        *_new_nodes(plan),
-        *_existing_nodes(plan),
-        *_unplaced(plan),
+        *_new_nodes(plan, pods),
+        *_existing_nodes(plan, pods),
+        *_unplaced(plan, pods),
         *_totals(plan),
         Text(f"Prices: {prices}.", style="dim"),
         *(Text(f"Note: {note}", style="dim") for note in notes),
     ]
 
 
-def _new_nodes(plan: Plan) -> Iterable[Text]:
+class _Pods:
+    """Tells pods by workload; a namespace that all of them share goes without saying."""
+
+    def __init__(self, plan: Plan) -> None:
+        placed = [*(one.pods for one in plan.nodes), *(one.pods for one in plan.existing)]
+        spaces = {pod.namespace for pods in placed for pod in pods}
+        spaces |= {one.pod.namespace for one in plan.unplaced}
+        self._unsaid = f"{next(iter(spaces))}/" if len(spaces) == 1 else ""
+
+    def told(self, counted: Composition) -> str:
+        named = [
+            name.removeprefix(self._unsaid) + (f" × {count:,}" if count > 1 else "")
+            for name, count in counted
+        ]
+        if len(named) <= NAMED_WORKLOADS:
+            return ", ".join(named)
+        rest = sum(count for _, count in counted[NAMED_WORKLOADS - 1 :])
+        return ", ".join(named[: NAMED_WORKLOADS - 1]) + f" and {rest:,} pods of others"
+
+
+def _new_nodes(plan: Plan, pods: "_Pods") -> Iterable[Text]:
     if not plan.nodes:
         return
     groups = alike_nodes(plan.nodes)
     header, *rows = columns([_HEADER, *(_row(group) for group in groups)], _FLUSH_RIGHT)
+    indent = " " * header.index(_HEADER[1])
     yield Text(header, style="bold")
     for row, group in zip(rows, groups, strict=True):
         yield Text(row)
-        yield Text(INDENT + _details(group), style="dim")
+        yield Text(indent + _details(group, pods), style="dim")
     yield Text()
 
 
@@ -67,12 +88,14 @@ def _row(group: NodeGroup) -> list[str]:
     ]
 
 
-def _details(group: NodeGroup) -> str:
+def _details(group: NodeGroup, pods: "_Pods") -> str:
     """Tell what runs on each node, special resources, and what else would do."""
     alike = len({composition(node.pods) for node in group.nodes}) == 1
     several = "each: " if len(group.nodes) > 1 else ""
     node = group.first
-    parts = [several + _pods(composition(node.pods)) if alike else "in all: " + _pods(group.pods)]
+    parts = [
+        several + pods.told(composition(node.pods)) if alike else "in all: " + pods.told(group.pods)
+    ]
     for name in sorted(node.requested.without_zeros()):
         if name not in _SHOWN_IN_COLUMNS:
             room = node.instance_type.allocatable.get(name, 0)
@@ -83,28 +106,28 @@ def _details(group: NodeGroup) -> str:
     return " · ".join(parts)
 
 
-def _existing_nodes(plan: Plan) -> Iterable[Text]:
+def _existing_nodes(plan: Plan, pods: "_Pods") -> Iterable[Text]:
     if not plan.existing:
         return
-    pods = sum(len(one.pods) for one in plan.existing)
-    yield Text(f"On nodes that are there already: {_count(pods, 'pod')}", style="bold")
+    number = sum(len(one.pods) for one in plan.existing)
+    yield Text(f"On nodes that are there already: {_count(number, 'pod')}", style="bold")
     shown = plan.existing[:NAMED_NODES]
     yield from (
         Text(line)
-        for line in columns([[f"  {one.node}", _pods(composition(one.pods))] for one in shown])
+        for line in columns([[f"  {one.node}", pods.told(composition(one.pods))] for one in shown])
     )
     if len(plan.existing) > len(shown):
         yield Text(f"  … and {len(plan.existing) - len(shown):,} more nodes")
     yield Text()
 
 
-def _unplaced(plan: Plan) -> Iterable[Text]:
+def _unplaced(plan: Plan, pods: "_Pods") -> Iterable[Text]:
     if not plan.unplaced:
         return
     yield Text(f"No node for {_count(len(plan.unplaced), 'pod')}", style="bold red")
     for group in alike_refusals(plan):
         waiting = " (waiting on purpose; tried again later)" if group.deferred else ""
-        yield Text(f"  {_pods(composition(group.pods))}{waiting}", style="bold")
+        yield Text(f"  {pods.told(composition(group.pods))}{waiting}", style="bold")
         rows = [
             [f"    {refusal.nodepool or 'any'}", refusal.constraint.value, refusal.message]
             for refusal in group.refusals
@@ -137,14 +160,6 @@ def _totals(plan: Plan) -> Iterable[Text]:
     if plan.unplaced:
         line += f"; {left_over}"
     yield Text(line, style="bold")
-
-
-def _pods(counted: Composition) -> str:
-    named = [f"{name} × {count:,}" if count > 1 else name for name, count in counted]
-    if len(named) <= NAMED_WORKLOADS:
-        return ", ".join(named)
-    rest = sum(count for _, count in counted[NAMED_WORKLOADS - 1 :])
-    return ", ".join(named[: NAMED_WORKLOADS - 1]) + f" and {rest:,} pods of others"
 
 
 def _some(names: Sequence[str], shown: int) -> str:
