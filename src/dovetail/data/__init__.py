@@ -15,7 +15,7 @@ SPOT_SHARE = 0.38
 """Spot over on-demand, where no spot price is known.
 
 The median over all types and zones of us-east-1, us-west-2 and eu-west-1 in
-August 2026; half of all pools lay between 0.31 and 0.46.
+mid-2026; half of all pools lay between 0.31 and 0.46.
 """
 _CATALOG = "catalog.bin"
 _LIST = "list-prices.csv"
