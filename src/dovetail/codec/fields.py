@@ -87,15 +87,16 @@ class Field:
             return False
         return True
 
-    def items(self) -> Iterator["Field"]:
-        """Hand out the entries of a list."""
-        if self.value is None:
-            return
-        if type(self.value) is not list:
-            self.mistake(f"must be a list, not {_shape(self.value)}")
-            return
-        for index, value in enumerate(self.value):
-            yield Field(value, self.findings, self, index)
+    def items(self) -> list["Field"]:
+        """Return the entries of a list."""
+        value = self.value
+        if value is None:
+            return []
+        if type(value) is not list:
+            self.mistake(f"must be a list, not {_shape(value)}")
+            return []
+        findings = self.findings
+        return [Field(one, findings, self, index) for index, one in enumerate(value)]
 
     def mapping(self) -> dict[str, Any]:
         if self.value is None:

@@ -34,7 +34,8 @@ class Collection:
     def add(self, one: Decoded) -> None:
         """Take an object in; its raw text is let go, for dumps have a lot of it."""
         raw = one.source.value
-        one = msgspec.structs.replace(one, source=msgspec.structs.replace(one.source, value={}))
+        source = msgspec.structs.replace(one.source, value={})
+        one = msgspec.structs.replace(one, source=source, today={})
         first = self.objects.setdefault(one.key, one)
         if first is not one:
             self.twins.append((first, one))

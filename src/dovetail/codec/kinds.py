@@ -73,6 +73,8 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     model: Any
     source: RawObject
+    today: dict[str, Any]
+    """The object itself, or the v1 object that an older one means."""
     kubelet: dict[str, Any] | None = None
     """Of an old pool: what its node class must know today."""
 
@@ -145,7 +147,9 @@ def _decoded(raw: RawObject, value: dict[str, Any], findings: Findings) -> Decod
     root = Field(value, findings)
     model = _DECODERS[(group, kind)](root)
     namespace = "" if kind in _NO_NAMESPACE else getattr(model, "namespace", "")
-    return Decoded(kind=kind, namespace=namespace, name=model.name, model=model, source=raw)
+    return Decoded(
+        kind=kind, namespace=namespace, name=model.name, model=model, source=raw, today=value
+    )
 
 
 def _misplaced(raw: RawObject, path: tuple[str | int, ...], message: str) -> Misplaced:

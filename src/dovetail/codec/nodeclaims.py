@@ -5,14 +5,8 @@ from typing import Any
 from dovetail.codec.amounts import resources, show_instant
 from dovetail.codec.fields import Field
 from dovetail.codec.metadata import metadata
-from dovetail.codec.nodepools import (
-    API_VERSION,
-    encode_node_parts,
-    expiry,
-    grace,
-    node_class_ref,
-    pool_requirements,
-)
+from dovetail.codec.nodepools import expiry, grace, node_class_ref, pool_requirements
+from dovetail.codec.poolwriting import API_VERSION, encode_node_parts
 from dovetail.codec.requirements import show_requirement, taints
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from dovetail.codec.amounts import instant, resources, show_instant
-from dovetail.codec.fields import Field, Findings
+from dovetail.codec.amounts import instant, resources
+from dovetail.codec.fields import Field
 from dovetail.codec.metadata import Metadata, annotations, metadata
 from dovetail.codec.podspecs import NO_ALLOCATIONS, Allocations, pod_spec
 from dovetail.model.pods import Owner, Phase, Pod
@@ -78,9 +78,9 @@ def _priority(spec: Field) -> int:
 
 def _ready(status: Field) -> bool:
     """Read the Ready condition; a pod that says nothing is taken for ready."""
-    for condition in status["conditions"].items():
-        if condition["type"].value == "Ready":
-            return bool(condition["status"].value == "True")
+    for condition in _maps(status["conditions"]):
+        if condition.get("type") == "Ready":
+            return bool(condition.get("status") == "True")
     return True
 
 
@@ -88,7 +88,9 @@ def _granted(status: Field) -> tuple[Allocations, bool]:
     """Return what the kubelet granted each container, and whether a resize is refused."""
     granted: dict[str, Resources] = {}
     for name in ("containerStatuses", "initContainerStatuses"):
-        if not status[name].value:
+        if not any(
+            "resources" in one or "allocatedResources" in one for one in _maps(status[name])
+        ):
             continue
         for one in status[name].items():
             amounts = _resources_of(one)
@@ -111,23 +113,12 @@ def _refused(status: Field) -> bool:
     if status["resize"].value == "Infeasible":
         return True
     return any(
-        one["type"].value == "PodResizePending" and one["reason"].value == "Infeasible"
-        for one in status["conditions"].items()
+        one.get("type") == "PodResizePending" and one.get("reason") == "Infeasible"
+        for one in _maps(status["conditions"])
     )
 
 
-def pod_from(raw: dict[str, Any]) -> Pod:
-    """Read a pod that is known to be good, such as one that we wrote ourselves."""
-    return decode_pod(Field(raw, Findings(written_by_hand=False)))
-
-
-def show_pod_status(pod: Pod) -> dict[str, Any]:
-    """Write what the model knows of a pod's status."""
-    shown: dict[str, Any] = {"phase": str(pod.phase)}
-    if pod.started is not None:
-        shown["startTime"] = show_instant(pod.started)
-    if not pod.ready:
-        shown["conditions"] = [{"type": "Ready", "status": "False"}]
-    if pod.nominated_node:
-        shown["nominatedNodeName"] = pod.nominated_node
-    return shown
+def _maps(field: Field) -> list[dict[str, Any]]:
+    """Return the maps in a list, without Fields around them: statuses are long."""
+    value = field.value
+    return [one for one in value if type(one) is dict] if type(value) is list else []

@@ -1,6 +1,9 @@
 """Pod specs on the wire: what a pod asks of a node."""
 
 from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 
 from dovetail.codec import labelrules
 from dovetail.codec.affinity import affinity, spreads
@@ -28,6 +31,12 @@ _CONTAINER_FIELDS = (
     "terminationMessagePolicy resizePolicy restartPolicyRules"
 ).split()
 
+_PLAIN_FIELDS = (
+    "nodeSelector tolerations topologySpreadConstraints overhead resources resourceClaims "
+    "hostNetwork"
+).split()
+_PLACED_CONTAINER_FIELDS = ("name", "resources", "ports", "restartPolicy")
+
 Allocations = Mapping[str, Resources]
 """Container name → what the kubelet has granted it."""
 NO_ALLOCATIONS: Allocations = {}
@@ -45,6 +54,65 @@ def pod_spec(
 
     ``allocated`` and ``infeasible`` tell of an in-place resize under way.
     """
+    findings = field.findings
+    if findings.written_by_hand:
+        return _pod_spec(field, labels, pod_name, allocated, infeasible)
+    # Dumps hold thousands of copies of few templates: each is understood once.
+    key = _fingerprint(field.value, labels, pod_name, allocated, infeasible)
+    known: PodSpec | None = findings.remembered(key) if key else None
+    if known is not None:
+        return known
+    before = len(findings.found)
+    read = _pod_spec(field, labels, pod_name, allocated, infeasible)
+    if key and len(findings.found) == before:
+        findings.remember(key, read)
+    return read
+
+
+def _fingerprint(
+    spec: Any,
+    labels: FrozenDict[str, str],
+    pod_name: str,
+    allocated: Allocations,
+    infeasible: bool,
+) -> bytes | None:
+    """Return all that reading a spec looks at, as bytes; None if it is malformed."""
+    try:
+        volumes = [
+            one
+            for one in spec.get("volumes") or ()
+            if "persistentVolumeClaim" in one or "ephemeral" in one
+        ]
+        affinity_ = spec.get("affinity")
+        return msgspec.json.encode(
+            [
+                *(spec.get(name) for name in _PLAIN_FIELDS),
+                [
+                    [[one.get(name) for name in _PLACED_CONTAINER_FIELDS] for one in containers]
+                    for containers in (
+                        spec.get("containers") or (),
+                        spec.get("initContainers") or (),
+                    )
+                ],
+                affinity_,
+                labels if affinity_ else None,
+                volumes,
+                pod_name if any("ephemeral" in one for one in volumes) else None,
+                allocated,
+                infeasible,
+            ]
+        )
+    except (AttributeError, TypeError, ValueError, OverflowError, msgspec.MsgspecError):
+        return None
+
+
+def _pod_spec(
+    field: Field,
+    labels: FrozenDict[str, str],
+    pod_name: str,
+    allocated: Allocations,
+    infeasible: bool,
+) -> PodSpec:
     field.known_keys(POD_FIELDS)
     wishes = affinity(field["affinity"], labels)
     spec = PodSpec(

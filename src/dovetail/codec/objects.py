@@ -1,0 +1,113 @@
+"""Objects of any known kind, read and written without losing what we do not know."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+import yaml
+
+from dovetail.codec.documents import Files, Misplaced, RawObject
+from dovetail.codec.gathering import NamedFile
+from dovetail.codec.kinds import Decoded, read_object
+from dovetail.codec.merging import carry_over
+from dovetail.codec.nodeclaims import encode_node_claim
+from dovetail.codec.nodeclasses import encode_node_class
+from dovetail.codec.podwriting import encode_pod
+from dovetail.codec.poolwriting import encode_node_pool
+from dovetail.codec.scalars import reads_as_text
+from dovetail.errors import BadInput
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.nodeclass import NodeClass
+from dovetail.model.nodepool import NodePool
+from dovetail.model.pods import Pod
+
+_ENCODERS: dict[type, Callable[[Any], dict[str, Any]]] = {
+    NodePool: encode_node_pool,
+    NodeClaim: encode_node_claim,
+    NodeClass: encode_node_class,
+    Pod: encode_pod,
+}
+
+
+class Document(msgspec.Struct, frozen=True):
+    """An object as the model sees it, and all that its author wrote."""
+
+    raw: dict[str, Any]
+    model: Any
+    """None for kinds that mean nothing to us."""
+    source: RawObject | None = None
+
+    def with_model(self, model: Any) -> "Document":
+        """Return the document after a change; what the model does not know stays."""
+        if model == self.model:
+            return self
+        encode = _ENCODERS.get(type(model))
+        if encode is None:
+            raise ValueError(f"objects of kind {self.raw.get('kind')} can be read, not changed")
+        raw = carry_over(self.raw, encode(self.model), encode(model))
+        return Document(raw, model, self.source)
+
+
+def document_of(model: Any) -> Document:
+    """Return a new document for a NodePool, NodeClaim, EC2NodeClass or Pod."""
+    return Document(_ENCODERS[type(model)](model), model)
+
+
+def read_documents(files: Sequence[NamedFile]) -> list[Document]:
+    """Read every object of some files; raises ``BadInput`` with all mistakes.
+
+    Older Karpenter objects come out as the v1 objects that they mean.
+    """
+    reader = Files()
+    shared: dict[Any, Any] = {}
+    found: list[Document] = []
+    misplaced: list[Misplaced] = []
+    for name, data in files:
+        for raw in reader.objects(name, data):
+            read = read_object(raw, pool=shared)
+            misplaced.extend(read.mistakes)
+            found.extend(_document(raw, one) for one in read.objects)
+            if read.ignored is not None:
+                found.append(Document(raw.value, None, raw))
+    mistakes = [*reader.mistakes, *reader.placed(misplaced)]
+    if mistakes:
+        raise BadInput(sorted(mistakes, key=lambda one: (one.file, one.line)))
+    return found
+
+
+def _document(raw: RawObject, one: Decoded) -> Document:
+    return Document(one.today, one.model, raw)
+
+
+def to_yaml(documents: Iterable[Document]) -> str:
+    """Write documents as YAML, in the order and with the keys as they are."""
+    return yaml.dump_all(
+        (one.raw for one in documents),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=1_000_000,
+    )
+
+
+def to_json(documents: Iterable[Document]) -> str:
+    """Write documents as JSON: one object, or a List of several."""
+    raws = [one.raw for one in documents]
+    whole = raws[0] if len(raws) == 1 else {"apiVersion": "v1", "kind": "List", "items": raws}
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Writes text so that Kubernetes reads it as text: ``1e3`` and ``on`` get quotes."""
+
+    def ignore_aliases(self, _: Any) -> bool:
+        return True
+
+
+def _show_text(dumper: Any, text: str) -> Any:
+    style = None if reads_as_text(text) else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _show_text)
