@@ -83,8 +83,8 @@ def test_the_last_lines_give_totals_source_of_prices_and_notes() -> None:
     *_, totals, prices, note = shown(plan, "something was assumed").splitlines()
 
     assert totals == (
-        "1 new node for 2 pods, 1 more on nodes that are there: "
-        "$0.1920 per hour, $140.16 per month (730 h); 1 pod left over"
+        "1 new node for 2 pods: $0.1920 per hour, $140.16 per month (730 h); "
+        "1 pod on nodes that are there; 1 pod left over"
     )
     assert prices == "Prices: a book."
     assert note == "Note: something was assumed"

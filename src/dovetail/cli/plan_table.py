@@ -32,7 +32,7 @@ def plan_lines(plan: Plan, *, prices: str, notes: Sequence[str] = ()) -> list[Te
         *_new_nodes(plan, pods),
         *_existing_nodes(plan, pods),
         *_unplaced(plan, pods),
-        *_totals(plan),
+        Text(_totals(plan), style="bold"),
         Text(f"Prices: {prices}.", style="dim"),
         *(Text(f"Note: {note}", style="dim") for note in notes),
     ]
@@ -136,30 +136,21 @@ def _unplaced(plan: Plan, pods: "_Pods") -> Iterable[Text]:
     yield Text()
 
 
-def _totals(plan: Plan) -> Iterable[Text]:
+def _totals(plan: Plan) -> str:
     totals = totals_of(plan)
-    if not totals.pods and not plan.unplaced:
-        yield Text("Nothing to place: no pod waits for a node.", style="bold")
-        return
-    left_over = f"{_count(len(plan.unplaced), 'pod')} left over"
-    if not totals.pods:
-        yield Text(f"Nothing bought, {left_over}", style="bold")
-        return
-    line = f"{_count(totals.nodes, 'new node')} for {_count(totals.pods, 'pod')}"
     on_existing = sum(len(one.pods) for one in plan.existing)
-    if on_existing:
-        on_new = totals.pods - on_existing
-        line = (
-            f"{_count(totals.nodes, 'new node')} for {_count(on_new, 'pod')}, "
-            f"{on_existing:,} more on nodes that are there"
+    parts = []
+    if totals.nodes:
+        parts.append(
+            f"{_count(totals.nodes, 'new node')} for {_count(totals.pods - on_existing, 'pod')}: "
+            f"${totals.price_per_hour:,.4f} per hour, "
+            f"${totals.price_per_month:,.2f} per month ({HOURS_PER_MONTH} h)"
         )
-    line += (
-        f": ${totals.price_per_hour:,.4f} per hour, "
-        f"${totals.price_per_month:,.2f} per month ({HOURS_PER_MONTH} h)"
-    )
+    if on_existing:
+        parts.append(f"{_count(on_existing, 'pod')} on nodes that are there")
     if plan.unplaced:
-        line += f"; {left_over}"
-    yield Text(line, style="bold")
+        parts.append(f"{_count(len(plan.unplaced), 'pod')} left over")
+    return "; ".join(parts) or "Nothing to place: no pod waits for a node"
 
 
 def _some(names: Sequence[str], shown: int) -> str:

@@ -1,5 +1,6 @@
 """``dovetail simulate``: which nodes these pods would get, and what they cost."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -20,6 +21,8 @@ from dovetail.model.settings import MinValues, Packing, Preferences, SchedulingS
 from dovetail.wiring import Assembled, assemble
 
 EXIT_UNPLACED = 2
+
+_Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 class Output(StrEnum):
@@ -51,8 +54,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _choice(kind: type[StrEnum]) -> Any:
-    return click.Choice([member.value for member in kind], case_sensitive=False)
+def _choice(name: str, kind: type[StrEnum], default: StrEnum, **more: Any) -> _Decorator:
+    """Make an option of an enumeration, in any case but shown as Karpenter spells it."""
+    values = [member.value for member in kind]
+    return click.option(
+        *name.split(),
+        type=click.Choice(values, case_sensitive=False),
+        metavar=f"[{'|'.join(values)}]",
+        default=default.value,
+        show_default=True,
+        **more,
+    )
 
 
 def _zone_list(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -89,28 +101,18 @@ def _zone_list(_: click.Context, __: click.Parameter, given: tuple[str, ...]) ->
     callback=_zone_list,
     help="Buy in these zones only. Default: the EC2NodeClass's subnets, else the whole region.",
 )
-@click.option("-o", "--output", type=_choice(Output), default="table", show_default=True)
-@click.option(
-    "--packing",
-    type=_choice(Packing),
-    default="cheapest",
-    show_default=True,
-    help="What to minimise: dollars or nodes.",
-)
-@click.option(
-    "--preference-policy",
-    "preferences",
-    type=_choice(Preferences),
-    default="Respect",
-    show_default=True,
+@_choice("-o --output", Output, Output.TABLE, help="json and yaml tell every node and pod.")
+@_choice("--packing", Packing, Packing.CHEAPEST, help="What to minimise: dollars or nodes.")
+@_choice(
+    "--preference-policy preferences",
+    Preferences,
+    Preferences.RESPECT,
     help="Whether preferred affinities and ScheduleAnyway spreads count.",
 )
-@click.option(
-    "--min-values-policy",
-    "min_values",
-    type=_choice(MinValues),
-    default="Strict",
-    show_default=True,
+@_choice(
+    "--min-values-policy min_values",
+    MinValues,
+    MinValues.STRICT,
     help="Whether a NodePool's minValues may be undercut where they cannot be met.",
 )
 @click.option("--cron-runs", is_flag=True, help="Plan for one run of each CronJob as well.")
