@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.labels import stable_key
 from dovetail.model.pods import NodePolicy, Pod, PodSpec, PodTerm, Spread
 from dovetail.model.requirements import Operator, RequirementSpec
 from dovetail.model.selectors import LabelSelector
@@ -199,36 +200,39 @@ class Neighbourhood:
     def _spread(self, pod: Pod, spread: Spread) -> SpreadGroup:
         spec = pod.spec
         selected = (frozenset({pod.namespace}), _with_label_keys(spread, pod))
-        keys = tuple(sorted({one.topology_key for one in spec.spreads if one.required}))
+        key = stable_key(spread.topology_key)
+        keys = tuple(sorted({stable_key(s.topology_key) for s in spec.spreads if s.required}))
         affine = spread.node_affinity_policy is NodePolicy.HONOR
         tainted = spread.node_taints_policy is NodePolicy.HONOR
         identity = (
             selected,
-            spread.topology_key,
+            key,
             keys,
             (spec.node_selector, spec.node_terms) if affine else None,
             spec.tolerations if tainted else None,
         )
         if identity not in self.spreads:
             domains = {
-                name: host.labels[spread.topology_key]
+                name: host.labels[key]
                 for name, host in self.hosts.items()
-                if all(key in host.labels for key in keys)
+                if all(other in host.labels for other in keys)
                 and (not affine or demand_holds(spec, host.labels))
                 and (not tainted or tolerates(spec.tolerations, host.taints))
             }
             counts = dict.fromkeys(domains.values(), 0)
-            self.spreads[identity] = SpreadGroup(selected, spread.topology_key, domains, counts)
+            self.spreads[identity] = SpreadGroup(selected, key, domains, counts)
         return self.spreads[identity]
 
     def _affinity(self, pod: Pod) -> AffinityGroup:
-        terms = tuple((one.topology_key, self._selected(pod, one)) for one in pod.spec.affinity)
+        terms = tuple(
+            (stable_key(one.topology_key), self._selected(pod, one)) for one in pod.spec.affinity
+        )
         return self.affinities.setdefault(terms, AffinityGroup(terms))
 
     def _avoid(self, pod: Pod, term: PodTerm) -> AvoidGroup:
         selected = self._selected(pod, term)
-        identity = (term.topology_key, selected)
-        return self.avoids.setdefault(identity, AvoidGroup(term.topology_key, selected))
+        identity = (stable_key(term.topology_key), selected)
+        return self.avoids.setdefault(identity, AvoidGroup(*identity))
 
     def _selected(self, pod: Pod, term: PodTerm) -> Selected:
         if not term.namespaces and term.namespace_selector is None:

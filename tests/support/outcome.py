@@ -198,7 +198,7 @@ def as_node(planned: PlannedNode, pool: NodePool, name: str, *, in_flight: bool 
     nothing = Resources()
     return Node(
         name=name,
-        claim=name,
+        claim=planned.name,
         labels=FrozenDict({**labels, key: value}),
         taints=(*planned.taints, *(planned.startup_taints if in_flight else ())),
         startup_taints=planned.startup_taints,
@@ -218,9 +218,8 @@ def settled(
 ) -> ClusterSnapshot:
     """The world after ``plan`` came true, with ``pending`` the pods that wait now.
 
-    New nodes keep their planned names, with a suffix where a node of an
-    earlier pass has that name; reserved instances are taken off their
-    reservation.
+    New nodes get names of their own, as a cloud gives them; reserved
+    instances are taken off their reservation.
     """
     taken = {one.node: one.pods for one in plan.existing}
     moved = set(placements(plan))
@@ -230,12 +229,8 @@ def settled(
         more = [bound(pod, node.name) for pod in taken.get(node.name, ())]
         nodes.append(msgspec.structs.replace(node, pods=tuple([*stay, *more])))
     pools = {pool.name: pool for pool in snapshot.node_pools}
-    used = {node.name for node in nodes}
-    for planned in plan.nodes:
-        name = planned.name
-        while name in used:
-            name += "x"
-        used.add(name)
+    for number, planned in enumerate(plan.nodes, start=len(nodes)):
+        name = f"ip-{number}"
         nodes.append(as_node(planned, pools[planned.nodepool], name, in_flight=in_flight))
     return msgspec.structs.replace(
         snapshot,

@@ -24,7 +24,19 @@ class Storage:
         self.classes = {one.name: one for one in snapshot.storage_classes}
 
     def claim(self, pod: Pod, volume: PodVolume) -> VolumeClaim | None:
-        return self.claims.get(f"{pod.namespace}/{volume.claim}")
+        known = self.claims.get(f"{pod.namespace}/{volume.claim}")
+        if known is None and volume.ephemeral:
+            # Kubernetes makes the claim with the pod, from the volume's template.
+            wanted = volume.template_storage_class or self._default_class()
+            return VolumeClaim(namespace=pod.namespace, name=volume.claim, storage_class=wanted)
+        return known
+
+    def _default_class(self) -> str:
+        marked = [one for one in self.classes.values() if one.default]
+        dated = [one for one in marked if one.created is not None]
+        for one in sorted(dated, key=lambda one: str(one.created), reverse=True):
+            return one.name
+        return max((one.name for one in marked), default="")
 
     def usable(self, pod: Pod) -> bool:
         """Tell whether all volumes are such that a new node could help."""
