@@ -2,7 +2,6 @@
 
 import pytest
 
-from dovetail.core.scheduling.solve import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.requirements import Requirement
 from dovetail.model.resources import Resources
@@ -29,6 +28,7 @@ from tests.support.catalog import (
     offerings,
 )
 from tests.support.outcome import new_node_of, node_of
+from tests.support.solving import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
 

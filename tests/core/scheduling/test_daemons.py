@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from dovetail.core.scheduling.solve import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.plan import Constraint
 from dovetail.model.pods import HostPort, NodeTerm
@@ -26,6 +25,7 @@ from tests.support.build import (
 )
 from tests.support.catalog import SIZE, Z1, incremental
 from tests.support.outcome import new_node_of, reasons, type_names, unplaced
+from tests.support.solving import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
 POD = a_pod("p", cpu="1", memory="1Gi")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dovetail.core.scheduling.solve import solve
 from tests.support.build import a_daemon_set, a_node, a_pod, a_pool, cluster, taint, tolerate
 from tests.support.outcome import node_of, type_names
+from tests.support.solving import checked as solve
 
 AGENT = a_daemon_set("agent", cpu="1", memory="1Gi")
 

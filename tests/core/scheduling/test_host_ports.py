@@ -2,11 +2,11 @@
 
 import pytest
 
-from dovetail.core.scheduling.solve import solve
 from dovetail.model.pods import HostPort
 from dovetail.model.settings import Packing, SchedulingSettings
 from tests.support.build import a_node, a_pod, cluster
 from tests.support.outcome import node_of, pods_per_node, unplaced
+from tests.support.solving import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from dovetail.core.scheduling.solve import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.plan import Constraint
 from dovetail.model.settings import Packing, SchedulingSettings
 from tests.support.build import a_node, a_pod, a_pool, affinity, cluster
 from tests.support.catalog import GPU_A
 from tests.support.outcome import placed, reasons, settled, type_names, unplaced
+from tests.support.solving import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
 APART = {"labels": {"app": "a"}, "anti_affinity": [affinity({"app": "a"})]}

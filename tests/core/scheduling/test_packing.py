@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.core.scheduling.solve import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.resources import total
 from dovetail.model.settings import Packing, SchedulingSettings
 from tests.support.build import a_pod, a_pool, cluster, pods
 from tests.support.catalog import DEFAULT_TYPES, Z1, Z2, incremental
 from tests.support.outcome import new_node_of, node_of, pods_per_node, type_names, unplaced
+from tests.support.solving import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
 FEWEST = SchedulingSettings(packing=Packing.FEWEST)

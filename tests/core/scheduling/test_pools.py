@@ -2,12 +2,24 @@
 
 import pytest
 
-from dovetail.core.scheduling.solve import solve
+from dovetail.core.scheduling.solve import solve as unchecked
 from dovetail.model import labels as label_keys
 from dovetail.model.plan import Constraint
+from dovetail.model.pods import Pod
 from dovetail.model.settings import Packing, SchedulingSettings
-from tests.support.build import Entry, a_node, a_pod, a_pool, cluster, pods, taint, tolerate
+from tests.support.build import (
+    Entry,
+    a_node,
+    a_pod,
+    a_pool,
+    cluster,
+    owned_by,
+    pods,
+    taint,
+    tolerate,
+)
 from tests.support.outcome import new_node_of, node_of, placed, refusals_of, unplaced
+from tests.support.solving import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
 
@@ -32,10 +44,8 @@ def test_p7_a_pool_that_is_being_deleted_is_never_used() -> None:
     plan = solve(cluster([a_pod("p")], [a_pool("gone", deleting=True)]))
 
     assert unplaced(plan) == ["p"]
-    assert refusals_of(plan, "p")[0].constraint in (
-        Constraint.POOL_NOT_READY,
-        Constraint.NO_POOL,
-    )
+    answers = [(one.nodepool, one.constraint) for one in refusals_of(plan, "p")]
+    assert ("gone", Constraint.POOL_NOT_READY) in answers
 
 
 def test_p8_without_any_pool_the_pod_is_told_so() -> None:
@@ -55,8 +65,25 @@ def test_p9_a_pool_that_is_not_ready_is_skipped() -> None:
 def test_p9_with_no_other_pool_the_refusal_names_the_one_that_is_not_ready() -> None:
     plan = solve(cluster([a_pod("p")], [a_pool("broken", ready=False)]))
 
-    [refusal] = refusals_of(plan, "p")
-    assert (refusal.nodepool, refusal.constraint) == ("broken", Constraint.POOL_NOT_READY)
+    answers = [(one.nodepool, one.constraint) for one in refusals_of(plan, "p")]
+    assert ("broken", Constraint.POOL_NOT_READY) in answers
+
+
+@pytest.mark.parametrize(
+    "settled",
+    [
+        a_pod("p", owner=owned_by("DaemonSet", "agent")),
+        a_pod("p", owner=owned_by("Node", "n")),
+        a_pod("p", nominated_node="n"),
+        a_pod("p", node_name="n"),
+    ],
+    ids=["daemon", "static", "nominated", "bound"],
+)
+def test_pods_that_look_for_no_node_are_neither_placed_nor_refused(settled: Pod) -> None:
+    # Unchecked: the checker wants an answer for every pod that is listed as pending.
+    plan = unchecked(cluster([settled]))
+
+    assert (plan.nodes, plan.existing, plan.unplaced) == ((), (), ())
 
 
 # --- P24 to P26: taints of the pool -----------------------------------------------------------

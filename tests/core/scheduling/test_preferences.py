@@ -2,7 +2,6 @@
 
 import pytest
 
-from dovetail.core.scheduling.solve import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.settings import Packing, Preferences, SchedulingSettings
 from tests.support.build import (
@@ -20,6 +19,7 @@ from tests.support.build import (
 )
 from tests.support.catalog import Z1, Z2, Z3
 from tests.support.outcome import new_node_of, node_of, placed, unplaced, zones_of
+from tests.support.solving import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
 MARS = (label_keys.ZONE, "In", ["mars-1a"])

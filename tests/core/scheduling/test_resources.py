@@ -2,7 +2,6 @@
 
 import pytest
 
-from dovetail.core.scheduling.solve import solve
 from dovetail.model.plan import Constraint
 from dovetail.model.pods import Pod
 from dovetail.model.requests import Container, pod_requests
@@ -10,6 +9,7 @@ from dovetail.model.resources import NOTHING, Resources
 from tests.support.build import a_pod, a_spec, cluster
 from tests.support.catalog import GPU_A, GPU_B, a_type
 from tests.support.outcome import new_node_of, node_of, reasons, type_names, unplaced
+from tests.support.solving import checked as solve
 
 GRID = tuple(
     a_type(f"{cpu}x{memory}", cpu=cpu, memory=f"{memory}Gi")

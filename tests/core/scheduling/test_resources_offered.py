@@ -3,15 +3,14 @@
 from typing import Any
 
 import msgspec
-import pytest
 
-from dovetail.core.scheduling.solve import solve
 from dovetail.model.catalog import Offering
 from dovetail.model.plan import Constraint
 from dovetail.model.resources import Resources
 from tests.support.build import a_pod, cluster
 from tests.support.catalog import Z1, Z2, a_type
 from tests.support.outcome import new_node_of, placed, reasons, refusals_of, unplaced
+from tests.support.solving import checked as solve
 
 EXTRA = "example.com/extra"
 
@@ -77,16 +76,10 @@ def test_s66_a_pod_with_device_claims_is_refused_and_others_are_not() -> None:
     assert placed(plan) == ["other"]
 
 
-# --- Bad values that a snapshot may carry -----------------------------------------------------
-
-
-@pytest.mark.parametrize("amount", [0, -5])
-def test_a_request_that_is_not_positive_takes_nothing(amount: int) -> None:
+def test_a_pod_that_asks_for_nothing_still_takes_its_place() -> None:
     pod = a_pod("p")
-    odd = msgspec.structs.replace(
-        pod, spec=msgspec.structs.replace(pod.spec, requests=Resources({"cpu": amount, "pods": 1}))
-    )
+    nothing = msgspec.structs.replace(pod.spec, requests=Resources({"cpu": 0, "pods": 1}))
 
-    plan = solve(cluster([odd]))
+    plan = solve(cluster([msgspec.structs.replace(pod, spec=nothing)]))
 
     assert reasons(plan) == {}

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from dovetail.core.scheduling.solve import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.plan import Constraint
 from dovetail.model.pods import NodeTerm, Pod
@@ -18,6 +17,7 @@ from tests.support.outcome import (
     unplaced,
     zones_of,
 )
+from tests.support.solving import checked as solve
 
 Asking = Callable[[str, str], Pod]
 
@@ -131,6 +131,21 @@ def test_s17_match_fields_are_refused() -> None:
     [refusal] = refusals_of(plan, "p")
     assert refusal.constraint is Constraint.INVALID
     assert "matchFields" in refusal.message
+
+
+def test_an_empty_affinity_term_matches_no_node_as_kubernetes_has_it() -> None:
+    # Upstream reads it as no demand and buys a node that kube-scheduler refuses.
+    plan = solve(cluster([a_pod("p", node_terms=[NodeTerm()])]))
+
+    assert unplaced(plan) == ["p"]
+
+
+def test_an_empty_affinity_term_beside_another_leaves_the_other() -> None:
+    terms = [NodeTerm(), node_term((label_keys.ZONE, "In", [Z3]))]
+
+    plan = solve(cluster([a_pod("p", node_terms=terms)]))
+
+    assert zones_of(plan) == {Z3: 1}
 
 
 # --- P19, S1 to S5: labels and requirements of the pool ---------------------------------------

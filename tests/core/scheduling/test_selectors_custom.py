@@ -2,7 +2,6 @@
 
 import pytest
 
-from dovetail.core.scheduling.solve import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.settings import Packing, SchedulingSettings
 from tests.support.build import Entry, a_pod, a_pool, cluster, node_term
@@ -14,6 +13,7 @@ from tests.support.outcome import (
     type_names,
     unplaced,
 )
+from tests.support.solving import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
 KNOWS_SPECIAL = a_pool(requirements=[(SPECIAL, "NotIn", ["never"])])

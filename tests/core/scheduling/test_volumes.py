@@ -1,10 +1,10 @@
 """Volumes: where they are says where the pod can run."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from dovetail.core.scheduling.solve import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.plan import Constraint
@@ -14,6 +14,7 @@ from dovetail.model.storage import BIND_COMPLETED, StorageClass, Volume, VolumeC
 from tests.support.build import a_pod, affinity, cluster, node_term
 from tests.support.catalog import Z1, Z2, Z3
 from tests.support.outcome import placed, refusals_of, unplaced, zones_of
+from tests.support.solving import checked as solve
 
 DRIVER = "ebs.csi.aws.com"
 BOUND: dict[str, Any] = {"annotations": FrozenDict({BIND_COMPLETED: "yes"}), "phase": "Bound"}
@@ -262,6 +263,20 @@ def test_s39_an_ephemeral_volume_without_a_claim_yet_follows_the_class_of_its_te
     plan = solve(
         cluster([a_pod("p", volumes=[volume])], storage_classes=[a_class("zonal", in_zone(Z3))])
     )
+
+    assert zones_of(plan) == {Z3: 1}
+
+
+def test_s39_without_a_class_named_the_newest_default_class_counts() -> None:
+    volume = PodVolume(claim="p-scratch", ephemeral=True)
+    first, second = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
+    classes = [
+        a_class("newer", in_zone(Z3), default=True, created=second),
+        a_class("older", in_zone(Z1), default=True, created=first),
+        a_class("other", in_zone(Z2)),
+    ]
+
+    plan = solve(cluster([a_pod("p", volumes=[volume])], storage_classes=classes))
 
     assert zones_of(plan) == {Z3: 1}
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from dovetail.core.scheduling.solve import solve
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.pods import PodVolume
 from dovetail.model.settings import Packing, SchedulingSettings
 from dovetail.model.storage import BIND_COMPLETED, StorageClass, Volume, VolumeClaim
 from tests.support.build import a_node, a_pod, cluster
 from tests.support.outcome import node_of, placements
+from tests.support.solving import checked as solve
 
 DRIVER = "ebs.csi.aws.com"
 BOTH = pytest.mark.parametrize("packing", list(Packing))
