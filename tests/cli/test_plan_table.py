@@ -1,5 +1,7 @@
 """The plan as a person reads it."""
 
+import pytest
+
 from dovetail.cli.grouping import workload
 from dovetail.cli.plan_table import plan_lines
 from dovetail.model.plan import Constraint, ExistingPlacement, Plan
@@ -23,14 +25,35 @@ def test_nodes_that_are_alike_share_a_line_with_their_number_and_their_cost_toge
     assert lines[2].strip() == "each: web × 3"
 
 
-def test_nodes_in_two_zones_are_told_apart() -> None:
-    there = a_planned_node("default-1", replicas("web", 1), zone="us-east-1a")
-    elsewhere = a_planned_node("default-2", replicas("web", 1), zone="us-east-1b")
+@pytest.mark.parametrize(
+    ("zones", "said"),
+    [
+        (["us-east-1a", "us-east-1b"], "us-east-1a,b"),
+        (["us-east-1a", "us-east-1b", "us-east-1a"], "us-east-1a×2,b×1"),
+        (["us-east-1a", "us-east-1-bos-1a"], "us-east-1-bos-1a,us-east-1a"),
+        (["us-east-1f", "us-east-1f"], "us-east-1f"),
+    ],
+)
+def test_alike_nodes_in_several_zones_share_a_line_that_names_the_zones(
+    zones: list[str], said: str
+) -> None:
+    nodes = tuple(
+        a_planned_node(f"default-{i}", replicas("web", 1), zone=zone)
+        for i, zone in enumerate(zones)
+    )
 
-    text = shown(Plan((there, elsewhere)))
+    line = shown(Plan(nodes)).splitlines()[1]
 
-    assert "us-east-1a" in text
-    assert "us-east-1b" in text
+    assert line.split()[:5] == [str(len(zones)), "×", "m5.xlarge", "on-demand", said]
+
+
+def test_alternatives_of_a_line_would_do_for_all_its_nodes() -> None:
+    nodes = (
+        a_planned_node("default-1", replicas("web", 1), M5, M6I, R5),
+        a_planned_node("default-2", replicas("web", 1), M5, M7I, R5),
+    )
+
+    assert "· or r5.xlarge\n" in shown(Plan(nodes))
 
 
 def test_a_fleet_of_many_different_nodes_is_told_by_type_not_node_by_node() -> None:

@@ -41,6 +41,19 @@ class NodeGroup(msgspec.Struct, frozen=True, kw_only=True):
     def pods(self) -> Composition:
         return composition(pod for node in self.nodes for pod in node.pods)
 
+    @property
+    def zones(self) -> Composition:
+        """Zone → how many of the nodes are there, by name."""
+        return tuple(sorted(Counter(node.offering.zone for node in self.nodes).items()))
+
+    @property
+    def alternatives(self) -> list[str]:
+        """Other types that would do for every one of the nodes, cheapest first."""
+        # Nodes often share one sequence of hundreds of types: look at each once.
+        distinct = {id(node.instance_types): node.instance_types for node in self.nodes}.values()
+        in_all = set.intersection(*({one.name for one in types} for types in distinct))
+        return [one.name for one in self.first.instance_types[1:] if one.name in in_all]
+
 
 class RefusedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Pods that no node would take, for the same reasons."""
@@ -92,7 +105,6 @@ def _group(nodes: Iterable[PlannedNode], *, by_pods: bool) -> list[NodeGroup]:
         key: tuple[object, ...] = (
             node.nodepool,
             node.instance_type.name,
-            offering.zone,
             offering.capacity_type,
             offering.price,
         )

@@ -80,12 +80,23 @@ def _row(group: NodeGroup) -> list[str]:
         f"{count:,} ×",
         first.instance_type.name,
         first.offering.capacity_type,
-        first.offering.zone,
+        _zones(group.zones),
         first.nodepool,
         f"{cpu:.1f}/{room_cpu:.1f}",
         f"{memory:.1f}/{room_memory:.1f}",
         f"{group.price:,.4f}",
     ]
+
+
+def _zones(counted: Composition) -> str:
+    """Tell zones of one region briefly: us-east-1a×2,b,c."""
+    region = counted[0][0][:-1]
+    brief = all(zone[:-1] == region for zone, _ in counted)
+    even = len({count for _, count in counted}) == 1
+    named = [
+        (zone[-1] if brief else zone) + ("" if even else f"×{count:,}") for zone, count in counted
+    ]
+    return (region if brief else "") + ",".join(named)
 
 
 def _details(group: NodeGroup, pods: "_Pods") -> str:
@@ -100,9 +111,8 @@ def _details(group: NodeGroup, pods: "_Pods") -> str:
         if name not in _SHOWN_IN_COLUMNS:
             room = node.instance_type.allocatable.get(name, 0)
             parts.append(f"{name} {node.requested[name]}/{room}")
-    others = [one.name for one in node.instance_types[1:]]
-    if others:
-        parts.append("or " + _some(others, NAMED_ALTERNATIVES))
+    if group.alternatives:
+        parts.append("or " + _some(group.alternatives, NAMED_ALTERNATIVES))
     return " · ".join(parts)
 
 
