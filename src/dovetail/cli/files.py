@@ -1,5 +1,6 @@
 """The files a user names: read all of them, or say what is wrong with each."""
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -37,18 +38,19 @@ def _files_of(path: str) -> Iterator[str]:
     if path == STDIN or not Path(path).is_dir():
         yield path
         return
-    found = sorted(
-        file
-        for file in Path(path).rglob("*")
-        if file.suffix in SUFFIXES and not _hidden(file.relative_to(path)) and not file.is_dir()
-    )
+    found = sorted(_manifests_below(path))
     if not found:
         raise _unreadable(path, "holds no manifests (*.yaml, *.yml, *.json)")
     yield from (str(file) for file in found)
 
 
-def _hidden(file: Path) -> bool:
-    return any(part.startswith(".") for part in file.parts)
+def _manifests_below(folder: str) -> Iterator[Path]:
+    for here, folders, files in os.walk(folder):
+        # Not into .git, .venv and the like: slow, and nobody's manifests.
+        folders[:] = [one for one in folders if not one.startswith(".")]
+        for name in files:
+            if name.endswith(SUFFIXES) and not name.startswith("."):
+                yield Path(here, name)
 
 
 def read_bytes(name: str) -> bytes:
