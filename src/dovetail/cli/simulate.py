@@ -11,10 +11,12 @@ from dovetail.cli.files import STDIN, read_bytes, read_sources
 from dovetail.cli.output import progress, say, write, write_lines
 from dovetail.cli.plan_table import plan_lines
 from dovetail.cli.report import PriceSource, as_json, as_yaml, report_on
-from dovetail.codec.cluster import read_inputs
+from dovetail.codec.catalog import decode_catalog
+from dovetail.codec.cluster import Inputs, read_inputs
 from dovetail.codec.prices import read_prices
 from dovetail.core.scheduling.solve import solve
-from dovetail.data import bundled_catalog, bundled_prices
+from dovetail.data import bundled_catalog, list_prices
+from dovetail.model.machines import Catalog
 from dovetail.model.plan import Plan
 from dovetail.model.prices import PriceBook
 from dovetail.model.settings import MinValues, Packing, Preferences, SchedulingSettings
@@ -39,6 +41,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
     more_files: tuple[str, ...]
     cluster: tuple[str, ...]
+    catalog: str | None
     prices: str | None
     region: str | None
     zones: tuple[str, ...]
@@ -93,6 +96,7 @@ def _zone_list(_: click.Context, __: click.Parameter, given: tuple[str, ...]) ->
     "NodePools. Room on its nodes is used first. May be repeated.",
 )
 @click.option("--prices", metavar="FILE", type=click.Path(), help="A price book in CSV.")
+@click.option("--catalog", metavar="FILE", type=click.Path(), help="A catalogue that you recorded.")
 @click.option("--region", metavar="R", help="Default: that of the dump's nodes, else us-east-1.")
 @click.option(
     "--zones",
@@ -124,45 +128,44 @@ def simulate(context: click.Context, /, **given: Any) -> None:
     EC2NodeClasses among the files say what may be bought.
     """
     request = msgspec.convert(given, Request)
-    prices = _prices(request)
-    assembled = _assemble(request, prices)
-    pods = len(assembled.snapshot.pending)
-    with progress(f"Planning {pods:,} pods"):
+    catalog = _catalog(request.catalog)
+    prices = _prices(request.prices, catalog)
+    inputs = _inputs(request)
+    with progress("Pricing instance types"):
+        assembled = assemble(
+            inputs, catalog=catalog, prices=prices, region=request.region, zones=request.zones
+        )
+    with progress(f"Planning {len(inputs.pending):,} pods"):
         plan = solve(assembled.snapshot, request.settings())
 
     _show(request.output, plan, assembled, prices)
     context.exit(EXIT_UNPLACED if plan.unplaced else 0)
 
 
-def _prices(request: Request) -> PriceBook:
-    if request.prices is None:
-        return bundled_prices()
-    return read_prices(request.prices, read_bytes(request.prices))
+def _catalog(file: str | None) -> Catalog:
+    return bundled_catalog() if file is None else decode_catalog(read_bytes(file), file=file)
 
 
-def _assemble(request: Request, prices: PriceBook) -> Assembled:
+def _prices(file: str | None, catalog: Catalog) -> PriceBook:
+    return list_prices(catalog.machines) if file is None else read_prices(file, read_bytes(file))
+
+
+def _inputs(request: Request) -> Inputs:
     manifests = (*request.files, *request.more_files)
     if not manifests and not request.cluster:
         raise click.UsageError("Name what to plan for: -f PATH, --cluster DUMP, or both.")
     if (*manifests, *request.cluster).count(STDIN) > 1:
         raise click.UsageError("Standard input (-) can be read only once.")
     with progress("Reading manifests"):
-        inputs = read_inputs(
+        return read_inputs(
             read_sources(manifests), read_sources(request.cluster), cron_runs=request.cron_runs
-        )
-    with progress("Pricing instance types"):
-        return assemble(
-            inputs,
-            catalog=bundled_catalog(),
-            prices=prices,
-            region=request.region,
-            zones=request.zones,
         )
 
 
 def _show(output: Output, plan: Plan, assembled: Assembled, prices: PriceBook) -> None:
     if output is Output.TABLE:
-        told = f"{prices.describe()}; region {assembled.region}"
+        dated = "" if prices.date else " (undated; a line '# date: YYYY-MM-DD' in it would tell)"
+        told = f"{prices.describe()}{dated}; region {assembled.region}"
         write_lines(plan_lines(plan, prices=told, notes=assembled.notes))
         return
     report = report_on(plan, PriceSource(source=prices.source, date=prices.date))
