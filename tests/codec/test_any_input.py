@@ -84,8 +84,10 @@ JUNK = st.recursive(
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=8)
     | st.sampled_from(["-1", "1e9999", "100MB", "Never", "spot", "In", "karpenter.sh/x", "a/b/c"]),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["key", "name", "spec", "cpu", ""]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["key", "name", "spec", "cpu", ""]), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 

@@ -40,6 +40,7 @@ class Files:
         self.mistakes: list[Mistake] = []
         self._yaml: dict[str, bytes] = {}
         self._json: dict[str, bytes] = {}
+        self._with_lists: set[str] = set()
 
     def objects(self, file: str, data: bytes) -> Iterator[RawObject]:
         """Hand out the objects of a file; what cannot be read lands in ``mistakes``."""
@@ -51,7 +52,8 @@ class Files:
         for raw in self._parsed(file, text):
             anything = True
             yield raw
-        if not anything and not any(one.file == file for one in self.mistakes):
+        empty_list = file in self._with_lists  # What kubectl answers when there is nothing.
+        if not (anything or empty_list or any(one.file == file for one in self.mistakes)):
             self.mistakes.append(Mistake(file, 0, "", "holds no objects"))
 
     def _parsed(self, file: str, text: bytes) -> Iterator[RawObject]:
@@ -105,6 +107,7 @@ class Files:
             return
         items = value.get("items")
         if isinstance(items, list) and str(value.get("kind", "List")).endswith("List"):
+            self._with_lists.add(file)
             inner = {key: value.get(key) for key in ("apiVersion", "kind")}
             for index, item in enumerate(items):
                 deeper = (*path, "items", index)

@@ -21,7 +21,8 @@ class Findings:
         self._pool: dict[Any, Any] = {} if pool is None else pool
 
     def add(self, path: Path, message: str) -> None:
-        if len(self.found) < MOST_FINDINGS:
+        # A field may be looked at twice, as containers are for requests and for ports.
+        if len(self.found) < MOST_FINDINGS and (path, message) not in self.found:
             self.found.append((path, message))
 
     def shared(self, value: Any) -> Any:
@@ -181,9 +182,16 @@ class Field:
         for key in self.value:
             if key in names:
                 continue
-            guess = nearest(key, names - self.value.keys(), likeness=0.8)
+            free = names - self.value.keys()
+            guess = nearest(key, free, likeness=0.8) or _shortened(key, free)
             if guess is not None:
                 self[key].mistake(f"no such field; did you mean {guess!r}?")
+
+
+def _shortened(word: str, known: set[str]) -> str | None:
+    """Return the one known word that starts with this one."""
+    found = [one for one in known if len(word) >= 6 and one.startswith(word)]
+    return found[0] if len(found) == 1 else None
 
 
 def _shape(value: Any) -> str:

@@ -43,7 +43,7 @@ def objects(file: str, data: bytes) -> Iterator[JsonObject]:
     if isinstance(envelope, list):
         for index, item in enumerate(envelope):
             yield JsonObject((index,), _whole(file, data, item))
-    elif envelope is not None and envelope.items is not None:
+    elif envelope is not None and envelope.items:
         header = {"apiVersion": envelope.apiVersion, "kind": envelope.kind}
         for index, item in enumerate(envelope.items):
             yield JsonObject(("items", index), _whole(file, data, item), header)

@@ -146,7 +146,7 @@ def _node_selector(field: Field) -> FrozenDict[str, str]:
 
 def _requests(field: Field, allocated: Allocations, infeasible: bool) -> Resources:
     containers = [_container(one, allocated, infeasible) for one in field["containers"].items()]
-    if not containers and field.findings.written_by_hand:
+    if field["containers"].value in (None, []) and field.findings.written_by_hand:
         field["containers"].mistake("needs at least one container")
     started_before = [
         _container(one, allocated, infeasible) for one in field["initContainers"].items()

@@ -93,7 +93,7 @@ class YamlReader:
             return
         value: dict[str, Any] = {}
         without_kind: list[YamlObject] = []
-        has_items = False
+        has_items, some = False, False
         while not isinstance(event := self._parser.get_event(), yaml.MappingEndEvent):
             key = self._key(event, value)
             event = self._parser.get_event()
@@ -102,6 +102,7 @@ class YamlReader:
             if key == "items" and isinstance(event, yaml.SequenceStartEvent):
                 has_items = True
                 for item in self._items(number):
+                    some = True
                     if isinstance(item.value, dict) and "kind" not in item.value:
                         without_kind.append(item)
                     else:
@@ -112,8 +113,8 @@ class YamlReader:
         for item in without_kind:
             item.list_header = value
             yield item
-        if not has_items:
-            yield YamlObject(number, (), value)
+        if not some:
+            yield YamlObject(number, (), {**value, "items": []} if has_items else value)
 
     def _items(self, number: int) -> Iterator[YamlObject]:
         index = 0
@@ -241,12 +242,12 @@ class YamlReader:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "unreadable"
         line = mark.line if mark is not None else 0
-        hint = _hint(self._line(line))
+        hint = _hint(self._line(line)) or _hint(self._line(line - 1))
         return Mistake(self._file, line + 1, "", f"is no valid YAML: {problem}{hint}")
 
     def _line(self, number: int) -> str:
         start = 0
-        for _ in range(number):
+        for _ in range(max(0, number)):
             start = self._data.find(b"\n", start) + 1
         end = self._data.find(b"\n", start)
         return self._data[start : end if end >= 0 else None][:500].decode(errors="replace")
