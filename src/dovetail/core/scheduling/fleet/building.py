@@ -4,11 +4,13 @@ import numpy as np
 
 from dovetail.core.scheduling.fleet.columns import Mix
 from dovetail.core.scheduling.fleet.demand import Floats, Ints
+from dovetail.core.scheduling.fleet.endgame import last_nodes
 from dovetail.core.scheduling.fleet.patterns import balances, fill, promising
 from dovetail.core.scheduling.fleet.problem import Problem
 
 _GOOD = 0.985
 _FAIR_PART = 0.3
+_LAST_NODES = 3.0
 
 
 class Fleet:
@@ -39,7 +41,7 @@ class Fleet:
         return int(np.floor((self.left[some] / counts[some]).min()))
 
 
-def take(fleet: Fleet, mix: Mix, weights: Floats) -> None:
+def take(fleet: Fleet, mix: Mix) -> None:
     """Buy the whole part of a fractional mix, then patterns it has a fair part of.
 
     Patterns of a mix may overlap: where a class has run out the node is filled
@@ -48,16 +50,16 @@ def take(fleet: Fleet, mix: Mix, weights: Floats) -> None:
     whole = np.floor(mix.often + 1e-6)
     part = mix.often - whole
     for row in np.argsort(-mix.often, kind="stable").tolist():
-        _buy_up_to(fleet, mix, row, int(whole[row]), weights[row])
+        _buy_up_to(fleet, mix, row, int(whole[row]))
     for row in np.argsort(-part, kind="stable").tolist():
         if part[row] < _FAIR_PART:
             return
-        _buy_up_to(fleet, mix, row, 1, weights[row])
+        _buy_up_to(fleet, mix, row, 1)
 
 
-def _buy_up_to(fleet: Fleet, mix: Mix, row: int, wanted: int, weights: Floats) -> None:
+def _buy_up_to(fleet: Fleet, mix: Mix, row: int, wanted: int) -> None:
     kind, counts = int(mix.types[row]), mix.counts[row]
-    problem = fleet.problem
+    problem, weights = fleet.problem, mix.weights[kind]
     while wanted > 0:
         copies = min(wanted, fleet.fits_left(counts))
         if not copies:
@@ -73,28 +75,17 @@ def _buy_up_to(fleet: Fleet, mix: Mix, row: int, wanted: int, weights: Floats) -
 
 
 def finish(fleet: Fleet, values: Floats, hopeful: Ints) -> None:
-    """House all that wait, node by node, best value for money first."""
+    """House all that wait, node by node, best value for money first.
+
+    The last few nodes are chosen together.
+    """
     problem = fleet.problem
     ways = balances(problem.sizes.shape[1])
-    everything = np.arange(len(problem.price))
-    while fleet.left.any():
-        waiting = float(fleet.left @ values)
-        few = waiting < 4 * problem.price[hopeful].max()
-        found = promising(problem, values, fleet.left, everything if few else hopeful, ways, 0.9)
+    few = _LAST_NODES * float(problem.price[hopeful].max())
+    while fleet.left @ values > few:
+        found = promising(problem, values, fleet.left, hopeful, ways, 0.9)
         best = int(np.argmax(found.yields))
-        alone = _one_for_all(fleet)
-        if alone is not None and problem.price[alone] * found.yields[best] <= waiting * 1.000001:
-            fleet.buy(alone, fleet.left.copy(), 1)
-            return
         copies = fleet.fits_left(found.counts[best])
         fleet.buy(int(found.types[best]), found.counts[best], copies)
-
-
-def _one_for_all(fleet: Fleet) -> int | None:
-    """The cheapest type that holds everything that waits, if there is one."""
-    problem = fleet.problem
-    fits = (fleet.left @ problem.sizes <= problem.alloc).all(axis=1)
-    fits &= (fleet.left <= problem.most).all(axis=1)
-    if not fits.any():
-        return None
-    return int(np.where(fits, problem.price, np.inf).argmin())
+    for kind, counts in last_nodes(problem, fleet.left, values):
+        fleet.buy(kind, counts, 1)

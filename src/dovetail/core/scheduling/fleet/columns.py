@@ -1,14 +1,15 @@
 """Column generation: which patterns, how often, were nodes divisible."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from dovetail.core.scheduling.fleet.demand import Floats, Ints
 from dovetail.core.scheduling.fleet.fluid import Worth
-from dovetail.core.scheduling.fleet.linear import INFINITE, Programme, Solved
+from dovetail.core.scheduling.fleet.linear import INFINITE, Programme
 from dovetail.core.scheduling.fleet.patterns import (
     Patterns,
+    around_each_class,
     balances,
     most_value,
     promising,
@@ -18,33 +19,16 @@ from dovetail.core.scheduling.fleet.spreading import dealt
 
 # A class may stay unserved at a price a little above what the fluid relaxation says a
 # pod is worth: that keeps values from swinging while few patterns are known. Where no
-# pattern comes that cheap the price rises from round to round.
-_ABOVE, _RISE = 0.05, 1.03
+# pattern comes that cheap the price rises, in later rounds.
+_ABOVE, _RISE, _RISING_FROM = 0.05, 1.03, 0.3
 _TYPES_TRIED = 25
-_PATIENCE = 3
+_HOPEFUL = 0.985
 _CONVERGED = 1.003
-
-
-@dataclass(slots=True)
-class Pool:
-    """The patterns found so far, each once."""
-
-    types: Ints
-    counts: Floats
-    _seen: set[tuple[int, bytes]] = field(default_factory=set)
-
-    def add(self, found: Patterns, least_yield: float) -> tuple[Ints, Floats]:
-        """Keep what is new and good enough; returns its types and counts."""
-        fresh = []
-        for row in np.flatnonzero(found.yields > least_yield).tolist():
-            key = (int(found.types[row]), found.counts[row].tobytes())
-            if key not in self._seen:
-                self._seen.add(key)
-                fresh.append(row)
-        types, counts = found.types[fresh], found.counts[fresh]
-        self.types = np.concatenate([self.types, types])
-        self.counts = np.concatenate([self.counts, counts])
-        return types, counts
+_CLOSE = 1.002
+_BETTER = 1 + 1e-6
+# On small nodes it matters which few pods meet; there every class has its turn.
+_FEW_PODS = 15
+_SMALL_TYPES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +41,7 @@ class Mix:
     values: Floats
     """[K]: what one more pod of each class would cost."""
     weights: Floats
-    """[len(types), R]: how resources of each pattern's type weigh against each other."""
+    """[T, R]: how the resources of a node of each type weigh against each other."""
     hopeful: Ints
     """Types that may yield their price, best first."""
 
@@ -68,39 +52,97 @@ def generate(problem: Problem, worth: Worth, rounds: int) -> Mix:
     Each round prices pods by the linear programme over the patterns known,
     and looks for nodes whose pods are worth more than they cost.
     """
-    kinds = len(problem.counts)
-    master = Programme(problem.counts, np.full(kinds, INFINITE))
-    unserved = worth.values * (1 + _ABOVE)
-    master.add_dense_columns(unserved, np.eye(kinds))
-    pool = Pool(np.zeros(0, np.int64), np.zeros((0, kinds)))
+    master = _Master(problem, worth)
     ways = balances(problem.sizes.shape[1])
     values = worth.values * (1 + _ABOVE / 2)
-    hopeful = hopeful_types(problem, values, ways)
-    solved: Solved | None = None
-    seeds = dealt(problem, worth, values, ways)
-    types, counts = pool.add(seeds, 0.5)
-    master.add_dense_columns(problem.price[types], counts)
+    hopeful = _hopeful_types(problem, values, ways)
+    master.add(dealt(problem, worth, values, ways), 0.0)
     for turn in range(rounds):
-        found = promising(problem, values, problem.counts, hopeful, ways, 0.985)
-        types, counts = pool.add(found, 1 + 1e-6)
-        if len(types):
-            master.add_dense_columns(problem.price[types], counts)
-        short = np.flatnonzero(solved.values[:kinds] > 0) if solved else np.zeros(0, np.int64)
-        if turn >= _PATIENCE:
-            unserved[short] *= _RISE
-            master.change_costs(short, unserved[short])
-            if found.yields.max() < _CONVERGED and not len(short):
+        found = promising(problem, values, problem.counts, hopeful, ways, _HOPEFUL)
+        master.add(found, _BETTER)
+        small = _small_types(found, turn)
+        if len(small):
+            weights = _weights(problem, values, ways, small)
+            master.add(around_each_class(problem, values, problem.counts, small, weights), _BETTER)
+        if turn >= _RISING_FROM * rounds:
+            served = not master.raise_unserved()
+            if served and (found.yields.max() < _CONVERGED or master.near(worth.bound)):
                 break
-        solved = master.solve()
-        values = np.maximum(solved.duals, worth.values * 0.5)
-    often = solved.values[kinds:] if solved else np.zeros(0)
-    types, counts = pool.types[: len(often)], pool.counts[: len(often)]
-    way = most_value(values, problem.share, problem.most, ways).argmin(axis=1)
-    return Mix(types, counts, often, values, ways[way[types]], hopeful)
+        values = master.solve()
+    master.solve()
+    weights = _weights(problem, values, ways, np.arange(len(problem.price)))
+    return Mix(master.types, master.counts, master.often, values, weights, hopeful)
 
 
-def hopeful_types(problem: Problem, values: Floats, ways: Floats) -> Ints:
+class _Master:
+    """The linear programme over all patterns found: each class must be covered."""
+
+    def __init__(self, problem: Problem, worth: Worth) -> None:
+        self._problem = problem
+        self._least_values = worth.values * 0.5
+        kinds = len(problem.counts)
+        self._programme = Programme(problem.counts, np.full(kinds, INFINITE))
+        self._price_unserved = worth.values * (1 + _ABOVE)
+        self._unserved = problem.counts
+        self._programme.add_dense_columns(self._price_unserved, np.eye(kinds))
+        self._seen: set[tuple[int, bytes]] = set()
+        self.types: Ints = np.zeros(0, np.int64)
+        self.counts: Floats = np.zeros((0, kinds))
+        self.often: Floats = np.zeros(0)
+
+    def add(self, found: Patterns, least_yield: float) -> None:
+        """Take in what is new and good enough."""
+        fresh = []
+        for row in np.flatnonzero(found.yields > least_yield).tolist():
+            key = (int(found.types[row]), found.counts[row].tobytes())
+            if key not in self._seen:
+                self._seen.add(key)
+                fresh.append(row)
+        if fresh:
+            types, counts = found.types[fresh], found.counts[fresh]
+            self.types = np.concatenate([self.types, types])
+            self.counts = np.concatenate([self.counts, counts])
+            self._programme.add_dense_columns(self._problem.price[types], counts)
+
+    def raise_unserved(self) -> bool:
+        """Make it dearer to leave pods unserved; tells whether any are."""
+        short = np.flatnonzero(self._unserved > 0)
+        self._price_unserved[short] *= _RISE
+        self._programme.change_costs(short, self._price_unserved[short])
+        return bool(len(short))
+
+    def near(self, bound: float) -> bool:
+        """Tell whether the mix is about as cheap as can be."""
+        return (
+            float(self.often @ self._problem.price[self.types[: len(self.often)]]) < bound * _CLOSE
+        )
+
+    def solve(self) -> Floats:
+        """Find the cheapest mix; returns what a pod of each class is worth in it."""
+        solved = self._programme.solve()
+        self._unserved, self.often = np.split(solved.values, [len(self._problem.counts)])
+        return np.maximum(solved.duals, self._least_values)
+
+
+def _hopeful_types(problem: Problem, values: Floats, ways: Floats) -> Ints:
     """Return the types with the highest bound on their yield, best first."""
     bound = most_value(values, problem.share, problem.most, ways).min(axis=1) / problem.price
     order: Ints = np.argsort(-bound, kind="stable")[:_TYPES_TRIED]
     return order
+
+
+def _small_types(found: Patterns, turn: int) -> Ints:
+    """Return some types with few pods a node, others each turn."""
+    few = np.flatnonzero(found.counts.sum(axis=1) <= _FEW_PODS)
+    best_first = few[np.argsort(-found.yields[few], kind="stable")]
+    kinds = list(dict.fromkeys(found.types[best_first].tolist()))
+    some = min(_SMALL_TYPES, len(kinds))
+    chosen = [kinds[(turn * _SMALL_TYPES + i) % len(kinds)] for i in range(some)]
+    return np.array(chosen, dtype=np.int64)
+
+
+def _weights(problem: Problem, values: Floats, ways: Floats, types: Ints) -> Floats:
+    """Return for each type the weighing of resources that bounds its value best."""
+    bound = most_value(values, problem.share[types], problem.most[types], ways)
+    weights: Floats = ways[bound.argmin(axis=1)]
+    return weights

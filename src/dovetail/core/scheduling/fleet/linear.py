@@ -1,6 +1,7 @@
 """Linear programmes through HiGHS, kept to what the fleet search needs."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import highspy
 import numpy as np
@@ -27,7 +28,7 @@ class Programme:
     """
 
     def __init__(self, row_lower: Floats, row_upper: Floats) -> None:
-        self._highs = highspy.Highs()
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         self._highs.setOptionValue("output_flag", False)
         self._highs.setOptionValue("presolve", "off")
         self._highs.setOptionValue("solver", "simplex")

@@ -9,6 +9,7 @@ from dovetail.core.scheduling.fleet.problem import Problem
 
 _MOST_SWAPPED_CLASSES = 96
 _HARDLY = 1e-9
+_AT_ONCE = 0.5
 _WORTH_POLISHING = 0.96
 
 
@@ -50,7 +51,7 @@ def most_value(values: Floats, share: Floats, most: Floats, ways: Floats) -> Flo
     that is left is solved by taking the densest pods first.
     """
     load = share @ ways.T  # [T, K, L]
-    load = np.maximum(load.transpose(0, 2, 1), 1e-15)
+    load = np.clip(load.transpose(0, 2, 1), 1e-15, 1e15)
     order = np.argsort(-(values / load), axis=2)
     size = np.take_along_axis(load, order, axis=2)
     limit = np.take_along_axis(np.broadcast_to(most[:, None, :], load.shape), order, axis=2)
@@ -61,9 +62,7 @@ def most_value(values: Floats, share: Floats, most: Floats, ways: Floats) -> Flo
     return bound
 
 
-def fill(
-    problem: Problem, values: Floats, free: Floats, limits: Floats, weights: Floats
-) -> Floats:
+def fill(problem: Problem, values: Floats, free: Floats, limits: Floats, weights: Floats) -> Floats:
     """Fill nodes with the pods of most value for the room that they take.
 
     Row i is a node with ``free[i]`` room, which is used up in place, that takes
@@ -80,23 +79,22 @@ def fill(
     live = np.arange(len(free))
     while len(live):
         room = free[live]
-        fitting = left[live]
+        fitting = np.full((len(live), len(sizes)), np.inf)
         for r, dense in enumerate(everywhere):
             if dense:
                 np.minimum(fitting, room[:, r, None] / sizes[:, r], out=fitting)
             else:
                 asks = has_size[r]
-                fitting[:, asks] = np.minimum(
-                    fitting[:, asks], room[:, r, None] / sizes[asks, r]
-                )
+                fitting[:, asks] = np.minimum(fitting[:, asks], room[:, r, None] / sizes[asks, r])
         cost = (weights[live] / np.maximum(room, 1.0)) @ sizes.T
         score = values / cost
-        score[fitting < 1] = -1.0
+        score[(fitting < 1) | (left[live] < 1)] = -1.0
         best = score.argmax(axis=1)
         row = np.arange(len(live))
         going = score[row, best] > 0
         live, best, row = live[going], best[going], row[going]
-        taken = np.maximum(1.0, np.floor(fitting[row, best] * 0.5))
+        taken = np.maximum(1.0, np.floor(fitting[row, best] * _AT_ONCE))
+        taken = np.minimum(taken, left[live, best])
         counts[live, best] += taken
         left[live, best] -= taken
         free[live] -= taken[:, None] * sizes[best]
@@ -112,6 +110,8 @@ def exchange(
         return
     gain = values[None, :] - values[:, None]
     leaves, comes = np.nonzero(gain > _HARDLY * values.max())
+    if not len(leaves):
+        return
     order = np.argsort(-gain[leaves, comes], kind="stable")
     leaves, comes = leaves[order], comes[order]
     more = problem.sizes[comes] - problem.sizes[leaves]
@@ -145,13 +145,35 @@ def promising(
     tried = min(2, len(ways))
     way = np.argsort(bound[good], axis=1, kind="stable")[:, :tried]
     rows = np.repeat(types[good], tried)
-    limits = np.repeat(most[good], tried, axis=0)
-    free = problem.alloc[rows]
-    counts = fill(problem, values, free, limits, ways[way.ravel()])
-    yields = (counts @ values) / problem.price[rows]
+    start = np.zeros((len(rows), len(values)))
+    return complete(problem, values, left, rows, start, ways[way.ravel()])
+
+
+def around_each_class(
+    problem: Problem, values: Floats, left: Floats, types: Ints, weights: Floats
+) -> Patterns:
+    """Return for each of the types and each class the best node found that has such a pod."""
+    kinds = len(values)
+    rows, first = np.nonzero(np.minimum(problem.most[types], left) >= 1)
+    start = np.zeros((len(rows), kinds))
+    start[np.arange(len(rows)), first] = 1.0
+    return complete(problem, values, left, types[rows], start, weights[rows])
+
+
+def complete(
+    problem: Problem,
+    values: Floats,
+    left: Floats,
+    types: Ints,
+    start: Floats,
+    weights: Floats,
+) -> Patterns:
+    """Fill nodes that hold some pods already, and polish those that come out well."""
+    free = problem.alloc[types] - start @ problem.sizes
+    limits = np.minimum(problem.most[types], left)
+    counts = start + fill(problem, values, free, limits - start, weights)
+    yields = (counts @ values) / problem.price[types]
     close = np.flatnonzero(yields >= _WORTH_POLISHING * yields.max())
-    rows, counts, free = rows[close], counts[close], free[close]
+    types, counts, free = types[close], counts[close], free[close]
     exchange(problem, values, limits[close], counts, free, 3)
-    return Patterns(rows, counts, (counts @ values) / problem.price[rows])
-
-
+    return Patterns(types, counts, (counts @ values) / problem.price[types])

@@ -26,6 +26,12 @@ class Problem:
     share: Floats
     """[T, K, R]: the part of a node that one pod takes."""
 
+    def of_classes(self, classes: Ints, counts: Floats) -> "Problem":
+        """Return the same problem with only some classes, and as many pods as given."""
+        most = np.minimum(self.most[:, classes], counts)
+        share = self.share[:, classes]
+        return Problem(self.sizes[classes], counts, self.alloc, self.price, self.types, most, share)
+
     def cheapest_holding(self, used: Floats) -> Ints:
         """Return for each row of ``used`` [N, R] the cheapest type with that much room."""
         fits = (used[:, None, :] <= self.alloc[None, :, :]).all(axis=2)

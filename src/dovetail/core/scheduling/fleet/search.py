@@ -5,8 +5,14 @@ import numpy as np
 from dovetail.core.scheduling.fleet.building import Fleet, finish, take
 from dovetail.core.scheduling.fleet.columns import generate
 from dovetail.core.scheduling.fleet.demand import Bundle, Demand, Ints
+from dovetail.core.scheduling.fleet.endgame import last_nodes
+from dovetail.core.scheduling.fleet.exact import is_small, pack_identical, pack_small
 from dovetail.core.scheduling.fleet.fluid import fluid_worth
-from dovetail.core.scheduling.fleet.problem import compile_demand
+from dovetail.core.scheduling.fleet.problem import Problem, compile_demand
+
+_FEW_NODES = 4
+_MOST_CLASSES = 128
+_LEAST_EFFORT = 4
 
 
 def cheapest_fleet(demand: Demand) -> list[Bundle]:
@@ -17,12 +23,46 @@ def cheapest_fleet(demand: Demand) -> list[Bundle]:
     if not (demand.counts > 0).any():
         return []
     problem, classes = compile_demand(demand)
+    kinds, bundles = len(demand.counts), []
+    for part in _in_parts(problem):
+        counts = problem.counts[part]
+        effort = max(_LEAST_EFFORT, demand.effort * len(part) // len(classes))
+        fleet = _pack(problem.of_classes(part, counts), min(effort, demand.effort))
+        bundles.extend(_bundles(fleet, classes[part], kinds))
+    return bundles
+
+
+def _in_parts(problem: Problem) -> list[Ints]:
+    """Divide very many classes into parts that are alike, to keep the work linear.
+
+    Classes are dealt out in the order of their proportions and sizes, so each
+    part can balance its nodes as well as the whole could.
+    """
+    kinds = len(problem.counts)
+    parts = -(-kinds // _MOST_CLASSES)
+    if parts == 1:
+        return [np.arange(kinds)]
+    share = problem.sizes / problem.sizes.max(axis=0)
+    band = np.floor(np.log2(share.max(axis=1)))
+    order = np.lexsort((np.arange(kinds), share[:, 0] / share.sum(axis=1), band))
+    return [np.sort(order[first::parts]) for first in range(parts)]
+
+
+def _pack(problem: Problem, effort: int) -> Fleet:
+    if is_small(problem.counts):
+        return pack_small(problem, problem.counts)
+    if len(problem.counts) == 1:
+        return pack_identical(problem)
     worth = fluid_worth(problem)
-    mix = generate(problem, worth, demand.effort)
     fleet = Fleet(problem, problem.counts)
-    take(fleet, mix, mix.weights)
+    if worth.nodes.sum() <= _FEW_NODES:
+        for kind, counts in last_nodes(problem, problem.counts, worth.values):
+            fleet.buy(kind, counts, 1)
+        return fleet
+    mix = generate(problem, worth, effort)
+    take(fleet, mix)
     finish(fleet, mix.values, mix.hopeful)
-    return _bundles(fleet, classes, len(demand.counts))
+    return fleet
 
 
 def _bundles(fleet: Fleet, classes: Ints, kinds: int) -> list[Bundle]:
