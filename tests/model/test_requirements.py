@@ -294,6 +294,13 @@ def test_r10_more_than_five_values_are_abbreviated() -> None:
     assert str(of("In", *"abcde")) == "key In [a, b, c, d, e]"
 
 
+def test_demands_that_exclude_each_other_are_called_so() -> None:
+    text = str(of("In", "a").intersection(of("In", "b")))
+
+    assert text.startswith("key ")
+    assert "exclude each other" in text
+
+
 # --- Sets -------------------------------------------------------------------------------------
 
 

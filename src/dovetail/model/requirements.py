@@ -167,6 +167,8 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
         return written
 
     def __str__(self) -> str:
+        if self.present and not self.complement:
+            return f"{self.key} with no value left (its demands exclude each other)"
         shown = sorted(self.values)
         text = ", ".join(shown[:5]) + (f" and {len(shown) - 5} others" if len(shown) > 5 else "")
         parts = []
