@@ -1,5 +1,8 @@
 """What a pod requests in total: the sums of P39 to P46."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from dovetail.model.requests import Container, pod_requests
 from dovetail.model.resources import NOTHING, Resources
 
@@ -103,6 +106,33 @@ def test_s20_the_largest_init_container_counts_not_their_sum() -> None:
     total = pod_requests([container("1", "1Gi")], [container("3", "1Gi"), container("2", "4Gi")])
 
     assert spelled(total) == ("3", "4Gi")
+
+
+containers_of_any_size = st.builds(
+    Container,
+    requests=st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(0, 9)).map(Resources),
+    sidecar=st.booleans(),
+)
+
+
+@given(
+    main=st.lists(containers_of_any_size, max_size=3),
+    before=st.lists(containers_of_any_size, max_size=4),
+)
+def test_no_moment_of_a_pods_life_needs_more_than_it_requests(
+    main: list[Container], before: list[Container]
+) -> None:
+    moments = [
+        [*(one for one in before[:index] if one.sidecar), starting]
+        for index, starting in enumerate(before)
+    ]
+    moments.append([*(one for one in before if one.sidecar), *main])
+
+    requested = pod_requests(main, before)
+
+    for name in ("cpu", "memory"):
+        busiest = max(sum(one.requests.get(name, 0) for one in moment) for moment in moments)
+        assert requested.get(name, 0) == busiest
 
 
 def test_every_pod_takes_one_place_on_its_node() -> None:
