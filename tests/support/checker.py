@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from dovetail.model import labels as label_keys
 from dovetail.model.plan import Plan, PlannedNode
 from dovetail.model.pods import Pod
 from dovetail.model.snapshot import ClusterSnapshot
@@ -20,8 +21,11 @@ from tests.support.outcome import expected_labels
 from tests.support.placements import judge_placements
 from tests.support.purchases import Finding, Shop, judge_purchases
 
-FEW = 300
-"""Up to so many pods the replay tries many orders before it gives up."""
+FEW, ATTEMPTS = 300, 40
+"""Up to so many pods the replay tries so many orders before it gives up."""
+
+Stuck = tuple[Pod, str, str]
+"""A pod, the node it cannot bind to, and why not."""
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -164,21 +168,32 @@ def _neighbourhood(snapshot: ClusterSnapshot, hosts: Sequence[Host]) -> Neighbou
 
 
 def _judge_neighbours(snapshot: ClusterSnapshot, hosts: Sequence[Host]) -> Iterator[Finding]:
-    arrivals = _arrivals(hosts)
     around = _neighbourhood(snapshot, hosts)
     for host in hosts:
         if host.planned is not None:
             yield from _judge_open_domains(host, around)
-    stuck: list[tuple[Pod, str, str]] = []
-    for order in _orders(arrivals, {host.name: host for host in hosts}):
-        around = _neighbourhood(snapshot, hosts)
-        tried = _replay(order, around)
-        if not tried:
-            return
-        if not stuck or len(tried) < len(stuck):
-            stuck = tried
-    for pod, name, why in stuck:
+    for pod, name, why in _never_bound(snapshot, hosts):
         yield "neighbours", pod.key, f"could not bind to {name}: {why}"
+
+
+def _never_bound(snapshot: ClusterSnapshot, hosts: Sequence[Host]) -> list[Stuck]:
+    """Look for an order in which all pods bind; return who is stuck in the best one.
+
+    Whoever is stuck goes earlier in the next attempt: a pod that others would
+    push over its skew has to bind before them.
+    """
+    arrivals = _taking_turns(_arrivals(hosts), {host.name: host for host in hosts})
+    urgency: Counter[object] = Counter()
+    least: list[Stuck] = []
+    for attempt in range(ATTEMPTS if len(arrivals) <= FEW else 3):
+        order = sorted(arrivals, key=lambda one: -urgency[_series(one[0])])
+        stuck = _replay(order, _neighbourhood(snapshot, hosts))
+        if not stuck:
+            return []
+        least = stuck if not least or len(stuck) < len(least) else least
+        for pod, _, _ in stuck:
+            urgency[_series(pod)] = attempt + 1
+    return least
 
 
 def _judge_open_domains(host: Host, around: Neighbourhood) -> Iterator[Finding]:
@@ -209,36 +224,19 @@ def _replay(order: Sequence[tuple[Pod, str]], around: Neighbourhood) -> list[tup
     return []
 
 
-def _orders(
-    arrivals: Sequence[tuple[Pod, str]], hosts: dict[str, Host]
-) -> Iterator[list[tuple[Pod, str]]]:
-    """Orders worth trying: alike pods take turns over zones, so that skew stays low."""
+def _series(pod: Pod) -> tuple[object, ...]:
+    return pod.namespace, pod.labels, pod.spec
+
+
+def _taking_turns(
+    arrivals: Sequence[tuple[Pod, str]], hosts: Mapping[str, Host]
+) -> list[tuple[Pod, str]]:
+    """Let alike pods take turns over zones, so that their skew stays low."""
     ranks: Counter[object] = Counter()
     ranked = []
     for pod, host in arrivals:
-        series = (
-            pod.namespace,
-            pod.labels,
-            pod.spec,
-            hosts[host].domain("topology.kubernetes.io/zone"),
-        )
-        ranks[series] += 1
-        ranked.append((ranks[series], pod, host))
-    ranked.sort(key=lambda one: one[0])
-    turns = [(pod, host) for _, pod, host in ranked]
-    yield turns
-    yield sorted(turns, key=lambda one: not is_bound_by_neighbours(one[0].spec))
-    yield sorted(turns, key=lambda one: is_bound_by_neighbours(one[0].spec))
-    if len(arrivals) <= FEW:
-        for seed in range(1, 60):
-            yield _shuffled(turns, seed)
-
-
-def _shuffled(items: Sequence[tuple[Pod, str]], seed: int) -> list[tuple[Pod, str]]:
-    """Reorder by a fixed rule, differently for each seed."""
-    state = seed * 2654435761 % 2**32
-    keys = []
-    for _ in items:
-        state = (state * 1664525 + 1013904223) % 2**32
-        keys.append(state)
-    return [items[i] for i in sorted(range(len(items)), key=keys.__getitem__)]
+        row = (_series(pod), hosts[host].domain(label_keys.ZONE))
+        ranks[row] += 1
+        ranked.append((not is_bound_by_neighbours(pod.spec), ranks[row], pod, host))
+    ranked.sort(key=lambda one: one[:2])
+    return [(pod, host) for _, _, pod, host in ranked]

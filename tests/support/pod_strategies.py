@@ -1,0 +1,173 @@
+"""Random workloads for hypothesis.
+
+Everything is chosen from lists that are made once: one draw per choice keeps
+hypothesis fast, and the first of a list is the simplest, which it shrinks to.
+"""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+from hypothesis import strategies as st
+
+from dovetail.model import labels as label_keys
+from dovetail.model.pods import HostPort, NodePolicy, Pod, PodTerm, Spread
+from dovetail.model.selectors import LabelSelector
+from tests.support.build import (
+    Entry,
+    a_pod,
+    affinity,
+    node_term,
+    prefer_node,
+    prefer_pods,
+    selector,
+    spread,
+    tolerate,
+)
+from tests.support.catalog import GPU_A, ON_DEMAND, SPOT, ZONES
+
+APPS = ("a", "b", "c")
+TEAM, TIER = "team", "tier"
+KEYS = (label_keys.ZONE, label_keys.HOSTNAME, label_keys.CAPACITY_TYPE)
+RARELY = st.sampled_from([False] * 4 + [True])
+
+
+def maybe(draw: st.DrawFn, choices: Sequence[Any], default: Any) -> Any:
+    """Mostly nothing: a cluster where every rule is in play places no pod at all."""
+    return draw(st.sampled_from(choices)) if draw(RARELY) else default
+
+
+SELECTORS: list[LabelSelector] = [
+    *(selector({"app": app}) for app in APPS),
+    *(selector({"app": app}) for app in APPS),
+    selector({}, ("app", "In", ["a", "b"])),
+    selector({}, ("app", "NotIn", ["c"])),
+    selector({}, ("app", "NotIn", ["a", "b"])),
+    selector({}, ("app", "Exists")),
+]
+SPREAD_EXTRAS: list[dict[str, Any]] = [
+    {},
+    {},
+    {"min_domains": 2},
+    {"min_domains": 4},
+    {"match_label_keys": ("rev",)},
+    {"node_affinity_policy": NodePolicy.IGNORE},
+    {"node_taints_policy": NodePolicy.HONOR},
+    {"required": False},
+    {"required": False, "min_domains": 3},
+]
+SPREADS: list[Spread] = [
+    spread(key, select, skew, **extra)
+    for key, select, skew, extra in product(
+        (*KEYS, label_keys.ZONE, label_keys.HOSTNAME, label_keys.ARCH, TIER),
+        SELECTORS,
+        (1, 2, 3),
+        SPREAD_EXTRAS,
+    )
+]
+NAMESPACE_EXTRAS: list[dict[str, Any]] = [
+    {},
+    {},
+    {"namespaces": ["other"]},
+    {"namespace_selector": LabelSelector()},
+]
+POD_TERMS: list[PodTerm] = [
+    affinity(select, key, **where)
+    for key, select, where in product(KEYS, SELECTORS, NAMESPACE_EXTRAS)
+]
+NODE_ENTRIES: list[Entry] = [
+    *((label_keys.ZONE, "In", [zone]) for zone in ZONES),
+    (label_keys.ZONE, "In", list(ZONES[1:])),
+    (label_keys.ZONE, "NotIn", [ZONES[0]]),
+    (label_keys.CAPACITY_TYPE, "In", [SPOT]),
+    (label_keys.ARCH, "In", ["amd64"]),
+    (label_keys.ARCH, "NotIn", ["amd64"]),
+    (TEAM, "In", ["x"]),
+    (TEAM, "NotIn", ["x"]),
+    (TEAM, "Exists"),
+    (TEAM, "DoesNotExist"),
+    (TIER, "Gt", ["1"]),
+    (TIER, "Lt", ["4"]),
+    (TIER, "In", ["2", "5"]),
+    (TIER, "NotIn", ["3"]),
+]
+TERMS = [
+    *(node_term(entry) for entry in NODE_ENTRIES),
+    *(node_term(*both) for both in product(NODE_ENTRIES[:6], NODE_ENTRIES[6:])),
+]
+TERM_LISTS = [[one] for one in TERMS] + [list(two) for two in product(TERMS[:14:2], TERMS[1:14:2])]
+NODE_SELECTORS = [
+    *({label_keys.ZONE: zone} for zone in ZONES),
+    {label_keys.CAPACITY_TYPE: SPOT},
+    {label_keys.CAPACITY_TYPE: ON_DEMAND},
+    {TEAM: "x"},
+    {TIER: "2"},
+    {label_keys.ZONE: ZONES[1], label_keys.CAPACITY_TYPE: SPOT},
+]
+TOLERATIONS = [
+    [tolerate()],
+    [tolerate("team")],
+    [tolerate("team", "x"), tolerate("soft")],
+    [tolerate("gpu")],
+    [tolerate("team", "y")],
+]
+PORTS = [
+    [HostPort(port=port, protocol=protocol, ip=ip)]
+    for port, protocol, ip in product((80, 443), ("TCP", "UDP"), ("0.0.0.0", "10.0.0.1"))  # noqa: S104
+]
+WISHES: list[dict[str, Any]] = [
+    *({"preferred_node_terms": [prefer_node(7, entry)]} for entry in NODE_ENTRIES),
+    *({"preferred_affinity": [prefer_pods(5, term)]} for term in POD_TERMS),
+    *({"preferred_anti_affinity": [prefer_pods(3, term)]} for term in POD_TERMS),
+    *(
+        {
+            "preferred_node_terms": [prefer_node(9, entry), prefer_node(1, ("no", "Exists"))],
+            "preferred_affinity": [prefer_pods(5, near)],
+            "preferred_anti_affinity": [prefer_pods(3, far)],
+        }
+        for entry, near, far in zip(NODE_ENTRIES, POD_TERMS[::7], POD_TERMS[3::7], strict=False)
+    ),
+]
+CLAIMS = [["free"], ["zonal"], ["shared"], ["shared", "zonal"], ["missing"]]
+BASICS = st.sampled_from(
+    [
+        {"cpu": cpu, "memory": memory, "labels": {"app": app, "rev": rev}}
+        for cpu, memory, app, rev in product(
+            ("100m", "500m", "900m", "1500m"), ("64Mi", "512Mi", "2Gi"), APPS, "12"
+        )
+    ]
+)
+HOW_MANY_SPREADS = st.sampled_from([0, 0, 1, 1, 2])
+
+
+@st.composite
+def pod_shapes(draw: st.DrawFn) -> dict[str, Any]:
+    """Everything about a workload's pods except their names."""
+    avoided = maybe(draw, POD_TERMS, None)
+    wanted = maybe(draw, POD_TERMS, None)
+    return {
+        **draw(BASICS),
+        "namespace": maybe(draw, ["other"], "default"),
+        "spreads": [draw(st.sampled_from(SPREADS)) for _ in range(draw(HOW_MANY_SPREADS))],
+        "anti_affinity": [avoided] if avoided else [],
+        "affinity": [wanted] if wanted else [],
+        "tolerations": maybe(draw, TOLERATIONS, []),
+        "node_terms": maybe(draw, TERM_LISTS, []),
+        "node_selector": maybe(draw, NODE_SELECTORS, {}),
+        "host_ports": maybe(draw, PORTS, []),
+        "more": maybe(draw, [{GPU_A: 1}], None),
+        **maybe(draw, WISHES, {}),
+    }
+
+
+@st.composite
+def workloads(draw: st.DrawFn, *, most: int = 6) -> list[Pod]:
+    """Up to ``most`` workloads of one to six alike pods."""
+    found: list[Pod] = []
+    for i in range(draw(st.integers(1, most))):
+        shape = draw(pod_shapes())
+        claims = maybe(draw, CLAIMS, [])
+        found += [
+            a_pod(f"w{i}-{n}", claims=claims, **shape) for n in range(draw(st.integers(1, 6)))
+        ]
+    return found
