@@ -91,6 +91,24 @@ def test_a_pod_that_only_daemons_push_out_says_so() -> None:
     assert says(refusal, "cpu", "DaemonSet")
 
 
+def test_devices_that_only_other_types_have_are_not_said_to_be_missing_altogether() -> None:
+    pod = a_pod("p", more={GPU_A: 1}, node_selector={label_keys.ARCH: "arm64"})
+
+    refusal = the_refusal(pod)
+
+    assert says(refusal, GPU_A)
+    assert "arm64" in refusal.message or "gpu-a" in refusal.message
+
+
+def test_a_pod_count_used_up_by_daemons_says_so() -> None:
+    pool = a_pool(requirements=[(label_keys.INSTANCE_TYPE, "In", ["single-pod"])])
+
+    refusal = the_refusal(a_pod("p"), pool, daemon_sets=[a_daemon_set("agent")])
+
+    assert refusal.constraint is Constraint.RESOURCES
+    assert says(refusal, "pods", "DaemonSet", "single-pod")
+
+
 # --- Taints and labels ------------------------------------------------------------------------
 
 
@@ -196,6 +214,14 @@ def test_a_limit_says_what_is_left_and_what_the_smallest_node_would_need() -> No
 
     assert (refusal.nodepool, refusal.constraint) == ("default", Constraint.LIMITS)
     assert says(refusal, "cpu", "1", "small", "2")
+
+
+def test_a_limit_that_is_used_up_names_the_smallest_type_that_would_do() -> None:
+    used = a_node("n", cpu=4, pool="default", room=0)
+
+    refusal = the_refusal(a_pod("p"), a_pool(limits={"cpu": "4"}), nodes=[used])
+
+    assert says(refusal, "cpu", "0", "small", "2")
 
 
 def test_a_limit_on_nodes_says_so() -> None:

@@ -172,7 +172,10 @@ def test_p83_the_zone_of_a_local_volume_is_not() -> None:
 
 
 def test_p83_the_hostname_of_any_other_volume_is_kept() -> None:
-    assert unplaced(solve(cluster([POD], **bound_in(ON_NODE)))) == ["p"]
+    plan = solve(cluster([POD], **bound_in(ON_NODE)))
+
+    assert unplaced(plan) == ["p"]
+    assert "node-7" in refusals_of(plan, "p")[0].message
 
 
 def test_p84_the_volumes_zone_survives_giving_up_alternatives() -> None:
