@@ -26,9 +26,17 @@ class Answer:
         self._requirements: dict[tuple[int, bytes], Requirements] = {}
         self._labels: dict[int, FrozenDict[str, str]] = {}
         self._offerings: dict[tuple[int, int], Offering] = {}
+        self.dropped: list[tuple[str, list[Pod]]] = []
+        self._numbers: dict[str, int] = {}
+        nodes = problem.snapshot.nodes
+        self._taken = {node.name for node in nodes} | {node.claim for node in nodes}
 
     def write(self) -> tuple[tuple[PlannedNode, ...], tuple[ExistingPlacement, ...]]:
-        """Return the new nodes and what existing ones take."""
+        """Return the new nodes and what existing ones take.
+
+        Afterwards ``dropped`` has the pods of claims that could not be written:
+        cut to the longest list of types, they leave less choice than minValues want.
+        """
         pods = self._pods_by_host()
         hosts = self._problem.hosts
         existing = tuple(
@@ -81,8 +89,11 @@ class Answer:
                 daemons = table.daemon_requests[row]
                 amounts = {n: int(a) for n, a in zip(axis, used[place].tolist(), strict=True) if a}
                 key = (number, kept.tobytes())
+                if not self._leaves_choice(claim, state, self._types_of(key, table, order, kept)):
+                    self.dropped.append((name, pods[claim]))
+                    continue
                 nodes[claim] = PlannedNode(
-                    name=f"{name}-{claim - problem.hosts.existing + 1:05d}",
+                    name=self._name(name),
                     nodepool=name,
                     instance_types=self._types_of(key, table, order, kept),
                     offering=self._offering(number, state, table, row),
@@ -97,6 +108,14 @@ class Answer:
                     reservation_ids=_reservations(state),
                 )
 
+    def _name(self, pool: str) -> str:
+        """Return the next name of a pool's claims that nothing bears yet."""
+        while True:
+            self._numbers[pool] = self._numbers.get(pool, 0) + 1
+            name = f"{pool}-{self._numbers[pool]:05d}"
+            if name not in self._taken:
+                return name
+
     def _allowed(self, claim: int, pool: int, order: Ints, fits: Bools) -> Bools:
         """Hold a claim's alternatives to its pool's limits and to its ports."""
         packer, hosts = self._problem.packer, self._problem.hosts
@@ -109,6 +128,15 @@ class Answer:
             )
             fits = fits & clear[order]
         return fits
+
+    def _leaves_choice(self, claim: int, state: State, types: Sequence[InstanceType]) -> bool:
+        variety = self._problem.packer.varieties[state.pool]
+        if not variety.wanted:
+            return True
+        names = {one.name for one in types}
+        table = self._problem.tables[state.pool]
+        rows = np.array([row.type.name in names for row in table.rows], dtype=bool)
+        return variety.enough(rows, self._problem.packer.relaxed.get(claim, variety.wanted))
 
     def _types_of(
         self, key: tuple[int, bytes], table: PoolTable, order: Ints, kept: Bools
@@ -194,8 +222,10 @@ class Answer:
             labels = {**template.labels, label_keys.NODEPOOL: table.pool.name, key: value}
             for name, one in sorted(state.requirements.items()):
                 custom = name not in label_keys.WELL_KNOWN and not label_keys.is_restricted(name)
+                # A value must be made up only for labels that the pool says its nodes have.
+                stated = name in table.base or not one.complement
                 chosen = some_value(one)
-                if custom and chosen:
+                if custom and stated and chosen and not table.defines(name):
                     labels[name] = chosen
             known = self._labels[number] = FrozenDict(labels)
         return known
@@ -210,7 +240,7 @@ def some_value(one: Requirement) -> str:
     number = one.gte if one.gte is not None else 0
     while str(number) in one.values:
         number += 1
-    return str(number)
+    return str(number) if one.has(str(number)) else ""
 
 
 def _reservations(state: State) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ Pods come from Deployments and Jobs, hundreds alike. A class is placed in bulk,
 so the cost of a decision grows with the number of templates, not of pods.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.pods import Pod, PodSpec
@@ -33,14 +33,19 @@ class PodClass:
         return self.pods[start : self.taken]
 
 
-def classify(pods: Iterable[Pod], extra_keys: frozenset[str] = frozenset()) -> list[PodClass]:
+def classify(
+    pods: Iterable[Pod],
+    extra_keys: frozenset[str] = frozenset(),
+    spec_of: Callable[[Pod], PodSpec] | None = None,
+) -> list[PodClass]:
     """Sort pods into classes, in an order that does not depend on the input's.
 
-    ``extra_keys`` are labels that selectors outside this batch look at.
+    ``extra_keys`` are labels that selectors outside this batch look at;
+    ``spec_of`` says what a pod asks for where that is not its own spec.
     """
     alike: dict[tuple[str, FrozenDict[str, str], PodSpec], list[Pod]] = {}
     for pod in pods:
-        key = (pod.namespace, pod.labels, pod.spec)
+        key = (pod.namespace, pod.labels, pod.spec if spec_of is None else spec_of(pod))
         known = alike.get(key)
         if known is None:
             alike[key] = [pod]

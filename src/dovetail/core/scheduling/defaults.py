@@ -24,13 +24,10 @@ class DefaultSpreads:
         }
         self._known: dict[tuple[str, FrozenDict[str, str], Owner | None, PodSpec], PodSpec] = {}
 
-    def applied(self, pods: list[Pod]) -> list[Pod]:
-        """Return the pods, those without constraints of their own given the defaults."""
-        if not self._spreads:
-            return pods
-        return [pod if pod.spec.spreads else replace(pod, spec=self._spec(pod)) for pod in pods]
-
-    def _spec(self, pod: Pod) -> PodSpec:
+    def spec_of(self, pod: Pod) -> PodSpec:
+        """Return what a pod asks for, the defaults added where it states no spread."""
+        if not self._spreads or pod.spec.spreads:
+            return pod.spec
         key = (pod.namespace, pod.labels, pod.owner, pod.spec)
         spec = self._known.get(key)
         if spec is None:

@@ -12,6 +12,10 @@ from dovetail.core.scheduling.states import DEAD
 from dovetail.core.scheduling.wants import Want
 
 
+_MOST_TOGETHER = 128
+"""Classes in one fleet; with more, each has few pods and buying singly is as good."""
+
+
 class Batch(NamedTuple):
     """Pods of one class that wait for the fleet."""
 
@@ -66,7 +70,8 @@ class Deferred:
             batches = self._batches.pop(state)
             if len(order) > 1:
                 batches = self._use_gaps(batches)
-            if batches and not self._open_together(state, batches):
+            together = len(batches) <= _MOST_TOGETHER and self._open_together(state, batches)
+            if not together:
                 missing += self._open_singly(state, batches)
         return missing
 
@@ -84,6 +89,8 @@ class Deferred:
         space, packer = self._problem.space, self._problem.packer
         pool = space.states[state].pool
         rows = np.flatnonzero(self._rows(state))
+        if not all((packer.each(batch.want, state)[rows] >= 1).any() for batch in batches):
+            return False  # What others spent of the limits leaves too little for some.
         no_cap = np.iinfo(np.int64).max
         bundles = cheapest_fleet(
             Demand(

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from dovetail.model import labels as label_keys
 from dovetail.model.plan import Constraint, Refusal
 from dovetail.model.pods import Pod, PodSpec
@@ -43,8 +45,10 @@ def _will_move(pod: Pod, budgets: Iterable[DisruptionBudget]) -> bool:
 
 
 def _protects(budget: DisruptionBudget, pod: Pod) -> bool:
-    selector = budget.selector or LabelSelector()
-    return budget.namespace == pod.namespace and selector.matches(pod.labels)
+    selector = budget.selector
+    return (
+        selector is not None and budget.namespace == pod.namespace and selector.matches(pod.labels)
+    )
 
 
 def why_invalid(spec: PodSpec) -> Refusal | None:
@@ -55,6 +59,8 @@ def why_invalid(spec: PodSpec) -> Refusal | None:
             Constraint.DEVICES,
             "asks for devices through resource claims (DRA), which are not supported yet",
         )
+    if spec.node_terms and not any(term.expressions or term.fields for term in spec.node_terms):
+        return _invalid("has a required node affinity of empty terms, which match no node")
     if any(term.fields for term in spec.node_terms):
         return _invalid("uses matchFields in its node affinity; only DaemonSets may")
     selector = [
@@ -67,6 +73,13 @@ def why_invalid(spec: PodSpec) -> Refusal | None:
     if _refuses_all_pools(spec):
         return _invalid(f"asks for nodes of no NodePool ({label_keys.NODEPOOL} DoesNotExist)")
     return None
+
+
+def without_empty_terms(spec: PodSpec) -> PodSpec:
+    """Leave out node-affinity terms that match nothing, as Kubernetes reads them."""
+    if all(term.expressions for term in spec.node_terms):
+        return spec
+    return replace(spec, node_terms=tuple(t for t in spec.node_terms if t.expressions))
 
 
 def _refuses_all_pools(spec: PodSpec) -> bool:
@@ -82,7 +95,9 @@ def _refuses_all_pools(spec: PodSpec) -> bool:
 def _problem(one: RequirementSpec) -> str:
     key = label_keys.stable_key(one.key)
     if label_keys.is_restricted(key):
-        return f"label {one.key!r} may not be asked for: it is set by the system itself"
+        meant = label_keys.similar_key(one.key)
+        hint = f"; did you mean {meant!r}?" if meant else ""
+        return f"label {one.key!r} may not be asked for: it is set by the system itself{hint}"
     if one.operator is Operator.IN and not one.values:
         return f"{one.key} In has no values"
     if key == label_keys.CAPACITY_TYPE and one.operator is Operator.IN:

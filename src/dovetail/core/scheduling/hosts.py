@@ -54,7 +54,8 @@ class Hosts:
         kinds = []
         for index, node in enumerate(self.nodes):
             left = node.available() - daemons.on(node)
-            self.free[:, index] = vector(left, axis)
+            # A node that promises more than it has takes nothing more.
+            self.free[:, index] = vector(left, axis) if min(left.values(), default=0) >= 0 else -1.0
             labels = Requirements.of_labels({**node.labels, label_keys.HOSTNAME: node.hostname})
             seen = Requirements({k: labels[k] for k in label_interest if k in labels})
             kind = (seen, node.effective_taints())

@@ -339,7 +339,7 @@ class Packer:
         room = self._room(want, window, states)
         hosts.headroom[window] = kept
         room = np.minimum(room, count)
-        for place, claim in enumerate(window.tolist()):
+        for place, claim in enumerate(window.tolist() if any(self._daemon_ports) else ()):
             # A larger type may bring a DaemonSet that holds a port of these pods.
             if (
                 hosts.ports[claim] | want.ports

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable
 
-from dovetail.core.scheduling.arrays import Ints
+import numpy as np
+
+from dovetail.core.scheduling.arrays import Floats, Ints
 from dovetail.core.scheduling.classes import PodClass
 from dovetail.core.scheduling.deferred import Deferred
 from dovetail.core.scheduling.problem import Problem
 from dovetail.core.scheduling.spreading import NO_LABEL, Cell, Division
 from dovetail.core.scheduling.states import DEAD
 from dovetail.core.scheduling.topology import EVERY_NODE, Counter
+from dovetail.core.scheduling.volumes import NO_VOLUMES
 from dovetail.core.scheduling.wants import Want
 from dovetail.model import labels as label_keys
 from dovetail.model.requirements import Requirement, Requirements
@@ -22,6 +25,8 @@ class Placer:
         self.deferred = Deferred(problem)
         self._wants: dict[tuple[int, int], Want] = {}
         self._possible: dict[int, bool] = {}
+        self._known_asks: dict[tuple[int, tuple[str, ...], Cell], list[int]] = {}
+        self._smallest: dict[tuple[int, int], tuple[int, Floats] | None] = {}
 
     def want(self, one: PodClass, form: int) -> Want:
         key = (id(one), form)
@@ -47,6 +52,7 @@ class Placer:
             return self._fill(want, (), count)
         division = Division(want, [self._domains(want, key) for key in want.keys])
         division.cells = [cell for cell in division.cells if self._is_possible(want, cell)]
+        division.careful = not all(self._has_plenty(want, cell, count) for cell in division.cells)
         placed = 0
         while placed < count:
             shares = division.deal(count - placed)
@@ -60,6 +66,35 @@ class Placer:
                     division.closed.add(cell)
                     break
         return placed
+
+    def _has_plenty(self, want: Want, cell: Cell, count: int) -> bool:
+        """Tell whether new nodes for all pods can surely be bought in a cell."""
+        if want.needs_company or want.ports:
+            return False
+        for ask in self._asks(want, cell):
+            key = (ask, want.size_number)
+            if key not in self._smallest:
+                self._smallest[key] = self._smallest_node(want, ask)
+            found = self._smallest[key]
+            if found is not None:
+                pool, capacity = found
+                allowance = self.problem.packer.allowances[pool]
+                return allowance.unlimited or bool((capacity * count <= allowance.left).all())
+        return False
+
+    def _smallest_node(self, want: Want, ask: int) -> tuple[int, Floats] | None:
+        """Return (pool, capacity) of the smallest node that takes a pod; None: none surely does."""
+        space, packer = self.problem.space, self.problem.packer
+        for root in space.roots:
+            state = space.move(root, ask)
+            if state == DEAD:
+                continue
+            pool = space.states[state].pool
+            fitting = np.flatnonzero(packer.each(want, state) >= 1)
+            if len(fitting) and not packer.varieties[pool].wanted:
+                capacity = packer.allowances[pool].capacity[fitting]
+                return pool, capacity[int(np.argmin(capacity.sum(axis=1)))]
+        return None
 
     def _domains(self, want: Want, key: str) -> list[str]:
         """Return the values of a key that a class may be placed in."""
@@ -83,8 +118,17 @@ class Placer:
             if counter.key == key:
                 yield counter
 
-    def _asks(self, want: Want, cell: Cell) -> Iterable[int]:
+    def _asks(self, want: Want, cell: Cell) -> list[int]:
         """Return what nodes in this cell must offer, one ask for each place of its volumes."""
+        if want.volumes or want.alternatives != NO_VOLUMES.alternatives:
+            return self._new_asks(want, cell)
+        key = (want.ask, tuple(want.keys), cell)
+        known = self._known_asks.get(key)
+        if known is None:
+            known = self._known_asks[key] = self._new_asks(want, cell)
+        return known
+
+    def _new_asks(self, want: Want, cell: Cell) -> list[int]:
         space = self.problem.space
         ask = want.ask
         if cell:
@@ -93,8 +137,7 @@ class Placer:
                 for key, domain in zip(want.keys, cell, strict=True)
             ]
             ask = space.also(ask, Requirements.of(pinned))
-        for place in want.alternatives:
-            yield space.also(ask, place)
+        return [space.also(ask, place) for place in want.alternatives]
 
     def _is_possible(self, want: Want, cell: Cell) -> bool:
         return any(self._could_land(ask) for ask in self._asks(want, cell))

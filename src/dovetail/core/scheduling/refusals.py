@@ -15,9 +15,11 @@ from dovetail.model import labels as label_keys
 from dovetail.model.plan import Constraint, Refusal
 from dovetail.model.quantity import format_amount
 from dovetail.model.requirements import Conflict, Requirement, Requirements
+from dovetail.model.resources import CPU
 from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.model.taints import Taint, untolerated
 
+_MEGA = 1_000_000
 _RULES = {
     Kind.SPREAD: Constraint.SPREAD,
     Kind.AFFINITY: Constraint.AFFINITY,
@@ -58,7 +60,7 @@ class Explainer:
         asked = self._problem.space.asks[want.ask]
         root = self._problem.space.roots[index]
         if root == DEAD:
-            yield Constraint.REQUIREMENT, _why_empty(table)
+            yield _why_empty(table)
         taint = untolerated(table.pool.template.taints, asked.tolerations)
         if taint is not None:
             yield Constraint.TAINT, f"taint {taint} is not tolerated; {_toleration(taint)}"
@@ -80,13 +82,14 @@ class Explainer:
             one = wanted[key]
             rows &= table.rows_allowing(one)
             columns &= table.columns_allowing(one)
-            if not rows.any() or not columns.any():
-                yield Constraint.REQUIREMENT, _no_type(one, table)
+            if not rows.any():
+                yield Constraint.REQUIREMENT, _no_type(one, wanted, table)
         if not np.isfinite(table.price[np.ix_(rows, columns)]).any() and not table.reserved:
+            names = [table.rows[row].type.name for row in np.flatnonzero(rows)[:3].tolist()]
             yield (
                 Constraint.OFFERING,
-                "no instance type that suits it can be had in the zones and capacity types "
-                f"it allows ({wanted})",
+                f"types that suit it ({', '.join(names)}, …) cannot be had at present in the "
+                f"zones and capacity types it allows ({wanted or 'any'})",
             )
 
     def _why_volumes(self, want: Want, index: int) -> Iterator[tuple[Constraint, str]]:
@@ -115,7 +118,11 @@ class Explainer:
         if want.ports:
             fitting = fitting & ~packer.rows_with_ports(index, want.clashes, len(each))
             if not fitting.any():
-                yield Constraint.HOST_PORT, "a DaemonSet holds one of its host ports on every type"
+                ports = ", ".join(str(p.port) for p in want.pod_class.spec.host_ports)
+                yield (
+                    Constraint.HOST_PORT,
+                    f"a DaemonSet holds host port {ports} on every type that fits",
+                )
         allowance = packer.allowances[index]
         if not (fitting & allowance.affordable()).any():
             yield Constraint.LIMITS, self._over_limit(index, table, fitting)
@@ -144,10 +151,24 @@ class Explainer:
             for r in np.flatnonzero(lacking[best] > 0).tolist()
         )
         beside = " beside its DaemonSets" if table.daemon_requests[int(candidates[best])] else ""
+        missing = [
+            axis[r] for r in range(len(axis)) if want.size[r] > 0 and (alloc[:, r] <= 0).all()
+        ]
+        if missing:
+            return f"no type of this pool has {' and '.join(missing)}"
         return (
             f"too large for every type; closest is {row.type.name}{beside}: {'; '.join(parts)}; "
-            f"would fit if it asked for {less}"
+            f"would fit if it asked for {less}{self._slip(want)}"
         )
+
+    def _slip(self, want: Want) -> str:
+        """Point out an M where an m was meant."""
+        axis = self._problem.axis
+        cpu = int(want.size[axis.index(CPU)]) if CPU in axis else 0
+        cores, rest = divmod(cpu, 1000)
+        if cores >= _MEGA and rest == 0 and cores % _MEGA == 0:
+            return f"; did you mean {cores // _MEGA}m cpu, not {cores // _MEGA}M?"
+        return ""
 
     def _over_limit(self, index: int, table: PoolTable, fitting: Bools) -> str:
         allowance = self._problem.packer.allowances[index]
@@ -173,7 +194,8 @@ class Explainer:
             if rule.kind is Kind.ANTI:
                 return Constraint.ANTI_AFFINITY, f"pods that run keep it away: {_rule(rule)}"
         if want.ports:
-            return Constraint.HOST_PORT, "its host port is taken on every node it could use"
+            ports = ", ".join(str(p.port) for p in want.pod_class.spec.host_ports)
+            return Constraint.HOST_PORT, f"host port {ports} is taken on every node it could use"
         return None
 
 
@@ -206,16 +228,29 @@ def _conflict(conflict: Conflict, table: PoolTable) -> str:
     return f"asks for {conflict.wanted}; this pool has {conflict.offered}"
 
 
-def _no_type(one: Requirement, table: PoolTable) -> str:
+def _no_type(one: Requirement, wanted: Requirements, table: PoolTable) -> str:
+    if table.rows_allowing(one).any():
+        return f"no instance type of this pool has all of it: {wanted}"
     there = sorted(table.values_of(one.key))
     shown = ", ".join(there[:8]) + (f" and {len(there) - 8} more" if len(there) > 8 else "")
     return f"asks for {one}; this pool's types have {shown or 'no such label'}"
 
 
-def _why_empty(table: PoolTable) -> str:
-    if not table.rows:
-        return "the pool has no instance types"
-    return f"the pool's own requirements filtered out all available instance types ({table.base})"
+def _why_empty(table: PoolTable) -> tuple[Constraint, str]:
+    rows = np.ones(len(table.rows), dtype=bool)
+    for one in table.base.values():
+        rows &= table.rows_allowing(one)
+    if rows.any():
+        names = [table.rows[row].type.name for row in np.flatnonzero(rows)[:3].tolist()]
+        return (
+            Constraint.OFFERING,
+            f"the pool's types ({', '.join(names)}, …) cannot be had at present in any zone and "
+            "capacity type that it allows",
+        )
+    return (
+        Constraint.REQUIREMENT,
+        f"no instance type meets the pool's own requirements ({table.base})",
+    )
 
 
 def _rule(rule: Rule) -> str:

@@ -6,7 +6,7 @@ wanting pods → classes → problem (compiled) → placer, class by class → a
 from dovetail.core.scheduling.answer import Answer
 from dovetail.core.scheduling.classes import PodClass, classify, selector_keys
 from dovetail.core.scheduling.defaults import DefaultSpreads
-from dovetail.core.scheduling.demand import wanting, why_invalid
+from dovetail.core.scheduling.demand import wanting, why_invalid, without_empty_terms
 from dovetail.core.scheduling.placing import Placer
 from dovetail.core.scheduling.problem import Problem, share_of_total, usable_pools
 from dovetail.core.scheduling.refusals import Explainer
@@ -24,9 +24,11 @@ def solve(snapshot: ClusterSnapshot, settings: SchedulingSettings | None = None)
     place come back with the reason, pool by pool.
     """
     settings = settings or SchedulingSettings()
-    pods = DefaultSpreads(snapshot, settings.default_spreads).applied(wanting(snapshot))
+    pods = wanting(snapshot)
+    spreads = settings.default_spreads
+    spec_of = DefaultSpreads(snapshot, spreads).spec_of if spreads else None
     running = {pod.spec for node in snapshot.nodes for pod in node.pods if pod.spec.anti_affinity}
-    classes = classify(pods, selector_keys(running))
+    classes = classify(pods, selector_keys(running), spec_of)
 
     sound, unplaced = _sort_out(classes, snapshot, settings)
     moving = frozenset(pod.key for pod in pods if pod.node_name)
@@ -42,11 +44,16 @@ def solve(snapshot: ClusterSnapshot, settings: SchedulingSettings | None = None)
             if nobody:
                 refusals = (_NO_POOL, *refusals)
             unplaced += [Unplaced(pod, refusals) for pod in one.pods[one.taken :]]
-    nodes, existing = Answer(problem).write()
+    answer = Answer(problem)
+    nodes, existing = answer.write()
+    for pool, pods_left in answer.dropped:
+        refusal = Refusal(pool, Constraint.MIN_VALUES, _CUT_SHORT)
+        unplaced += [Unplaced(pod, (refusal,)) for pod in pods_left]
     unplaced.sort(key=lambda one: (one.pod.namespace, one.pod.name))
     return Plan(nodes, existing, tuple(unplaced))
 
 
+_CUT_SHORT = "cut to the longest list of types allowed, its claim would break minValues"
 _NO_POOL = Refusal("", Constraint.NO_POOL, "there is no NodePool that could buy a node for it")
 
 
@@ -62,6 +69,7 @@ def _sort_out(
             found = volumes.of(one.namespace, one.spec)
             problem = found if isinstance(found, Refusal) else None
         if problem is None:
+            one.spec = without_empty_terms(one.spec)
             sound.append(one)
         else:
             unplaced += [Unplaced(pod, (problem,)) for pod in one.pods]

@@ -30,29 +30,57 @@ class Division:
                 break
         self.closed: set[Cell] = set()
         """Cells that turned out to have no room."""
+        self.careful = False
+        """A cell may turn out full: deal only what keeps every skew if all others are."""
 
     def deal(self, count: int) -> list[tuple[Cell, int]]:
         """Return how many of ``count`` pods go to which cell; fewer if rules forbid more."""
+        shares = self._deal(count)
+        if not self.careful:
+            return shares
+        return [(cell, min(share, self._headroom(cell))) for cell, share in shares]
+
+    def _headroom(self, cell: Cell) -> int:
+        """Return how many pods a cell may take while no other takes any."""
+        room = 1 << 40
+        for rule, own in self._want.zonal_rules:
+            if rule.kind is Kind.SPREAD and own:
+                here = rule.counter.counts.get(cell[self._place[rule.counter.key]], 0)
+                room = min(room, self.lowest(rule) + rule.skew - here)
+        return max(1, room)
+
+    def _deal(self, count: int) -> list[tuple[Cell, int]]:
         cells = [cell for cell in self.cells if cell not in self.closed and self._allowed(cell)]
         if not cells:
             return []
-        if self._seeks_first_company() or NO_LABEL in cells[0]:
-            return [(cells[0], count)]
+        bare = [cell for cell in cells if NO_LABEL in cell]
+        if bare and len(self._want.keys) == 1:
+            return [(bare[0], count)]
+        cells = bare or cells
+        if self._seeks_first_company():
+            cells = cells[:1]
         own_spreads = [h for h in self._want.zonal_rules if h.rule.kind is Kind.SPREAD and h.own]
         once_each = any(h.rule.kind is Kind.ANTI and h.own for h in self._want.zonal_rules)
         counters = {id(held.rule.counter) for held in own_spreads}
         if len(self._want.keys) == 1 and len(counters) <= 1 and not once_each:
             counter = own_spreads[0].rule.counter if own_spreads else self._anybodys_counter()
+            if counter is None:
+                # Nobody counts these pods: any domain that is allowed takes them all.
+                return [(min(cells, key=self._emptiest), count)]
             return self._pour(cells, counter, [held.rule for held in own_spreads], count)
         return self._deal_singly(cells, own_spreads, count, once_each=once_each)
 
-    def _anybodys_counter(self) -> Counter:
+    def _emptiest(self, cell: Cell) -> tuple[int, Cell]:
+        rules = [held.rule for held in self._want.zonal_rules]
+        return (sum(r.counter.counts.get(cell[self._place[r.counter.key]], 0) for r in rules), cell)
+
+    def _anybodys_counter(self) -> Counter | None:
         """Level by whoever counts these pods, so that their owners keep their skew."""
         counters = self._want.zonal_counters
         for counter in counters:
             if any(rule.kind is Kind.SPREAD for rule in counter.rules):
                 return counter
-        return counters[0] if counters else self._want.zonal_rules[0].rule.counter
+        return counters[0] if counters else None
 
     def _allowed(self, cell: Cell) -> bool:
         for held in self._want.zonal_rules:
@@ -60,7 +88,7 @@ class Division:
             if not self._holds(held, domain):
                 return False
         for rule in self._want.zonal_inverse:
-            if rule.owners.get(cell[self._place[rule.counter.key]], 0):
+            if rule.owners.get(cell[self._place[rule.counter.key]], 0) > 0:
                 return False
         return True
 
@@ -119,7 +147,7 @@ class Division:
     def _deal_singly(
         self, cells: list[Cell], spreads: list[Held], count: int, *, once_each: bool
     ) -> list[tuple[Cell, int]]:
-        counters = {id(c): c for c in self._want.zonal_counters}
+        counters = {id(c): c for c in self._want.zonal_counters if c.key in self._place}
         saved = {number: dict(counter.counts) for number, counter in counters.items()}
         dealt: dict[Cell, int] = {}
         try:
@@ -131,7 +159,8 @@ class Division:
                 dealt[best] = dealt.get(best, 0) + 1
                 for counter in counters.values():
                     domain = best[self._place[counter.key]]
-                    counter.counts[domain] = counter.counts.get(domain, 0) + 1
+                    if domain != NO_LABEL:
+                        counter.counts[domain] = counter.counts.get(domain, 0) + 1
         finally:
             # Only a rehearsal: counts move when pods are really placed.
             for number, counter in counters.items():

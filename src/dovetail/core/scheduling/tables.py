@@ -123,6 +123,10 @@ class PoolTable:
                 found |= {v for v in kind.values if wanted is None or wanted.has(v)}
         return found
 
+    def defines(self, key: str) -> bool:
+        """Tell whether a type's own label decides the value of ``key``."""
+        return any(kind is not None for kind in self._kinds_of(key)[0])
+
     def capacities(self, names: Sequence[str]) -> Floats:
         """Return the full capacity of each row, for comparison with limits."""
         return _matrix(

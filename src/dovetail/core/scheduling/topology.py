@@ -43,11 +43,14 @@ class NodeFilter(NamedTuple):
 
 EVERY_NODE = NodeFilter()
 
+Scope = tuple[frozenset[str] | None, LabelSelector | None]
+"""Namespaces (None: all) and the selector that pods in them must match."""
+
 
 class Counter:
     """Matching pods per domain of one label key."""
 
-    __slots__ = ("counts", "filter", "key", "matched", "namespaces", "rules", "selector")
+    __slots__ = ("counts", "filter", "key", "matched", "namespaces", "others", "rules", "selector")
 
     def __init__(
         self,
@@ -55,11 +58,14 @@ class Counter:
         namespaces: frozenset[str] | None,
         selector: LabelSelector | None,
         node_filter: NodeFilter,
+        others: tuple[Scope, ...] = (),
     ) -> None:
         self.key = key
         self.namespaces = namespaces
         self.selector = selector if selector is None or selector.is_valid else None
         self.filter = node_filter
+        self.others = others
+        """Further scopes a pod must be in to be counted."""
         self.counts: dict[str, int] = {}
         """Domain → matching pods; every known domain is present."""
         self.matched: Ints = np.zeros(0, dtype=np.int64)
@@ -75,7 +81,12 @@ class Counter:
             return False
         if self.namespaces is not None and namespace not in self.namespaces:
             return False
-        return self.selector.matches(labels)
+        return self.selector.matches(labels) and all(
+            (names is None or namespace in names)
+            and selector is not None
+            and selector.matches(labels)
+            for names, selector in self.others
+        )
 
 
 class Kind(Enum):
@@ -133,8 +144,13 @@ class Topology:
     def rules_of(self, one: PodClass, spec: PodSpec) -> list[Rule]:
         """Return the rules that this form of a class states, made if they are new."""
         rules = [self._spread_rule(one, spread) for spread in spec.spreads]
+        # kube-scheduler looks for one pod that meets all affinity terms at once.
+        together = tuple(self._scope(one.namespace, term) for term in spec.affinity)
+        rules += [
+            self._term_rule(one.namespace, Kind.AFFINITY, term, soft=False, together=together)
+            for term in spec.affinity
+        ]
         stated: list[tuple[Kind, PodTerm, bool]] = [
-            *((Kind.AFFINITY, term, False) for term in spec.affinity),
             *((Kind.ANTI, term, False) for term in spec.anti_affinity),
             *((Kind.AFFINITY, wish.term, True) for wish in spec.preferred_affinity),
             *((Kind.ANTI, wish.term, True) for wish in spec.preferred_anti_affinity),
@@ -172,11 +188,24 @@ class Topology:
             soft=not spread.required,
         )
 
-    def _term_rule(self, namespace: str, kind: Kind, term: PodTerm, *, soft: bool) -> Rule:
+    def _scope(self, namespace: str, term: PodTerm) -> Scope:
         looked_at = namespaces_of(
             namespace, term.namespaces, term.namespace_selector, self._namespaces
         )
-        counter = self._counter(term.topology_key, looked_at, term.selector, EVERY_NODE)
+        return (looked_at, term.selector)
+
+    def _term_rule(
+        self,
+        namespace: str,
+        kind: Kind,
+        term: PodTerm,
+        *,
+        soft: bool,
+        together: tuple[Scope, ...] = (),
+    ) -> Rule:
+        scope = self._scope(namespace, term)
+        others = tuple(one for one in together if one != scope)
+        counter = self._counter(term.topology_key, *scope, EVERY_NODE, others)
         return self._rule(counter, kind, skew=0, min_domains=0, honors=True, soft=soft)
 
     def anti_affinity_rules(self, namespace: str, spec: PodSpec) -> list[Rule]:
@@ -191,12 +220,15 @@ class Topology:
         namespaces: frozenset[str] | None,
         selector: LabelSelector | None,
         node_filter: NodeFilter,
+        others: tuple[Scope, ...] = (),
     ) -> Counter:
         stable = label_keys.stable_key(key)
-        identity = (stable, namespaces, selector, node_filter)
+        identity = (stable, namespaces, selector, node_filter, others)
         counter = self._counters.get(identity)
         if counter is None:
-            counter = self._counters[identity] = Counter(stable, namespaces, selector, node_filter)
+            counter = self._counters[identity] = Counter(
+                stable, namespaces, selector, node_filter, others
+            )
             if counter.selector is not None and counter.selector.match_labels:
                 first = min(counter.selector.match_labels.items())
                 self._by_label.setdefault(first, []).append(counter)

@@ -62,7 +62,8 @@ class Volumes:
         claim = self._claims.get(name)
         if claim is None:
             if volume.ephemeral:
-                return self._unbound(name, volume.template_storage_class or self._default())
+                named = volume.template_storage_class
+                return self._unbound(name, self._default() if named is None else named)
             return f"volume claim {name} does not exist"
         if claim.deleting:
             return f"volume claim {name} is being deleted"
