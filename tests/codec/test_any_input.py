@@ -1,6 +1,7 @@
 """Whatever is given, the answer is inputs or a list of mistakes, never a crash."""
 
 import copy
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from dovetail.codec.cluster import read_inputs
 from dovetail.codec.objects import read_documents
-from dovetail.errors import BadInput
+from dovetail.errors import BadInput, Mistake
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GOOD: list[dict[str, Any]] = [
@@ -111,6 +112,15 @@ def with_junk(document: dict[str, Any], path: tuple[Any, ...], junk: Any) -> Any
     return changed
 
 
+def refusal(reading: Callable[[], object]) -> Sequence[Mistake]:
+    """Return the mistakes found; any other error is one of ours and fails the test."""
+    try:
+        reading()
+    except BadInput as error:
+        return error.mistakes
+    return ()
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_an_object_with_anything_anywhere_is_read_or_refused_with_a_place(
@@ -121,30 +131,28 @@ def test_an_object_with_anything_anywhere_is_read_or_refused_with_a_place(
     text = msgspec.json.encode(with_junk(document, path, data.draw(JUNK)))
     live = data.draw(st.booleans())
 
-    try:
-        read_inputs([] if live else [("f", text)], [("f", text)] if live else [])
-    except BadInput as error:
-        assert error.mistakes
-        assert all(one.file == "f" and one.message for one in error.mistakes)
+    found = refusal(
+        lambda: read_inputs([] if live else [("f", text)], [("f", text)] if live else [])
+    )
+
+    assert all(one.file == "f" and one.message for one in found)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_any_bytes_at_all_are_read_or_refused(data: bytes) -> None:
     for name in ("f.yaml", "f.json"):
-        try:
-            read_inputs([(name, data)])
-        except BadInput as error:
-            assert str(error).startswith(name)
+        found = refusal(lambda file=name: read_inputs([(file, data)]))
+
+        assert all(one.file == name for one in found)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="{}[]:,-&*!|>'\"#%@ \n\tabc012~<", max_size=120))
 def test_any_soup_of_yaml_signs_is_read_or_refused(text: str) -> None:
-    try:
-        read_documents([("soup.yaml", text.encode())])
-    except BadInput as error:
-        assert error.mistakes
+    found = refusal(lambda: read_documents([("soup.yaml", text.encode())]))
+
+    assert all(one.file == "soup.yaml" for one in found)
 
 
 @pytest.mark.parametrize("document", GOOD + LIVE, ids=lambda one: one["kind"])

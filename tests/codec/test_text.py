@@ -127,7 +127,7 @@ def test_text_that_is_no_manifest_is_named_with_its_line(text: str, message: str
 
 
 def test_a_key_given_twice_is_a_mistake_at_the_second_place() -> None:
-    text = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  name: b\nspec: {containers: [{name: c}]}"
+    text = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  name: b\n"
 
     assert the_mistake(text) == "m.yaml:5 metadata.name: the key 'name' is there twice"
 
