@@ -48,8 +48,8 @@ def lower_bound(work: Work, rounds: int) -> Bound:
     """
     work = _without_dominated(work)
     fluid, values = fluid_bound(work)
-    configuration = configuration_bound(work, values, rounds)
-    if configuration > fluid:
+    configuration = configuration_bound(work, values, rounds) if rounds else 0.0
+    if configuration > fluid * (1 + 1e-6):
         return Bound(configuration, CONFIGURATION)
     return Bound(fluid, FLUID)
 
