@@ -1,7 +1,9 @@
 """A live cluster's dump becomes the nodes and pods that a decision sees."""
 
 import json
+import time
 
+from dovetail.codec.cluster import read_inputs
 from dovetail.model.taints import Effect, Taint
 from tests.codec.sources import POOL, a_claim, a_deployment, a_node, a_pod, dump, read
 
@@ -42,7 +44,7 @@ def test_pods_that_others_take_care_of_do_not_wait_for_us() -> None:
     inputs = read("", cluster=cluster)
 
     assert inputs.pending == ()
-    assert inputs.notes == ("1 pods wait for their scheduling gates; left out",)
+    assert inputs.notes == ("1 pod left out: waiting for scheduling gates",)
 
 
 def test_a_typed_list_gives_its_items_their_kind() -> None:
@@ -183,7 +185,7 @@ def test_a_managed_node_too_young_to_know_its_type_is_left_out() -> None:
 def test_pods_on_nodes_that_are_not_given_are_mentioned() -> None:
     inputs = read("", cluster=dump(a_pod("a", spec={"nodeName": "lost"})))
 
-    assert inputs.notes == ("1 pods run on nodes that are not given (lost); left out",)
+    assert inputs.notes == ("1 bound pod left out: not given are nodes lost",)
 
 
 def test_volume_limits_come_from_the_csi_node() -> None:
@@ -369,3 +371,33 @@ def test_a_changed_daemon_set_has_no_newest_pod_yet() -> None:
 
     assert [(one.name, one.newest) for one in inputs.daemon_sets] == [("agent", None)]
     assert len(inputs.nodes[0].pods) == 1
+
+
+def test_a_newer_api_than_ours_does_not_stop_the_reading_of_a_dump() -> None:
+    live = POOL.replace("metadata: {name: general}", "metadata: {name: general, uid: x}")
+    live = live.replace("kubernetes.io/arch", "karpenter.k8s.aws/instance-from-tomorrow")
+    live += "  disruption: {consolidationPolicy: WhenTheMoonIsFull}\n"
+
+    pool = read("", cluster=live).node_pools[0]
+
+    assert pool.template.requirements[0].key == "karpenter.k8s.aws/instance-from-tomorrow"
+    assert pool.disruption.policy == "WhenEmptyOrUnderutilized"
+
+
+def test_two_thousand_pods_are_read_in_no_time() -> None:
+    env = [{"name": f"V{number}", "value": "x" * 30} for number in range(60)]
+    pods = [
+        a_pod(
+            f"web-{number}",
+            spec={"containers": [{"name": "c", "env": env, "resources": {"requests": {"cpu": 1}}}]},
+        )
+        for number in range(2_000)
+    ]
+    text = dump(*pods).encode()
+
+    begun = time.process_time()
+    inputs = read_inputs([], [("dump.json", text)])
+
+    assert time.process_time() - begun < 3
+    assert len(inputs.pending) == 2_000
+    assert len({id(pod.spec) for pod in inputs.pending}) == 1

@@ -116,6 +116,7 @@ def test_a_wrong_requirement_of_a_pool_is_explained(requirement: str, message: s
         ("requirements:", "expireAfter: soon\n      requirements:", "write it as in 30s"),
         ("requirements:", "terminationGracePeriod: Never\n      requirements:", "no duration"),
         ("group: karpenter.k8s.aws,", "", "nodeClassRef.group: is missing"),
+        ("kind: EC2NodeClass", "kind: Ec2Nodeclass", "did you mean 'EC2NodeClass'?"),
         ("group: karpenter.k8s.aws,", "group: karpenter.k8s.aws/v1,", "has a version"),
         ("group: karpenter.k8s.aws,", "apiVersion: karpenter.k8s.aws/v1beta1,", "write 'group:"),
         (

@@ -14,6 +14,7 @@ from dovetail.codec.changes import Change, changes
 from dovetail.codec.expansion import WORKLOADS, Replicas, claims_of
 from dovetail.codec.gathering import Collection, NamedFile, gather
 from dovetail.codec.joining import join_nodes
+from dovetail.codec.nearest import count_of
 from dovetail.codec.oldkubelets import settle_kubelets
 from dovetail.codec.volumes import with_classes
 from dovetail.codec.workloads import controller
@@ -53,10 +54,9 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
         """Everything that the user should know of, one sentence each."""
         if not self.ignored:
             return self.warnings
-        count = sum(self.ignored.values())
+        total = count_of(sum(self.ignored.values()), "object")
         kinds = ", ".join(f"{number} {kind}" for kind, number in self.ignored.items())
-        plural = "object" if count == 1 else "objects"
-        return (f"ignored {count} {plural}: {kinds}", *self.warnings)
+        return (f"ignored {total}: {kinds}", *self.warnings)
 
 
 def read_inputs(
@@ -151,32 +151,36 @@ def _existing_pods(
     given: Collection, live: Collection, gone: set[str]
 ) -> tuple[list[Pod], list[Pod], list[str]]:
     """Sort the pods that stand there as such into bound and waiting ones."""
+    bound, waiting = _given_pods(given, live)
+    kept = [
+        pod
+        for pod in live.of_kind("Pod")
+        if not pod.terminal
+        and pod.key not in gone
+        and given.model("Pod", pod.namespace, pod.name) is None
+    ]
+    bound.extend(pod for pod in kept if pod.node_name)
+    unbound = [pod for pod in kept if not pod.node_name and _needs_place(pod)]
+    ready = [pod for pod in unbound if pod.key not in live.gated]
+    warnings = []
+    if len(ready) < len(unbound):
+        gated = count_of(len(unbound) - len(ready), "pod")
+        warnings.append(f"{gated} left out: waiting for scheduling gates")
+    return bound, [*ready, *waiting], warnings
+
+
+def _given_pods(given: Collection, live: Collection) -> tuple[list[Pod], list[Pod]]:
+    """Sort the pods of the manifests; one that is bound to no given node needs a place."""
     bound: list[Pod] = []
     waiting: list[Pod] = []
-    known_nodes = {key[2] for one in (given, live) for key in one.objects if key[0] == "Node"}
-    gated = given.gated | live.gated
-    skipped = 0
-    for pod in live.of_kind("Pod"):
-        if pod.terminal or pod.key in gone or given.model("Pod", pod.namespace, pod.name):
-            continue
-        if pod.node_name:
-            bound.append(pod)
-        elif not _needs_place(pod):
-            continue
-        elif pod.key in gated:
-            skipped += 1
-        else:
-            waiting.append(pod)
     for pod in given.of_kind("Pod"):
         if pod.terminal or _comes_with_its_workload(pod, given):
             continue
-        if pod.node_name in known_nodes:
+        if any(one.model("Node", "", pod.node_name) is not None for one in (given, live)):
             bound.append(pod)
         elif not (pod.of_daemon_set or pod.static):
-            # A pod taken from another cluster: here it needs a place of its own.
             waiting.append(msgspec.structs.replace(pod, node_name="", nominated_node=""))
-    warnings = [f"{skipped} pods wait for their scheduling gates; left out"] if skipped else []
-    return bound, waiting, warnings
+    return bound, waiting
 
 
 def _needs_place(pod: Pod) -> bool:

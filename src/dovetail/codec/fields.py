@@ -118,7 +118,9 @@ class Field:
             return value
         if value is None:
             return default
-        if isinstance(value, (bool, int, float)):
+        if isinstance(value, float):  # How it was spelt is not known any more: 1e3, 1000.0, …
+            self.mistake(f"must be text, not the number {value}; put it in quotes")
+        elif isinstance(value, (bool, int)):
             spelt = str(value).lower() if isinstance(value, bool) else str(value)
             self.mistake(f'must be text, not {_shape(value)}; put it in quotes: "{spelt}"')
         else:
@@ -166,10 +168,16 @@ class Field:
         return value
 
     def choice(self, known: Iterable[str], default: str, what: str) -> str:
-        """Read one of a few words; ``what`` names them in the sentence."""
+        """Read one of a few words; ``what`` names them in the sentence.
+
+        A word that a live cluster has taken although we do not know it, because
+        its API is newer, counts as the default.
+        """
         word = self.text(default)
         choices = list(known)
         if word not in choices:
+            if not self.findings.written_by_hand:
+                return default
             self.mistake(f"{word!r} is no {what}{did_you_mean(word, choices)}")
             return default
         return word

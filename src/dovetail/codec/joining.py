@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from dovetail.codec.nearest import count_of
 from dovetail.codec.nodes import NodeObject
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
@@ -118,4 +119,4 @@ def _lost(by_node: Mapping[str, list[Pod]]) -> list[str]:
         return []
     count = sum(len(pods) for pods in lost.values())
     names = ", ".join(sorted(lost)[:3]) + (", …" if len(lost) > 3 else "")
-    return [f"{count} pods run on nodes that are not given ({names}); left out"]
+    return [f"{count_of(count, 'bound pod')} left out: not given are nodes {names}"]

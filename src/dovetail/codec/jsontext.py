@@ -80,6 +80,8 @@ def _unreadable(file: str, data: bytes, error: Exception) -> Unreadable:
     found = _BYTE.search(problem)
     offset = int(found[1]) if found else len(data)
     problem = _BYTE.sub("", problem).removeprefix("JSON is malformed: ")
+    if "trailing" in problem:
+        problem += "; several objects belong in a List"
     if "truncated" in problem:
         offset, problem = len(data.rstrip()), "it ends too early"
     return Unreadable(Mistake(file, line_at(data, offset), "", f"is no valid JSON: {problem}"))

@@ -1,4 +1,4 @@
-"""Guessing what a user meant to write."""
+"""Wording: guesses at what a user meant, and counts of things."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -21,6 +21,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if guess is not None:
         return f"; did you mean {guess!r}?"
     return f"; known are {', '.join(choices)}" if len(choices) <= 10 else ""
+
+
+def count_of(number: int, what: str) -> str:
+    """Return "1 pod", "2 pods"."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _fold(word: str) -> str:

@@ -156,7 +156,10 @@ def node_class_ref(field: Field) -> NodeClassRef:
     group = field["group"].text()
     if "/" in group:
         field["group"].mistake(f"{group!r} has a version; write {group.split('/')[0]!r}")
-    return NodeClassRef(group, field["kind"].text(), field["name"].text())
+    kind = field["kind"].text()
+    if group == "karpenter.k8s.aws" and kind and field.findings.written_by_hand:
+        field["kind"].choice(("EC2NodeClass",), kind, f"kind of {group}")
+    return NodeClassRef(group, kind, field["name"].text())
 
 
 def expiry(field: Field) -> timedelta | None:

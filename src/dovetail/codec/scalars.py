@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from math import isfinite
 
 Scalar = str | int | float | bool | None
 
@@ -29,7 +30,10 @@ def plain(text: str) -> Scalar:
         return text
     if _INTEGER.fullmatch(text):
         return _integer(text)
-    return float(text) if _FLOAT.fullmatch(text) else text
+    if not _FLOAT.fullmatch(text):
+        return text
+    number = float(text)
+    return number if isfinite(number) else text  # As in 00000e1234, the hash of a template.
 
 
 def _integer(text: str) -> int:
