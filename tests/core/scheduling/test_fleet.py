@@ -149,6 +149,31 @@ def test_classes_that_need_rare_hardware_share_the_nodes_that_have_it() -> None:
     assert bought(fleet) == {1: 2}
 
 
+def test_many_classes_with_and_without_rare_hardware_find_a_fleet() -> None:
+    cores = np.array([500, 1000, 2000, 250, 4000, 1500])
+    gpus = np.array([1, 0, 2, 0, 4, 0])
+    sizes = np.column_stack([cores, cores * 4 * 2**20, np.ones(6), gpus]).astype(np.float64)
+    alloc = np.array(
+        [
+            [8000, 32 * GI, 50, 0],
+            [16000, 64 * GI, 110, 0],
+            [32000, 128 * GI, 200, 4],
+            [8000, 32 * GI, 50, 1],
+            [100, -GI, 3, 0],
+        ],
+        dtype=np.float64,
+    )
+    price = np.array([0.4, 0.8, 4.0, 1.1, 0.01])
+    counts = np.array([40, 300, 30, 700, 12, 200])
+
+    fleet = cheapest_fleet(Demand(sizes, counts, alloc, price))
+
+    gpu_nodes = bought(fleet)
+    assert (sum(one.counts * one.copies for one in fleet) == counts).all()
+    assert gpu_nodes.get(2, 0) * 4 + gpu_nodes.get(3, 0) >= (gpus * counts).sum()
+    assert sum(price[kind] * nodes for kind, nodes in gpu_nodes.items()) < 180
+
+
 def test_pods_without_requests_count_as_pods_only() -> None:
     sizes = np.array([[0, 0, 1], [100, GI, 1]], dtype=np.float64)
     alloc, price = machines((4, 16, 0.2))

@@ -89,3 +89,22 @@ def finish(fleet: Fleet, values: Floats, hopeful: Ints) -> None:
         fleet.buy(int(found.types[best]), found.counts[best], copies)
     for kind, counts in last_nodes(problem, fleet.left, values):
         fleet.buy(kind, counts, 1)
+
+
+def buy_apart(problem: Problem) -> Fleet:
+    """Give each class nodes of its own, of its best type: what any fleet must beat."""
+    with np.errstate(divide="ignore"):
+        nodes = np.ceil(problem.counts / problem.most)
+    best = (nodes * problem.price[:, None]).argmin(axis=0)
+    fleet = Fleet(problem, problem.counts)
+    for k, kind in enumerate(best.tolist()):
+        most = float(problem.most[kind, k])
+        one = np.zeros(len(problem.counts))
+        one[k] = most
+        copies, rest = divmod(float(problem.counts[k]), most)
+        fleet.buy(kind, one, int(copies))
+        if rest:
+            one = np.zeros(len(problem.counts))
+            one[k] = rest
+            fleet.buy(kind, one, 1)
+    return fleet

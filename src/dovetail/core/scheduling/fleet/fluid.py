@@ -36,8 +36,9 @@ def fluid_worth(problem: Problem) -> Worth:
     resources each class that is capped per node has a row of its own: its
     slots.
     """
-    types = best_value(problem)
-    sizes, alloc = _with_slots(problem, types)
+    sizes, alloc = _with_slots(problem)
+    types = best_value(alloc, problem.price, problem.most >= 1)
+    alloc = alloc[types]
     kinds, resources = sizes.shape
     # Everything is scaled by the total demand: bytes and millicores in one matrix
     # would be beyond what a simplex can tell apart.
@@ -70,9 +71,9 @@ def fluid_worth(problem: Problem) -> Worth:
     return Worth(solved.objective, values, types[bought], nodes[bought], per_node)
 
 
-def _with_slots(problem: Problem, types: Ints) -> tuple[Floats, Floats]:
+def _with_slots(problem: Problem) -> tuple[Floats, Floats]:
     """Add a resource per class whose cap binds: a node has as many slots as the cap."""
-    sizes, alloc = problem.sizes, problem.alloc[types]
+    sizes, alloc = problem.sizes, problem.alloc
     per_node = problem.most.max(axis=0)
     unlimited = np.minimum(_ample(problem), problem.counts)
     capped = np.flatnonzero(per_node < unlimited)
@@ -80,7 +81,7 @@ def _with_slots(problem: Problem, types: Ints) -> tuple[Floats, Floats]:
     capped = capped[np.argsort(-needed, kind="stable")[:_SLOT_ROWS]]
     slots = np.zeros((len(sizes), len(capped)))
     slots[capped, np.arange(len(capped))] = 1.0
-    room = np.broadcast_to(per_node[capped], (len(types), len(capped)))
+    room = np.broadcast_to(per_node[capped], (len(alloc), len(capped)))
     return np.hstack([sizes, slots]), np.hstack([alloc, room])
 
 

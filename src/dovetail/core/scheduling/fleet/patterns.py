@@ -71,28 +71,26 @@ def fill(problem: Problem, values: Floats, free: Floats, limits: Floats, weights
     that all resources run out together. Half of what would fit is taken at
     once. Returns the pods added [N, K].
     """
-    sizes = problem.sizes
+    sizes, columns = problem.sizes, problem.sizes.T.copy()
+    asking = [(r, np.flatnonzero(size > 0)) for r, size in enumerate(columns)]
     left = limits.copy()
     counts = np.zeros_like(left)
-    has_size = [sizes[:, r] > 0 for r in range(sizes.shape[1])]
-    everywhere = [bool(mask.all()) for mask in has_size]
     live = np.arange(len(free))
     while len(live):
         room = free[live]
         fitting = np.full((len(live), len(sizes)), np.inf)
-        for r, dense in enumerate(everywhere):
-            if dense:
-                np.minimum(fitting, room[:, r, None] / sizes[:, r], out=fitting)
+        for r, asks in asking:
+            if len(asks) == len(sizes):
+                np.minimum(fitting, room[:, r, None] / columns[r], out=fitting)
             else:
-                asks = has_size[r]
-                fitting[:, asks] = np.minimum(fitting[:, asks], room[:, r, None] / sizes[asks, r])
-        cost = (weights[live] / np.maximum(room, 1.0)) @ sizes.T
-        score = values / cost
+                fitting[:, asks] = np.minimum(fitting[:, asks], room[:, r, None] / columns[r, asks])
+        score = values / ((weights[live] / np.maximum(room, 1.0)) @ columns)
         score[(fitting < 1) | (left[live] < 1)] = -1.0
         best = score.argmax(axis=1)
         row = np.arange(len(live))
         going = score[row, best] > 0
-        live, best, row = live[going], best[going], row[going]
+        if not going.all():
+            live, best, row = live[going], best[going], row[going]
         taken = np.maximum(1.0, np.floor(fitting[row, best] * _AT_ONCE))
         taken = np.minimum(taken, left[live, best])
         counts[live, best] += taken

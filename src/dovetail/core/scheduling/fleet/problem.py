@@ -8,6 +8,8 @@ from dovetail.core.scheduling.fleet.demand import Bools, Demand, Floats, Ints
 
 _BLOCK = 64
 _SAME_DIRECTION = 1e-9
+# A pod's share of what a type has none of: finite, so that sums stay numbers.
+_NO_ROOM, _NEVER = 1e-3, 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,7 @@ def compile_demand(demand: Demand) -> tuple[Problem, Ints]:
         raise ValueError(f"class {present[homeless[0]]} fits on no type")
     useful = (most >= 1).any(axis=1)
     kept, alloc, most = kept[useful], alloc[useful], most[useful]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(sizes > 0, sizes[None] / alloc[:, None], 0.0)
-    # Only where a whole pod fits is its share of a node of meaning.
+    share = np.minimum(sizes[None] / np.maximum(alloc[:, None], _NO_ROOM), _NEVER)
     problem = Problem(sizes, counts, alloc, demand.price[kept], kept, most, share)
     return problem, present
 
@@ -116,14 +116,13 @@ def _covered(rows: Floats, others: Floats) -> Bools:
     return covered
 
 
-def best_value(problem: Problem) -> Ints:
+def best_value(room: Floats, price: Floats, holds: Bools) -> Ints:
     """Return the types that give some mix of resources most cheaply, were pods divisible.
 
-    A type goes when another gives more of everything per dollar and holds
-    every class that it holds.
+    A type goes when another gives more of everything per dollar and ``holds``
+    [T, K] every class that it holds.
     """
-    per_dollar = problem.alloc / problem.price[:, None]
-    holds = problem.most >= 1
+    per_dollar = room / price[:, None]
     beaten = _covered(per_dollar, per_dollar * (1 + _SAME_DIRECTION))
     misses = holds.astype(np.float64) @ (~holds).T.astype(np.float64)
     beaten &= misses == 0

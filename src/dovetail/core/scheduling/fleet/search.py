@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dovetail.core.scheduling.fleet.building import Fleet, finish, take
+from dovetail.core.scheduling.fleet.building import Fleet, buy_apart, finish, take
 from dovetail.core.scheduling.fleet.columns import generate
 from dovetail.core.scheduling.fleet.demand import Bundle, Demand, Ints
 from dovetail.core.scheduling.fleet.endgame import last_nodes
@@ -58,11 +58,12 @@ def _pack(problem: Problem, effort: int) -> Fleet:
     if worth.nodes.sum() <= _FEW_NODES:
         for kind, counts in last_nodes(problem, problem.counts, worth.values):
             fleet.buy(kind, counts, 1)
-        return fleet
-    mix = generate(problem, worth, effort)
-    take(fleet, mix)
-    finish(fleet, mix.values, mix.hopeful)
-    return fleet
+    else:
+        mix = generate(problem, worth, effort)
+        take(fleet, mix)
+        finish(fleet, mix.values, mix.hopeful)
+    apart = buy_apart(problem)
+    return apart if apart.cost < fleet.cost else fleet
 
 
 def _bundles(fleet: Fleet, classes: Ints, kinds: int) -> list[Bundle]:

@@ -47,7 +47,7 @@ def deal(
     alloc, share = problem.alloc[kind], problem.share[kind]
     free = np.tile(alloc, (nodes, 1))
     counts = np.zeros((nodes, len(quota)))
-    pull = share * weights / alloc
+    pull = share * weights / np.maximum(alloc, 1.0)
     dealt_classes = np.flatnonzero((quota >= 1) & (problem.most[kind] >= 1))
     for k in dealt_classes[np.argsort(-share[dealt_classes].max(axis=1), kind="stable")].tolist():
         room = np.minimum(whole_pods(free, problem.sizes[k]), problem.most[kind, k])
