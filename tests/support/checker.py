@@ -21,9 +21,11 @@ from tests.support.outcome import expected_labels
 from tests.support.placements import judge_placements
 from tests.support.purchases import Finding, Shop, judge_purchases
 
-FEW, ATTEMPTS = 300, 40
+FEW, ATTEMPTS = 100, 40
 """Up to so many pods the replay tries so many orders before it gives up."""
 
+Arrivals = Sequence[tuple[Pod, str]]
+Rank = tuple[int, int]
 Stuck = tuple[Pod, str, str]
 """A pod, the node it cannot bind to, and why not."""
 
@@ -179,20 +181,26 @@ def _judge_neighbours(snapshot: ClusterSnapshot, hosts: Sequence[Host]) -> Itera
 def _never_bound(snapshot: ClusterSnapshot, hosts: Sequence[Host]) -> list[Stuck]:
     """Look for an order in which all pods bind; return who is stuck in the best one.
 
-    Whoever is stuck goes earlier in the next attempt: a pod that others would
-    push over its skew has to bind before them.
+    Pods that no foreign spread counts go first, for they push nobody over a
+    skew; whoever is stuck goes earlier in the next attempt.
     """
     arrivals = _taking_turns(_arrivals(hosts), {host.name: host for host in hosts})
+    around = _neighbourhood(snapshot, hosts)
+    harm = {_series(pod): around.spreads_against(pod) for pod, _ in arrivals}
     urgency: Counter[object] = Counter()
     least: list[Stuck] = []
-    for attempt in range(ATTEMPTS if len(arrivals) <= FEW else 3):
-        order = sorted(arrivals, key=lambda one: -urgency[_series(one[0])])
-        stuck = _replay(order, _neighbourhood(snapshot, hosts))
+    few = len(arrivals) <= FEW
+    for attempt in range(ATTEMPTS if few else 4):
+        ranks = [(harm[_series(pod)], -urgency[_series(pod), host]) for pod, host in arrivals]
+        if attempt % 2:
+            ranks = [(urgent, harmful) for harmful, urgent in ranks]
+        around = _neighbourhood(snapshot, hosts)
+        stuck = _bind_with_care(arrivals, ranks, around) if few else _bind(arrivals, ranks, around)
         if not stuck:
             return []
         least = stuck if not least or len(stuck) < len(least) else least
-        for pod, _, _ in stuck:
-            urgency[_series(pod)] = attempt + 1
+        for pod, host, _ in stuck:
+            urgency[_series(pod), host] = attempt + 1
     return least
 
 
@@ -205,22 +213,48 @@ def _judge_open_domains(host: Host, around: Neighbourhood) -> Iterator[Finding]:
             yield "open-domain", pod.key, f"{host.name} leaves {key} open: {values}"
 
 
-def _replay(order: Sequence[tuple[Pod, str]], around: Neighbourhood) -> list[tuple[Pod, str, str]]:
+def _bind(arrivals: Arrivals, ranks: Sequence[Rank], around: Neighbourhood) -> list[Stuck]:
     """Bind whoever can be bound, again and again; return those who never can."""
-    waiting = list(order)
+    waiting = [arrivals[i] for i in sorted(range(len(arrivals)), key=ranks.__getitem__)]
     while waiting:
-        refused: list[tuple[Pod, str]] = []
-        reasons: list[str] = []
+        refused: list[Stuck] = []
         for pod, host in waiting:
             objection = around.objection(pod, host)
             if objection is None:
                 around.add(pod, host)
             else:
-                refused.append((pod, host))
-                reasons.append(objection)
+                refused.append((pod, host, objection))
         if len(refused) == len(waiting):
-            return [(pod, host, why) for (pod, host), why in zip(refused, reasons, strict=True)]
-        waiting = refused
+            return refused
+        waiting = [(pod, host) for pod, host, _ in refused]
+    return []
+
+
+def _bind_with_care(
+    arrivals: Arrivals, ranks: Sequence[Rank], around: Neighbourhood
+) -> list[Stuck]:
+    """The same, one by one: always the best rank next, and the one least over the minimum."""
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for i, (pod, host) in enumerate(arrivals):
+        alike.setdefault((_series(pod), host), []).append(i)
+    while alike:
+        best: tuple[Rank, int, tuple[object, ...]] | None = None
+        refused: list[Stuck] = []
+        for key, members in alike.items():
+            pod, host = arrivals[members[-1]]
+            objection = around.objection(pod, host)
+            if objection is not None:
+                refused += [(*arrivals[i], objection) for i in members]
+                continue
+            rank = (ranks[members[-1]], around.strain(pod, host))
+            if best is None or rank < best[:2]:
+                best = (*rank, key)
+        if best is None:
+            return refused
+        pod, host = arrivals[alike[best[2]].pop()]
+        around.add(pod, host)
+        if not alike[best[2]]:
+            del alike[best[2]]
     return []
 
 

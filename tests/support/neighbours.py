@@ -159,6 +159,20 @@ class Neighbourhood:
         keys += [key for group in joined for key, _ in group.terms]
         return next((key for key in keys if host.is_open(key)), None)
 
+    def spreads_against(self, pod: Pod) -> int:
+        """Count the spreads of arriving pods that count this one but do not bind it."""
+        own = {id(group) for _, group in self._rules(pod).spreads}
+        counted = {id(group) for group in self._named_by(pod).spreads} & self._wanted
+        return len(counted - own)
+
+    def strain(self, pod: Pod, host_name: str) -> int:
+        """Tell by how much the pod's domains are above the emptiest ones already."""
+        host = self.hosts[host_name]
+        return sum(
+            group.counts.get(host.domain(group.key) or "", 0) - min(group.histogram, default=0)
+            for _, group in self._rules(pod).spreads
+        )
+
     # --- Changes -----------------------------------------------------------------------------
 
     def add(self, pod: Pod, host_name: str, amount: int = 1) -> None:
