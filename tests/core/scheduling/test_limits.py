@@ -6,7 +6,7 @@ from dovetail.model import labels as label_keys
 from dovetail.model.plan import Constraint
 from dovetail.model.settings import Packing, SchedulingSettings
 from tests.support.build import a_node, a_pod, a_pool, affinity, cluster
-from tests.support.catalog import GPU_A
+from tests.support.catalog import DEFAULT_TYPES, GPU_A
 from tests.support.outcome import placed, reasons, settled, type_names, unplaced
 from tests.support.solving import checked as solve
 
@@ -55,6 +55,29 @@ def test_p53_only_types_within_the_limit_are_passed_on() -> None:
     plan = solve(cluster([a_pod("p")], [a_pool(limits={"cpu": "2"})]))
 
     assert [kind.name for kind in plan.nodes[0].instance_types] == ["small"]
+
+
+@BOTH
+@pytest.mark.parametrize("count", [1, 4])
+def test_p28_a_limit_that_is_far_away_leaves_the_choice_of_types(
+    count: int, packing: Packing
+) -> None:
+    some = [a_pod(f"p{i}", **APART) for i in range(count)]
+    world = cluster(some, [a_pool(limits={"cpu": "2000"})])
+
+    plan = solve(world, SchedulingSettings(packing=packing))
+
+    assert [len(node.instance_types) for node in plan.nodes] == [len(DEFAULT_TYPES)] * count
+
+
+def test_p54_no_choice_of_types_can_break_the_limit() -> None:
+    some = [a_pod(f"p{i}", **APART) for i in range(4)]
+
+    plan = solve(cluster(some, [a_pool(limits={"cpu": "12"})]))
+
+    largest = [max(kind.capacity["cpu"] for kind in node.instance_types) for node in plan.nodes]
+    assert len(largest) == 4
+    assert sum(largest) <= 12_000
 
 
 @BOTH
