@@ -22,22 +22,26 @@ def demands(
     cores = draw(st.lists(st.integers(50, 8000), min_size=kinds, max_size=kinds))
     memory = draw(st.lists(st.integers(1, 64 * GI), min_size=kinds, max_size=kinds))
     counts = draw(st.lists(st.integers(0, most_pods), min_size=kinds, max_size=kinds))
-    sizes = np.array([[c, m, 1] for c, m in zip(cores, memory, strict=True)], dtype=np.float64)
+    some = st.sampled_from((0, 0, 0, 0, 1, 2))
+    devices = draw(st.lists(some, min_size=kinds, max_size=kinds))
+    sizes = np.array([cores, memory, [1] * kinds, devices], dtype=np.float64).T
     machines = draw(
         st.lists(
             st.tuples(
                 st.integers(100, 64_000),
                 st.integers(GI, 256 * GI),
                 st.integers(1, 250),
+                st.sampled_from((0, 0, 1, 8)),
                 st.integers(1, 5000),
             ),
             min_size=0,
             max_size=types - 1,
         )
     )
-    machines.append((8000 * draw(st.integers(1, 8)), 64 * GI * draw(st.integers(1, 4)), 58, 3000))
-    alloc = np.array([machine[:3] for machine in machines], dtype=np.float64)
-    price = np.array([machine[3] for machine in machines]) / 1000
+    large = draw(st.integers(1, 4))
+    machines.append((8000 * large, 64 * GI * large, 58, 2, 3000))
+    alloc = np.array([machine[:-1] for machine in machines], dtype=np.float64)
+    price = np.array([machine[-1] for machine in machines]) / 1000
     caps = None
     if capped and draw(st.booleans()):
         caps = np.array(draw(st.lists(st.integers(1, 5), min_size=kinds, max_size=kinds)))
@@ -51,11 +55,11 @@ def cost(demand: Demand, fleet: list[Bundle]) -> float:
 def per_class_fill(demand: Demand) -> float:
     """What it costs to give each class nodes of its own best type."""
     total = 0.0
-    caps = np.full(len(demand.counts), 10**9) if demand.max_per_node is None else (
-        demand.max_per_node
-    )
+    caps = demand.max_per_node if demand.max_per_node is not None else demand.counts
     for size, count, cap in zip(demand.sizes, demand.counts, caps, strict=True):
-        held = np.minimum(np.floor((demand.alloc / size).min(axis=1)), min(cap, max(count, 1)))
+        asked = size > 0
+        held = np.floor((demand.alloc[:, asked] / size[asked]).min(axis=1))
+        held = np.minimum(held, min(cap, max(count, 1)))
         nodes = np.where(held >= 1, np.ceil(count / np.maximum(held, 1)), np.inf)
         total += float((nodes * demand.price).min()) if count else 0.0
     return total
