@@ -122,6 +122,14 @@ def test_a_free_pod_joins_one_that_insists_on_on_demand() -> None:
     assert plan.price == pytest.approx(1.0)
 
 
+def test_a_free_pod_joins_one_that_chose_another_pool_of_the_same_weight() -> None:
+    some = [a_pod("free"), a_pod("pinned", node_selector={label_keys.NODEPOOL: "a"})]
+
+    plan = solve(cluster(some, [a_pool("a"), a_pool("b")]))
+
+    assert [node.nodepool for node in plan.nodes] == ["a"]
+
+
 pins = st.sampled_from([{}, {}, {label_keys.ZONE: Z1}, {label_keys.ZONE: Z3}])
 
 

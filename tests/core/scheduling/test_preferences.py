@@ -5,6 +5,7 @@ import pytest
 from dovetail.model import labels as label_keys
 from dovetail.model.settings import Packing, Preferences, SchedulingSettings
 from tests.support.build import (
+    a_node,
     a_pod,
     a_pool,
     affinity,
@@ -104,6 +105,15 @@ def test_p75_a_hard_taint_beside_the_soft_one_is_never_overlooked() -> None:
     plan = solve(cluster([a_pod("p")], [pool]))
 
     assert unplaced(plan) == ["p"]
+
+
+def test_p75_a_node_that_prefers_to_be_left_alone_is_used_when_there_is_no_other_way() -> None:
+    # Upstream looks for such taints on NodePools only; kube-scheduler would bind the pod here.
+    node = a_node("shy", taints=(taint("busy", effect="PreferNoSchedule"),))
+
+    plan = solve(cluster([a_pod("p")], [], nodes=[node]))
+
+    assert node_of(plan, "p") == "shy"
 
 
 # --- P76, P77 ---------------------------------------------------------------------------------
