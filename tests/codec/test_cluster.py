@@ -328,6 +328,12 @@ def test_scaling_down_takes_pods_from_the_nodes() -> None:
     assert inputs.pending == ()
 
 
+def test_a_workload_without_a_count_keeps_the_one_that_the_cluster_has() -> None:
+    inputs = read(a_deployment(1, cpu="2").replace("  replicas: 1\n", ""), cluster=live_web(4))
+
+    assert len(inputs.pending) == 4
+
+
 def test_another_template_replaces_all_pods_of_the_workload() -> None:
     inputs = read(a_deployment(2, cpu="2"), cluster=live_web(2))
 
@@ -401,3 +407,21 @@ def test_two_thousand_pods_are_read_in_no_time() -> None:
     assert time.process_time() - begun < 3
     assert len(inputs.pending) == 2_000
     assert len({id(pod.spec) for pod in inputs.pending}) == 1
+
+
+def test_what_a_dump_leaves_open_is_said() -> None:
+    node_class = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default", "uid": "x"},
+        "spec": {"amiFamily": "AL2023"},
+        "status": {"capacityReservations": [{"id": "cr-1", "instanceType": "m5.large"}]},
+    }
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+
+    inputs = read("", cluster=dump(node_class, a_pod("web", spec={"volumes": [volume]})))
+
+    assert inputs.notes == (
+        "EC2NodeClass default does not say how much of its reservations is free; none is used",
+        "1 pod with volumes, but no PersistentVolumeClaim given",
+    )

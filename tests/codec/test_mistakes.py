@@ -325,7 +325,7 @@ def test_kinds_of_others_are_left_out_and_counted() -> None:
 
 
 def test_fields_that_look_like_nothing_we_know_are_no_mistake() -> None:
-    text = POOL.replace("spec:", "spec:\n  somethingNewInKarpenter: {a: 1}", 1)
+    text = POOL.replace("spec:", "spec:\n  somethingNewInKarpenter: {a: 1}\n  limitsFrom: x", 1)
 
     assert mistakes(text) == ()
 

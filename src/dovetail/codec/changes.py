@@ -27,7 +27,8 @@ def changes(given: Collection, live: Collection, *, cron_runs: bool) -> list[Cha
 
     With an unchanged template only the count matters: pods stay as far as they
     are wanted, those that wait for a node being the first to go. With another
-    template all of its pods are replaced, as after a finished rollout.
+    template all of its pods are replaced, as after a finished rollout. A workload
+    that names no count keeps the one it has, as when it is applied.
     """
     by_root = _live_pods_by_root(live)
     found = []
@@ -42,6 +43,8 @@ def changes(given: Collection, live: Collection, *, cron_runs: bool) -> list[Cha
 
 
 def _change(workload: Workload, before: Workload | None, pods: list[Pod]) -> Change:
+    if before is not None and not workload.counted:
+        workload = msgspec.structs.replace(workload, replicas=before.replicas)
     if before is None or not same_template(before, workload):
         return Change(workload, (), tuple(pods))
     kept = sorted(pods, key=_most_settled_first)[: workload.replicas]

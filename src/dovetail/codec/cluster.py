@@ -104,8 +104,29 @@ def read_inputs(
         services=tuple(both.of_kind("Service")),
         controllers=_controllers(planned, live),
         ignored=FrozenDict(dict((given.ignored + live.ignored).most_common())),
-        warnings=(*warnings, *remarks, *about_volumes, *about_pools),
+        warnings=(
+            *warnings,
+            *remarks,
+            *about_volumes,
+            *about_pools,
+            *_gaps(node_classes, pending, claims),
+        ),
     )
+
+
+def _gaps(
+    node_classes: Iterable[NodeClass], pending: Iterable[Pod], claims: Sequence[VolumeClaim]
+) -> list[str]:
+    """Say what a dump leaves open that a decision would look at."""
+    found = [
+        f"EC2NodeClass {one.name} does not say how much of its reservations is free; none is used"
+        for one in node_classes
+        if one.reservations and not any(each.available for each in one.reservations)
+    ]
+    users = sum(any(not each.ephemeral for each in pod.spec.volumes) for pod in pending)
+    if users and not claims:
+        found.append(f"{count_of(users, 'pod')} with volumes, but no PersistentVolumeClaim given")
+    return found
 
 
 def _merged(given: Collection, live: Collection) -> Collection:

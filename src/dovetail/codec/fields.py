@@ -192,7 +192,9 @@ class Field:
                 continue
             free = names - self.value.keys()
             guess = nearest(key, free, likeness=0.8) or _shortened(key, free)
-            if guess is not None:
+            # systemReservedCgroup is another field than systemReserved, not a misspelling of it.
+            longer = guess is not None and key.startswith(guess) and len(key) > len(guess) + 2
+            if guess is not None and not longer:
                 self[key].mistake(f"no such field; did you mean {guess!r}?")
 
 

@@ -66,7 +66,9 @@ def _envelope(file: str, data: bytes) -> _Envelope | list[msgspec.Raw] | None:
 def _whole(file: str, data: bytes, part: bytes | msgspec.Raw) -> Any:
     size = memoryview(part).nbytes
     if size > LARGEST_OBJECT:
-        raise Unreadable(Mistake(file, 1, "", f"holds one object of {size >> 20} MiB"))
+        raise Unreadable(
+            Mistake(file, 1, "", f"holds one object of {size >> 20} MiB; none is that large")
+        )
     try:
         return msgspec.json.decode(part)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

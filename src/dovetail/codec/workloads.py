@@ -31,6 +31,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     replicas: int
+    counted: bool = True
+    """Says itself how many; otherwise a live cluster's count stays, as with an autoscaler."""
     pod: Pod
     """The pod that each replica is a copy of; its owner is the direct one."""
     owner: Owner | None = None
@@ -62,13 +64,13 @@ def decode_deployment(root: Field) -> Workload:
         labels=pod.labels.with_items({TEMPLATE_HASH: short}),
         owner=Owner("apps/v1", "ReplicaSet", f"{meta.name}-{short}"),
     )
-    return _workload("Deployment", meta, _replicas(spec), pod, chosen)
+    return _workload("Deployment", meta, spec, pod, chosen)
 
 
 def _short_hash(pod: Pod) -> str:
     """Return the hash by which pods of one template know each other."""
-    text = repr((sorted(pod.labels.items()), msgspec.to_builtins(pod.spec)))
-    return hashlib.sha256(text.encode()).hexdigest()[:10]
+    text = msgspec.json.encode((pod.labels, pod.spec), order="deterministic")
+    return hashlib.sha256(text).hexdigest()[:10]
 
 
 def decode_replica_set(root: Field) -> Workload:
@@ -76,7 +78,7 @@ def decode_replica_set(root: Field) -> Workload:
     meta, spec = metadata(root), root["spec"]
     spec.known_keys(("replicas", "selector", "template", "minReadySeconds"))
     pod = template_pod(spec["template"], meta, Owner("apps/v1", "ReplicaSet", meta.name))
-    return _workload("ReplicaSet", meta, _replicas(spec), pod, _checked_selector(spec, pod))
+    return _workload("ReplicaSet", meta, spec, pod, _checked_selector(spec, pod))
 
 
 def decode_replication_controller(root: Field) -> Workload:
@@ -84,7 +86,7 @@ def decode_replication_controller(root: Field) -> Workload:
     meta, spec = metadata(root), root["spec"]
     pod = template_pod(spec["template"], meta, Owner("v1", "ReplicationController", meta.name))
     labels = spec["selector"].labels() or pod.labels
-    return _workload("ReplicationController", meta, _replicas(spec), pod, LabelSelector(labels))
+    return _workload("ReplicationController", meta, spec, pod, LabelSelector(labels))
 
 
 def decode_stateful_set(root: Field) -> Workload:
@@ -100,7 +102,7 @@ def decode_stateful_set(root: Field) -> Workload:
     pod = template_pod(spec["template"], meta, Owner("apps/v1", "StatefulSet", meta.name))
     chosen = _checked_selector(spec, pod)
     claims = tuple(_claim_template(one) for one in spec["volumeClaimTemplates"].items())
-    workload = _workload("StatefulSet", meta, _replicas(spec), pod, chosen)
+    workload = _workload("StatefulSet", meta, spec, pod, chosen)
     first = spec["ordinals"]["start"].whole(low=0) or 0
     return msgspec.structs.replace(workload, claims=claims, first=first)
 
@@ -133,7 +135,8 @@ def _job(meta: Metadata, spec: Field, status: Field) -> Workload:
         running = min(running, wanted)
     if spec["suspend"].boolean() or _is_over(status):
         running = 0
-    return _workload("Job", meta, running, pod, selector(spec["selector"]))
+    workload = _workload("Job", meta, spec, pod, selector(spec["selector"]))
+    return msgspec.structs.replace(workload, replicas=running, counted=True)
 
 
 def _is_over(status: Field) -> bool:
@@ -154,22 +157,19 @@ def decode_daemon_set(root: Field) -> DaemonSet:
 
 
 def _workload(
-    kind: str, meta: Metadata, replicas: int, pod: Pod, chosen: LabelSelector | None
+    kind: str, meta: Metadata, spec: Field, pod: Pod, chosen: LabelSelector | None
 ) -> Workload:
+    number = spec["replicas"].whole(low=0, high=MOST_REPLICAS)
     return Workload(
         kind=kind,
         namespace=meta.namespace,
         name=meta.name,
-        replicas=replicas,
+        replicas=1 if number is None else number,
+        counted=number is not None,
         pod=pod,
         owner=meta.owner,
         selector=chosen,
     )
-
-
-def _replicas(spec: Field) -> int:
-    number = spec["replicas"].whole(low=0, high=MOST_REPLICAS)
-    return 1 if number is None else number
 
 
 def _checked_selector(spec: Field, pod: Pod) -> LabelSelector | None:
