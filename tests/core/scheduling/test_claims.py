@@ -195,7 +195,11 @@ def test_p35_a_daemon_is_counted_once_for_each_node(count: int, packing: Packing
 
     [node] = solve(world, SchedulingSettings(packing=packing)).nodes
 
-    expected = {"cpu": 1 + count, "memory": f"{1 + count}Mi", "pods": 1 + count}
+    expected: dict[str, str | int] = {
+        "cpu": 1 + count,
+        "memory": f"{1 + count}Mi",
+        "pods": 1 + count,
+    }
     assert node.requested.without_zeros() == Resources.parse(expected)
     assert node.daemon_requests.without_zeros() == Resources.parse(
         {"cpu": 1, "memory": "1Mi", "pods": 1}

@@ -193,7 +193,11 @@ def test_s53_a_node_without_a_zone_label_does_not_serve_a_pod_that_wants_a_zone(
 def test_s54_devices_that_a_starting_node_does_not_report_yet_are_counted_on() -> None:
     promised = Resources.parse({"cpu": 4, "memory": "4Gi", "pods": 5, GPU_A: 2})
     reported = Resources.parse({"cpu": 4, "memory": "4Gi", "pods": 5, GPU_A: 0})
-    sizes = {"allocatable": reported, "claim_allocatable": promised, "claim_capacity": promised}
+    sizes: dict[str, Any] = {
+        "allocatable": reported,
+        "claim_allocatable": promised,
+        "claim_capacity": promised,
+    }
     starting = a_node("n", pool="default", initialized=False, **sizes)
     started = a_node("n", pool="default", initialized=True, **sizes)
     pod = a_pod("p", more={GPU_A: 1})
@@ -204,7 +208,10 @@ def test_s54_devices_that_a_starting_node_does_not_report_yet_are_counted_on() -
 
 @BOTH
 def test_s55_pods_that_want_one_zone_follow_the_node_on_its_way(packing: Packing) -> None:
-    together = {"labels": {"app": "a"}, "affinity": [affinity({"app": "a"}, label_keys.ZONE)]}
+    together: dict[str, Any] = {
+        "labels": {"app": "a"},
+        "affinity": [affinity({"app": "a"}, label_keys.ZONE)],
+    }
     settings = SchedulingSettings(packing=packing)
     world = cluster(
         [a_pod("first", node_selector={label_keys.ZONE: Z2}, **together)],

@@ -1,5 +1,7 @@
 """Limits of a NodePool."""
 
+from typing import Any
+
 import pytest
 
 from dovetail.model import labels as label_keys
@@ -11,7 +13,7 @@ from tests.support.outcome import placed, reasons, settled, type_names, unplaced
 from tests.support.solving import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
-APART = {"labels": {"app": "a"}, "anti_affinity": [affinity({"app": "a"})]}
+APART: dict[str, Any] = {"labels": {"app": "a"}, "anti_affinity": [affinity({"app": "a"})]}
 """A pod that stays away from others like it."""
 
 

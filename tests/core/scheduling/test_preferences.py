@@ -1,5 +1,7 @@
 """Wishes: what is given up first, and what never."""
 
+from typing import Any
+
 import pytest
 
 from dovetail.model import labels as label_keys
@@ -154,7 +156,7 @@ def test_p77_a_wish_that_contradicts_itself_is_given_up() -> None:
 IGNORE = SchedulingSettings(preferences=Preferences.IGNORE, packing=Packing.FEWEST)
 RESPECT = SchedulingSettings(packing=Packing.FEWEST)
 APP = {"app": "a"}
-LIKE = {"labels": APP}
+LIKE: dict[str, Any] = {"labels": APP}
 
 
 def test_p78_a_node_wish_has_no_influence_when_wishes_are_ignored() -> None:
@@ -178,7 +180,7 @@ def test_p78_a_node_wish_has_no_influence_when_wishes_are_ignored() -> None:
     ids=["zone-spread", "host-spread", "host-anti-affinity", "zone-anti-affinity"],
 )
 def test_p78_wishes_to_stay_apart_have_no_influence_when_wishes_are_ignored(
-    wish: dict[str, object],
+    wish: dict[str, Any],
 ) -> None:
     world = cluster(pods(3, **LIKE, **wish))
 

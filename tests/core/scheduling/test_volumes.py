@@ -192,7 +192,10 @@ def test_p84_the_volumes_zone_survives_giving_up_alternatives() -> None:
 @pytest.mark.parametrize("bound", [True, False], ids=["volume", "class"])
 def test_s34_a_volume_with_two_places_lets_two_pods_stay_apart(bound: bool) -> None:
     places = (in_zone(Z1), in_zone(Z2))
-    apart = {"labels": {"app": "a"}, "anti_affinity": [affinity({"app": "a"}, label_keys.ZONE)]}
+    apart: dict[str, Any] = {
+        "labels": {"app": "a"},
+        "anti_affinity": [affinity({"app": "a"}, label_keys.ZONE)],
+    }
     some = [a_pod(name, claims=[name], **apart) for name in ("a", "b")]
     if bound:
         claims = [a_claim(name, volume=name, **BOUND) for name in ("a", "b")]
