@@ -11,7 +11,6 @@ from dovetail.core.scheduling.spreading import Cell
 from dovetail.core.scheduling.states import DEAD
 from dovetail.core.scheduling.wants import Want
 
-
 _MOST_TOGETHER = 128
 """Classes in one fleet; with more, each has few pods and buying singly is as good."""
 

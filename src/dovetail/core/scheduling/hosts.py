@@ -1,7 +1,7 @@
 """Every node there is and every claim opened so far, as columns of arrays.
 
-Existing nodes come first and never change type; claims follow. ``free`` is what
-is left on a node, or on a claim's *nominal* type: the cheapest that holds it.
+Existing nodes come first and never change type; claims follow. ``top`` is what
+a node has, or a claim's *nominal* type: the cheapest that holds it.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,9 @@ class Hosts:
         self._topology = topology
         size = max(64, 2 * self.existing)
         self.used: Floats = np.zeros((len(axis), size))
-        self.free: Floats = np.zeros((len(axis), size))
+        """What pods placed in this plan take."""
+        self.top: Floats = np.zeros((len(axis), size))
+        """What there is to take: of a node, or of a claim's nominal type."""
         self.state: Ints = np.zeros(size, dtype=np.int64)
         self.nominal: Ints = np.zeros(size, dtype=np.int64)
         self.ports: list[int] = [0] * self.existing
@@ -55,7 +57,7 @@ class Hosts:
         for index, node in enumerate(self.nodes):
             left = node.available() - daemons.on(node)
             # A node that promises more than it has takes nothing more.
-            self.free[:, index] = vector(left, axis) if min(left.values(), default=0) >= 0 else -1.0
+            self.top[:, index] = vector(left, axis) if min(left.values(), default=0) >= 0 else -1.0
             labels = Requirements.of_labels({**node.labels, label_keys.HOSTNAME: node.hostname})
             seen = Requirements({k: labels[k] for k in label_interest if k in labels})
             kind = (seen, node.effective_taints())
@@ -87,13 +89,9 @@ class Hosts:
         self._wanted = [r for r in range(len(size)) if size[r] > 0]
         end = self.count
         room = self.headroom[:end]
-        first = True
+        room.fill(np.inf)
         for r in self._wanted:
-            if first:
-                np.divide(self.free[r, :end], size[r], out=room)
-                first = False
-            else:
-                np.minimum(room, self.free[r, :end] / size[r], out=room)
+            np.minimum(room, (self.top[r, :end] - self.used[r, :end]) / size[r], out=room)
         np.floor(room, out=room)
 
     def remeasure(self, hosts: Ints) -> None:
@@ -103,17 +101,12 @@ class Hosts:
             return
         room = np.full(len(hosts), np.inf)
         for r in self._wanted:
-            np.minimum(room, self.free[r, hosts] / size[r], out=room)
+            np.minimum(room, (self.top[r, hosts] - self.used[r, hosts]) / size[r], out=room)
         self.headroom[hosts] = np.floor(room)
 
     def put(self, want: Want, hosts: Ints, counts: Ints) -> None:
         """Add pods of one class to hosts (each host at most once per call)."""
-        for r in range(len(want.size)):
-            amount = want.size[r]
-            if amount:
-                added = counts * amount
-                self.used[r, hosts] += added
-                self.free[r, hosts] -= added
+        self.used[:, hosts] += want.size[:, None] * counts
         if self._sized is want.size:
             self.headroom[hosts] -= counts
         else:
@@ -135,26 +128,26 @@ class Hosts:
         pool = self.space.states[state].pool
         self.state[start:end] = state
         self.nominal[start:end] = row
-        self.free[:, start:end] = self.space.pools[pool].alloc[row][:, None]
+        self.top[:, start:end] = self.space.pools[pool].alloc[row][:, None]
         self.ports.extend([0] * copies)
         opened = np.arange(start, end)
         self.remeasure(opened)
         return opened
 
-    def retype(self, hosts: Ints, rows: Ints) -> None:
-        """Give claims other nominal types (after a change of state)."""
-        for host, row in zip(hosts.tolist(), rows.tolist(), strict=True):
-            pool = self.space.states[int(self.state[host])].pool
-            self.free[:, host] = self.space.pools[pool].alloc[row] - self.used[:, host]
-            self.nominal[host] = row
-        self.remeasure(hosts)
+    def retype(self, claims: Ints, state: int, rows: Ints) -> None:
+        """Bring claims to a state and give them other nominal types."""
+        self.state[claims] = state
+        self.nominal[claims] = rows
+        pool = self.space.states[state].pool
+        self.top[:, claims] = self.space.pools[pool].alloc[rows].T
+        self.remeasure(claims)
 
     def _grow_to(self, size: int) -> None:
         def wider(array: Floats | Ints) -> Floats | Ints:
             shape = (*array.shape[:-1], size - array.shape[-1])
             return np.concatenate([array, np.zeros(shape, dtype=array.dtype)], axis=-1)
 
-        self.used, self.free = wider(self.used), wider(self.free)  # type: ignore[assignment]
+        self.used, self.top = wider(self.used), wider(self.top)  # type: ignore[assignment]
         self.state, self.nominal = wider(self.state), wider(self.nominal)  # type: ignore[assignment]
         self.headroom = wider(self.headroom)  # type: ignore[assignment]
         for counter in self._topology.counters:

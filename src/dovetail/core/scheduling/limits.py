@@ -1,10 +1,10 @@
 """How much more a NodePool may buy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays import Bools, Floats
+from dovetail.core.scheduling.arrays import Bools, Floats, Ints
 from dovetail.core.scheduling.tables import PoolTable
 from dovetail.model.nodes import Node
 from dovetail.model.resources import Resources, total
@@ -27,6 +27,7 @@ class Allowance:
         )
         self.left: Floats = np.array([float(limits[n] - spent.get(n, 0)) for n in self.names])
         self.capacity: Floats = table.capacities(self.names)
+        self._within: dict[int, Bools] = {}
 
     @property
     def unlimited(self) -> bool:
@@ -47,12 +48,22 @@ class Allowance:
     def spend(self, row: int, copies: int) -> None:
         self.left = self.left - self.capacity[row] * copies
 
-    def could_change(self, old: int, new: int) -> bool:
-        return bool((self.capacity[new] - self.capacity[old] <= self.left).all())
+    def change(self, old: Ints, new: Ints) -> bool:
+        """Swap types for others, if what is left allows all of it."""
+        extra = (self.capacity[new] - self.capacity[old]).sum(axis=0)
+        if not (extra <= self.left).all():
+            return False
+        self.left = self.left - extra
+        return True
 
-    def change(self, old: int, new: int) -> None:
-        self.left = self.left - (self.capacity[new] - self.capacity[old])
+    def covers(self, capacity: Sequence[float], count: int) -> bool:
+        """Tell whether ``count`` nodes of this capacity may be bought."""
+        return all(one * count <= left for one, left in zip(capacity, self.left, strict=True))
 
     def within(self, row: int) -> Bools:
         """Return the rows that cost no more of the limits than this one."""
-        return np.asarray((self.capacity <= self.capacity[row]).all(axis=1))
+        known = self._within.get(row)
+        if known is None:
+            known = np.asarray((self.capacity <= self.capacity[row]).all(axis=1))
+            self._within[row] = known
+        return known

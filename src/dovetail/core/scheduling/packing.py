@@ -23,6 +23,7 @@ _WINDOW = 256
 _DEARER = 1.08
 """A gap is not worth turning a claim into one that costs this much more."""
 _GROW_TOGETHER = 32
+_FINITE = 1e18
 
 
 class Opening(NamedTuple):
@@ -63,7 +64,7 @@ class Packer:
         self.attached: dict[str, list[set[str]]] = {}
         self._cursor = 0
         self._per_type: dict[tuple[int, int], Floats] = {}
-        self._sorted: dict[int, tuple[Floats, Floats, Ints]] = {}
+        self._sorted: dict[int, tuple[Floats, Floats, Ints, Floats]] = {}
 
     # -- the four ways, in order ------------------------------------------------
 
@@ -112,46 +113,52 @@ class Packer:
 
     def gaps(self, want: Want, ask: int, count: int) -> int:
         """Fill claims without making them larger."""
-        hosts, space = self.hosts, self.space
+        hosts = self.hosts
         first, end = hosts.existing, hosts.count
-        candidates = np.flatnonzero(hosts.headroom[first:end] >= 1) + first
+        candidates = (hosts.headroom[first:end] >= 1).nonzero()[0] + first
         if not len(candidates):
             return 0
-        targets = space.targets(ask)
-        start = int(np.searchsorted(candidates, self._cursor))
+        targets = self.space.targets(ask)
+        start = int(candidates.searchsorted(self._cursor))
         placed, width = 0, _WINDOW
         for part in (candidates[start:], candidates[:start]):
             at = 0
             while at < len(part) and placed < count:
                 window = part[at : at + width]
                 at, width = at + width, width * 4
-                states = targets[hosts.state[window]]
-                rows = hosts.nominal[window]
-                now = space.cost[states, rows]
-                if self.fewest:
-                    fine = np.isfinite(now)
-                else:
-                    fine = now <= space.cost[hosts.state[window], rows] * _DEARER + 1e-12
-                    fine &= np.isfinite(now)
-                if not fine.any():
-                    continue
-                window, states = window[fine], states[fine]
-                room = self._room(want, window, states)
-                placed += self._take(want, window, room, states, count - placed)
+                window, states = self._worth_joining(window, targets)
+                if len(window):
+                    room = self._room(want, window, states)
+                    placed += self._take(want, window, room, states, count - placed)
             if placed >= count:
                 break
         return placed
 
+    def _worth_joining(self, claims: Ints, targets: Ints) -> tuple[Ints, Ints]:
+        """Keep the claims whose nominal type survives, at about the same price."""
+        hosts, cost = self.hosts, self.space.cost
+        before = hosts.state[claims]
+        after = targets[before]
+        alive = after.nonzero()[0]
+        if len(alive) < len(claims):
+            claims, before, after = claims[alive], before[alive], after[alive]
+        if not (before != after).any():
+            return claims, after
+        rows = hosts.nominal[claims]
+        most = _FINITE if self.fewest else np.minimum(cost[before, rows] * _DEARER, _FINITE)
+        fine = (cost[after, rows] <= most).nonzero()[0]
+        return claims[fine], after[fine]
+
     def _take(self, want: Want, hosts: Ints, room: Floats, states: Ints | None, count: int) -> int:
         """Use hosts in the order given, each up to its room."""
-        usable = room >= 1
-        if not usable.any():
+        usable = (room >= 1).nonzero()[0]
+        if not len(usable):
             return 0
-        if not usable.all():
+        if len(usable) < len(hosts):
             hosts, room = hosts[usable], room[usable]
             states = None if states is None else states[usable]
-        filled = np.cumsum(room)
-        enough = int(np.searchsorted(filled, count))
+        filled = room.cumsum()
+        enough = int(filled.searchsorted(count))
         if enough < len(hosts):
             hosts, room = hosts[: enough + 1], room[: enough + 1].copy()
             states = None if states is None else states[: enough + 1]
@@ -329,8 +336,8 @@ class Packer:
     ) -> int:
         hosts = self.hosts
         states = targets[hosts.state[window]]
-        alive = states != DEAD
-        if not alive.any():
+        alive = states.nonzero()[0]
+        if not len(alive):
             return 0
         window, states = window[alive], states[alive]
         # The headroom of the nominal type does not bound a claim that may grow.
@@ -347,8 +354,9 @@ class Packer:
             ):
                 room[place] = 0
         placed = 0
-        for state in np.unique(states).tolist():
-            of_state = np.flatnonzero((states == state) & (room >= 1))
+        usable = room >= 1
+        for state in sorted(set(states[usable].tolist())):
+            of_state = ((states == state) & usable).nonzero()[0]
             for at in range(0, len(of_state), _GROW_TOGETHER):
                 some = of_state[at : at + _GROW_TOGETHER]
                 placed += self._grow_some(
@@ -366,7 +374,7 @@ class Packer:
         pods = np.minimum(room[:, None], steps[None, :])  # [claims, steps]
         used = hosts.used[:, claims]
         places = self._cheapest_fit(state, used, want.size, pods)
-        _, prices, order = self._types_of(state)
+        _, prices, order, _ = self._types_of(state)
         impossible = places >= len(order)
         places = np.where(impossible, 0, places)
         before = space.cost[hosts.state[claims], hosts.nominal[claims]]
@@ -376,52 +384,66 @@ class Packer:
         best = np.argmin(extra - 1e-9 * pods, axis=1)
         each = np.arange(len(claims))
         per_pod = extra[each, best]
-        placed = 0
-        for index in np.lexsort((each, per_pod)).tolist():
-            if per_pod[index] > limit or not np.isfinite(per_pod[index]) or placed >= count:
-                break
-            number = int(min(pods[index, best[index]], count - placed))
-            row = int(order[places[index, best[index]]])
-            if self._charge_growth(int(claims[index]), state, row):
-                one = claims[index : index + 1]
-                hosts.state[one] = state
-                hosts.retype(one, np.array([row]))
-                self.put(want, one, np.array([number]))
-                placed += number
-        return placed
+        order_of_cost = np.lexsort((each, per_pod))
+        chosen = order_of_cost[per_pod[order_of_cost] <= min(limit, _FINITE)]
+        numbers = pods[chosen, best[chosen]]
+        before_each = np.cumsum(numbers) - numbers
+        chosen = chosen[before_each < count]
+        numbers = np.minimum(numbers, count - before_each)[: len(chosen)].astype(np.int64)
+        rows = order[places[chosen, best[chosen]]]
+        fine = self._charge_growth(claims[chosen], state, rows)
+        chosen, numbers, rows = chosen[fine], numbers[fine], rows[fine]
+        if len(chosen):
+            hosts.retype(claims[chosen], state, rows)
+            self.put(want, claims[chosen], numbers)
+        return int(numbers.sum())
 
-    def _charge_growth(self, claim: int, state: int, row: int) -> bool:
+    def _charge_growth(self, claims: Ints, state: int, rows: Ints) -> Bools:
+        """Charge larger types to the pool's limits; returns which of them fit in."""
         allowance = self.allowances[self.space.states[state].pool]
+        fine = np.ones(len(claims), dtype=bool)
         if allowance.unlimited:
-            return True
-        old = int(self.hosts.nominal[claim])
-        if not allowance.could_change(old, row):
-            return False
-        allowance.change(old, row)
-        return True
+            return fine
+        old = self.hosts.nominal[claims]
+        if allowance.change(old, rows):
+            return fine
+        for place in range(len(claims)):
+            fine[place] = allowance.change(old[place : place + 1], rows[place : place + 1])
+        return fine
 
-    def _types_of(self, state: int) -> tuple[Floats, Floats, Ints]:
-        """Return allocatable and price of a state's types, cheapest first."""
+    def _types_of(self, state: int) -> tuple[Floats, Floats, Ints, Floats]:
+        """Return allocatable, price and row of a state's types, cheapest first.
+
+        Last, the most of each resource that any type up to there has.
+        """
         known = self._sorted.get(state)
         if known is None:
             order = self.space.in_price_order(state)
             table = self.space.pools[self.space.states[state].pool]
-            known = self._sorted[state] = (
-                np.ascontiguousarray(table.alloc[order].T),
-                self.space.cost[state][order],
-                order,
-            )
+            alloc = np.ascontiguousarray(table.alloc[order].T)
+            tops = np.maximum.accumulate(alloc, axis=1)
+            known = self._sorted[state] = (alloc, self.space.cost[state][order], order, tops)
         return known
 
     def _cheapest_fit(self, state: int, used: Floats, size: Floats, pods: Floats) -> Ints:
         """Return, for each claim and step, the place (by price) of the first type that holds it."""
-        alloc, prices, _ = self._types_of(state)
-        fits = np.ones((*pods.shape, alloc.shape[1]), dtype=bool)
-        for r in range(len(size)):
-            need = used[r][:, None] + pods * size[r]
-            fits &= alloc[r][None, None, :] >= need[:, :, None]
-        found = fits.argmax(axis=2)
-        return np.where(fits.any(axis=2), found, len(prices))
+        alloc, prices, _, tops = self._types_of(state)
+        # No type before this place is large enough in every resource by itself.
+        place = np.zeros(pods.shape, dtype=np.int64)
+        needs = [used[r][:, None] + pods * size[r] for r in range(len(size))]
+        for r, need in enumerate(needs):
+            np.maximum(place, tops[r].searchsorted(need), out=place)
+        right = place < len(prices)
+        possible = right.copy()
+        for r, need in enumerate(needs):
+            right &= alloc[r].take(place, mode="clip") >= need
+        for claim, step in zip(*(possible & ~right).nonzero(), strict=True):
+            first = int(place[claim, step])
+            fits = np.ones(len(prices) - first, dtype=bool)
+            for r, need in enumerate(needs):
+                fits &= alloc[r, first:] >= need[claim, step]
+            place[claim, step] = first + int(fits.argmax()) if fits.any() else len(prices)
+        return place
 
     # -- opening ----------------------------------------------------------------
 

@@ -1,10 +1,11 @@
 """Placing one class: cell by cell, form by form."""
 
 from collections.abc import Iterable
+from itertools import islice, product
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays import Floats, Ints
+from dovetail.core.scheduling.arrays import Ints
 from dovetail.core.scheduling.classes import PodClass
 from dovetail.core.scheduling.deferred import Deferred
 from dovetail.core.scheduling.problem import Problem
@@ -16,6 +17,8 @@ from dovetail.core.scheduling.wants import Want
 from dovetail.model import labels as label_keys
 from dovetail.model.requirements import Requirement, Requirements
 
+_MOST_CELLS = 4096
+
 
 class Placer:
     """Moves classes from waiting to placed."""
@@ -26,7 +29,8 @@ class Placer:
         self._wants: dict[tuple[int, int], Want] = {}
         self._possible: dict[int, bool] = {}
         self._known_asks: dict[tuple[int, tuple[str, ...], Cell], list[int]] = {}
-        self._smallest: dict[tuple[int, int], tuple[int, Floats] | None] = {}
+        self._known_cells: dict[tuple[object, ...], list[Cell]] = {}
+        self._smallest: dict[tuple[int, int], tuple[int, list[float]] | None] = {}
 
     def want(self, one: PodClass, form: int) -> Want:
         key = (id(one), form)
@@ -50,8 +54,7 @@ class Placer:
     def _place_form(self, want: Want, count: int) -> int:
         if not want.keys:
             return self._fill(want, (), count)
-        division = Division(want, [self._domains(want, key) for key in want.keys])
-        division.cells = [cell for cell in division.cells if self._is_possible(want, cell)]
+        division = Division(want, self._cells(want))
         division.careful = not all(self._has_plenty(want, cell, count) for cell in division.cells)
         placed = 0
         while placed < count:
@@ -67,6 +70,18 @@ class Placer:
                     break
         return placed
 
+    def _cells(self, want: Want) -> list[Cell]:
+        """Return the combinations of domains in which a class could be placed at all."""
+        counters = tuple(id(c) for key in want.keys for c in self._counters_on(want, key))
+        places = tuple(want.alternatives)
+        cache_key = (want.ask, tuple(want.keys), frozenset(want.owned_keys), counters, places)
+        known = self._known_cells.get(cache_key)
+        if known is None:
+            every = product(*(self._domains(want, key) for key in want.keys))
+            possible = (cell for cell in every if self._is_possible(want, cell))
+            known = self._known_cells[cache_key] = list(islice(possible, _MOST_CELLS))
+        return known
+
     def _has_plenty(self, want: Want, cell: Cell, count: int) -> bool:
         """Tell whether new nodes for all pods can surely be bought in a cell."""
         if want.needs_company or want.ports:
@@ -79,10 +94,10 @@ class Placer:
             if found is not None:
                 pool, capacity = found
                 allowance = self.problem.packer.allowances[pool]
-                return allowance.unlimited or bool((capacity * count <= allowance.left).all())
+                return allowance.covers(capacity, count)
         return False
 
-    def _smallest_node(self, want: Want, ask: int) -> tuple[int, Floats] | None:
+    def _smallest_node(self, want: Want, ask: int) -> tuple[int, list[float]] | None:
         """Return (pool, capacity) of the smallest node that takes a pod; None: none surely does."""
         space, packer = self.problem.space, self.problem.packer
         for root in space.roots:
@@ -93,7 +108,8 @@ class Placer:
             fitting = np.flatnonzero(packer.each(want, state) >= 1)
             if len(fitting) and not packer.varieties[pool].wanted:
                 capacity = packer.allowances[pool].capacity[fitting]
-                return pool, capacity[int(np.argmin(capacity.sum(axis=1)))]
+                smallest: list[float] = capacity[int(np.argmin(capacity.sum(axis=1)))].tolist()
+                return pool, smallest
         return None
 
     def _domains(self, want: Want, key: str) -> list[str]:

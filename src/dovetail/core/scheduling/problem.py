@@ -78,8 +78,9 @@ class Problem:
             for one in classes
         }
         self.attached = {id(one): self._attachments(one) for one in classes}
-        for one in classes:
-            self.topology.rules_of(one, self.forms[id(one)][0])
+        self._rules = {
+            id(one): self.topology.rules_of(one, self.forms[id(one)][0]) for one in classes
+        }
         running = _running(snapshot.nodes, moving)
         for namespace, spec in {(ns, spec) for ns, _, spec in running if spec.anti_affinity}:
             self.topology.anti_affinity_rules(namespace, spec)
@@ -126,7 +127,9 @@ class Problem:
             ask=self.space.ask(wanted_requirements(form), form.tolerations),
             strict=strict_requirements(form),
             alternatives=attached.alternatives,
-            rules=self.topology.rules_of(one, form),
+            rules=self.topology.rules_of(one, form)
+            if form is not self.forms[id(one)][0]
+            else self._rules[id(one)],
             counters=self._counters[id(one)],
         )
         want.volumes = attached.drivers

@@ -5,29 +5,21 @@ zone. With one spread to keep, the division has a closed form: pour the pods
 into the emptiest domains like water. Otherwise pods are dealt one at a time.
 """
 
-from collections.abc import Sequence
-from itertools import product
-
 from dovetail.core.scheduling.topology import Counter, Kind, Rule
 from dovetail.core.scheduling.wants import Held, Want
 
 Cell = tuple[str, ...]
 NO_LABEL = ""
 """In place of a domain: a node that does not have the label at all."""
-_MANY_CELLS = 4096
 
 
 class Division:
     """Deals the pods of one class over its cells."""
 
-    def __init__(self, want: Want, domains: Sequence[Sequence[str]]) -> None:
+    def __init__(self, want: Want, cells: list[Cell]) -> None:
         self._want = want
         self._place = {key: index for index, key in enumerate(want.keys)}
-        self.cells: list[Cell] = []
-        for cell in product(*domains):
-            self.cells.append(cell)
-            if len(self.cells) >= _MANY_CELLS:
-                break
+        self.cells = cells
         self.closed: set[Cell] = set()
         """Cells that turned out to have no room."""
         self.careful = False
