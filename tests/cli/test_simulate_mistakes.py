@@ -1,0 +1,75 @@
+"""What ``dovetail simulate`` says when the user got something wrong."""
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dovetail.cli.main import cli
+from tests.cli.runs import POOL, WEB, simulate
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: [Pod\n", r"0\.yaml:2 "),
+        ("", r"0\.yaml"),
+        (WEB.replace("cpu: 500m", "cpu: -1"), r"0\.yaml:13 .*cpu.*-1"),
+        (WEB.replace("cpu: 500m", "cpu: lots"), r"0\.yaml:13 .*cpu.*'lots' is no quantity"),
+        (
+            POOL.replace("spot, on-demand", "spot, on_demand"),
+            r"0\.yaml:10 .*on_demand.*'on-demand'",
+        ),
+        (POOL.replace("operator: In", "operator: Is"), r"0\.yaml:9 .*'Is'"),
+    ],
+    ids=["malformed", "empty", "negative", "no quantity", "capacity type", "operator"],
+)
+def test_a_mistake_is_told_with_file_and_line_on_stderr_and_ends_with_1(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    result = simulate(tmp_path, text)
+
+    assert result.exit_code == 1, result.output
+    assert result.stdout == ""
+    assert re.search(said, result.stderr), result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
+    result = simulate(
+        tmp_path,
+        WEB.replace("cpu: 500m", "cpu: -1").replace("replicas: 3", "replicas: many"),
+        POOL.replace("on-demand", "on_demand"),
+    )
+
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["-f", "nowhere.yaml"], "nowhere.yaml there is no such file"),
+        (["--region", "us-esat-1"], "did you mean 'us-east-1'?"),
+        (["--zones", "us-east-1"], "is no zone of us-east-1"),
+        (["--prices", "nowhere.csv"], "nowhere.csv there is no such file"),
+        (["-o", "xml"], "'xml' is not one of"),
+        (["--nonsense"], "No such option"),
+    ],
+)
+def test_a_mistake_on_the_command_line_ends_with_1(
+    tmp_path: Path, args: list[str], said: str
+) -> None:
+    result = simulate(tmp_path, WEB, args=tuple(args))
+
+    assert result.exit_code == 1, result.output
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_nothing_named_is_a_mistake() -> None:
+    result = CliRunner().invoke(cli, ["simulate"])
+
+    assert result.exit_code == 1
+    assert "-f PATH" in result.stderr

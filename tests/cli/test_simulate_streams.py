@@ -1,0 +1,64 @@
+"""``dovetail simulate`` at a terminal, in a pipe, and in a pipe that breaks."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from tests.cli.runs import WEB, simulate
+
+
+def test_a_reader_that_stops_early_sees_no_traceback(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "web.yaml").write_text(WEB)
+    command = [sys.executable, "-m", "dovetail", "simulate", "-f", str(tmp_path), "-o", "json"]
+
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert running.stdout is not None
+    assert running.stderr is not None
+    running.stdout.close()
+    complaints = running.stderr.read().decode()
+    running.stderr.close()
+
+    assert running.wait() == 141
+    assert "Traceback" not in complaints
+    assert "Exception" not in complaints
+
+
+def test_piped_tables_carry_no_colour_codes_and_no_trailing_blanks(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text(WEB)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "dovetail", "simulate", "-f", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "\x1b" not in done.stdout
+    assert all(line == line.rstrip() for line in done.stdout.splitlines())
+
+
+def test_on_a_terminal_the_plan_is_styled_but_says_the_same(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text(WEB)
+    command = [sys.executable, "-m", "dovetail", "simulate", "-f", str(tmp_path)]
+    ours, theirs = pty.openpty()
+
+    done = subprocess.run(
+        command, stdout=theirs, stderr=subprocess.PIPE, check=True, env={"TERM": "xterm"}
+    )
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # How Linux reports that the other end is closed.
+        while block := os.read(ours, 65536):
+            shown += block
+    os.close(ours)
+
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
+    assert b"\x1b[1m" in shown
+    assert plain == simulate(tmp_path).stdout
+    assert done.stderr == b""
