@@ -15,7 +15,7 @@ from dovetail.model.nodeclass import NodeClass
 from dovetail.model.nodepool import NodeClassRef, NodePool
 from dovetail.model.prices import PriceBook
 from dovetail.wiring import DEFAULT_POOL, assemble
-from tests.support.build import a_node, a_pool
+from tests.support.build import a_node, a_pod, a_pool
 
 
 def a_region(name: str, prefix: str) -> Region:
@@ -88,6 +88,14 @@ def test_pools_of_one_class_share_their_instance_types() -> None:
     types = assemble(inputs, catalog=CATALOG, prices=PRICES).snapshot.instance_types
 
     assert types["a"] is types["b"]
+
+
+def test_pods_that_request_nothing_are_noted() -> None:
+    inputs = Inputs(pending=(a_pod("sized"), a_pod("bare", cpu=0, memory="0")))
+
+    notes = assemble(inputs, catalog=CATALOG, prices=PRICES).notes
+
+    assert notes[0] == "1 pod requests neither CPU nor memory: only a node's pod limit counts"
 
 
 def test_the_region_is_that_of_most_nodes() -> None:

@@ -16,8 +16,10 @@ from dovetail.model.machines import Catalog, Region
 from dovetail.model.nodeclass import NodeClass
 from dovetail.model.nodepool import NodePool, NodeTemplate
 from dovetail.model.nodes import Node
+from dovetail.model.pods import Pod
 from dovetail.model.prices import PriceBook
 from dovetail.model.requirements import Operator, RequirementSpec
+from dovetail.model.resources import CPU, MEMORY
 from dovetail.model.snapshot import ClusterSnapshot
 
 DEFAULT_REGION = "us-east-1"
@@ -65,7 +67,7 @@ def assemble(
     """
     place = _region(catalog, prices, region or _region_of(inputs.nodes) or DEFAULT_REGION)
     _check_zones(place, zones)
-    notes = list(inputs.notes)
+    notes = [*inputs.notes, *_about_requests(inputs.pending)]
     pools = inputs.node_pools
     if not pools:
         pools = (DEFAULT_POOL,)
@@ -87,6 +89,17 @@ def assemble(
         controllers=inputs.controllers,
     )
     return Assembled(snapshot=snapshot, region=place.name, notes=tuple(notes))
+
+
+def _about_requests(pods: Iterable[Pod]) -> list[str]:
+    """Warn of pods that a plan cannot take seriously, because they ask for nothing."""
+    bare = sum(
+        1 for pod in pods if not (pod.spec.requests.get(CPU) or pod.spec.requests.get(MEMORY))
+    )
+    if not bare:
+        return []
+    who = "1 pod requests" if bare == 1 else f"{bare:,} pods request"
+    return [f"{who} neither CPU nor memory: only a node's pod limit counts"]
 
 
 def _region_of(nodes: Iterable[Node]) -> str | None:

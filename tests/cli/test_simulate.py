@@ -8,6 +8,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from dovetail.cli.main import cli
+from dovetail.data import bundled_prices
 from tests.cli.runs import HUGE, LIVE, POOL, WEB, simulate
 
 
@@ -156,6 +157,16 @@ def test_kinds_that_mean_nothing_to_a_plan_are_noted(tmp_path: Path) -> None:
 
     assert result.exit_code == 0
     assert re.search("Note: .*1 Widget", result.stdout)
+
+
+def test_an_estimated_price_is_called_one(tmp_path: Path) -> None:
+    guessed = min(name for name in bundled_prices().estimated if name.startswith("c8ib."))
+    pinned = POOL.replace("instance-family", "instance-type").replace("[m5]", f"[{guessed}]")
+    pinned = pinned.replace("karpenter.k8s.aws/instance-type", "node.kubernetes.io/instance-type")
+
+    result = simulate(tmp_path, WEB, pinned)
+
+    assert f"Note: prices estimated from related types: {guessed}" in result.stdout
 
 
 def test_manifests_can_come_from_stdin() -> None:

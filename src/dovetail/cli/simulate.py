@@ -163,12 +163,19 @@ def _inputs(request: Request) -> Inputs:
 
 
 def _show(output: Output, plan: Plan, assembled: Assembled, prices: PriceBook) -> None:
+    notes = (*assembled.notes, *_about_prices(plan, prices))
     if output is Output.TABLE:
         dated = "" if prices.date else " (undated; a line '# date: YYYY-MM-DD' in it would tell)"
         told = f"{prices.describe()}{dated}; region {assembled.region}"
-        write_lines(plan_lines(plan, prices=told, notes=assembled.notes))
+        write_lines(plan_lines(plan, prices=told, notes=notes))
         return
     report = report_on(plan, PriceSource(source=prices.source, date=prices.date))
     write(as_json(report) if output is Output.JSON else as_yaml(report))
-    for note in assembled.notes:
+    for note in notes:
         say(f"note: {note}")
+
+
+def _about_prices(plan: Plan, prices: PriceBook) -> list[str]:
+    bought = {node.instance_type.name for node in plan.nodes}
+    guessed = sorted(bought & prices.estimated)
+    return [f"prices estimated from related types: {', '.join(guessed)}"] if guessed else []
