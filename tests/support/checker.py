@@ -17,17 +17,13 @@ from dovetail.model.pods import Pod
 from dovetail.model.snapshot import ClusterSnapshot
 from tests.support.hosts import Host, existing_host
 from tests.support.neighbours import Neighbourhood, is_bound_by_neighbours
+from tests.support.ordering import Arrivals, Search, Stuck, series
 from tests.support.outcome import expected_labels
 from tests.support.placements import judge_placements
 from tests.support.purchases import Finding, Shop, judge_purchases
 
-FEW, ATTEMPTS = 100, 40
-"""Up to so many pods the replay tries so many orders before it gives up."""
-
-Arrivals = Sequence[tuple[Pod, str]]
-Rank = tuple[int, int]
-Stuck = tuple[Pod, str, str]
-"""A pod, the node it cannot bind to, and why not."""
+FEW = 100
+"""Up to so many pods the replay looks for an order thoroughly."""
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -179,29 +175,12 @@ def _judge_neighbours(snapshot: ClusterSnapshot, hosts: Sequence[Host]) -> Itera
 
 
 def _never_bound(snapshot: ClusterSnapshot, hosts: Sequence[Host]) -> list[Stuck]:
-    """Look for an order in which all pods bind; return who is stuck in the best one.
-
-    Pods that no foreign spread counts go first, for they push nobody over a
-    skew; whoever is stuck goes earlier in the next attempt.
-    """
+    """Look for an order in which all pods bind; return who is stuck in the best one."""
     arrivals = _taking_turns(_arrivals(hosts), {host.name: host for host in hosts})
     around = _neighbourhood(snapshot, hosts)
-    harm = {_series(pod): around.spreads_against(pod) for pod, _ in arrivals}
-    urgency: Counter[object] = Counter()
-    least: list[Stuck] = []
-    few = len(arrivals) <= FEW
-    for attempt in range(ATTEMPTS if few else 4):
-        ranks = [(harm[_series(pod)], -urgency[_series(pod), host]) for pod, host in arrivals]
-        if attempt % 2:
-            ranks = [(urgent, harmful) for harmful, urgent in ranks]
-        around = _neighbourhood(snapshot, hosts)
-        stuck = _bind_with_care(arrivals, ranks, around) if few else _bind(arrivals, ranks, around)
-        if not stuck:
-            return []
-        least = stuck if not least or len(stuck) < len(least) else least
-        for pod, host, _ in stuck:
-            urgency[_series(pod), host] = attempt + 1
-    return least
+    if len(arrivals) <= FEW:
+        return Search(arrivals, around).stuck()
+    return _bind(arrivals, around)
 
 
 def _judge_open_domains(host: Host, around: Neighbourhood) -> Iterator[Finding]:
@@ -213,9 +192,12 @@ def _judge_open_domains(host: Host, around: Neighbourhood) -> Iterator[Finding]:
             yield "open-domain", pod.key, f"{host.name} leaves {key} open: {values}"
 
 
-def _bind(arrivals: Arrivals, ranks: Sequence[Rank], around: Neighbourhood) -> list[Stuck]:
-    """Bind whoever can be bound, again and again; return those who never can."""
-    waiting = [arrivals[i] for i in sorted(range(len(arrivals)), key=ranks.__getitem__)]
+def _bind(arrivals: Arrivals, around: Neighbourhood) -> list[Stuck]:
+    """Bind whoever can be bound, again and again; return those who never can.
+
+    Pods that no foreign spread counts go first, for they push nobody over a skew.
+    """
+    waiting = sorted(arrivals, key=lambda one: around.spreads_against(one[0]))
     while waiting:
         refused: list[Stuck] = []
         for pod, host in waiting:
@@ -230,38 +212,6 @@ def _bind(arrivals: Arrivals, ranks: Sequence[Rank], around: Neighbourhood) -> l
     return []
 
 
-def _bind_with_care(
-    arrivals: Arrivals, ranks: Sequence[Rank], around: Neighbourhood
-) -> list[Stuck]:
-    """The same, one by one: always the best rank next, and the one least over the minimum."""
-    alike: dict[tuple[object, ...], list[int]] = {}
-    for i, (pod, host) in enumerate(arrivals):
-        alike.setdefault((_series(pod), host), []).append(i)
-    while alike:
-        best: tuple[Rank, int, tuple[object, ...]] | None = None
-        refused: list[Stuck] = []
-        for key, members in alike.items():
-            pod, host = arrivals[members[-1]]
-            objection = around.objection(pod, host)
-            if objection is not None:
-                refused += [(*arrivals[i], objection) for i in members]
-                continue
-            rank = (ranks[members[-1]], around.strain(pod, host))
-            if best is None or rank < best[:2]:
-                best = (*rank, key)
-        if best is None:
-            return refused
-        pod, host = arrivals[alike[best[2]].pop()]
-        around.add(pod, host)
-        if not alike[best[2]]:
-            del alike[best[2]]
-    return []
-
-
-def _series(pod: Pod) -> tuple[object, ...]:
-    return pod.namespace, pod.labels, pod.spec
-
-
 def _taking_turns(
     arrivals: Sequence[tuple[Pod, str]], hosts: Mapping[str, Host]
 ) -> list[tuple[Pod, str]]:
@@ -269,7 +219,7 @@ def _taking_turns(
     ranks: Counter[object] = Counter()
     ranked = []
     for pod, host in arrivals:
-        row = (_series(pod), hosts[host].domain(label_keys.ZONE))
+        row = (series(pod), hosts[host].domain(label_keys.ZONE))
         ranks[row] += 1
         ranked.append((not is_bound_by_neighbours(pod.spec), ranks[row], pod, host))
     ranked.sort(key=lambda one: one[:2])

@@ -165,6 +165,16 @@ class Neighbourhood:
         counted = {id(group) for group in self._named_by(pod).spreads} & self._wanted
         return len(counted - own)
 
+    def binds_harmlessly(self, pod: Pod) -> bool:
+        """Tell whether its binding, once allowed, can take no chance from others.
+
+        Spreads that count it may be pushed over their skew, and a series that
+        wants to be near itself may start only while nobody of it runs.
+        """
+        named = self._named_by(pod)
+        counted = [*named.spreads, *named.affinities]
+        return not any(id(group) in self._wanted for group in counted)
+
     def strain(self, pod: Pod, host_name: str) -> int:
         """Tell by how much the pod's domains are above the emptiest ones already."""
         host = self.hosts[host_name]

@@ -145,12 +145,13 @@ def pod_shapes(draw: st.DrawFn) -> dict[str, Any]:
     """Everything about a workload's pods except their names."""
     avoided = maybe(draw, POD_TERMS, None)
     wanted = maybe(draw, POD_TERMS, None)
+    both = [wanted, draw(st.sampled_from(POD_TERMS))] if wanted and draw(RARELY) else [wanted]
     return {
         **draw(BASICS),
         "namespace": maybe(draw, ["other"], "default"),
         "spreads": [draw(st.sampled_from(SPREADS)) for _ in range(draw(HOW_MANY_SPREADS))],
         "anti_affinity": [avoided] if avoided else [],
-        "affinity": [wanted] if wanted else [],
+        "affinity": both if wanted else [],
         "tolerations": maybe(draw, TOLERATIONS, []),
         "node_terms": maybe(draw, TERM_LISTS, []),
         "node_selector": maybe(draw, NODE_SELECTORS, {}),

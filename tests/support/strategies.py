@@ -10,6 +10,7 @@ from dovetail.model.catalog import InstanceType, Offering
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodepool import NodePool
 from dovetail.model.nodes import Node
+from dovetail.model.resources import Resources
 from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.model.storage import BIND_COMPLETED, StorageClass, Volume, VolumeClaim
 from tests.support.build import (
@@ -23,7 +24,7 @@ from tests.support.build import (
     taint,
     tolerate,
 )
-from tests.support.catalog import GPU_A, ON_DEMAND, SPOT, ZONES, a_type
+from tests.support.catalog import GPU_A, ON_DEMAND, SPOT, ZONES, a_type, reserved
 from tests.support.pod_strategies import TEAM, TIER, maybe, pod_shapes, workloads
 
 NAMESPACES = ("default", "other")
@@ -46,6 +47,15 @@ SIZES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
 RATES = st.sampled_from([(rate, share) for rate in (0.05, 0.08, 0.1) for share in (0.3, 0.6, 1.0)])
 
 
+RESERVATIONS = [
+    [reserved(zone, name, slots)]
+    for zone, name, slots in product(ZONES[:2], ("cr-1", "cr-2"), (1, 2))
+]
+EXTRA_GPU = Resources({GPU_A: 2})
+LESS_ROOM = Resources.parse({"cpu": "500m", "memory": "256Mi"})
+OVERRIDES = [{"capacity_override": EXTRA_GPU}, {"overhead_override": LESS_ROOM}]
+
+
 @st.composite
 def catalogues(draw: st.DrawFn) -> tuple[InstanceType, ...]:
     """Two to six types of different sizes, architectures and offerings, some closed."""
@@ -53,6 +63,7 @@ def catalogues(draw: st.DrawFn) -> tuple[InstanceType, ...]:
     for i in range(draw(st.integers(2, 6))):
         size, (rate, share) = draw(SIZES), draw(RATES)
         missing, closed = draw(GAPS), maybe(draw, PLACES, None)
+        override: dict[str, Any] = maybe(draw, OVERRIDES, {})
         offered = [
             Offering(
                 zone=zone,
@@ -65,12 +76,14 @@ def catalogues(draw: st.DrawFn) -> tuple[InstanceType, ...]:
                     6,
                 ),
                 available=(kind, zone) != closed,
+                **(override if (kind, zone) == PLACES[0] else {}),
             )
             for kind, zone in PLACES
             if (kind, zone) not in missing
         ]
         more = maybe(draw, [{GPU_A: 1}], None)
         name = f"t{i}-{size['cpu']}"
+        offered += maybe(draw, RESERVATIONS, [])
         kinds.append(a_type(name, systems=("linux",), offered=offered, more=more, **size))
     return tuple(kinds)
 
@@ -127,6 +140,20 @@ NODE_KINDS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
 )
 
 
+BOOTING = taint("boot")
+STARTING: list[dict[str, Any]] = [
+    {
+        "initialized": False,
+        "registered": registered,
+        "allocatable": Resources(),
+        "claim_allocatable": Resources.parse({"cpu": 4, "memory": "8Gi", "pods": 20}),
+        "taints": (BOOTING,),
+        "startup_taints": (BOOTING,),
+    }
+    for registered in (True, False)
+]
+
+
 @st.composite
 def existing_nodes(draw: st.DrawFn) -> list[Node]:
     """Up to four nodes, managed or not, some with pods, taints or missing labels."""
@@ -142,10 +169,14 @@ def existing_nodes(draw: st.DrawFn) -> list[Node]:
                 name,
                 pool=draw(st.sampled_from(["", "pool-0"])),
                 labels=maybe(draw, [{TEAM: "x"}, {TIER: "2"}], {}),
-                taints=tuple(maybe(draw, TAINTS, ())),
-                volume_limits=maybe(draw, [FrozenDict({EBS: 1})], FrozenDict()),
                 pods=running,
                 **draw(NODE_KINDS),
+                **{
+                    "taints": tuple(maybe(draw, TAINTS, ())),
+                    "deleting": maybe(draw, [True], False),
+                    "volume_limits": maybe(draw, [FrozenDict({EBS: 1})], FrozenDict()),
+                    **maybe(draw, STARTING, {}),
+                },
             )
         )
     return found

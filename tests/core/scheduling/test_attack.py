@@ -7,13 +7,13 @@ many clusters per property, different ones each time.
 import os
 
 import msgspec
-from dovetail.core.scheduling.solve import solve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dovetail.core.scheduling.solve import solve
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.plan import Plan
-from dovetail.model.settings import Packing, SchedulingSettings
+from dovetail.model.settings import MinValues, Packing, Preferences, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
 from tests.support.alone import could_have_been_placed_alone
 from tests.support.checker import check
@@ -31,7 +31,14 @@ attack = settings(
 )
 brief = settings(attack, max_examples=LONG or 30)
 
-packings = st.sampled_from(Packing).map(lambda packing: SchedulingSettings(packing=packing))
+choices = st.builds(
+    SchedulingSettings,
+    packing=st.sampled_from(Packing),
+    preferences=st.sampled_from(Preferences),
+    min_values=st.sampled_from(MinValues),
+    reserved_capacity=st.sampled_from([True, True, False]),
+    max_instance_types=st.sampled_from([600, 2]),
+)
 
 
 def complaints(snapshot: ClusterSnapshot, plan: Plan) -> list[str]:
@@ -54,7 +61,7 @@ def shape(plan: Plan) -> object:
 
 
 @attack
-@given(clusters(), packings)
+@given(clusters(), choices)
 def test_every_pod_that_a_plan_places_can_be_bound(
     snapshot: ClusterSnapshot, chosen: SchedulingSettings
 ) -> None:
@@ -79,7 +86,7 @@ def test_a_pod_without_rules_about_others_is_refused_only_when_no_empty_node_wou
 
 
 @brief
-@given(clusters(), packings)
+@given(clusters(), choices)
 def test_a_second_pass_over_what_was_left_is_as_valid_as_the_first(
     snapshot: ClusterSnapshot, chosen: SchedulingSettings
 ) -> None:
@@ -98,7 +105,7 @@ def test_the_same_cluster_gets_the_same_plan(snapshot: ClusterSnapshot) -> None:
 
 
 @brief
-@given(clusters(), packings)
+@given(clusters(), choices)
 def test_the_order_in_which_pools_types_and_nodes_are_listed_does_not_matter(
     snapshot: ClusterSnapshot, chosen: SchedulingSettings
 ) -> None:

@@ -1,0 +1,102 @@
+"""Is there an order in which these pods bind? A search with memory and a budget.
+
+Part of the checker: shares no code with the solver.
+"""
+
+from collections.abc import Sequence
+
+from dovetail.model.pods import Pod
+from tests.support.neighbours import Neighbourhood
+
+Arrivals = Sequence[tuple[Pod, str]]
+"""Pods with the node each is to bind to."""
+Stuck = tuple[Pod, str, str]
+"""A pod, the node it cannot bind to, and why not."""
+
+BUDGET = 3000
+"""Bindings tried before the search gives up and reports the best it saw."""
+
+
+def series(pod: Pod) -> tuple[object, ...]:
+    """Pods of one series are the same to a scheduler."""
+    return pod.namespace, pod.labels, pod.spec
+
+
+class Search:
+    """Depth first; alike pods for one host are one group with a count."""
+
+    def __init__(self, arrivals: Arrivals, around: Neighbourhood) -> None:
+        self._around = around
+        groups: dict[tuple[object, ...], list[tuple[Pod, str]]] = {}
+        for pod, host in arrivals:
+            groups.setdefault((series(pod), host), []).append((pod, host))
+        self._groups = list(groups.values())
+        self._harm = [around.spreads_against(members[0][0]) for members in self._groups]
+        self._harmless = [around.binds_harmlessly(members[0][0]) for members in self._groups]
+        self._left = [len(members) for members in self._groups]
+        self._dead: set[tuple[int, ...]] = set()
+        self._budget = BUDGET
+        self._best: list[Stuck] | None = None
+
+    def stuck(self) -> list[Stuck]:
+        """Return nobody when an order exists, else those left over in the best attempt."""
+        return [] if self._descend() else (self._best or [])
+
+    def _descend(self) -> bool:
+        taken = self._take_harmless()
+        state = tuple(self._left)
+        done = not any(state)
+        if not done and state not in self._dead and self._budget > 0:
+            done = self._branch()
+            if not done:
+                self._dead.add(state)
+        if not done:
+            for group in reversed(taken):
+                self._unbind(group)
+        return done
+
+    def _take_harmless(self) -> list[int]:
+        """Bind everybody whose binding can only help others; no need to come back here."""
+        taken: list[int] = []
+        progress = True
+        while progress:
+            progress = False
+            for group, harmless in enumerate(self._harmless):
+                while harmless and self._left[group] and self._objection(group) is None:
+                    self._bind(group)
+                    taken.append(group)
+                    progress = True
+        return taken
+
+    def _branch(self) -> bool:
+        ready: list[tuple[int, int, int]] = []
+        refused: list[Stuck] = []
+        for group, count in enumerate(self._left):
+            if not count:
+                continue
+            objection = self._objection(group)
+            if objection is None:
+                pod, host = self._groups[group][0]
+                ready.append((self._harm[group], self._around.strain(pod, host), group))
+            else:
+                refused += [(*one, objection) for one in self._groups[group][:count]]
+        if not ready and (self._best is None or len(refused) < len(self._best)):
+            self._best = refused
+        for _, _, group in sorted(ready):
+            self._budget -= 1
+            self._bind(group)
+            if self._descend():
+                return True
+            self._unbind(group)
+        return False
+
+    def _objection(self, group: int) -> str | None:
+        return self._around.objection(*self._groups[group][0])
+
+    def _bind(self, group: int) -> None:
+        self._left[group] -= 1
+        self._around.add(*self._groups[group][0])
+
+    def _unbind(self, group: int) -> None:
+        self._left[group] += 1
+        self._around.add(*self._groups[group][0], -1)
