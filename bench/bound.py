@@ -90,7 +90,12 @@ def configuration_bound(work: Work, values: Floats, rounds: int) -> float:
     model = _Model()
     model.rows(work.counts.tolist(), [_INFINITE] * kinds)
     for k in range(kinds):
-        model.column(float(values[k]) * 1.5 + 1e-9, [k], [1.0])
+        # Nodes with one class only: enough for a first fleet.
+        asked = work.sizes[k] > 0
+        most = np.floor((work.alloc[:, asked] / work.sizes[k, asked]).min(axis=1))
+        most = np.minimum(most, work.counts[k])
+        t = int(np.where(most >= 1, work.price / np.maximum(most, 1), np.inf).argmin())
+        model.column(float(work.price[t]), [k], [float(most[t])])
     best, centre = float(values @ work.counts), values
     for _ in range(rounds):
         ceiling, patterns = _best_nodes(work, values)

@@ -9,7 +9,7 @@ from dovetail.core.scheduling.fleet.patterns import balances, fill, promising
 from dovetail.core.scheduling.fleet.problem import Problem
 
 _GOOD = 0.985
-_FAIR_PART = 0.3
+_FAIR_PART = 0.5
 _LAST_NODES = 3.0
 
 

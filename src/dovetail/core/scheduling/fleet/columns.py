@@ -24,7 +24,7 @@ _ABOVE, _RISE, _RISING_FROM = 0.05, 1.03, 0.3
 _TYPES_TRIED = 25
 _HOPEFUL = 0.985
 _CONVERGED = 1.003
-_CLOSE = 1.002
+_CLOSE = 1.003
 _BETTER = 1 + 1e-6
 # On small nodes it matters which few pods meet; there every class has its turn.
 _FEW_PODS = 15
@@ -64,11 +64,12 @@ def generate(problem: Problem, worth: Worth, rounds: int) -> Mix:
         if len(small):
             weights = _weights(problem, values, ways, small)
             master.add(around_each_class(problem, values, problem.counts, small, weights), _BETTER)
-        if turn >= _RISING_FROM * rounds:
-            served = not master.raise_unserved()
-            if served and (found.yields.max() < _CONVERGED or master.near(worth.bound)):
+        if turn >= _RISING_FROM * rounds and not master.raise_unserved():
+            if found.yields.max() < _CONVERGED:
                 break
         values = master.solve()
+        if master.cost < worth.bound * _CLOSE:
+            break
     master.solve()
     weights = _weights(problem, values, ways, np.arange(len(problem.price)))
     return Mix(master.types, master.counts, master.often, values, weights, hopeful)
@@ -89,6 +90,7 @@ class _Master:
         self.types: Ints = np.zeros(0, np.int64)
         self.counts: Floats = np.zeros((0, kinds))
         self.often: Floats = np.zeros(0)
+        self.cost = INFINITE
 
     def add(self, found: Patterns, least_yield: float) -> None:
         """Take in what is new and good enough."""
@@ -111,15 +113,10 @@ class _Master:
         self._programme.change_costs(short, self._price_unserved[short])
         return bool(len(short))
 
-    def near(self, bound: float) -> bool:
-        """Tell whether the mix is about as cheap as can be."""
-        return (
-            float(self.often @ self._problem.price[self.types[: len(self.often)]]) < bound * _CLOSE
-        )
-
     def solve(self) -> Floats:
         """Find the cheapest mix; returns what a pod of each class is worth in it."""
         solved = self._programme.solve()
+        self.cost = solved.objective
         self._unserved, self.often = np.split(solved.values, [len(self._problem.counts)])
         return np.maximum(solved.duals, self._least_values)
 
