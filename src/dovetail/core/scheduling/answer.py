@@ -28,6 +28,7 @@ class Answer:
         self._offerings: dict[tuple[int, int], Offering] = {}
         self.dropped: list[tuple[str, list[Pod]]] = []
         self._numbers: dict[str, int] = {}
+        self._claims: dict[int, int] = {}
         nodes = problem.snapshot.nodes
         self._taken = {node.name for node in nodes} | {node.claim for node in nodes}
 
@@ -47,6 +48,8 @@ class Answer:
         nodes: dict[int, PlannedNode] = {}
         claims = np.arange(hosts.existing, hosts.count)
         states = hosts.state[hosts.existing : hosts.count]
+        pools, counts = np.unique(self._problem.space.pool_of[states], return_counts=True)
+        self._claims = dict(zip(pools.tolist(), counts.tolist(), strict=True))
         for state in np.unique(states).tolist():
             self._write_state(state, claims[states == state], pods, nodes)
         return tuple(nodes[claim] for claim in sorted(nodes)), existing
@@ -55,7 +58,7 @@ class Answer:
         hosts = self._problem.hosts
         pods: list[list[Pod]] = [[] for _ in range(hosts.count)]
         handed: dict[int, int] = {}
-        for want, where, counts in self._problem.packer.log:
+        for want, where, counts in self._problem.board.log:
             one = want.pod_class
             at = handed.get(id(one), 0)
             members = one.pods
@@ -104,7 +107,7 @@ class Answer:
                     labels=labels,
                     taints=template.taints,
                     startup_taints=template.startup_taints,
-                    min_values_relaxed=claim in problem.packer.relaxed,
+                    min_values_relaxed=claim in problem.board.relaxed,
                     reservation_ids=_reservations(state),
                 )
 
@@ -118,25 +121,26 @@ class Answer:
 
     def _allowed(self, claim: int, pool: int, order: Ints, fits: Bools) -> Bools:
         """Hold a claim's alternatives to its pool's limits and to its ports."""
-        packer, hosts = self._problem.packer, self._problem.hosts
-        allowance = packer.allowances[pool]
+        board, hosts = self._problem.board, self._problem.hosts
+        allowance = board.allowances[pool]
         if not allowance.unlimited:
-            fits = fits & allowance.within(int(hosts.nominal[claim]))[order]
+            nominal = int(hosts.nominal[claim])
+            fits = fits & allowance.alternatives(nominal, self._claims[pool])[order]
         if hosts.ports[claim]:
-            clear = ~packer.rows_with_ports(
+            clear = ~board.rows_with_ports(
                 pool, hosts.ports[claim], len(self._problem.tables[pool].rows)
             )
             fits = fits & clear[order]
         return fits
 
     def _leaves_choice(self, claim: int, state: State, types: Sequence[InstanceType]) -> bool:
-        variety = self._problem.packer.varieties[state.pool]
+        variety = self._problem.board.varieties[state.pool]
         if not variety.wanted:
             return True
         names = {one.name for one in types}
         table = self._problem.tables[state.pool]
         rows = np.array([row.type.name in names for row in table.rows], dtype=bool)
-        return variety.enough(rows, self._problem.packer.relaxed.get(claim, variety.wanted))
+        return variety.enough(rows, self._problem.board.relaxed.get(claim, variety.wanted))
 
     def _types_of(
         self, key: tuple[int, bytes], table: PoolTable, order: Ints, kept: Bools
@@ -161,7 +165,7 @@ class Answer:
         claim: int,
     ) -> Requirements:
         """Return what the NodeClaim will say: types and capacity types always spelled out."""
-        lowered = self._problem.packer.relaxed.get(claim)
+        lowered = self._problem.board.relaxed.get(claim)
         known = self._requirements.get(key) if lowered is None else None
         if known is None:
             types = self._types_of(key, table, order, kept)

@@ -33,17 +33,17 @@ class Deferred:
 
     def accept(self, want: Want, ask: int, cell: Cell, count: int) -> int | None:
         """Keep pods for the fleet; returns the state of its claims, None if it cannot."""
-        space, packer = self._problem.space, self._problem.packer
+        space, board = self._problem.space, self._problem.board
         for root in space.roots:
             state = space.move(root, ask)
             if state == DEAD:
                 continue
             pool = space.states[state].pool
-            if not (packer.each(want, state) >= 1).any():
+            if not (board.each(want, state) >= 1).any():
                 continue
-            if packer.varieties[pool].wanted or packer.reservations.offered(pool):
+            if board.varieties[pool].wanted or board.reservations.offered(pool):
                 return None
-            if not (self._rows(state) & (packer.each(want, state) >= 1)).any():
+            if not (self._rows(state) & (board.each(want, state) >= 1)).any():
                 return None
             self._batches.setdefault(state, []).append(Batch(want, ask, cell, count))
             return state
@@ -51,11 +51,11 @@ class Deferred:
 
     def _rows(self, state: int) -> Bools:
         """Return the types a fleet in this state may use."""
-        space, packer = self._problem.space, self._problem.packer
+        space, board = self._problem.space, self._problem.board
         pool = space.states[state].pool
         rows: Bools = np.isfinite(space.cost[state][: len(space.pools[pool].rows)])
-        if not packer.allowances[pool].unlimited:
-            rows &= packer.allowances[pool].affordable()
+        if not board.allowances[pool].unlimited:
+            rows &= board.allowances[pool].affordable()
         return rows
 
     def open(self) -> list[tuple[Want, Cell, int, int]]:
@@ -85,10 +85,10 @@ class Deferred:
         return left
 
     def _open_together(self, state: int, batches: list[Batch]) -> bool:
-        space, packer = self._problem.space, self._problem.packer
+        space, board = self._problem.space, self._problem.board
         pool = space.states[state].pool
         rows = np.flatnonzero(self._rows(state))
-        if not all((packer.each(batch.want, state)[rows] >= 1).any() for batch in batches):
+        if not all((board.each(batch.want, state)[rows] >= 1).any() for batch in batches):
             return False  # What others spent of the limits leaves too little for some.
         no_cap = np.iinfo(np.int64).max
         bundles = cheapest_fleet(
@@ -106,17 +106,17 @@ class Deferred:
             return False
         for bundle in bundles:
             row = int(rows[bundle.type_index])
-            packer.allowances[pool].spend(row, bundle.copies)
+            board.allowances[pool].spend(row, bundle.copies)
             claims = self._problem.hosts.open(state, row, bundle.copies)
             for index in np.flatnonzero(bundle.counts).tolist():
                 each = np.full(bundle.copies, bundle.counts[index], dtype=np.int64)
-                packer.put(batches[index].want, claims, each)
+                board.put(batches[index].want, claims, each)
         return True
 
     def _affordable(
         self, pool: int, rows: np.ndarray[tuple[int], np.dtype[np.int64]], bundles: list[Bundle]
     ) -> bool:
-        allowance = self._problem.packer.allowances[pool]
+        allowance = self._problem.board.allowances[pool]
         if allowance.unlimited:
             return True
         spent = sum(allowance.capacity[rows[one.type_index]] * one.copies for one in bundles)

@@ -13,8 +13,7 @@ from dovetail.model.resources import Resources, total
 class Allowance:
     """What is left of a pool's limits; spent by the capacity of nominal types.
 
-    A claim's alternatives are later held to the capacity it was charged for, so
-    the limit holds whichever of them is launched.
+    A claim's alternatives may take more only as far as all claims could.
     """
 
     def __init__(self, table: PoolTable, nodes: Iterable[Node]) -> None:
@@ -27,7 +26,7 @@ class Allowance:
         )
         self.left: Floats = np.array([float(limits[n] - spent.get(n, 0)) for n in self.names])
         self.capacity: Floats = table.capacities(self.names)
-        self._within: dict[int, Bools] = {}
+        self._alternatives: dict[int, Bools] = {}
 
     @property
     def unlimited(self) -> bool:
@@ -60,10 +59,14 @@ class Allowance:
         """Tell whether ``count`` nodes of this capacity may be bought."""
         return all(one * count <= left for one, left in zip(capacity, self.left, strict=True))
 
-    def within(self, row: int) -> Bools:
-        """Return the rows that cost no more of the limits than this one."""
-        known = self._within.get(row)
+    def alternatives(self, row: int, claims: int) -> Bools:
+        """Return the rows that may stand in for this one on a claim.
+
+        What is left of the limits is shared by all claims of the pool, so that
+        they hold whichever types are launched.
+        """
+        known = self._alternatives.get(row)
         if known is None:
-            known = np.asarray((self.capacity <= self.capacity[row]).all(axis=1))
-            self._within[row] = known
+            most = self.capacity[row] + self.left / max(1, claims)
+            known = self._alternatives[row] = np.asarray((self.capacity <= most).all(axis=1))
         return known

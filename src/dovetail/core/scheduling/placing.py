@@ -93,21 +93,21 @@ class Placer:
             found = self._smallest[key]
             if found is not None:
                 pool, capacity = found
-                allowance = self.problem.packer.allowances[pool]
+                allowance = self.problem.board.allowances[pool]
                 return allowance.covers(capacity, count)
         return False
 
     def _smallest_node(self, want: Want, ask: int) -> tuple[int, list[float]] | None:
         """Return (pool, capacity) of the smallest node that takes a pod; None: none surely does."""
-        space, packer = self.problem.space, self.problem.packer
+        space, board = self.problem.space, self.problem.board
         for root in space.roots:
             state = space.move(root, ask)
             if state == DEAD:
                 continue
             pool = space.states[state].pool
-            fitting = np.flatnonzero(packer.each(want, state) >= 1)
-            if len(fitting) and not packer.varieties[pool].wanted:
-                capacity = packer.allowances[pool].capacity[fitting]
+            fitting = np.flatnonzero(board.each(want, state) >= 1)
+            if len(fitting) and not board.varieties[pool].wanted:
+                capacity = board.allowances[pool].capacity[fitting]
                 smallest: list[float] = capacity[int(np.argmin(capacity.sum(axis=1)))].tolist()
                 return pool, smallest
         return None
@@ -172,16 +172,16 @@ class Placer:
         packer = self.problem.packer
         placed = 0
         for ask in self._asks(want, cell):
-            mark = len(packer.log)
-            if want.free and not packer.fewest:
+            mark = len(packer.board.log)
+            if want.free and not packer.board.fewest:
                 found = packer.place(want, ask, count - placed, open_new=False)
-                self._record(want, cell, packer.log[mark:])
+                self._record(want, cell, packer.board.log[mark:])
                 placed += found
                 if placed < count:
                     placed += self._defer(want, cell, ask, count - placed)
             else:
                 placed += packer.place(want, ask, count - placed)
-                self._record(want, cell, packer.log[mark:])
+                self._record(want, cell, packer.board.log[mark:])
             if placed >= count:
                 break
         return placed
@@ -193,9 +193,9 @@ class Placer:
             self._count(want, cell, count, state=state)
             return count
         packer = self.problem.packer
-        mark = len(packer.log)
+        mark = len(packer.board.log)
         placed = packer.buy(want, ask, count)
-        self._record(want, cell, packer.log[mark:])
+        self._record(want, cell, packer.board.log[mark:])
         return placed
 
     def open_fleets(self) -> None:

@@ -1,10 +1,12 @@
 """The problem, compiled: tables, states, counters and hosts for one batch."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
 from dovetail.core.scheduling.arrays import Bools, Floats
+from dovetail.core.scheduling.board import Board
 from dovetail.core.scheduling.classes import PodClass
 from dovetail.core.scheduling.daemons import Outstanding, charge_daemons
 from dovetail.core.scheduling.hosts import Hosts
@@ -16,16 +18,21 @@ from dovetail.core.scheduling.relaxing import (
     wanted_requirements,
 )
 from dovetail.core.scheduling.reservations import Reservations
+from dovetail.core.scheduling.running import (
+    attached_volumes,
+    count_running,
+    occupy_ports,
+    running_pods,
+    seed_domains,
+)
 from dovetail.core.scheduling.states import StateSpace
 from dovetail.core.scheduling.tables import PoolTable, vector
-from dovetail.core.scheduling.topology import Counter, Kind, Topology
+from dovetail.core.scheduling.topology import Kind, Rule, Topology
 from dovetail.core.scheduling.variety import Variety
 from dovetail.core.scheduling.volumes import Attached, Volumes
 from dovetail.core.scheduling.wants import Want
 from dovetail.model import labels as label_keys
-from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodepool import NodePool, in_order_of_preference
-from dovetail.model.nodes import Node
 from dovetail.model.plan import Refusal
 from dovetail.model.pods import HostPort, PodSpec
 from dovetail.model.requirements import Requirements
@@ -67,11 +74,11 @@ class Problem:
         self._ports: dict[HostPort, int] = {}
         daemon_ports = [self._charge(table) for table in self.tables]
         self.space = StateSpace(self.tables)
-        self.soft_taints = any(
-            taint.effect is Effect.PREFER_NO_SCHEDULE
-            for table in self.tables
-            for taint in table.pool.template.taints
+        taints = chain(
+            (taint for table in self.tables for taint in table.pool.template.taints),
+            (taint for node in snapshot.nodes for taint in node.taints),
         )
+        self.soft_taints = any(one.effect is Effect.PREFER_NO_SCHEDULE for one in taints)
         self.topology = Topology(snapshot.namespaces)
         self.forms = {
             id(one): list(relaxations(one.spec, settings.preferences, soft_taints=self.soft_taints))
@@ -81,8 +88,8 @@ class Problem:
         self._rules = {
             id(one): self.topology.rules_of(one, self.forms[id(one)][0]) for one in classes
         }
-        running = _running(snapshot.nodes, moving)
-        for namespace, spec in {(ns, spec) for ns, _, spec in running if spec.anti_affinity}:
+        running = running_pods(snapshot.nodes, moving)
+        for namespace, _, spec in running:
             self.topology.anti_affinity_rules(namespace, spec)
         self.hosts = Hosts(
             self.space,
@@ -92,9 +99,9 @@ class Problem:
             Outstanding(snapshot.daemon_sets),
             self._label_interest(),
         )
-        self._seed_domains()
-        self._count_running(running)
-        self.packer = Packer(
+        seed_domains(self.topology, self.tables, self.hosts)
+        count_running(running, self.topology, snapshot.nodes, self.hosts)
+        self.board = Board(
             self.space,
             self.hosts,
             [Allowance(table, snapshot.nodes) for table in self.tables],
@@ -103,7 +110,13 @@ class Problem:
             daemon_ports,
             settings,
         )
-        self._occupy_hosts()
+        self.packer = Packer(self.board)
+        for one in classes:
+            for port in one.spec.host_ports:
+                self._ports.setdefault(port, len(self._ports))
+        occupy_ports(self.hosts, self._ports)
+        drivers = {driver for some in self.attached.values() for driver in some.drivers}
+        self.board.attached = attached_volumes(self.hosts, self.volumes, drivers)
         self._sizes: dict[tuple[float, ...], tuple[int, Floats]] = {}
         self._counters = {
             id(one): self.topology.selecting(one.namespace, one.labels) for one in classes
@@ -141,6 +154,11 @@ class Problem:
         want.free = self._is_free(want)
         return want
 
+    def _rules_of(self, one: PodClass, form: PodSpec) -> list[Rule]:
+        if form is self.forms[id(one)][0]:
+            return self._rules[id(one)]
+        return self.topology.rules_of(one, form)
+
     def _is_free(self, want: Want) -> bool:
         """Tell whether only the class itself cares which of its pods share a host."""
         if want.ports or want.needs_company:
@@ -159,8 +177,6 @@ class Problem:
         if isinstance(found, Refusal):
             raise TypeError("classes with broken volumes must be sorted out before")
         return found
-
-    # -- the world before ------------------------------------------------------------
 
     def _charge(self, table: PoolTable) -> dict[int, Bools]:
         ports: dict[int, Bools] = {}
@@ -181,99 +197,6 @@ class Problem:
                 keys |= set(place)
         keys |= {counter.key for counter in self.topology.counters}
         return frozenset(keys)
-
-    def _seed_domains(self) -> None:
-        """Tell every counter which domains there are."""
-        values: dict[tuple[str, int], set[str]] = {}
-        for counter in self.topology.counters:
-            if counter.by_host:
-                continue
-            for index, table in enumerate(self.tables):
-                consent = counter.filter.tolerations
-                ask = self.space.ask(Requirements(), consent if consent is not None else ())
-                if consent is not None and not self.space.asks[ask].pools[index]:
-                    continue
-                key = (counter.key, index)
-                if key not in values:
-                    values[key] = table.values_of(counter.key)
-                for value in sorted(values[key]):
-                    counter.counts.setdefault(value, 0)
-            for labels, taints in self.hosts.kinds:
-                known = labels.get(counter.key)
-                if known is not None and counter.filter.passes(labels, taints, new=False):
-                    counter.counts.setdefault(next(iter(known.values)), 0)
-
-    def _count_running(
-        self, running: dict[tuple[str, FrozenDict[str, str], PodSpec], dict[str, int]]
-    ) -> None:
-        numbers = {node.name: index for index, node in enumerate(self.hosts.nodes)}
-        labels_of = {node.name: _labels(node) for node in self.snapshot.nodes}
-        taints_of = {node.name: node.effective_taints() for node in self.snapshot.nodes}
-        for (namespace, labels, spec), where in running.items():
-            counters = self.topology.selecting(namespace, labels)
-            rules = self.topology.anti_affinity_rules(namespace, spec)
-            if not counters and not rules:
-                continue
-            for name, count in where.items():
-                for counter in counters:
-                    if counter.by_host:
-                        if name in numbers:
-                            counter.matched[numbers[name]] += count
-                    elif counter.key in labels_of[name] and counter.filter.passes(
-                        labels_of[name], taints_of[name], new=False
-                    ):
-                        _add(counter, labels_of[name], count)
-                for rule in rules:
-                    if rule.counter.by_host:
-                        if name in numbers:
-                            rule.owned[numbers[name]] += count
-                    elif rule.counter.key in labels_of[name]:
-                        domain = next(iter(labels_of[name][rule.counter.key].values))
-                        rule.owners[domain] = rule.owners.get(domain, 0) + count
-
-    def _occupy_hosts(self) -> None:
-        """Note the ports and volumes that running pods hold."""
-        for one in self.classes:
-            for port in one.spec.host_ports:
-                self._ports.setdefault(port, len(self._ports))
-        drivers = {driver for a in self.attached.values() for driver in a.drivers}
-        for driver in sorted(drivers):
-            self.packer.attached[driver] = [set() for _ in self.hosts.nodes]
-        for index, node in enumerate(self.hosts.nodes):
-            for pod in node.pods:
-                if pod.terminal:
-                    continue
-                for port in pod.spec.host_ports:
-                    bit = self._ports.setdefault(port, len(self._ports))
-                    self.hosts.ports[index] |= 1 << bit
-                if drivers and pod.spec.volumes:
-                    for driver, claims in self.volumes.drivers_of(pod.namespace, pod.spec).items():
-                        if driver in drivers:
-                            self.packer.attached[driver][index] |= claims
-
-
-Running = dict[tuple[str, FrozenDict[str, str], PodSpec], dict[str, int]]
-
-
-def _running(nodes: Iterable[Node], moving: frozenset[str]) -> Running:
-    """Return the pods that run and stay: (namespace, labels, spec) → node → count."""
-    found: Running = {}
-    for node in nodes:
-        for pod in node.pods:
-            if pod.terminal or pod.deleting or pod.key in moving:
-                continue
-            where = found.setdefault((pod.namespace, pod.labels, pod.spec), {})
-            where[node.name] = where.get(node.name, 0) + 1
-    return found
-
-
-def _labels(node: Node) -> Requirements:
-    return Requirements.of_labels({**node.labels, label_keys.HOSTNAME: node.hostname})
-
-
-def _add(counter: Counter, labels: Requirements, count: int) -> None:
-    domain = next(iter(labels[counter.key].values))
-    counter.counts[domain] = counter.counts.get(domain, 0) + count
 
 
 def _axis(classes: Sequence[PodClass]) -> tuple[str, ...]:

@@ -98,35 +98,37 @@ class Explainer:
         if all(
             space.move(root, space.also(want.ask, place)) == DEAD for place in want.alternatives
         ):
-            places = " or ".join(str(place) for place in want.alternatives)
+            places = " or ".join(
+                ", ".join(str(place[key]) for key in sorted(place)) for place in want.alternatives
+            )
             yield Constraint.VOLUME, f"its volumes can only be used where {places}"
 
     def _why_resources(
         self, want: Want, index: int, table: PoolTable
     ) -> Iterator[tuple[Constraint, str]]:
-        space, packer = self._problem.space, self._problem.packer
+        space, board = self._problem.space, self._problem.board
         states = [
             space.move(space.roots[index], space.also(want.ask, p)) for p in want.alternatives
         ]
         state = next(state for state in states if state != DEAD)
         rows = np.isfinite(space.cost[state][: len(table.rows)])
-        each = packer.each(want, state)
+        each = board.each(want, state)
         if not (each >= 1).any():
             yield Constraint.RESOURCES, self._closest(want, table, rows)
             return
         fitting = each >= 1
         if want.ports:
-            fitting = fitting & ~packer.rows_with_ports(index, want.clashes, len(each))
+            fitting = fitting & ~board.rows_with_ports(index, want.clashes, len(each))
             if not fitting.any():
                 ports = ", ".join(str(p.port) for p in want.pod_class.spec.host_ports)
                 yield (
                     Constraint.HOST_PORT,
                     f"a DaemonSet holds host port {ports} on every type that fits",
                 )
-        allowance = packer.allowances[index]
+        allowance = board.allowances[index]
         if not (fitting & allowance.affordable()).any():
             yield Constraint.LIMITS, self._over_limit(index, table, fitting)
-        variety = packer.varieties[index]
+        variety = board.varieties[index]
         if variety.wanted and variety.headroom(np.where(fitting, each, -1.0), variety.wanted) < 1:
             found = variety.achieved(fitting)
             short = [f"{key}: {found[key]} of {low}" for key, low in variety.wanted.items()]
@@ -152,14 +154,33 @@ class Explainer:
         )
         beside = " beside its DaemonSets" if table.daemon_requests[int(candidates[best])] else ""
         missing = [
-            axis[r] for r in range(len(axis)) if want.size[r] > 0 and (alloc[:, r] <= 0).all()
+            r for r in range(len(axis)) if want.size[r] > 0 and self._nobody_has(table, rows, r)
         ]
         if missing:
-            return f"no type of this pool has {' and '.join(missing)}"
+            return self._missing(table, [axis[r] for r in missing])
         return (
             f"too large for every type; closest is {row.type.name}{beside}: {'; '.join(parts)}; "
             f"would fit if it asked for {less}{self._slip(want)}"
         )
+
+    @staticmethod
+    def _nobody_has(table: PoolTable, rows: Bools, r: int) -> bool:
+        name = table.axis[r]
+        return not any(table.rows[row].allocatable.get(name) for row in np.flatnonzero(rows))
+
+    @staticmethod
+    def _missing(table: PoolTable, names: list[str]) -> str:
+        """Tell a resource that no type has from one that only other types have."""
+        wanted = " and ".join(names)
+        having = [
+            row.type.name
+            for row in table.rows
+            if all(row.allocatable.get(name, 0) > 0 for name in names)
+        ]
+        if not having:
+            return f"no type of this pool has {wanted}"
+        shown = ", ".join(having[:3]) + (f" and {len(having) - 3} more" if len(having) > 3 else "")
+        return f"types with {wanted} ({shown}) do not meet its other demands"
 
     def _slip(self, want: Want) -> str:
         """Point out an M where an m was meant."""
@@ -171,17 +192,18 @@ class Explainer:
         return ""
 
     def _over_limit(self, index: int, table: PoolTable, fitting: Bools) -> str:
-        allowance = self._problem.packer.allowances[index]
+        allowance = self._problem.board.allowances[index]
         names = allowance.names
         rows = np.flatnonzero(fitting)
         over = np.maximum(allowance.capacity[rows] - allowance.left[None, :], 0.0)
-        best = int(np.argmin((over / np.maximum(allowance.capacity[rows], 1.0)).sum(axis=1)))
+        scale = np.maximum(allowance.capacity.max(axis=0), 1.0)
+        best = int(np.argmin((over / scale).sum(axis=1)))
         row = int(rows[best])
-        parts = [
-            f"{names[i]}: {format_amount(names[i], max(0, int(allowance.left[i])))} left, "
-            f"{table.rows[row].type.name} has {format_amount(names[i], int(allowance.capacity[row, i]))}"
-            for i in np.flatnonzero(over[best] > 0).tolist()
-        ]
+        parts = []
+        for i in np.flatnonzero(over[best] > 0).tolist():
+            left = format_amount(names[i], max(0, int(allowance.left[i])))
+            has = format_amount(names[i], int(allowance.capacity[row, i]))
+            parts.append(f"{names[i]}: {left} left, {table.rows[row].type.name} has {has}")
         return f"the pool's limits are used up ({'; '.join(parts)})"
 
     def _why_rules(self, want: Want) -> tuple[Constraint, str] | None:

@@ -1,0 +1,153 @@
+"""Moving open claims to larger types, where that is the cheaper way to a place."""
+
+import numpy as np
+
+from dovetail.core.scheduling.arrays import Bools, Floats, Ints
+from dovetail.core.scheduling.board import Board
+from dovetail.core.scheduling.wants import Want
+
+WINDOW = 256
+_TOGETHER = 32
+_FINITE = 1e18
+
+
+class Grower:
+    """Finds the claims whose next larger type costs least per pod."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._sorted: dict[int, tuple[Floats, Floats, Ints, Floats]] = {}
+
+    def grow(self, want: Want, ask: int, count: int, limit: float) -> int:
+        """Move claims to larger types where that costs at most ``limit`` per pod."""
+        hosts = self._board.hosts
+        first, end = hosts.existing, hosts.count
+        if first == end:
+            return 0
+        targets = self._board.space.targets(ask)
+        placed, looked = 0, 0
+        start = min(max(self._board.cursor, first), end)
+        most = end - first if self._board.fewest or want.needs_company else 2 * WINDOW
+        for low, high in ((start, end), (first, start)):
+            for at in range(low, high, WINDOW):
+                window = np.arange(at, min(at + WINDOW, high))
+                looked += len(window)
+                placed += self._grow_window(want, window, targets, count - placed, limit)
+                if placed >= count or looked >= most:
+                    return placed
+        return placed
+
+    def _grow_window(
+        self, want: Want, window: Ints, targets: Ints, count: int, limit: float
+    ) -> int:
+        hosts = self._board.hosts
+        states = targets[hosts.state[window]]
+        alive = states.nonzero()[0]
+        if not len(alive):
+            return 0
+        window, states = window[alive], states[alive]
+        room = np.minimum(self._board.room(want, window, states, grown=True), count)
+        for place, claim in enumerate(window.tolist() if any(self._board.daemon_ports) else ()):
+            # A larger type may bring a DaemonSet that holds a port of these pods.
+            if (
+                hosts.ports[claim] | want.ports
+                and self._board.daemon_ports[self._board.space.states[int(states[place])].pool]
+            ):
+                room[place] = 0
+        placed = 0
+        usable = room >= 1
+        for state in sorted(set(states[usable].tolist())):
+            of_state = ((states == state) & usable).nonzero()[0]
+            for at in range(0, len(of_state), _TOGETHER):
+                some = of_state[at : at + _TOGETHER]
+                placed += self._grow_some(
+                    want, window[some], state, room[some], count - placed, limit
+                )
+                if placed >= count:
+                    return placed
+        return placed
+
+    def _grow_some(
+        self, want: Want, claims: Ints, state: int, room: Floats, count: int, limit: float
+    ) -> int:
+        hosts, space = self._board.hosts, self._board.space
+        steps = _steps(count)
+        pods = np.minimum(room[:, None], steps[None, :])  # [claims, steps]
+        used = hosts.used[:, claims]
+        places = self._cheapest_fit(state, used, want.size, pods)
+        _, prices, order, _ = self._types_of(state)
+        impossible = places >= len(order)
+        places = np.where(impossible, 0, places)
+        before = space.cost[hosts.state[claims], hosts.nominal[claims]]
+        before = np.where(np.isfinite(before), before, 0.0)
+        extra = np.maximum(prices[places] - before[:, None], 0.0) / pods
+        extra[impossible] = np.inf
+        best = np.argmin(extra - 1e-9 * pods, axis=1)
+        each = np.arange(len(claims))
+        per_pod = extra[each, best]
+        order_of_cost = np.lexsort((each, per_pod))
+        chosen = order_of_cost[per_pod[order_of_cost] <= min(limit, _FINITE)]
+        numbers = pods[chosen, best[chosen]]
+        before_each = np.cumsum(numbers) - numbers
+        chosen = chosen[before_each < count]
+        numbers = np.minimum(numbers, count - before_each)[: len(chosen)].astype(np.int64)
+        rows = order[places[chosen, best[chosen]]]
+        fine = self._charge_growth(claims[chosen], state, rows)
+        chosen, numbers, rows = chosen[fine], numbers[fine], rows[fine]
+        if len(chosen):
+            hosts.retype(claims[chosen], state, rows)
+            self._board.put(want, claims[chosen], numbers)
+        return int(numbers.sum())
+
+    def _charge_growth(self, claims: Ints, state: int, rows: Ints) -> Bools:
+        """Charge larger types to the pool's limits; returns which of them fit in."""
+        allowance = self._board.allowances[self._board.space.states[state].pool]
+        fine = np.ones(len(claims), dtype=bool)
+        if allowance.unlimited:
+            return fine
+        old = self._board.hosts.nominal[claims]
+        if allowance.change(old, rows):
+            return fine
+        for place in range(len(claims)):
+            fine[place] = allowance.change(old[place : place + 1], rows[place : place + 1])
+        return fine
+
+    def _types_of(self, state: int) -> tuple[Floats, Floats, Ints, Floats]:
+        """Return allocatable, price and row of a state's types, cheapest first.
+
+        Last, the most of each resource that any type up to there has.
+        """
+        known = self._sorted.get(state)
+        if known is None:
+            order = self._board.space.in_price_order(state)
+            table = self._board.space.pools[self._board.space.states[state].pool]
+            alloc = np.ascontiguousarray(table.alloc[order].T)
+            tops = np.maximum.accumulate(alloc, axis=1)
+            known = self._sorted[state] = (alloc, self._board.space.cost[state][order], order, tops)
+        return known
+
+    def _cheapest_fit(self, state: int, used: Floats, size: Floats, pods: Floats) -> Ints:
+        """Return, for each claim and step, the place (by price) of the first type that holds it."""
+        alloc, prices, _, tops = self._types_of(state)
+        # No type before this place is large enough in every resource by itself.
+        place = np.zeros(pods.shape, dtype=np.int64)
+        needs = [used[r][:, None] + pods * size[r] for r in range(len(size))]
+        for r, need in enumerate(needs):
+            np.maximum(place, tops[r].searchsorted(need), out=place)
+        right = place < len(prices)
+        possible = right.copy()
+        for r, need in enumerate(needs):
+            right &= alloc[r].take(place, mode="clip") >= need
+        for claim, step in zip(*(possible & ~right).nonzero(), strict=True):
+            first = int(place[claim, step])
+            fits = np.ones(len(prices) - first, dtype=bool)
+            for r, need in enumerate(needs):
+                fits &= alloc[r, first:] >= need[claim, step]
+            place[claim, step] = first + int(fits.argmax()) if fits.any() else len(prices)
+        return place
+
+
+def _steps(count: int) -> Floats:
+    """Return the numbers of pods worth trying on one claim: 1, 2, 4, … and all."""
+    steps = {count} | {1 << power for power in range(min(count.bit_length(), 12))}
+    return np.array(sorted(step for step in steps if step <= count), dtype=np.float64)

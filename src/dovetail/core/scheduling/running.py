@@ -1,0 +1,132 @@
+"""The world before: what running pods count for, hold and have attached."""
+
+from collections.abc import Iterable, Sequence
+
+from dovetail.core.scheduling.hosts import Hosts
+from dovetail.core.scheduling.tables import PoolTable
+from dovetail.core.scheduling.topology import Counter, Rule, Topology
+from dovetail.core.scheduling.volumes import Volumes
+from dovetail.model import labels as label_keys
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.nodes import Node
+from dovetail.model.pods import HostPort, PodSpec
+from dovetail.model.requirements import Requirements
+from dovetail.model.taints import Taint, untolerated
+
+Running = dict[tuple[str, FrozenDict[str, str], PodSpec], dict[str, int]]
+"""(namespace, labels, spec) → node → how many such pods run there."""
+
+
+def running_pods(nodes: Iterable[Node], moving: frozenset[str]) -> Running:
+    """Return the pods that run and stay."""
+    found: Running = {}
+    for node in nodes:
+        for pod in node.pods:
+            if pod.terminal or pod.deleting or pod.key in moving:
+                continue
+            where = found.setdefault((pod.namespace, pod.labels, pod.spec), {})
+            where[node.name] = where.get(node.name, 0) + 1
+    return found
+
+
+def seed_domains(topology: Topology, tables: Sequence[PoolTable], hosts: Hosts) -> None:
+    """Tell every counter which domains there are, or could be."""
+    values: dict[tuple[str, int], list[str]] = {}
+    for counter in topology.counters:
+        if counter.by_host:
+            continue
+        consent = counter.filter.tolerations
+        for index, table in enumerate(tables):
+            if consent is not None and untolerated(table.pool.template.taints, consent):
+                continue
+            if (counter.key, index) not in values:
+                values[counter.key, index] = sorted(table.values_of(counter.key))
+            for value in values[counter.key, index]:
+                counter.counts.setdefault(value, 0)
+        for labels, taints in hosts.kinds:
+            if counter.key in labels and counter.filter.passes(labels, taints, new=False):
+                counter.counts.setdefault(_domain(labels, counter.key), 0)
+
+
+class _Place:
+    """A node, as counters see it."""
+
+    __slots__ = ("host", "labels", "taints")
+
+    def __init__(self, node: Node, host: int | None) -> None:
+        self.host = host
+        """None: the node is going away; its pods count, it takes none."""
+        self.labels = Requirements.of_labels({**node.labels, label_keys.HOSTNAME: node.hostname})
+        self.taints: tuple[Taint, ...] = node.effective_taints()
+
+
+def count_running(
+    running: Running, topology: Topology, nodes: Iterable[Node], hosts: Hosts
+) -> None:
+    """Count every running pod that somebody looks at, where it runs."""
+    numbers = {node.name: index for index, node in enumerate(hosts.nodes)}
+    places: dict[str, _Place] = {}
+    by_name = {node.name: node for node in nodes}
+    for (namespace, labels, spec), where in running.items():
+        counters = topology.selecting(namespace, labels)
+        rules = topology.anti_affinity_rules(namespace, spec)
+        if not counters and not rules:
+            continue
+        for name, count in where.items():
+            if name not in places:
+                places[name] = _Place(by_name[name], numbers.get(name))
+            for counter in counters:
+                _count(counter, places[name], count)
+            for rule in rules:
+                _own(rule, places[name], count)
+
+
+def _count(counter: Counter, place: _Place, count: int) -> None:
+    if counter.by_host:
+        if place.host is not None:
+            counter.matched[place.host] += count
+    elif counter.key in place.labels and counter.filter.passes(
+        place.labels, place.taints, new=False
+    ):
+        domain = _domain(place.labels, counter.key)
+        counter.counts[domain] = counter.counts.get(domain, 0) + count
+
+
+def _own(rule: Rule, place: _Place, count: int) -> None:
+    key = rule.counter.key
+    if rule.counter.by_host:
+        if place.host is not None:
+            rule.owned[place.host] += count
+    elif key in place.labels:
+        domain = _domain(place.labels, key)
+        rule.owners[domain] = rule.owners.get(domain, 0) + count
+
+
+def _domain(labels: Requirements, key: str) -> str:
+    return next(iter(labels[key].values))
+
+
+def occupy_ports(hosts: Hosts, bits: dict[HostPort, int]) -> None:
+    """Note the host ports that running pods hold; new ports get a bit."""
+    for index, node in enumerate(hosts.nodes):
+        for pod in node.pods:
+            if not pod.terminal:
+                for port in pod.spec.host_ports:
+                    hosts.ports[index] |= 1 << bits.setdefault(port, len(bits))
+
+
+def attached_volumes(
+    hosts: Hosts, volumes: Volumes, drivers: Iterable[str]
+) -> dict[str, list[set[str]]]:
+    """Return the volumes of each driver that is asked for, by existing node."""
+    attached: dict[str, list[set[str]]] = {
+        driver: [set() for _ in hosts.nodes] for driver in sorted(drivers)
+    }
+    if attached:
+        for index, node in enumerate(hosts.nodes):
+            for pod in node.pods:
+                if pod.spec.volumes and not pod.terminal:
+                    for driver, claims in volumes.drivers_of(pod.namespace, pod.spec).items():
+                        if driver in attached:
+                            attached[driver][index] |= claims
+    return attached
