@@ -60,7 +60,6 @@ class RefusedGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     pods: Sequence[Pod]
     refusals: tuple[Refusal, ...]
-    deferred: bool
 
 
 def alike_nodes(nodes: Iterable[PlannedNode]) -> list[NodeGroup]:
@@ -73,13 +72,10 @@ def alike_nodes(nodes: Iterable[PlannedNode]) -> list[NodeGroup]:
 
 def alike_refusals(plan: Plan) -> list[RefusedGroup]:
     """Group pods that were refused for the same reasons, in the plan's order."""
-    groups: dict[tuple[tuple[Refusal, ...], bool], list[Pod]] = {}
+    groups: dict[tuple[Refusal, ...], list[Pod]] = {}
     for one in plan.unplaced:
-        groups.setdefault((one.refusals, one.deferred), []).append(one.pod)
-    return [
-        RefusedGroup(pods=pods, refusals=refusals, deferred=deferred)
-        for (refusals, deferred), pods in groups.items()
-    ]
+        groups.setdefault(one.refusals, []).append(one.pod)
+    return [RefusedGroup(pods=pods, refusals=refusals) for refusals, pods in groups.items()]
 
 
 def composition(pods: Iterable[Pod]) -> Composition:

@@ -136,8 +136,7 @@ def _unplaced(plan: Plan, pods: "_Pods") -> Iterable[Text]:
         return
     yield Text(f"No node for {_count(len(plan.unplaced), 'pod')}", style="bold red")
     for group in alike_refusals(plan):
-        waiting = " (waiting on purpose; tried again later)" if group.deferred else ""
-        yield Text(f"  {pods.told(composition(group.pods))}{waiting}", style="bold")
+        yield Text(f"  {pods.told(composition(group.pods))}", style="bold")
         rows = [
             [f"    {refusal.nodepool or 'any'}", refusal.constraint.value, refusal.message]
             for refusal in group.refusals

@@ -49,8 +49,6 @@ class Unplaced(msgspec.Struct, frozen=True):
 
     pod: Pod
     refusals: tuple[Refusal, ...]
-    deferred: bool = False
-    """It waits on purpose (for a reservation) and will be tried again."""
 
 
 class PlannedNode(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,8 +44,6 @@ class SchedulingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """USD per hour charged for each node when fleets are compared; not shown as price."""
     max_instance_types: int = 600
     reserved_capacity: bool = True
-    reserved_fallback: bool = False
-    """Take spot or on-demand at once when a reservation that fits is used up."""
     default_spreads: tuple[Spread, ...] = ()
     """For pods without spread constraints of their own (the scheduler's configuration)."""
     unsupported_provisioners: frozenset[str] = frozenset()

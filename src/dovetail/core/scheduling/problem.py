@@ -14,7 +14,6 @@ from dovetail.core.scheduling.limits import Allowance
 from dovetail.core.scheduling.packing import Packer
 from dovetail.core.scheduling.relaxing import (
     relaxations,
-    strict_requirements,
     wanted_requirements,
 )
 from dovetail.core.scheduling.reservations import Reservations
@@ -27,7 +26,7 @@ from dovetail.core.scheduling.running import (
 )
 from dovetail.core.scheduling.states import StateSpace
 from dovetail.core.scheduling.tables import PoolTable, vector
-from dovetail.core.scheduling.topology import Kind, Rule, Topology
+from dovetail.core.scheduling.topology import Kind, Rule, Topology, node_alternatives
 from dovetail.core.scheduling.variety import Variety
 from dovetail.core.scheduling.volumes import Attached, Volumes
 from dovetail.core.scheduling.wants import Want
@@ -68,7 +67,12 @@ class Problem:
         self.axis = _axis(classes)
         self.volumes = Volumes(snapshot, settings)
         self.tables = [
-            PoolTable(pool, snapshot.instance_types.get(pool.name, ()), self.axis)
+            PoolTable(
+                pool,
+                snapshot.instance_types.get(pool.name, ()),
+                self.axis,
+                reservations=settings.reserved_capacity,
+            )
             for pool in usable_pools(snapshot)
         ]
         self._ports: dict[HostPort, int] = {}
@@ -106,7 +110,7 @@ class Problem:
             self.hosts,
             [Allowance(table, snapshot.nodes) for table in self.tables],
             [Variety(table) for table in self.tables],
-            Reservations(self.space, enabled=settings.reserved_capacity),
+            Reservations(self.space),
             daemon_ports,
             settings,
         )
@@ -138,7 +142,7 @@ class Problem:
             size=array,
             size_number=number,
             ask=self.space.ask(wanted_requirements(form), form.tolerations),
-            strict=strict_requirements(form),
+            reach=node_alternatives(one.spec),
             alternatives=attached.alternatives,
             rules=self.topology.rules_of(one, form)
             if form is not self.forms[id(one)][0]

@@ -17,13 +17,11 @@ _NOT_RESERVED = Requirement.of(
 class Reservations:
     """How many slots of each reservation are left."""
 
-    def __init__(self, space: StateSpace, *, enabled: bool) -> None:
+    def __init__(self, space: StateSpace) -> None:
         self._space = space
         self._left: dict[str, int] = {}
         self._offered: list[list[tuple[int, Offering]]] = [[] for _ in space.pools]
         self._held: dict[int, str] = {}
-        if not enabled:
-            return
         for pool, table in enumerate(space.pools):
             for row, offering in table.reserved:
                 slots = offering.reservation_capacity

@@ -117,8 +117,11 @@ class Division:
         counts = rule.counter.counts
         if not rule.honors_affinity:
             return list(counts)
-        wanted = self._want.strict.get(rule.counter.key)
-        return [d for d in counts if wanted is None or wanted.has(d)]
+        reach = self._want.reach
+        if not reach:
+            return list(counts)
+        allowed = [place.allowed(rule.counter.key) for place in reach]
+        return [domain for domain in counts if any(one.has(domain) for one in allowed)]
 
     def _pour(
         self, cells: list[Cell], counter: Counter, rules: list[Rule], count: int

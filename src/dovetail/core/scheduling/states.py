@@ -102,11 +102,18 @@ class StateSpace:
     def _move(self, state: State, ask: Ask, number: int) -> int:
         if not ask.pools[state.pool]:
             return DEAD
-        wanted = ask.requirements
-        if not wanted:
+        if not ask.requirements:
             return number
-        if state.requirements.why_incompatible(wanted, undefined_ok=label_keys.WELL_KNOWN):
+        if state.requirements.why_incompatible(
+            ask.requirements, undefined_ok=label_keys.WELL_KNOWN
+        ):
             return DEAD
+        # A label that the pool does not have stays away, whoever can do without it.
+        wanted = {
+            key: one
+            for key, one in ask.requirements.items()
+            if key in state.requirements or key in label_keys.WELL_KNOWN
+        }
         merged = state.requirements.and_also(wanted.values())
         if merged == state.requirements:
             return number

@@ -32,9 +32,17 @@ class Row(NamedTuple):
 class PoolTable:
     """What one NodePool could buy, as arrays."""
 
-    def __init__(self, pool: NodePool, types: Sequence[InstanceType], axis: Sequence[str]) -> None:
+    def __init__(
+        self,
+        pool: NodePool,
+        types: Sequence[InstanceType],
+        axis: Sequence[str],
+        *,
+        reservations: bool = True,
+    ) -> None:
         self.pool = pool
         self.base = pool.requirements()
+        self._reservations = reservations
         self.rows = [row for one in sorted(types, key=lambda t: t.name) for row in _rows(one)]
         self.axis = tuple(axis)
         self.alloc: Floats = _matrix((row.allocatable for row in self.rows), axis, len(self.rows))
@@ -67,7 +75,7 @@ class PoolTable:
                 if not offering.available:
                     continue
                 if offering.capacity_type == label_keys.RESERVED:
-                    if offering.reservation_capacity > 0:
+                    if self._reservations and offering.reservation_capacity > 0:
                         self.reserved.append((index, offering))
                     continue
                 key = (offering.zone, offering.capacity_type, offering.zone_id)
@@ -121,7 +129,7 @@ class PoolTable:
         for kind in kinds:
             if kind is not None and not kind.complement:
                 found |= {v for v in kind.values if wanted is None or wanted.has(v)}
-        return found
+        return found if self._reservations else found - {label_keys.RESERVED}
 
     def defines(self, key: str) -> bool:
         """Tell whether a type's own label decides the value of ``key``."""

@@ -31,10 +31,10 @@ class Want:
         "owned_keys",
         "pod_class",
         "ports",
+        "reach",
         "rules",
         "size",
         "size_number",
-        "strict",
         "volumes",
         "zonal_counters",
         "zonal_inverse",
@@ -48,7 +48,7 @@ class Want:
         size: Floats,
         size_number: int,
         ask: int,
-        strict: Requirements,
+        reach: tuple[Requirements, ...],
         alternatives: list[Requirements],
         rules: list[Rule],
         counters: list[Counter],
@@ -57,7 +57,8 @@ class Want:
         self.size = size
         self.size_number = size_number
         self.ask = ask
-        self.strict = strict
+        self.reach = reach
+        """Where the pods could ever be, as alternatives; empty: anywhere."""
         self.alternatives = alternatives
         """Where its volumes can be, tried in order; one that demands nothing if it has none."""
         counted = {id(counter) for counter in counters}
