@@ -3,14 +3,14 @@
 import numpy as np
 
 from dovetail.core.scheduling.fleet.columns import Mix
-from dovetail.core.scheduling.fleet.demand import Floats, Ints
+from dovetail.core.scheduling.fleet.demand import Floats
 from dovetail.core.scheduling.fleet.endgame import last_nodes
 from dovetail.core.scheduling.fleet.patterns import balances, fill, promising
 from dovetail.core.scheduling.fleet.problem import Problem
 
 _GOOD = 0.985
-_FAIR_PART = 0.5
-_LAST_NODES = 3.0
+_FAIR_PART, _SMALL_PART = 0.5, 0.1
+_LAST_NODES = 8.0
 
 
 class Fleet:
@@ -45,14 +45,16 @@ def take(fleet: Fleet, mix: Mix) -> None:
     """Buy the whole part of a fractional mix, then patterns it has a fair part of.
 
     Patterns of a mix may overlap: where a class has run out the node is filled
-    with what is left, and bought if that still is worth the price.
+    with what is left, and bought if that still is worth the price. What few
+    nodes can hold is left to the search for the last ones, which is better at it.
     """
     whole = np.floor(mix.often + 1e-6)
     part = mix.often - whole
     for row in np.argsort(-mix.often, kind="stable").tolist():
         _buy_up_to(fleet, mix, row, int(whole[row]))
+    few = _LAST_NODES * mix.node_price
     for row in np.argsort(-part, kind="stable").tolist():
-        if part[row] < _FAIR_PART:
+        if part[row] < _FAIR_PART and (part[row] < _SMALL_PART or fleet.left @ mix.values < few):
             return
         _buy_up_to(fleet, mix, row, 1)
 
@@ -74,16 +76,15 @@ def _buy_up_to(fleet: Fleet, mix: Mix, row: int, wanted: int) -> None:
         wanted -= copies
 
 
-def finish(fleet: Fleet, values: Floats, hopeful: Ints) -> None:
+def finish(fleet: Fleet, mix: Mix) -> None:
     """House all that wait, node by node, best value for money first.
 
     The last few nodes are chosen together.
     """
-    problem = fleet.problem
+    problem, values = fleet.problem, mix.values
     ways = balances(problem.sizes.shape[1])
-    few = _LAST_NODES * float(problem.price[hopeful].max())
-    while fleet.left @ values > few:
-        found = promising(problem, values, fleet.left, hopeful, ways, 0.9)
+    while fleet.left @ values > _LAST_NODES * mix.node_price:
+        found = promising(problem, values, fleet.left, mix.hopeful, ways, 0.9)
         best = int(np.argmax(found.yields))
         copies = fleet.fits_left(found.counts[best])
         fleet.buy(int(found.types[best]), found.counts[best], copies)

@@ -44,6 +44,8 @@ class Mix:
     """[T, R]: how the resources of a node of each type weigh against each other."""
     hopeful: Ints
     """Types that may yield their price, best first."""
+    node_price: float
+    """Of a node, in the mean."""
 
 
 def generate(problem: Problem, worth: Worth, rounds: int) -> Mix:
@@ -72,7 +74,8 @@ def generate(problem: Problem, worth: Worth, rounds: int) -> Mix:
             break
     master.solve()
     weights = _weights(problem, values, ways, np.arange(len(problem.price)))
-    return Mix(master.types, master.counts, master.often, values, weights, hopeful)
+    node_price = master.cost / max(1.0, float(master.often.sum()))
+    return Mix(master.types, master.counts, master.often, values, weights, hopeful, node_price)
 
 
 class _Master:

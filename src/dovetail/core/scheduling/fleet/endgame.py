@@ -6,10 +6,11 @@ import numpy as np
 
 from dovetail.core.scheduling.fleet.demand import Floats, Ints
 from dovetail.core.scheduling.fleet.patterns import balances, fill, most_value
-from dovetail.core.scheduling.fleet.problem import Problem
+from dovetail.core.scheduling.fleet.problem import Problem, total_value
 
 _WIDTH = 4
 _TYPES = 32
+_SAME = 1e-9
 Nodes = tuple[tuple[int, Floats], ...]
 
 
@@ -20,6 +21,23 @@ class _Partial:
     cost: float
     left: Floats
     nodes: Nodes
+
+
+@dataclass(frozen=True, slots=True)
+class _Children:
+    """Fleets of a beam with one more node each; row by row."""
+
+    parents: list[_Partial]
+    parent: Ints
+    types: Ints
+    pods: Floats
+    left: Floats
+    cost: Floats
+
+    def pick(self, row: int) -> _Partial:
+        node = (int(self.types[row]), self.pods[row])
+        nodes = (*self.parents[int(self.parent[row])].nodes, node)
+        return _Partial(float(self.cost[row]), self.left[row], nodes)
 
 
 def last_nodes(problem: Problem, left: Floats, values: Floats) -> Nodes:
@@ -44,18 +62,19 @@ def _spread(counts: Floats, classes: Ints, kinds: int) -> Floats:
 
 def _search(problem: Problem, values: Floats) -> Nodes:
     types, weights = _candidates(problem, values)
-    start = _Partial(0.0, problem.counts, ())
-    best, price = _finished(problem, [start])
-    beam = [start]
+    beam = [_Partial(0.0, problem.counts, ())]
+    last, price = _one_more(problem, problem.counts[None], np.zeros(1))
+    best: Nodes = ((int(last[0]), problem.counts),)
+    cheapest = float(price[0])
     while beam:
-        children = _children(problem, values, beam, types, weights)
-        if not children:
-            break
-        done, cost = _finished(problem, children)
-        if cost < price - 1e-9:
-            best, price = done, cost
-        beam = _most_promising(children, values, price)
-    assert best is not None  # noqa: S101 - the beam never loses its last fleet
+        children = _expand(problem, values, beam, types, weights)
+        last, price = _one_more(problem, children.left, children.cost)
+        row = int(price.argmin()) if len(price) else 0
+        if len(price) and price[row] < cheapest - _SAME:
+            done, cheapest = children.pick(row), float(price[row])
+            more = ((int(last[row]), done.left),) if done.left.any() else ()
+            best = (*done.nodes, *more)
+        beam = _most_promising(children, values, cheapest)
     return best
 
 
@@ -73,53 +92,46 @@ def _candidates(problem: Problem, values: Floats) -> tuple[Ints, Floats]:
     return np.repeat(chosen, tried), ways[way]
 
 
-def _children(
+def _expand(
     problem: Problem, values: Floats, beam: list[_Partial], types: Ints, weights: Floats
-) -> list[_Partial]:
+) -> _Children:
     """Buy one more node of each type for each fleet of the beam."""
-    left = np.repeat(np.array([partial.left for partial in beam]), len(types), axis=0)
+    parent = np.repeat(np.arange(len(beam)), len(types))
     kinds = np.tile(types, len(beam))
+    left = np.array([partial.left for partial in beam])[parent]
     limits = np.minimum(problem.most[kinds], left)
     room = problem.alloc[kinds]
     pods = fill(problem, values, room, limits, np.tile(weights, (len(beam), 1)))
-    left -= pods
-    children = []
-    for row in np.flatnonzero(pods.any(axis=1)).tolist():
-        parent, kind = beam[row // len(types)], int(kinds[row])
-        cost = parent.cost + float(problem.price[kind])
-        children.append(_Partial(cost, left[row], (*parent.nodes, (kind, pods[row]))))
-    return children
+    cost = np.array([partial.cost for partial in beam])[parent] + problem.price[kinds]
+    used = np.flatnonzero(pods.any(axis=1))
+    left = left[used] - pods[used]
+    return _Children(beam, parent[used], kinds[used], pods[used], left, cost[used])
 
 
-def _finished(problem: Problem, partials: list[_Partial]) -> tuple[Nodes | None, float]:
-    """Finish each fleet with at most one more node; returns the cheapest and its price."""
-    left = np.array([partial.left for partial in partials])
+def _one_more(problem: Problem, left: Floats, cost: Floats) -> tuple[Ints, Floats]:
+    """Finish each fleet with at most one more node; returns its type and the whole price."""
+    last = np.zeros(len(left), dtype=np.int64)
+    price = np.where(left.any(axis=1), np.inf, cost)
     used = left @ problem.sizes
-    fits = (used[:, None] <= problem.alloc[None]).all(axis=2)
-    fits &= (left[:, None] <= problem.most[None]).all(axis=2)
-    last = np.where(fits, problem.price, np.inf)
-    kinds = last.argmin(axis=1)
-    more = np.where(left.any(axis=1), last.min(axis=1), 0.0)
-    total = np.array([partial.cost for partial in partials]) + more
-    at = int(total.argmin())
-    if not np.isfinite(total[at]):
-        return None, np.inf
-    nodes = partials[at].nodes
-    if left[at].any():
-        nodes = (*nodes, (int(kinds[at]), left[at]))
-    return nodes, float(total[at])
+    # Most leave far too much for one node; those need not be compared type by type.
+    near = np.flatnonzero((used <= problem.alloc.max(axis=0)).all(axis=1) & np.isinf(price))
+    fits = (used[near, None] <= problem.alloc[None]).all(axis=2)
+    fits &= (left[near, None] <= problem.most[None]).all(axis=2)
+    more = np.where(fits, problem.price, np.inf)
+    last[near] = more.argmin(axis=1)
+    price[near] = cost[near] + more.min(axis=1)
+    return last, price
 
 
-def _most_promising(children: list[_Partial], values: Floats, price: float) -> list[_Partial]:
-    left = np.array([child.left for child in children])
-    hoped = np.array([child.cost for child in children]) + left @ values
+def _most_promising(children: _Children, values: Floats, cheapest: float) -> list[_Partial]:
+    hoped = children.cost + total_value(children.left, values)
     chosen: list[_Partial] = []
     seen: set[bytes] = set()
-    for at in np.argsort(hoped, kind="stable").tolist():
-        key = left[at].tobytes()
-        if len(chosen) == _WIDTH or hoped[at] >= price - 1e-9:
+    for row in np.argsort(hoped, kind="stable").tolist():
+        if len(chosen) == _WIDTH or hoped[row] >= cheapest - _SAME:
             break
-        if key not in seen and left[at].any():
+        key = children.left[row].tobytes()
+        if key not in seen and children.left[row].any():
             seen.add(key)
-            chosen.append(children[at])
+            chosen.append(children.pick(row))
     return chosen

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dovetail.core.scheduling.fleet.demand import Floats, Ints
-from dovetail.core.scheduling.fleet.problem import Problem
+from dovetail.core.scheduling.fleet.problem import Problem, total_value, whole_pods
 
 _MOST_SWAPPED_CLASSES = 96
 _HARDLY = 1e-9
@@ -72,30 +72,29 @@ def fill(problem: Problem, values: Floats, free: Floats, limits: Floats, weights
     once. Returns the pods added [N, K].
     """
     sizes, columns = problem.sizes, problem.sizes.T.copy()
-    asking = [(r, np.flatnonzero(size > 0)) for r, size in enumerate(columns)]
-    left = limits.copy()
-    counts = np.zeros_like(left)
+    per_value = columns / values
+    counts = np.zeros_like(limits)
     live = np.arange(len(free))
+    room, left, open_to = free.copy(), limits.copy(), limits >= 1
     while len(live):
-        room = free[live]
-        fitting = np.full((len(live), len(sizes)), np.inf)
-        for r, asks in asking:
-            if len(asks) == len(sizes):
-                np.minimum(fitting, room[:, r, None] / columns[r], out=fitting)
-            else:
-                fitting[:, asks] = np.minimum(fitting[:, asks], room[:, r, None] / columns[r, asks])
-        score = values / ((weights[live] / np.maximum(room, 1.0)) @ columns)
-        score[(fitting < 1) | (left[live] < 1)] = -1.0
-        best = score.argmax(axis=1)
+        # Room only shrinks: what does not fit now never will.
+        for r, size in enumerate(columns):
+            open_to &= room[:, r, None] >= size
+        cost = (weights[live] / np.maximum(room, 1.0)) @ per_value
+        cost[~open_to] = np.inf
+        best = cost.argmin(axis=1)
         row = np.arange(len(live))
-        going = score[row, best] > 0
-        if not going.all():
-            live, best, row = live[going], best[going], row[going]
-        taken = np.maximum(1.0, np.floor(fitting[row, best] * _AT_ONCE))
-        taken = np.minimum(taken, left[live, best])
+        going = open_to[row, best]
+        fitting = whole_pods(room, sizes[best])
+        taken = np.minimum(np.maximum(1.0, np.floor(fitting * _AT_ONCE)), left[row, best])
+        taken[~going] = 0.0
         counts[live, best] += taken
-        left[live, best] -= taken
-        free[live] -= taken[:, None] * sizes[best]
+        left[row, best] -= taken
+        open_to[row, best] &= left[row, best] >= 1
+        room -= taken[:, None] * sizes[best]
+        if not going.all():
+            free[live] = room
+            live, room, left, open_to = live[going], room[going], left[going], open_to[going]
     return counts
 
 
@@ -170,8 +169,8 @@ def complete(
     free = problem.alloc[types] - start @ problem.sizes
     limits = np.minimum(problem.most[types], left)
     counts = start + fill(problem, values, free, limits - start, weights)
-    yields = (counts @ values) / problem.price[types]
+    yields = total_value(counts, values) / problem.price[types]
     close = np.flatnonzero(yields >= _WORTH_POLISHING * yields.max())
     types, counts, free = types[close], counts[close], free[close]
     exchange(problem, values, limits[close], counts, free, 3)
-    return Patterns(types, counts, (counts @ values) / problem.price[types])
+    return Patterns(types, counts, total_value(counts, values) / problem.price[types])

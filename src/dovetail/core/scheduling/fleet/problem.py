@@ -41,13 +41,22 @@ class Problem:
         return best
 
 
+def total_value(counts: Floats, values: Floats) -> Floats:
+    """Return what the pods of each row of ``counts`` [N, K] are worth.
+
+    Not ``@``: on matrices of this size BLAS wakes its threads, which then spin
+    for longer than the product takes, and add up in an order of their own.
+    """
+    worth: Floats = np.einsum("nk,k->n", counts, values)
+    return worth
+
+
 def whole_pods(room: Floats, size: Floats) -> Floats:
     """Return how many pods fit: the least of floor(room / size); exact.
 
     ``room`` [..., R] and ``size`` [..., R] broadcast; a request of zero always fits.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        quotient = np.where(size > 0, room / size, np.inf)
+    quotient = np.where(size > 0, room / np.maximum(size, 1.0), np.inf)
     fitting: Floats = np.floor(quotient.min(axis=-1))
     return fitting
 
@@ -124,7 +133,7 @@ def best_value(room: Floats, price: Floats, holds: Bools) -> Ints:
     """
     per_dollar = room / price[:, None]
     beaten = _covered(per_dollar, per_dollar * (1 + _SAME_DIRECTION))
-    misses = holds.astype(np.float64) @ (~holds).T.astype(np.float64)
+    misses = np.einsum("ik,jk->ij", holds.astype(np.float64), (~holds).astype(np.float64))
     beaten &= misses == 0
     # Of two that beat each other the first stays.
     first = np.tri(len(per_dollar), k=-1, dtype=np.bool_)

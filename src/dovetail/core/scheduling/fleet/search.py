@@ -61,7 +61,7 @@ def _pack(problem: Problem, effort: int) -> Fleet:
     else:
         mix = generate(problem, worth, effort)
         take(fleet, mix)
-        finish(fleet, mix.values, mix.hopeful)
+        finish(fleet, mix)
     apart = buy_apart(problem)
     return apart if apart.cost < fleet.cost else fleet
 

@@ -10,7 +10,7 @@ from dovetail.core.scheduling.fleet.patterns import (
     fill,
     most_value,
 )
-from dovetail.core.scheduling.fleet.problem import Problem, whole_pods
+from dovetail.core.scheduling.fleet.problem import Problem, total_value, whole_pods
 
 _NODES_DEALT = 16
 
@@ -33,7 +33,7 @@ def dealt(problem: Problem, worth: Worth, values: Floats, ways: Floats) -> Patte
         rows.append(np.full(nodes, kind))
         counts.append(pods)
     types, pods = np.concatenate(rows), np.concatenate(counts)
-    return Patterns(types, pods, (pods @ values) / problem.price[types])
+    return Patterns(types, pods, total_value(pods, values) / problem.price[types])
 
 
 def deal(
