@@ -26,11 +26,17 @@ class Allowance:
         )
         self.left: Floats = np.array([float(limits[n] - spent.get(n, 0)) for n in self.names])
         self.capacity: Floats = table.capacities(self.names)
+        self._most: list[float] = self.capacity.max(axis=0, initial=0.0).tolist()
         self._alternatives: dict[int, Bools] = {}
 
     @property
     def unlimited(self) -> bool:
         return not self.names
+
+    @property
+    def ample(self) -> bool:
+        """Tell whether any type at all may be bought."""
+        return all(most <= left for most, left in zip(self._most, self.left, strict=True))
 
     def affordable(self) -> Bools:
         """Return the rows of which one more may be bought."""

@@ -27,6 +27,7 @@ class Opener:
 
     def __init__(self, board: Board) -> None:
         self._board = board
+        self._known: dict[tuple[int, int, float], Opening | None] = {}
 
     def open(self, want: Want, ask: int, count: int, *, once: bool = False) -> int:
         placed = 0
@@ -92,8 +93,20 @@ class Opener:
         return -1 if root == DEAD else space.pools[space.states[root].pool].pool.weight
 
     def _best_type(self, want: Want, state: int, count: int, *, together: bool) -> Opening | None:
-        pool = self._board.space.states[state].pool
+        board = self._board
+        pool = board.space.states[state].pool
         cap = float(min(count, want.cap or count, 1 if want.ports else count))
+        plain = not (together or want.ports or pool in board.picky)
+        if not plain or board.reservations.offered(pool) or not board.allowances[pool].ample:
+            return self._choose_type(want, state, cap, together=together)
+        # Nothing but the size matters: the answer is the same for every such class.
+        key = (state, want.size_number, cap)
+        if key not in self._known:
+            self._known[key] = self._choose_type(want, state, cap, together=False)
+        return self._known[key]
+
+    def _choose_type(self, want: Want, state: int, cap: float, *, together: bool) -> Opening | None:
+        pool = self._board.space.states[state].pool
         held = self._reserved_opening(want, state, cap)
         if held is not None:
             return held

@@ -163,6 +163,7 @@ class Packer:
     def _without_company(want: Want) -> Want:
         quiet = copy(want)
         quiet.host_rules = [o for o in want.host_rules if o.rule.kind is not Kind.AFFINITY]
+        quiet.needs_company = False
         return quiet
 
     def _best_start(self, want: Want, ask: int, count: int, *, open_new: bool) -> int:

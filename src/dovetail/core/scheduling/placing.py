@@ -29,7 +29,7 @@ class Placer:
         self._wants: dict[tuple[int, int], Want] = {}
         self._possible: dict[int, bool] = {}
         self._known_asks: dict[tuple[int, tuple[str, ...], Cell], list[int]] = {}
-        self._known_cells: dict[tuple[object, ...], list[Cell]] = {}
+        self._known_cells: dict[tuple[int, int, tuple[Requirements, ...]], list[Cell]] = {}
         self._smallest: dict[tuple[int, int], tuple[int, list[float]] | None] = {}
 
     def want(self, one: PodClass, form: int) -> Want:
@@ -72,9 +72,7 @@ class Placer:
 
     def _cells(self, want: Want) -> list[Cell]:
         """Return the combinations of domains in which a class could be placed at all."""
-        counters = tuple(id(c) for key in want.keys for c in self._counters_on(want, key))
-        places = tuple(want.alternatives)
-        cache_key = (want.ask, tuple(want.keys), frozenset(want.owned_keys), counters, places)
+        cache_key = (want.ask, id(want.ties), tuple(want.alternatives))
         known = self._known_cells.get(cache_key)
         if known is None:
             every = product(*(self._domains(want, key) for key in want.keys))
@@ -136,9 +134,9 @@ class Placer:
 
     def _asks(self, want: Want, cell: Cell) -> list[int]:
         """Return what nodes in this cell must offer, one ask for each place of its volumes."""
-        if want.volumes or want.alternatives != NO_VOLUMES.alternatives:
+        if want.alternatives is not NO_VOLUMES.alternatives:
             return self._new_asks(want, cell)
-        key = (want.ask, tuple(want.keys), cell)
+        key = (want.ask, want.keys, cell)
         known = self._known_asks.get(key)
         if known is None:
             known = self._known_asks[key] = self._new_asks(want, cell)

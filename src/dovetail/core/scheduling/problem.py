@@ -26,10 +26,10 @@ from dovetail.core.scheduling.running import (
 )
 from dovetail.core.scheduling.states import StateSpace
 from dovetail.core.scheduling.tables import PoolTable, vector
-from dovetail.core.scheduling.topology import Kind, Rule, Topology, node_alternatives
+from dovetail.core.scheduling.topology import Counter, Kind, Rule, Topology, node_alternatives
 from dovetail.core.scheduling.variety import Variety
 from dovetail.core.scheduling.volumes import Attached, Volumes
-from dovetail.core.scheduling.wants import Want
+from dovetail.core.scheduling.wants import Ties, Want
 from dovetail.model import labels as label_keys
 from dovetail.model.nodepool import NodePool, in_order_of_preference
 from dovetail.model.plan import Refusal
@@ -121,6 +121,7 @@ class Problem:
         occupy_ports(self.hosts, self._ports)
         drivers = {driver for some in self.attached.values() for driver in some.drivers}
         self.board.attached = attached_volumes(self.hosts, self.volumes, drivers)
+        self._ties: dict[tuple[tuple[int, ...], tuple[int, ...]], Ties] = {}
         self._sizes: dict[tuple[float, ...], tuple[int, Floats]] = {}
         self._counters = {
             id(one): self.topology.selecting(one.namespace, one.labels) for one in classes
@@ -144,37 +145,38 @@ class Problem:
             ask=self.space.ask(wanted_requirements(form), form.tolerations),
             reach=node_alternatives(one.spec),
             alternatives=attached.alternatives,
-            rules=self.topology.rules_of(one, form)
-            if form is not self.forms[id(one)][0]
-            else self._rules[id(one)],
-            counters=self._counters[id(one)],
+            ties=self._ties_of(self._rules_of(one, form), self._counters[id(one)]),
         )
         want.volumes = attached.drivers
-        for port in form.host_ports:
-            want.ports |= 1 << self._ports[port]
-        for port, bit in self._ports.items():
-            if any(port.clashes(own) for own in form.host_ports):
-                want.clashes |= 1 << bit
-        want.free = self._is_free(want)
+        if form.host_ports:
+            want.ports = sum(1 << self._ports[port] for port in set(form.host_ports))
+            for port, bit in self._ports.items():
+                if any(port.clashes(own) for own in form.host_ports):
+                    want.clashes |= 1 << bit
+        want.free = not want.ports and self._is_free(want.ties)
         return want
+
+    def _ties_of(self, rules: list[Rule], counters: list[Counter]) -> Ties:
+        key = (tuple(map(id, rules)), tuple(map(id, counters)))
+        known = self._ties.get(key)
+        if known is None:
+            known = self._ties[key] = Ties(rules, counters)
+        return known
 
     def _rules_of(self, one: PodClass, form: PodSpec) -> list[Rule]:
         if form is self.forms[id(one)][0]:
             return self._rules[id(one)]
         return self.topology.rules_of(one, form)
 
-    def _is_free(self, want: Want) -> bool:
+    def _is_free(self, ties: Ties) -> bool:
         """Tell whether only the class itself cares which of its pods share a host."""
-        if want.ports or want.needs_company:
+        if any(not one.own or one.rule.kind is Kind.AFFINITY for one in ties.host_rules):
             return False
-        own = {id(one.rule.counter) for one in want.host_rules if one.own}
-        private = all(
-            one.own and one.rule.kind is not Kind.AFFINITY for one in want.host_rules
-        ) and all(
+        own = {id(one.rule.counter) for one in ties.host_rules}
+        return all(
             id(counter) in own and self._audience[id(counter)] == 1 and not counter.matched.any()
-            for counter in want.host_counters
+            for counter in ties.host_counters
         )
-        return private
 
     def _attachments(self, one: PodClass) -> Attached:
         found = self.volumes.of(one.namespace, one.spec)
