@@ -67,7 +67,7 @@ def _case(mix: str, pods: int, seed: int, rounds: int) -> dict[str, Any]:
     # Checker and bound would count in the peak; a fresh process has only the solver.
     command = [sys.executable, "-m", "bench.scheduling", "--measure", "--mix", mix]
     command += ["--pods", str(pods), "--seed", str(seed)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
     measured: dict[str, Any] = json.loads(done.stdout)
     snapshot = MIXES[mix](pods, seed)
     plan = solve(snapshot)

@@ -10,7 +10,7 @@ from dovetail.core.scheduling.fleet.problem import Problem
 
 _GOOD = 0.985
 _FAIR_PART, _SMALL_PART = 0.5, 0.1
-_LAST_NODES = 8.0
+_LAST_NODES = 6.0
 
 
 class Fleet:

@@ -8,8 +8,8 @@ from dovetail.core.scheduling.fleet.demand import Floats, Ints
 from dovetail.core.scheduling.fleet.patterns import balances, fill, most_value
 from dovetail.core.scheduling.fleet.problem import Problem, total_value
 
-_WIDTH = 4
-_TYPES = 32
+_WIDTH = 3
+_TYPES = 24
 _SAME = 1e-9
 Nodes = tuple[tuple[int, Floats], ...]
 
@@ -110,17 +110,8 @@ def _expand(
 
 def _one_more(problem: Problem, left: Floats, cost: Floats) -> tuple[Ints, Floats]:
     """Finish each fleet with at most one more node; returns its type and the whole price."""
-    last = np.zeros(len(left), dtype=np.int64)
-    price = np.where(left.any(axis=1), np.inf, cost)
-    used = left @ problem.sizes
-    # Most leave far too much for one node; those need not be compared type by type.
-    near = np.flatnonzero((used <= problem.alloc.max(axis=0)).all(axis=1) & np.isinf(price))
-    fits = (used[near, None] <= problem.alloc[None]).all(axis=2)
-    fits &= (left[near, None] <= problem.most[None]).all(axis=2)
-    more = np.where(fits, problem.price, np.inf)
-    last[near] = more.argmin(axis=1)
-    price[near] = cost[near] + more.min(axis=1)
-    return last, price
+    last, price = problem.one_node(left)
+    return last, cost + np.where(left.any(axis=1), price, 0.0)
 
 
 def _most_promising(children: _Children, values: Floats, cheapest: float) -> list[_Partial]:

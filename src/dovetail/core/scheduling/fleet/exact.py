@@ -67,7 +67,8 @@ def pack_small(problem: Problem, counts: Floats) -> Fleet:
     present = np.flatnonzero(counts)
     radix = counts[present].astype(np.int64) + 1
     states = np.indices(tuple(radix)).reshape(len(radix), -1).T.astype(np.float64)
-    price, types = _one_node_each(problem, present, states)
+    types, price = problem.of_classes(present, counts[present]).one_node(states)
+    price = price + _PER_NODE
     cheapest, choice = np.zeros(len(states)), np.zeros(len(states), dtype=np.int64)
     buyable = np.flatnonzero(np.isfinite(price))
     for state in range(1, len(states)):
@@ -87,15 +88,3 @@ def pack_small(problem: Problem, counts: Floats) -> Fleet:
         fleet.buy(int(types[bought]), node, 1)
         state -= bought
     return fleet
-
-
-def _one_node_each(problem: Problem, present: Ints, states: Floats) -> tuple[Floats, Ints]:
-    """Return what one node costs that holds all pods of each state, and its type."""
-    used = states @ problem.sizes[present]
-    most = problem.most[:, present]
-    fits = (used[:, None] <= problem.alloc[None]).all(axis=2)
-    fits &= (states[:, None] <= most[None]).all(axis=2)
-    price = np.where(fits, problem.price, np.inf)
-    types = price.argmin(axis=1)
-    least: Floats = price.min(axis=1) + _PER_NODE
-    return least, types

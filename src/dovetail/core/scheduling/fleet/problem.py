@@ -36,9 +36,19 @@ class Problem:
 
     def cheapest_holding(self, used: Floats) -> Ints:
         """Return for each row of ``used`` [N, R] the cheapest type with that much room."""
-        fits = (used[:, None, :] <= self.alloc[None, :, :]).all(axis=2)
-        best: Ints = np.where(fits, self.price, np.inf).argmin(axis=1)
+        best: Ints = np.where(covered(used, self.alloc), self.price, np.inf).argmin(axis=1)
         return best
+
+    def one_node(self, counts: Floats) -> tuple[Ints, Floats]:
+        """Return for each row of ``counts`` [N, K] the cheapest type that holds it, and its price.
+
+        The price is infinite where no single node holds so many pods.
+        """
+        fits = covered(counts @ self.sizes, self.alloc)
+        # Where the pods fit, only a cap can forbid them, and that is the same on all types.
+        fits &= (counts <= self.most.max(axis=0)).all(axis=1)[:, None]
+        price = np.where(fits, self.price, np.inf)
+        return price.argmin(axis=1), price.min(axis=1)
 
 
 def total_value(counts: Floats, values: Floats) -> Floats:
@@ -109,15 +119,15 @@ def _undominated(room: Floats) -> Ints:
     kept: list[int] = []
     for start in range(0, len(room), _BLOCK):
         block = room[start : start + _BLOCK]
-        alive = np.flatnonzero(~_covered(block, front).any(axis=1))
-        within = _covered(block[alive], block[alive])
+        alive = np.flatnonzero(~covered(block, front).any(axis=1))
+        within = covered(block[alive], block[alive])
         alive = alive[~np.tril(within, k=-1).any(axis=1)]
         kept.extend((start + alive).tolist())
         front = np.concatenate([front, block[alive]])
     return np.array(kept, dtype=np.int64)
 
 
-def _covered(rows: Floats, others: Floats) -> Bools:
+def covered(rows: Floats, others: Floats) -> Bools:
     """Return [i, j]: whether ``others[j]`` has at least the room of ``rows[i]``."""
     covered = np.ones((len(rows), len(others)), dtype=np.bool_)
     for resource in range(rows.shape[1]):
@@ -132,7 +142,7 @@ def best_value(room: Floats, price: Floats, holds: Bools) -> Ints:
     [T, K] every class that it holds.
     """
     per_dollar = room / price[:, None]
-    beaten = _covered(per_dollar, per_dollar * (1 + _SAME_DIRECTION))
+    beaten = covered(per_dollar, per_dollar * (1 + _SAME_DIRECTION))
     misses = np.einsum("ik,jk->ij", holds.astype(np.float64), (~holds).astype(np.float64))
     beaten &= misses == 0
     # Of two that beat each other the first stays.
