@@ -53,18 +53,10 @@ def check(snapshot: ClusterSnapshot, plan: Plan) -> list[Violation]:
 def final_state(snapshot: ClusterSnapshot, plan: Plan) -> list[Violation]:
     """Return the pods that would not be let in again, were they taken out alone."""
     hosts = _hosts(snapshot, plan, Shop(snapshot))
-    around = _neighbourhood(snapshot, hosts)
-    arrivals = _arrivals(hosts)
-    for pod, host in arrivals:
-        around.add(pod, host)
-    found = []
-    for pod, host in arrivals:
-        around.add(pod, host, -1)
-        objection = around.objection(pod, host)
-        around.add(pod, host)
-        if objection is not None:
-            found.append(Violation("final", pod.key, f"{host}: {objection}"))
-    return found
+    return [
+        Violation("final", pod.key, f"{host}: {why}")
+        for pod, host, why in _not_let_in_again(_arrivals(hosts), _neighbourhood(snapshot, hosts))
+    ]
 
 
 # --- Every pod once --------------------------------------------------------------------------
@@ -180,7 +172,24 @@ def _never_bound(snapshot: ClusterSnapshot, hosts: Sequence[Host]) -> list[Stuck
     around = _neighbourhood(snapshot, hosts)
     if len(arrivals) <= FEW:
         return Search(arrivals, around).stuck()
-    return _bind(arrivals, around)
+    # With many pods one order is tried, and only where the final state leaves a doubt.
+    if not _not_let_in_again(arrivals, around):
+        return []
+    return _bind(arrivals, _neighbourhood(snapshot, hosts))
+
+
+def _not_let_in_again(arrivals: Arrivals, around: Neighbourhood) -> list[Stuck]:
+    """Bind all, whatever the rules say, then ask for each beside all the others."""
+    for pod, host in arrivals:
+        around.add(pod, host)
+    found = []
+    for pod, host in arrivals:
+        around.add(pod, host, -1)
+        objection = around.objection(pod, host)
+        around.add(pod, host)
+        if objection is not None:
+            found.append((pod, host, objection))
+    return found
 
 
 def _judge_open_domains(host: Host, around: Neighbourhood) -> Iterator[Finding]:
@@ -193,11 +202,8 @@ def _judge_open_domains(host: Host, around: Neighbourhood) -> Iterator[Finding]:
 
 
 def _bind(arrivals: Arrivals, around: Neighbourhood) -> list[Stuck]:
-    """Bind whoever can be bound, again and again; return those who never can.
-
-    Pods that no foreign spread counts go first, for they push nobody over a skew.
-    """
-    waiting = sorted(arrivals, key=lambda one: around.spreads_against(one[0]))
+    """Bind whoever can be bound, again and again; return those who never can."""
+    waiting = list(arrivals)
     while waiting:
         refused: list[Stuck] = []
         for pod, host in waiting:

@@ -4,7 +4,7 @@ Part of the checker: shares no code with the solver.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dovetail.model import labels as label_keys
@@ -42,10 +42,15 @@ class Way:
     """Beside DaemonSets; one per offering."""
     labels: Mapping[str, Values]
     daemon_ports: tuple[HostPort, ...]
-    price: float
+    prices: tuple[tuple[Resources, float], ...]
+    """Distinct rooms, each with the lowest price at which it can be had."""
 
-    def holds(self, needed: Resources) -> bool:
-        return any(needed.fits_in(room) for room in self.rooms)
+    def price_for(self, needed: Resources) -> float | None:
+        """Return the lowest price at which this much fits, or None."""
+        if len(self.prices) == 1:  # Nearly always; a plan may list millions of types in all.
+            room, price = self.prices[0]
+            return price if needed.fits_in(room) else None
+        return min((price for room, price in self.prices if needed.fits_in(room)), default=None)
 
 
 class Shop:
@@ -59,23 +64,27 @@ class Shop:
             for one in snapshot.daemon_sets
             if not one.pod.spec.needs_devices
         ]
-        self._ways: dict[tuple[object, ...], Way] = {}
+        self._ways: dict[tuple[object, ...], dict[str, Way]] = {}
         self._labels: dict[tuple[object, ...], dict[str, Values]] = {}
 
     def way(self, planned: PlannedNode, kind: InstanceType) -> Way:
+        return self.ways(planned, [kind])[0]
+
+    def ways(self, planned: PlannedNode, kinds: Sequence[InstanceType]) -> list[Way]:
         signature = _signature(planned)
-        key = (signature, kind.name)
-        if key not in self._ways:
-            self._ways[key] = self._find(planned, kind, signature[2])
-        return self._ways[key]
+        known = self._ways.setdefault(signature, {})
+        for kind in kinds:
+            if kind.name not in known:
+                known[kind.name] = self._find(planned, kind, signature[2])
+        return [known[kind.name] for kind in kinds]
 
     def labels(self, planned: PlannedNode) -> dict[str, Values]:
         """What each label of a planned node may be over all types it lists."""
         names = tuple(kind.name for kind in planned.instance_types)
         key = (_signature(planned), names)
         if key not in self._labels:
-            ways = [self.way(planned, kind).labels for kind in planned.instance_types]
-            self._labels[key] = merged(way for way in ways if way)
+            ways = self.ways(planned, planned.instance_types)
+            self._labels[key] = merged(way.labels for way in ways if way.labels)
         host = frozenset({planned.name})
         return {**self._labels[key], label_keys.HOSTNAME: host}
 
@@ -95,7 +104,7 @@ class Shop:
             rooms=tuple(rooms),
             labels=merged(labels),
             daemon_ports=tuple(ports),
-            price=min((offering.price for offering in usable), default=float("inf")),
+            prices=_cheapest_per_room(rooms, usable),
         )
 
     def _daemons_on(
@@ -109,6 +118,15 @@ class Shop:
         ]
         ports = [port for one, _ in coming for port in one.pod.spec.host_ports]
         return total(requests for _, requests in coming), ports
+
+
+def _cheapest_per_room(
+    rooms: Sequence[Resources], offerings: Sequence[Offering]
+) -> tuple[tuple[Resources, float], ...]:
+    lowest: dict[Resources, float] = {}
+    for room, offering in zip(rooms, offerings, strict=True):
+        lowest[room] = min(lowest.get(room, offering.price), offering.price)
+    return tuple(lowest.items())
 
 
 def _signature(planned: PlannedNode) -> tuple[str, object, Requirements]:
@@ -140,24 +158,35 @@ def _judge_one(host: Host, shop: Shop) -> Iterator[Finding]:
         return
     sold = {kind.name for kind in shop.sold.get(pool.name, ())}
     needed = total(pod.spec.requests for pod in planned.pods)
-    allowed = planned.requirements.get(label_keys.INSTANCE_TYPE)
-    before = 0.0
-    for kind in planned.instance_types:
-        way = shop.way(planned, kind)
-        if kind.name not in sold or (allowed is not None and not allowed.has(kind.name)):
-            yield "type", planned.name, f"{kind.name} is not for sale to this claim"
-        elif not way.offerings:
-            yield "offering", planned.name, f"{kind.name} has no open offering for this claim"
-        elif not way.holds(needed):
-            yield "resources", planned.name, f"{needed.spelled()} does not fit {kind.name}"
-        elif way.price < before - PRICE_SLACK:
-            yield "price", planned.name, f"{kind.name} is cheaper than a type before it"
-        before = max(before, way.price)
+    yield from _judge_types(planned, shop, sold, needed)
     yield from _judge_first(planned, shop, needed)
     yield from _judge_min_values(planned, pool)
     said = needed + planned.daemon_requests
     if said.without_zeros() != planned.requested.without_zeros():
         yield "requested", planned.name, f"says {planned.requested.spelled()}, is {said.spelled()}"
+
+
+def _judge_types(
+    planned: PlannedNode, shop: Shop, sold: set[str], needed: Resources
+) -> Iterator[Finding]:
+    """Every listed type must do, and they must come cheapest first."""
+    allowed = planned.requirements.get(label_keys.INSTANCE_TYPE)
+    before = 0.0
+    ways = shop.ways(planned, planned.instance_types)
+    for kind, way in zip(planned.instance_types, ways, strict=True):
+        if kind.name not in sold or (allowed is not None and not allowed.has(kind.name)):
+            yield "type", planned.name, f"{kind.name} is not for sale to this claim"
+            continue
+        if not way.offerings:
+            yield "offering", planned.name, f"{kind.name} has no open offering for this claim"
+            continue
+        price = way.price_for(needed)
+        if price is None:
+            yield "resources", planned.name, f"{needed.spelled()} does not fit {kind.name}"
+            continue
+        if price < before - PRICE_SLACK:
+            yield "price", planned.name, f"{kind.name} is cheaper than a type before it"
+        before = max(before, price)
 
 
 def _judge_pool(planned: PlannedNode, pool: NodePool) -> Iterator[Finding]:
@@ -223,13 +252,16 @@ def _judge_min_values(planned: PlannedNode, pool: NodePool) -> Iterator[Finding]
 
 def _judge_limits(snapshot: ClusterSnapshot, bought: Iterable[Host]) -> Iterator[Finding]:
     """Count each new node at the largest type it lists: any of them may come."""
-    largest: dict[str, list[Resources]] = defaultdict(list)
+    limits = {pool.name: pool.limits for pool in snapshot.node_pools}
+    largest: dict[str, list[dict[str, int]]] = defaultdict(list)
     for host in bought:
         assert host.planned is not None
-        capacity = Resources({NODES: 1})
-        for kind in host.planned.instance_types:
-            capacity = capacity.at_least(kind.capacity)
-        largest[host.planned.nodepool].append(capacity)
+        kinds = host.planned.instance_types
+        counted = {
+            name: max((kind.capacity.get(name, 0) for kind in kinds), default=0)
+            for name in limits.get(host.planned.nodepool) or ()
+        }
+        largest[host.planned.nodepool].append({**counted, NODES: 1})
     for pool in snapshot.node_pools:
         if not pool.limits or not largest[pool.name]:
             continue
