@@ -183,3 +183,15 @@ def test_a_heavier_pool_is_used_although_it_is_dearer() -> None:
     )
 
     assert new_node_of(plan, "p").nodepool == "heavy"
+
+
+def test_pools_of_equal_weight_compete_on_price() -> None:
+    # Upstream takes the last by name, whatever it costs.
+    world = cluster(
+        pods(3, cpu="1.5"),
+        [a_pool("a"), a_pool("b")],
+        {"a": [a_type("cheap", price=0.1)], "b": [a_type("dear", price=50.0)]},
+    )
+
+    assert {node.nodepool for node in solve(world).nodes} == {"a"}
+    assert {node.nodepool for node in solve(world, FEWEST).nodes} == {"b"}
