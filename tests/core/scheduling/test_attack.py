@@ -17,7 +17,7 @@ from dovetail.model.settings import MinValues, Packing, Preferences, SchedulingS
 from dovetail.model.snapshot import ClusterSnapshot
 from tests.support.alone import could_have_been_placed_alone
 from tests.support.checker import check
-from tests.support.outcome import settled, unplaced_pods
+from tests.support.outcome import placed, settled, unplaced_pods
 from tests.support.strategies import clusters
 
 LONG = int(os.environ.get("DOVETAIL_ATTACK", "0"))
@@ -96,6 +96,21 @@ def test_a_second_pass_over_what_was_left_is_as_valid_as_the_first(
     second = solve(later, chosen)
 
     assert complaints(later, second) == []
+
+
+@brief
+@given(clusters(), choices)
+def test_nobody_is_refused_who_would_find_a_place_a_moment_later(
+    snapshot: ClusterSnapshot, chosen: SchedulingSettings
+) -> None:
+    # Without limits, which are counted at the largest type that may come.
+    free = [msgspec.structs.replace(pool, limits=None) for pool in snapshot.node_pools]
+    world = msgspec.structs.replace(snapshot, node_pools=tuple(free))
+    first = solve(world, chosen)
+
+    second = solve(settled(world, first, unplaced_pods(first)), chosen)
+
+    assert placed(second) == []
 
 
 @brief

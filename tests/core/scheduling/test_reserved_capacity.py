@@ -4,8 +4,18 @@ from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType
 from dovetail.model.plan import Plan
 from tests.support.build import a_pod, a_pool, affinity, cluster, pods
-from tests.support.catalog import ON_DEMAND, RESERVED, SPOT, Z1, Z2, a_type, offerings, reserved
-from tests.support.outcome import new_node_of, settled, unplaced
+from tests.support.catalog import (
+    GPU_A,
+    ON_DEMAND,
+    RESERVED,
+    SPOT,
+    Z1,
+    Z2,
+    a_type,
+    offerings,
+    reserved,
+)
+from tests.support.outcome import new_node_of, reasons, settled, unplaced
 from tests.support.solving import packed, solved
 
 APP = {"app": "web"}
@@ -163,3 +173,10 @@ def test_a_reservation_too_small_for_a_pod_makes_nobody_wait() -> None:
     assert bought(solved(world)) == [("large", SPOT)] or bought(solved(world)) == [
         ("large", ON_DEMAND)
     ]
+
+
+def test_a_pod_that_no_reserved_machine_can_hold_is_told_why() -> None:
+    only = a_type("t", offered=[reserved(Z1, "cr-1", 2)])
+    world = cluster([a_pod("p", more={GPU_A: 1})], types=[only])
+
+    assert reasons(solved(world)) == {"p": ["resources"]}
