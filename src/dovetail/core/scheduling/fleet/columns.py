@@ -21,7 +21,7 @@ from dovetail.core.scheduling.fleet.spreading import dealt
 # pod is worth: that keeps values from swinging while few patterns are known. Where no
 # pattern comes that cheap the price rises, in later rounds.
 _ABOVE, _RISE, _RISING_FROM = 0.05, 1.03, 0.3
-_TYPES_TRIED = 25
+_TYPES_TRIED = 16
 _HOPEFUL = 0.985
 _CONVERGED = 1.003
 _CLOSE = 1.003
