@@ -10,20 +10,14 @@ V = TypeVar("V")
 class FrozenDict(dict[K, V]):
     """An immutable, hashable ``dict``; look-ups and comparison run at C speed.
 
-    The hash is computed once: labels and specs of a hundred thousand pods are
-    hashed again and again while pods are sorted into classes.
+    The hash is not kept: for the few entries that labels and requests have,
+    computing it is quicker than finding out whether it is known.
     """
 
-    __slots__ = ("_hash",)
-    _hash: int
+    __slots__ = ()
 
     def __hash__(self) -> int:  # type: ignore[override]
-        try:
-            return self._hash
-        except AttributeError:
-            value = hash(frozenset(self.items()))
-            object.__setattr__(self, "_hash", value)
-            return value
+        return hash(frozenset(self.items()))
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError(f"{type(self).__name__} cannot be changed")

@@ -62,7 +62,7 @@ class Answer:
             one = want.pod_class
             at = handed.get(id(one), 0)
             members = one.pods
-            for host, count in zip(where.tolist(), counts.tolist(), strict=True):
+            for host, count in zip(where, counts, strict=True):
                 pods[host] += members[at : at + count]
                 at += count
             handed[id(one)] = at
@@ -83,6 +83,7 @@ class Answer:
         for at in range(0, len(claims), 512):
             some = claims[at : at + 512]
             used = problem.hosts.used[:, some].T
+            amounts = used.astype(np.int64).tolist()
             fits = np.ones((len(some), len(order)), dtype=bool)
             for r in range(len(axis)):
                 fits &= used[:, r : r + 1] <= alloc[None, :, r]
@@ -90,7 +91,6 @@ class Answer:
                 kept = self._allowed(claim, state.pool, order, fits[place])
                 row = int(order[int(kept.argmax())])
                 daemons = table.daemon_requests[row]
-                amounts = {n: int(a) for n, a in zip(axis, used[place].tolist(), strict=True) if a}
                 key = (number, kept.tobytes())
                 if not self._leaves_choice(claim, state, self._types_of(key, table, order, kept)):
                     self.dropped.append((name, pods[claim]))
@@ -102,7 +102,7 @@ class Answer:
                     offering=self._offering(number, state, table, row),
                     pods=pods[claim],
                     requirements=self._requirements_of(key, state, table, order, kept, claim),
-                    requested=Resources(amounts) + daemons,
+                    requested=Resources(zip(axis, amounts[place], strict=True)) + daemons,
                     daemon_requests=daemons,
                     labels=labels,
                     taints=template.taints,

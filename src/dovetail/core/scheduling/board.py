@@ -37,7 +37,8 @@ class Board:
         """Pools with minValues."""
         self.settings = settings
         self.fewest = settings.packing is Packing.FEWEST
-        self.log: list[tuple[Want, Ints, Ints]] = []
+        self.log: list[tuple[Want, list[int], list[int]]] = []
+        """(class, hosts, how many of its pods on each), in the order of placing."""
         self.relaxed: dict[int, dict[str, int]] = {}
         """Claim → the minValues that could be had, where fewer had to do."""
         self.attached: dict[str, list[set[str]]] = {}
@@ -56,7 +57,36 @@ class Board:
                     for host in hosts.tolist():
                         if host < len(held):
                             held[host] |= claims
-        self.log.append((want, hosts, counts))
+        self.log.append((want, hosts.tolist(), counts.tolist()))
+
+    def put_one(self, want: Want, host: int, count: int) -> None:
+        """Do the same for one claim, without arrays: most steps place a pod or two."""
+        hosts = self.hosts
+        hosts.used[:, host] += want.size * count
+        hosts.headroom[host] -= count
+        for counter in want.host_counters:
+            counter.matched[host] += count
+        for rule, _ in want.host_rules:
+            rule.owned[host] += count
+        self.log.append((want, [host], [count]))
+
+    def room_on(self, want: Want, host: int) -> int:
+        """Return what ``room`` says of one claim, for classes without host ports."""
+        room = int(self.hosts.headroom.item(host))
+        for rule, own in want.host_rules:
+            matched = rule.counter.matched.item(host)
+            if rule.kind is Kind.SPREAD:
+                room = min(room, rule.skew - matched) if own or matched > rule.skew else room
+            elif (rule.kind is Kind.ANTI) == (matched > 0):
+                return 0
+            elif own and rule.kind is Kind.ANTI:
+                room = min(room, 1)
+        for rule in want.inverse:
+            if rule.owned.item(host):
+                if rule.kind is Kind.ANTI:
+                    return 0
+                room = min(room, rule.skew - rule.counter.matched.item(host))
+        return room
 
     def room(self, want: Want, hosts: Ints, states: Ints | None, *, grown: bool = False) -> Floats:
         """Return how many pods of a class each host takes, by every host-level rule.

@@ -9,6 +9,8 @@ from dovetail.core.scheduling.wants import Want
 WINDOW = 256
 _TOGETHER = 32
 _FINITE = 1e18
+_EXPECTED = 0.85
+"""Of a load to come, what is made room for beforehand; the rest goes where it is cheapest."""
 
 
 class Grower:
@@ -98,6 +100,30 @@ class Grower:
             hosts.retype(claims[chosen], state, rows)
             self._board.put(want, claims[chosen], numbers)
         return int(numbers.sum())
+
+    def expect(self, load: Floats) -> None:
+        """Size open claims for their share of a load that is still to come.
+
+        Pods that must be alone on a node fix the number of nodes; with room made
+        at once for all who will join them, these need not grow claims one by
+        one. It costs nothing: in the end every claim gets the cheapest type that
+        holds what it has.
+        """
+        hosts = self._board.hosts
+        claims = np.arange(hosts.existing, hosts.count)
+        if not len(claims) or self._board.picky or any(self._board.daemon_ports):
+            return
+        share = load / len(claims) * _EXPECTED
+        for state in sorted(set(hosts.state[claims].tolist())):
+            some = claims[hosts.state[claims] == state]
+            one = np.ones((len(some), 1))
+            places = self._cheapest_fit(state, hosts.used[:, some], share, one)[:, 0]
+            _, _, order, _ = self._types_of(state)
+            fits = places < len(order)
+            some, rows = some[fits], order[places[fits]]
+            fine = self._charge_growth(some, state, rows)
+            if fine.any():
+                hosts.retype(some[fine], state, rows[fine])
 
     def _charge_growth(self, claims: Ints, state: int, rows: Ints) -> Bools:
         """Charge larger types to the pool's limits; returns which of them fit in."""

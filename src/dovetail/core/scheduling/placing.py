@@ -5,7 +5,6 @@ from itertools import islice, product
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays import Ints
 from dovetail.core.scheduling.classes import PodClass
 from dovetail.core.scheduling.deferred import Deferred
 from dovetail.core.scheduling.problem import Problem
@@ -204,15 +203,15 @@ class Placer:
 
     # -- counting ---------------------------------------------------------------------
 
-    def _record(self, want: Want, cell: Cell, log: list[tuple[Want, Ints, Ints]]) -> None:
+    def _record(self, want: Want, cell: Cell, log: list[tuple[Want, list[int], list[int]]]) -> None:
         if not want.zonal_counters and not want.zonal_rules:
             return
         plain = all(counter.filter == EVERY_NODE for counter in want.zonal_counters)
         for _, hosts, counts in log:
             if plain:
-                self._count(want, cell, int(counts.sum()))
+                self._count(want, cell, sum(counts))
                 continue
-            for host, count in zip(hosts.tolist(), counts.tolist(), strict=True):
+            for host, count in zip(hosts, counts, strict=True):
                 self._count(want, cell, count, host=host)
 
     def _count(

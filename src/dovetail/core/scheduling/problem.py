@@ -1,6 +1,6 @@
 """The problem, compiled: tables, states, counters and hosts for one batch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import numpy as np
@@ -130,6 +130,13 @@ class Problem:
         for counters in self._counters.values():
             for counter in counters:
                 self._audience[id(counter)] = self._audience.get(id(counter), 0) + 1
+
+    def load_of(self, classes: Iterable[PodClass]) -> Floats:
+        """Return what the waiting pods of these classes ask for together."""
+        load = np.zeros(len(self.axis))
+        for one in classes:
+            load += vector(one.spec.requests, self.axis) * one.waiting
+        return load
 
     # -- compiling a class ---------------------------------------------------------
 

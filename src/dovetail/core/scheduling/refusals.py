@@ -137,7 +137,7 @@ class Explainer:
     def _closest(self, want: Want, table: PoolTable, rows: Bools) -> str:
         """Name the type that comes closest, and what it lacks."""
         axis = self._problem.axis
-        candidates = np.flatnonzero(rows)
+        candidates = np.flatnonzero(rows if rows.any() else np.ones_like(rows))
         alloc: Floats = table.alloc[candidates]
         lacking = np.maximum(want.size[None, :] - alloc, 0.0)
         share = lacking / np.maximum(want.size[None, :], 1.0)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from dovetail.model.pods import PodSpec
-from dovetail.model.requirements import Requirements
+from dovetail.model.requirements import ANYTHING, Requirements
 from dovetail.model.settings import Preferences
 from dovetail.model.taints import TOLERATE_PREFERENCES
 
@@ -92,6 +92,8 @@ _STEPS: tuple[Callable[[PodSpec], PodSpec | None], ...] = (
 
 def wanted_requirements(spec: PodSpec) -> Requirements:
     """Return what this form asks of node labels, its heaviest wish included."""
+    if not (spec.node_selector or spec.node_terms or spec.preferred_node_terms):
+        return ANYTHING
     term = spec.node_terms[0].expressions if spec.node_terms else ()
     more = spec.preferred_node_terms[0].term.expressions if spec.preferred_node_terms else ()
     asked = Requirements.of_labels(spec.node_selector)

@@ -83,6 +83,11 @@ def _place_all(placer: Placer, problem: Problem) -> None:
     place is asked again after everybody else had a turn.
     """
     waiting = _in_order(placer, problem)
+    alone = [one for one in waiting if _is_alone(placer, one)]
+    for one in alone:
+        placer.place(one)
+    tied = [one for one in waiting if one.waiting and not placer.want(one, 0).free]
+    problem.packer.expect(problem.load_of(tied))
     progress = True
     while waiting and progress:
         progress = False
@@ -90,6 +95,11 @@ def _place_all(placer: Placer, problem: Problem) -> None:
             progress |= placer.place(one) > 0
         placer.open_fleets()
         waiting = [one for one in waiting if one.waiting]
+
+
+def _is_alone(placer: Placer, one: PodClass) -> bool:
+    """Tell whether pods of a class keep each other off their nodes."""
+    return any(h.own and h.rule.kind is Kind.ANTI for h in placer.want(one, 0).host_rules)
 
 
 def _in_order(placer: Placer, problem: Problem) -> list[PodClass]:
@@ -102,7 +112,7 @@ def _in_order(placer: Placer, problem: Problem) -> list[PodClass]:
 
     def rank(one: PodClass) -> tuple[bool, bool, float, int]:
         want = placer.want(one, 0)
-        alone = any(h.own and h.rule.kind is Kind.ANTI for h in want.host_rules)
+        alone = _is_alone(placer, one)
         bound = 0 if want.host_rules else 1 if want.keys or want.host_counters else 2
         return (cheapest and want.free, not alone, -shares[id(one)], bound)
 

@@ -260,6 +260,8 @@ class Topology:
 
 def node_alternatives(spec: PodSpec) -> tuple[Requirements, ...]:
     """Return what a pod demands of nodes, as alternatives; empty: nothing."""
+    if not spec.node_selector and not spec.node_terms:
+        return ()
     selector = Requirements.of_labels(spec.node_selector)
     if not spec.node_terms:
         return (selector,) if selector else ()
