@@ -101,6 +101,11 @@ class Neighbourhood:
         counted = [*named.spreads, *named.affinities]
         return not any(id(group) in self._wanted for group in counted)
 
+    def starts_a_series(self, pod: Pod) -> bool:
+        """Tell whether its affinity can be met now only because nobody of it runs."""
+        affinity = self._rules(pod).affinity
+        return affinity is not None and not affinity.pairs
+
     def strain(self, pod: Pod, host_name: str) -> int:
         """Tell by how much the pod's domains are above the emptiest ones already."""
         host = self.hosts[host_name]

@@ -69,7 +69,7 @@ class Search:
         return taken
 
     def _branch(self) -> bool:
-        ready: list[tuple[int, int, int]] = []
+        ready: list[tuple[bool, int, int, int]] = []
         refused: list[Stuck] = []
         for group, count in enumerate(self._left):
             if not count:
@@ -77,12 +77,15 @@ class Search:
             objection = self._objection(group)
             if objection is None:
                 pod, host = self._groups[group][0]
-                ready.append((self._harm[group], self._around.strain(pod, host), group))
+                # A series that may start now may not once somebody else of it runs.
+                later = not self._around.starts_a_series(pod)
+                strain = self._around.strain(pod, host)
+                ready.append((later, self._harm[group], strain, group))
             else:
                 refused += [(*one, objection) for one in self._groups[group][:count]]
         if not ready and (self._best is None or len(refused) < len(self._best)):
             self._best = refused
-        for _, _, group in sorted(ready):
+        for *_, group in sorted(ready):
             self._budget -= 1
             self._bind(group)
             if self._descend():

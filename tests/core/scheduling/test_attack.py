@@ -7,7 +7,7 @@ many clusters per property, different ones each time.
 import os
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dovetail.core.scheduling.solve import solve
@@ -22,14 +22,15 @@ from tests.support.strategies import clusters
 
 LONG = int(os.environ.get("DOVETAIL_ATTACK", "0"))
 attack = settings(
-    max_examples=LONG or 100,
+    max_examples=LONG or 200,
     derandomize=not LONG,
     database=None,
     deadline=None,
     print_blob=True,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],  # Explaining takes minutes here.
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-brief = settings(attack, max_examples=LONG or 30)
+brief = settings(attack, max_examples=LONG or 50)
 
 choices = st.builds(
     SchedulingSettings,
