@@ -1,10 +1,17 @@
-"""Pods without ties, kept back so that one fleet is chosen for all of them."""
+"""Pods without ties, kept back so that one fleet is chosen for all of them.
 
+A class may use the claims that its own demands lead to, and those bought for
+pickier classes where it fits in without narrowing them. Who may go where is
+told to the optimiser as one more resource for each such set of claims: nodes in
+the set have plenty of it, all others none.
+"""
+
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays import Bools
+from dovetail.core.scheduling.arrays import Bools, Floats
 from dovetail.core.scheduling.fleet import Bundle, Demand, cheapest_fleet
 from dovetail.core.scheduling.problem import Problem
 from dovetail.core.scheduling.spreading import Cell
@@ -13,6 +20,9 @@ from dovetail.core.scheduling.wants import Want
 
 _MOST_TOGETHER = 128
 """Classes in one fleet; with more, each has few pods and buying singly is as good."""
+_MOST_STATES = 12
+_PLENTY = float(1 << 40)
+_NO_CAP = np.iinfo(np.int64).max
 
 
 class Batch(NamedTuple):
@@ -22,32 +32,51 @@ class Batch(NamedTuple):
     ask: int
     cell: Cell
     pods: int
+    states: tuple[int, ...]
+    """Of the claims it would open itself: one for each pool of its tier."""
+
+
+class Missing(NamedTuple):
+    """Pods of a batch that got no place after all."""
+
+    batch: Batch
+    pods: int
 
 
 class Deferred:
-    """Collects batches by the state their claims would be in, then buys for all."""
+    """Collects batches, then buys for all of them."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._batches: dict[int, list[Batch]] = {}
+        self._batches: list[Batch] = []
 
     def accept(self, want: Want, ask: int, cell: Cell, count: int) -> int | None:
         """Keep pods for the fleet; returns the state of its claims, None if it cannot."""
-        space, board = self._problem.space, self._problem.board
-        for root in space.roots:
-            state = space.move(root, ask)
-            if state == DEAD:
-                continue
-            pool = space.states[state].pool
-            if not (board.each(want, state) >= 1).any():
-                continue
-            if board.varieties[pool].wanted or board.reservations.offered(pool):
-                return None
-            if not (self._rows(state) & (board.each(want, state) >= 1)).any():
-                return None
-            self._batches.setdefault(state, []).append(Batch(want, ask, cell, count))
-            return state
+        for _, tier in groupby(self._problem.space.roots, key=self._weight):
+            states = []
+            for root in tier:
+                state = self._problem.space.move(root, ask)
+                if state == DEAD or not (self._problem.board.each(want, state) >= 1).any():
+                    continue
+                if not self._is_plain(want, state):
+                    return None
+                states.append(state)
+            if states:
+                self._batches.append(Batch(want, ask, cell, count, tuple(states)))
+                return states[0]
         return None
+
+    def _weight(self, root: int) -> int:
+        space = self._problem.space
+        return -1 if root == DEAD else space.pools[space.states[root].pool].pool.weight
+
+    def _is_plain(self, want: Want, state: int) -> bool:
+        """Tell whether nothing but price and size decides about claims in a state."""
+        board = self._problem.board
+        pool = self._problem.space.states[state].pool
+        if board.varieties[pool].wanted or board.reservations.offered(pool):
+            return False
+        return bool((self._rows(state) & (board.each(want, state) >= 1)).any())
 
     def _rows(self, state: int) -> Bools:
         """Return the types a fleet in this state may use."""
@@ -58,54 +87,57 @@ class Deferred:
             rows &= board.allowances[pool].affordable()
         return rows
 
-    def open(self) -> list[tuple[Want, Cell, int, int]]:
-        """Buy for every batch; returns (want, cell, count, state) of what got no place.
+    def open(self) -> list[Missing]:
+        """Buy for every batch; returns what got no place.
 
         The least flexible go first, so that others can use what they leave.
         """
-        missing = []
-        order = sorted(self._batches, key=lambda state: (int(self._rows(state).sum()), state))
-        for state in order:
-            batches = self._batches.pop(state)
-            if len(order) > 1:
-                batches = self._use_gaps(batches)
-            together = len(batches) <= _MOST_TOGETHER and self._open_together(state, batches)
-            if not together:
-                missing += self._open_singly(state, batches)
+        missing: list[Missing] = []
+        groups = self._groups()
+        for batches in groups:
+            left = self._use_gaps(batches) if len(groups) > 1 else batches
+            if left and not self._open_together(left):
+                missing += self._open_singly(left)
         return missing
 
+    def _groups(self) -> list[list[Batch]]:
+        """Divide batches into those decided on together, pickiest first."""
+        batches, self._batches = self._batches, []
+        states = {state for batch in batches for state in batch.states}
+        if len(states) <= _MOST_STATES and len(batches) <= _MOST_TOGETHER:
+            return [batches] if batches else []
+        by_states: dict[tuple[int, ...], list[Batch]] = {}
+        for batch in batches:
+            by_states.setdefault(batch.states, []).append(batch)
+        choice = {key: sum(int(self._rows(state).sum()) for state in key) for key in by_states}
+        return [by_states[key] for key in sorted(by_states, key=lambda key: (choice[key], key))]
+
     def _use_gaps(self, batches: list[Batch]) -> list[Batch]:
-        packer = self._problem.packer
         left = []
         for batch in batches:
             self._problem.hosts.measure(batch.want.size)
-            found = packer.gaps(batch.want, batch.ask, batch.pods)
+            found = self._problem.packer.gaps(batch.want, batch.ask, batch.pods)
             if found < batch.pods:
                 left.append(batch._replace(pods=batch.pods - found))
         return left
 
-    def _open_together(self, state: int, batches: list[Batch]) -> bool:
-        space, board = self._problem.space, self._problem.board
-        pool = space.states[state].pool
-        rows = np.flatnonzero(self._rows(state))
-        if not all((board.each(batch.want, state)[rows] >= 1).any() for batch in batches):
-            return False  # What others spent of the limits leaves too little for some.
-        no_cap = np.iinfo(np.int64).max
-        bundles = cheapest_fleet(
-            Demand(
-                sizes=np.array([batch.want.size for batch in batches]),
-                counts=np.array([batch.pods for batch in batches], dtype=np.int64),
-                alloc=space.pools[pool].alloc[rows],
-                price=space.cost[state][rows] + self._problem.settings.node_cost,
-                max_per_node=np.array(
-                    [no_cap if b.want.cap is None else b.want.cap for b in batches], dtype=np.int64
-                ),
-            )
-        )
-        if not self._affordable(pool, rows, bundles):
+    def _open_together(self, batches: list[Batch]) -> bool:
+        if len(batches) > _MOST_TOGETHER:
             return False
+        states = self._states(batches)
+        offers = [
+            (state, row) for state in states for row in np.flatnonzero(self._rows(state)).tolist()
+        ]
+        welcome = [self._welcome(batch, states) for batch in batches]
+        if not all(self._fits(b, states, some) for b, some in zip(batches, welcome, strict=True)):
+            return False  # What others spent of the limits leaves too little for some.
+        bundles = cheapest_fleet(self._demand(batches, states, welcome))
+        if not self._affordable(offers, bundles):
+            return False
+        board = self._problem.board
         for bundle in bundles:
-            row = int(rows[bundle.type_index])
+            state, row = offers[bundle.type_index]
+            pool = self._problem.space.states[state].pool
             board.allowances[pool].spend(row, bundle.copies)
             claims = self._problem.hosts.open(state, row, bundle.copies)
             for index in np.flatnonzero(bundle.counts).tolist():
@@ -113,22 +145,79 @@ class Deferred:
                 board.put(batches[index].want, claims, each)
         return True
 
-    def _affordable(
-        self, pool: int, rows: np.ndarray[tuple[int], np.dtype[np.int64]], bundles: list[Bundle]
-    ) -> bool:
-        allowance = self._problem.board.allowances[pool]
-        if allowance.unlimited:
-            return True
-        spent = sum(allowance.capacity[rows[one.type_index]] * one.copies for one in bundles)
-        return bool((spent <= allowance.left).all())
+    def _states(self, batches: list[Batch]) -> list[int]:
+        """Return the states worth considering: the batches' own, and what two have in common."""
+        space = self._problem.space
+        own = sorted({state for batch in batches for state in batch.states})
+        shared = {
+            space.move(state, ask) for state in own for ask in {batch.ask for batch in batches}
+        }
+        more = sorted(shared - {DEAD, *own})
+        return own + more[: max(0, _MOST_STATES - len(own))]
 
-    def _open_singly(self, state: int, batches: list[Batch]) -> list[tuple[Want, Cell, int, int]]:
-        """Buy class by class, as far as the pool's limits go."""
+    def _welcome(self, batch: Batch, states: list[int]) -> tuple[bool, ...]:
+        """Return in which states' claims a batch may go without narrowing them."""
+        space = self._problem.space
+        weight = self._tier(batch.states[0])
+        return tuple(
+            state in batch.states
+            or (self._tier(state) == weight and space.move(state, batch.ask) == state)
+            for state in states
+        )
+
+    def _tier(self, state: int) -> int:
+        space = self._problem.space
+        return space.pools[space.states[state].pool].pool.weight
+
+    def _fits(self, batch: Batch, states: list[int], welcome: tuple[bool, ...]) -> bool:
+        return any(
+            bool((self._rows(state) & (self._problem.board.each(batch.want, state) >= 1)).any())
+            for state, fine in zip(states, welcome, strict=True)
+            if fine
+        )
+
+    def _demand(
+        self, batches: list[Batch], states: list[int], welcome: list[tuple[bool, ...]]
+    ) -> Demand:
+        space = self._problem.space
+        circles = sorted({some for some in welcome if not all(some)})
+        passes = np.array([[some == circle for circle in circles] for some in welcome], dtype=float)
+        alloc: list[Floats] = []
+        price: list[Floats] = []
+        for place, state in enumerate(states):
+            rows = self._rows(state)
+            of_pool = space.pools[space.states[state].pool].alloc[rows]
+            doors = [_PLENTY if circle[place] else 0.0 for circle in circles]
+            alloc.append(np.hstack([of_pool, np.tile(doors, (len(of_pool), 1))]))
+            price.append(space.cost[state][: len(rows)][rows] + self._problem.settings.node_cost)
+        sizes = np.array([batch.want.size for batch in batches])
+        caps = [_NO_CAP if b.want.cap is None else b.want.cap for b in batches]
+        return Demand(
+            sizes=np.hstack([sizes, passes]) if circles else sizes,
+            counts=np.array([batch.pods for batch in batches], dtype=np.int64),
+            alloc=np.vstack(alloc),
+            price=np.concatenate(price),
+            max_per_node=np.array(caps, dtype=np.int64),
+        )
+
+    def _affordable(self, offers: list[tuple[int, int]], bundles: list[Bundle]) -> bool:
+        """Tell whether the limits of all pools allow this fleet."""
+        board, space = self._problem.board, self._problem.space
+        spent: dict[int, Floats] = {}
+        for one in bundles:
+            state, row = offers[one.type_index]
+            pool = space.states[state].pool
+            more = board.allowances[pool].capacity[row] * one.copies
+            spent[pool] = spent.get(pool, np.zeros_like(more)) + more
+        return all(bool((spent[pool] <= board.allowances[pool].left).all()) for pool in spent)
+
+    def _open_singly(self, batches: list[Batch]) -> list[Missing]:
+        """Buy class by class, as far as the pools' limits go."""
         missing = []
         for batch in batches:
-            packer = self._problem.packer
             self._problem.hosts.measure(batch.want.size)
-            found = packer.buy(batch.want, batch.ask, batch.pods)
+            found = self._problem.packer.gaps(batch.want, batch.ask, batch.pods)
+            found += self._problem.packer.buy(batch.want, batch.ask, batch.pods - found)
             if found < batch.pods:
-                missing.append((batch.want, batch.cell, batch.pods - found, state))
+                missing.append(Missing(batch, batch.pods - found))
         return missing

@@ -197,9 +197,9 @@ class Placer:
 
     def open_fleets(self) -> None:
         """Choose and open the fleets for all pods that were left to them."""
-        for want, cell, missing, state in self.deferred.open():
-            self._count(want, cell, -missing, state=state)
-            want.pod_class.taken -= missing
+        for batch, missing in self.deferred.open():
+            self._count(batch.want, batch.cell, -missing, state=batch.states[0])
+            batch.want.pod_class.taken -= missing
 
     # -- counting ---------------------------------------------------------------------
 
