@@ -76,8 +76,16 @@ class Placer:
         if known is None:
             every = product(*(self._domains(want, key) for key in want.keys))
             possible = (cell for cell in every if self._is_possible(want, cell))
-            known = self._known_cells[cache_key] = list(islice(possible, _MOST_CELLS))
+            known = list(islice(possible, _MOST_CELLS))
+            known.sort(key=lambda cell: (self._cheapest(want, cell), cell))
+            self._known_cells[cache_key] = known
         return known
+
+    def _cheapest(self, want: Want, cell: Cell) -> float:
+        """Return the price of the cheapest new node in a cell."""
+        space = self.problem.space
+        states = [space.move(root, ask) for ask in self._asks(want, cell) for root in space.roots]
+        return min(float(space.cost[state].min(initial=np.inf)) for state in states or [DEAD])
 
     def _has_plenty(self, want: Want, cell: Cell, count: int) -> bool:
         """Tell whether new nodes for all pods can surely be bought in a cell."""

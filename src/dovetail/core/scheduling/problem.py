@@ -185,6 +185,16 @@ class Problem:
             for counter in ties.host_counters
         )
 
+    def follows_others(self, ties: Ties) -> bool:
+        """Tell whether a class seeks the company of pods of other classes."""
+        held = (*ties.host_rules, *ties.zonal_rules)
+        return any(
+            one.rule.kind is Kind.AFFINITY
+            and not one.rule.soft
+            and self._audience.get(id(one.rule.counter), 0) > one.own
+            for one in held
+        )
+
     def _attachments(self, one: PodClass) -> Attached:
         found = self.volumes.of(one.namespace, one.spec)
         if isinstance(found, Refusal):

@@ -103,17 +103,19 @@ def _is_alone(placer: Placer, one: PodClass) -> bool:
 
 
 def _in_order(placer: Placer, problem: Problem) -> list[PodClass]:
-    """Sort: who fixes the number of nodes first, then the largest, the free last.
+    """Sort: who fixes the number of nodes first, then the largest, the free late.
 
-    Free classes come last because they can use what others leave.
+    Free classes come late because they can use what others leave; last come
+    those that seek the company of others, who must be somewhere by then.
     """
     shares = share_of_total(problem)
     cheapest = problem.settings.packing is Packing.CHEAPEST
 
-    def rank(one: PodClass) -> tuple[bool, bool, float, int]:
+    def rank(one: PodClass) -> tuple[bool, bool, bool, float, int]:
         want = placer.want(one, 0)
         alone = _is_alone(placer, one)
         bound = 0 if want.host_rules else 1 if want.keys or want.host_counters else 2
-        return (cheapest and want.free, not alone, -shares[id(one)], bound)
+        follows = problem.follows_others(want.ties)
+        return (follows, cheapest and want.free, not alone, -shares[id(one)], bound)
 
     return sorted(problem.classes, key=rank)

@@ -20,6 +20,7 @@ class Division:
         self._want = want
         self._place = {key: index for index, key in enumerate(want.keys)}
         self.cells = cells
+        """In order of preference: of two that are equally full, the first is used first."""
         self.closed: set[Cell] = set()
         """Cells that turned out to have no room."""
         self.careful = False
@@ -58,13 +59,13 @@ class Division:
             counter = own_spreads[0].rule.counter if own_spreads else self._anybodys_counter()
             if counter is None:
                 # Nobody counts these pods: any domain that is allowed takes them all.
-                return [(min(cells, key=self._emptiest), count)]
+                return [(min(cells, key=self._count_in), count)]
             return self._pour(cells, counter, [held.rule for held in own_spreads], count)
         return self._deal_singly(cells, own_spreads, count, once_each=once_each)
 
-    def _emptiest(self, cell: Cell) -> tuple[int, Cell]:
+    def _count_in(self, cell: Cell) -> int:
         rules = [held.rule for held in self._want.zonal_rules]
-        return (sum(r.counter.counts.get(cell[self._place[r.counter.key]], 0) for r in rules), cell)
+        return sum(r.counter.counts.get(cell[self._place[r.counter.key]], 0) for r in rules)
 
     def _anybodys_counter(self) -> Counter | None:
         """Level by whoever counts these pods, so that their owners keep their skew."""
@@ -150,7 +151,7 @@ class Division:
                 fine = [cell for cell in cells if self._allowed(cell)]
                 if not fine:
                     break
-                best = min(fine, key=lambda cell: (self._load(cell, spreads), cell))
+                best = min(fine, key=lambda cell: self._load(cell, spreads))
                 dealt[best] = dealt.get(best, 0) + 1
                 for counter in counters.values():
                     domain = best[self._place[counter.key]]
@@ -171,8 +172,8 @@ class Division:
 
 
 def _level(counts: dict[str, int], count: int) -> dict[str, int]:
-    """Pour ``count`` units into the lowest of ``counts``; ties by name."""
-    order = sorted(counts, key=lambda domain: (counts[domain], domain))
+    """Pour ``count`` units into the lowest of ``counts``; of equals, the first given first."""
+    order = sorted(counts, key=counts.__getitem__)
     level = counts[order[0]]
     for reached in range(1, len(order) + 1):
         last = reached == len(order)

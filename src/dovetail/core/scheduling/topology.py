@@ -30,10 +30,14 @@ class NodeFilter(NamedTuple):
     """One of them must hold; none: every node."""
     tolerations: tuple[Toleration, ...] | None = None
     """Set: only nodes whose taints these tolerate."""
+    keys: tuple[str, ...] = ()
+    """Labels a node must have: those of the pod's other spreads, as kube-scheduler counts."""
 
     def passes(self, labels: Requirements, taints: Iterable[Taint], *, new: bool) -> bool:
         """Judge a node, or (``new``) a claim whose labels may still be open."""
         open_keys = label_keys.WELL_KNOWN if new else frozenset()
+        if any(key not in labels and key not in open_keys for key in self.keys):
+            return False
         if self.tolerations is not None and untolerated(taints, self.tolerations) is not None:
             return False
         return not self.terms or any(
@@ -177,6 +181,7 @@ class Topology:
             NodeFilter(
                 node_alternatives(one.spec) if honors else (),
                 one.spec.tolerations if spread.node_taints_policy is NodePolicy.HONOR else None,
+                _other_keys(one.spec, spread),
             ),
         )
         return self._rule(
@@ -256,6 +261,11 @@ class Topology:
                 if counter.selects(namespace, labels):
                     found.append(counter)
         return found
+
+
+def _other_keys(spec: PodSpec, spread: Spread) -> tuple[str, ...]:
+    keys = {label_keys.stable_key(other.topology_key) for other in spec.spreads if other.required}
+    return tuple(sorted(keys - {label_keys.stable_key(spread.topology_key), label_keys.HOSTNAME}))
 
 
 def node_alternatives(spec: PodSpec) -> tuple[Requirements, ...]:
