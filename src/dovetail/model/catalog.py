@@ -57,7 +57,7 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
 def allocatable(capacity: Resources, overhead: Resources) -> Resources:
     """Take overhead off capacity; huge pages come out of memory, never below zero."""
     left = capacity - overhead
-    huge = sum(amount for name, amount in capacity.items() if name.startswith(HUGEPAGES_PREFIX))
+    huge = sum([amount for name, amount in capacity.items() if name.startswith(HUGEPAGES_PREFIX)])
     if huge:
         left = Resources({**left, MEMORY: max(0, left.get(MEMORY, 0) - huge)})
     return left

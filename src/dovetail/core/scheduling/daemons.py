@@ -37,6 +37,8 @@ def daemon_spec(daemon: DaemonSet) -> PodSpec:
 
 def charge_daemons(table: PoolTable, daemons: Sequence[DaemonSet]) -> list[tuple[HostPort, Bools]]:
     """Take DaemonSets off each type of a pool; return the host ports they hold, by row."""
+    if not daemons:
+        return []
     count = len(table.rows)
     totals: list[list[Resources]] = [[] for _ in range(count)]
     ports: list[tuple[HostPort, Bools]] = []

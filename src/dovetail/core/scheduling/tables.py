@@ -69,7 +69,9 @@ class PoolTable:
 
     def _price_columns(self) -> None:
         known: dict[tuple[str, str, str], int] = {}
-        entries: list[tuple[int, int, float]] = []
+        rows: list[int] = []
+        columns: list[int] = []
+        prices: list[float] = []
         for index, row in enumerate(self.rows):
             for offering in row.offerings:
                 if not offering.available:
@@ -83,10 +85,12 @@ class PoolTable:
                 if column is None:
                     column = known[key] = len(known)
                     self.columns.append(offering.requirements())
-                entries.append((index, column, offering.price))
+                rows.append(index)
+                columns.append(column)
+                prices.append(offering.price)
         self.price = np.full((len(self.rows), len(known)), NEVER)
-        for index, column, price in entries:
-            self.price[index, column] = min(price, self.price[index, column])
+        if prices:
+            np.minimum.at(self.price, (rows, columns), prices)
 
     def rows_allowing(self, one: Requirement) -> Bools:
         """Return which rows have a value that ``one`` allows (or do not know the key)."""
@@ -148,6 +152,8 @@ def _together(one: Requirement, other: Requirement) -> bool:
 
 def _rows(one: InstanceType) -> list[Row]:
     """Split a type by the allocatable that its offerings give it (nearly always one)."""
+    if not any(o.capacity_override or o.overhead_override for o in one.offerings):
+        return [Row(one, one.allocatable, one.capacity, one.offerings)] if one.offerings else []
     groups: dict[tuple[Resources | None, Resources | None], list[Offering]] = {}
     for offering in one.offerings:
         key = (offering.capacity_override, offering.overhead_override)

@@ -10,7 +10,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 
-DEFAULT_EFFORT = 16
+DEFAULT_EFFORT = 8
 
 
 @dataclass(frozen=True, slots=True)
