@@ -53,7 +53,7 @@ class Placer:
     def _place_form(self, want: Want, count: int) -> int:
         if not want.keys:
             return self._fill(want, (), count)
-        division = Division(want, self._cells(want))
+        division = Division(want, self.cells(want))
         division.careful = not all(self._has_plenty(want, cell, count) for cell in division.cells)
         placed = 0
         while placed < count:
@@ -69,7 +69,7 @@ class Placer:
                     break
         return placed
 
-    def _cells(self, want: Want) -> list[Cell]:
+    def cells(self, want: Want) -> list[Cell]:
         """Return the combinations of domains in which a class could be placed at all."""
         cache_key = (want.ask, id(want.ties), tuple(want.alternatives))
         known = self._known_cells.get(cache_key)
@@ -107,6 +107,8 @@ class Placer:
         space, board = self.problem.space, self.problem.board
         for root in space.roots:
             state = space.move(root, ask)
+            if state != DEAD:  # Slots of reservations run out.
+                state = board.reservations.without(state)
             if state == DEAD:
                 continue
             pool = space.states[state].pool

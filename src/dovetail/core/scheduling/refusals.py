@@ -1,5 +1,6 @@
 """Why a pod gets no node: per pool, the first thing that rules it out, and by how much."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from dovetail.core.scheduling.arrays import Bools, Floats
 from dovetail.core.scheduling.classes import PodClass
 from dovetail.core.scheduling.placing import Placer
+from dovetail.core.scheduling.spreading import Division
 from dovetail.core.scheduling.states import DEAD
 from dovetail.core.scheduling.tables import PoolTable
 from dovetail.core.scheduling.topology import Kind, Rule
@@ -208,17 +210,33 @@ class Explainer:
 
     def _why_rules(self, want: Want) -> tuple[Constraint, str] | None:
         """Name the topology rule that holds the pod back."""
-        held = [*want.zonal_rules, *want.host_rules]
-        order = {Kind.AFFINITY: 0, Kind.ANTI: 1, Kind.SPREAD: 2}
-        for one in sorted(held, key=lambda h: order[h.rule.kind]):
-            return _RULES[one.rule.kind], _rule(one.rule)
-        for rule in [*want.zonal_inverse, *want.inverse]:
-            if rule.kind is Kind.ANTI:
-                return Constraint.ANTI_AFFINITY, f"pods that run keep it away: {_rule(rule)}"
+        rule = self._broken_by_zones(want) or _broken_by_hosts(want)
+        if rule is not None:
+            others = rule not in want.rules
+            return _RULES[rule.kind], ("pods that run keep it away: " if others else "") + _rule(
+                rule
+            )
         if want.ports:
             ports = ", ".join(str(p.port) for p in want.pod_class.spec.host_ports)
             return Constraint.HOST_PORT, f"host port {ports} is taken on every node it could use"
         return None
+
+    def _broken_by_zones(self, want: Want) -> Rule | None:
+        """Return the rule that rules most domains out; the first of them if several do."""
+        cells = self._placer.cells(want) if want.keys else []
+        division = Division(want, cells)
+        found = Counter(rule for cell in cells if (rule := division.broken(cell)) is not None)
+        if want.keys and not cells:
+            return want.zonal_rules[0].rule if want.zonal_rules else None
+        return max(found, key=lambda rule: found[rule]) if found else None
+
+
+def _broken_by_hosts(want: Want) -> Rule | None:
+    order = {Kind.AFFINITY: 0, Kind.ANTI: 1, Kind.SPREAD: 2}
+    held = sorted(want.host_rules, key=lambda one: order[one.rule.kind])
+    if held:
+        return held[0].rule
+    return next((rule for rule in want.inverse if rule.kind is Kind.ANTI), None)
 
 
 def unusable_pools(snapshot: ClusterSnapshot) -> list[Refusal]:

@@ -76,14 +76,17 @@ class Division:
         return counters[0] if counters else None
 
     def _allowed(self, cell: Cell) -> bool:
+        return self.broken(cell) is None
+
+    def broken(self, cell: Cell) -> Rule | None:
+        """Return the first rule that one more pod in this cell would break."""
         for held in self._want.zonal_rules:
-            domain = cell[self._place[held.rule.counter.key]]
-            if not self._holds(held, domain):
-                return False
+            if not self._holds(held, cell[self._place[held.rule.counter.key]]):
+                return held.rule
         for rule in self._want.zonal_inverse:
             if rule.owners.get(cell[self._place[rule.counter.key]], 0) > 0:
-                return False
-        return True
+                return rule
+        return None
 
     def _holds(self, held: Held, domain: str) -> bool:
         rule = held.rule
