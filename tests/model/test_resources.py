@@ -29,11 +29,6 @@ def test_a_total_is_the_sum_of_its_parts(many: list[Resources]) -> None:
     assert total(many) == added
 
 
-@given(lists, st.integers(0, 5))
-def test_times_is_repeated_adding(one: Resources, count: int) -> None:
-    assert one.times(count).without_zeros() == total([one] * count).without_zeros()
-
-
 @given(lists, lists)
 def test_at_least_fits_both_and_nothing_smaller_does(a: Resources, b: Resources) -> None:
     larger = a.at_least(b)

@@ -51,9 +51,6 @@ class Resources(FrozenDict[str, int]):
             left[name] = left.get(name, 0) - amount
         return Resources(left)
 
-    def times(self, count: int) -> "Resources":
-        return Resources({name: amount * count for name, amount in self.items()})
-
     def at_least(self, floor: Mapping[str, int]) -> "Resources":
         """Return the larger amount of each resource."""
         merged = dict(self)

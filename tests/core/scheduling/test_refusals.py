@@ -5,39 +5,21 @@ their wording.
 """
 
 import re
-from typing import Any
 
 import pytest
 
 from dovetail.model import labels as label_keys
-from dovetail.model.plan import Constraint, Refusal
-from dovetail.model.pods import Pod
+from dovetail.model.plan import Constraint
 from tests.support.build import (
     a_daemon_set,
     a_node,
     a_pod,
     a_pool,
-    cluster,
     taint,
     tolerate,
 )
 from tests.support.catalog import DEFAULT_TYPES, GPU_A, Z1, Z2, Z3, a_type, offerings
-from tests.support.outcome import refusals_of
-from tests.support.solving import checked as solve
-
-
-def the_refusal(pod: Pod, *pools: Any, **around: Any) -> Refusal:
-    """The one refusal of a pod that only one pool (or none) has to answer for."""
-    plan = solve(cluster([pod], list(pools) or None, **around))
-    [refusal] = refusals_of(plan, pod)
-    return refusal
-
-
-def says(refusal: Refusal, *facts: str) -> bool:
-    missing = [fact for fact in facts if fact not in refusal.message]
-    assert not missing, f"{missing} not in: {refusal.message}"
-    return True
-
+from tests.support.refusals import says, the_refusal
 
 # --- Resources --------------------------------------------------------------------------------
 

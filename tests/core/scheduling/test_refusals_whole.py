@@ -1,11 +1,9 @@
 """Refusals that come from other pods, and the shape of the whole answer."""
 
-from typing import Any
-
 import pytest
 
 from dovetail.model import labels as label_keys
-from dovetail.model.plan import Constraint, Plan, Refusal
+from dovetail.model.plan import Constraint, Plan
 from dovetail.model.pods import Pod
 from tests.support.build import (
     a_daemon_set,
@@ -23,21 +21,8 @@ from tests.support.build import (
 )
 from tests.support.catalog import Z1, Z2, Z3, incremental
 from tests.support.outcome import refusals_of, unplaced
+from tests.support.refusals import says, the_refusal
 from tests.support.solving import checked as solve
-
-
-def the_refusal(pod: Pod, *pools: Any, **around: Any) -> Refusal:
-    """The one refusal of a pod that only one pool (or none) has to answer for."""
-    plan = solve(cluster([pod], list(pools) or None, **around))
-    [refusal] = refusals_of(plan, pod)
-    return refusal
-
-
-def says(refusal: Refusal, *facts: str) -> bool:
-    missing = [fact for fact in facts if fact not in refusal.message]
-    assert not missing, f"{missing} not in: {refusal.message}"
-    return True
-
 
 # --- Other pods -------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ Pods come from Deployments and Jobs, hundreds alike. A class is placed in bulk,
 so the cost of a decision grows with the number of templates, not of pods.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.pods import Pod, PodSpec
@@ -26,11 +26,6 @@ class PodClass:
     @property
     def waiting(self) -> int:
         return len(self.pods) - self.taken
-
-    def take(self, count: int) -> Sequence[Pod]:
-        """Hand out the next pods of the class."""
-        start, self.taken = self.taken, self.taken + count
-        return self.pods[start : self.taken]
 
 
 def classify(

@@ -6,7 +6,6 @@ told to the optimiser as one more resource for each such set of claims: nodes in
 the set have plenty of it, all others none.
 """
 
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +51,7 @@ class Deferred:
 
     def accept(self, want: Want, ask: int, cell: Cell, count: int) -> int | None:
         """Keep pods for the fleet; returns the state of its claims, None if it cannot."""
-        for _, tier in groupby(self._problem.space.roots, key=self._weight):
+        for tier in self._problem.space.tiers():
             states = []
             for root in tier:
                 state = self._problem.space.move(root, ask)
@@ -65,10 +64,6 @@ class Deferred:
                 self._batches.append(Batch(want, ask, cell, count, tuple(states)))
                 return states[0]
         return None
-
-    def _weight(self, root: int) -> int:
-        space = self._problem.space
-        return -1 if root == DEAD else space.pools[space.states[root].pool].pool.weight
 
     def _is_plain(self, want: Want, state: int) -> bool:
         """Tell whether nothing but price and size decides about claims in a state."""
@@ -158,16 +153,12 @@ class Deferred:
     def _welcome(self, batch: Batch, states: list[int]) -> tuple[bool, ...]:
         """Return in which states' claims a batch may go without narrowing them."""
         space = self._problem.space
-        weight = self._tier(batch.states[0])
+        weight = space.weight(batch.states[0])
         return tuple(
             state in batch.states
-            or (self._tier(state) == weight and space.move(state, batch.ask) == state)
+            or (space.weight(state) == weight and space.move(state, batch.ask) == state)
             for state in states
         )
-
-    def _tier(self, state: int) -> int:
-        space = self._problem.space
-        return space.pools[space.states[state].pool].pool.weight
 
     def _fits(self, batch: Batch, states: list[int], welcome: tuple[bool, ...]) -> bool:
         return any(

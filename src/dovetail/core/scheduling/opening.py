@@ -1,6 +1,5 @@
 """Opening new claims: which pool, which type, how many."""
 
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -74,7 +73,7 @@ class Opener:
         if want.needs_company:
             return None
         space = self._board.space
-        for _, tier in groupby(space.roots, key=self._weight):
+        for tier in space.tiers():
             openings = [
                 best
                 for root in tier
@@ -86,11 +85,6 @@ class Opener:
                 by_name = self._board.fewest
                 return openings[0] if by_name else min(openings, key=lambda one: one.cost_per_pod)
         return None
-
-    def _weight(self, root: int) -> int:
-        """Return the weight of a root state's pool; a dead one is a tier of its own."""
-        space = self._board.space
-        return -1 if root == DEAD else space.pools[space.states[root].pool].pool.weight
 
     def _best_type(self, want: Want, state: int, count: int, *, together: bool) -> Opening | None:
         board = self._board

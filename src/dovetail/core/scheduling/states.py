@@ -7,6 +7,7 @@ one row of an array. State 0 is the dead one: nothing can be bought.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +68,15 @@ class StateSpace:
             )
             for index, pool in enumerate(pools)
         ]
+
+    def tiers(self) -> list[list[int]]:
+        """Return the roots of pools that can buy anything, heaviest first, equals together."""
+        alive = [root for root in self.roots if root != DEAD]
+        return [list(some) for _, some in groupby(alive, key=self.weight)]
+
+    def weight(self, state: int) -> int:
+        """Return the weight of a state's pool."""
+        return self.pools[self.states[state].pool].pool.weight
 
     def ask(self, wanted: Requirements, tolerations: tuple[Toleration, ...]) -> int:
         """Return the number of this ask."""
