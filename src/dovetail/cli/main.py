@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import click
 
 from dovetail import __version__
+from dovetail.cli.failing import EXIT_BUG, report_bug
 from dovetail.errors import BadInput, DovetailError
 
 COMMANDS = ("catalog", "completion", "simulate")
@@ -70,15 +71,19 @@ class Dovetail(click.Group):
                 click.echo(str(mistake), err=True)
         except DovetailError as error:
             click.echo(f"Error: {error}", err=True)
-        except click.Abort:
+        except (click.Abort, KeyboardInterrupt):
             return EXIT_INTERRUPTED
+        except Exception as error:  # noqa: BLE001 - the outermost place: all else is a bug
+            report_bug(error)
+            return EXIT_BUG
         return EXIT_BAD_INPUT
 
 
 @click.group(
     cls=Dovetail,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done; 1 bad input; 2 some pods get no node; 130 interrupted.",
+    epilog="Exit codes: 0 done; 1 bad input; 2 some pods get no node; 70 a bug in Dovetail; "
+    "130 interrupted.",
 )
 @click.version_option(__version__, prog_name="dovetail", message="%(prog)s %(version)s")
 def cli() -> None:

@@ -45,6 +45,8 @@ class Board:
         """CSI driver → for each existing node, the claims it has attached."""
         self.cursor = 0
         """Where the last gap was filled; the next search starts there."""
+        self.window = 16 if self.picky else 256
+        """Hosts looked at together; minValues make looking at one a good deal dearer."""
         self._per_type: dict[tuple[int, int], Floats] = {}
 
     def put(self, want: Want, hosts: Ints, counts: Ints) -> None:

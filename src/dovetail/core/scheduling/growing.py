@@ -4,11 +4,12 @@ import numpy as np
 
 from dovetail.core.scheduling.arrays import Bools, Floats, Ints
 from dovetail.core.scheduling.board import Board
+from dovetail.core.scheduling.shelves import Shelves
 from dovetail.core.scheduling.wants import Want
 
-WINDOW = 256
 _TOGETHER = 32
 _FINITE = 1e18
+_HAIR = 1e-9
 _EXPECTED = 0.85
 """Of a load to come, what is made room for beforehand; the rest goes where it is cheapest."""
 
@@ -18,7 +19,7 @@ class Grower:
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._sorted: dict[int, tuple[Floats, Floats, Ints, Floats]] = {}
+        self._shelves = Shelves(board.space)
 
     def grow(self, want: Want, ask: int, count: int, limit: float) -> int:
         """Move claims to larger types where that costs at most ``limit`` per pod."""
@@ -27,12 +28,12 @@ class Grower:
         if first == end:
             return 0
         targets = self._board.space.targets(ask)
-        placed, looked = 0, 0
+        placed, looked, width = 0, 0, self._board.window
         start = min(max(self._board.cursor, first), end)
-        most = end - first if self._board.fewest or want.needs_company else 2 * WINDOW
+        most = end - first if self._board.fewest or want.needs_company else 2 * width
         for low, high in ((start, end), (first, start)):
-            for at in range(low, high, WINDOW):
-                window = np.arange(at, min(at + WINDOW, high))
+            for at in range(low, high, width):
+                window = np.arange(at, min(at + width, high))
                 looked += len(window)
                 placed += self._grow_window(want, window, targets, count - placed, limit)
                 if placed >= count or looked >= most:
@@ -75,14 +76,17 @@ class Grower:
         hosts, space = self._board.hosts, self._board.space
         steps = _steps(count)
         pods = np.minimum(room[:, None], steps[None, :])  # [claims, steps]
-        used = hosts.used[:, claims]
-        places = self._cheapest_fit(state, used, want.size, pods)
-        _, prices, order, _ = self._types_of(state)
-        impossible = places >= len(order)
-        places = np.where(impossible, 0, places)
+        shelf = self._shelves.of(state)
+        needs = hosts.used[:, claims, None] + want.size[:, None, None] * pods
         before = space.cost[hosts.state[claims], hosts.nominal[claims]]
         before = np.where(np.isfinite(before), before, 0.0)
-        extra = np.maximum(prices[places] - before[:, None], 0.0) / pods
+        # A type that costs more than the limit allows need not be looked for.
+        most = (before[:, None] + pods * limit) * (1 + _HAIR) + _HAIR
+        places = shelf.cheapest_fit(needs.reshape(len(want.size), -1), most.ravel())
+        places = places.reshape(pods.shape)
+        impossible = places >= len(shelf.rows)
+        places = np.where(impossible, 0, places)
+        extra = np.maximum(shelf.prices[places] - before[:, None], 0.0) / pods
         extra[impossible] = np.inf
         best = np.argmin(extra - 1e-9 * pods, axis=1)
         each = np.arange(len(claims))
@@ -93,7 +97,7 @@ class Grower:
         before_each = np.cumsum(numbers) - numbers
         chosen = chosen[before_each < count]
         numbers = np.minimum(numbers, count - before_each)[: len(chosen)].astype(np.int64)
-        rows = order[places[chosen, best[chosen]]]
+        rows = shelf.rows[places[chosen, best[chosen]]]
         fine = self._charge_growth(claims[chosen], state, rows)
         chosen, numbers, rows = chosen[fine], numbers[fine], rows[fine]
         if len(chosen):
@@ -116,11 +120,10 @@ class Grower:
         share = load / len(claims) * _EXPECTED
         for state in sorted(set(hosts.state[claims].tolist())):
             some = claims[hosts.state[claims] == state]
-            one = np.ones((len(some), 1))
-            places = self._cheapest_fit(state, hosts.used[:, some], share, one)[:, 0]
-            _, _, order, _ = self._types_of(state)
-            fits = places < len(order)
-            some, rows = some[fits], order[places[fits]]
+            shelf = self._shelves.of(state)
+            places = shelf.cheapest_fit(hosts.used[:, some] + share[:, None])
+            fits = places < len(shelf.rows)
+            some, rows = some[fits], shelf.rows[places[fits]]
             fine = self._charge_growth(some, state, rows)
             if fine.any():
                 hosts.retype(some[fine], state, rows[fine])
@@ -137,40 +140,6 @@ class Grower:
         for place in range(len(claims)):
             fine[place] = allowance.change(old[place : place + 1], rows[place : place + 1])
         return fine
-
-    def _types_of(self, state: int) -> tuple[Floats, Floats, Ints, Floats]:
-        """Return allocatable, price and row of a state's types, cheapest first.
-
-        Last, the most of each resource that any type up to there has.
-        """
-        known = self._sorted.get(state)
-        if known is None:
-            order = self._board.space.in_price_order(state)
-            table = self._board.space.pools[self._board.space.states[state].pool]
-            alloc = np.ascontiguousarray(table.alloc[order].T)
-            tops = np.maximum.accumulate(alloc, axis=1)
-            known = self._sorted[state] = (alloc, self._board.space.cost[state][order], order, tops)
-        return known
-
-    def _cheapest_fit(self, state: int, used: Floats, size: Floats, pods: Floats) -> Ints:
-        """Return, for each claim and step, the place (by price) of the first type that holds it."""
-        alloc, prices, _, tops = self._types_of(state)
-        # No type before this place is large enough in every resource by itself.
-        place = np.zeros(pods.shape, dtype=np.int64)
-        needs = [used[r][:, None] + pods * size[r] for r in range(len(size))]
-        for r, need in enumerate(needs):
-            np.maximum(place, tops[r].searchsorted(need), out=place)
-        right = place < len(prices)
-        possible = right.copy()
-        for r, need in enumerate(needs):
-            right &= alloc[r].take(place, mode="clip") >= need
-        for claim, step in zip(*(possible & ~right).nonzero(), strict=True):
-            first = int(place[claim, step])
-            fits = np.ones(len(prices) - first, dtype=bool)
-            for r, need in enumerate(needs):
-                fits &= alloc[r, first:] >= need[claim, step]
-            place[claim, step] = first + int(fits.argmax()) if fits.any() else len(prices)
-        return place
 
 
 def _steps(count: int) -> Floats:

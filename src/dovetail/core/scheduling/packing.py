@@ -11,7 +11,7 @@ import numpy as np
 
 from dovetail.core.scheduling.arrays import Floats, Ints
 from dovetail.core.scheduling.board import Board
-from dovetail.core.scheduling.growing import WINDOW, Grower
+from dovetail.core.scheduling.growing import Grower
 from dovetail.core.scheduling.opening import Opener
 from dovetail.core.scheduling.topology import Kind
 from dovetail.core.scheduling.wants import Want
@@ -86,7 +86,7 @@ class Packer:
             return 0
         targets = self.board.space.targets(ask)
         start = int(candidates.searchsorted(self.board.cursor))
-        placed, width = 0, WINDOW
+        placed, width = 0, self.board.window
         if count <= _FEW and not self.board.picky and not want.ports:
             placed = self._fill_few(want, targets, candidates[start : start + _LOOKED_AT], count)
         for part in (candidates[start:], candidates[:start]):

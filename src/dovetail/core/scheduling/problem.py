@@ -218,7 +218,7 @@ class Problem:
                 keys |= set(Requirements.of_specs(term.expressions))
             for place in self.attached[id(one)].alternatives:
                 keys |= set(place)
-        keys |= {counter.key for counter in self.topology.counters}
+        keys |= {counter.key for counter in self.topology.counters if not counter.by_host}
         return frozenset(keys)
 
 

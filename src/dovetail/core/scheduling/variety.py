@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays import Bools, Floats
+from dovetail.core.scheduling.arrays import Bools, Floats, Ints
 from dovetail.core.scheduling.tables import PoolTable
 
 
@@ -16,6 +16,8 @@ class Variety:
             if one.min_values is not None
         }
         self._members: dict[str, Bools] = {}
+        self._by_value: dict[str, tuple[Ints, Ints]] = {}
+        """Key → rows sorted by value, and where each value starts among them."""
         for key in self.wanted:
             values: dict[str, int] = {}
             pairs: list[tuple[int, int]] = []
@@ -29,6 +31,9 @@ class Variety:
             for index, value in pairs:
                 member[index, value] = True
             self._members[key] = member
+            value_of, row_of = member.T.nonzero()
+            starts = np.flatnonzero(np.diff(value_of, prepend=-1))
+            self._by_value[key] = (row_of, starts)
 
     def achieved(self, rows: Bools) -> dict[str, int]:
         """Return the number of distinct values among these rows."""
@@ -45,9 +50,9 @@ class Variety:
         """
         room = float("inf")
         for key, low in wanted.items():
-            member = self._members[key]
-            if member.shape[1] < low:
+            rows, starts = self._by_value[key]
+            if len(starts) < low:
                 return 0.0
-            best = np.where(member, per_row[:, None], -1.0).max(axis=0)
+            best = np.maximum.reduceat(per_row[rows], starts)
             room = min(room, float(np.partition(best, len(best) - low)[len(best) - low]))
         return max(0.0, room)

@@ -1,0 +1,1 @@
+"""An API server in memory with Kubernetes' semantics; ``server.py`` is the way in."""
