@@ -8,6 +8,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.cli.runs import WEB, simulate
 
 
@@ -62,3 +64,30 @@ def test_on_a_terminal_the_plan_is_styled_but_says_the_same(tmp_path: Path) -> N
     assert b"\x1b[1m" in shown
     assert plain == simulate(tmp_path).stdout
     assert done.stderr == b""
+
+
+def run_in_shell(tmp_path: Path, redirection: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "web.yaml").write_text(WEB)
+    command = f"{sys.executable} -m dovetail simulate -f {tmp_path} {redirection}"
+    return subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
+def test_a_full_disk_is_told_as_such(tmp_path: Path) -> None:
+    done = run_in_shell(tmp_path, "> /dev/full")
+
+    assert done.returncode == 1
+    assert done.stderr == "Error: standard output cannot be written: No space left on device\n"
+
+
+def test_closed_streams_are_no_bug(tmp_path: Path) -> None:
+    no_output, no_remarks, no_input = (
+        run_in_shell(tmp_path, redirection) for redirection in (">&-", "2>&-", "-f - <&-")
+    )
+
+    assert no_output.returncode == 1
+    assert no_output.stderr == "Error: nothing can be shown: standard output is closed\n"
+    assert no_remarks.returncode == 0
+    assert "web × 3" in no_remarks.stdout
+    assert no_input.returncode == 1
+    assert no_input.stderr == "<stdin> is closed\n"

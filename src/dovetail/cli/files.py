@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TextIO
 
 from dovetail.errors import BadInput, Mistake
 
@@ -56,11 +57,18 @@ def _manifests_below(folder: str) -> Iterator[Path]:
 def read_bytes(name: str) -> bytes:
     """Read one file, or stdin for ``-``; raises ``BadInput`` if that fails."""
     try:
-        return sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+        return _read_stdin() if name == STDIN else Path(name).read_bytes()
     except FileNotFoundError:
         raise _unreadable(name, f"there is no such file{_nearby(name)}") from None
     except OSError as error:
         raise _unreadable(name, f"cannot be read: {error.strerror or error}") from None
+
+
+def _read_stdin() -> bytes:
+    stream: TextIO | None = sys.stdin
+    if stream is None:  # Whoever started us closed it.
+        raise _unreadable(STDIN, "is closed")
+    return stream.buffer.read()
 
 
 def _nearby(name: str) -> str:

@@ -5,10 +5,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
+from typing import TextIO
 
 import click
 from rich.console import Console
 from rich.text import Text
+
+from dovetail.errors import DovetailError
 
 EXIT_BROKEN_PIPE = 141
 """128 + SIGPIPE, as a shell reports it."""
@@ -16,17 +19,32 @@ EXIT_BROKEN_PIPE = 141
 
 def write(text: str) -> None:
     """Print to stdout; a reader that has seen enough (``| head``) is no fault."""
+    if _missing(sys.stdout):
+        raise DovetailError("nothing can be shown: standard output is closed")
     try:
         click.echo(text)
     except BrokenPipeError:
-        # Python flushes once more at exit; let it not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         raise click.exceptions.Exit(EXIT_BROKEN_PIPE) from None
+    except OSError as error:
+        _forget_output()
+        why = error.strerror or error
+        raise DovetailError(f"standard output cannot be written: {why}") from error
+
+
+def _forget_output() -> None:
+    """Python flushes once more at exit; let it not complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _missing(stream: TextIO | None) -> bool:
+    """Tell whether whoever started us closed a stream: Python has None in its place."""
+    return stream is None
 
 
 def write_lines(lines: list[Text]) -> None:
     """Print styled lines, never wrapped or cut; styles show on a terminal only."""
-    terminal = sys.stdout.isatty()
+    terminal = not _missing(sys.stdout) and sys.stdout.isatty()
     buffer = StringIO()
     console = Console(file=buffer, force_terminal=terminal, highlight=False)
     for line in lines:
@@ -43,7 +61,7 @@ def say(text: str) -> None:
 @contextmanager
 def progress(doing: str) -> Iterator[None]:
     """Show that work is going on, on a terminal only and gone when it is done."""
-    if not sys.stderr.isatty():
+    if _missing(sys.stderr) or not sys.stderr.isatty():
         yield
         return
     with Console(stderr=True).status(doing):
