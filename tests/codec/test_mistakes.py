@@ -366,3 +366,31 @@ def test_hundreds_of_mistakes_do_not_take_minutes() -> None:
         read_inputs([("many.json", dump(*pods).encode())])
 
     assert len(caught.value.mistakes) == 200
+
+
+def test_a_name_that_yaml_takes_for_a_truth_value_is_one_mistake() -> None:
+    text = "apiVersion: v1\nkind: Namespace\nmetadata: {name: no}\n"
+
+    assert told(text) == [
+        'metadata.name: must be text, not false; put it in quotes: "false", "no" or "off"'
+    ]
+
+
+def test_a_name_that_is_too_long_is_not_blamed_for_its_letters() -> None:
+    text = f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {'a' * 300}}}\n"
+
+    assert told(text) == ["metadata.name: has 300 characters; the limit is 253"]
+
+
+def test_text_where_a_map_belongs_is_said_once() -> None:
+    text = "apiVersion: v1\nkind: Pod\nmetadata: web\nspec: web\n"
+
+    assert told(text) == ["metadata: must be a map", "spec: must be a map"]
+
+
+def test_an_endless_number_is_no_quantity() -> None:
+    text = a_deployment(1, cpu=f"'{'9' * 6000}'")
+
+    [message] = told(text)
+
+    assert message.endswith("'99999999999999999999…' is no quantity: it has 6,000 characters")

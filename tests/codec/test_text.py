@@ -151,6 +151,15 @@ def test_broken_json_is_named_with_its_line(text: str, message: str) -> None:
     assert message in the_mistake(text, "m.json")
 
 
+def test_json_objects_one_after_another_are_told_from_broken_yaml() -> None:
+    text = '{\n"a": 1\n}\n{\n"b": 2\n}\n'
+
+    assert the_mistake(text) == (
+        "m.yaml:4 is no valid JSON: trailing characters; "
+        "several objects belong in a List, or in files of their own"
+    )
+
+
 def test_a_map_in_braces_that_is_no_json_may_still_be_yaml() -> None:
     inputs = read("{apiVersion: v1, kind: Namespace, metadata: {name: shop}} # fine\n")
 

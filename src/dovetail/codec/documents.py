@@ -68,7 +68,11 @@ class Files:
             return
         except Unreadable as error:
             # A map in braces is good YAML too: unquoted keys, comments.
-            surely_json = file.endswith(".json") or len(text) > jsontext.CHECKED_FOR_TWINS
+            surely_json = (
+                file.endswith(".json")
+                or len(text) > jsontext.CHECKED_FOR_TWINS
+                or jsontext.is_one_after_another(text)
+            )
             if anything or surely_json:
                 self.mistakes.append(error.mistake)
                 return

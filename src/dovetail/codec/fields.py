@@ -120,9 +120,12 @@ class Field:
             return default
         if isinstance(value, float):  # How it was spelt is not known any more: 1e3, 1000.0, …
             self.mistake(f"must be text, not the number {value}; put it in quotes")
-        elif isinstance(value, (bool, int)):
-            spelt = str(value).lower() if isinstance(value, bool) else str(value)
-            self.mistake(f'must be text, not {_shape(value)}; put it in quotes: "{spelt}"')
+        elif isinstance(value, bool):
+            spelt = _shape(value)
+            others = '"yes" or "on"' if value else '"no" or "off"'
+            self.mistake(f'must be text, not {spelt}; put it in quotes: "{spelt}", {others}')
+        elif isinstance(value, int):
+            self.mistake(f'must be text, not {_shape(value)}; put it in quotes: "{value}"')
         else:
             self.mistake(f"must be text, not {_shape(value)}")
         return default

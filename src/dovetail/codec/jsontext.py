@@ -18,6 +18,7 @@ LARGEST_OBJECT = 16 << 20
 CHECKED_FOR_TWINS = 4 << 20
 """Files up to this size are searched for keys given twice; machines write larger ones."""
 
+_NEXT_OBJECT = re.compile(rb"^\}\s*^\{", re.MULTILINE)
 _BYTE = re.compile(r" \(byte ([0-9]+)\)$")
 
 
@@ -83,10 +84,15 @@ def _unreadable(file: str, data: bytes, error: Exception) -> Unreadable:
     offset = int(found[1]) if found else len(data)
     problem = _BYTE.sub("", problem).removeprefix("JSON is malformed: ")
     if "trailing" in problem:
-        problem += "; several objects belong in a List"
+        problem += "; several objects belong in a List, or in files of their own"
     if "truncated" in problem:
         offset, problem = len(data.rstrip()), "it ends too early"
     return Unreadable(Mistake(file, line_at(data, offset), "", f"is no valid JSON: {problem}"))
+
+
+def is_one_after_another(data: bytes) -> bool:
+    """Recognise the output of several ``kubectl get -o json`` in one file."""
+    return _NEXT_OBJECT.search(data) is not None and b"\n---" not in data
 
 
 def twins(data: bytes) -> list[str]:

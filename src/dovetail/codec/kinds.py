@@ -114,12 +114,19 @@ def read_object(raw: RawObject, *, trusted: bool = False, pool: dict[Any, Any]) 
         return _read_converted(raw, convert(value), by_hand, pool)
     if (group, str(kind)) not in _DECODERS:
         return Read(ignored=str(kind))
+    shapeless = [(key,) for key in ("metadata", "spec") if not _may_be_map(value.get(key))]
+    if shapeless:
+        return Read(mistakes=[_misplaced(raw, path, "must be a map") for path in shapeless])
     findings = Findings(written_by_hand=by_hand, pool=pool)
     decoded = _decoded(raw, value, findings)
     return Read(
         objects=[decoded],
         mistakes=[_misplaced(raw, path, message) for path, message in findings.found],
     )
+
+
+def _may_be_map(value: Any) -> bool:
+    return value is None or isinstance(value, dict)
 
 
 def _read_converted(

@@ -10,6 +10,8 @@ from dovetail.codec.fields import Field
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.pods import Owner
 
+LONGEST_NAME = 253
+
 _BULKY = "kubectl.kubernetes.io/last-applied-configuration"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _KNOWN = (
@@ -63,11 +65,15 @@ def annotations(field: Field) -> FrozenDict[str, str]:
 
 def _check_name(meta: Field) -> None:
     name = meta["name"]
-    if not name.value:
+    if name.value is None or name.value == "":
         generated = meta["generateName"].value
         hint = "; generateName is for the API server, give a name here" if generated else ""
         name.mistake(f"is missing{hint}")
-    elif isinstance(name.value, str) and (len(name.value) > 253 or not _NAME.fullmatch(name.value)):
+    elif not isinstance(name.value, str):
+        return  # Reading it as text reports that.
+    elif len(name.value) > LONGEST_NAME:
+        name.mistake(f"has {len(name.value)} characters; the limit is {LONGEST_NAME}")
+    elif not _NAME.fullmatch(name.value):
         name.mistake(
             f"{name.value[:80]!r} is no name: lower-case letters, digits, '-' and '.' only"
         )

@@ -16,6 +16,7 @@ _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
     r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]{1,4}))?"
 )
+_LONGEST = 100
 _LARGEST = 2**63 - 1
 """The API server caps what it cannot hold; so do we."""
 
@@ -28,6 +29,8 @@ def parse_quantity(text: str | int | float) -> Fraction:
     if isinstance(text, bool) or not isinstance(text, (str, int, float)):
         raise ValueError(f"{text!r} is no quantity; write it as in 500m, 2, 1.5Gi")
     spelled = str(text).strip() if isinstance(text, str) else repr(text)
+    if len(spelled) > _LONGEST:
+        raise ValueError(f"'{spelled[:20]}…' is no quantity: it has {len(spelled):,} characters")
     match = _QUANTITY.fullmatch(spelled)
     if match is None:
         raise ValueError(f"{text!r} is no quantity{_hint(spelled)}")
