@@ -18,7 +18,8 @@ from dovetail.core.scheduling.states import DEAD
 from dovetail.core.scheduling.wants import Want
 
 _MOST_TOGETHER = 128
-"""Classes in one fleet; with more, each has few pods and buying singly is as good."""
+"""Classes weighed at once; more are divided by the claims that they would open."""
+_PODS_PER_CLAIM = 2
 _MOST_STATES = 12
 _PLENTY = float(1 << 40)
 _NO_CAP = np.iinfo(np.int64).max
@@ -91,9 +92,21 @@ class Deferred:
         groups = self._groups()
         for batches in groups:
             left = self._use_gaps(batches) if len(groups) > 1 else batches
-            if left and not self._open_together(left):
+            if not left:
+                continue
+            if self._fits_what_is_open(left) or not self._open_together(left):
                 missing += self._open_singly(left)
         return missing
+
+    def _fits_what_is_open(self, batches: list[Batch]) -> bool:
+        """Tell whether many small classes are better off on claims that are open anyway.
+
+        With few pods to each of many claims, growing these a little is cheaper
+        than nodes of their own, and quicker than weighing hundreds of classes.
+        """
+        pods = sum(batch.pods for batch in batches)
+        claims = self._problem.hosts.count - self._problem.hosts.existing
+        return len(batches) > _MOST_TOGETHER and pods <= _PODS_PER_CLAIM * claims
 
     def _groups(self) -> list[list[Batch]]:
         """Divide batches into those decided on together, pickiest first."""
@@ -117,8 +130,6 @@ class Deferred:
         return left
 
     def _open_together(self, batches: list[Batch]) -> bool:
-        if len(batches) > _MOST_TOGETHER:
-            return False
         states = self._states(batches)
         offers = [
             (state, row) for state in states for row in np.flatnonzero(self._rows(state)).tolist()
