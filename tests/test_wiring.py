@@ -117,6 +117,46 @@ def test_the_region_asked_for_wins_over_that_of_the_nodes() -> None:
     assert result.region == "us-east-1"
 
 
+def in_zones(*zones: str) -> NodePool:
+    return a_pool("general", [(label_keys.ZONE, "In", zones)])
+
+
+def test_without_nodes_the_region_is_that_of_the_zones_which_pools_and_classes_name() -> None:
+    by_pool = Inputs(node_pools=(in_zones("eu-west-1a", "eu-west-1b"),))
+    by_class = Inputs(
+        node_pools=(of_class(a_pool("general"), "one"),),
+        node_classes=(NodeClass(name="one", zones=FrozenDict({"eu-west-1a": "euw1-az1"})),),
+    )
+
+    regions = [
+        assemble(inputs, catalog=CATALOG, prices=PRICES).region for inputs in (by_pool, by_class)
+    ]
+
+    assert regions == ["eu-west-1", "eu-west-1"]
+
+
+def test_a_pool_that_asks_for_what_the_region_does_not_have_is_noted_with_a_guess() -> None:
+    typo = a_pool("typo", [("karpenter.k8s.aws/instance-family", "In", ["m55"])])
+    inputs = Inputs(node_pools=(typo, in_zones("eu-west-1a", "eu-west-1b")))
+
+    result = assemble(inputs, catalog=CATALOG, prices=PRICES, region="us-east-1")
+
+    assert [note for note in result.notes if "buys nothing" in note] == [
+        "NodePool typo buys nothing: nothing in us-east-1 has "
+        "karpenter.k8s.aws/instance-family m55; did you mean m5?",
+        "NodePool general buys nothing: nothing in us-east-1 has "
+        "topology.kubernetes.io/zone eu-west-1a, eu-west-1b; is it the right region?",
+    ]
+
+
+def test_zones_may_be_named_by_their_ids() -> None:
+    inputs = Inputs(node_pools=(a_pool("general"),))
+
+    result = assemble(inputs, catalog=CATALOG, prices=PRICES, zones=["use1-az2"])
+
+    assert zones_sold(result.snapshot.instance_types["general"]) == {"us-east-1b"}
+
+
 def test_only_zones_that_the_class_reaches_and_the_user_names_are_sold() -> None:
     reached = FrozenDict({"us-east-1a": "use1-az1", "us-east-1b": "use1-az2"})
     inputs = Inputs(
@@ -149,7 +189,9 @@ def test_a_pool_whose_class_is_not_ready_is_not_ready_either() -> None:
         ({"region": "us-esat-1"}, "'us-east-1'?"),
         ({"region": "mars"}, "known are eu-west-1, us-east-1, us-west-1"),
         ({"region": "us-west-1"}, "--prices: by hand has no prices for us-west-1"),
+        ({"region": "us-west-1"}, "it has eu-west-1, us-east-1: choose with --region"),
         ({"zones": ["us-east-1d"]}, "--zones: 'us-east-1d' is no zone of us-east-1"),
+        ({"zones": ["x", "us-east-1a", "y"]}, "--zones: 'y' is no zone of us-east-1"),
     ],
 )
 def test_a_place_that_is_not_known_is_refused_with_a_suggestion(

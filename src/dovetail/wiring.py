@@ -8,6 +8,7 @@ import msgspec
 
 from dovetail.codec.cluster import Inputs
 from dovetail.core.machines.build import instance_types
+from dovetail.core.machines.unmet import unmet
 from dovetail.errors import BadInput, Mistake
 from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType
@@ -61,12 +62,14 @@ def assemble(
 ) -> Assembled:
     """Return the snapshot in which these inputs meet the catalogue and its prices.
 
-    The region is the one asked for, else that of the nodes, else us-east-1.
-    ``zones`` narrows what node classes reach. Raises ``BadInput`` where the
+    The region is the one asked for, else that of the nodes, else that of the
+    zones which node classes and NodePools name, else us-east-1. ``zones``, names
+    or ids, narrows what node classes reach. Raises ``BadInput`` where the
     catalogue or the prices do not know the place.
     """
-    place = _region(catalog, prices, region or _region_of(inputs.nodes) or DEFAULT_REGION)
-    _check_zones(place, zones)
+    found = _region_of(inputs.nodes) or _region_named(inputs, catalog) or DEFAULT_REGION
+    place = _region(catalog, prices, region or found)
+    zones = _known_zones(place, zones)
     notes = [*inputs.notes, *_about_requests(inputs.pending)]
     pools = inputs.node_pools
     if not pools:
@@ -74,6 +77,7 @@ def assemble(
         notes.append(DEFAULT_POOL_NOTE)
     classes = _class_of_each(pools, inputs.node_classes, notes, assumed=not inputs.node_pools)
     types = _types_of_each(classes, catalog, prices, place, zones)
+    notes.extend(remark for pool in pools for remark in unmet(pool, types[pool.name], place))
     snapshot = ClusterSnapshot(
         pending=inputs.pending,
         nodes=inputs.nodes,
@@ -109,28 +113,50 @@ def _region_of(nodes: Iterable[Node]) -> str | None:
     return min(said, key=lambda name: (-said[name], name), default=None)
 
 
+def _region_named(inputs: Inputs, catalog: Catalog) -> str | None:
+    """Return the region of which node classes and NodePools name the most zones."""
+    named = [zone for one in inputs.node_classes for zone in one.zones or ()]
+    for pool in inputs.node_pools:
+        for spec in pool.template.requirements:
+            if spec.key == label_keys.ZONE and spec.operator is Operator.IN:
+                named.extend(spec.values)
+    homes = {zone: region.name for region in catalog.regions.values() for zone in region.zones}
+    said = Counter(homes[zone] for zone in named if zone in homes)
+    return min(said, key=lambda name: (-said[name], name), default=None)
+
+
 def _region(catalog: Catalog, prices: PriceBook, name: str) -> Region:
     known = catalog.regions.get(name)
     if known is None:
-        raise _mistake("--region", name, "is not in the catalogue", catalog.regions)
+        raise BadInput([_mistake("--region", name, "is not in the catalogue", catalog.regions)])
     if not prices.covers(name):
-        message = f"{prices.source} has no prices for {name}"
+        covered = [one for one in sorted(catalog.regions) if prices.covers(one)]
+        hint = f"; it has {', '.join(covered)}: choose with --region" if covered else ""
+        message = f"{prices.source} has no prices for {name}{hint}"
         raise BadInput([Mistake("--prices:", 0, "", message)])
     return known
 
 
-def _check_zones(region: Region, zones: Iterable[str]) -> None:
-    for zone in zones:
-        if zone not in region.zones:
-            raise _mistake("--zones", zone, f"is no zone of {region.name}", region.zones)
+def _known_zones(region: Region, zones: Iterable[str]) -> list[str]:
+    """Return zones by name, also those given by id; raises with all that are unknown."""
+    by_id = region.zone_names
+    named = [by_id.get(zone, zone) for zone in zones]
+    mistakes = [
+        _mistake("--zones", zone, f"is no zone of {region.name}", region.zones)
+        for zone in named
+        if zone not in region.zones
+    ]
+    if mistakes:
+        raise BadInput(mistakes)
+    return named
 
 
-def _mistake(option: str, value: str, what: str, known: Iterable[str]) -> BadInput:
+def _mistake(option: str, value: str, what: str, known: Iterable[str]) -> Mistake:
     close = get_close_matches(value, sorted(known), n=5)
     # Swapped letters first: us-esat-1 is nearer to us-west-1 letter by letter.
     close.sort(key=lambda one: sorted(one) != sorted(value))
     hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(sorted(known))}"
-    return BadInput([Mistake(f"{option}:", 0, "", f"{value!r} {what}{hint}")])
+    return Mistake(f"{option}:", 0, "", f"{value!r} {what}{hint}")
 
 
 def _class_of_each(
