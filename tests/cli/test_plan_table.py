@@ -113,6 +113,16 @@ def test_the_last_lines_give_totals_source_of_prices_and_notes() -> None:
     assert note == "Note: something was assumed"
 
 
+def test_existing_nodes_that_take_the_same_pods_share_a_line() -> None:
+    taken = tuple(ExistingPlacement(f"ip-{i}", replicas("web", 2)) for i in range(5))
+    other = ExistingPlacement("ip-9", replicas("api", 1))
+
+    text = shown(Plan(existing=(*taken, other)))
+
+    assert "  ip-0, ip-1 and 3 more  each: web × 2" in text
+    assert "  ip-9                   api" in text
+
+
 def test_namespaces_are_said_where_there_are_several() -> None:
     web, job = replicas("web", 1, namespace="shop"), replicas("job", 1, namespace="batch")
 

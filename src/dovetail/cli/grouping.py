@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from dovetail.model.plan import Plan, PlannedNode, Refusal
+from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode, Refusal
 from dovetail.model.pods import Pod
 from dovetail.model.resources import Resources, total
 
@@ -68,6 +68,14 @@ def alike_nodes(nodes: Iterable[PlannedNode]) -> list[NodeGroup]:
     fine = _group(nodes, by_pods=True)
     groups = fine if len(fine) <= MANY_LINES else _group(nodes, by_pods=False)
     return sorted(groups, key=lambda group: (-group.price, group.first.name))
+
+
+def alike_existing(nodes: Iterable[ExistingPlacement]) -> list[list[ExistingPlacement]]:
+    """Group nodes that get the same pods, in the plan's order."""
+    groups: dict[Composition, list[ExistingPlacement]] = {}
+    for node in nodes:
+        groups.setdefault(composition(node.pods), []).append(node)
+    return list(groups.values())
 
 
 def alike_refusals(plan: Plan) -> list[RefusedGroup]:

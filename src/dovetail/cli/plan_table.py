@@ -7,6 +7,7 @@ from rich.text import Text
 from dovetail.cli.grouping import (
     Composition,
     NodeGroup,
+    alike_existing,
     alike_nodes,
     alike_refusals,
     composition,
@@ -19,6 +20,7 @@ from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 NAMED_WORKLOADS = 6
 NAMED_ALTERNATIVES = 3
 NAMED_NODES = 40
+NAMED_ALIKE = 2
 
 _HEADER = ["", "INSTANCE TYPE", "CAPACITY", "ZONE", "NODEPOOL", "CPU", "MEMORY GiB", "$/HOUR"]
 _FLUSH_RIGHT = frozenset({0, 5, 6, 7})
@@ -121,13 +123,19 @@ def _existing_nodes(plan: Plan, pods: "_Pods") -> Iterable[Text]:
         return
     number = sum(len(one.pods) for one in plan.existing)
     yield Text(f"On nodes that are there already: {_count(number, 'pod')}", style="bold")
-    shown = plan.existing[:NAMED_NODES]
-    yield from (
-        Text(line)
-        for line in columns([[f"  {one.node}", pods.told(composition(one.pods))] for one in shown])
-    )
-    if len(plan.existing) > len(shown):
-        yield Text(f"  … and {len(plan.existing) - len(shown):,} more nodes")
+    groups = alike_existing(plan.existing)
+    shown = groups[:NAMED_NODES]
+    rows = [
+        [
+            f"  {_some([one.node for one in group], NAMED_ALIKE)}",
+            ("each: " if len(group) > 1 else "") + pods.told(composition(group[0].pods)),
+        ]
+        for group in shown
+    ]
+    yield from (Text(line) for line in columns(rows))
+    if len(groups) > len(shown):
+        rest = sum(len(group) for group in groups[len(shown) :])
+        yield Text(f"  … and {rest:,} more nodes")
     yield Text()
 
 
