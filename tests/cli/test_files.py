@@ -41,3 +41,26 @@ def test_every_path_that_cannot_be_read_is_reported_at_once(tmp_path: Path) -> N
         f"{empty} holds no manifests (*.yaml, *.yml, *.json)",
         f"{tmp_path}/else/gone there is no such file",
     ]
+
+
+def test_kustomizations_among_manifests_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "kustomization.yaml").write_text("resources: [web.yaml]")
+    (tmp_path / "web.yaml").write_text("kind: Pod")
+
+    sources = read_sources([str(tmp_path)])
+
+    assert [text for _, text in sources] == [b"kind: Pod"]
+
+
+def test_a_helm_chart_is_told_as_such_and_not_template_by_template(tmp_path: Path) -> None:
+    chart = tmp_path / "shop"
+    (chart / "templates").mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("apiVersion: v2")
+    (chart / "templates" / "web.yaml").write_text("{{ .Values }}")
+
+    with pytest.raises(BadInput) as caught:
+        read_sources([str(tmp_path)])
+
+    assert str(caught.value) == (
+        f"{chart} is a Helm chart; render it first: helm template {chart} | dovetail simulate -f -"
+    )

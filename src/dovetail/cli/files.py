@@ -10,6 +10,9 @@ from dovetail.errors import BadInput, Mistake
 
 STDIN = "-"
 SUFFIXES = (".yaml", ".yml", ".json")
+RECIPES = ("kustomization.yaml", "kustomization.yml")
+"""These lie among manifests, say how to change them, and need not be objects."""
+CHART = "Chart.yaml"
 
 
 Source = tuple[str, bytes]
@@ -40,6 +43,9 @@ def _files_of(path: str) -> Iterator[str]:
         yield path
         return
     found = sorted(_manifests_below(path))
+    charts = [file.parent for file in found if file.name == CHART]
+    if charts:
+        raise BadInput([_chart(folder) for folder in charts])
     if not found:
         raise _unreadable(path, "holds no manifests (*.yaml, *.yml, *.json)")
     yield from (str(file) for file in found)
@@ -50,7 +56,7 @@ def _manifests_below(folder: str) -> Iterator[Path]:
         # Not into .git, .venv and the like: slow, and nobody's manifests.
         folders[:] = [one for one in folders if not one.startswith(".")]
         for name in files:
-            if name.endswith(SUFFIXES) and not name.startswith("."):
+            if name.endswith(SUFFIXES) and not name.startswith(".") and name not in RECIPES:
                 yield Path(here, name)
 
 
@@ -83,6 +89,11 @@ def _nearby(name: str) -> str:
         return ""
     close = get_close_matches(path.name, there, n=1)
     return f"; did you mean {str(path.with_name(close[0]))!r}?" if close else ""
+
+
+def _chart(folder: Path) -> Mistake:
+    recipe = f"helm template {folder} | dovetail simulate -f -"
+    return Mistake(str(folder), 0, "", f"is a Helm chart; render it first: {recipe}")
 
 
 def _unreadable(name: str, why: str) -> BadInput:
