@@ -298,3 +298,19 @@ def test_services_budgets_and_namespaces_are_read() -> None:
     assert budget.blocks_fully
     assert budget.always_allow_unhealthy
     assert budget.selector == LabelSelector()
+
+
+def test_workloads_that_make_no_pods_are_named() -> None:
+    run = "template: {spec: {containers: [{name: c}], restartPolicy: Never}}"
+    nightly = (
+        "---\napiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\n"
+        f"spec: {{schedule: '0 3 * * *', jobTemplate: {{spec: {{{run}}}}}}}\n"
+    )
+
+    inputs = read(a_deployment(0) + nightly)
+
+    assert inputs.pending == ()
+    assert inputs.notes == (
+        "no replicas asked for, so no pods planned: web",
+        "CronJobs left out (--cron-runs plans one run of each): nightly",
+    )

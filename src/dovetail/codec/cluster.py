@@ -14,7 +14,7 @@ from dovetail.codec.changes import Change, changes
 from dovetail.codec.expansion import WORKLOADS, Replicas, claims_of
 from dovetail.codec.gathering import Collection, NamedFile, gather
 from dovetail.codec.joining import join_nodes
-from dovetail.codec.nearest import count_of
+from dovetail.codec.nearest import count_of, some_of
 from dovetail.codec.oldkubelets import settle_kubelets
 from dovetail.codec.volumes import with_classes
 from dovetail.codec.workloads import controller
@@ -105,6 +105,7 @@ def read_inputs(
         controllers=_controllers(planned, live),
         ignored=FrozenDict(dict((given.ignored + live.ignored).most_common())),
         warnings=(
+            *_makes_nothing(planned, given, cron_runs=cron_runs),
             *warnings,
             *remarks,
             *about_volumes,
@@ -112,6 +113,18 @@ def read_inputs(
             *_gaps(node_classes, pending, claims),
         ),
     )
+
+
+def _makes_nothing(planned: Iterable[Change], given: Collection, *, cron_runs: bool) -> list[str]:
+    """Name workloads that a reader may expect in the plan and will not find there."""
+    found = []
+    idle = [one.workload.name for one in planned if one.workload.replicas == 0]
+    if idle:
+        found.append(f"no replicas asked for, so no pods planned: {some_of(idle)}")
+    timed = [one.name for one in given.of_kind("CronJob")]
+    if timed and not cron_runs:
+        found.append(f"CronJobs left out (--cron-runs plans one run of each): {some_of(timed)}")
+    return found
 
 
 def _gaps(

@@ -1,6 +1,6 @@
 """Wording: guesses at what a user meant, and counts of things."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -26,6 +26,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def count_of(number: int, what: str) -> str:
     """Return "1 pod", "2 pods"."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def some_of(names: Sequence[str], shown: int = 5) -> str:
+    """Return the first few names, and how many there are besides."""
+    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def _fold(word: str) -> str:
