@@ -73,3 +73,20 @@ def test_nothing_named_is_a_mistake() -> None:
 
     assert result.exit_code == 1
     assert "-f PATH" in result.stderr
+
+
+def test_mistakes_of_manifests_dumps_and_prices_are_told_together(tmp_path: Path) -> None:
+    prices = tmp_path / "prices.csv"
+    prices.write_text("instance_type,region\n")
+    missing = str(tmp_path / "gone.yaml")
+
+    result = simulate(
+        tmp_path,
+        WEB.replace("replicas: 3", "replicas: -3"),
+        args=("--prices", str(prices), "--cluster", missing),
+    )
+
+    assert result.exit_code == 1
+    assert "prices.csv:1 zone_id: column missing" in result.stderr
+    assert "0.yaml:5 spec.replicas: is -3, but must be at least 0" in result.stderr
+    assert f"{missing} there is no such file" in result.stderr

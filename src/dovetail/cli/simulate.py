@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -16,6 +16,7 @@ from dovetail.codec.cluster import Inputs, read_inputs
 from dovetail.codec.prices import read_prices
 from dovetail.core.scheduling.solve import solve
 from dovetail.data import bundled_catalog, list_prices
+from dovetail.errors import BadInput, Mistake
 from dovetail.model.machines import Catalog
 from dovetail.model.plan import Plan
 from dovetail.model.prices import PriceBook
@@ -24,6 +25,7 @@ from dovetail.wiring import Assembled, assemble
 
 EXIT_UNPLACED = 2
 
+_Read = TypeVar("_Read")
 _Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
@@ -129,8 +131,7 @@ def simulate(context: click.Context, /, **given: Any) -> None:
     """
     request = msgspec.convert(given, Request)
     catalog = _catalog(request.catalog)
-    prices = _prices(request.prices, catalog)
-    inputs = _inputs(request)
+    prices, inputs = _read(request, catalog)
     with progress("Pricing instance types"):
         assembled = assemble(
             inputs, catalog=catalog, prices=prices, region=request.region, zones=request.zones
@@ -150,16 +151,32 @@ def _prices(file: str | None, catalog: Catalog) -> PriceBook:
     return list_prices(catalog.machines) if file is None else read_prices(file, read_bytes(file))
 
 
-def _inputs(request: Request) -> Inputs:
+def _read(request: Request, catalog: Catalog) -> tuple[PriceBook, Inputs]:
+    """Read every file that is named; raises with the mistakes of all of them."""
     manifests = (*request.files, *request.more_files)
     if not manifests and not request.cluster:
         raise click.UsageError("Name what to plan for: -f PATH, --cluster DUMP, or both.")
     if (*manifests, *request.cluster).count(STDIN) > 1:
         raise click.UsageError("Standard input (-) can be read only once.")
+    mistakes: list[Mistake] = []
     with progress("Reading manifests"):
-        return read_inputs(
-            read_sources(manifests), read_sources(request.cluster), cron_runs=request.cron_runs
+        prices = _attempt(mistakes, lambda: _prices(request.prices, catalog))
+        given = _attempt(mistakes, lambda: read_sources(manifests))
+        live = _attempt(mistakes, lambda: read_sources(request.cluster))
+        inputs = _attempt(
+            mistakes, lambda: read_inputs(given or [], live or [], cron_runs=request.cron_runs)
         )
+    if prices is None or inputs is None or mistakes:
+        raise BadInput(mistakes)
+    return prices, inputs
+
+
+def _attempt(mistakes: list[Mistake], read: Callable[[], _Read]) -> _Read | None:
+    try:
+        return read()
+    except BadInput as error:
+        mistakes.extend(error.mistakes)
+        return None
 
 
 def _show(output: Output, plan: Plan, assembled: Assembled, prices: PriceBook) -> None:
