@@ -7,8 +7,8 @@ import pytest
 from dovetail.model import labels as label_keys
 from dovetail.model.plan import Constraint
 from dovetail.model.settings import Packing, SchedulingSettings
-from tests.support.build import a_node, a_pod, a_pool, affinity, cluster
-from tests.support.catalog import DEFAULT_TYPES, GPU_A
+from tests.support.build import a_node, a_pod, a_pool, affinity, cluster, pods, zone_spread
+from tests.support.catalog import DEFAULT_TYPES, GPU_A, a_type, offerings
 from tests.support.outcome import placed, reasons, settled, type_names, unplaced
 from tests.support.solving import checked as solve
 
@@ -169,3 +169,16 @@ def test_existing_room_is_used_even_when_the_pool_is_full() -> None:
     plan = solve(cluster([a_pod("p")], [a_pool(limits={"cpu": "1"})], nodes=[node]))
 
     assert [taken.node for taken in plan.existing] == ["n"]
+
+
+@pytest.mark.parametrize("limit", [12, 16, 20, 24, 28])
+def test_a_limit_that_is_hit_half_way_leaves_every_spread_level(limit: int) -> None:
+    types = [a_type("t", cpu=4, memory="16Gi", offered=offerings(1.0))]
+    first = pods(3, "s", cpu=3, labels={"app": "s"}, spreads=[zone_spread({"app": "s"})])
+    second = pods(6, "u", cpu="2500m", labels={"app": "u"}, spreads=[zone_spread({"app": "u"})])
+    world = cluster([*first, *second], [a_pool(limits={"cpu": str(limit)})], types)
+
+    plan = solve(world)  # Judged by the checker, zone by zone.
+
+    assert len(plan.nodes) == min(9, limit // 4)
+    assert len(unplaced(plan)) == 9 - len(plan.nodes)

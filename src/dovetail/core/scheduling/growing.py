@@ -7,7 +7,7 @@ from dovetail.core.scheduling.board import Board
 from dovetail.core.scheduling.shelves import Shelves
 from dovetail.core.scheduling.wants import Want
 
-_TOGETHER = 32
+_TOGETHER = 256
 _FINITE = 1e18
 _HAIR = 1e-9
 _EXPECTED = 0.85

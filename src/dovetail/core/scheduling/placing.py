@@ -22,9 +22,12 @@ _MOST_CELLS = 4096
 class Placer:
     """Moves classes from waiting to placed."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, *, defer: bool) -> None:
         self.problem = problem
         self.deferred = Deferred(problem)
+        self._defers_all = defer
+        self.broke_a_promise = False
+        """Pods that others had been counted on to balance got no node after all."""
         self._wants: dict[tuple[int, int], Want] = {}
         self._possible: dict[int, bool] = {}
         self._known_asks: dict[tuple[int, tuple[str, ...], Cell], list[int]] = {}
@@ -180,7 +183,7 @@ class Placer:
         placed = 0
         for ask in self._asks(want, cell):
             mark = len(packer.board.log)
-            if want.free and not packer.board.fewest:
+            if self._may_defer(want):
                 found = packer.place(want, ask, count - placed, open_new=False)
                 self._record(want, cell, packer.board.log[mark:])
                 placed += found
@@ -192,6 +195,11 @@ class Placer:
             if placed >= count:
                 break
         return placed
+
+    def _may_defer(self, want: Want) -> bool:
+        """Tell whether pods may wait for the fleet; who is counted in a zone by trust only."""
+        fewest = self.problem.board.fewest
+        return want.free and not fewest and (self._defers_all or not want.keys)
 
     def _defer(self, want: Want, cell: Cell, ask: int, count: int) -> int:
         """Leave pods to the fleet that is chosen for all such classes together."""
@@ -210,6 +218,7 @@ class Placer:
         for batch, missing in self.deferred.open():
             self._count(batch.want, batch.cell, -missing, state=batch.states[0])
             batch.want.pod_class.taken -= missing
+            self.broke_a_promise |= bool(batch.want.keys)
 
     # -- counting ---------------------------------------------------------------------
 

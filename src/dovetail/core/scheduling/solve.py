@@ -33,8 +33,14 @@ def solve(snapshot: ClusterSnapshot, settings: SchedulingSettings | None = None)
     sound, unplaced = _sort_out(classes, snapshot, settings)
     moving = frozenset(pod.key for pod in pods if pod.node_name)
     problem = Problem(snapshot, settings, sound, moving)
-    placer = Placer(problem)
-    _place_all(placer, problem)
+    placer = _place_all(problem, defer=True)
+    if placer.broke_a_promise:
+        # Limits cut short what was bought last, and zones are out of balance:
+        # once more, with every pod counted only when it has its node.
+        for one in sound:
+            one.taken = 0
+        problem = Problem(snapshot, settings, sound, moving)
+        placer = _place_all(problem, defer=False)
 
     explainer = Explainer(placer)
     nobody = not usable_pools(snapshot)
@@ -76,12 +82,13 @@ def _sort_out(
     return sound, unplaced
 
 
-def _place_all(placer: Placer, problem: Problem) -> None:
+def _place_all(problem: Problem, *, defer: bool) -> Placer:
     """Place classes in order, and again while that gets anybody further.
 
     A pod may wait for another (affinity, a skew to be lifted), so who found no
     place is asked again after everybody else had a turn.
     """
+    placer = Placer(problem, defer=defer)
     waiting = _in_order(placer, problem)
     alone = [one for one in waiting if _is_alone(placer, one)]
     for one in alone:
@@ -95,6 +102,7 @@ def _place_all(placer: Placer, problem: Problem) -> None:
             progress |= placer.place(one) > 0
         placer.open_fleets()
         waiting = [one for one in waiting if one.waiting]
+    return placer
 
 
 def _is_alone(placer: Placer, one: PodClass) -> bool:
