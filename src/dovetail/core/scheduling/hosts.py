@@ -142,6 +142,10 @@ class Hosts:
         self.top[:, claims] = self.space.pools[pool].alloc[rows].T
         self.remeasure(claims)
 
+    def kinds_of_claims(self) -> int:
+        """Return how many different states claims are in."""
+        return len(set(self.state[self.existing : self.count].tolist()))
+
     def _grow_to(self, size: int) -> None:
         def wider(array: Floats | Ints) -> Floats | Ints:
             shape = (*array.shape[:-1], size - array.shape[-1])

@@ -103,7 +103,7 @@ class Problem:
             Outstanding(snapshot.daemon_sets),
             self._label_interest(),
         )
-        seed_domains(self.topology, self.tables, self.hosts)
+        seed_domains(self.topology, self.space, self.hosts)
         count_running(running, self.topology, snapshot.nodes, self.hosts)
         self.board = Board(
             self.space,

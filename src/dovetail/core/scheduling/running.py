@@ -1,16 +1,16 @@
 """The world before: what running pods count for, hold and have attached."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from dovetail.core.scheduling.hosts import Hosts
-from dovetail.core.scheduling.tables import PoolTable
+from dovetail.core.scheduling.states import DEAD, StateSpace
 from dovetail.core.scheduling.topology import Counter, Rule, Topology
 from dovetail.core.scheduling.volumes import Volumes
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodes import Node
 from dovetail.model.pods import HostPort, PodSpec
-from dovetail.model.requirements import Requirements
+from dovetail.model.requirements import Requirement, Requirements
 from dovetail.model.taints import Taint, untolerated
 
 Running = dict[tuple[str, FrozenDict[str, str], PodSpec], dict[str, int]]
@@ -29,23 +29,46 @@ def running_pods(nodes: Iterable[Node], moving: frozenset[str]) -> Running:
     return found
 
 
-def seed_domains(topology: Topology, tables: Sequence[PoolTable], hosts: Hosts) -> None:
-    """Tell every counter which domains there are, or could be."""
-    values: dict[tuple[str, int], list[str]] = {}
+def seed_domains(topology: Topology, space: StateSpace, hosts: Hosts) -> None:
+    """Tell every counter which domains there are, or could be.
+
+    A domain in which no pool can ever have a node that the counter looks at is
+    none: kube-scheduler will never see such a node.
+    """
+    known: dict[tuple[str, tuple[Requirements, ...], int], list[str]] = {}
     for counter in topology.counters:
         if counter.by_host:
             continue
-        consent = counter.filter.tolerations
-        for index, table in enumerate(tables):
+        consent, terms = counter.filter.tolerations, counter.filter.terms
+        for index, table in enumerate(space.pools):
             if consent is not None and untolerated(table.pool.template.taints, consent):
                 continue
-            if (counter.key, index) not in values:
-                values[counter.key, index] = sorted(table.values_of(counter.key))
-            for value in values[counter.key, index]:
+            key = (counter.key, terms, index)
+            if key not in known:
+                known[key] = _reachable(space, index, counter.key, terms)
+            for value in known[key]:
                 counter.counts.setdefault(value, 0)
         for labels, taints in hosts.kinds:
             if counter.key in labels and counter.filter.passes(labels, taints, new=False):
                 counter.counts.setdefault(_domain(labels, counter.key), 0)
+
+
+def _reachable(
+    space: StateSpace, pool: int, key: str, terms: tuple[Requirements, ...]
+) -> list[str]:
+    """Return the values of a key that nodes of a pool could have, meeting one of the terms."""
+    values = sorted(space.pools[pool].values_of(key))
+    if not terms:
+        return values
+    root = space.roots[pool]
+    return [
+        value
+        for value in values
+        if any(
+            space.narrowed(root, term.and_also([Requirement.one_of(key, value)])) != DEAD
+            for term in terms
+        )
+    ]
 
 
 class _Place:

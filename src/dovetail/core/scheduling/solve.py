@@ -3,6 +3,8 @@
 wanting pods → classes → problem (compiled) → placer, class by class → answer
 """
 
+from msgspec.structs import replace
+
 from dovetail.core.scheduling.answer import Answer
 from dovetail.core.scheduling.classes import PodClass, classify, selector_keys
 from dovetail.core.scheduling.defaults import DefaultSpreads
@@ -24,6 +26,31 @@ def solve(snapshot: ClusterSnapshot, settings: SchedulingSettings | None = None)
     place come back with the reason, pool by pool.
     """
     settings = settings or SchedulingSettings()
+    plan, kinds = _solve(snapshot, settings)
+    few = kinds > 1 and len(plan.nodes) <= _FEW_NODES
+    if settings.packing is Packing.CHEAPEST and few:
+        # Few nodes of different kinds are where the fleet's reckoning is weakest,
+        # and the other way is quick to try.
+        other, _ = _solve(snapshot, replace(settings, packing=Packing.FEWEST))
+        if _is_cheaper(other, plan, settings.node_cost):
+            return other
+    return plan
+
+
+_FEW_NODES = 64
+
+
+def _is_cheaper(one: Plan, other: Plan, node_cost: float) -> bool:
+    dearest = other.price + node_cost * len(other.nodes)
+    price = one.price + node_cost * len(one.nodes)
+    return len(one.unplaced) <= len(other.unplaced) and price < dearest * (1 - _HARDLY)
+
+
+_HARDLY = 1e-9
+
+
+def _solve(snapshot: ClusterSnapshot, settings: SchedulingSettings) -> tuple[Plan, int]:
+    """Return the plan, and how many kinds of claims (by their requirements) it opens."""
     pods = wanting(snapshot)
     spreads = settings.default_spreads
     spec_of = DefaultSpreads(snapshot, spreads).spec_of if spreads else None
@@ -56,7 +83,7 @@ def solve(snapshot: ClusterSnapshot, settings: SchedulingSettings | None = None)
         refusal = Refusal(pool, Constraint.MIN_VALUES, _CUT_SHORT)
         unplaced += [Unplaced(pod, (refusal,)) for pod in pods_left]
     unplaced.sort(key=lambda one: (one.pod.namespace, one.pod.name))
-    return Plan(nodes, existing, tuple(unplaced))
+    return Plan(nodes, existing, tuple(unplaced)), problem.hosts.kinds_of_claims()
 
 
 _CUT_SHORT = "cut to the longest list of types allowed, its claim would break minValues"

@@ -159,7 +159,11 @@ class StateSpace:
 
     def restrict(self, state: int, one: Requirement) -> int:
         """Return the state with one more requirement, whoever wants it."""
-        return self.move(state, self.ask(Requirements.of([one]), _EVERYTHING))
+        return self.narrowed(state, Requirements.of([one]))
+
+    def narrowed(self, state: int, more: Requirements) -> int:
+        """Return the state with more requirements, whoever wants them."""
+        return self.move(state, self.ask(more, _EVERYTHING))
 
     def _narrow_rows(self, pool: int, rows: Bools, more: Iterable[Requirement]) -> Bools:
         table = self.pools[pool]
