@@ -24,7 +24,7 @@ from dovetail.model.nodeclass import NodeClass
 from dovetail.model.nodepool import NodePool
 from dovetail.model.nodes import Node
 from dovetail.model.pods import Pod
-from dovetail.model.storage import StorageClass, Volume, VolumeClaim
+from dovetail.model.storage import BIND_COMPLETED, StorageClass, Volume, VolumeClaim
 from dovetail.model.workloads import Controller, DaemonSet, DisruptionBudget, Service
 
 MOST_PODS = 2_000_000
@@ -85,7 +85,7 @@ def read_inputs(
         {one.name: one.limits for one in both.of_kind("CSINode")},
     )
     claims, classes, about_volumes = with_classes(
-        [*_claims(both), *made_claims], both.of_kind("StorageClass"), pending
+        [*_claims(both, given), *made_claims], both.of_kind("StorageClass"), pending
     )
     pools, node_classes, about_pools = settle_kubelets(
         both.decoded("NodePool"), both.of_kind("EC2NodeClass")
@@ -254,11 +254,21 @@ def _like_template(pod: Pod, template: Pod) -> Pod:
     return msgspec.structs.replace(pod, spec=spec)
 
 
-def _claims(both: Collection) -> list[tuple[VolumeClaim, bool]]:
-    return [
-        (one, bool(one.storage_class) or one.key in both.classless)
-        for one in both.of_kind("PersistentVolumeClaim")
-    ]
+def _claims(both: Collection, given: Collection) -> list[tuple[VolumeClaim, bool]]:
+    """Return all claims, and whether each names its class.
+
+    A manifest's claim that names its volume counts as bound: once applied it
+    would be, before its pod is looked at.
+    """
+    found = []
+    for one in both.of_kind("PersistentVolumeClaim"):
+        named = bool(one.storage_class) or one.key in both.classless
+        ours = given.model("PersistentVolumeClaim", one.namespace, one.name) is not None
+        if one.volume and (ours or one.phase == "Bound"):
+            bound = one.annotations.with_items({BIND_COMPLETED: "yes"})
+            one = msgspec.structs.replace(one, annotations=bound)
+        found.append((one, named))
+    return found
 
 
 def _namespaces(both: Collection, pods: Iterable[Pod]) -> FrozenDict[str, FrozenDict[str, str]]:
