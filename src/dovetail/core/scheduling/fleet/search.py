@@ -7,12 +7,15 @@ from dovetail.core.scheduling.fleet.columns import generate
 from dovetail.core.scheduling.fleet.demand import Bundle, Demand, Ints
 from dovetail.core.scheduling.fleet.endgame import last_nodes
 from dovetail.core.scheduling.fleet.exact import is_small, pack_identical, pack_small
-from dovetail.core.scheduling.fleet.fluid import fluid_worth
+from dovetail.core.scheduling.fleet.fluid import Worth, fluid_worth
 from dovetail.core.scheduling.fleet.problem import Problem, compile_demand
 
 _FEW_NODES = 4
 _MOST_CLASSES = 128
 _LEAST_EFFORT = 4
+# Cost over the fluid bound at which the search stops: after the quick way, after columns.
+_GOOD, _FAIR = 1.03, 1.1
+_FEW_CLASSES, _MOST_ROUNDS = 24, 32
 
 
 def cheapest_fleet(demand: Demand) -> list[Bundle]:
@@ -54,16 +57,37 @@ def _pack(problem: Problem, effort: int) -> Fleet:
     if len(problem.counts) == 1:
         return pack_identical(problem)
     worth = fluid_worth(problem)
-    fleet = Fleet(problem, problem.counts)
+    best = buy_apart(problem)
     if worth.nodes.sum() <= _FEW_NODES:
-        for kind, counts in last_nodes(problem, problem.counts, worth.values):
-            fleet.buy(kind, counts, 1)
-    else:
-        mix = generate(problem, worth, effort)
-        take(fleet, mix)
-        finish(fleet, mix)
-    apart = buy_apart(problem)
-    return apart if apart.cost < fleet.cost else fleet
+        best = _cheaper(best, _by_beam(problem, worth))
+        if best.cost <= _GOOD * worth.bound:
+            return best
+    rounds = effort
+    while True:
+        best = _cheaper(best, _by_columns(problem, worth, rounds))
+        small = len(problem.counts) <= _FEW_CLASSES and rounds < _MOST_ROUNDS
+        if not small or best.cost <= _FAIR * worth.bound:
+            return best
+        rounds *= 2  # Few classes can afford it, and where rules divide types they need it.
+
+
+def _cheaper(one: Fleet, other: Fleet) -> Fleet:
+    return other if other.cost <= one.cost else one
+
+
+def _by_beam(problem: Problem, worth: Worth) -> Fleet:
+    fleet = Fleet(problem, problem.counts)
+    for kind, counts in last_nodes(problem, problem.counts, worth.values):
+        fleet.buy(kind, counts, 1)
+    return fleet
+
+
+def _by_columns(problem: Problem, worth: Worth, rounds: int) -> Fleet:
+    fleet = Fleet(problem, problem.counts)
+    mix = generate(problem, worth, rounds)
+    take(fleet, mix)
+    finish(fleet, mix)
+    return fleet
 
 
 def _bundles(fleet: Fleet, classes: Ints, kinds: int) -> list[Bundle]:
