@@ -394,3 +394,23 @@ def test_an_endless_number_is_no_quantity() -> None:
     [message] = told(text)
 
     assert message.endswith("'99999999999999999999…' is no quantity: it has 6,000 characters")
+
+
+def test_a_wrong_operator_does_not_hide_a_wrong_value() -> None:
+    text = a_pool("{key: karpenter.sh/capacity-type, operator: in, values: [spot, ondemand]}")
+
+    assert [message.partition(": ")[2] for message in told(text)] == [
+        "'in' is no operator; did you mean 'In'?",
+        "'ondemand' is no capacity type; did you mean 'on-demand'?",
+    ]
+
+
+def test_a_mistake_in_an_old_provisioner_is_shown_where_it_was_written() -> None:
+    text = (
+        "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: old}\n"
+        "spec:\n  providerRef: {name: old}\n  ttlSecondsAfterEmpty: soon\n"
+    )
+
+    [mistake] = mistakes(text)
+
+    assert (mistake.line, mistake.field) == (6, "spec.ttlSecondsAfterEmpty")

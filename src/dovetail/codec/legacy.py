@@ -47,6 +47,7 @@ _ALPHA_PATHS: tuple[tuple[Path, Path], ...] = (
     (("spec", "template", "spec"), ("spec",)),
     (("spec", "template", "metadata"), ("spec",)),
     (("spec", "limits"), ("spec", "limits", "resources")),
+    (("spec", "disruption", "consolidateAfter"), ("spec", "ttlSecondsAfterEmpty")),
     (("spec", "disruption"), ("spec", "consolidation")),
 )
 _BETA_PATHS: tuple[tuple[Path, Path], ...] = (

@@ -44,7 +44,10 @@ def requirement(field: Field, operators: tuple[str, ...]) -> RequirementSpec | N
     operator = _operator(field["operator"], operators)
     values = _values(field["values"], operator)
     least = field["minValues"].whole(low=1, high=50)
-    if operator is None or len(field.findings.found) > before:
+    if operator is None:
+        _check_meanings(field, key, values)  # What they mean does not hang on the operator.
+        return None
+    if len(field.findings.found) > before:
         return None
     _check_values(field, key, operator, values)
     _check_least(field, operator, values, least)
@@ -101,8 +104,13 @@ def _check_values(field: Field, key: str, operator: Operator, values: tuple[str,
         if not good or len(values[0]) > 18:
             spot.mistake(f'{operator} needs exactly one whole number, as in ["4"]')
         return
+    _check_meanings(field, key, values)
+
+
+def _check_meanings(field: Field, key: str, values: tuple[str, ...]) -> None:
     if not field.findings.written_by_hand:
         return
+    spot = field["values"]
     for index, value in enumerate(values):
         one = Field(value, field.findings, spot, index)
         if labelrules.check_value(one, value):
