@@ -185,3 +185,34 @@ def test_what_a_shell_makes_of_a_glob_is_understood(tmp_path: Path) -> None:
 
     assert result.exit_code == 0, result.output
     assert "general" in result.stdout
+
+
+def test_windows_nodes_come_with_a_word_about_licences(tmp_path: Path) -> None:
+    windows = WEB.replace(
+        "containers:", "nodeSelector: {kubernetes.io/os: windows}\n      containers:"
+    )
+    pool = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: windows}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: windows}
+      requirements: [{key: kubernetes.io/os, operator: In, values: [windows]}]
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: windows}
+spec:
+  amiSelectorTerms: [{alias: windows2022@latest}]
+  role: nodes
+  subnetSelectorTerms: [{tags: {a: b}}]
+  securityGroupSelectorTerms: [{tags: {a: b}}]
+"""
+
+    linux, with_windows = simulate(tmp_path, WEB), simulate(tmp_path, windows, pool)
+
+    assert "licences" not in linux.stdout
+    assert with_windows.exit_code == 0, with_windows.output
+    assert "licences of Windows nodes come on top" in with_windows.stdout

@@ -17,8 +17,9 @@ from dovetail.codec.prices import read_prices
 from dovetail.core.scheduling.solve import solve
 from dovetail.data import bundled_catalog, list_prices
 from dovetail.errors import BadInput, Mistake
+from dovetail.model.labels import OS
 from dovetail.model.machines import Catalog
-from dovetail.model.plan import Plan
+from dovetail.model.plan import Plan, PlannedNode
 from dovetail.model.prices import PriceBook
 from dovetail.model.settings import MinValues, Packing, Preferences, SchedulingSettings
 from dovetail.wiring import Assembled, assemble
@@ -195,4 +196,12 @@ def _show(output: Output, plan: Plan, assembled: Assembled, prices: PriceBook) -
 def _about_prices(plan: Plan, prices: PriceBook) -> list[str]:
     bought = {node.instance_type.name for node in plan.nodes}
     guessed = sorted(bought & prices.estimated)
-    return [f"prices estimated from related types: {', '.join(guessed)}"] if guessed else []
+    notes = [f"prices estimated from related types: {', '.join(guessed)}"] if guessed else []
+    if prices.list_prices and any(_runs_windows(node) for node in plan.nodes):
+        notes.append("prices are those of Linux; licences of Windows nodes come on top")
+    return notes
+
+
+def _runs_windows(node: PlannedNode) -> bool:
+    system = node.instance_type.requirements.get(OS)
+    return system is not None and "windows" in system.values
