@@ -41,9 +41,7 @@ class Engine:
     def now(self) -> datetime:
         return self._now
 
-    def at(
-        self, moment: datetime, happen: Callable[[], None], *, priority: int = 0
-    ) -> Appointment:
+    def at(self, moment: datetime, happen: Callable[[], None], *, priority: int = 0) -> Appointment:
         """Arrange for ``happen``; ties run by priority, then in the order arranged."""
         if moment < self._now:
             raise ValueError(f"{moment} has passed; it is {self._now}")

@@ -29,7 +29,7 @@ class FrozenList(list[Any]):
     """A ``list`` that refuses changes; made by ``freeze`` only."""
 
     __slots__ = ()
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = pop = remove = clear = sort = reverse = _refuse
 
     def __deepcopy__(self, _: Any) -> list[Any]:
@@ -43,13 +43,20 @@ _ATOMS = frozenset({str, int, bool, float, type(None)})
 
 
 def freeze(value: Any) -> Any:
-    """Return a frozen copy; parts that are frozen already are shared, not copied."""
+    """Return a frozen copy; parts that are frozen already are shared, not copied.
+
+    Fields that are null go: in Kubernetes' wire format they mean the same as absent ones.
+    """
     kind = type(value)
     if kind in _ATOMS or kind is FrozenObject or kind is FrozenList:
         return value
     if isinstance(value, Mapping):
         return FrozenObject(
-            {key: one if type(one) in _ATOMS else freeze(one) for key, one in value.items()}
+            {
+                key: one if type(one) in _ATOMS else freeze(one)
+                for key, one in value.items()
+                if one is not None
+            }
         )
     if isinstance(value, list | tuple):
         return FrozenList([freeze(one) for one in value])

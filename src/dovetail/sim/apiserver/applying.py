@@ -1,0 +1,244 @@
+"""Server-side apply, and who owns which field of an object."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from dovetail.sim.apiserver.errors import Conflict
+from dovetail.sim.apiserver.fieldsets import (
+    FieldSet,
+    Path,
+    decode,
+    encode,
+    item_step,
+    leaves,
+    member_step,
+)
+from dovetail.sim.apiserver.frozen import Object, thaw
+from dovetail.sim.apiserver.listkeys import apply_keys, is_set
+from dovetail.sim.apiserver.patching import same_json
+from dovetail.sim.apiserver.resources import Resource
+
+
+class Manager(NamedTuple):
+    """Who writes, how, and through which subresource; each has its own set of fields."""
+
+    name: str
+    operation: str
+    subresource: str = ""
+
+
+class Owned(NamedTuple):
+    """The fields of one manager and when they last changed."""
+
+    fields: FieldSet
+    since: str
+
+
+Ownership = dict[Manager, Owned]
+
+FIRST_APPLY = Manager("before-first-apply", "Update")
+"""Stands for everyone who wrote an object before ownership was kept."""
+
+
+def ownership_of(obj: Mapping[str, Any]) -> Ownership:
+    """Read managedFields."""
+    return {
+        Manager(one["manager"], one["operation"], one.get("subresource", "")): Owned(
+            decode(one.get("fieldsV1") or {}), one.get("time", "")
+        )
+        for one in obj["metadata"].get("managedFields") or ()
+    }
+
+
+def managed_fields(resource: Resource, ownership: Ownership) -> list[dict[str, Any]]:
+    """Write managedFields; managers without fields are left out."""
+    entries = []
+    for manager, owned in sorted(ownership.items(), key=lambda one: (one[1].since, one[0])):
+        if not owned.fields:
+            continue
+        entry: dict[str, Any] = {
+            "manager": manager.name,
+            "operation": manager.operation,
+            "apiVersion": resource.api_version,
+            "time": owned.since,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": encode(owned.fields),
+        }
+        if manager.subresource:
+            entry["subresource"] = manager.subresource
+        entries.append(entry)
+    return entries
+
+
+def apply(
+    resource: Resource,
+    live: Object,
+    config: Mapping[str, Any],
+    manager: Manager,
+    *,
+    force: bool,
+    now: str,
+) -> dict[str, Any]:
+    """Return ``live`` with a manager's configuration applied and ownership brought up to date.
+
+    Fields the manager applied before and has now left out go away unless
+    someone else owns them too.
+    """
+    ownership = ownership_of(live)
+    if not ownership:
+        ownership[FIRST_APPLY] = Owned(frozenset(leaves(resource, live)), now)
+    wanted = leaves(resource, config)
+    before = ownership.pop(manager, Owned(frozenset(), now))
+    _settle_conflicts(resource, live, wanted, ownership, force=force)
+
+    merged = _merge(resource, thaw(live), config)
+    others = frozenset[Path]().union(*(one.fields for one in ownership.values()))
+    abandoned = before.fields - frozenset(wanted) - others
+    for path in sorted(abandoned, key=len, reverse=True):
+        if not _covers_owned(path, others | frozenset(wanted)):
+            _remove(resource, merged, path)
+
+    fields = frozenset(wanted)
+    ownership[manager] = before if fields == before.fields else Owned(fields, now)
+    merged["metadata"]["managedFields"] = managed_fields(resource, ownership)
+    return merged
+
+
+def track_update(
+    resource: Resource, old: Object | None, new: Mapping[str, Any], manager: Manager, *, now: str
+) -> list[dict[str, Any]]:
+    """Return the managedFields after an ordinary write: what it changed is the writer's now."""
+    ownership = ownership_of(old) if old is not None else {}
+    before = leaves(resource, old) if old is not None else {}
+    after = leaves(resource, new)
+    changed = {
+        path
+        for path, value in after.items()
+        if path not in before or not same_json(before[path], value)
+    }
+    for other, owned in ownership.items():
+        kept = frozenset(
+            path
+            for path in owned.fields
+            if path in after and (other == manager or path not in changed)
+        )
+        ownership[other] = owned._replace(fields=kept)
+    mine = ownership.get(manager, Owned(frozenset(), now))
+    if not changed <= mine.fields:
+        mine = Owned(mine.fields | changed, now)
+    ownership[manager] = mine
+    return managed_fields(resource, ownership)
+
+
+def _settle_conflicts(
+    resource: Resource,
+    live: Object,
+    wanted: Mapping[Path, Any],
+    ownership: Ownership,
+    *,
+    force: bool,
+) -> None:
+    current = leaves(resource, live)
+    contested = frozenset(
+        path
+        for path, value in wanted.items()
+        if path not in current or not same_json(current[path], value)
+    )
+    causes = []
+    for other, owned in list(ownership.items()):
+        lost = contested & owned.fields
+        if force:
+            ownership[other] = owned._replace(fields=owned.fields - lost)
+        for path in sorted(lost):
+            via = f' using "{other.subresource}"' if other.subresource else ""
+            causes.append(
+                {
+                    "reason": "FieldManagerConflict",
+                    "message": f'conflict with "{other.name}"{via}',
+                    "field": _dotted(path),
+                }
+            )
+    if causes and not force:
+        plural = "s" if len(causes) > 1 else ""
+        named = "; ".join(f"{one['message']}: {one['field']}" for one in causes)
+        raise Conflict(f"Apply failed with {len(causes)} conflict{plural}: {named}", causes=causes)
+
+
+def _dotted(path: Path) -> str:
+    return "".join("." + step[2:] if step[0] == "f" else f"[{step[2:]}]" for step in path)
+
+
+def _merge(resource: Resource, target: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    for name, value in config.items():
+        current = target.get(name)
+        if isinstance(value, Mapping) and isinstance(current, dict):
+            target[name] = _merge(resource, current, value)
+        elif isinstance(value, list) and isinstance(current, list):
+            target[name] = _merge_list(resource, name, current, value)
+        else:
+            target[name] = thaw(value)
+    return target
+
+
+def _merge_list(resource: Resource, field: str, live: list[Any], config: list[Any]) -> list[Any]:
+    if is_set(resource, field):
+        return [*live, *(one for one in config if one not in live)]
+    keys = apply_keys(resource, field)
+    if keys is None:
+        return [thaw(one) for one in config]
+    places = {item_step(one, keys): at for at, one in enumerate(live)}
+    items = list(live)
+    for one in config:
+        at = places.get(item_step(one, keys))
+        if at is None:
+            items.append(thaw(one))
+        else:
+            items[at] = _merge(resource, items[at], one)
+    return items
+
+
+def _covers_owned(path: Path, owned: FieldSet) -> bool:
+    return any(len(one) > len(path) and one[: len(path)] == path for one in owned)
+
+
+def _remove(resource: Resource, obj: dict[str, Any], path: Path) -> None:
+    at: Any = obj
+    field = ""
+    for step in path[:-1]:
+        at, field = _below(resource, at, field, step)
+        if at is None:
+            return
+    last = path[-1]
+    if last.startswith("f:"):
+        at.pop(last[2:], None)
+    elif last.startswith("v:"):
+        at[:] = [one for one in at if member_step(one) != last]
+    else:
+        keys = apply_keys(resource, field) or ()
+        at[:] = [one for one in at if item_step(one, keys) != last]
+    _drop_empty(resource, obj, path[:-1])
+
+
+def _drop_empty(resource: Resource, obj: dict[str, Any], path: Path) -> None:
+    """Take away the maps and lists that a removal has left empty."""
+    while len(path) > 1 and path[-1].startswith("f:"):
+        at: Any = obj
+        field = ""
+        for step in path[:-1]:
+            at, field = _below(resource, at, field, step)
+            if at is None:
+                return
+        name = path[-1][2:]
+        if not isinstance(at, dict) or at.get(name) not in ({}, []):
+            return
+        del at[name]
+        path = path[:-1]
+
+
+def _below(resource: Resource, at: Any, field: str, step: str) -> tuple[Any, str]:
+    if step.startswith("f:"):
+        name = step[2:]
+        return (at.get(name) if isinstance(at, dict) else None), name
+    keys = apply_keys(resource, field) or ()
+    found = (one for one in at if item_step(one, keys) == step) if isinstance(at, list) else ()
+    return next(iter(found), None), field

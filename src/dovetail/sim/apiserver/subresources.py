@@ -1,0 +1,160 @@
+"""Scale, binding and eviction."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dovetail.sim.apiserver.budgets import allowance, budgets_over, is_ready
+from dovetail.sim.apiserver.deleting import DeleteOptions, Deleter
+from dovetail.sim.apiserver.errors import BadRequest, Conflict, InternalError, TooManyRequests
+from dovetail.sim.apiserver.frozen import Object, freeze, look
+from dovetail.sim.apiserver.resources import POD_DISRUPTION_BUDGETS, PODS
+from dovetail.sim.apiserver.selectors import selector_text
+from dovetail.sim.apiserver.store import Store
+from dovetail.sim.apiserver.writing import Writer
+
+
+def scale_of(obj: Object) -> Object:
+    """Return the Scale object of a workload."""
+    meta = obj["metadata"]
+    shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    scale: Object = freeze(
+        {
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": {name: meta.get(name) for name in shown},
+            "spec": {"replicas": look(obj, "spec", "replicas") or 0},
+            "status": {
+                "replicas": look(obj, "status", "replicas") or 0,
+                "selector": selector_text(look(obj, "spec", "selector") or {}),
+            },
+        }
+    )
+    return scale
+
+
+def scaled(obj: Object, scale: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a workload as a changed Scale wants it."""
+    replicas = look(scale, "spec", "replicas")
+    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
+        raise BadRequest(f"spec.replicas: {replicas!r} is no number of replicas")
+    meta = dict(obj["metadata"])
+    revision = look(scale, "metadata", "resourceVersion")
+    if revision:
+        meta["resourceVersion"] = revision
+    return {**obj, "metadata": meta, "spec": {**obj["spec"], "replicas": replicas}}
+
+
+def bind(writer: Writer, pod: Object, binding: Mapping[str, Any]) -> Object:
+    """Assign a pod to a node, once, as kube-scheduler does."""
+    node = look(binding, "target", "name")
+    meta = pod["metadata"]
+    if not node:
+        raise BadRequest("target.name: Required value: a binding names a node")
+    bound_to = look(pod, "spec", "nodeName")
+    problem = ""
+    if meta.get("deletionTimestamp"):
+        problem = f"pod {meta['name']} is being deleted, cannot be assigned to a host"
+    elif bound_to:
+        problem = f'pod {meta["name"]} is already assigned to node "{bound_to}"'
+    elif pod["spec"].get("schedulingGates"):
+        problem = f"pod {meta['name']} has non-empty .spec.schedulingGates"
+    elif look(binding, "metadata", "uid") not in (None, meta["uid"]):
+        problem = f"Precondition failed: UID in object meta: {meta['uid']}"
+    if problem:
+        raise Conflict(
+            f'Operation cannot be fulfilled on pods/binding "{meta["name"]}": {problem}',
+            kind="pods/binding",
+            name=meta["name"],
+        )
+    annotations = look(binding, "metadata", "annotations")
+    if annotations:
+        meta = {**meta, "annotations": {**(meta.get("annotations") or {}), **annotations}}
+    scheduled = {"type": "PodScheduled", "status": "True"}
+    return writer.save(
+        PODS,
+        pod,
+        {
+            **pod,
+            "metadata": meta,
+            "spec": {**pod["spec"], "nodeName": node},
+            "status": _with_condition(pod, scheduled, writer.timestamp()),
+        },
+    )
+
+
+def evict(
+    store: Store, writer: Writer, deleter: Deleter, pod: Object, options: DeleteOptions
+) -> None:
+    """Delete a pod if the budget over it allows; TooManyRequests when it does not.
+
+    The budget is counted afresh from the pods, so that it holds even while
+    the controller that writes its status lags behind.
+    """
+    if not _needs_no_budget(pod):
+        _spend(store, writer, pod, dry_run=options.dry_run)
+    if not options.dry_run and not pod["metadata"].get("deletionTimestamp"):
+        target = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        }
+        status = _with_condition(pod, target, writer.timestamp())
+        pod = writer.save(PODS, pod, {**pod, "status": status})
+    deleter.delete(PODS, pod, options)
+
+
+def _needs_no_budget(pod: Object) -> bool:
+    phase = look(pod, "status", "phase")
+    return bool(pod["metadata"].get("deletionTimestamp")) or phase in (
+        "Pending",
+        "Succeeded",
+        "Failed",
+    )
+
+
+def _spend(store: Store, writer: Writer, pod: Object, *, dry_run: bool) -> None:
+    budgets = budgets_over(store, pod)
+    if len(budgets) > 1:
+        raise InternalError(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource "
+            "does not support."
+        )
+    if not budgets:
+        return
+    (budget,) = budgets
+    counts = allowance(store, budget)
+    if not is_ready(pod):
+        policy = look(budget, "spec", "unhealthyPodEvictionPolicy")
+        budget_is_kept = counts.desired > 0 and counts.healthy >= counts.desired
+        if policy == "AlwaysAllow" or budget_is_kept:
+            return
+    if counts.allowed <= 0:
+        name = budget["metadata"]["name"]
+        raise TooManyRequests(
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+            causes=[
+                {
+                    "reason": "DisruptionBudget",
+                    "message": f"The disruption budget {name} needs {counts.desired} healthy pods "
+                    f"and has {counts.healthy} currently",
+                }
+            ],
+            retry_after=0,
+        )
+    if not dry_run:
+        status = {
+            **(budget.get("status") or {}),
+            "expectedPods": counts.expected,
+            "currentHealthy": counts.healthy - is_ready(pod),
+            "desiredHealthy": counts.desired,
+            "disruptionsAllowed": counts.allowed - 1,
+            "observedGeneration": budget["metadata"]["generation"],
+        }
+        writer.save(POD_DISRUPTION_BUDGETS, budget, {**budget, "status": status})
+
+
+def _with_condition(pod: Object, condition: dict[str, Any], now: str) -> dict[str, Any]:
+    status = pod.get("status") or {}
+    others = [one for one in status.get("conditions") or () if one["type"] != condition["type"]]
+    return {**status, "conditions": [*others, {**condition, "lastTransitionTime": now}]}

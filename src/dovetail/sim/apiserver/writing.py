@@ -1,0 +1,287 @@
+"""Creating and changing objects: what the server decides and what the writer may."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from dovetail.sim.apiserver.applying import Manager, track_update
+from dovetail.sim.apiserver.checking import check_change, check_new
+from dovetail.sim.apiserver.defaulting import fill_in
+from dovetail.sim.apiserver.deleting import Deleter
+from dovetail.sim.apiserver.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
+from dovetail.sim.apiserver.frozen import Object, freeze
+from dovetail.sim.apiserver.naming import Naming
+from dovetail.sim.apiserver.resources import NAMESPACES, Resource
+from dovetail.sim.apiserver.store import Store
+from dovetail.sim.apiserver.times import timestamp
+
+
+class WriteOptions(msgspec.Struct, frozen=True):
+    """Who writes (for managedFields) and whether it counts."""
+
+    manager: str = ""
+    dry_run: bool = False
+
+
+PLAIN: Final = WriteOptions()
+
+_KEPT_METADATA: Final = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+)
+"""What no writer can change."""
+
+_NOT_FOR_AUTHORS: Final = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds")
+_EMPTY_IS_ABSENT: Final = ("labels", "annotations", "finalizers", "ownerReferences")
+
+
+class Writer:
+    """Completes, checks and stores what others want to write."""
+
+    def __init__(self, store: Store, deleter: Deleter, *, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._deleter = deleter
+        self._naming = Naming()
+        self._now = now
+
+    def timestamp(self) -> str:
+        return timestamp(self._now())
+
+    def create(
+        self, resource: Resource, obj: Mapping[str, Any], *, namespace: str, options: WriteOptions
+    ) -> Object:
+        """Store a new object, completed by what the server decides."""
+        new: dict[str, Any] = {**obj, **_type(resource, obj)}
+        meta = new["metadata"] = dict(obj.get("metadata") or {})
+        if meta.get("resourceVersion"):
+            raise BadRequest("resourceVersion should not be set on objects to be created")
+        self._place(resource, meta, namespace)
+        self._name(resource, meta)
+        for field in _NOT_FOR_AUTHORS:
+            meta.pop(field, None)
+        _drop_empty(meta)
+        meta["uid"] = self._naming.uid()
+        meta["creationTimestamp"] = self.timestamp()
+        if resource.counts_generations:
+            meta["generation"] = 1
+        fill_in(resource, new)
+        check_new(resource, new)
+        if options.manager and "managedFields" not in meta:
+            manager = Manager(options.manager, "Update")
+            meta["managedFields"] = track_update(resource, None, new, manager, now=self.timestamp())
+        if options.dry_run:
+            return freeze_object(new)
+        return self._deleter.settle(resource, self._store.put(resource, new, old=None))
+
+    def update(
+        self,
+        resource: Resource,
+        old: Object,
+        given: Mapping[str, Any],
+        *,
+        subresource: str = "",
+        options: WriteOptions,
+    ) -> Object:
+        """Store a changed object if nobody wrote in between; the same again is no write."""
+        new = self._changed(resource, old, given, subresource)
+        if new == old:
+            return old
+        check_change(resource, old, new)
+        if options.manager or old["metadata"].get("managedFields"):
+            manager = Manager(options.manager or "unknown", "Update", subresource)
+            owned = track_update(resource, old, new, manager, now=self.timestamp())
+            new = _with_managed_fields(new, owned)
+        return self.save(resource, old, new, options)
+
+    def save_applied(
+        self,
+        resource: Resource,
+        old: Object,
+        applied: Mapping[str, Any],
+        *,
+        subresource: str,
+        options: WriteOptions,
+    ) -> Object:
+        """Store the outcome of a server-side apply, which brings its own managedFields."""
+        new = self._changed(resource, old, applied, subresource)
+        new = _with_managed_fields(new, applied["metadata"]["managedFields"])
+        if new == old:
+            return old
+        check_change(resource, old, new)
+        return self.save(resource, old, new, options)
+
+    def save(
+        self, resource: Resource, old: Object, new: Mapping[str, Any], options: WriteOptions = PLAIN
+    ) -> Object:
+        """Store a change as it is, and do what it was waited for."""
+        frozen = freeze_object(new)
+        if options.dry_run:
+            return frozen
+        saved = self._store.put(resource, frozen, old=old)
+        self._deleter.release_owners(old, saved)
+        return self._deleter.settle(resource, saved)
+
+    def _changed(
+        self, resource: Resource, old: Object, given: Mapping[str, Any], subresource: str
+    ) -> Object:
+        _check_identity(resource, old, given)
+        if subresource == "status":
+            new = {name: value for name, value in old.items() if name != "status"}
+            if given.get("status") is not None:
+                new["status"] = given["status"]
+            return freeze_object(new)
+        new = {**given, **_type(resource, given), "metadata": _metadata(old, given["metadata"])}
+        if resource.has_status:
+            new.pop("status", None)
+            if "status" in old:
+                new["status"] = old["status"]
+        frozen = freeze_object(new)
+        if resource.counts_generations and _content(frozen) != _content(old):
+            meta = {**frozen["metadata"], "generation": old["metadata"]["generation"] + 1}
+            return freeze_object({**frozen, "metadata": meta})
+        return frozen
+
+    def _place(self, resource: Resource, meta: dict[str, Any], namespace: str) -> None:
+        if not resource.namespaced:
+            meta.pop("namespace", None)
+            return
+        own = meta.get("namespace") or namespace
+        if not own:
+            raise BadRequest("an empty namespace may not be set during creation")
+        if namespace and own != namespace:
+            raise BadRequest(
+                f"the namespace of the provided object does not match the namespace sent "
+                f"on the request: {own} is not {namespace}"
+            )
+        home = self._store.get(NAMESPACES, ("", own))
+        if home is None:
+            raise NotFound(f'namespaces "{own}" not found', kind="namespaces", name=own)
+        if home["metadata"].get("deletionTimestamp"):
+            name = meta.get("name") or meta.get("generateName", "")
+            raise Forbidden(
+                f'{resource.qualified} "{name}" is forbidden: unable to create new content '
+                f"in namespace {own} because it is being terminated",
+                kind=resource.plural,
+                name=name,
+                causes=[
+                    {
+                        "reason": "NamespaceTerminating",
+                        "message": f"namespace {own} is being terminated",
+                        "field": "metadata.namespace",
+                    }
+                ],
+            )
+        meta["namespace"] = own
+
+    def _name(self, resource: Resource, meta: dict[str, Any]) -> None:
+        namespace, prefix = meta.get("namespace", ""), meta.get("generateName")
+        if not meta.get("name"):
+            if not prefix:
+                raise Invalid(
+                    f'{resource.kind} "" is invalid: metadata.name: '
+                    "Required value: name or generateName is required",
+                    kind=resource.kind,
+                )
+            meta["name"] = self._naming.name(prefix)
+            while self._store.get(resource, (namespace, meta["name"])) is not None:
+                meta["name"] = self._naming.name(prefix)
+        elif self._store.get(resource, (namespace, meta["name"])) is not None:
+            raise AlreadyExists(
+                f'{resource.qualified} "{meta["name"]}" already exists',
+                kind=resource.plural,
+                name=meta["name"],
+            )
+
+
+def freeze_object(obj: Mapping[str, Any]) -> Object:
+    """Return a frozen copy of an object."""
+    frozen: Object = freeze(obj)
+    return frozen
+
+
+def _type(resource: Resource, obj: Mapping[str, Any]) -> dict[str, str]:
+    expected = {"apiVersion": resource.api_version, "kind": resource.kind}
+    for field, value in expected.items():
+        if obj.get(field, value) != value:
+            raise BadRequest(
+                f"the object provided is unrecognized: its {field} is {obj[field]}, not {value}"
+            )
+    return expected
+
+
+def _check_identity(resource: Resource, old: Object, given: Mapping[str, Any]) -> None:
+    meta, current = given.get("metadata") or {}, old["metadata"]
+    name = current["name"]
+    if meta.get("name", name) != name:
+        raise BadRequest(
+            f"the name of the object ({meta.get('name')}) does not match the name "
+            f"on the URL ({name})"
+        )
+    if meta.get("namespace", current.get("namespace")) != current.get("namespace"):
+        raise BadRequest("the namespace of the object does not match the namespace on the URL")
+    revision = meta.get("resourceVersion")
+    if not revision and resource.custom:
+        raise Invalid(
+            f'{resource.qualified} "{name}" is invalid: metadata.resourceVersion: '
+            "Invalid value: must be specified for an update",
+            kind=resource.kind,
+            name=name,
+        )
+    wrong = f"Operation cannot be fulfilled on {resource.qualified} {name!r}: ".replace("'", '"')
+    if revision and revision != current["resourceVersion"]:
+        raise Conflict(
+            wrong + "the object has been modified; please apply your changes to the latest "
+            "version and try again",
+            kind=resource.plural,
+            name=name,
+        )
+    if meta.get("uid", current["uid"]) != current["uid"]:
+        raise Conflict(
+            wrong + f"Precondition failed: UID in precondition: {meta['uid']}, "
+            f"UID in object meta: {current['uid']}",
+            kind=resource.plural,
+            name=name,
+        )
+
+
+def _metadata(old: Object, given: Mapping[str, Any]) -> dict[str, Any]:
+    current = old["metadata"]
+    meta = {name: one for name, one in given.items() if name not in _KEPT_METADATA}
+    meta |= {name: current[name] for name in _KEPT_METADATA if name in current}
+    # Writers do not keep ownership themselves; see track_update.
+    meta.pop("managedFields", None)
+    if "managedFields" in current:
+        meta["managedFields"] = current["managedFields"]
+    _drop_empty(meta)
+    return meta
+
+
+def _drop_empty(meta: dict[str, Any]) -> None:
+    for name in _EMPTY_IS_ABSENT:
+        if name in meta and not meta[name]:
+            del meta[name]
+
+
+def _content(obj: Object) -> Object:
+    return {name: value for name, value in obj.items() if name not in ("metadata", "status")}
+
+
+def _with_managed_fields(obj: Object, entries: list[dict[str, Any]]) -> Object:
+    meta = {**obj["metadata"], "managedFields": entries}
+    return freeze_object({**obj, "metadata": meta})

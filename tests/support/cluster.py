@@ -1,0 +1,105 @@
+"""A simulated API server and objects to put into it."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from dovetail.sim.apiserver.frozen import Object
+from dovetail.sim.apiserver.resources import PODS
+from dovetail.sim.apiserver.server import ApiServer, PatchType
+from dovetail.sim.apiserver.watching import Watch, WatchEvent
+from dovetail.sim.engine import Engine
+
+START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
+
+
+class Cluster(ApiServer):
+    """An API server with its own engine, so that a test can let time pass."""
+
+    def __init__(self, *, remember: int = 10_000) -> None:
+        self.engine = Engine(start=START)
+        super().__init__(now=self.engine.now, remember=remember)
+
+    def wait(self, seconds: float) -> None:
+        self.engine.run(until=self.engine.now() + timedelta(seconds=seconds))
+
+
+def a_pod(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": labels or {}},
+        "spec": {"containers": [{"name": "main", "image": "app:1"}], **spec},
+    }
+
+
+def a_config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default"}, "data": data}
+
+
+def a_replica_set(name: str, *, replicas: int = 1, app: str = "web") -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": app}}},
+    }
+
+
+def a_node(name: str, **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": labels}, "spec": {}}
+
+
+def a_node_pool(name: str, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def owned_by(
+    obj: dict[str, Any], *owners: Object, controller: bool = True, blocks: bool = False
+) -> dict[str, Any]:
+    references = [
+        {
+            "apiVersion": owner["apiVersion"],
+            "kind": owner["kind"],
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+            "controller": controller,
+            "blockOwnerDeletion": blocks,
+        }
+        for owner in owners
+    ]
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": references}}
+
+
+def with_finalizer(obj: dict[str, Any], *finalizers: str) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "finalizers": list(finalizers)}}
+
+
+def run_pod(cluster: ApiServer, pod: dict[str, Any], *, node: str = "n1") -> Object:
+    """Create a pod, bind it and make it ready, as scheduler and kubelet would."""
+    name = cluster.create(PODS, pod)["metadata"]["name"]
+    cluster.bind(name, "default", {"target": {"name": node}})
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    return cluster.patch(
+        PODS, name, {"status": ready}, PatchType.MERGE, "default", subresource="status"
+    )
+
+
+def seen(watch: Watch) -> list[tuple[str, str]]:
+    """What a watch has to tell, as type and name."""
+    return [(one.type.value, one.object["metadata"]["name"]) for one in watch.take()]
+
+
+def names(objects: Iterable[Object]) -> list[str]:
+    return [one["metadata"]["name"] for one in objects]
+
+
+def replayed(events: Iterable[WatchEvent]) -> dict[str, Object]:
+    """The picture a watcher has after these events."""
+    picture: dict[str, Object] = {}
+    for event in events:
+        name = event.object["metadata"]["name"]
+        if event.type == "DELETED":
+            del picture[name]
+        elif event.type != "BOOKMARK":
+            assert (event.type == "ADDED") is (name not in picture)
+            picture[name] = event.object
+    return picture
