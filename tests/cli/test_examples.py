@@ -26,7 +26,11 @@ def test_the_refused_example_says_how_close_it_came() -> None:
     code, told, _ = simulate("refused", "manifests/nodepools.yaml", "manifests/nodeclass.yaml")
 
     assert code == 2
+    assert "No node for 3 pods" in told
+    assert "too large for every type; closest is" in told
     assert "would fit if" in told
+    assert "would fit with the toleration" in told
+    assert "asks for shop.example/tier In [batch]" in told
 
 
 def test_the_broken_example_is_told_all_its_mistakes_at_once() -> None:
