@@ -1,5 +1,6 @@
 """Server-side apply, and who owns which field of an object."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -94,8 +95,9 @@ def apply(
     merged = _merge(resource, thaw(live), config)
     others = frozenset[Path]().union(*(one.fields for one in ownership.values()))
     abandoned = before.fields - frozenset(wanted) - others
-    for path in sorted(abandoned, key=len, reverse=True):
-        if not _covers_owned(path, others | frozenset(wanted)):
+    # Items before their fields: without its key field an item could not be found.
+    for path in sorted(abandoned, key=lambda path: (len(path), path)):
+        if not _is_key(path) and not _covers_owned(path, others | frozenset(wanted)):
             _remove(resource, merged, path)
 
     fields = frozenset(wanted)
@@ -195,6 +197,13 @@ def _merge_list(resource: Resource, field: str, live: list[Any], config: list[An
         else:
             items[at] = _merge(resource, items[at], one)
     return items
+
+
+def _is_key(path: Path) -> bool:
+    """Tell whether a field is what its item is found by; it goes with the item only."""
+    if len(path) < 2 or not path[-2].startswith("k:"):
+        return False
+    return path[-1][2:] in json.loads(path[-2][2:])
 
 
 def _covers_owned(path: Path, owned: FieldSet) -> bool:

@@ -19,14 +19,14 @@ class ObjectList(msgspec.Struct, frozen=True):
     resource: Resource
     items: list[Object]
     resource_version: str
-    continue_token: str = ""
+    continue_from: str = ""
     remaining: int = 0
 
     def wire(self) -> dict[str, Any]:
         """Return the List object of the wire format."""
         meta: dict[str, Any] = {"resourceVersion": self.resource_version}
-        if self.continue_token:
-            meta |= {"continue": self.continue_token, "remainingItemCount": self.remaining}
+        if self.continue_from:
+            meta |= {"continue": self.continue_from, "remainingItemCount": self.remaining}
         return {
             "kind": f"{self.resource.kind}List",
             "apiVersion": self.resource.api_version,

@@ -47,7 +47,7 @@ class ListOptions(msgspec.Struct, frozen=True):
     labels: str = ""
     fields: str = ""
     limit: int = 0
-    continue_token: str = ""
+    continue_from: str = ""
     resource_version: str = ""
     exact: bool = False
 
@@ -220,8 +220,8 @@ class ApiServer:
 
     def list(self, resource: Resource, which: ListOptions = _EVERYTHING) -> ObjectList:
         """Return the objects selected, by namespace and name, all from one moment."""
-        if which.continue_token:
-            return self._pager.following(resource, which.continue_token, which.limit)
+        if which.continue_from:
+            return self._pager.following(resource, which.continue_from, which.limit)
         selection = _selection(resource, which)
         collection = self._store.collections[resource]
         revision = _revision(which.resource_version)
