@@ -128,7 +128,9 @@ def _region_named(inputs: Inputs, catalog: Catalog) -> str | None:
 def _region(catalog: Catalog, prices: PriceBook, name: str) -> Region:
     known = catalog.regions.get(name)
     if known is None:
-        raise BadInput([_mistake("--region", name, "is not in the catalogue", catalog.regions)])
+        raise BadInput(
+            [unknown_place("--region", name, "is not in the catalogue", catalog.regions)]
+        )
     if not prices.covers(name):
         covered = [one for one in sorted(catalog.regions) if prices.covers(one)]
         hint = f"; it has {', '.join(covered)}: choose with --region" if covered else ""
@@ -142,7 +144,7 @@ def _known_zones(region: Region, zones: Iterable[str]) -> list[str]:
     by_id = region.zone_names
     named = [by_id.get(zone, zone) for zone in zones]
     mistakes = [
-        _mistake("--zones", zone, f"is no zone of {region.name}", region.zones)
+        unknown_place("--zones", zone, f"is no zone of {region.name}", region.zones)
         for zone in named
         if zone not in region.zones
     ]
@@ -151,7 +153,8 @@ def _known_zones(region: Region, zones: Iterable[str]) -> list[str]:
     return named
 
 
-def _mistake(option: str, value: str, what: str, known: Iterable[str]) -> Mistake:
+def unknown_place(option: str, value: str, what: str, known: Iterable[str]) -> Mistake:
+    """Return the mistake of naming a place that is not among those known, with a guess."""
     close = get_close_matches(value, sorted(known), n=5)
     # Swapped letters first: us-esat-1 is nearer to us-west-1 letter by letter.
     close.sort(key=lambda one: sorted(one) != sorted(value))

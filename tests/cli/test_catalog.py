@@ -100,11 +100,12 @@ def test_a_type_that_the_region_does_not_sell_is_told_apart_from_one_that_is_not
     assert str(failure) == "u7in-32tb.224xlarge sa-east-1 does not sell it"
 
 
-def test_an_unknown_region_is_refused_with_those_there_are() -> None:
-    failure = run("show", "--region", "us-east-9").exception
+def test_an_unknown_region_is_refused_with_a_guess_or_with_those_there_are() -> None:
+    near, far = (run("show", "--region", name).exception for name in ("us-east1", "mars"))
 
-    assert isinstance(failure, BadInput)
-    assert "'us-east-9' is not recorded; there are af-south-1, " in str(failure)
+    assert isinstance(near, BadInput)
+    assert "'us-east1' is not in the catalogue; did you mean 'us-east-1'?" in str(near)
+    assert "'mars' is not in the catalogue; known are af-south-1, " in str(far)
 
 
 def test_recording_without_credentials_says_what_to_set(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from dovetail.model.catalog import InstanceType
 from dovetail.model.machines import Catalog, Region
 from dovetail.model.nodeclass import NodeClass
 from dovetail.model.prices import PriceBook
+from dovetail.wiring import unknown_place
 
 _FAMILIES = ("AL2", "AL2023", "Bottlerocket", "Custom", "Windows2019", "Windows2022", "Windows2025")
 
@@ -107,8 +108,7 @@ def _catalog(file: str | None) -> Catalog:
 def _region(known: Catalog, name: str) -> Region:
     region = known.regions.get(name)
     if region is None:
-        there = ", ".join(sorted(known.regions))
-        raise BadInput([Mistake("--region", 0, "", f"{name!r} is not recorded; there are {there}")])
+        raise BadInput([unknown_place("--region", name, "is not in the catalogue", known.regions)])
     return region
 
 
