@@ -314,3 +314,20 @@ def test_workloads_that_make_no_pods_are_named() -> None:
         "no replicas asked for, so no pods planned: web",
         "CronJobs left out (--cron-runs plans one run of each): nightly",
     )
+
+
+def test_a_claim_template_may_name_its_class_by_the_old_annotation() -> None:
+    text = """
+        apiVersion: apps/v1
+        kind: StatefulSet
+        metadata: {name: db}
+        spec:
+          selector: {matchLabels: {app: db}}
+          template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c}]}}
+          volumeClaimTemplates:
+            - metadata: {name: data, annotations: {volume.beta.kubernetes.io/storage-class: fast}}
+    """
+
+    [claim] = read(text).volume_claims
+
+    assert (claim.name, claim.storage_class) == ("data-db-0", "fast")

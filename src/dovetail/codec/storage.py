@@ -24,7 +24,7 @@ _DEFAULT_CLASS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-_OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
+OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 def decode_claim(root: Field) -> VolumeClaim:
@@ -33,7 +33,7 @@ def decode_claim(root: Field) -> VolumeClaim:
     return VolumeClaim(
         namespace=meta.namespace,
         name=meta.name,
-        storage_class=spec["storageClassName"].text() or meta.annotations.get(_OLD_CLASS, ""),
+        storage_class=spec["storageClassName"].text() or meta.annotations.get(OLD_CLASS, ""),
         volume=spec["volumeName"].text(),
         annotations=meta.annotations,
         phase=root["status"]["phase"].text() or "Pending",

@@ -8,6 +8,7 @@ from dovetail.codec.fields import Field
 from dovetail.codec.metadata import Metadata, metadata
 from dovetail.codec.pods import template_pod
 from dovetail.codec.requirements import selector
+from dovetail.codec.storage import OLD_CLASS
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.pods import Owner, Pod
 from dovetail.model.selectors import LabelSelector
@@ -110,6 +111,8 @@ def decode_stateful_set(root: Field) -> Workload:
 def _claim_template(field: Field) -> ClaimTemplate:
     field["metadata"]["name"].required()
     chosen = field["spec"]["storageClassName"]
+    if not chosen:
+        chosen = field["metadata"]["annotations"][OLD_CLASS]
     return ClaimTemplate(field["metadata"]["name"].text(), chosen.text() if chosen else None)
 
 
