@@ -1,5 +1,7 @@
 """Watches and lists: who sees what, from when on."""
 
+from typing import Any
+
 import pytest
 
 from dovetail.sim.apiserver.errors import BadRequest, Gone, Timeout
@@ -184,7 +186,7 @@ def test_a_list_is_ordered_and_selects_by_namespace_labels_and_fields() -> None:
     cluster.create(PODS, {"metadata": {"name": "z"}}, "kube-system")
     cluster.bind("a", "default", {"target": {"name": "n1"}})
 
-    def listed(**which: str) -> list[str]:
+    def listed(**which: Any) -> list[str]:
         return names(cluster.list(PODS, ListOptions(**which)).items)
 
     assert listed() == ["a", "b", "c", "z"]

@@ -246,7 +246,7 @@ def test_writing_the_same_again_changes_no_resource_version_and_tells_no_watcher
     before = cluster.resource_version
 
     again = cluster.update(PODS, pod)
-    empties = {"metadata": {"annotations": {}, "finalizers": []}}
+    empties: dict[str, Any] = {"metadata": {"annotations": {}, "finalizers": []}}
     patched = cluster.patch(PODS, "a", empties, PatchType.MERGE, "default")
 
     assert again == patched == pod
