@@ -331,3 +331,14 @@ def test_a_claim_template_may_name_its_class_by_the_old_annotation() -> None:
     [claim] = read(text).volume_claims
 
     assert (claim.name, claim.storage_class) == ("data-db-0", "fast")
+
+
+def test_a_new_class_that_binds_at_once_is_planned_as_if_it_waited_and_noted() -> None:
+    text = "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast}\n"
+
+    applied, live = read(text), read("", cluster=text)
+
+    assert [one.immediate for one in applied.storage_classes] == [False]
+    assert "StorageClass fast binds volumes before their pods have nodes" in applied.notes[0]
+    assert [one.immediate for one in live.storage_classes] == [True]
+    assert live.notes == ()

@@ -16,7 +16,7 @@ from dovetail.codec.gathering import Collection, NamedFile, gather
 from dovetail.codec.joining import join_nodes
 from dovetail.codec.nearest import count_of, some_of
 from dovetail.codec.oldkubelets import settle_kubelets
-from dovetail.codec.volumes import with_classes
+from dovetail.codec.volumes import patient, with_classes
 from dovetail.codec.workloads import controller
 from dovetail.errors import BadInput, Mistake
 from dovetail.model.frozen import FrozenDict
@@ -84,8 +84,11 @@ def read_inputs(
         bound,
         {one.name: one.limits for one in both.of_kind("CSINode")},
     )
+    new_classes = {one.name for one in given.of_kind("StorageClass")}
+    new_classes -= {one.name for one in live.of_kind("StorageClass")}
+    known_classes, about_classes = patient(both.of_kind("StorageClass"), new_classes)
     claims, classes, about_volumes = with_classes(
-        [*_claims(both, given), *made_claims], both.of_kind("StorageClass"), pending
+        [*_claims(both, given), *made_claims], known_classes, pending
     )
     pools, node_classes, about_pools = settle_kubelets(
         both.decoded("NodePool"), both.of_kind("EC2NodeClass")
@@ -108,6 +111,7 @@ def read_inputs(
             *_makes_nothing(planned, given, cron_runs=cron_runs),
             *warnings,
             *remarks,
+            *about_classes,
             *about_volumes,
             *about_pools,
             *_gaps(node_classes, pending, claims),

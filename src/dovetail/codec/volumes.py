@@ -1,6 +1,6 @@
 """Which storage class a claim gets when it or the input does not say."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -19,6 +19,27 @@ def default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
         key=lambda one: (one.created.isoformat() if one.created else "", one.name),
         default=None,
     )
+
+
+def patient(
+    classes: Iterable[StorageClass], new: Collection[str]
+) -> tuple[list[StorageClass], list[str]]:
+    """Let classes that are only now applied wait for their pods.
+
+    A new class with Immediate binding would make its volumes in zones that
+    nobody can tell beforehand, and a plan without them would be no help.
+    """
+    classes = list(classes)
+    settled = [
+        msgspec.structs.replace(one, immediate=False) if one.name in new else one for one in classes
+    ]
+    hasty = [one.name for one in classes if one.immediate and one.name in new]
+    if not hasty:
+        return settled, []
+    return settled, [
+        f"StorageClass {', '.join(hasty)} binds volumes before their pods have nodes, in any zone; "
+        "planned as with volumeBindingMode WaitForFirstConsumer"
+    ]
 
 
 def with_classes(
