@@ -213,3 +213,18 @@ def test_wishes_never_leave_a_pod_without_a_node() -> None:
     plan = solve(cluster([pod]))
 
     assert placed(plan) == ["p"]
+
+
+@BOTH
+def test_pods_that_gave_up_a_wish_still_keep_off_those_that_did_not_have_to(
+    packing: Packing,
+) -> None:
+    labels = {"app": "s"}
+    wish = prefer_pods(10, affinity(labels, label_keys.ZONE))
+    apart = pods(
+        4, "s", labels=labels, anti_affinity=[affinity(labels)], preferred_anti_affinity=[wish]
+    )
+
+    plan = solve(cluster(apart), SchedulingSettings(packing=packing))
+
+    assert [len(node.pods) for node in plan.nodes] == [1, 1, 1, 1]

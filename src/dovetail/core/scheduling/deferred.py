@@ -52,6 +52,8 @@ class Deferred:
 
     def accept(self, want: Want, ask: int, cell: Cell, count: int) -> int | None:
         """Keep pods for the fleet; returns the state of its claims, None if it cannot."""
+        if any(_might_meet(batch, want, cell) for batch in self._batches):
+            return None
         for tier in self._problem.space.tiers():
             states = []
             for root in tier:
@@ -223,3 +225,16 @@ class Deferred:
             if found < batch.pods:
                 missing.append(Missing(batch, batch.pods - found))
         return missing
+
+
+def _might_meet(batch: Batch, want: Want, cell: Cell) -> bool:
+    """Tell whether pods of one class in two batches could share a node they must not share.
+
+    The fleet knows how many pods of a batch a node takes, not of two together.
+    """
+    if batch.want.pod_class is not want.pod_class:
+        return False
+    if batch.want.cap is None and want.cap is None:
+        return False
+    apart = batch.want.keys == want.keys and batch.cell != cell
+    return not apart

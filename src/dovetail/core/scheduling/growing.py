@@ -86,6 +86,10 @@ class Grower:
         places = places.reshape(pods.shape)
         impossible = places >= len(shelf.rows)
         places = np.where(impossible, 0, places)
+        allowance = self._board.allowances[space.states[state].pool]
+        if not allowance.ample:
+            old = hosts.nominal[claims][:, None]
+            impossible |= ~allowance.could_swap(old, shelf.rows[places])
         extra = np.maximum(shelf.prices[places] - before[:, None], 0.0) / pods
         extra[impossible] = np.inf
         best = np.argmin(extra - 1e-9 * pods, axis=1)

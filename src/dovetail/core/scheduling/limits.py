@@ -53,6 +53,11 @@ class Allowance:
     def spend(self, row: int, copies: int) -> None:
         self.left = self.left - self.capacity[row] * copies
 
+    def could_swap(self, old: Ints, new: Ints) -> Bools:
+        """Return which single swaps of types what is left allows; arrays broadcast."""
+        extra = self.capacity[new] - self.capacity[old]
+        return np.asarray((extra <= self.left).all(axis=-1))
+
     def change(self, old: Ints, new: Ints) -> bool:
         """Swap types for others, if what is left allows all of it."""
         extra = (self.capacity[new] - self.capacity[old]).sum(axis=0)
