@@ -62,6 +62,21 @@ def test_json_of_a_refusal_names_pool_constraint_and_message(tmp_path: Path) -> 
     assert first["refusals"][0]["nodepool"] == "general"
 
 
+def test_the_table_says_the_same_as_json(tmp_path: Path) -> None:
+    table, data = simulate(tmp_path, WEB, POOL), simulate(tmp_path, WEB, POOL, args=("-o", "json"))
+
+    plan = json.loads(data.stdout)
+    totals, [node] = plan["totals"], plan["nodes"]
+    assert f"${totals['price_per_hour']:,.4f} per hour" in table.stdout
+    assert f"${totals['price_per_month']:,.2f} per month" in table.stdout
+    assert f"{totals['nodes']} new node for {totals['pods']} pods" in table.stdout
+    for told in ("instance_type", "zone", "capacity_type", "nodepool"):
+        assert node[told] in table.stdout
+    assert f"or {', '.join(node['alternatives'][:3])}" in table.stdout
+    assert (plan["prices"]["source"], plan["prices"]["date"]) != ("", "")
+    assert f"{plan['prices']['source']}, {plan['prices']['date']}" in table.stdout
+
+
 def test_yaml_says_the_same_as_json(tmp_path: Path) -> None:
     as_json = simulate(tmp_path, WEB, POOL, args=("-o", "json"))
     as_yaml = simulate(tmp_path, WEB, POOL, args=("-o", "yaml"))

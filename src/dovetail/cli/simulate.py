@@ -95,12 +95,16 @@ def _zone_list(_: click.Context, __: click.Parameter, given: tuple[str, ...]) ->
     multiple=True,
     metavar="DUMP",
     type=click.Path(),
-    help="A live cluster as `kubectl get … -o yaml` wrote it: nodes, pods, DaemonSets, volumes, "
+    help="A live cluster as `kubectl get … -o json` wrote it: nodes, pods, workloads, volumes, "
     "NodePools. Room on its nodes is used first. May be repeated.",
 )
 @click.option("--prices", metavar="FILE", type=click.Path(), help="A price book in CSV.")
 @click.option("--catalog", metavar="FILE", type=click.Path(), help="A catalogue that you recorded.")
-@click.option("--region", metavar="R", help="Default: that of the dump's nodes, else us-east-1.")
+@click.option(
+    "--region",
+    metavar="R",
+    help="Default: that of the nodes or zones in the files, else us-east-1.",
+)
 @click.option(
     "--zones",
     multiple=True,
