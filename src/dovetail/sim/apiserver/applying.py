@@ -173,7 +173,7 @@ def _dotted(path: Path) -> str:
 def _merge(resource: Resource, target: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in config.items():
         current = target.get(name)
-        if isinstance(value, Mapping) and isinstance(current, dict):
+        if isinstance(value, dict) and isinstance(current, dict):
             target[name] = _merge(resource, current, value)
         elif isinstance(value, list) and isinstance(current, list):
             target[name] = _merge_list(resource, name, current, value)

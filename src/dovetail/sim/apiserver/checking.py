@@ -34,7 +34,9 @@ def check_new(resource: Resource, obj: Wire) -> None:
 
 def check_change(resource: Resource, old: Wire, new: Wire) -> None:
     """Refuse a change that breaks a rule of its kind."""
-    causes = [*_metadata(new), *_finalizers(old, new)]
+    causes: list[Cause] = []
+    if new["metadata"] is not old["metadata"]:
+        causes += [*_metadata(new), *_finalizers(old, new)]
     for rule in _CHANGE_RULES.get(resource, ()):
         causes += rule(old, new)
     _refuse(resource, new, causes)
@@ -126,7 +128,7 @@ def _without_images(containers: Any) -> Any:
         return containers
     return [
         {name: value for name, value in one.items() if name != "image"}
-        if isinstance(one, Mapping)
+        if isinstance(one, dict)
         else one
         for one in containers
     ]

@@ -60,7 +60,7 @@ def leaves(resource: Resource, obj: Mapping[str, Any]) -> dict[Path, Any]:
 
 
 def _gather(resource: Resource, path: Path, field: str, value: Any, found: dict[Path, Any]) -> None:
-    if isinstance(value, Mapping) and value:
+    if isinstance(value, dict) and value:
         for name, one in value.items():
             _gather(resource, (*path, f"f:{name}"), name, one, found)
     elif isinstance(value, list) and value and is_set(resource, field):

@@ -1,10 +1,9 @@
 """Objects in wire format that nobody can change, so that nobody need copy them."""
 
-from collections.abc import Mapping
 from typing import Any, NoReturn
 
 Object = dict[str, Any]
-"""A Kubernetes object as its JSON: what goes in may be any mapping, what comes out is frozen."""
+"""A Kubernetes object as its JSON; all that the server returns is frozen."""
 
 
 def _refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
@@ -39,7 +38,7 @@ class FrozenList(list[Any]):
         return (freeze, (thaw(self),))
 
 
-_ATOMS = frozenset({str, int, bool, float, type(None)})
+_DONE = frozenset({str, int, bool, float, type(None), FrozenObject, FrozenList})
 
 
 def freeze(value: Any) -> Any:
@@ -47,25 +46,24 @@ def freeze(value: Any) -> Any:
 
     Fields that are null go: in Kubernetes' wire format they mean the same as absent ones.
     """
-    kind = type(value)
-    if kind in _ATOMS or kind is FrozenObject or kind is FrozenList:
+    if type(value) in _DONE:
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return FrozenObject(
             {
-                key: one if type(one) in _ATOMS else freeze(one)
+                key: one if type(one) in _DONE else freeze(one)
                 for key, one in value.items()
                 if one is not None
             }
         )
     if isinstance(value, list | tuple):
-        return FrozenList([freeze(one) for one in value])
+        return FrozenList([one if type(one) in _DONE else freeze(one) for one in value])
     raise TypeError(f"{value!r} is no JSON value")
 
 
 def thaw(value: Any) -> Any:
     """Return a deep copy that the caller may edit."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {key: thaw(one) for key, one in value.items()}
     if isinstance(value, list):
         return [thaw(one) for one in value]
@@ -75,7 +73,7 @@ def thaw(value: Any) -> Any:
 def look(value: Any, *path: str) -> Any:
     """Return what is at a path of field names; None where anything on the way is missing."""
     for name in path:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             return None
         value = value.get(name)
     return value

@@ -9,9 +9,9 @@ from dovetail.sim.apiserver.frozen import thaw
 
 def merge_patch(target: Any, patch: Any) -> Any:
     """Return ``target`` with ``patch`` merged in; null removes, lists are replaced."""
-    if not isinstance(patch, Mapping):
+    if not isinstance(patch, dict):
         return patch
-    merged = dict(target) if isinstance(target, Mapping) else {}
+    merged = dict(target) if isinstance(target, dict) else {}
     for name, value in patch.items():
         if value is None:
             merged.pop(name, None)
@@ -128,7 +128,7 @@ def same_json(one: Any, other: Any) -> bool:
     """Compare as JSON does, where ``true`` is not ``1``."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
+    if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same_json(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same_json, one, other))

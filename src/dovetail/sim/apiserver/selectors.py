@@ -187,9 +187,14 @@ SELECTABLE_FIELDS: dict[str, tuple[str, ...]] = {
 _FALSE_WHEN_UNSET = frozenset({"spec.unschedulable", "spec.hostNetwork"})
 
 
+@lru_cache(maxsize=1024)
+def _path(field: str) -> tuple[str, ...]:
+    return tuple(field.split("."))
+
+
 def field_text(obj: Mapping[str, Any], field: str) -> str:
     """Return a field as selectors see it; unset is the empty string."""
-    value = look(obj, *field.split("."))
+    value = look(obj, *_path(field))
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

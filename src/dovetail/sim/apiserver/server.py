@@ -312,15 +312,15 @@ def _patched(
 ) -> Mapping[str, Any]:
     if how is PatchType.JSON and not isinstance(patch, Mapping):
         new = json_patch(base, patch)
-    elif how is PatchType.MERGE and isinstance(patch, Mapping):
+    elif how is PatchType.MERGE and isinstance(patch, dict):
         new = merge_patch(base, patch)
-    elif how is PatchType.STRATEGIC and isinstance(patch, Mapping):
+    elif how is PatchType.STRATEGIC and isinstance(patch, dict):
         if resource.custom:
             raise UnsupportedMediaType(f"{resource.qualified} takes no strategic merge patch")
         new = strategic_merge(resource, base, patch)
     else:
         raise BadRequest(f"{how} does not take a {type(patch).__name__}")
-    if not isinstance(new, Mapping) or not isinstance(new.get("metadata"), Mapping):
+    if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
         raise BadRequest("the patch leaves no object with metadata")
     return new
 

@@ -53,7 +53,7 @@ def _thinned(target: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]
 def _merge_field(resource: Resource, target: dict[str, Any], name: str, value: Any) -> None:
     if value is None:
         target.pop(name, None)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):
         current = target.get(name)
         merged = _merge_object(resource, current if isinstance(current, dict) else {}, value)
         if merged or value.get(_DIRECTIVE) != "delete":
@@ -70,7 +70,7 @@ def _merge_list(resource: Resource, field: str, target: list[Any], patch: list[A
     if field in PRIMITIVE_SETS:
         return [*target, *(one for one in patch if one not in target)]
     key = strategic_key(resource, field)
-    if key is None or not all(isinstance(one, Mapping) for one in patch):
+    if key is None or not all(isinstance(one, dict) for one in patch):
         return [thaw(one) for one in patch]
     if any(one.get(_DIRECTIVE) == "replace" for one in patch):
         return [
@@ -101,11 +101,11 @@ def _reorder(resource: Resource, target: dict[str, Any], field: str, order: list
     if not items:
         return
     key = strategic_key(resource, field)
-    wanted = [one.get(key) if isinstance(one, Mapping) else one for one in order]
+    wanted = [one.get(key) if isinstance(one, dict) else one for one in order]
     places = {value: place for place, value in enumerate(wanted)}
 
     def place(item: Any) -> int:
-        name = item.get(key) if isinstance(item, Mapping) else item
+        name = item.get(key) if isinstance(item, dict) else item
         return places.get(name, len(places))
 
     target[field] = sorted(items, key=place)
@@ -117,7 +117,7 @@ def _plain_object(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Copy without directives."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return _plain_object(value)
     if isinstance(value, list):
         return [_plain(one) for one in value]
