@@ -135,6 +135,28 @@ def test_an_object_of_another_kind_is_refused() -> None:
         Cluster().create(NODES, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"metadata": "n"},
+        {"metadata": {"name": 7}},
+        {"metadata": {"name": "n", "labels": ["a"]}},
+        {"metadata": {"name": "n", "ownerReferences": ["a"]}},
+        {"metadata": {"name": "n"}, "spec": "large"},
+    ],
+)
+def test_what_cannot_be_read_as_an_object_is_a_bad_request(wrong: dict[str, Any]) -> None:
+    cluster = Cluster()
+    cluster.create(NODES, a_node("n"))
+
+    with pytest.raises(BadRequest, match="cannot be decoded"):
+        cluster.create(NODES, wrong)
+    with pytest.raises(BadRequest, match="cannot be decoded"):
+        cluster.update(NODES, wrong)
+    with pytest.raises(BadRequest, match="cannot be decoded"):
+        cluster.apply(NODES, wrong, manager="me")
+
+
 def test_the_namespace_of_a_new_object_must_exist() -> None:
     with pytest.raises(NotFound, match='namespaces "nowhere" not found'):
         Cluster().create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "nowhere")

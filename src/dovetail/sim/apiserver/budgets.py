@@ -34,8 +34,9 @@ def allowance(store: Store, budget: Object) -> Allowance:
     A budget that needs to know how many pods there should be (a percentage or
     maxUnavailable) allows nothing while that cannot be told from their controllers.
     """
-    inside = store.collections[PODS].select(Selection(budget["metadata"]["namespace"]))
-    pods = [one for one in inside if _covers(budget, one["metadata"].get("labels") or {})]
+    selector = look(budget, "spec", "selector")
+    which = Selection(budget["metadata"]["namespace"], terms_of(selector or {}))
+    pods = store.collections[PODS].select(which) if selector is not None else []
     healthy = sum(is_healthy(one) for one in pods)
     expected, desired = _wanted(store, budget["spec"], pods)
     allowed = max(0, healthy - desired) if expected > 0 else 0

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from dovetail.sim.apiserver.errors import Invalid
+from dovetail.sim.apiserver.errors import BadRequest, Invalid
 from dovetail.sim.apiserver.frozen import look
 from dovetail.sim.apiserver.patching import same_json
 from dovetail.sim.apiserver.resources import (
@@ -25,6 +25,37 @@ Wire = Mapping[str, Any]
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _KNOWN_GOOD_VALUES: Final = 63
+
+
+_SHAPES: Final[Mapping[str, type]] = {
+    "labels": dict,
+    "annotations": dict,
+    "finalizers": list,
+    "ownerReferences": list,
+}
+
+
+def check_shape(obj: Wire) -> None:
+    """Refuse what cannot be read as an object at all."""
+    meta = obj.get("metadata")
+    wrong = [name for name in ("metadata", "spec", "status") if not _is(obj.get(name), dict)]
+    if isinstance(meta, dict):
+        wrong += [
+            f"metadata.{name}" for name, kind in _SHAPES.items() if not _is(meta.get(name), kind)
+        ]
+        references = meta.get("ownerReferences")
+        if isinstance(references, list) and not all(isinstance(one, dict) for one in references):
+            wrong.append("metadata.ownerReferences")
+        wrong += [f"metadata.{name}" for name in _TEXTS if not _is(meta.get(name), str)]
+    if wrong:
+        raise BadRequest(f"the object cannot be decoded: {', '.join(wrong)} of the wrong type")
+
+
+_TEXTS: Final = ("name", "generateName", "namespace", "uid", "resourceVersion")
+
+
+def _is(value: Any, kind: type) -> bool:
+    return value is None or isinstance(value, kind)
 
 
 def check_new(resource: Resource, obj: Wire) -> None:

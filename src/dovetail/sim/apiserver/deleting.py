@@ -64,7 +64,7 @@ class Deleter:
             )
         if options.dry_run:
             return obj
-        if options.propagation is Propagation.ORPHAN:
+        if options.propagation == Propagation.ORPHAN:
             self._let_go(obj)
         return self._begin(resource, obj, options)
 
@@ -86,7 +86,7 @@ class Deleter:
     def _begin(self, resource: Resource, obj: Object, options: DeleteOptions) -> Object:
         meta = dict(obj["metadata"])
         dependents = self._store.dependents(meta["uid"])
-        in_front = options.propagation is Propagation.FOREGROUND and bool(dependents)
+        in_front = options.propagation == Propagation.FOREGROUND and bool(dependents)
         finalizers = list(meta.get("finalizers") or ())
         if in_front and _FOREGROUND not in finalizers:
             meta["finalizers"] = [*finalizers, _FOREGROUND]

@@ -65,7 +65,7 @@ def _gather(resource: Resource, path: Path, field: str, value: Any, found: dict[
             _gather(resource, (*path, f"f:{name}"), name, one, found)
     elif isinstance(value, list) and value and is_set(resource, field):
         found.update(((*path, member_step(one)), one) for one in value)
-    elif isinstance(value, list) and value and (keys := apply_keys(resource, field)):
+    elif _has_items(value) and (keys := apply_keys(resource, field)):
         for item in value:
             step = (*path, item_step(item, keys))
             found[step] = None
@@ -73,6 +73,10 @@ def _gather(resource: Resource, path: Path, field: str, value: Any, found: dict[
                 _gather(resource, (*step, f"f:{name}"), name, one, found)
     else:
         found[path] = value
+
+
+def _has_items(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
 
 
 def encode(paths: Iterable[Path]) -> dict[str, Any]:

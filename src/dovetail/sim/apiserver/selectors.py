@@ -12,7 +12,7 @@ from dovetail.sim.apiserver.errors import BadRequest
 from dovetail.sim.apiserver.frozen import look
 
 
-class Test(Enum):
+class Ask(Enum):
     """What a label or field is asked."""
 
     IN = "in"
@@ -27,29 +27,29 @@ class Term(msgspec.Struct, frozen=True, cache_hash=True):
     """One condition on one label."""
 
     key: str
-    test: Test
+    test: Ask
     values: frozenset[str] = frozenset()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         value = labels.get(self.key)
         match self.test:
-            case Test.IN:
+            case Ask.IN:
                 return value in self.values
-            case Test.NOT_IN:
+            case Ask.NOT_IN:
                 # As in Kubernetes, an object without the label passes.
                 return value not in self.values
-            case Test.EXISTS:
+            case Ask.EXISTS:
                 return value is not None
-            case Test.ABSENT:
+            case Ask.ABSENT:
                 return value is None
         return _compares(value, self.test, self.values)
 
 
-def _compares(value: str | None, test: Test, bounds: frozenset[str]) -> bool:
+def _compares(value: str | None, test: Ask, bounds: frozenset[str]) -> bool:
     if value is None or not re.fullmatch(r"[+-]?[0-9]+", value):
         return False
     (bound,) = bounds
-    return int(value) > int(bound) if test is Test.MORE else int(value) < int(bound)
+    return int(value) > int(bound) if test is Ask.MORE else int(value) < int(bound)
 
 
 LabelTerms = tuple[Term, ...]
@@ -57,15 +57,15 @@ LabelTerms = tuple[Term, ...]
 
 _KEY = r"(?P<key>(?:[A-Za-z0-9][-A-Za-z0-9.]*/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)"
 _VALUE = r"(?P<value>(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?)"
-_SHAPES: tuple[tuple[re.Pattern[str], Test], ...] = (
-    (re.compile(rf"{_KEY}\s*(?:==|=)\s*{_VALUE}"), Test.IN),
-    (re.compile(rf"{_KEY}\s*!=\s*{_VALUE}"), Test.NOT_IN),
-    (re.compile(rf"{_KEY}\s+in\s*\((?P<set>[^()]*)\)"), Test.IN),
-    (re.compile(rf"{_KEY}\s+notin\s*\((?P<set>[^()]*)\)"), Test.NOT_IN),
-    (re.compile(rf"{_KEY}\s*>\s*(?P<value>[+-]?[0-9]+)"), Test.MORE),
-    (re.compile(rf"{_KEY}\s*<\s*(?P<value>[+-]?[0-9]+)"), Test.LESS),
-    (re.compile(rf"!\s*{_KEY}"), Test.ABSENT),
-    (re.compile(_KEY), Test.EXISTS),
+_SHAPES: tuple[tuple[re.Pattern[str], Ask], ...] = (
+    (re.compile(rf"{_KEY}\s*(?:==|=)\s*{_VALUE}"), Ask.IN),
+    (re.compile(rf"{_KEY}\s*!=\s*{_VALUE}"), Ask.NOT_IN),
+    (re.compile(rf"{_KEY}\s+in\s*\((?P<set>[^()]*)\)"), Ask.IN),
+    (re.compile(rf"{_KEY}\s+notin\s*\((?P<set>[^()]*)\)"), Ask.NOT_IN),
+    (re.compile(rf"{_KEY}\s*>\s*(?P<value>[+-]?[0-9]+)"), Ask.MORE),
+    (re.compile(rf"{_KEY}\s*<\s*(?P<value>[+-]?[0-9]+)"), Ask.LESS),
+    (re.compile(rf"!\s*{_KEY}"), Ask.ABSENT),
+    (re.compile(_KEY), Ask.EXISTS),
 )
 _LABEL_VALUE = re.compile(_VALUE)
 _COMMA_OUTSIDE_SETS = re.compile(r",(?![^()]*\))")
@@ -102,11 +102,11 @@ def labels_match(terms: LabelTerms, labels: Mapping[str, str] | None) -> bool:
 def terms_of(selector: Mapping[str, Any]) -> LabelTerms:
     """Return the terms of a LabelSelector object (matchLabels, matchExpressions)."""
     terms = [
-        Term(key, Test.IN, frozenset({value}))
+        Term(key, Ask.IN, frozenset({value}))
         for key, value in (selector.get("matchLabels") or {}).items()
     ]
     tests = {
-        "In": Test.IN, "NotIn": Test.NOT_IN, "Exists": Test.EXISTS, "DoesNotExist": Test.ABSENT
+        "In": Ask.IN, "NotIn": Ask.NOT_IN, "Exists": Ask.EXISTS, "DoesNotExist": Ask.ABSENT
     }  # fmt: skip
     for one in selector.get("matchExpressions") or ():
         terms.append(Term(one["key"], tests[one["operator"]], frozenset(one.get("values") or ())))

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.sim.apiserver.applying import Manager, apply
+from dovetail.sim.apiserver.checking import check_shape
 from dovetail.sim.apiserver.deleting import DeleteOptions, Deleter
 from dovetail.sim.apiserver.errors import (
     BadRequest,
@@ -120,6 +121,7 @@ class ApiServer:
         options: WriteOptions = PLAIN,
     ) -> Object:
         """Replace an object; Conflict if its resourceVersion is not the newest."""
+        check_shape(obj)
         meta = obj.get("metadata") or {}
         old = self._find(resource, meta.get("name", ""), meta.get("namespace", ""))
         _check_subresource(resource, subresource)
@@ -159,6 +161,7 @@ class ApiServer:
         dry_run: bool = False,
     ) -> Object:
         """Make a manager's configuration true (server-side apply); creates what is missing."""
+        check_shape(config)
         meta = config.get("metadata") or {}
         if not manager or not meta.get("name") or meta.get("managedFields"):
             raise BadRequest("apply needs a manager, metadata.name, and no managedFields")
@@ -310,11 +313,11 @@ def _patched(
     patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     how: PatchType,
 ) -> Mapping[str, Any]:
-    if how is PatchType.JSON and not isinstance(patch, Mapping):
+    if how == PatchType.JSON and not isinstance(patch, Mapping):
         new = json_patch(base, patch)
-    elif how is PatchType.MERGE and isinstance(patch, dict):
+    elif how == PatchType.MERGE and isinstance(patch, dict):
         new = merge_patch(base, patch)
-    elif how is PatchType.STRATEGIC and isinstance(patch, dict):
+    elif how == PatchType.STRATEGIC and isinstance(patch, dict):
         if resource.custom:
             raise UnsupportedMediaType(f"{resource.qualified} takes no strategic merge patch")
         new = strategic_merge(resource, base, patch)

@@ -2,15 +2,14 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from dovetail.sim.apiserver.errors import Gone, Timeout
 from dovetail.sim.apiserver.frozen import FrozenObject, Object, freeze
+from dovetail.sim.apiserver.indexing import Index, Key
 from dovetail.sim.apiserver.resources import RESOURCES, Resource
-from dovetail.sim.apiserver.selectors import Selection, field_text
-
-Key = tuple[str, str]
-"""Namespace and name; the namespace of a cluster-wide object is empty."""
+from dovetail.sim.apiserver.selectors import Ask, Selection, field_text
 
 
 class Change(NamedTuple):
@@ -48,9 +47,10 @@ class Collection:
         self.resource = resource
         self.objects: dict[Key, Object] = {}
         self.by_namespace: dict[str, dict[Key, None]] = {}
-        self._by_field: dict[str, dict[str, dict[Key, None]]] = {
-            field: {} for field in resource.indexed_fields
+        self._by_field = {
+            field: Index(partial(field_text, field=field)) for field in resource.indexed_fields
         }
+        self._by_label: dict[str, Index] = {}
         self._remember = remember
         self._history: list[Change] = []
         self._forgotten = 0
@@ -63,19 +63,18 @@ class Collection:
         if new is None:
             del self.objects[key]
             self._order = None
-            _discard(self.by_namespace, key[0], key)
+            siblings = self.by_namespace[key[0]]
+            del siblings[key]
+            if not siblings:
+                del self.by_namespace[key[0]]
         else:
             self.objects[key] = new
             if old is None:
                 self._added(key)
-        for field, index in self._by_field.items():
-            before = None if old is None else field_text(old, field)
-            after = None if new is None else field_text(new, field)
-            if before != after:
-                if before is not None:
-                    _discard(index, before, key)
-                if after is not None:
-                    index.setdefault(after, {})[key] = None
+        for index in self._by_field.values():
+            index.record(key, old, new)
+        for index in self._by_label.values():
+            index.record(key, old, new)
         self._history.append(change)
         if len(self._history) > 2 * self._remember:
             self.forget(keep=self._remember)
@@ -124,13 +123,31 @@ class Collection:
         if name is not None and (selection.namespace or not self.resource.namespaced):
             key = (selection.namespace, name)
             return (key,) if key in self.objects else ()
-        for field, index in self._by_field.items():
-            value = selection.value_of(field)
-            if value is not None:
-                return sorted(index.get(value, ()))
-        if selection.namespace:
-            return sorted(self.by_namespace.get(selection.namespace, ()))
-        return self._sorted_keys()
+        ways = [
+            (index, frozenset({value}))
+            for field, index in self._by_field.items()
+            if (value := selection.value_of(field)) is not None
+        ]
+        ways += [
+            (self._label_index(term.key), term.values)
+            for term in selection.labels
+            if term.test is Ask.IN
+        ]
+        inside = self.by_namespace.get(selection.namespace, {}) if selection.namespace else None
+        if ways:
+            index, values = min(ways, key=lambda way: way[0].count(way[1]))
+            if inside is None or index.count(values) < len(inside):
+                return index.find(values)
+        return self._sorted_keys() if inside is None else sorted(inside)
+
+    def _label_index(self, label: str) -> Index:
+        """Return the index of a label, made when somebody first selects by it."""
+        index = self._by_label.get(label)
+        if index is None:
+            index = self._by_label[label] = Index(partial(_label_of, label=label))
+            for key, obj in self.objects.items():
+                index.record(key, None, obj)
+        return index
 
     def _sorted_keys(self) -> list[Key]:
         if self._order is None:
@@ -145,11 +162,10 @@ def _revision_of(change: Change) -> int:
     return change.revision
 
 
-def _discard(index: dict[str, dict[Key, None]], value: str, key: Key) -> None:
-    keys = index[value]
-    del keys[key]
-    if not keys:
-        del index[value]
+def _label_of(obj: Object, *, label: str) -> str | None:
+    labels = obj["metadata"].get("labels")
+    value: str | None = labels.get(label) if labels else None
+    return value
 
 
 class Store:

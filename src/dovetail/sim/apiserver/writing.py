@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.sim.apiserver.applying import Manager, track_update
-from dovetail.sim.apiserver.checking import check_change, check_new
+from dovetail.sim.apiserver.checking import check_change, check_new, check_shape
 from dovetail.sim.apiserver.defaulting import fill_in
 from dovetail.sim.apiserver.deleting import Deleter
 from dovetail.sim.apiserver.errors import (
@@ -67,6 +67,7 @@ class Writer:
         self, resource: Resource, obj: Mapping[str, Any], *, namespace: str, options: WriteOptions
     ) -> Object:
         """Store a new object, completed by what the server decides."""
+        check_shape(obj)
         new: dict[str, Any] = {**obj, **_type(resource, obj)}
         meta = new["metadata"] = dict(obj.get("metadata") or {})
         if meta.get("resourceVersion"):
@@ -140,6 +141,7 @@ class Writer:
     def _changed(
         self, resource: Resource, old: Object, given: Mapping[str, Any], subresource: str
     ) -> Object:
+        check_shape(given)
         _check_identity(resource, old, given)
         if subresource == "status":
             new = {name: value for name, value in old.items() if name != "status"}
