@@ -113,8 +113,9 @@ def test_after_a_compaction_only_the_present_can_be_watched() -> None:
 
     cluster.compact()
 
-    with pytest.raises(Gone):
-        cluster.watch(NODES, WatchOptions(resource_version=before))
+    for resource in (NODES, PODS):
+        with pytest.raises(Gone):
+            cluster.watch(resource, WatchOptions(resource_version=before))
     cluster.watch(NODES, WatchOptions(resource_version=cluster.resource_version))
 
 

@@ -56,7 +56,13 @@ def is_ready(pod: Object) -> bool:
 
 def _covers(budget: Object, labels: Mapping[str, str]) -> bool:
     selector = look(budget, "spec", "selector")
-    return selector is not None and labels_match(terms_of(selector), labels)
+    if selector is None:
+        return False
+    # Most selectors are nothing but these, and most budgets are another's.
+    for key, value in (selector.get("matchLabels") or {}).items():
+        if labels.get(key) != value:
+            return False
+    return not selector.get("matchExpressions") or labels_match(terms_of(selector), labels)
 
 
 def _wanted(store: Store, spec: Mapping[str, Any], pods: Sequence[Object]) -> tuple[int, int]:

@@ -29,12 +29,11 @@ from dovetail.sim.apiserver.writing import PLAIN, WriteOptions, Writer, freeze_o
 
 
 class PatchType(StrEnum):
-    """The media types of patches."""
+    """The media types of patches; server-side apply is a verb of its own."""
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
-    APPLY = "application/apply-patch+yaml"
 
 
 class ListOptions(msgspec.Struct, frozen=True):
@@ -140,7 +139,7 @@ class ApiServer:
         subresource: str = "",
         options: WriteOptions = PLAIN,
     ) -> Object:
-        """Change part of an object; see ``apply`` for server-side apply."""
+        """Change part of an object."""
         old = self._find(resource, name, namespace)
         _check_subresource(resource, subresource)
         base = scale_of(old) if subresource == "scale" else old
@@ -265,7 +264,7 @@ class ApiServer:
     def compact(self) -> None:
         """Forget all history, so that watches from the past get Gone."""
         for collection in self._store.collections.values():
-            collection.forget(keep=0)
+            collection.compact(self._store.revision)
 
     def _find(self, resource: Resource, name: str, namespace: str) -> Object:
         obj = self._store.get(resource, (namespace if resource.namespaced else "", name))

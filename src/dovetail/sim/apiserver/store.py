@@ -77,7 +77,9 @@ class Collection:
             index.record(key, old, new)
         self._history.append(change)
         if len(self._history) > 2 * self._remember:
-            self.forget(keep=self._remember)
+            cut = len(self._history) - self._remember
+            self._forgotten = self._history[cut - 1].revision
+            del self._history[:cut]
 
     def _added(self, key: Key) -> None:
         self.by_namespace.setdefault(key[0], {})[key] = None
@@ -85,12 +87,10 @@ class Collection:
             self._order.append(key)
             self._order_is_sorted = False
 
-    def forget(self, *, keep: int) -> None:
-        """Drop all but the newest changes, as etcd's compaction does."""
-        cut = len(self._history) - keep
-        if cut > 0:
-            self._forgotten = self._history[cut - 1].revision
-            del self._history[:cut]
+    def compact(self, revision: int) -> None:
+        """Forget how it came to a revision, as etcd's compaction does."""
+        self._history.clear()
+        self._forgotten = revision
 
     def since(self, revision: int) -> Iterable[Change]:
         """Return the changes after a revision, oldest first; Gone when forgotten."""
