@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from dovetail.sim.apiserver.deleting import DeleteOptions, Propagation
 from dovetail.sim.apiserver.errors import AlreadyExists, Conflict, NotFound
 from dovetail.sim.apiserver.frozen import Object, look, thaw
+from dovetail.sim.apiserver.options import ListOptions, PatchType, WatchOptions
 from dovetail.sim.apiserver.resources import PODS, REPLICA_SETS, Resource
-from dovetail.sim.apiserver.server import ListOptions, PatchType, WatchOptions
 from tests.support.cluster import (
     Cluster,
     a_pod,

@@ -6,6 +6,7 @@ import pytest
 
 from dovetail.sim.apiserver.errors import BadRequest, Conflict, NotFound
 from dovetail.sim.apiserver.frozen import Object, thaw
+from dovetail.sim.apiserver.options import PatchType
 from dovetail.sim.apiserver.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -13,7 +14,6 @@ from dovetail.sim.apiserver.resources import (
     NODES,
     Resource,
 )
-from dovetail.sim.apiserver.server import PatchType
 from dovetail.sim.apiserver.writing import WriteOptions
 from tests.support.cluster import Cluster, a_config_map, a_node, a_node_pool, a_replica_set
 

@@ -5,6 +5,7 @@ import pytest
 from dovetail.sim.apiserver.deleting import DeleteOptions, Propagation
 from dovetail.sim.apiserver.errors import Conflict, Forbidden, Invalid, NotFound
 from dovetail.sim.apiserver.frozen import Object
+from dovetail.sim.apiserver.options import ListOptions, PatchType
 from dovetail.sim.apiserver.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -15,7 +16,6 @@ from dovetail.sim.apiserver.resources import (
     REPLICA_SETS,
     Resource,
 )
-from dovetail.sim.apiserver.server import ListOptions, PatchType
 from tests.support.cluster import (
     Cluster,
     a_config_map,
@@ -298,6 +298,18 @@ def test_a_dependent_that_stops_blocking_lets_its_owner_go() -> None:
 
     assert not exists(cluster, REPLICA_SETS, "rs")
     assert exists(cluster, PODS, "slow")
+
+
+def test_two_objects_that_own_each_other_go_together_even_in_the_foreground() -> None:
+    cluster = Cluster()
+    first = cluster.create(CONFIG_MAPS, a_config_map("a"))
+    second = cluster.create(CONFIG_MAPS, owned_by(a_config_map("b"), first, blocks=True))
+    circle = {"metadata": owned_by(a_config_map("a"), second, blocks=True)["metadata"]}
+    cluster.patch(CONFIG_MAPS, "a", circle, PatchType.MERGE, "default")
+
+    cluster.delete(CONFIG_MAPS, "a", "default", options=FOREGROUND)
+
+    assert cluster.list(CONFIG_MAPS).items == []
 
 
 def test_a_deleted_namespace_takes_its_content_along() -> None:

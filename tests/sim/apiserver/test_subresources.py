@@ -14,6 +14,7 @@ from dovetail.sim.apiserver.errors import (
     TooManyRequests,
 )
 from dovetail.sim.apiserver.frozen import Object, look, thaw
+from dovetail.sim.apiserver.options import PatchType
 from dovetail.sim.apiserver.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -22,7 +23,6 @@ from dovetail.sim.apiserver.resources import (
     PODS,
     REPLICA_SETS,
 )
-from dovetail.sim.apiserver.server import PatchType
 from tests.support.cluster import (
     Cluster,
     a_config_map,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from dovetail.sim.apiserver.errors import BadRequest, Gone, Timeout
+from dovetail.sim.apiserver.options import ListOptions, PatchType, WatchOptions
 from dovetail.sim.apiserver.resources import NODES, PODS
-from dovetail.sim.apiserver.server import ListOptions, PatchType, WatchOptions
 from tests.support.cluster import Cluster, a_node, a_pod, names, run_pod, seen
 
 

@@ -14,6 +14,7 @@ from dovetail.sim.apiserver.errors import (
     NotFound,
 )
 from dovetail.sim.apiserver.frozen import thaw
+from dovetail.sim.apiserver.options import PatchType
 from dovetail.sim.apiserver.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -23,7 +24,7 @@ from dovetail.sim.apiserver.resources import (
     NODES,
     PODS,
 )
-from dovetail.sim.apiserver.server import ApiServer, PatchType
+from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.apiserver.writing import WriteOptions
 from tests.support.cluster import (
     Cluster,

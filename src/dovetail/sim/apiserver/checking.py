@@ -24,9 +24,10 @@ Wire = Mapping[str, Any]
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
-_KNOWN_GOOD_VALUES: Final = 63
+_LONGEST_VALUE: Final = 63
 
 
+_TEXTS: Final = ("name", "generateName", "namespace", "uid", "resourceVersion")
 _SHAPES: Final[Mapping[str, type]] = {
     "labels": dict,
     "annotations": dict,
@@ -49,9 +50,6 @@ def check_shape(obj: Wire) -> None:
         wrong += [f"metadata.{name}" for name in _TEXTS if not _is(meta.get(name), str)]
     if wrong:
         raise BadRequest(f"the object cannot be decoded: {', '.join(wrong)} of the wrong type")
-
-
-_TEXTS: Final = ("name", "generateName", "namespace", "uid", "resourceVersion")
 
 
 def _is(value: Any, kind: type) -> bool:
@@ -98,7 +96,7 @@ def _naming(obj: Wire) -> Iterator[Cause]:
 def _metadata(obj: Wire) -> Iterator[Cause]:
     meta = obj["metadata"]
     for key, value in (meta.get("labels") or {}).items():
-        valid = isinstance(value, str) and len(value) <= _KNOWN_GOOD_VALUES
+        valid = isinstance(value, str) and len(value) <= _LONGEST_VALUE
         if not valid or not _LABEL_VALUE.fullmatch(value):
             yield f"metadata.labels[{key}]", "FieldValueInvalid", f"{value!r} is no label value"
     for key, value in (meta.get("annotations") or {}).items():

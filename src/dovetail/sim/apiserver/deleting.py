@@ -219,15 +219,30 @@ class Deleter:
         owner = self._owner(uid)
         if owner is None or not self._is_leaving(uid):
             return
-        for _, dependent in self._store.dependents(uid):
-            if owners_of(dependent)[uid].get("blockOwnerDeletion"):
-                return
         resource, obj = owner
+        above = self._ancestors(obj)
+        for _, dependent in self._store.dependents(uid):
+            # Two that own each other would wait for each other forever.
+            in_circle = dependent["metadata"]["uid"] in above
+            if owners_of(dependent)[uid].get("blockOwnerDeletion") and not in_circle:
+                return
         meta = dict(obj["metadata"])
         meta["finalizers"] = [one for one in meta["finalizers"] if one != _FOREGROUND]
         if not meta["finalizers"]:
             del meta["finalizers"]
         self.settle(resource, self._store.put(resource, freeze({**obj, "metadata": meta}), old=obj))
+
+    def _ancestors(self, obj: Object) -> set[str]:
+        """Return the uids of all that own an object, directly or not."""
+        found: set[str] = set()
+        ahead = list(owners_of(obj))
+        while ahead:
+            uid = ahead.pop()
+            if uid not in found:
+                found.add(uid)
+                owner = self._owner(uid)
+                ahead += owners_of(owner[1]) if owner is not None else ()
+        return found
 
     def _finish_namespace(self, name: str) -> None:
         namespace = self._store.get(NAMESPACES, ("", name))

@@ -2,10 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Final
-
-import msgspec
 
 from dovetail.sim.apiserver.applying import Manager, apply
 from dovetail.sim.apiserver.checking import check_shape
@@ -18,6 +15,7 @@ from dovetail.sim.apiserver.errors import (
 )
 from dovetail.sim.apiserver.frozen import Object
 from dovetail.sim.apiserver.listing import ObjectList, Pager
+from dovetail.sim.apiserver.options import ListOptions, PatchType, WatchOptions
 from dovetail.sim.apiserver.patching import json_patch, merge_patch
 from dovetail.sim.apiserver.resources import NAMESPACES, PODS, Resource
 from dovetail.sim.apiserver.selectors import Selection, parse_fields, parse_labels
@@ -26,46 +24,6 @@ from dovetail.sim.apiserver.strategic import strategic_merge
 from dovetail.sim.apiserver.subresources import bind, evict, scale_of, scaled
 from dovetail.sim.apiserver.watching import EventType, Watch, WatchEvent, WatchHub, bookmark, replay
 from dovetail.sim.apiserver.writing import PLAIN, WriteOptions, Writer, freeze_object
-
-
-class PatchType(StrEnum):
-    """The media types of patches; server-side apply is a verb of its own."""
-
-    MERGE = "application/merge-patch+json"
-    JSON = "application/json-patch+json"
-    STRATEGIC = "application/strategic-merge-patch+json"
-
-
-class ListOptions(msgspec.Struct, frozen=True):
-    """Which objects, how many at a time, and as of when.
-
-    With ``exact`` the list is as of ``resource_version``; otherwise that is the
-    least recent state the caller takes, and the answer is the newest.
-    """
-
-    namespace: str = ""
-    labels: str = ""
-    fields: str = ""
-    limit: int = 0
-    continue_from: str = ""
-    resource_version: str = ""
-    exact: bool = False
-
-
-class WatchOptions(msgspec.Struct, frozen=True):
-    """Which objects, and from when on.
-
-    Without ``resource_version`` (or with "0") the watch begins with what is
-    there. ``initial_events`` asks for the same, ended by a bookmark.
-    """
-
-    namespace: str = ""
-    labels: str = ""
-    fields: str = ""
-    resource_version: str = ""
-    bookmarks: bool = False
-    initial_events: bool = False
-
 
 _FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 _EVERYTHING: Final = ListOptions()

@@ -85,22 +85,18 @@ class _Telling:
 
     def to(self, selection: Selection) -> WatchEvent | None:
         old, new = self.change.old, self.change.new
-        after = new is not None and selection.matches(new)
-        # A watch by field or label must know whether it showed the object before.
-        before = old is not None and selection.matches(old)
-        if after:
-            return self._event(EventType.MODIFIED if before else EventType.ADDED)
-        return self._event(EventType.DELETED) if before else None
+        # Whether it was shown before decides what the change is to this watch.
+        shown = old is not None and selection.matches(old)
+        if new is not None and selection.matches(new):
+            return self._event(EventType.MODIFIED if shown else EventType.ADDED, new)
+        return self._event(EventType.DELETED, old) if shown and old is not None else None
 
-    def _event(self, kind: EventType) -> WatchEvent:
+    def _event(self, kind: EventType, obj: Object) -> WatchEvent:
         event = self._events.get(kind)
         if event is None:
-            shown = self.change.new
             if kind is EventType.DELETED:
-                assert self.change.old is not None  # noqa: S101 - it matched before
-                shown = with_revision(self.change.old, self.change.revision)
-            assert shown is not None  # noqa: S101 - it matches now
-            event = self._events[kind] = WatchEvent(kind, shown)
+                obj = with_revision(obj, self.change.revision)
+            event = self._events[kind] = WatchEvent(kind, obj)
         return event
 
 
