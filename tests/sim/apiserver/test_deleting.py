@@ -300,6 +300,18 @@ def test_a_dependent_that_stops_blocking_lets_its_owner_go() -> None:
     assert exists(cluster, PODS, "slow")
 
 
+def test_an_owner_that_waits_in_the_foreground_can_still_be_told_to_let_go() -> None:
+    cluster = Cluster()
+    owner = cluster.create(REPLICA_SETS, a_replica_set("rs"))
+    run_pod(cluster, owned_by(a_pod("slow"), owner, blocks=True))
+    cluster.delete(REPLICA_SETS, "rs", "default", options=FOREGROUND)
+
+    cluster.delete(REPLICA_SETS, "rs", "default", options=ORPHAN)
+
+    assert not exists(cluster, REPLICA_SETS, "rs")
+    assert exists(cluster, PODS, "slow")
+
+
 def test_two_objects_that_own_each_other_go_together_even_in_the_foreground() -> None:
     cluster = Cluster()
     first = cluster.create(CONFIG_MAPS, a_config_map("a"))

@@ -292,6 +292,18 @@ def test_a_pod_on_its_way_out_is_not_evicted_a_second_time() -> None:
     assert cluster.resource_version == before
 
 
+def test_an_eviction_keeps_to_its_preconditions() -> None:
+    cluster = Cluster()
+    meta = run_pod(cluster, a_pod("p"))["metadata"]
+
+    with pytest.raises(Conflict):
+        cluster.evict("p", "default", options=DeleteOptions(uid="another"))
+    meant = DeleteOptions(uid=meta["uid"], resource_version=meta["resourceVersion"])
+    cluster.evict("p", "default", options=meant)
+
+    assert "deletionTimestamp" in cluster.get(PODS, "p", "default")["metadata"]
+
+
 def test_a_dry_run_asks_the_budget_and_evicts_nobody() -> None:
     cluster = Cluster()
     three_web_pods(cluster)

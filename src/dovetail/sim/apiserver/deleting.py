@@ -54,7 +54,7 @@ class Deleter:
 
     def delete(self, resource: Resource, obj: Object, options: DeleteOptions = _PLAIN) -> Object:
         """Delete as far as possible now; returns the last state, or the one that waits."""
-        _check_preconditions(resource, obj, options)
+        check_preconditions(resource, obj, options)
         if resource is NAMESPACES and obj["metadata"]["name"] in _KEPT_NAMESPACES:
             name = obj["metadata"]["name"]
             raise Forbidden(
@@ -66,6 +66,12 @@ class Deleter:
             return obj
         if options.propagation == Propagation.ORPHAN:
             self._let_go(obj)
+            # It may have waited in the foreground for those it now lets go.
+            self._unblock_owner(obj["metadata"]["uid"])
+            current = self._still_there(resource, obj)
+            if current is None:
+                return obj
+            obj = current
         return self._begin(resource, obj, options)
 
     def settle(self, resource: Resource, obj: Object) -> Object:
@@ -269,7 +275,8 @@ def _owned_by(obj: Object, references: list[Object]) -> Object:
     return FrozenObject({**obj, "metadata": freeze(meta)})
 
 
-def _check_preconditions(resource: Resource, obj: Object, options: DeleteOptions) -> None:
+def check_preconditions(resource: Resource, obj: Object, options: DeleteOptions) -> None:
+    """Refuse to delete another object, or another state of it, than the one that was meant."""
     meta = obj["metadata"]
     for field, asked, found in (
         ("UID", options.uid, meta["uid"]),

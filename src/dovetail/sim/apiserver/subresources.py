@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from dovetail.sim.apiserver.budgets import allowance, budgets_over, is_ready
 from dovetail.sim.apiserver.deleting import DeleteOptions, Deleter
 from dovetail.sim.apiserver.errors import BadRequest, Conflict, InternalError, TooManyRequests
@@ -90,6 +92,7 @@ def evict(
     The budget is counted afresh from the pods, so that it holds even while
     the controller that writes its status lags behind.
     """
+    check_preconditions(PODS, pod, options)
     if not _needs_no_budget(pod):
         _spend(store, writer, pod, dry_run=options.dry_run)
     if not options.dry_run and not pod["metadata"].get("deletionTimestamp"):
@@ -101,6 +104,8 @@ def evict(
         }
         status = _with_condition(pod, target, writer.timestamp())
         pod = writer.save(PODS, pod, {**pod, "status": status})
+        # The version that was meant has just got a successor, by our own hand.
+        options = msgspec.structs.replace(options, resource_version="")
     deleter.delete(PODS, pod, options)
 
 
