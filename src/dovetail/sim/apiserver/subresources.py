@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from dovetail.sim.apiserver.budgets import allowance, budgets_over, is_ready
-from dovetail.sim.apiserver.deleting import DeleteOptions, Deleter
+from dovetail.sim.apiserver.deleting import DeleteOptions, Deleter, check_preconditions
 from dovetail.sim.apiserver.errors import BadRequest, Conflict, InternalError, TooManyRequests
 from dovetail.sim.apiserver.frozen import Object, freeze, look
 from dovetail.sim.apiserver.resources import POD_DISRUPTION_BUDGETS, PODS
