@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.sim.apiserver.deleting import DeleteOptions, Propagation
@@ -54,6 +54,7 @@ def let_everything_go(cluster: Cluster) -> None:
         cluster.update(CONFIG_MAPS, current)
 
 
+@settings(deadline=None)
 @given(OBJECTS, DELETIONS)
 def test_once_the_finalizers_are_off_all_that_remains_is_alive_and_owned_by_the_living(
     objects: list[tuple[set[int], bool, bool]], deletions: list[tuple[Any, Propagation]]

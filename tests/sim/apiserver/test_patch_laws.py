@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.sim.apiserver.applying import Manager, apply, ownership_of
@@ -11,6 +11,8 @@ from dovetail.sim.apiserver.frozen import FrozenObject, freeze, thaw
 from dovetail.sim.apiserver.patching import json_patch, merge_patch
 from dovetail.sim.apiserver.resources import PODS
 from dovetail.sim.apiserver.strategic import strategic_merge
+
+unhurried = settings(deadline=None)
 
 names = st.sampled_from(["a", "b", "c", "d/e", "f~g"])
 scalars = st.one_of(st.booleans(), st.integers(-2, 2), st.sampled_from(["", "x", "y"]))
@@ -50,6 +52,7 @@ configs = st.fixed_dictionaries(
 )
 
 
+@unhurried
 @given(documents, patches)
 def test_a_merge_patch_applied_twice_is_applied_once(target: Any, patch: Any) -> None:
     once = merge_patch(target, patch)
@@ -57,11 +60,13 @@ def test_a_merge_patch_applied_twice_is_applied_once(target: Any, patch: Any) ->
     assert merge_patch(once, patch) == once
 
 
+@unhurried
 @given(documents)
 def test_an_empty_merge_patch_changes_nothing(target: Any) -> None:
     assert merge_patch(target, {}) == target
 
 
+@unhurried
 @given(documents, documents)
 def test_between_any_two_documents_there_is_a_merge_patch(before: Any, after: Any) -> None:
     def difference(old: Any, new: Any) -> Any:
@@ -75,6 +80,7 @@ def test_between_any_two_documents_there_is_a_merge_patch(before: Any, after: An
     assert merge_patch(before, difference(before, after)) == after
 
 
+@unhurried
 @given(documents, patches)
 def test_no_patch_touches_what_it_is_applied_to(target: Any, patch: Any) -> None:
     frozen, kept = freeze(target), thaw(target)
@@ -85,6 +91,7 @@ def test_no_patch_touches_what_it_is_applied_to(target: Any, patch: Any) -> None
     assert frozen == kept
 
 
+@unhurried
 @given(documents, patches)
 def test_where_no_list_has_a_key_a_strategic_merge_is_a_merge_patch_of_non_null_lists(
     target: Any, patch: Any
@@ -92,6 +99,7 @@ def test_where_no_list_has_a_key_a_strategic_merge_is_a_merge_patch_of_non_null_
     assert strategic_merge(PODS, target, patch) == merge_patch(target, patch)
 
 
+@unhurried
 @given(documents, names, documents)
 def test_adding_and_removing_the_same_field_is_nothing(target: Any, name: str, value: Any) -> None:
     path = "/new~1" + name.replace("~", "~0").replace("/", "~1")
@@ -104,6 +112,7 @@ def test_adding_and_removing_the_same_field_is_nothing(target: Any, name: str, v
     assert json_patch(target, operations) == target
 
 
+@unhurried
 @given(documents)
 def test_frozen_documents_equal_the_original_and_thaw_to_it(document: Any) -> None:
     frozen = freeze(document)
@@ -114,6 +123,7 @@ def test_frozen_documents_equal_the_original_and_thaw_to_it(document: Any) -> No
     assert freeze(frozen) is frozen
 
 
+@unhurried
 @given(configs)
 def test_field_sets_survive_their_wire_format(config: Any) -> None:
     fields = frozenset(leaves(PODS, config))
@@ -126,6 +136,7 @@ def applied(live: Any, config: Any, who: str, *, force: bool = True) -> Any:
     return freeze(apply(PODS, live, config, manager, force=force, now="t"))
 
 
+@unhurried
 @given(configs, configs, configs)
 def test_a_forced_apply_makes_the_configuration_true_and_owned(
     first: Any, second: Any, third: Any
@@ -145,6 +156,7 @@ def test_a_forced_apply_makes_the_configuration_true_and_owned(
     )
 
 
+@unhurried
 @given(configs, configs)
 def test_who_applies_the_same_twice_changes_nothing(first: Any, second: Any) -> None:
     live = applied(freeze({"metadata": {"name": "x"}}), first, "you")
@@ -153,6 +165,7 @@ def test_who_applies_the_same_twice_changes_nothing(first: Any, second: Any) -> 
     assert applied(once, second, "me", force=False) == once
 
 
+@unhurried
 @given(configs, configs)
 def test_who_applies_nothing_any_more_leaves_nothing_behind(first: Any, second: Any) -> None:
     start = applied(freeze({"metadata": {"name": "x"}}), first, "you")

@@ -245,7 +245,7 @@ def _check_identity(resource: Resource, old: Object, given: Mapping[str, Any]) -
             kind=resource.kind,
             name=name,
         )
-    wrong = f"Operation cannot be fulfilled on {resource.qualified} {name!r}: ".replace("'", '"')
+    wrong = f'Operation cannot be fulfilled on {resource.qualified} "{name}": '
     if revision and revision != current["resourceVersion"]:
         raise Conflict(
             wrong + "the object has been modified; please apply your changes to the latest "
