@@ -7,13 +7,13 @@ import numpy as np
 from dovetail.core.scheduling.arrays import Bools, Ints
 from dovetail.core.scheduling.problem import Problem
 from dovetail.core.scheduling.states import State
-from dovetail.core.scheduling.tables import PoolTable
+from dovetail.core.scheduling.tables import PoolTable, some_value
 from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType, Offering
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.plan import ExistingPlacement, PlannedNode
 from dovetail.model.pods import Pod
-from dovetail.model.requirements import Operator, Requirement, Requirements
+from dovetail.model.requirements import Requirement, Requirements
 from dovetail.model.resources import Resources
 
 
@@ -233,18 +233,6 @@ class Answer:
                     labels[name] = chosen
             known = self._labels[number] = FrozenDict(labels)
         return known
-
-
-def some_value(one: Requirement) -> str:
-    """Return a value that a requirement allows: the first by name, or the smallest number."""
-    if one.operator is Operator.IN:
-        return min(one.values)
-    if one.operator is Operator.DOES_NOT_EXIST:
-        return ""
-    number = one.gte if one.gte is not None else 0
-    while str(number) in one.values:
-        number += 1
-    return str(number) if one.has(str(number)) else ""
 
 
 def _reservations(state: State) -> tuple[str, ...]:

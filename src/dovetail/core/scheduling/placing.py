@@ -31,6 +31,7 @@ class Placer:
         self._wants: dict[tuple[int, int], Want] = {}
         self._possible: dict[int, bool] = {}
         self._known_asks: dict[tuple[int, tuple[str, ...], Cell], list[int]] = {}
+        self._known_values: dict[str, set[str]] = {}
         self._known_cells: dict[tuple[int, int, tuple[Requirements, ...]], list[Cell]] = {}
         self._smallest: dict[tuple[int, int], tuple[int, list[float]] | None] = {}
 
@@ -127,6 +128,9 @@ class Placer:
         known: set[str] = set()
         for counter in self._counters_on(want, key):
             known |= set(counter.counts)
+        if key not in want.owned_keys:
+            # Others may look at some domains only; these pods are not bound to them.
+            known |= self._values(key)
         wanted = self.problem.space.asks[want.ask].requirements.get(key)
         found = sorted(value for value in known if wanted is None or wanted.has(value))
         if key in want.owned_keys:
@@ -134,6 +138,17 @@ class Placer:
         # Only counted here, by others: a node without the label suits just as well.
         bare = key not in label_keys.WELL_KNOWN or not found
         return [NO_LABEL, *found] if bare else found
+
+    def _values(self, key: str) -> set[str]:
+        """Return every value of a key that a node has or could have."""
+        known = self._known_values.get(key)
+        if known is None:
+            known = {value for table in self.problem.tables for value in table.values_of(key)}
+            for labels, _ in self.problem.hosts.kinds:
+                if key in labels:
+                    known |= labels[key].values
+            self._known_values[key] = known
+        return known
 
     @staticmethod
     def _counters_on(want: Want, key: str) -> Iterable[Counter]:

@@ -17,11 +17,12 @@ from dovetail.model import labels as label_keys
 from dovetail.model.plan import Constraint, Refusal
 from dovetail.model.quantity import format_amount
 from dovetail.model.requirements import Conflict, Requirement, Requirements
-from dovetail.model.resources import CPU
+from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.model.taints import Taint, untolerated
 
 _MEGA = 1_000_000
+_SHORT = 6
 _RULES = {
     Kind.SPREAD: Constraint.SPREAD,
     Kind.AFFINITY: Constraint.AFFINITY,
@@ -65,13 +66,19 @@ class Explainer:
             yield _why_empty(table)
         taint = untolerated(table.pool.template.taints, asked.tolerations)
         if taint is not None:
-            yield Constraint.TAINT, f"taint {taint} is not tolerated; {_toleration(taint)}"
-        conflict = table.base.why_incompatible(
-            asked.requirements, undefined_ok=label_keys.WELL_KNOWN
-        )
+            also = next(self._other_reasons(want, index, table, asked.requirements), None)
+            rest = f"; nor would it fit then: {also[1]}" if also else f"; {_toleration(taint)}"
+            yield Constraint.TAINT, f"taint {taint} is not tolerated{rest}"
+        yield from self._other_reasons(want, index, table, asked.requirements)
+
+    def _other_reasons(
+        self, want: Want, index: int, table: PoolTable, wanted: Requirements
+    ) -> Iterator[tuple[Constraint, str]]:
+        """Return what rules a pool out, were its taints tolerated."""
+        conflict = table.base.why_incompatible(wanted, undefined_ok=label_keys.WELL_KNOWN)
         if conflict is not None:
             yield Constraint.REQUIREMENT, _conflict(conflict, table)
-        yield from self._why_types(want, index, table, asked.requirements)
+        yield from self._why_types(want, index, table, wanted)
         yield from self._why_volumes(want, index)
         yield from self._why_resources(want, index, table)
 
@@ -95,24 +102,26 @@ class Explainer:
             )
 
     def _why_volumes(self, want: Want, index: int) -> Iterator[tuple[Constraint, str]]:
-        space = self._problem.space
-        root = space.roots[index]
-        if all(
-            space.move(root, space.also(want.ask, place)) == DEAD for place in want.alternatives
-        ):
+        if all(state == DEAD for state in self._states(want, index)):
             places = " or ".join(
                 ", ".join(str(place[key]) for key in sorted(place)) for place in want.alternatives
             )
             yield Constraint.VOLUME, f"its volumes can only be used where {places}"
 
+    def _states(self, want: Want, index: int) -> list[int]:
+        """Return what its claims would be narrowed to, by volume; taints are overlooked."""
+        space = self._problem.space
+        asked = space.asks[want.ask].requirements
+        return [
+            space.narrowed(space.roots[index], asked.and_also(place.values()))
+            for place in want.alternatives
+        ]
+
     def _why_resources(
         self, want: Want, index: int, table: PoolTable
     ) -> Iterator[tuple[Constraint, str]]:
         space, board = self._problem.space, self._problem.board
-        states = [
-            space.move(space.roots[index], space.also(want.ask, p)) for p in want.alternatives
-        ]
-        state = next(state for state in states if state != DEAD)
+        state = next(state for state in self._states(want, index) if state != DEAD)
         rows = np.isfinite(space.cost[state][: len(table.rows)])
         each = board.each(want, state)
         if not (each >= 1).any():
@@ -146,12 +155,12 @@ class Explainer:
         best = int(np.lexsort((candidates, share.sum(axis=1)))[0])
         row = table.rows[int(candidates[best])]
         parts = [
-            f"{axis[r]} {format_amount(axis[r], int(want.size[r]))} asked for, "
-            f"{format_amount(axis[r], max(0, int(alloc[best, r])))} to be had"
+            f"{axis[r]} {_amount(axis[r], want.size[r])} asked for, "
+            f"{_amount(axis[r], max(0.0, alloc[best, r]))} to be had"
             for r in np.flatnonzero(lacking[best] > 0).tolist()
         ]
         less = " and ".join(
-            f"{format_amount(axis[r], int(lacking[best, r]))} less {axis[r]}"
+            f"{_amount(axis[r], lacking[best, r])} less {axis[r]}"
             for r in np.flatnonzero(lacking[best] > 0).tolist()
         )
         beside = " beside its DaemonSets" if table.daemon_requests[int(candidates[best])] else ""
@@ -159,7 +168,9 @@ class Explainer:
             r for r in range(len(axis)) if want.size[r] > 0 and self._nobody_has(table, rows, r)
         ]
         if missing:
-            return self._missing(table, [axis[r] for r in missing])
+            root = self._problem.space.roots[self._problem.tables.index(table)]
+            root_rows = self._problem.space.states[root].rows
+            return self._missing(table, [axis[r] for r in missing], root_rows)
         return (
             f"too large for every type; closest is {row.type.name}{beside}: {'; '.join(parts)}; "
             f"would fit if it asked for {less}{self._slip(want)}"
@@ -171,17 +182,21 @@ class Explainer:
         return not any(table.rows[row].allocatable.get(name) for row in np.flatnonzero(rows))
 
     @staticmethod
-    def _missing(table: PoolTable, names: list[str]) -> str:
+    def _missing(table: PoolTable, names: list[str], root_rows: Bools) -> str:
         """Tell a resource that no type has from one that only other types have."""
         wanted = " and ".join(names)
-        having = [
-            row.type.name
-            for row in table.rows
+        numbers = [
+            number
+            for number, row in enumerate(table.rows)
             if all(row.allocatable.get(name, 0) > 0 for name in names)
         ]
+        allowed = [number for number in numbers if root_rows[number]]
+        having = [table.rows[number].type.name for number in allowed or numbers]
         if not having:
             return f"no type of this pool has {wanted}"
         shown = ", ".join(having[:3]) + (f" and {len(having) - 3} more" if len(having) > 3 else "")
+        if not allowed:
+            return f"this pool allows no type with {wanted} (such as {shown})"
         return f"types with {wanted} ({shown}) do not meet its other demands"
 
     def _slip(self, want: Want) -> str:
@@ -239,6 +254,15 @@ def _broken_by_hosts(want: Want) -> Rule | None:
     return next((rule for rule in want.inverse if rule.kind is Kind.ANTI), None)
 
 
+def _amount(name: str, amount: float) -> str:
+    """Spell an amount for reading: bytes in Gi with one decimal where that is enough."""
+    whole = int(amount)
+    exact = format_amount(name, whole)
+    if name not in (MEMORY, EPHEMERAL_STORAGE) or whole < 1 << 30 or len(exact) <= _SHORT:
+        return exact
+    return f"{whole / (1 << 30):.1f}Gi"
+
+
 def unusable_pools(snapshot: ClusterSnapshot) -> list[Refusal]:
     """Say which pools were not asked at all."""
     found = []
@@ -277,6 +301,11 @@ def _no_type(one: Requirement, wanted: Requirements, table: PoolTable) -> str:
 
 
 def _why_empty(table: PoolTable) -> tuple[Constraint, str]:
+    own = table.base.without(label_keys.NODEPOOL, table.pool.template.node_class.label[0])
+    torn = [key for key, one in own.items() if one.present and not one.complement]
+    if torn:
+        message = f"the pool's own requirements and labels contradict each other on {min(torn)}"
+        return Constraint.REQUIREMENT, message
     rows = np.ones(len(table.rows), dtype=bool)
     for one in table.base.values():
         rows &= table.rows_allowing(one)
@@ -289,7 +318,7 @@ def _why_empty(table: PoolTable) -> tuple[Constraint, str]:
         )
     return (
         Constraint.REQUIREMENT,
-        f"no instance type meets the pool's own requirements ({table.base})",
+        f"no instance type meets the pool's own requirements ({own})",
     )
 
 

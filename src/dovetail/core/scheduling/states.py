@@ -191,7 +191,10 @@ class StateSpace:
         if wanted.get(label_keys.CAPACITY_TYPE) == _RESERVED_ONLY:
             for row, price in reserved:
                 cost[row] = min(cost[row], price)
-        if not np.isfinite(cost).any() and not reserved:
+        contradictory = any(
+            one.present and not one.complement and not one.values for one in wanted.values()
+        )
+        if contradictory or (not np.isfinite(cost).any() and not reserved):
             number = DEAD
         else:
             number = len(self.states)

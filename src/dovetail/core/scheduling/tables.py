@@ -14,7 +14,7 @@ from dovetail.core.scheduling.arrays import Bools, Floats
 from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType, Offering, allocatable
 from dovetail.model.nodepool import NodePool
-from dovetail.model.requirements import Requirement, Requirements
+from dovetail.model.requirements import Operator, Requirement, Requirements
 from dovetail.model.resources import NODES, Resources
 
 NEVER = float("inf")
@@ -133,6 +133,8 @@ class PoolTable:
         for kind in kinds:
             if kind is not None and not kind.complement:
                 found |= {v for v in kind.values if wanted is None or wanted.has(v)}
+        if not found and wanted is not None and key not in label_keys.WELL_KNOWN:
+            found = {some_value(wanted)} - {""}  # The value its nodes will be given.
         return found if self._reservations else found - {label_keys.RESERVED}
 
     def defines(self, key: str) -> bool:
@@ -172,6 +174,18 @@ def _matrix(many: Iterable[Mapping[str, int]], axis: Sequence[str], count: int) 
         for place, name in enumerate(axis):
             table[index, place] = one.get(name, 0)
     return table
+
+
+def some_value(one: Requirement) -> str:
+    """Return a value that a requirement allows: the first by name, or the smallest number."""
+    if one.operator is Operator.IN:
+        return min(one.values)
+    if one.operator is Operator.DOES_NOT_EXIST:
+        return ""
+    number = one.gte if one.gte is not None else 0
+    while str(number) in one.values:
+        number += 1
+    return str(number) if one.has(str(number)) else ""
 
 
 def vector(amounts: Mapping[str, int], axis: Sequence[str]) -> Floats:
