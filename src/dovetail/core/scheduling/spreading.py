@@ -171,7 +171,13 @@ class Division:
             held.rule.counter.counts.get(cell[self._place[held.rule.counter.key]], 0)
             for held in spreads
         ]
-        return (sum(counts), *counts)
+        # Others' spreads come second: these pods are counted there, but not bound.
+        others = sum(
+            counter.counts.get(cell[self._place[counter.key]], 0)
+            for counter in self._want.zonal_counters
+            if counter.key in self._place and any(r.kind is Kind.SPREAD for r in counter.rules)
+        )
+        return (sum(counts), *counts, others)
 
 
 def _level(counts: dict[str, int], count: int) -> dict[str, int]:
