@@ -201,3 +201,37 @@ def test_a_place_that_is_not_known_is_refused_with_a_suggestion(
         assemble(Inputs(), catalog=CATALOG, prices=PRICES, **asked)
 
     assert said in str(caught.value)
+
+
+def a_catalog_with_a_poor_zone() -> Catalog:
+    names = [f"m5.{size}" for size in ("large", "xlarge", "2xlarge", "4xlarge", "8xlarge")]
+    rich = frozenset({"us-east-1a", "us-east-1b"})
+    region = Region(
+        name="us-east-1",
+        zones=FrozenDict(
+            {"us-east-1a": "use1-az1", "us-east-1b": "use1-az2", "us-east-1e": "use1-az3"}
+        ),
+        offered=FrozenDict({**dict.fromkeys(names, rich), names[0]: rich | {"us-east-1e"}}),
+    )
+    machines = [Machine(name=n, vcpus=2, memory_mib=8192, enis=3, ipv4_per_eni=10) for n in names]
+    return msgspec.structs.replace(
+        CATALOG, machines=tuple(machines), regions=FrozenDict({"us-east-1": region})
+    )
+
+
+def test_a_zone_that_sells_next_to_nothing_is_left_out_and_noted() -> None:
+    inputs = Inputs(pending=(a_pod("p"),), node_pools=(a_pool(),))
+
+    found = assemble(inputs, catalog=a_catalog_with_a_poor_zone(), prices=PRICES)
+
+    assert zones_sold(found.snapshot.instance_types["default"]) == {"us-east-1a", "us-east-1b"}
+    assert any("us-east-1e" in note and "--zones" in note for note in found.notes)
+
+
+def test_a_zone_that_sells_next_to_nothing_is_used_where_a_pool_names_it() -> None:
+    pool = a_pool(requirements=[(label_keys.ZONE, "In", ["us-east-1a", "us-east-1e"])])
+    inputs = Inputs(pending=(a_pod("p"),), node_pools=(pool,))
+
+    found = assemble(inputs, catalog=a_catalog_with_a_poor_zone(), prices=PRICES)
+
+    assert "us-east-1e" in zones_sold(found.snapshot.instance_types["default"])

@@ -23,6 +23,8 @@ from dovetail.model.requirements import Operator, RequirementSpec
 from dovetail.model.resources import CPU, MEMORY
 from dovetail.model.snapshot import ClusterSnapshot
 
+_POOR = 0.25
+"""Of the types that a region's best zone sells; below that a zone is of little use."""
 DEFAULT_REGION = "us-east-1"
 DEFAULT_POOL = NodePool(
     name="default",
@@ -76,6 +78,13 @@ def assemble(
         pools = (DEFAULT_POOL,)
         notes.append(DEFAULT_POOL_NOTE)
     classes = _class_of_each(pools, inputs.node_classes, notes, assumed=not inputs.node_pools)
+    if not zones:
+        poor = _poor_zones(place, inputs, classes.values())
+        zones = [zone for zone in place.zones if zone not in poor] if poor else []
+        notes.extend(
+            f"{zone} sells few instance types and is left out; name it with --zones to use it"
+            for zone in poor
+        )
     types = _types_of_each(classes, catalog, prices, place, zones)
     notes.extend(remark for pool in pools for remark in unmet(pool, types[pool.name], place))
     snapshot = ClusterSnapshot(
@@ -180,6 +189,22 @@ def _class_of_each(
             for name, users in missing.items()
         )
     return found
+
+
+def _poor_zones(region: Region, inputs: Inputs, classes: Iterable[NodeClass]) -> list[str]:
+    """Return zones that nobody names and that sell next to nothing.
+
+    A real cluster rarely has a subnet there, and a spread over zones would wait
+    for a zone in which most pods find no machine.
+    """
+    sold = Counter(zone for zones in region.offered.values() for zone in zones)
+    most = max(sold.values(), default=0)
+    named = {node.labels.get(label_keys.ZONE) for node in inputs.nodes}
+    named |= {zone for one in classes for zone in one.zones or ()}
+    for pool in inputs.node_pools:
+        wanted = pool.requirements().get(label_keys.ZONE)
+        named |= set(wanted.values) if wanted else set()
+    return [zone for zone in region.zones if sold[zone] < _POOR * most and zone not in named]
 
 
 def _types_of_each(
