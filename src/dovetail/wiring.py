@@ -78,7 +78,7 @@ def assemble(
         pools = (DEFAULT_POOL,)
         notes.append(DEFAULT_POOL_NOTE)
     classes = _class_of_each(pools, inputs.node_classes, notes, assumed=not inputs.node_pools)
-    if not zones:
+    if not zones and any(one.zones is None for one in classes.values()):
         poor = _poor_zones(place, inputs, classes.values())
         zones = [zone for zone in place.zones if zone not in poor] if poor else []
         notes.extend(
