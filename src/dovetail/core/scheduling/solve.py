@@ -18,6 +18,11 @@ from dovetail.model.plan import Constraint, Plan, Refusal, Unplaced
 from dovetail.model.settings import Packing, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
 
+_FEW_NODES = 64
+_HARDLY = 1e-9
+_CUT_SHORT = "cut to the longest list of types allowed, its claim would break minValues"
+_NO_POOL = Refusal("", Constraint.NO_POOL, "there is no NodePool that could buy a node for it")
+
 
 def solve(snapshot: ClusterSnapshot, settings: SchedulingSettings | None = None) -> Plan:
     """Place every pod that wants a node, on nodes that exist or are to be bought.
@@ -26,18 +31,15 @@ def solve(snapshot: ClusterSnapshot, settings: SchedulingSettings | None = None)
     place come back with the reason, pool by pool.
     """
     settings = settings or SchedulingSettings()
-    plan, kinds = _solve(snapshot, settings)
+    plan, kinds = _plan_once(snapshot, settings)
     few = kinds > 1 and len(plan.nodes) <= _FEW_NODES
     if settings.packing is Packing.CHEAPEST and few:
         # Few nodes of different kinds are where the fleet's reckoning is weakest,
         # and the other way is quick to try.
-        other, _ = _solve(snapshot, replace(settings, packing=Packing.FEWEST))
+        other, _ = _plan_once(snapshot, replace(settings, packing=Packing.FEWEST))
         if _is_cheaper(other, plan, settings.node_cost):
             return other
     return plan
-
-
-_FEW_NODES = 64
 
 
 def _is_cheaper(one: Plan, other: Plan, node_cost: float) -> bool:
@@ -46,10 +48,7 @@ def _is_cheaper(one: Plan, other: Plan, node_cost: float) -> bool:
     return len(one.unplaced) <= len(other.unplaced) and price < dearest * (1 - _HARDLY)
 
 
-_HARDLY = 1e-9
-
-
-def _solve(snapshot: ClusterSnapshot, settings: SchedulingSettings) -> tuple[Plan, int]:
+def _plan_once(snapshot: ClusterSnapshot, settings: SchedulingSettings) -> tuple[Plan, int]:
     """Return the plan, and how many kinds of claims (by their requirements) it opens."""
     pods = wanting(snapshot)
     spreads = settings.default_spreads
@@ -84,10 +83,6 @@ def _solve(snapshot: ClusterSnapshot, settings: SchedulingSettings) -> tuple[Pla
         unplaced += [Unplaced(pod, (refusal,)) for pod in pods_left]
     unplaced.sort(key=lambda one: (one.pod.namespace, one.pod.name))
     return Plan(nodes, existing, tuple(unplaced)), problem.hosts.kinds_of_claims()
-
-
-_CUT_SHORT = "cut to the longest list of types allowed, its claim would break minValues"
-_NO_POOL = Refusal("", Constraint.NO_POOL, "there is no NodePool that could buy a node for it")
 
 
 def _sort_out(
