@@ -27,7 +27,6 @@ class Constraint(StrEnum):
     ANTI_AFFINITY = "pod-anti-affinity"
     HOST_PORT = "host-port"
     VOLUME = "volume"
-    RESERVATION = "reservation"
     DEVICES = "devices"
     INVALID = "invalid-pod"
     NO_POOL = "no-nodepool"

@@ -35,7 +35,7 @@ ROOT_VOLUME_PER_HOUR = 20 * 0.08 / 730
 
 
 class SchedulingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """One value with every choice; the defaults are the reference's."""
+    """One value with every choice; but for packing, the defaults are the reference's."""
 
     preferences: Preferences = Preferences.RESPECT
     min_values: MinValues = MinValues.STRICT

@@ -47,7 +47,6 @@ class PoolTable:
         self.axis = tuple(axis)
         self.alloc: Floats = _matrix((row.allocatable for row in self.rows), axis, len(self.rows))
         self.daemon_requests: list[Resources] = [Resources()] * len(self.rows)
-        self.daemon_ports: list[frozenset[int]] = []
         self.columns: list[Requirements] = []
         self.price: Floats
         self.reserved: list[tuple[int, Offering]] = []

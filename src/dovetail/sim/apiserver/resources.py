@@ -31,10 +31,6 @@ class Resource(msgspec.Struct, frozen=True, cache_hash=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
-    def singular(self) -> str:
-        return self.kind.lower()
-
-    @property
     def has_status(self) -> bool:
         return "status" in self.subresources
 
@@ -149,14 +145,8 @@ RESOURCES: Final = (
 )
 
 _BY_KIND: Final = {(one.api_version, one.kind): one for one in RESOURCES}
-_BY_PATH: Final = {(one.group, one.version, one.plural): one for one in RESOURCES}
 
 
 def resource_of_kind(api_version: str, kind: str) -> Resource | None:
     """Return the resource that serves objects of this apiVersion and kind."""
     return _BY_KIND.get((api_version, kind))
-
-
-def resource_at(group: str, version: str, plural: str) -> Resource | None:
-    """Return the resource served under this path."""
-    return _BY_PATH.get((group, version, plural))
