@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from dovetail.ports.resources import PODS
 from dovetail.sim.apiserver.frozen import Object
 from dovetail.sim.apiserver.options import PatchType
-from dovetail.sim.apiserver.resources import PODS
 from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.apiserver.watching import Watch, WatchEvent
 from dovetail.sim.engine import Engine

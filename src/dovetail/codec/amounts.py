@@ -35,7 +35,7 @@ def _resources(field: Field, *, sane: bool) -> Resources:
     if not value:
         return NOTHING
     key = None
-    if type(value) is dict:
+    if isinstance(value, dict):
         key = ("resources", sane, *value.items())
         try:
             known = field.findings.remembered(key)

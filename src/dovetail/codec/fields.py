@@ -59,7 +59,7 @@ class Field:
 
     def __getitem__(self, key: str) -> "Field":
         value = self.value
-        inner = value.get(key) if type(value) is dict else None
+        inner = value.get(key) if isinstance(value, dict) else None
         return Field(inner, self.findings, self, key)
 
     def at(self, *keys: str) -> "Field":

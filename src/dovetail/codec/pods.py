@@ -121,4 +121,4 @@ def _refused(status: Field) -> bool:
 def _maps(field: Field) -> list[dict[str, Any]]:
     """Return the maps in a list, without Fields around them: statuses are long."""
     value = field.value
-    return [one for one in value if type(one) is dict] if type(value) is list else []
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

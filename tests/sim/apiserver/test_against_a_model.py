@@ -6,11 +6,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from dovetail.ports.kubeerrors import AlreadyExists, Conflict, NotFound
+from dovetail.ports.resources import PODS, REPLICA_SETS, Resource
 from dovetail.sim.apiserver.deleting import DeleteOptions, Propagation
-from dovetail.sim.apiserver.errors import AlreadyExists, Conflict, NotFound
 from dovetail.sim.apiserver.frozen import Object, look, thaw
 from dovetail.sim.apiserver.options import ListOptions, PatchType, WatchOptions
-from dovetail.sim.apiserver.resources import PODS, REPLICA_SETS, Resource
 from tests.support.cluster import (
     Cluster,
     a_pod,

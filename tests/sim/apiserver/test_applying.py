@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from dovetail.sim.apiserver.errors import BadRequest, Conflict, NotFound
-from dovetail.sim.apiserver.frozen import Object, thaw
-from dovetail.sim.apiserver.options import PatchType
-from dovetail.sim.apiserver.resources import (
+from dovetail.ports.kubeerrors import BadRequest, Conflict, NotFound
+from dovetail.ports.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     NODE_POOLS,
     NODES,
     Resource,
 )
+from dovetail.sim.apiserver.frozen import Object, thaw
+from dovetail.sim.apiserver.options import PatchType
 from dovetail.sim.apiserver.writing import WriteOptions
 from tests.support.cluster import Cluster, a_config_map, a_node, a_node_pool, a_replica_set
 

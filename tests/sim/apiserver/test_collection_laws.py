@@ -5,11 +5,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dovetail.ports.kubeerrors import NotFound
+from dovetail.ports.resources import CONFIG_MAPS, NAMESPACES
 from dovetail.sim.apiserver.deleting import DeleteOptions, Propagation
-from dovetail.sim.apiserver.errors import NotFound
 from dovetail.sim.apiserver.frozen import thaw
 from dovetail.sim.apiserver.options import ListOptions, PatchType
-from dovetail.sim.apiserver.resources import CONFIG_MAPS, NAMESPACES
 from tests.support.cluster import Cluster, owned_by, replayed, with_finalizer
 
 COUNT = 6

@@ -2,11 +2,8 @@
 
 import pytest
 
-from dovetail.sim.apiserver.deleting import DeleteOptions, Propagation
-from dovetail.sim.apiserver.errors import Conflict, Forbidden, Invalid, NotFound
-from dovetail.sim.apiserver.frozen import Object
-from dovetail.sim.apiserver.options import ListOptions, PatchType
-from dovetail.sim.apiserver.resources import (
+from dovetail.ports.kubeerrors import Conflict, Forbidden, Invalid, NotFound
+from dovetail.ports.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     NAMESPACES,
@@ -16,6 +13,9 @@ from dovetail.sim.apiserver.resources import (
     REPLICA_SETS,
     Resource,
 )
+from dovetail.sim.apiserver.deleting import DeleteOptions, Propagation
+from dovetail.sim.apiserver.frozen import Object
+from dovetail.sim.apiserver.options import ListOptions, PatchType
 from tests.support.cluster import (
     Cluster,
     a_config_map,

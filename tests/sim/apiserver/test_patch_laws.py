@@ -5,11 +5,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dovetail.ports.resources import PODS
 from dovetail.sim.apiserver.applying import Manager, apply, ownership_of
 from dovetail.sim.apiserver.fieldsets import decode, encode, leaves
 from dovetail.sim.apiserver.frozen import FrozenObject, freeze, thaw
 from dovetail.sim.apiserver.patching import json_patch, merge_patch
-from dovetail.sim.apiserver.resources import PODS
 from dovetail.sim.apiserver.strategic import strategic_merge
 
 unhurried = settings(deadline=None)

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from dovetail.sim.apiserver.errors import ApiError, BadRequest, Invalid, UnsupportedMediaType
+from dovetail.ports.kubeerrors import ApiError, BadRequest, Invalid, UnsupportedMediaType
+from dovetail.ports.resources import DEPLOYMENTS, NODE_POOLS, NODES, PODS, SERVICES
 from dovetail.sim.apiserver.options import PatchType
 from dovetail.sim.apiserver.patching import json_patch, merge_patch
-from dovetail.sim.apiserver.resources import DEPLOYMENTS, NODE_POOLS, NODES, PODS, SERVICES
 from dovetail.sim.apiserver.strategic import strategic_merge
 from tests.support.cluster import Cluster, a_node, a_node_pool
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dovetail.sim.apiserver.errors import BadRequest
+from dovetail.ports.kubeerrors import BadRequest
 from dovetail.sim.apiserver.selectors import (
     Selection,
     labels_match,

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.sim.apiserver.deleting import DeleteOptions
-from dovetail.sim.apiserver.errors import (
+from dovetail.ports.kubeerrors import (
     BadRequest,
     Conflict,
     InternalError,
@@ -13,9 +12,7 @@ from dovetail.sim.apiserver.errors import (
     NotFound,
     TooManyRequests,
 )
-from dovetail.sim.apiserver.frozen import Object, look, thaw
-from dovetail.sim.apiserver.options import PatchType
-from dovetail.sim.apiserver.resources import (
+from dovetail.ports.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     JOBS,
@@ -23,6 +20,9 @@ from dovetail.sim.apiserver.resources import (
     PODS,
     REPLICA_SETS,
 )
+from dovetail.sim.apiserver.deleting import DeleteOptions
+from dovetail.sim.apiserver.frozen import Object, look, thaw
+from dovetail.sim.apiserver.options import PatchType
 from tests.support.cluster import (
     Cluster,
     a_config_map,

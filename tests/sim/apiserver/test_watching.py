@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from dovetail.sim.apiserver.errors import BadRequest, Gone, Timeout
+from dovetail.ports.kubeerrors import BadRequest, Gone, Timeout
+from dovetail.ports.resources import NODES, PODS
 from dovetail.sim.apiserver.options import ListOptions, PatchType, WatchOptions
-from dovetail.sim.apiserver.resources import NODES, PODS
 from tests.support.cluster import Cluster, a_node, a_pod, names, run_pod, seen
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.sim.apiserver.errors import (
+from dovetail.ports.kubeerrors import (
     AlreadyExists,
     BadRequest,
     Conflict,
@@ -13,9 +13,7 @@ from dovetail.sim.apiserver.errors import (
     Invalid,
     NotFound,
 )
-from dovetail.sim.apiserver.frozen import thaw
-from dovetail.sim.apiserver.options import PatchType
-from dovetail.sim.apiserver.resources import (
+from dovetail.ports.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     NAMESPACES,
@@ -24,6 +22,8 @@ from dovetail.sim.apiserver.resources import (
     NODES,
     PODS,
 )
+from dovetail.sim.apiserver.frozen import thaw
+from dovetail.sim.apiserver.options import PatchType
 from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.apiserver.writing import WriteOptions
 from tests.support.cluster import (

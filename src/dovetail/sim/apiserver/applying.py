@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dovetail.sim.apiserver.errors import Conflict
+from dovetail.ports.kubeerrors import Conflict
+from dovetail.ports.resources import Resource
 from dovetail.sim.apiserver.fieldsets import (
     FieldSet,
     Path,
@@ -17,7 +18,6 @@ from dovetail.sim.apiserver.fieldsets import (
 from dovetail.sim.apiserver.frozen import Object, thaw
 from dovetail.sim.apiserver.listkeys import apply_keys, is_set
 from dovetail.sim.apiserver.patching import same_json
-from dovetail.sim.apiserver.resources import Resource
 
 
 class Manager(NamedTuple):

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from dovetail.ports.resources import POD_DISRUPTION_BUDGETS, PODS, resource_of_kind
 from dovetail.sim.apiserver.frozen import Object, look
-from dovetail.sim.apiserver.resources import POD_DISRUPTION_BUDGETS, PODS, resource_of_kind
 from dovetail.sim.apiserver.selectors import Selection, labels_match, terms_of
 from dovetail.sim.apiserver.store import Store
 

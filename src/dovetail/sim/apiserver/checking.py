@@ -4,10 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from dovetail.sim.apiserver.errors import BadRequest, Invalid
-from dovetail.sim.apiserver.frozen import look
-from dovetail.sim.apiserver.patching import same_json
-from dovetail.sim.apiserver.resources import (
+from dovetail.ports.kubeerrors import BadRequest, Invalid
+from dovetail.ports.resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
@@ -17,6 +15,8 @@ from dovetail.sim.apiserver.resources import (
     STATEFUL_SETS,
     Resource,
 )
+from dovetail.sim.apiserver.frozen import look
+from dovetail.sim.apiserver.patching import same_json
 
 Cause = tuple[str, str, str]
 """The field, Kubernetes' reason, and what is wrong."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from dovetail.sim.apiserver.resources import (
+from dovetail.ports.resources import (
     DEPLOYMENTS,
     NAMESPACES,
     NODES,

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.sim.apiserver.errors import Conflict, Forbidden
+from dovetail.ports.kubeerrors import Conflict, Forbidden
+from dovetail.ports.resources import NAMESPACES, PODS, Resource, resource_of_kind
 from dovetail.sim.apiserver.frozen import FrozenObject, Object, freeze, look
-from dovetail.sim.apiserver.resources import NAMESPACES, PODS, Resource, resource_of_kind
 from dovetail.sim.apiserver.store import Store, key_of, owners_of
 from dovetail.sim.apiserver.times import timestamp
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from dovetail.ports.resources import Resource
 from dovetail.sim.apiserver.listkeys import apply_keys, is_set, key_values
-from dovetail.sim.apiserver.resources import Resource
 
 Step = str
 """As in fieldsV1: ``f:name``, ``k:{"name":"a"}`` for an item, ``v:"a"`` for a set's member."""

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.sim.apiserver.errors import BadRequest, Gone
+from dovetail.ports.kubeerrors import BadRequest, Gone
+from dovetail.ports.resources import Resource
 from dovetail.sim.apiserver.frozen import Object
-from dovetail.sim.apiserver.resources import Resource
 
 _OPEN_LISTS: Final = 64
 """How many lists may be half read at a time; the longest unread is forgotten first."""

@@ -7,7 +7,7 @@ Every list not named here is replaced whole. That goes for ``taints`` and
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dovetail.sim.apiserver.resources import SERVICES, Resource
+from dovetail.ports.resources import SERVICES, Resource
 
 Keys = tuple[str, ...]
 

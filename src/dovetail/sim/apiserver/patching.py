@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from dovetail.sim.apiserver.errors import BadRequest, Invalid
+from dovetail.ports.kubeerrors import BadRequest, Invalid
 from dovetail.sim.apiserver.frozen import thaw
 
 

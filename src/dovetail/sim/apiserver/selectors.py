@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.sim.apiserver.errors import BadRequest
+from dovetail.ports.kubeerrors import BadRequest
 from dovetail.sim.apiserver.frozen import look
 
 

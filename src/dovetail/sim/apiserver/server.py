@@ -4,20 +4,20 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from dovetail.sim.apiserver.applying import Manager, apply
-from dovetail.sim.apiserver.checking import check_shape
-from dovetail.sim.apiserver.deleting import DeleteOptions, Deleter
-from dovetail.sim.apiserver.errors import (
+from dovetail.ports.kubeerrors import (
     BadRequest,
     MethodNotAllowed,
     NotFound,
     UnsupportedMediaType,
 )
+from dovetail.ports.resources import NAMESPACES, PODS, Resource
+from dovetail.sim.apiserver.applying import Manager, apply
+from dovetail.sim.apiserver.checking import check_shape
+from dovetail.sim.apiserver.deleting import DeleteOptions, Deleter
 from dovetail.sim.apiserver.frozen import Object
 from dovetail.sim.apiserver.listing import ObjectList, Pager
 from dovetail.sim.apiserver.options import ListOptions, PatchType, WatchOptions
 from dovetail.sim.apiserver.patching import json_patch, merge_patch
-from dovetail.sim.apiserver.resources import NAMESPACES, PODS, Resource
 from dovetail.sim.apiserver.selectors import Selection, parse_fields, parse_labels
 from dovetail.sim.apiserver.store import Store
 from dovetail.sim.apiserver.strategic import strategic_merge

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from dovetail.sim.apiserver.errors import Gone, Timeout
+from dovetail.ports.kubeerrors import Gone, Timeout
+from dovetail.ports.resources import RESOURCES, Resource
 from dovetail.sim.apiserver.frozen import FrozenObject, Object, freeze
 from dovetail.sim.apiserver.indexing import Index, Key
-from dovetail.sim.apiserver.resources import RESOURCES, Resource
 from dovetail.sim.apiserver.selectors import Ask, Selection, field_text
 
 

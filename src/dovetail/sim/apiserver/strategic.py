@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dovetail.sim.apiserver.errors import BadRequest
+from dovetail.ports.kubeerrors import BadRequest
+from dovetail.ports.resources import Resource
 from dovetail.sim.apiserver.frozen import thaw
 from dovetail.sim.apiserver.listkeys import PRIMITIVE_SETS, strategic_key
-from dovetail.sim.apiserver.resources import Resource
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN: Final = "$retainKeys"

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
+from dovetail.ports.kubeerrors import BadRequest, Conflict, InternalError, TooManyRequests
+from dovetail.ports.resources import POD_DISRUPTION_BUDGETS, PODS
 from dovetail.sim.apiserver.budgets import allowance, budgets_over, is_ready
 from dovetail.sim.apiserver.deleting import DeleteOptions, Deleter, check_preconditions
-from dovetail.sim.apiserver.errors import BadRequest, Conflict, InternalError, TooManyRequests
 from dovetail.sim.apiserver.frozen import Object, freeze, look
-from dovetail.sim.apiserver.resources import POD_DISRUPTION_BUDGETS, PODS
 from dovetail.sim.apiserver.selectors import selector_text
 from dovetail.sim.apiserver.store import Store
 from dovetail.sim.apiserver.writing import Writer

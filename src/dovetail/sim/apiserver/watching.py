@@ -7,8 +7,8 @@ from itertools import count
 
 import msgspec
 
+from dovetail.ports.resources import Resource
 from dovetail.sim.apiserver.frozen import Object, freeze
-from dovetail.sim.apiserver.resources import Resource
 from dovetail.sim.apiserver.selectors import Selection, field_text
 from dovetail.sim.apiserver.store import Change, with_revision
 

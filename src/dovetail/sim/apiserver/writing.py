@@ -6,11 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.sim.apiserver.applying import Manager, track_update
-from dovetail.sim.apiserver.checking import check_change, check_new, check_shape
-from dovetail.sim.apiserver.defaulting import fill_in
-from dovetail.sim.apiserver.deleting import Deleter
-from dovetail.sim.apiserver.errors import (
+from dovetail.ports.kubeerrors import (
     AlreadyExists,
     BadRequest,
     Conflict,
@@ -18,9 +14,13 @@ from dovetail.sim.apiserver.errors import (
     Invalid,
     NotFound,
 )
+from dovetail.ports.resources import NAMESPACES, Resource
+from dovetail.sim.apiserver.applying import Manager, track_update
+from dovetail.sim.apiserver.checking import check_change, check_new, check_shape
+from dovetail.sim.apiserver.defaulting import fill_in
+from dovetail.sim.apiserver.deleting import Deleter
 from dovetail.sim.apiserver.frozen import Object, freeze
 from dovetail.sim.apiserver.naming import Naming
-from dovetail.sim.apiserver.resources import NAMESPACES, Resource
 from dovetail.sim.apiserver.store import Store
 from dovetail.sim.apiserver.times import timestamp
 

@@ -1,4 +1,4 @@
-"""Every kind of object the simulated API server knows, in one list."""
+"""Every kind of Kubernetes object that we read, write or serve, in one list."""
 
 from typing import Final
 
@@ -62,6 +62,7 @@ PERSISTENT_VOLUME_CLAIMS = Resource(
 EVENTS = Resource("", "v1", "events", "Event", short_names=("ev",), subresources=())
 SERVICES = Resource("", "v1", "services", "Service", short_names=("svc",))
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",), subresources=())
+SECRETS = Resource("", "v1", "secrets", "Secret", subresources=())
 SERVICE_ACCOUNTS = Resource(
     "", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",), subresources=()
 )
@@ -100,6 +101,33 @@ STORAGE_CLASSES = _cluster_wide(
     )
 )
 CSI_NODES = _cluster_wide(Resource("storage.k8s.io", "v1", "csinodes", "CSINode", subresources=()))
+VOLUME_ATTACHMENTS = _cluster_wide(
+    Resource(
+        "storage.k8s.io",
+        "v1",
+        "volumeattachments",
+        "VolumeAttachment",
+        indexed_fields=("spec.nodeName",),
+    )
+)
+PRIORITY_CLASSES = _cluster_wide(
+    Resource(
+        "scheduling.k8s.io",
+        "v1",
+        "priorityclasses",
+        "PriorityClass",
+        short_names=("pc",),
+        subresources=(),
+    )
+)
+HORIZONTAL_POD_AUTOSCALERS = Resource(
+    "autoscaling",
+    "v2",
+    "horizontalpodautoscalers",
+    "HorizontalPodAutoscaler",
+    short_names=("hpa",),
+    counts_generations=True,
+)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", subresources=())
 NODE_POOLS = _cluster_wide(
     Resource("karpenter.sh", "v1", "nodepools", "NodePool", counts_generations=True, custom=True)
@@ -128,6 +156,7 @@ RESOURCES: Final = (
     EVENTS,
     SERVICES,
     CONFIG_MAPS,
+    SECRETS,
     SERVICE_ACCOUNTS,
     DEPLOYMENTS,
     REPLICA_SETS,
@@ -138,6 +167,9 @@ RESOURCES: Final = (
     POD_DISRUPTION_BUDGETS,
     STORAGE_CLASSES,
     CSI_NODES,
+    VOLUME_ATTACHMENTS,
+    PRIORITY_CLASSES,
+    HORIZONTAL_POD_AUTOSCALERS,
     LEASES,
     NODE_POOLS,
     NODE_CLAIMS,
