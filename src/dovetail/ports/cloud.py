@@ -1,0 +1,125 @@
+"""The cloud as controllers use it: machines bought, looked at and given back."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+import msgspec
+
+from dovetail.errors import DovetailError
+from dovetail.model.catalog import InstanceType
+from dovetail.model.frozen import EMPTY, FrozenDict
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.nodepool import NodePool
+from dovetail.model.resources import NOTHING, Resources
+
+
+class CloudError(DovetailError):
+    """The cloud did not do what was asked; trying again later may help."""
+
+
+class InstanceNotFound(CloudError):
+    """There is no such instance, or it has terminated."""
+
+
+class InsufficientCapacity(CloudError):
+    """None of the offerings that the claim allows can be had now."""
+
+
+class NodeClassNotReady(CloudError):
+    """The claim's node class is not ready, so nothing can be launched from it."""
+
+
+class CreateFailed(CloudError):
+    """Launching failed for a reason that belongs on the claim's Launched condition."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
+    """One machine, as the cloud describes it."""
+
+    provider_id: str
+    """``aws:///<zone>/<instance id>``."""
+    instance_type: str = ""
+    zone: str = ""
+    capacity_type: str = ""
+    image_id: str = ""
+    launched: datetime | None = None
+    terminating: bool = False
+    """Shutting down already."""
+    claim: str = ""
+    """The NodeClaim it was bought for, from its tags."""
+    nodepool: str = ""
+    labels: FrozenDict[str, str] = EMPTY
+    """What a node on it will say of itself."""
+    annotations: FrozenDict[str, str] = EMPTY
+    capacity: Resources = NOTHING
+    allocatable: Resources = NOTHING
+
+
+class ClassStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node class turns out to mean in this account and region."""
+
+    status: dict[str, Any]
+    """subnets, securityGroups, amis, instanceProfile …, as on the wire; without conditions."""
+    problems: FrozenDict[str, tuple[str, str]] = FrozenDict()
+    """Condition type (SubnetsReady …) → reason and message, for those that are not met."""
+
+
+class Interruption(StrEnum):
+    """What the cloud is about to do to an instance."""
+
+    SPOT = "spot_interrupted"
+    REBALANCE = "rebalance_recommendation"
+    SCHEDULED_CHANGE = "scheduled_change"
+    STOPPING = "instance_stopped"
+    TERMINATING = "instance_terminated"
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A warning from the interruption queue."""
+
+    id: str
+    """By which it is removed."""
+    kind: Interruption
+    provider_ids: tuple[str, ...]
+    sent: datetime | None = None
+
+
+class Cloud(Protocol):
+    """Buys and gives back machines. Both verbs may be repeated without harm."""
+
+    async def create(self, claim: NodeClaim) -> Instance:
+        """Buy one machine for a claim, or return the one already bought for its uid."""
+
+    async def delete(self, provider_id: str) -> None:
+        """Have a machine terminate; InstanceNotFound once it has."""
+
+    async def get(self, provider_id: str) -> Instance:
+        """Look at one machine; InstanceNotFound when it is gone."""
+
+    async def list(self) -> Sequence[Instance]:
+        """Return every machine of this cluster that has not terminated."""
+
+    def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        """Return what a pool could buy, priced; what failed lately is marked unavailable.
+
+        Answers from memory, and with the same tuple until something changes.
+        Empty when the pool's node class is unknown or not ready.
+        """
+
+    async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
+        """Find what a node class (wire form) selects."""
+
+
+class Interruptions(Protocol):
+    """The queue in which the cloud's warnings arrive."""
+
+    async def receive(self) -> Sequence[Message]:
+        """Return what is there now; the same again until it is removed."""
+
+    async def remove(self, message: Message) -> None: ...
