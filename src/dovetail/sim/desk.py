@@ -70,5 +70,4 @@ def follow(
         engine.after(timedelta(), deliver)
 
     watch = api.watch(resource, which or WatchOptions(), notify=soon)
-    # What was there before the watch is on its queue already; its note came too early.
     return watch.stop
