@@ -93,7 +93,7 @@ class Field:
         value = self.value
         if value is None:
             return []
-        if type(value) is not list:
+        if not isinstance(value, list):
             self.mistake(f"must be a list, not {_shape(value)}")
             return []
         findings = self.findings
@@ -102,7 +102,7 @@ class Field:
     def mapping(self) -> dict[str, Any]:
         if self.value is None:
             return {}
-        if type(self.value) is not dict:
+        if not isinstance(self.value, dict):
             self.mistake(f"must be a map, not {_shape(self.value)}")
             return {}
         return self.value
