@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 
 from dovetail.codec.nearest import count_of
-from dovetail.codec.nodes import NodeObject
 from dovetail.model import labels as label_keys
+from dovetail.model.conditions import is_true
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.nodes import Node
+from dovetail.model.nodes import Node, NodeObject
 from dovetail.model.pods import Pod
 from dovetail.model.taints import DISRUPTED
 
@@ -41,7 +41,7 @@ def join_nodes(
     for claim in all_claims:
         if claim.name in joined:
             continue
-        if claim.provider_id or claim.conditions.get("Launched") == "True":
+        if claim.provider_id or is_true(claim.conditions, "Launched"):
             found.append(_expected(claim))
         else:
             remarks.append(f"nodeclaim {claim.name} is not launched yet; left out")
@@ -100,7 +100,7 @@ def _expected(claim: NodeClaim) -> Node:
 
 
 def _is_leaving(claim: NodeClaim) -> bool:
-    return claim.deleting or claim.conditions.get("InstanceTerminating") == "True"
+    return claim.deleting or is_true(claim.conditions, "InstanceTerminating")
 
 
 def _is_being_disrupted(one: NodeObject) -> bool:

@@ -32,6 +32,11 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True):
     owner: Owner | None = None
     created: datetime | None = None
     deleting: bool = False
+    deleted_at: datetime | None = None
+    generation: int = 0
+    resource_version: str = ""
+    finalizers: tuple[str, ...] = ()
+    owners: tuple[Owner, ...] = ()
 
 
 def metadata(root: Field) -> Metadata:
@@ -40,15 +45,21 @@ def metadata(root: Field) -> Metadata:
     if meta.findings.written_by_hand:
         meta.known_keys(_KNOWN)
         _check_name(meta)
+    owners = _owners(meta["ownerReferences"])
     return Metadata(
         name=meta["name"].text(),
         namespace=meta["namespace"].text() or "default",
         uid=meta["uid"].text(),
         labels=meta["labels"].labels(),
         annotations=annotations(meta["annotations"]),
-        owner=_owner(meta["ownerReferences"]),
+        owner=_controlling(owners),
         created=instant(meta["creationTimestamp"]),
         deleting=bool(meta["deletionTimestamp"]),
+        deleted_at=instant(meta["deletionTimestamp"]),
+        generation=meta["generation"].whole() or 0,
+        resource_version=meta["resourceVersion"].text(),
+        finalizers=meta["finalizers"].texts() if meta["finalizers"] else (),
+        owners=owners,
     )
 
 
@@ -79,19 +90,23 @@ def _check_name(meta: Field) -> None:
         )
 
 
-def _owner(references: Field) -> Owner | None:
-    """Return the controlling owner, else the first."""
+def _owners(references: Field) -> tuple[Owner, ...]:
     if not references.value:
-        return None
-    owners = [
-        Owner(
-            api_version=one["apiVersion"].text(),
-            kind=one["kind"].text(),
-            name=one["name"].text(),
-            uid=one["uid"].text(),
-            controller=one["controller"].boolean(),
+        return ()
+    return tuple(
+        references.findings.shared(
+            Owner(
+                api_version=one["apiVersion"].text(),
+                kind=one["kind"].text(),
+                name=one["name"].text(),
+                uid=one["uid"].text(),
+                controller=one["controller"].boolean(),
+            )
         )
         for one in references.items()
-    ]
-    chosen = next((owner for owner in owners if owner.controller), owners[0] if owners else None)
-    return None if chosen is None else references.findings.shared(chosen)
+    )
+
+
+def _controlling(owners: tuple[Owner, ...]) -> Owner | None:
+    """Return the controlling owner, else the first."""
+    return next((owner for owner in owners if owner.controller), owners[0] if owners else None)

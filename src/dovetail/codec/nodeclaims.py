@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from dovetail.codec.amounts import resources, show_instant
+from dovetail.codec.amounts import instant, resources, show_instant
+from dovetail.codec.conditions import conditions, show_conditions
 from dovetail.codec.fields import Field
 from dovetail.codec.metadata import metadata
 from dovetail.codec.nodepools import expiry, grace, node_class_ref, pool_requirements
 from dovetail.codec.poolwriting import API_VERSION, encode_node_parts
 from dovetail.codec.requirements import show_requirement, taints
-from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim
 
 _SPEC = (
@@ -28,6 +28,11 @@ def decode_node_claim(root: Field) -> NodeClaim:
         annotations=meta.annotations,
         created=meta.created,
         deleting=meta.deleting,
+        deleted_at=meta.deleted_at,
+        generation=meta.generation,
+        resource_version=meta.resource_version,
+        finalizers=meta.finalizers,
+        owners=meta.owners,
         requirements=pool_requirements(spec["requirements"], claim=True),
         requests=resources(spec.at("resources", "requests")),
         taints=taints(spec["taints"]),
@@ -40,9 +45,8 @@ def decode_node_claim(root: Field) -> NodeClaim:
         image_id=status["imageID"].text(),
         capacity=resources(status["capacity"]),
         allocatable=resources(status["allocatable"]),
-        conditions=FrozenDict(
-            {one["type"].text(): one["status"].text() for one in status["conditions"].items()}
-        ),
+        conditions=conditions(status["conditions"]),
+        last_pod_event=instant(status["lastPodEventTime"]),
     )
 
 
@@ -83,8 +87,7 @@ def _encode_status(claim: NodeClaim) -> dict[str, Any]:
         "imageID": claim.image_id,
         "capacity": claim.capacity.spelled(),
         "allocatable": claim.allocatable.spelled(),
-        "conditions": [
-            {"type": kind, "status": status} for kind, status in claim.conditions.items()
-        ],
+        "conditions": show_conditions(claim.conditions),
+        "lastPodEventTime": show_instant(claim.last_pod_event),
     }
     return {name: value for name, value in shown.items() if value}

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from dovetail.codec.amounts import is_quantity, quantity_bytes, resources
+from dovetail.codec.conditions import conditions
 from dovetail.codec.fields import Field
 from dovetail.codec.metadata import metadata
 from dovetail.codec.nearest import did_you_mean, nearest
@@ -64,6 +65,12 @@ def decode_node_class(root: Field) -> NodeClass:
         reservations=tuple(_reservation(one) for one in status["capacityReservations"].items()),
         ready=is_ready(status),
         deleting=meta.deleting,
+        uid=meta.uid,
+        annotations=meta.annotations,
+        generation=meta.generation,
+        resource_version=meta.resource_version,
+        finalizers=meta.finalizers,
+        conditions=conditions(status["conditions"]),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from dovetail.codec import labelrules
 from dovetail.codec.amounts import duration, resources
+from dovetail.codec.conditions import conditions
 from dovetail.codec.fields import Field
 from dovetail.codec.metadata import annotations, metadata
 from dovetail.codec.requirements import POOL_OPERATORS, requirements, taints
@@ -69,6 +70,13 @@ def decode_node_pool(root: Field) -> NodePool:
         replicas=replicas,
         ready=is_ready(root["status"]),
         deleting=meta.deleting,
+        annotations=meta.annotations,
+        generation=meta.generation,
+        resource_version=meta.resource_version,
+        conditions=conditions(root["status"]["conditions"]),
+        node_class_generation=root["status"]["nodeClassObservedGeneration"].whole() or 0,
+        used=resources(root["status"]["resources"]) if root["status"]["resources"] else None,
+        node_count=root["status"]["nodes"].whole() or 0,
     )
 
 

@@ -3,27 +3,15 @@
 import msgspec
 
 from dovetail.codec.amounts import resources
+from dovetail.codec.conditions import conditions
 from dovetail.codec.fields import Field
 from dovetail.codec.metadata import metadata
 from dovetail.codec.requirements import taints
-from dovetail.model.frozen import EMPTY, FrozenDict
-from dovetail.model.resources import NOTHING, Resources
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.nodes import NodeObject
 from dovetail.model.taints import Effect, Taint
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", Effect.NO_SCHEDULE)
-
-
-class NodeObject(msgspec.Struct, frozen=True, kw_only=True):
-    """A core/v1 Node alone, before claims and pods are joined to it."""
-
-    name: str
-    labels: FrozenDict[str, str] = EMPTY
-    annotations: FrozenDict[str, str] = EMPTY
-    taints: tuple[Taint, ...] = ()
-    capacity: Resources = NOTHING
-    allocatable: Resources = NOTHING
-    provider_id: str = ""
-    deleting: bool = False
 
 
 class CsiNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +37,13 @@ def decode_node(root: Field) -> NodeObject:
         allocatable=resources(status["allocatable"]) if status["allocatable"] else capacity,
         provider_id=spec["providerID"].text(),
         deleting=meta.deleting,
+        uid=meta.uid,
+        created=meta.created,
+        deleted_at=meta.deleted_at,
+        resource_version=meta.resource_version,
+        finalizers=meta.finalizers,
+        owners=meta.owners,
+        conditions=conditions(status["conditions"]),
     )
 
 

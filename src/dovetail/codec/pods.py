@@ -39,8 +39,12 @@ def decode_pod(root: Field) -> Pod:
         created=meta.created,
         started=instant(status["startTime"]),
         deleting=meta.deleting,
+        deleted_at=meta.deleted_at,
+        grace_seconds=spec["terminationGracePeriodSeconds"].whole(low=0),
         ready=_ready(status),
         priority=_priority(spec),
+        priority_class=spec["priorityClassName"].text(),
+        unschedulable=_unschedulable(status),
         nominated_node=status["nominatedNodeName"].text(),
     )
 
@@ -82,6 +86,13 @@ def _ready(status: Field) -> bool:
         if condition.get("type") == "Ready":
             return bool(condition.get("status") == "True")
     return True
+
+
+def _unschedulable(status: Field) -> bool:
+    return any(
+        one.get("type") == "PodScheduled" and one.get("reason") == "Unschedulable"
+        for one in _maps(status["conditions"])
+    )
 
 
 def _granted(status: Field) -> tuple[Allocations, bool]:

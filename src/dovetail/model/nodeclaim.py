@@ -4,8 +4,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from dovetail.model import labels as label_keys
+from dovetail.model.conditions import NO_CONDITIONS, Conditions
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.nodepool import NodeClassRef
+from dovetail.model.pods import Owner
 from dovetail.model.requirements import RequirementSpec
 from dovetail.model.resources import NOTHING, Resources
 from dovetail.model.taints import Taint
@@ -20,6 +23,12 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     annotations: FrozenDict[str, str] = EMPTY
     created: datetime | None = None
     deleting: bool = False
+    deleted_at: datetime | None = None
+    """Since when it is being deleted."""
+    generation: int = 0
+    resource_version: str = ""
+    finalizers: tuple[str, ...] = ()
+    owners: tuple[Owner, ...] = ()
     requirements: tuple[RequirementSpec, ...] = ()
     requests: Resources = NOTHING
     taints: tuple[Taint, ...] = ()
@@ -32,5 +41,10 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     image_id: str = ""
     capacity: Resources = NOTHING
     allocatable: Resources = NOTHING
-    conditions: FrozenDict[str, str] = EMPTY
-    """Condition type → status."""
+    conditions: Conditions = NO_CONDITIONS
+    last_pod_event: datetime | None = None
+    """When a pod last came to its node or went."""
+
+    @property
+    def pool(self) -> str:
+        return self.labels.get(label_keys.NODEPOOL, "")

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from dovetail.model.conditions import NO_CONDITIONS, Conditions
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.resources import NOTHING, Resources
 
@@ -52,3 +53,9 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     reservations: tuple[CapacityReservation, ...] = ()
     ready: bool = True
     deleting: bool = False
+    uid: str = ""
+    annotations: FrozenDict[str, str] = EMPTY
+    generation: int = 0
+    resource_version: str = ""
+    finalizers: tuple[str, ...] = ()
+    conditions: Conditions = NO_CONDITIONS

@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from dovetail.model import labels as label_keys
+from dovetail.model.conditions import NO_CONDITIONS, Conditions
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.requirements import Requirement, Requirements, RequirementSpec
 from dovetail.model.resources import Resources
@@ -77,6 +78,16 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     """Set: a static pool, which the pod scheduler does not use."""
     ready: bool = True
     deleting: bool = False
+    annotations: FrozenDict[str, str] = EMPTY
+    """Of the pool itself, not of its nodes."""
+    generation: int = 0
+    resource_version: str = ""
+    conditions: Conditions = NO_CONDITIONS
+    node_class_generation: int = 0
+    """Of its node class when the pool's registration health was last reset."""
+    used: Resources | None = None
+    """``status.resources``, as last written."""
+    node_count: int = 0
 
     def requirements(self) -> Requirements:
         """Return what holds for every node of this pool, its own labels included."""

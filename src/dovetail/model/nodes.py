@@ -1,12 +1,39 @@
 """Nodes that are there already, or on their way."""
 
+from datetime import datetime
+
 import msgspec
 
 from dovetail.model import labels as label_keys
+from dovetail.model.conditions import NO_CONDITIONS, Conditions, is_true
 from dovetail.model.frozen import EMPTY, FrozenDict
-from dovetail.model.pods import Pod
+from dovetail.model.pods import Owner, Pod
 from dovetail.model.resources import NODES, NOTHING, Resources, total
 from dovetail.model.taints import Taint, is_ephemeral
+
+
+class NodeObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A core/v1 Node alone, before claims and pods are joined to it."""
+
+    name: str
+    uid: str = ""
+    labels: FrozenDict[str, str] = EMPTY
+    annotations: FrozenDict[str, str] = EMPTY
+    taints: tuple[Taint, ...] = ()
+    capacity: Resources = NOTHING
+    allocatable: Resources = NOTHING
+    provider_id: str = ""
+    created: datetime | None = None
+    deleting: bool = False
+    deleted_at: datetime | None = None
+    resource_version: str = ""
+    finalizers: tuple[str, ...] = ()
+    owners: tuple[Owner, ...] = ()
+    conditions: Conditions = NO_CONDITIONS
+
+    @property
+    def ready(self) -> bool:
+        return is_true(self.conditions, "Ready")
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):

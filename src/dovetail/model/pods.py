@@ -144,9 +144,15 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     created: datetime | None = None
     started: datetime | None = None
     deleting: bool = False
+    deleted_at: datetime | None = None
+    """When it must have stopped: the time of deletion plus its grace period."""
+    grace_seconds: int | None = None
     ready: bool = True
     priority: int = 0
+    priority_class: str = ""
     nominated_node: str = ""
+    unschedulable: bool = False
+    """kube-scheduler has looked at it and found no node."""
 
     @property
     def key(self) -> str:
