@@ -21,6 +21,11 @@ class NodeClassRef(msgspec.Struct, frozen=True, cache_hash=True):
     name: str = "default"
 
     @property
+    def supported(self) -> bool:
+        """Whether it is of the kind that we can buy from; all else is somebody else's."""
+        return (self.group, self.kind) == ("karpenter.k8s.aws", "EC2NodeClass")
+
+    @property
     def label(self) -> tuple[str, str]:
         """The label by which nodes of this class are known."""
         return (f"{self.group}/{self.kind.lower()}", self.name)
