@@ -33,8 +33,9 @@ def join_nodes(
         claim = by_provider.get(one.provider_id) or by_name.get(one.name)
         if claim is not None:
             joined.add(claim.name)
-        node = _node(one, claim, by_node.pop(one.name, []), volume_limits)
-        if _is_too_young(node):
+        limits = volume_limits.get(one.name, _NO_LIMITS)
+        node = join(one, claim, by_node.pop(one.name, []), limits)
+        if is_too_young(node):
             remarks.append(f"node {node.name} does not say its instance type yet; left out")
         else:
             found.append(node)
@@ -42,18 +43,18 @@ def join_nodes(
         if claim.name in joined:
             continue
         if claim.provider_id or is_true(claim.conditions, "Launched"):
-            found.append(_expected(claim))
+            found.append(expected(claim))
         else:
             remarks.append(f"nodeclaim {claim.name} is not launched yet; left out")
     remarks.extend(_lost(by_node))
     return tuple(sorted(found, key=lambda node: node.name)), remarks
 
 
-def _node(
+def join(
     one: NodeObject,
     claim: NodeClaim | None,
-    pods: list[Pod],
-    volume_limits: Mapping[str, FrozenDict[str, int]],
+    pods: Iterable[Pod],
+    volume_limits: FrozenDict[str, int],
 ) -> Node:
     """Join a node with its claim; until it has registered, the claim speaks for it."""
     managed = claim is not None or label_keys.NODEPOOL in one.labels
@@ -77,11 +78,11 @@ def _node(
         deleting=terminating or one.deleting or _is_being_disrupted(one),
         provider_id=one.provider_id,
         pods=tuple(pods),
-        volume_limits=volume_limits.get(one.name, _NO_LIMITS),
+        volume_limits=volume_limits,
     )
 
 
-def _expected(claim: NodeClaim) -> Node:
+def expected(claim: NodeClaim) -> Node:
     """Return the node that a launched claim will become."""
     return Node(
         name=claim.node_name or claim.name,
@@ -108,7 +109,8 @@ def _is_being_disrupted(one: NodeObject) -> bool:
     return any((t.key, t.effect) == (DISRUPTED.key, DISRUPTED.effect) for t in one.taints)
 
 
-def _is_too_young(node: Node) -> bool:
+def is_too_young(node: Node) -> bool:
+    """Tell whether a node says too little of itself to be counted on yet."""
     known = label_keys.INSTANCE_TYPE in node.labels
     return node.managed and not node.initialized and not known
 

@@ -215,6 +215,7 @@ def decode_budget(root: Field) -> DisruptionBudget:
         min_available=_count_or_share(spec["minAvailable"]),
         max_unavailable=_count_or_share(spec["maxUnavailable"]),
         always_allow_unhealthy=policy == "AlwaysAllow",
+        allowed=root["status"]["disruptionsAllowed"].whole() or 0,
     )
 
 

@@ -27,6 +27,8 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     min_available: str | None = None
     max_unavailable: str | None = None
     always_allow_unhealthy: bool = False
+    allowed: int = 0
+    """How many of its pods may go now, as its status says."""
 
     @property
     def blocks_fully(self) -> bool:

@@ -47,8 +47,8 @@ class Kube(Protocol):
         *,
         uid: str = "",
         grace_seconds: int | None = None,
-    ) -> None:
-        """Ask for an object to go; finalizers may keep it for a while.
+    ) -> Object | None:
+        """Ask for an object to go; return it if finalizers or grace keep it for now.
 
         A ``uid`` that is no longer the object's is a Conflict.
         """

@@ -1,0 +1,158 @@
+"""Runs controllers: what changed becomes keys, keys become reconciles."""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import msgspec
+
+from dovetail.controllers.queue import Backoff, WorkQueue
+from dovetail.errors import DovetailError
+from dovetail.ports.kubeerrors import Conflict
+from dovetail.ports.loop import Loop, Timer
+from dovetail.ports.resources import Resource
+from dovetail.ports.telemetry import Log, Metrics
+from dovetail.state.mirror import Change, Mirror
+
+SINGLETON: Hashable = ""
+"""The key of a controller that looks at the whole cluster."""
+
+
+class Requeue(msgspec.Struct, frozen=True):
+    """Look again after a while, whatever happens in between."""
+
+    after: timedelta
+
+
+class Controller(Protocol):
+    """Looks at one thing and moves it closer to what it should be."""
+
+    async def reconcile(self, key: Any) -> Requeue | None:
+        """Do what is to do for a key. May be called again at any time, without harm."""
+
+
+Keys = Callable[[Change], Iterable[Hashable]]
+"""Which keys a change of the picture concerns."""
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """A controller, and what it wants to be told of."""
+
+    name: str
+    controller: Controller
+    watches: Sequence[tuple[Resource, Keys]] = ()
+    at_start: Sequence[Hashable] = ()
+    """Keys to look at when starting, such as ``SINGLETON``."""
+    backoff: Backoff = Backoff()
+    workers: int = 100
+
+
+class Runtime:
+    """All controllers on one loop, each with a queue of its own."""
+
+    def __init__(
+        self,
+        registrations: Sequence[Registration],
+        *,
+        mirror: Mirror,
+        loop: Loop,
+        log: Log,
+        metrics: Metrics,
+    ) -> None:
+        self._hands = [_Hand(one, loop=loop, log=log, metrics=metrics) for one in registrations]
+        self._mirror = mirror
+
+    def start(self) -> None:
+        """Begin to work on what is there and on what changes."""
+        for hand in self._hands:
+            hand.start(self._mirror)
+
+    def ask(self, name: str, key: Hashable) -> None:
+        """Have a controller look at a key now."""
+        for hand in self._hands:
+            if hand.name == name:
+                hand.ask(key)
+
+
+class _Hand:
+    """One controller at work."""
+
+    def __init__(
+        self, registration: Registration, *, loop: Loop, log: Log, metrics: Metrics
+    ) -> None:
+        self.name = registration.name
+        self._registration = registration
+        self._controller = registration.controller
+        self._queue: WorkQueue[Hashable] = WorkQueue(registration.backoff)
+        self._loop = loop
+        self._log = log
+        self._metrics = metrics
+        self._busy = 0
+        self._timer: Timer | None = None
+        self._wakes_at: datetime | None = None
+
+    def start(self, mirror: Mirror) -> None:
+        for resource, keys in self._registration.watches:
+            mirror.subscribe(resource, self._asker(keys))
+        for key in self._registration.at_start:
+            self.ask(key)
+
+    def _asker(self, keys: Keys) -> Callable[[Change], None]:
+        def ask(change: Change) -> None:
+            for key in keys(change):
+                self.ask(key)
+
+        return ask
+
+    def ask(self, key: Hashable) -> None:
+        self._queue.add(key, self._loop.now())
+        self._wake()
+
+    def _wake(self) -> None:
+        """Arrange to go on when the next key is due; never inside the caller's work."""
+        due = self._queue.next_at()
+        if due is None or self._busy >= self._registration.workers:
+            return
+        if self._wakes_at is not None and self._wakes_at <= due:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wakes_at = due
+        self._timer = self._loop.at(due, self._pump)
+
+    def _pump(self) -> None:
+        self._wakes_at = self._timer = None
+        while self._busy < self._registration.workers:
+            key = self._queue.take(self._loop.now())
+            if key is None:
+                break
+            self._busy += 1
+            self._loop.spawn(self._reconcile(key))
+        self._wake()
+
+    async def _reconcile(self, key: Hashable) -> None:
+        try:
+            requeue = await self._controller.reconcile(key)
+        except Conflict:
+            # Somebody wrote in between; the news of it may be on its way already.
+            self._queue.failed(key, self._loop.now())
+        except DovetailError as error:
+            self._failed(key, str(error))
+        except Exception as error:  # noqa: BLE001 - one broken key must not stop the others
+            self._failed(key, f"{type(error).__name__}: {error}")
+        else:
+            again = None if requeue is None else self._loop.now() + requeue.after
+            self._queue.done(key, again_at=again)
+        self._busy -= 1
+        self._wake()
+
+    def _failed(self, key: Hashable, message: str) -> None:
+        wait = self._queue.failed(key, self._loop.now())
+        self._metrics.count("controller_runtime_reconcile_errors_total", controller=self.name)
+        self._log.error(
+            "reconciler error",
+            controller=self.name,
+            key=str(key),
+            error=message,
+            again_in=f"{wait.total_seconds():g}s",
+        )

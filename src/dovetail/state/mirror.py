@@ -1,0 +1,205 @@
+"""The mirror: what the API server says, indexed the way controllers ask."""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from dovetail.codec.nodes import CsiNode
+from dovetail.model.conditions import is_true
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.nodeclass import NodeClass
+from dovetail.model.nodepool import NodePool
+from dovetail.model.nodes import Node, NodeObject
+from dovetail.model.pods import Pod
+from dovetail.model.storage import VolumeClaim
+from dovetail.model.workloads import DisruptionBudget
+from dovetail.ports import resources as kinds
+from dovetail.ports.kube import Object
+from dovetail.ports.resources import Resource
+from dovetail.state.decoding import DECODERS, VolumeAttachment, decoder
+from dovetail.state.joining import Joined
+from dovetail.state.table import Change, Handler, Index, Table
+
+__all__ = ["Change", "Mirror"]
+_NO_LIMITS: FrozenDict[str, int] = FrozenDict()
+
+
+class Mirror:
+    """Watch events in, answers out; holds what ``state.decoding`` lists."""
+
+    def __init__(self) -> None:
+        shared: dict[Any, Any] = {}
+        self.tables: dict[Resource, Table[Any]] = {
+            resource: Table(resource, decoder(resource, shared)) for resource in DECODERS
+        }
+        self._pods: Table[Pod] = self.tables[kinds.PODS]
+        self._nodes: Table[NodeObject] = self.tables[kinds.NODES]
+        self._claims: Table[NodeClaim] = self.tables[kinds.NODE_CLAIMS]
+        self._pools: Table[NodePool] = self.tables[kinds.NODE_POOLS]
+        self._classes: Table[NodeClass] = self.tables[kinds.EC2_NODE_CLASSES]
+        self._raw_classes: dict[str, Object] = {}
+        self._pods_by_node: Index[str, Pod] = Index(
+            self._pods, lambda pod: (pod.node_name,), lambda pod: pod.key
+        )
+        self._daemons: Index[str, Pod] = Index(self._pods, _daemon_set_of, lambda pod: pod.key)
+        self._nodes_by_provider: Index[str, NodeObject] = Index(
+            self._nodes, _provider_of, lambda node: node.name
+        )
+        self._claims_by_provider: Index[str, NodeClaim] = Index(
+            self._claims, _provider_of, lambda claim: claim.name
+        )
+        self._claims_by_pool: Index[str, NodeClaim] = Index(
+            self._claims, lambda claim: (claim.pool,), lambda claim: claim.name
+        )
+        self._budgets: Index[str, DisruptionBudget] = Index(
+            self.tables[kinds.POD_DISRUPTION_BUDGETS],
+            lambda one: (one.namespace,),
+            lambda one: one.name,
+        )
+        self._attachments: Index[str, VolumeAttachment] = Index(
+            self.tables[kinds.VOLUME_ATTACHMENTS],
+            lambda one: (one.node_name,),
+            lambda one: one.name,
+        )
+        self._joined = Joined(self)
+
+    # What is told by the API server.
+
+    def replace(self, resource: Resource, objects: Iterable[Object]) -> None:
+        """Take a whole list of one kind: what is not in it is gone."""
+        listed = list(objects)
+        if resource is kinds.EC2_NODE_CLASSES:
+            self._raw_classes = {one["metadata"]["name"]: one for one in listed}
+        self.tables[resource].replace(listed)
+
+    def put(self, resource: Resource, obj: Object) -> None:
+        """Take one object as it is now; news that is older than what we have is ignored."""
+        if resource is kinds.EC2_NODE_CLASSES:
+            self._raw_classes[obj["metadata"]["name"]] = obj
+        self.tables[resource].put(obj)
+
+    def remove(self, resource: Resource, obj: Object) -> None:
+        """Take note that an object is gone."""
+        if resource is kinds.EC2_NODE_CLASSES:
+            self._raw_classes.pop(obj["metadata"]["name"], None)
+        self.tables[resource].remove(obj)
+
+    def bury(self, resource: Resource, name: str, namespace: str = "") -> None:
+        """Drop an object that we have just deleted, before the watch tells of it."""
+        self.tables[resource].bury(name, namespace)
+
+    def subscribe(self, resource: Resource, handler: Handler) -> None:
+        """Have a handler told of what is there and of every change.
+
+        It is called in the middle of things: it may make notes, not act.
+        """
+        self.tables[resource].subscribe(handler)
+
+    def synced(self) -> bool:
+        """Tell whether every kind has been listed once."""
+        return all(table.listed for table in self.tables.values())
+
+    # What controllers ask.
+
+    def claim(self, name: str) -> NodeClaim | None:
+        return self._claims.get(name)
+
+    def claims(self) -> Collection[NodeClaim]:
+        return self._claims.all()
+
+    def claims_of(self, provider_id: str) -> tuple[NodeClaim, ...]:
+        """Return the claims of one machine: one, unless something is wrong."""
+        return self._claims_by_provider[provider_id]
+
+    def claims_in(self, pool: str) -> tuple[NodeClaim, ...]:
+        return self._claims_by_pool[pool]
+
+    def node(self, name: str) -> NodeObject | None:
+        return self._nodes.get(name)
+
+    def nodes(self) -> Collection[NodeObject]:
+        return self._nodes.all()
+
+    def nodes_of(self, provider_id: str) -> tuple[NodeObject, ...]:
+        """Return the nodes of one machine: none or one, unless something is wrong."""
+        return self._nodes_by_provider[provider_id]
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        return self._pods.get(name, namespace)
+
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
+        return self._pods_by_node[node] if node else ()
+
+    def unbound_pods(self) -> tuple[Pod, ...]:
+        """Return the pods that have no node."""
+        return self._pods_by_node[""]
+
+    def daemon_pods(self, namespace: str, name: str) -> tuple[Pod, ...]:
+        """Return the pods of one DaemonSet."""
+        return self._daemons[f"{namespace}/{name}"]
+
+    def pool(self, name: str) -> NodePool | None:
+        return self._pools.get(name)
+
+    def pools(self) -> Collection[NodePool]:
+        return self._pools.all()
+
+    def node_class(self, name: str) -> NodeClass | None:
+        return self._classes.get(name)
+
+    def node_classes(self) -> Collection[NodeClass]:
+        return self._classes.all()
+
+    def raw_node_class(self, name: str) -> Object | None:
+        """Return a node class as it is on the wire: the cloud reads more of it than we do."""
+        return self._raw_classes.get(name)
+
+    def budgets_for(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
+        """Return the PodDisruptionBudgets that speak for a pod."""
+        return tuple(
+            one
+            for one in self._budgets[pod.namespace]
+            if one.selector is not None and one.selector.matches(pod.labels)
+        )
+
+    def attachments_on(self, node: str) -> tuple[VolumeAttachment, ...]:
+        return self._attachments[node]
+
+    def volume_claim(self, namespace: str, name: str) -> VolumeClaim | None:
+        table: Table[VolumeClaim] = self.tables[kinds.PERSISTENT_VOLUME_CLAIMS]
+        return table.get(name, namespace)
+
+    def volume_limits(self, node: str) -> FrozenDict[str, int]:
+        """Return how many volumes each CSI driver can attach to a node."""
+        table: Table[CsiNode] = self.tables[kinds.CSI_NODES]
+        found = table.get(node)
+        return _NO_LIMITS if found is None else found.limits
+
+    def joined(self, identity: str) -> Node | None:
+        """Return claim, node and pods of one machine together.
+
+        ``identity`` is its provider id; the name, for a node that has none.
+        """
+        return self._joined.get(identity)
+
+    def joined_nodes(self) -> tuple[Node, ...]:
+        """Return every machine, by name: nodes, and launched claims without one yet."""
+        return self._joined.all()
+
+    def unlaunched(self) -> tuple[NodeClaim, ...]:
+        """Return the claims for which nothing has been bought yet."""
+        return tuple(
+            claim
+            for claim in self._claims.all()
+            if not claim.provider_id and not is_true(claim.conditions, "Launched")
+        )
+
+
+def _provider_of(one: NodeObject | NodeClaim) -> tuple[str, ...]:
+    return (one.provider_id,) if one.provider_id else ()
+
+
+def _daemon_set_of(pod: Pod) -> tuple[str, ...]:
+    if pod.owner is None or not pod.of_daemon_set:
+        return ()
+    return (f"{pod.namespace}/{pod.owner.name}",)
