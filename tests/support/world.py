@@ -1,0 +1,186 @@
+"""A small world for controllers: API server, cloud and virtual time, and a way to kill them."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from dovetail.controllers.runtime import Registration, Runtime
+from dovetail.model.conditions import Conditions
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.nodepool import NodePool
+from dovetail.model.nodes import NodeObject
+from dovetail.ports.kube import Object
+from dovetail.ports.kubeerrors import NotFound
+from dovetail.ports.resources import Resource
+from dovetail.sim.apiserver.frozen import thaw
+from dovetail.sim.apiserver.options import PatchType
+from dovetail.sim.apiserver.server import ApiServer
+from dovetail.sim.engine import Engine
+from dovetail.sim.kube import SimKube, feed
+from dovetail.sim.loop import Pause, VirtualLoop
+from dovetail.state.inflight import ReadYourWrites
+from dovetail.state.mirror import Mirror
+from tests.support.cloud import ScriptedCloud
+from tests.support.cluster import START
+from tests.support.faults import Faults
+from tests.support.telling import KeptEvents, KeptLog, KeptMetrics
+
+Factory = Callable[..., Registration]
+"""A controller's ``registration``; it is given what its parameters are named after."""
+
+
+class World:
+    """What outlives the controllers (API server, cloud, time), and the controllers.
+
+    ``run`` starts controllers, ``crash`` kills them, ``wait`` lets time pass.
+    """
+
+    def __init__(self) -> None:
+        self.engine = Engine(start=START)
+        self.api = ApiServer(now=self.engine.now)
+        self.cloud = ScriptedCloud(self.engine)
+        self.log, self.metrics, self.events = KeptLog(), KeptMetrics(), KeptEvents()
+        self.writes: list[tuple[str, str]] = []
+        """Every write that controllers made: verb and kind/name."""
+        self._factories: list[Factory] = []
+        self._stops: list[Callable[[], None]] = []
+        self._lives: int | None = None
+        self._born()
+
+    def _born(self) -> None:
+        self.loop = VirtualLoop(self.engine)
+        self.mirror = Mirror()
+        self.faults = Faults(SimKube(self.api), note=self._note)
+        self.kube = ReadYourWrites(self.faults, self.mirror)
+        self._stops = feed(self.mirror, self.api, self.engine)
+
+    async def _note(self, verb: str, about: str) -> None:
+        self.writes.append((verb, about))
+        if self._lives is None:
+            return
+        self._lives -= 1
+        if self._lives == 0:
+            self._lives = None
+            self.loop.stop()
+            await Pause()  # Nobody ends it: the process is gone.
+
+    def run(self, *factories: Factory) -> "World":
+        """Start controllers and let them come to rest; ``functools.partial`` adds settings."""
+        self._factories = list(factories)
+        self.runtime = Runtime(
+            [self._made(one) for one in factories],
+            mirror=self.mirror,
+            loop=self.loop,
+            log=self.log,
+            metrics=self.metrics,
+        )
+        self.runtime.start()
+        return self.wait(0)
+
+    def _made(self, factory: Factory) -> Registration:
+        settled = factory.keywords if isinstance(factory, partial) else {}
+        names = inspect.signature(factory).parameters
+        given = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return factory(**{name: one for name, one in given.items() if name not in settled})
+
+    def die_after(self, writes: int) -> None:
+        """Kill the controllers right after so many more writes have come through."""
+        self._lives = writes
+
+    def crash(self) -> "World":
+        """Kill the controllers: nothing that they had in memory is left."""
+        self.loop.stop()
+        for stop in self._stops:
+            stop()
+        self._born()
+        return self
+
+    def restart(self) -> "World":
+        """Kill the controllers and start them anew."""
+        return self.crash().run(*self._factories)
+
+    def wait(self, seconds: float = 0, **more: float) -> "World":
+        """Let virtual time pass; with 0, all that happens at this instant."""
+        self.engine.run(until=self.now + timedelta(seconds=seconds, **more))
+        return self
+
+    @property
+    def now(self) -> datetime:
+        return self.engine.now()
+
+    # What a user, a kubelet or the cloud does.
+
+    def add(self, resource: Resource, obj: Mapping[str, Any], namespace: str = "") -> Object:
+        """Create an object, its status included, and let the controllers see it."""
+        made = self.api.create(resource, obj, namespace)
+        if obj.get("status"):
+            made = self.patch(
+                resource,
+                made["metadata"]["name"],
+                {"status": obj["status"]},
+                made["metadata"].get("namespace", ""),
+                subresource="status",
+            )
+        self.wait(0)
+        return made
+
+    def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: dict[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> Object:
+        made = self.api.patch(
+            resource, name, patch, PatchType.MERGE, namespace, subresource=subresource
+        )
+        self.wait(0)
+        return made
+
+    def delete(self, resource: Resource, name: str, namespace: str = "") -> "World":
+        self.api.delete(resource, name, namespace)
+        return self.wait(0)
+
+    # What is there.
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
+        """An object on the wire, or None; the caller may change it."""
+        try:
+            return thaw(self.api.get(resource, name, namespace))
+        except NotFound:
+            return None
+
+    def claim(self, name: str = "claim") -> NodeClaim:
+        found = self.mirror.claim(name)
+        assert found is not None, f"there is no claim {name}"
+        return found
+
+    def node(self, name: str = "node") -> NodeObject:
+        found = self.mirror.node(name)
+        assert found is not None, f"there is no node {name}"
+        return found
+
+    def pool(self, name: str = "default") -> NodePool:
+        found = self.mirror.pool(name)
+        assert found is not None, f"there is no pool {name}"
+        return found
+
+    def versions(self) -> dict[str, str]:
+        """Every object and its version: equal pictures mean that nobody wrote."""
+        return {
+            f"{resource.plural}/{one['metadata'].get('namespace', '')}/{one['metadata']['name']}": (
+                one["metadata"]["resourceVersion"]
+            )
+            for resource in self.mirror.tables
+            for one in self.api.list(resource).items
+        }
+
+
+def condition(known: Conditions, kind: str) -> tuple[str, str]:
+    """Status and reason of a condition; two empty texts where it is absent."""
+    found = known.get(kind)
+    return ("", "") if found is None else (found.status, found.reason)
