@@ -1,0 +1,1 @@
+"""Virtual EC2: an account with instances, stock, prices and moods; and the port on top of it."""

@@ -1,0 +1,19 @@
+"""What EC2 answers instead of doing something."""
+
+from typing import Final
+
+from dovetail.errors import DovetailError
+
+THROTTLED: Final = "RequestLimitExceeded"
+NO_CAPACITY: Final = "InsufficientInstanceCapacity"
+RESERVATION_FULL: Final = "ReservationCapacityExceeded"
+NO_SUCH_INSTANCE: Final = "InvalidInstanceID.NotFound"
+INTERNAL: Final = "InternalError"
+
+
+class Ec2Error(DovetailError):
+    """An error answer, with EC2's code."""
+
+    def __init__(self, code: str, message: str = "") -> None:
+        super().__init__(f"{code}: {message}" if message else code)
+        self.code = code

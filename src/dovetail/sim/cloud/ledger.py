@@ -1,0 +1,85 @@
+"""What was bought, for whom, and what it costs."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+_NANO: Final = 1_000_000_000
+_HOUR: Final = 3600 * 1_000_000
+"""In microseconds."""
+
+
+class Purchase(msgspec.Struct, kw_only=True):
+    """One launch, to its end."""
+
+    claim: str
+    claim_uid: str
+    provider_id: str
+    instance_type: str
+    zone: str
+    capacity_type: str
+    price: float
+    """USD per hour."""
+    launched: datetime
+    running: datetime | None = None
+    """When it began to cost."""
+    shutting_down: datetime | None = None
+    """When it ceased to cost."""
+    terminated: datetime | None = None
+
+
+class Ledger:
+    """Every launch in order; sums are kept exact, in whole nano-dollars."""
+
+    def __init__(self) -> None:
+        self._purchases: list[Purchase] = []
+        self._rate = 0
+        self._spent = 0
+        """Nano-dollars an hour, times microseconds."""
+        self._since: datetime | None = None
+
+    @property
+    def purchases(self) -> Sequence[Purchase]:
+        return self._purchases
+
+    def launched(self, purchase: Purchase) -> None:
+        self._purchases.append(purchase)
+
+    def runs(self, purchase: Purchase, *, now: datetime) -> None:
+        """Let an instance cost from now on."""
+        self._settle(now)
+        purchase.running = now
+        self._rate += _rate_of(purchase)
+
+    def shuts_down(self, purchase: Purchase, *, now: datetime) -> None:
+        """Let it cost no more."""
+        self._settle(now)
+        purchase.shutting_down = now
+        if purchase.running is not None:
+            self._rate -= _rate_of(purchase)
+
+    def price_per_hour(self) -> float:
+        """Return what all that runs costs, in USD."""
+        return self._rate / _NANO
+
+    def cost(self, now: datetime) -> float:
+        """Return what was spent so far, in USD."""
+        self._settle(now)
+        return self._spent / _NANO / _HOUR
+
+    def bought_twice(self) -> list[str]:
+        """Return the uids of claims for which more than one instance was launched."""
+        counts = Counter(one.claim_uid for one in self._purchases)
+        return sorted(uid for uid, many in counts.items() if many > 1)
+
+    def _settle(self, now: datetime) -> None:
+        if self._since is not None:
+            self._spent += self._rate * ((now - self._since) // timedelta(microseconds=1))
+        self._since = now
+
+
+def _rate_of(purchase: Purchase) -> int:
+    return round(purchase.price * _NANO)

@@ -1,0 +1,243 @@
+"""``ports.cloud.Cloud`` on virtual EC2, working as a real adapter would."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from dovetail.core.machines.launching import Choice, Refused, choices_for, shape_of
+from dovetail.model import labels as label_keys
+from dovetail.model.catalog import InstanceType
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.machines import Catalog
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.nodeclass import NodeClass
+from dovetail.model.nodepool import NodePool
+from dovetail.model.prices import PriceBook
+from dovetail.ports.cloud import (
+    ClassStatus,
+    CloudError,
+    CreateFailed,
+    Instance,
+    InstanceNotFound,
+    InsufficientCapacity,
+    NodeClassNotReady,
+)
+from dovetail.ports.loop import Loop
+from dovetail.sim.cloud.account import (
+    FleetAnswer,
+    FleetError,
+    FleetRequest,
+    VirtualEc2,
+    tags_of,
+)
+from dovetail.sim.cloud.calls import Operation
+from dovetail.sim.cloud.client import Ec2Client
+from dovetail.sim.cloud.errors import NO_SUCH_INSTANCE, THROTTLED, Ec2Error
+from dovetail.sim.cloud.instances import Ec2Instance
+from dovetail.sim.cloud.resolving import Network, profile_of, resolve
+from dovetail.state.scarcity import Scarce, Scarcity
+from dovetail.state.shelf import Shelf
+
+T = TypeVar("T")
+_SHOWN: Final = 3
+_PROFILE: Final = f"{label_keys.AWS_DOMAIN}/instance-profile-name"
+_REASONS: Final = {
+    THROTTLED: "RequestLimitExceeded",
+    "InternalError": "InternalError",
+    "UnauthorizedOperation": "Unauthorized",
+    "InvalidAMIID.NotFound": "AMINotFound",
+}
+"""EC2's error code → reason of the Launched condition; ``LaunchFailed`` for all others."""
+
+
+class SimCloud:
+    """One process' view of the account.
+
+    Of its own it has only what may be lost with the process: what failed lately,
+    and the instance types worked out.
+    """
+
+    def __init__(
+        self,
+        ec2: VirtualEc2,
+        *,
+        loop: Loop,
+        catalog: Catalog,
+        prices: PriceBook,
+        node_class: Callable[[str], NodeClass | None],
+        network: Network | None = None,
+        cluster: str = "sandbox",
+    ) -> None:
+        self._ec2 = ec2
+        self._loop = loop
+        self._client = Ec2Client(ec2, loop=loop)
+        self._node_class = node_class
+        self._cluster = cluster
+        self._network = network or Network.of(ec2.region)
+        self.scarcity = Scarcity()
+        self._shelf = Shelf(
+            catalog.machines_in(ec2.region.name),
+            region=ec2.region,
+            prices=prices,
+            scarcity=self.scarcity,
+        )
+
+    async def create(self, claim: NodeClaim) -> Instance:
+        """Buy one machine for a claim, or return the one already bought for its uid.
+
+        When a whole request is out of stock, the next one follows at once.
+        """
+        try:
+            return self._described(await self._buy(claim))
+        except (InsufficientCapacity, NodeClassNotReady):
+            # An earlier try may have bought something, and its answer got lost.
+            bought = await self._call(
+                Operation.DESCRIBE_INSTANCES, lambda: self._ec2.bought_with(claim.uid)
+            )
+            if bought is None or bought.is_ending:
+                raise
+            return self._described(bought)
+
+    async def delete(self, provider_id: str) -> None:
+        """Have a machine terminate; InstanceNotFound once it has."""
+        instance = await self._find(provider_id)
+        if not instance.is_ending:
+            await self._call(
+                Operation.TERMINATE_INSTANCES, lambda: self._ec2.terminate(instance.id)
+            )
+
+    async def get(self, provider_id: str) -> Instance:
+        """Look at one machine; InstanceNotFound when it is gone."""
+        return self._described(await self._find(provider_id))
+
+    async def list(self) -> Sequence[Instance]:
+        """Return every machine of this cluster that has not terminated."""
+        return await self._call(
+            Operation.DESCRIBE_INSTANCES,
+            lambda: [
+                self._described(one)
+                for one in self._ec2.instances()
+                if one.tags.get("eks:eks-cluster-name") == self._cluster
+            ],
+        )
+
+    def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        """Return what a pool could buy; the same tuple until something changes."""
+        node_class = self._node_class(pool.template.node_class.name)
+        if node_class is None or node_class.deleting or not node_class.ready:
+            return ()
+        return self._shelf.instance_types(node_class, now=self._loop.now())
+
+    async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
+        """Find what a node class (wire form) selects."""
+        return await self._call(
+            Operation.DESCRIBE_NETWORK,
+            lambda: resolve(node_class, network=self._network, cluster=self._cluster),
+        )
+
+    async def _buy(self, claim: NodeClaim) -> Ec2Instance:
+        node_class = self._class_of(claim)
+        failed: list[FleetError] = []
+        while True:
+            types = self._shelf.instance_types(node_class, now=self._loop.now())
+            choices = choices_for(claim, types)
+            if isinstance(choices, Refused):
+                raise InsufficientCapacity(_nothing_left(claim, failed, choices))
+            answer = await self._create_fleet(claim, node_class, choices)
+            failed += answer.errors
+            self.scarcity.mark(map(_scarce, answer.errors), now=self._loop.now())
+            if answer.instance is not None and answer.instance.is_ending:
+                raise InsufficientCapacity(
+                    f"nodeclaim {claim.name}: its instance {answer.instance.id} has ended already"
+                )
+            if answer.instance is not None:
+                return answer.instance
+
+    async def _create_fleet(
+        self, claim: NodeClaim, node_class: NodeClass, choices: tuple[Choice, ...]
+    ) -> FleetAnswer:
+        request = FleetRequest(
+            token=claim.uid,
+            choices=choices,
+            claim=claim,
+            ami_family=node_class.ami_family,
+            tags=tags_of(claim, self._cluster),
+        )
+        try:
+            return await self._client.call(
+                Operation.CREATE_FLEET, lambda: self._ec2.create_fleet(request)
+            )
+        except Ec2Error as error:
+            reason = _REASONS.get(error.code, "LaunchFailed")
+            raise CreateFailed(reason, f"nodeclaim {claim.name}: {error}") from error
+
+    def _class_of(self, claim: NodeClaim) -> NodeClass:
+        name = claim.node_class.name
+        known = self._node_class(name)
+        if known is None or known.deleting:
+            what = "does not exist" if known is None else "is being deleted"
+            raise InsufficientCapacity(f"nodeclaim {claim.name}: EC2NodeClass {name} {what}")
+        if not known.ready:
+            raise NodeClassNotReady(f"nodeclaim {claim.name}: EC2NodeClass {name} is not ready")
+        return known
+
+    async def _find(self, provider_id: str) -> Ec2Instance:
+        instance_id = provider_id.rpartition("/")[2]
+        found = await self._call(Operation.DESCRIBE_INSTANCES, lambda: self._ec2.find(instance_id))
+        if found is None:
+            raise InstanceNotFound(f"there is no instance {instance_id}, or it has terminated")
+        return found
+
+    async def _call(self, operation: Operation, effect: Callable[[], T]) -> T:
+        try:
+            return await self._client.call(operation, effect)
+        except Ec2Error as error:
+            if error.code == NO_SUCH_INSTANCE:
+                raise InstanceNotFound(str(error)) from error
+            raise CloudError(str(error)) from error
+
+    def _described(self, instance: Ec2Instance) -> Instance:
+        offering = instance.choice.offering
+        capacity, allocatable = shape_of(instance.choice, instance.claim)
+        pool = instance.tags[label_keys.NODEPOOL]
+        labels = {**instance.labels, label_keys.NODEPOOL: pool} if pool else instance.labels
+        profile = profile_of(self._cluster, instance.claim.node_class.name)
+        return Instance(
+            provider_id=instance.provider_id,
+            instance_type=instance.choice.instance_type.name,
+            zone=offering.zone,
+            capacity_type=offering.capacity_type,
+            image_id=instance.image_id,
+            launched=instance.launched,
+            terminating=instance.is_ending,
+            claim=instance.claim.name,
+            nodepool=pool,
+            labels=FrozenDict(labels),
+            annotations=FrozenDict({_PROFILE: profile}),
+            capacity=capacity,
+            allocatable=allocatable,
+        )
+
+
+def _scarce(error: FleetError) -> Scarce:
+    offering = error.choice.offering
+    return Scarce(
+        capacity_type=offering.capacity_type,
+        instance_type=error.choice.instance_type.name,
+        zone=offering.zone,
+    )
+
+
+def _nothing_left(claim: NodeClaim, failed: Sequence[FleetError], refused: Refused) -> str:
+    if not failed:
+        return f"nodeclaim {claim.name}: {refused.because}"
+    pools = [
+        f"{one.choice.instance_type.name}/{one.choice.offering.capacity_type}"
+        f"/{one.choice.offering.zone}"
+        for one in failed
+    ]
+    shown, more = ", ".join(pools[:_SHOWN]), len(pools) - _SHOWN
+    rest = f", … and {more} more" if more > 0 else ""
+    return (
+        f"nodeclaim {claim.name}: EC2 has no capacity in {shown}{rest}; "
+        "these are set aside for 3m and the claim will be tried on others"
+    )

@@ -1,0 +1,103 @@
+"""Instance types per node class, kept current as offerings run out and come back."""
+
+from datetime import datetime
+
+import msgspec
+
+from dovetail.core.machines.build import instance_types
+from dovetail.core.machines.settings import DEFAULT_SETTINGS, MachineSettings
+from dovetail.model.catalog import InstanceType, Offering
+from dovetail.model.machines import Machine, Region
+from dovetail.model.nodeclass import NodeClass
+from dovetail.model.prices import PriceBook
+from dovetail.state.scarcity import Scarce, Scarcity, is_scarce
+
+
+class _Entry(msgspec.Struct, kw_only=True):
+    """What one node class can buy: when nothing is scarce, and now."""
+
+    node_class: NodeClass
+    full: tuple[InstanceType, ...]
+    places: dict[str, int]
+    current: tuple[InstanceType, ...]
+    marks: frozenset[Scarce] = frozenset()
+
+
+class Shelf:
+    """Answers with the same tuple until something changes.
+
+    Building all types takes a tenth of a second, so that scarcity replaces only
+    the types that it concerns.
+    """
+
+    def __init__(
+        self,
+        machines: tuple[Machine, ...],
+        *,
+        region: Region,
+        prices: PriceBook,
+        scarcity: Scarcity,
+        settings: MachineSettings = DEFAULT_SETTINGS,
+    ) -> None:
+        self._machines = machines
+        self._region = region
+        self._prices = prices
+        self._scarcity = scarcity
+        self._settings = settings
+        self._entries: dict[str, _Entry] = {}
+
+    def instance_types(self, node_class: NodeClass, *, now: datetime) -> tuple[InstanceType, ...]:
+        """Return all types as the class would get them; what is scarce is not available."""
+        entry = self._entry(node_class)
+        marks = self._scarcity.marks(now)
+        if marks is not entry.marks:
+            _restock(entry, marks)
+        return entry.current
+
+    def _entry(self, node_class: NodeClass) -> _Entry:
+        known = self._entries.get(node_class.name)
+        if known is not None and known.node_class == node_class:
+            return known
+        full = instance_types(
+            self._machines,
+            region=self._region,
+            node_class=node_class,
+            prices=self._prices,
+            settings=self._settings,
+        )
+        places = {one.name: place for place, one in enumerate(full)}
+        made = _Entry(node_class=node_class, full=full, places=places, current=full)
+        self._entries[node_class.name] = made
+        return made
+
+
+def _restock(entry: _Entry, marks: frozenset[Scarce]) -> None:
+    """Bring the types that differ between two pictures up to the newer one."""
+    changed = entry.marks ^ marks
+    entry.marks = marks
+    named = {one.instance_type for one in changed}
+    everything = any(one.concerns_all_types for one in changed)
+    current = list(entry.current)
+    for name in entry.places if everything else named & entry.places.keys():
+        place = entry.places[name]
+        current[place] = _with_scarcity(entry.full[place], marks)
+    if any(new is not old for new, old in zip(current, entry.current, strict=True)):
+        entry.current = tuple(current)
+
+
+def _with_scarcity(full: InstanceType, marks: frozenset[Scarce]) -> InstanceType:
+    offerings = tuple(_closed_if_scarce(full.name, one, marks) for one in full.offerings)
+    if all(new is old for new, old in zip(offerings, full.offerings, strict=True)):
+        return full
+    return msgspec.structs.replace(full, offerings=offerings)
+
+
+def _closed_if_scarce(name: str, offering: Offering, marks: frozenset[Scarce]) -> Offering:
+    if offering.available and is_scarce(
+        marks,
+        capacity_type=offering.capacity_type,
+        instance_type=name,
+        zone=offering.zone,
+    ):
+        return msgspec.structs.replace(offering, available=False)
+    return offering
