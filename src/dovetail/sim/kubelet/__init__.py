@@ -1,0 +1,1 @@
+"""Kubelets: nodes that register, beat and run what is bound to them."""
