@@ -93,7 +93,7 @@ def labels_of(choice: Choice, claim: NodeClaim) -> FrozenDict[str, str]:
     labels = {
         key: next(iter(one.values))
         for key, one in choice.instance_type.requirements.items()
-        if not one.complement and len(one.values) == 1 and key not in _RESERVATION_LABELS
+        if len(one.values) == 1 and (offering.reservation_id or key not in _RESERVATION_LABELS)
     }
     tenancy = Requirements.of_specs(claim.requirements).allowed(_TENANCY)
     labels |= {

@@ -8,18 +8,19 @@ from typing import Final
 
 import msgspec
 
-from dovetail.core.machines.launching import Choice, labels_of
+from dovetail.core.machines.launching import Choice, labels_of, shape_of
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.machines import Region
 from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.nodeclass import CapacityReservation
 from dovetail.ports.chance import Chance
 from dovetail.ports.cloud import Interruption
 from dovetail.sim.cloud.calls import RATES, Faults, Operation, Rate, Throttle
 from dovetail.sim.cloud.errors import NO_CAPACITY, NO_SUCH_INSTANCE, RESERVATION_FULL, Ec2Error
 from dovetail.sim.cloud.images import digits, image_for
 from dovetail.sim.cloud.instances import Ec2Instance, State, machine_of
-from dovetail.sim.cloud.latencies import Latencies
+from dovetail.sim.cloud.latencies import USUAL, Latencies
 from dovetail.sim.cloud.ledger import Ledger, Purchase
 from dovetail.sim.cloud.queue import Queue
 from dovetail.sim.cloud.stock import Stock
@@ -77,13 +78,14 @@ class VirtualEc2:
         *,
         region: Region,
         chance: Chance,
-        latencies: Latencies | None = None,
+        latencies: Latencies = USUAL,
         rates: Mapping[Operation, Rate] = RATES,
+        reservations: Iterable[CapacityReservation] = (),
     ) -> None:
         self._engine = engine
         self._chance = chance
         self.region = region
-        self.latencies = latencies or Latencies()
+        self.latencies = latencies
         self.throttle = Throttle(rates)
         self.faults = Faults()
         self.stock = Stock()
@@ -98,7 +100,7 @@ class VirtualEc2:
         self._instances: dict[str, Ec2Instance] = {}
         self._bought: dict[str, Ec2Instance] = {}
         self._troubles: list[Trouble] = []
-        self._reserved: dict[str, int] = {}
+        self._reservations = {one.id: one for one in reservations}
 
     def instances(self) -> Iterable[Ec2Instance]:
         """Return all that have not terminated, oldest first."""
@@ -158,16 +160,15 @@ class VirtualEc2:
         """Have the next launches go wrong."""
         self._troubles += [trouble] * times
 
-    def reservation_left(self, reservation_id: str, total: int) -> int:
-        """Tell how many of a reservation's machines are free."""
-        return max(0, total - self._reserved.get(reservation_id, 0))
+    def reservations(self) -> list[CapacityReservation]:
+        """Return capacity that is paid for, with what is free of it now."""
+        return list(self._reservations.values())
 
     def _refusal(self, choice: Choice) -> str | None:
         offering = choice.offering
-        if offering.reservation_id and not self.reservation_left(
-            offering.reservation_id, offering.reservation_capacity
-        ):
-            return RESERVATION_FULL
+        if offering.reservation_id:
+            held = self._reservations.get(offering.reservation_id)
+            return None if held is not None and held.available > 0 else RESERVATION_FULL
         in_stock = self.stock.has(
             choice.instance_type.name,
             offering.zone,
@@ -178,6 +179,7 @@ class VirtualEc2:
 
     def _launch(self, request: FleetRequest, choice: Choice) -> Ec2Instance:
         now, offering, claim = self._engine.now(), choice.offering, request.claim
+        capacity, allocatable = shape_of(choice, claim)
         made = f"i-0{digits(f'{self.region.name}/{next(self._numbers)}')}"
         purchase = Purchase(
             claim=claim.name,
@@ -197,6 +199,8 @@ class VirtualEc2:
             ami_family=request.ami_family,
             image_id=image_for(request.ami_family, choice.instance_type),
             labels=labels_of(choice, claim),
+            capacity=capacity,
+            allocatable=allocatable,
             tags=request.tags,
             launched=now,
             purchase=purchase,
@@ -205,9 +209,7 @@ class VirtualEc2:
         self.stock.take(
             made, choice.instance_type.name, offering.zone, offering.capacity_type, now=now
         )
-        if offering.reservation_id:
-            used = self._reserved.get(offering.reservation_id, 0)
-            self._reserved[offering.reservation_id] = used + 1
+        self._use_reservation(offering.reservation_id, by=1)
         self._instances[made] = self._bought[request.token] = instance
         trouble = self._troubles.pop(0) if self._troubles else None
         instance.joins = trouble is None
@@ -231,11 +233,16 @@ class VirtualEc2:
         instance.purchase.terminated = now
         del self._instances[instance.id]
         self.stock.give_back(instance.id)
-        reservation = instance.choice.offering.reservation_id
-        if reservation:
-            self._reserved[reservation] -= 1
+        self._use_reservation(instance.choice.offering.reservation_id, by=-1)
         self.on_halt(instance.provider_id)
         self.queue.send(Interruption.TERMINATING, [instance.provider_id], now=now)
+
+    def _use_reservation(self, reservation_id: str, *, by: int) -> None:
+        held = self._reservations.get(reservation_id)
+        if held is not None:
+            self._reservations[reservation_id] = msgspec.structs.replace(
+                held, available=held.available - by
+            )
 
     def _warn(self, instance_id: str) -> None:
         self._send(Interruption.SPOT, instance_id)

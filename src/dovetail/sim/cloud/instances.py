@@ -6,10 +6,11 @@ from typing import Final
 
 import msgspec
 
-from dovetail.core.machines.launching import Choice, shape_of
+from dovetail.core.machines.launching import Choice
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.resources import Resources
 from dovetail.model.taints import UNREGISTERED
 from dovetail.sim.cloud.ledger import Purchase
 from dovetail.sim.engine import Appointment
@@ -48,6 +49,8 @@ class Ec2Instance(msgspec.Struct, kw_only=True, eq=False):
     image_id: str
     labels: FrozenDict[str, str]
     """Those that this kind of machine settles."""
+    capacity: Resources
+    allocatable: Resources
     tags: FrozenDict[str, str]
     launched: datetime
     purchase: Purchase
@@ -69,7 +72,6 @@ class Ec2Instance(msgspec.Struct, kw_only=True, eq=False):
 def machine_of(instance: Ec2Instance) -> Machine:
     """Return what its kubelet learns from the machine and the user data."""
     claim = instance.claim
-    capacity, allocatable = shape_of(instance.choice, claim)
     taints = [*claim.taints, *claim.startup_taints]
     if UNREGISTERED not in taints:
         taints.append(UNREGISTERED)
@@ -78,8 +80,8 @@ def machine_of(instance: Ec2Instance) -> Machine:
         provider_id=instance.provider_id,
         labels=_node_labels(instance),
         taints=tuple(taints),
-        capacity=capacity,
-        allocatable=allocatable,
+        capacity=instance.capacity,
+        allocatable=instance.allocatable,
     )
 
 

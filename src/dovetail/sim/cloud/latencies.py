@@ -31,6 +31,7 @@ class Latencies(msgspec.Struct, frozen=True, kw_only=True):
         return self.start + self.boot
 
 
+USUAL: Final = Latencies()
 INSTANT_API: Final = Latencies(
     create_fleet=timedelta(), describe=timedelta(), terminate=timedelta()
 )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from dovetail.core.machines.launching import Choice, Refused, choices_for, shape_of
+from dovetail.core.machines.launching import Choice, Refused, choices_for
 from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType
 from dovetail.model.frozen import FrozenDict
@@ -65,6 +65,7 @@ class SimCloud:
         prices: PriceBook,
         node_class: Callable[[str], NodeClass | None],
         network: Network | None = None,
+        scarcity: Scarcity | None = None,
         cluster: str = "sandbox",
     ) -> None:
         self._ec2 = ec2
@@ -73,13 +74,16 @@ class SimCloud:
         self._node_class = node_class
         self._cluster = cluster
         self._network = network or Network.of(ec2.region)
-        self.scarcity = Scarcity()
+        self._scarcity = scarcity or Scarcity()
         self._shelf = Shelf(
             catalog.machines_in(ec2.region.name),
             region=ec2.region,
             prices=prices,
-            scarcity=self.scarcity,
+            scarcity=self._scarcity,
         )
+        self._considered: tuple[InstanceType, ...] = ()
+        self._choices: dict[Any, tuple[Choice, ...] | Refused] = {}
+        """Claim's needs → what to ask for, among ``_considered``."""
 
     async def create(self, claim: NodeClaim) -> Instance:
         """Buy one machine for a claim, or return the one already bought for its uid.
@@ -131,7 +135,12 @@ class SimCloud:
         """Find what a node class (wire form) selects."""
         return await self._call(
             Operation.DESCRIBE_NETWORK,
-            lambda: resolve(node_class, network=self._network, cluster=self._cluster),
+            lambda: resolve(
+                node_class,
+                network=self._network,
+                reservations=self._ec2.reservations(),
+                cluster=self._cluster,
+            ),
         )
 
     async def _buy(self, claim: NodeClaim) -> Ec2Instance:
@@ -139,18 +148,30 @@ class SimCloud:
         failed: list[FleetError] = []
         while True:
             types = self._shelf.instance_types(node_class, now=self._loop.now())
-            choices = choices_for(claim, types)
+            choices = self._choices_for(claim, types)
             if isinstance(choices, Refused):
                 raise InsufficientCapacity(_nothing_left(claim, failed, choices))
             answer = await self._create_fleet(claim, node_class, choices)
             failed += answer.errors
-            self.scarcity.mark(map(_scarce, answer.errors), now=self._loop.now())
+            self._scarcity.mark(map(_scarce, answer.errors), now=self._loop.now())
             if answer.instance is not None and answer.instance.is_ending:
                 raise InsufficientCapacity(
                     f"nodeclaim {claim.name}: its instance {answer.instance.id} has ended already"
                 )
             if answer.instance is not None:
                 return answer.instance
+
+    def _choices_for(
+        self, claim: NodeClaim, types: tuple[InstanceType, ...]
+    ) -> tuple[Choice, ...] | Refused:
+        """Work it out once for claims that are alike: they come by the dozen."""
+        if types is not self._considered:
+            self._considered = types
+            self._choices.clear()
+        needs = (claim.requirements, claim.requests)
+        if needs not in self._choices:
+            self._choices[needs] = choices_for(claim, types)
+        return self._choices[needs]
 
     async def _create_fleet(
         self, claim: NodeClaim, node_class: NodeClass, choices: tuple[Choice, ...]
@@ -197,7 +218,6 @@ class SimCloud:
 
     def _described(self, instance: Ec2Instance) -> Instance:
         offering = instance.choice.offering
-        capacity, allocatable = shape_of(instance.choice, instance.claim)
         pool = instance.tags[label_keys.NODEPOOL]
         labels = {**instance.labels, label_keys.NODEPOOL: pool} if pool else instance.labels
         profile = profile_of(self._cluster, instance.claim.node_class.name)
@@ -213,8 +233,8 @@ class SimCloud:
             nodepool=pool,
             labels=FrozenDict(labels),
             annotations=FrozenDict({_PROFILE: profile}),
-            capacity=capacity,
-            allocatable=allocatable,
+            capacity=instance.capacity,
+            allocatable=instance.allocatable,
         )
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.machines import Region
+from dovetail.model.nodeclass import CapacityReservation
 from dovetail.ports.cloud import ClassStatus
 from dovetail.sim.cloud.images import Image, digits, images_of
 
@@ -55,7 +56,13 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def resolve(node_class: Mapping[str, Any], *, network: Network, cluster: str) -> ClassStatus:
+def resolve(
+    node_class: Mapping[str, Any],
+    *,
+    network: Network,
+    reservations: Iterable[CapacityReservation],
+    cluster: str,
+) -> ClassStatus:
     """Return the status of a node class, and what it selects in vain."""
     spec = node_class.get("spec", {})
     status: dict[str, Any] = {}
@@ -78,6 +85,8 @@ def resolve(node_class: Mapping[str, Any], *, network: Network, cluster: str) ->
         status["amis"] = [one.wire() for one in _images(spec)]
     else:
         problems["AMIsReady"] = ("AMINotFound", "no image matches the selector")
+    if network.finds(spec.get("capacityReservationSelectorTerms", ())):
+        status["capacityReservations"] = [_reservation(one) for one in reservations]
     name = node_class.get("metadata", {}).get("name", "")
     status["instanceProfile"] = spec.get("instanceProfile") or profile_of(cluster, name)
     return ClassStatus(status=status, problems=FrozenDict(problems))
@@ -105,6 +114,18 @@ def _images(spec: Mapping[str, Any]) -> list[Image]:
         if alias in _FAMILIES and not spec.get("amiFamily"):
             return images_of(_FAMILIES[alias])
     return images_of(spec.get("amiFamily") or "Custom")
+
+
+def _reservation(one: CapacityReservation) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "instanceType": one.instance_type,
+        "availabilityZone": one.zone,
+        "availableInstanceCount": one.available,
+        "reservationType": one.kind,
+        "interruptible": one.interruptible,
+        "state": "expiring" if one.expiring else "active",
+    }
 
 
 def _words(term: Mapping[str, Any]) -> Iterable[str]:
