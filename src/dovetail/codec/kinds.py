@@ -5,12 +5,21 @@ from typing import Any
 
 import msgspec
 
-from dovetail.codec import legacy, nodeclaims, nodeclasses, nodepools, nodes, storage, workloads
+from dovetail.codec import (
+    legacy,
+    legacyclasses,
+    nodeclaims,
+    nodeclasses,
+    nodepools,
+    nodes,
+    storage,
+    workloads,
+)
 from dovetail.codec.documents import Misplaced, RawObject
 from dovetail.codec.fields import Field, Findings
-from dovetail.codec.legacy import Converted
 from dovetail.codec.nearest import nearest
 from dovetail.codec.pods import decode_pod
+from dovetail.codec.successors import Converted, OldKubelet, Remark, Successor
 
 Decoder = Callable[[Field], Any]
 _CORE, _APPS, _BATCH = "", "apps", "batch"
@@ -39,9 +48,11 @@ _DECODERS: dict[tuple[str, str], Decoder] = {
 }
 _LEGACY: dict[tuple[str, str, str], Callable[[dict[str, Any]], Converted]] = {
     (_KARPENTER, "v1alpha5", "Provisioner"): legacy.from_provisioner,
+    (_KARPENTER, "v1alpha5", "Machine"): legacy.from_machine,
     (_KARPENTER, "v1beta1", "NodePool"): legacy.from_beta_node_pool,
-    (_KARPENTER_AWS, "v1alpha1", "AWSNodeTemplate"): legacy.from_node_template,
-    (_KARPENTER_AWS, "v1beta1", "EC2NodeClass"): legacy.from_beta_node_class,
+    (_KARPENTER, "v1beta1", "NodeClaim"): legacy.from_beta_node_claim,
+    (_KARPENTER_AWS, "v1alpha1", "AWSNodeTemplate"): legacyclasses.from_node_template,
+    (_KARPENTER_AWS, "v1beta1", "EC2NodeClass"): legacyclasses.from_beta_node_class,
 }
 _VERSIONS: dict[str, tuple[str, ...]] = {
     _BATCH: ("v1", "v1beta1"),
@@ -55,7 +66,7 @@ _OTHER_KINDS = frozenset(
     (
         "ConfigMap Secret Event Endpoints EndpointSlice LimitRange ResourceQuota PodTemplate "
         "ServiceAccount Binding ControllerRevision NodeOverlay CSIDriver CSIStorageCapacity "
-        "VolumeAttachment VolumeAttributesClass Eviction ComponentStatus Machine "
+        "VolumeAttachment VolumeAttributesClass Eviction ComponentStatus "
         "PodSecurityPolicy List"
     ).split()
 )
@@ -75,8 +86,10 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
     source: RawObject
     today: dict[str, Any]
     """The object itself, or the v1 object that an older one means."""
-    kubelet: dict[str, Any] | None = None
+    kubelet: OldKubelet | None = None
     """Of an old pool: what its node class must know today."""
+    remarks: tuple[Remark, ...] = ()
+    """Of an old object: what changed its meaning on the way to today."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -132,20 +145,30 @@ def _may_be_map(value: Any) -> bool:
 def _read_converted(
     raw: RawObject, converted: Converted, by_hand: bool, pool: dict[Any, Any]
 ) -> Read:
-    findings = Findings(written_by_hand=by_hand, pool=pool)
-    objects = []
-    for value in converted.objects:
-        one = _decoded(raw, value, findings)
-        if one.kind == "NodePool":
-            one = msgspec.structs.replace(one, kubelet=converted.kubelet)
-        objects.append(one)
-    found = [(converted.old_path(path), message) for path, message in findings.found]
-    if converted.problem is not None:
-        found.append(converted.problem)
+    objects: list[Decoded] = []
+    found: list[Remark] = list(converted.problems)
+    for one in converted.objects:
+        findings = Findings(written_by_hand=by_hand, pool=pool)
+        objects.append(_successor(raw, one, converted, findings))
+        found.extend((one.old_path(path), message) for path, message in findings.found)
+    if converted.kubelet is not None:
+        found.extend(_kubelet_mistakes(converted.kubelet, by_hand))
     unique = dict.fromkeys(found)
     return Read(
         objects=objects, mistakes=[_misplaced(raw, path, message) for path, message in unique]
     )
+
+
+def _successor(raw: RawObject, one: Successor, converted: Converted, findings: Findings) -> Decoded:
+    decoded = _decoded(raw, one.value, findings)
+    kubelet = converted.kubelet if decoded.kind == "NodePool" else None
+    return msgspec.structs.replace(decoded, kubelet=kubelet, remarks=one.remarks)
+
+
+def _kubelet_mistakes(kubelet: OldKubelet, by_hand: bool) -> list[Remark]:
+    findings = Findings(written_by_hand=by_hand)
+    nodeclasses.decode_kubelet(Field(kubelet.settings, findings))
+    return [((*kubelet.path, *path), message) for path, message in findings.found]
 
 
 def _decoded(raw: RawObject, value: dict[str, Any], findings: Findings) -> Decoded:
@@ -207,3 +230,9 @@ def _version_problem(group: str, version: str, kind: str) -> Problem | None:
 def _api_version(group: str, kind: str) -> str:
     version = next((v for g, v, k in _LEGACY if k == kind and (g, k) not in _DECODERS), "v1")
     return f"{group}/{version}" if group else version
+
+
+def is_of_older_version(value: dict[str, Any]) -> bool:
+    """Tell whether a raw object is one that we turn into today's."""
+    group, _, version = str(value.get("apiVersion")).rpartition("/")
+    return (group, version, str(value.get("kind"))) in _LEGACY

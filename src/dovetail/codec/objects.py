@@ -107,6 +107,8 @@ class _Dumper(yaml.CSafeDumper):
 
 def _show_text(dumper: Any, text: str) -> Any:
     style = None if reads_as_text(text) else "'"
+    if "\n" in text:
+        style = "|"  # Scripts stay readable; where that cannot be, libyaml falls back to quotes.
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

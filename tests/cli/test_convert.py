@@ -1,0 +1,192 @@
+"""``dovetail convert`` as a user runs it."""
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from dovetail.cli.main import cli
+
+SEED = """\
+apiVersion: karpenter.sh/v1alpha5
+kind: Provisioner
+metadata:
+  name: default
+spec:
+  requirements:
+    - key: "node.kubernetes.io/instance-type" #If not included, all instance types are considered
+      operator: In
+      values: ["m5.large", "m5.2xlarge"]
+    - key: "topology.kubernetes.io/zone" #If not included, all zones are considered
+      operator: In
+      values: ["us-east-1a", "us-east-1b"]
+    - key: "kubernetes.io/arch" #If not included, all architectures are considered
+      operator: In
+      values: ["arm64", "amd64"]
+    - key: " karpenter.sh/capacity-type"
+      operator: In
+      values: ["spot", "on-demand"]
+  provider:
+    instanceProfile: KarpenterNodeInstanceProfile-eks-karpenter-demo
+  ttlSecondsAfterEmpty: 30
+"""
+EXPECTED = """\
+# Was Provisioner (karpenter.sh/v1alpha5) in <stdin>.
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: default
+spec:
+  template:
+    spec:
+      requirements:
+      - key: node.kubernetes.io/instance-type
+        operator: In
+        values:
+        - m5.large
+        - m5.2xlarge
+      - key: topology.kubernetes.io/zone
+        operator: In
+        values:
+        - us-east-1a
+        - us-east-1b
+      - key: kubernetes.io/arch
+        operator: In
+        values:
+        - arm64
+        - amd64
+      # Was ' karpenter.sh/capacity-type', with a blank too many.
+      - key: karpenter.sh/capacity-type
+        operator: In
+        values:
+        - spot
+        - on-demand
+      # Not in the Provisioner: the webhook of v1alpha5 filled this in, v1 fills in nothing.
+      - key: kubernetes.io/os
+        operator: In
+        values:
+        - linux
+      # The provider inside became an EC2NodeClass of its own.
+      nodeClassRef:
+        group: karpenter.k8s.aws
+        kind: EC2NodeClass
+        name: default
+      # Nodes never expired; left out, v1 would take 720h.
+      expireAfter: Never
+  disruption:
+    consolidationPolicy: WhenEmpty
+    # Was ttlSecondsAfterEmpty: 30. It counts from the last pod that came or went.
+    consolidateAfter: 30s
+    # v1alpha5 had no budgets: all empty nodes went at once. Without this, v1 would let 10% of
+    # the nodes go at a time.
+    budgets:
+    - nodes: 100%
+      reasons:
+      - Empty
+    - nodes: 10%
+      reasons:
+      - Underutilized
+      - Drifted
+---
+# Was Provisioner (karpenter.sh/v1alpha5) in <stdin>.
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata:
+  name: default
+spec:
+  # None was given; the first versions took what carries this tag. Name your cluster.
+  # Nodes in private subnets were kept from public addresses; v1 leaves that to the subnets
+  # unless associatePublicIPAddress says otherwise.
+  subnetSelectorTerms:
+  - tags:
+      kubernetes.io/cluster/$CLUSTER_NAME: '*'
+  # None was given; the first versions took what carries this tag. Name your cluster.
+  securityGroupSelectorTerms:
+  - tags:
+      kubernetes.io/cluster/$CLUSTER_NAME: '*'
+  # A family alone became an alias, which follows every new image; name a version to stay. There
+  # are no AL2 images for Kubernetes 1.33 and later.
+  # No amiFamily was given; it was AL2 then.
+  amiSelectorTerms:
+  - alias: al2@latest
+  instanceProfile: KarpenterNodeInstanceProfile-eks-karpenter-demo
+  metadataOptions:
+    # The default was 2 and is 1 in v1, which keeps pods from the metadata service.
+    httpPutResponseHopLimit: 2
+"""
+
+
+def convert(*args: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(cli, ["convert", *args], input=stdin)
+
+
+def test_the_provisioner_of_the_first_articles_converts_with_a_comment_on_every_change() -> None:
+    result = convert("-f", "-", stdin=SEED)
+
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == EXPECTED
+    assert result.stderr == ""
+
+
+def test_what_is_converted_can_be_planned_with(tmp_path: Path) -> None:
+    converted = convert("-f", "-", stdin=SEED).stdout
+    (tmp_path / "pool.yaml").write_text(converted)
+
+    result = CliRunner().invoke(cli, ["simulate", "-f", str(tmp_path)])
+
+    assert result.exit_code == 0, result.stderr
+
+
+def test_json_has_its_remarks_on_stderr(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(SEED)
+
+    result = convert(str(tmp_path), "-o", "json")
+
+    whole = json.loads(result.stdout)
+    assert [one["kind"] for one in whole["items"]] == ["NodePool", "EC2NodeClass"]
+    assert "note: NodePool default spec.disruption.consolidateAfter: Was ttl" in result.stderr
+
+
+def test_nothing_is_written_when_something_cannot_be_converted(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(SEED)
+    (tmp_path / "b.yaml").write_text(
+        "apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: x}\n"
+        "spec:\n  launchTemplate: mine\n  amiFamly: AL2\n"
+    )
+
+    result = convert("-f", str(tmp_path))
+
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert [line.rpartition("/")[2].split(":")[0:2] for line in result.stderr.splitlines()] == [
+        ["b.yaml", "5 spec.launchTemplate"],
+        ["b.yaml", "6 spec.amiFamly"],
+    ]
+
+
+def test_manifests_of_today_come_out_as_they_went_in() -> None:
+    text = "# mine\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+
+    result = convert("-f", "-", stdin=text)
+
+    assert result.stdout == text
+    assert "nothing here is of an older version" in result.stderr
+
+
+def test_a_script_in_user_data_stays_readable() -> None:
+    template = (
+        "apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: x}\n"
+        "spec:\n  subnetSelector: {a: b}\n  securityGroupSelector: {a: b}\n"
+        "  userData: |\n    #!/bin/bash\n    echo hi\n"
+    )
+
+    result = convert("-f", "-", stdin=template)
+
+    assert "  userData: |\n    #!/bin/bash\n    echo hi\n" in result.stdout
+
+
+def test_without_files_the_option_is_named() -> None:
+    result = convert()
+
+    assert result.exit_code == 1
+    assert "-f PATH" in result.stderr
