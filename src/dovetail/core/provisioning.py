@@ -1,0 +1,97 @@
+"""From pods that wait to claims for machines: who waits, and what a claim says."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from dovetail.model import labels as label_keys
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.nodepool import NodePool
+from dovetail.model.plan import PlannedNode, Refusal, Unplaced
+from dovetail.model.pods import Owner, Pod
+from dovetail.model.requirements import Requirement
+
+LONGEST_MESSAGE: Final = 1000
+"""Of an Event; Kubernetes takes 1,024 characters."""
+
+
+def is_provisionable(pod: Pod) -> bool:
+    """Tell whether a pod waits for a node that is not there yet."""
+    return (
+        pod.unschedulable
+        and not pod.node_name
+        and not pod.nominated_node
+        and not pod.deleting
+        and not pod.terminal
+        and not pod.of_daemon_set
+        and not pod.static
+    )
+
+
+def usable(pools: Iterable[NodePool]) -> tuple[NodePool, ...]:
+    """Return the pools that may buy for pods now."""
+    return tuple(
+        pool
+        for pool in pools
+        if pool.ready
+        and "Ready" in pool.conditions  # Until it has been looked at, nothing is known of it.
+        and not pool.deleting
+        and pool.replicas is None
+        and is_ours(pool)
+    )
+
+
+def is_ours(one: NodePool | NodeClaim) -> bool:
+    """Tell whether it names a kind of node class that we can buy from."""
+    ref = one.template.node_class if isinstance(one, NodePool) else one.node_class
+    return (ref.group, ref.kind) == (label_keys.AWS_DOMAIN, "EC2NodeClass")
+
+
+def claim_for(planned: PlannedNode, pool: NodePool, *, name: str, hash_version: str) -> NodeClaim:
+    """Return the claim that asks for a planned node."""
+    types = Requirement.one_of(
+        label_keys.INSTANCE_TYPE, *(one.name for one in planned.instance_types)
+    )
+    narrowed = planned.requirements.and_also([types])
+    key, value = pool.template.node_class.label
+    labels = {**planned.labels, label_keys.NODEPOOL: pool.name, key: value}
+    annotations = {
+        **pool.template.annotations,
+        label_keys.NODEPOOL_HASH_VERSION: hash_version,
+        label_keys.MIN_VALUES_RELAXED: str(planned.min_values_relaxed).lower(),
+    }
+    stamp = pool.annotations.get(label_keys.NODEPOOL_HASH)
+    if stamp is not None:
+        annotations[label_keys.NODEPOOL_HASH] = stamp
+    return NodeClaim(
+        name=name,
+        labels=FrozenDict(labels),
+        annotations=FrozenDict(annotations),
+        owners=(Owner("karpenter.sh/v1", "NodePool", pool.name, pool.uid, controller=False),),
+        requirements=tuple(narrowed.specs()),
+        requests=planned.requested,
+        taints=planned.taints,
+        startup_taints=planned.startup_taints,
+        node_class=pool.template.node_class,
+        expire_after=pool.template.expire_after,
+        termination_grace_period=pool.template.termination_grace_period,
+    )
+
+
+def why_not(unplaced: Unplaced) -> str:
+    """Say in one line why a pod gets no node, pool by pool."""
+    told = "; ".join(_told(one) for one in unplaced.refusals)
+    return told if len(told) <= LONGEST_MESSAGE else told[: LONGEST_MESSAGE - 1] + "…"
+
+
+def _told(refusal: Refusal) -> str:
+    return (
+        f"nodepool {refusal.nodepool}: {refusal.message}" if refusal.nodepool else refusal.message
+    )
+
+
+def named(types: Iterable[str], most: int = 5) -> str:
+    """Name the first few instance types and count the others."""
+    names = list(types)
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} other(s)" if more > 0 else "")

@@ -1,0 +1,88 @@
+"""Pods that were promised a node which is still on its way."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from dovetail.model.conditions import is_true
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.pods import Pod
+from dovetail.ports import resources as kinds
+from dovetail.state.mirror import Change, Mirror
+
+SETTLE = timedelta(seconds=10)
+"""How long after its node is ready a pod may take to be bound before it is planned anew."""
+
+
+class Promises:
+    """Keeps a pod with the claim that was made for it.
+
+    Without them every pass would pack the same waiting pods anew into the same
+    nodes, and a packing that comes out a little worse buys a node for the rest.
+    They may be lost: a restart plans anew, onto the nodes that are coming.
+    """
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self._claim_of: dict[str, str] = {}
+        self._pods_of: dict[str, dict[str, Pod]] = {}
+        mirror.subscribe(kinds.PODS, self._of_pod)
+        mirror.subscribe(kinds.NODE_CLAIMS, self._of_claim)
+
+    def make(self, claim: str, pods: Iterable[Pod]) -> None:
+        """Promise pods the node of a claim; an earlier promise to them is over."""
+        for pod in pods:
+            self._break(pod.uid)
+            self._claim_of[pod.uid] = claim
+            self._pods_of.setdefault(claim, {})[pod.uid] = pod
+
+    def holds(self, pod: Pod) -> bool:
+        """Tell whether a pod needs no other node for now."""
+        return pod.uid in self._claim_of
+
+    def kept_by(self, claim: str) -> tuple[Pod, ...]:
+        """Return the pods that a claim's node is expected to take."""
+        return tuple(self._pods_of.get(claim, {}).values())
+
+    def __len__(self) -> int:
+        return len(self._claim_of)
+
+    def claims(self) -> tuple[str, ...]:
+        """Return the claims whose nodes are waited for."""
+        return tuple(self._pods_of)
+
+    def lapse(self, now: datetime) -> None:
+        """End the promises whose node is there, and whose pods are still not on it."""
+        for name in tuple(self._pods_of):
+            claim = self._mirror.claim(name)
+            if claim is not None and _settled(claim, now):
+                self._break_all(name)
+
+    def _of_pod(self, change: Change) -> None:
+        old, new = change.old, change.new
+        if old is not None and old.uid in self._claim_of:
+            moved = new is None or new.uid != old.uid or new.terminal
+            if moved or (new.node_name and not old.node_name):
+                self._break(old.uid)
+
+    def _of_claim(self, change: Change) -> None:
+        if change.new is None or change.new.deleting:
+            self._break_all(change.either.name)
+
+    def _break(self, uid: str) -> None:
+        claim = self._claim_of.pop(uid, None)
+        if claim is not None:
+            left = self._pods_of[claim]
+            left.pop(uid, None)
+            if not left:
+                del self._pods_of[claim]
+
+    def _break_all(self, claim: str) -> None:
+        for uid in tuple(self._pods_of.get(claim, ())):
+            self._break(uid)
+
+
+def _settled(claim: NodeClaim, now: datetime) -> bool:
+    if not is_true(claim.conditions, "Initialized"):
+        return False
+    since = claim.conditions["Initialized"].since
+    return since is not None and since + SETTLE <= now
