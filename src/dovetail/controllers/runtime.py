@@ -34,6 +34,9 @@ class Controller(Protocol):
 Keys = Callable[[Change], Iterable[Hashable]]
 """Which keys a change of the picture concerns."""
 
+Source = Callable[[Callable[[Any], None]], None]
+"""Takes the one to tell of keys, now and later."""
+
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """A controller, and what it wants to be told of."""
@@ -43,6 +46,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     watches: Sequence[tuple[Resource, Keys]] = ()
     at_start: Sequence[Hashable] = ()
     """Keys to look at when starting, such as ``SINGLETON``."""
+    sources: Sequence[Source] = ()
+    """Others, beside the mirror, who have keys to look at."""
     backoff: Backoff = Backoff()
     workers: int = 100
 
@@ -94,6 +99,8 @@ class _Hand:
     def start(self, mirror: Mirror) -> None:
         for resource, keys in self._registration.watches:
             mirror.subscribe(resource, self._asker(keys))
+        for source in self._registration.sources:
+            source(self.ask)
         for key in self._registration.at_start:
             self.ask(key)
 

@@ -1,0 +1,189 @@
+"""Asks pods to leave, one by one; those whose time is up are made to."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from dovetail.controllers.queue import Backoff
+from dovetail.controllers.runtime import Registration, Requeue
+from dovetail.core.draining import Way, force_at, force_grace, way
+from dovetail.core.podrules import protection
+from dovetail.model.conditions import is_true
+from dovetail.model.pods import Pod
+from dovetail.ports.kube import Kube
+from dovetail.ports.kubeerrors import ApiError, Conflict, InternalError, NotFound, TooManyRequests
+from dovetail.ports.loop import Clock
+from dovetail.ports.resources import NODES, PODS
+from dovetail.ports.telemetry import Events, Log, Metrics
+from dovetail.state.evictions import Eviction, Evictions, PodKey
+from dovetail.state.mirror import Mirror
+
+NAME: Final = "eviction-queue"
+BACKOFF: Final = Backoff(timedelta(milliseconds=100), timedelta(seconds=10))
+UNASKED: Final = "Forceful Termination"
+"""Why pods were drained from a node that no disruption chose."""
+_SEVERAL_BUDGETS: Final = "more than one PodDisruptionBudget"
+
+
+class EvictionQueue:
+    """One pod at a time. A pod's key has its uid: whoever has its name later is left alone."""
+
+    def __init__(
+        self,
+        *,
+        mirror: Mirror,
+        kube: Kube,
+        loop: Clock,
+        evictions: Evictions,
+        log: Log,
+        events: Events,
+        metrics: Metrics,
+    ) -> None:
+        self._mirror = mirror
+        self._kube = kube
+        self._clock = loop
+        self._evictions = evictions
+        self._log = log
+        self._events = events
+        self._metrics = metrics
+
+    async def reconcile(self, key: PodKey) -> Requeue | None:
+        """Do about a pod what there is to do now."""
+        # Observe.
+        now = self._clock.now()
+        wanted = self._evictions.get(key)
+        namespace, name, uid = key
+        pod = self._mirror.pod(namespace, name)
+        if wanted is None or pod is None or pod.uid != uid:
+            self._evictions.drop(key)
+            return None
+
+        # Decide.
+        step = way(pod, wanted.deadline, now)
+
+        # Act and tell.
+        if step is Way.WAIT:
+            self._tell_protection(pod, now)
+            return self._later(wanted, pod, now)
+        if step is Way.FORCE and wanted.deadline is not None:
+            await self._force(pod, force_grace(wanted.deadline, now))
+        elif step is Way.EVICT and not await self._evict(pod, wanted):
+            return self._later(wanted, pod, now)
+        self._evictions.drop(key)
+        return None
+
+    async def _force(self, pod: Pod, grace: int) -> None:
+        try:
+            await self._kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid, grace_seconds=grace)
+        except (NotFound, Conflict):
+            return  # Gone; under its name there may be somebody else.
+        self._log.debug("deleting pod", pod=pod.key, node=pod.node_name, grace_seconds=grace)
+        self._events.publish(
+            PODS,
+            pod.name,
+            namespace=pod.namespace,
+            uid=pod.uid,
+            reason="Disrupted",
+            message=f"Deleting the pod so that it ends before its node must: {pod.node_name}",
+        )
+        self._count_drained(pod)
+
+    async def _evict(self, pod: Pod, wanted: Eviction) -> bool:
+        """Ask for an eviction; False when it has to be asked for again later."""
+        try:
+            await self._kube.evict(pod.name, pod.namespace, uid=pod.uid)
+        except (NotFound, Conflict) as error:
+            self._count_request(str(error.code))
+            return True
+        except TooManyRequests as error:
+            self._count_request(str(error.code))
+            self._tell_refused(pod, wanted, "its PodDisruptionBudget does not allow it now")
+            return False
+        except InternalError as error:
+            self._count_request(str(error.code))
+            if _SEVERAL_BUDGETS not in error.message:
+                raise
+            self._tell_refused(pod, wanted, "it has more than one PodDisruptionBudget")
+            return False
+        except ApiError as error:
+            self._count_request(str(error.code))
+            raise
+        self._count_request("200")
+        self._count_drained(pod)
+        self._events.publish(
+            PODS,
+            pod.name,
+            namespace=pod.namespace,
+            uid=pod.uid,
+            reason="Evicted",
+            message=f"Evicted pod: {self._reason(pod) or UNASKED}",
+        )
+        return True
+
+    def _later(self, wanted: Eviction, pod: Pod, now: datetime) -> Requeue:
+        """Ask again after a growing while, but not later than the pod must be made to go."""
+        wanted.attempts += 1
+        wait = BACKOFF.after(wanted.attempts)
+        starts = force_at(pod, wanted.deadline, now)
+        return Requeue(wait if starts is None else min(wait, starts - now))
+
+    def _reason(self, pod: Pod) -> str:
+        """Say why the pod's node goes, as its claim has it; empty where nobody knows."""
+        node = self._mirror.node(pod.node_name)
+        claims = self._mirror.claims_of(node.provider_id) if node is not None else ()
+        if len(claims) != 1:
+            return ""
+        known = claims[0].conditions
+        return known["DisruptionReason"].reason if is_true(known, "DisruptionReason") else UNASKED
+
+    def _tell_refused(self, pod: Pod, wanted: Eviction, why: str) -> None:
+        self._events.publish(
+            NODES,
+            wanted.node,
+            reason="FailedDraining",
+            message=f"Pod {pod.key} cannot be evicted: {why}",
+            warning=True,
+            same=(wanted.node,),
+        )
+
+    def _tell_protection(self, pod: Pod, now: datetime) -> None:
+        until = protection(pod, now).until
+        if until is not None:
+            self._events.publish(
+                PODS,
+                pod.name,
+                namespace=pod.namespace,
+                uid=pod.uid,
+                reason="DoNotDisruptUntil",
+                message=f"Pod may not be disrupted until {until:%Y-%m-%dT%H:%M:%SZ}",
+            )
+
+    def _count_request(self, code: str) -> None:
+        self._metrics.count("karpenter_pods_eviction_requests_total", code=code)
+
+    def _count_drained(self, pod: Pod) -> None:
+        self._metrics.count("karpenter_pods_drained_total", reason=self._reason(pod))
+
+
+def registration(
+    *,
+    mirror: Mirror,
+    kube: Kube,
+    loop: Clock,
+    evictions: Evictions,
+    log: Log,
+    events: Events,
+    metrics: Metrics,
+) -> Registration:
+    """Return the controller as the runtime takes it."""
+    controller = EvictionQueue(
+        mirror=mirror,
+        kube=kube,
+        loop=loop,
+        evictions=evictions,
+        log=log,
+        events=events,
+        metrics=metrics,
+    )
+    return Registration(
+        name=NAME, controller=controller, sources=(evictions.subscribe,), backoff=BACKOFF
+    )
