@@ -1,0 +1,90 @@
+"""Instance types stay the same objects until scarcity or the class changes them."""
+
+import msgspec
+
+from dovetail.model.catalog import InstanceType
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.nodeclass import Kubelet, NodeClass
+from dovetail.state.scarcity import TTL, Scarce, Scarcity
+from dovetail.state.shelf import Shelf
+from tests.sim.cloud.place import CATALOG, PRICES, REGION, A, B
+from tests.support.cluster import START
+
+CLASS = NodeClass()
+
+
+def a_shelf(scarcity: Scarcity) -> Shelf:
+    return Shelf(CATALOG.machines, region=REGION, prices=PRICES, scarcity=scarcity)
+
+
+def had(types: tuple[InstanceType, ...]) -> set[tuple[str, str, str]]:
+    return {
+        (one.name, offering.zone, offering.capacity_type)
+        for one in types
+        for offering in one.offerings
+        if offering.available
+    }
+
+
+def test_the_tuple_is_the_same_object_while_nothing_changes() -> None:
+    shelf = a_shelf(Scarcity())
+
+    first = shelf.instance_types(CLASS, now=START)
+
+    assert shelf.instance_types(NodeClass(), now=START + TTL) is first
+
+
+def test_scarcity_replaces_only_the_types_it_concerns_and_they_come_back_as_they_were() -> None:
+    scarcity = Scarcity()
+    shelf = a_shelf(scarcity)
+    before = shelf.instance_types(CLASS, now=START)
+    gone = Scarce(capacity_type="spot", instance_type="m5.large", zone=A)
+
+    scarcity.mark([gone], now=START)
+    during = shelf.instance_types(CLASS, now=START)
+    after = shelf.instance_types(CLASS, now=START + TTL)
+
+    assert had(before) - had(during) == {("m5.large", A, "spot")}
+    changed = [new.name for new, old in zip(during, before, strict=True) if new is not old]
+    assert changed == ["m5.large"]
+    assert all(new is old for new, old in zip(after, before, strict=True))
+
+
+def test_a_zone_without_spot_is_closed_for_every_type() -> None:
+    scarcity = Scarcity()
+    shelf = a_shelf(scarcity)
+    scarcity.mark([Scarce(capacity_type="spot", zone=A)], now=START)
+
+    left = had(shelf.instance_types(CLASS, now=START))
+
+    assert {(zone, kind) for _, zone, kind in left} == {
+        (A, "on-demand"),
+        (B, "on-demand"),
+        (B, "spot"),
+    }
+
+
+def test_a_mark_on_a_type_that_is_not_sold_here_changes_nothing() -> None:
+    scarcity = Scarcity()
+    shelf = a_shelf(scarcity)
+    before = shelf.instance_types(CLASS, now=START)
+
+    scarcity.mark([Scarce(instance_type="p5.48xlarge")], now=START)
+
+    assert shelf.instance_types(CLASS, now=START) is before
+
+
+def test_a_class_that_changes_gets_types_of_its_own_and_scarcity_holds_for_them_too() -> None:
+    scarcity = Scarcity()
+    shelf = a_shelf(scarcity)
+    before = shelf.instance_types(CLASS, now=START)
+    scarcity.mark([Scarce(capacity_type="spot")], now=START)
+    edited = msgspec.structs.replace(
+        CLASS, kubelet=Kubelet(max_pods=8), zones=FrozenDict({A: "euw1-az1"})
+    )
+
+    types = shelf.instance_types(edited, now=START)
+
+    assert {one.capacity["pods"] for one in types} == {8}
+    assert {(zone, kind) for _, zone, kind in had(types)} == {(A, "on-demand")}
+    assert {one.capacity["pods"] for one in before} != {8}
