@@ -130,7 +130,15 @@ HORIZONTAL_POD_AUTOSCALERS = Resource(
 )
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", subresources=())
 NODE_POOLS = _cluster_wide(
-    Resource("karpenter.sh", "v1", "nodepools", "NodePool", counts_generations=True, custom=True)
+    Resource(
+        "karpenter.sh",
+        "v1",
+        "nodepools",
+        "NodePool",
+        subresources=_SCALED,
+        counts_generations=True,
+        custom=True,
+    )
 )
 NODE_CLAIMS = _cluster_wide(
     Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", counts_generations=True, custom=True)

@@ -98,13 +98,25 @@ class ApiServer:
         options: WriteOptions = PLAIN,
     ) -> Object:
         """Change part of an object."""
+        new = self.patched(resource, name, patch, how, namespace, subresource=subresource)
         old = self._find(resource, name, namespace)
-        _check_subresource(resource, subresource)
-        base = scale_of(old) if subresource == "scale" else old
-        new = _patched(resource, base, patch, how)
         if subresource == "scale":
             return self._write_scale(resource, old, new, options)
         return self._writer.update(resource, old, new, subresource=subresource, options=options)
+
+    def patched(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        how: PatchType,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> Mapping[str, Any]:
+        """Return what a patch makes of an object, unchecked; ``update`` would store it."""
+        base = self.get(resource, name, namespace, subresource=subresource)
+        return _patched(resource, base, patch, how)
 
     def apply(
         self,

@@ -1,7 +1,7 @@
 """Scale, binding and eviction."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,10 +14,14 @@ from dovetail.sim.apiserver.selectors import selector_text
 from dovetail.sim.apiserver.store import Store
 from dovetail.sim.apiserver.writing import Writer
 
+_COUNTED_IN: Final[Mapping[str, str]] = {"NodePool": "nodes"}
+"""The field of the status that says how many there are, where it is not ``replicas``."""
+
 
 def scale_of(obj: Object) -> Object:
     """Return the Scale object of a workload."""
     meta = obj["metadata"]
+    counted_in = _COUNTED_IN.get(obj["kind"], "replicas")
     shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     scale: Object = freeze(
         {
@@ -26,7 +30,7 @@ def scale_of(obj: Object) -> Object:
             "metadata": {name: meta.get(name) for name in shown},
             "spec": {"replicas": look(obj, "spec", "replicas") or 0},
             "status": {
-                "replicas": look(obj, "status", "replicas") or 0,
+                "replicas": look(obj, "status", counted_in) or 0,
                 "selector": selector_text(look(obj, "spec", "selector") or {}),
             },
         }

@@ -1,0 +1,1 @@
+"""The API server in memory over Kubernetes REST, for kubectl and client libraries."""

@@ -1,0 +1,69 @@
+"""Reading request bodies: JSON, and YAML for server-side apply."""
+
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from dovetail.ports.kubeerrors import BadRequest, UnsupportedMediaType
+
+JSON: Final = "application/json"
+APPLY: Final = ("application/apply-patch+yaml", "application/yaml")
+
+
+class _Loader(yaml.CSafeLoader):
+    """Knows only what JSON knows: a date stays the text it was written as."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_json(data: bytes) -> Any:
+    """Return what a JSON body says."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.MsgspecError as error:
+        raise BadRequest(f"the body of the request is no JSON: {error}") from error
+    except RecursionError as error:
+        raise BadRequest("the body of the request is nested too deeply") from error
+
+
+def read_yaml(data: bytes) -> Any:
+    """Return what a YAML or JSON body says, as JSON would say it."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+    try:
+        text = data.decode()
+        # A few anchors can stand for more than fits into memory.
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, _Loader)):
+            raise BadRequest("the body of the request has YAML aliases, which are not taken here")
+        # There and back: what JSON cannot say is refused or becomes what it can.
+        value = yaml.load(text, _Loader)  # noqa: S506 - a safe loader
+        return msgspec.json.decode(msgspec.json.encode(value))
+    except (yaml.YAMLError, UnicodeError, ValueError, TypeError, RecursionError) as error:
+        raise BadRequest(f"the body of the request is no YAML: {_short(error)}") from error
+
+
+def read_object(data: bytes, content_type: str) -> dict[str, Any]:
+    """Return the object that a body of JSON or YAML holds."""
+    if content_type in ("", JSON):
+        value = read_json(data)
+    elif content_type in APPLY:
+        value = read_yaml(data)
+    else:
+        raise UnsupportedMediaType(
+            f"the body of the request was in an unknown format: {content_type}; "
+            f"accepted media types include: {JSON}, {APPLY[1]}"
+        )
+    if not isinstance(value, dict):
+        raise BadRequest("the body of the request is no object")
+    return value
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,83 @@
+"""OpenAPI documents: what kubectl needs of them before it writes anything.
+
+kubectl looks for two parameters of a kind's PATCH: ``fieldValidation`` (the
+server checks fields, so kubectl need not) and ``dryRun``. Strategic merge is
+left out of the media types on purpose: kubectl then computes such patches
+from the types it has built in, which know more than these schemas do.
+"""
+
+from typing import Any, Final
+
+from dovetail.ports.resources import RESOURCES, Resource
+
+_PARAMETERS: Final = [
+    {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+    for name in ("dryRun", "fieldManager", "fieldValidation", "force")
+]
+_PATCHES: Final = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+)
+V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+
+
+def paths() -> dict[str, Any]:
+    """Answer ``/openapi/v3``: where the document of each group and version is."""
+    versions = dict.fromkeys(_place(one) for one in RESOURCES)
+    return {"paths": {one: {"serverRelativeURL": f"/openapi/v3/{one}"} for one in versions}}
+
+
+def document(place: str) -> dict[str, Any] | None:
+    """Answer ``/openapi/v3/api/v1`` and ``/openapi/v3/apis/GROUP/VERSION``."""
+    served = [one for one in RESOURCES if _place(one) == place]
+    if not served:
+        return None
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "dovetail sandbox", "version": "v1"},
+        "paths": {_path(one): _operations(one) for one in served},
+        "components": {"schemas": {one.kind: _schema(one) for one in served}},
+    }
+
+
+def _place(one: Resource) -> str:
+    return f"apis/{one.api_version}" if one.group else f"api/{one.api_version}"
+
+
+def _path(one: Resource) -> str:
+    inside = "namespaces/{namespace}/" if one.namespaced else ""
+    return f"/{_place(one)}/{inside}{one.plural}/{{name}}"
+
+
+def _operations(one: Resource) -> dict[str, Any]:
+    kind = _kind(one)
+    reference = {"schema": {"$ref": f"#/components/schemas/{one.kind}"}}
+    answers = {"200": {"description": "OK", "content": {"application/json": reference}}}
+    return {
+        "get": {"responses": answers, "x-kubernetes-action": "get", **kind},
+        "patch": {
+            "parameters": _PARAMETERS,
+            "requestBody": {"content": {media: {"schema": {}} for media in _PATCHES}},
+            "responses": answers,
+            "x-kubernetes-action": "patch",
+            **kind,
+        },
+    }
+
+
+def _kind(one: Resource) -> dict[str, Any]:
+    named = {"group": one.group, "version": one.version, "kind": one.kind}
+    return {"x-kubernetes-group-version-kind": named}
+
+
+def _schema(one: Resource) -> dict[str, Any]:
+    parts: dict[str, Any] = {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"type": "object"},
+        "spec": {"type": "object"},
+        "status": {"type": "object"},
+    }
+    named = _kind(one)["x-kubernetes-group-version-kind"]
+    return {"type": "object", "properties": parts, "x-kubernetes-group-version-kind": [named]}

@@ -1,0 +1,21 @@
+"""Refusals that only exist over HTTP, beside those of ``ports.kubeerrors``."""
+
+from dovetail.ports.kubeerrors import ApiError
+
+
+class Unauthorized(ApiError):
+    """The token is missing or wrong."""
+
+    code, reason = 401, "Unauthorized"
+
+
+class NotAcceptable(ApiError):
+    """The caller takes no form of answer that there is."""
+
+    code, reason = 406, "NotAcceptable"
+
+
+class TooLarge(ApiError):
+    """The body is larger than any object may be."""
+
+    code, reason = 413, "RequestEntityTooLarge"

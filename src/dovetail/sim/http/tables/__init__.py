@@ -1,0 +1,1 @@
+"""Objects as rows of a Table, with the columns kubectl's users know."""
