@@ -19,9 +19,11 @@ from dovetail.sim.apiserver.options import PatchType
 from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.engine import Engine
 from dovetail.sim.kube import SimKube, feed
-from dovetail.sim.loop import Pause, VirtualLoop
+from dovetail.sim.loop import VirtualLoop
+from dovetail.state.evictions import Evictions
 from dovetail.state.inflight import ReadYourWrites
 from dovetail.state.mirror import Mirror
+from dovetail.state.nominations import Nominations
 from tests.support.cloud import ScriptedCloud
 from tests.support.cluster import START
 from tests.support.faults import Faults
@@ -29,6 +31,10 @@ from tests.support.telling import KeptEvents, KeptLog, KeptMetrics
 
 Factory = Callable[..., Registration]
 """A controller's ``registration``; it is given what its parameters are named after."""
+
+
+class Killed(BaseException):
+    """Ends a controller's work like a power cut: nobody handles it."""
 
 
 class World:
@@ -54,6 +60,8 @@ class World:
         self.mirror = Mirror()
         self.faults = Faults(SimKube(self.api), note=self._note)
         self.kube = ReadYourWrites(self.faults, self.mirror)
+        self.evictions = Evictions()
+        self.nominations = Nominations()
         self._stops = feed(self.mirror, self.api, self.engine)
 
     async def _note(self, verb: str, about: str) -> None:
@@ -64,7 +72,7 @@ class World:
         if self._lives == 0:
             self._lives = None
             self.loop.stop()
-            await Pause()  # Nobody ends it: the process is gone.
+            raise Killed
 
     def run(self, *factories: Factory) -> "World":
         """Start controllers and let them come to rest; ``functools.partial`` adds settings."""
@@ -103,8 +111,13 @@ class World:
 
     def wait(self, seconds: float = 0, **more: float) -> "World":
         """Let virtual time pass; with 0, all that happens at this instant."""
-        self.engine.run(until=self.now + timedelta(seconds=seconds, **more))
-        return self
+        until = self.now + timedelta(seconds=seconds, **more)
+        while True:
+            try:
+                self.engine.run(until=until)
+            except Killed:
+                continue  # The world goes on without the controllers.
+            return self
 
     @property
     def now(self) -> datetime:

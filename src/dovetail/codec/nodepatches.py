@@ -1,0 +1,68 @@
+"""What to write so that a Node becomes one of ours: a merge patch on the node as it is."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dovetail.codec.requirements import show_taint
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.taints import Taint
+
+_CLAIM_VERSION = "karpenter.sh/v1"
+
+
+def adoption_patch(
+    node: Mapping[str, Any],
+    claim: NodeClaim,
+    *,
+    finalizer: str,
+    labels: Mapping[str, str],
+    add: Iterable[Taint],
+    drop: Iterable[Taint],
+) -> dict[str, Any]:
+    """Return how a node (wire form) takes over what its claim says, locked.
+
+    Lists are replaced whole by a merge patch, so they are built from the wire
+    form: it has fields that the model does not keep. Empty when nothing changes.
+    """
+    meta, spec = node["metadata"], node.get("spec") or {}
+    changed: dict[str, Any] = {}
+    if finalizer not in (meta.get("finalizers") or ()):
+        changed["finalizers"] = [*(meta.get("finalizers") or ()), finalizer]
+    owners = meta.get("ownerReferences") or ()
+    if all(one.get("uid") != claim.uid for one in owners):
+        changed["ownerReferences"] = [*owners, _owner(claim)]
+    for name, wanted in (
+        ("labels", {**claim.labels, **labels}),
+        ("annotations", claim.annotations),
+    ):
+        known = meta.get(name) or {}
+        missing = {key: value for key, value in wanted.items() if known.get(key) != value}
+        if missing:
+            changed[name] = missing
+    patch: dict[str, Any] = {"metadata": changed} if changed else {}
+    taints = _taints(spec.get("taints") or (), add, drop)
+    if taints is not None:
+        patch["spec"] = {"taints": taints}
+    if not patch:
+        return {}
+    return {**patch, "metadata": {**changed, "resourceVersion": meta["resourceVersion"]}}
+
+
+def _taints(
+    known: Iterable[Mapping[str, Any]], add: Iterable[Taint], drop: Iterable[Taint]
+) -> list[Mapping[str, Any]] | None:
+    unwanted = {(one.key, str(one.effect)) for one in drop}
+    before = list(known)
+    kept = [one for one in before if (one.get("key"), one.get("effect")) not in unwanted]
+    after = [*kept, *(show_taint(one) for one in add)]
+    return None if after == before else after
+
+
+def _owner(claim: NodeClaim) -> dict[str, Any]:
+    return {
+        "apiVersion": _CLAIM_VERSION,
+        "kind": "NodeClaim",
+        "name": claim.name,
+        "uid": claim.uid,
+        "blockOwnerDeletion": True,
+    }

@@ -1,0 +1,29 @@
+"""Deleting a claim for a reason, and counting it once."""
+
+from dovetail.model import labels as label_keys
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.ports.kube import Kube
+from dovetail.ports.kubeerrors import Conflict, NotFound
+from dovetail.ports.resources import NODE_CLAIMS
+from dovetail.ports.telemetry import Metrics
+
+
+async def retire(claim: NodeClaim, reason: str, *, kube: Kube, metrics: Metrics) -> bool:
+    """Have a claim go, with its machine; False when somebody else was quicker."""
+    try:
+        await kube.delete(NODE_CLAIMS, claim.name, uid=claim.uid)
+    except (NotFound, Conflict):
+        return False  # Gone, or another claim of the same name: the goal is met.
+    metrics.count("karpenter_nodeclaims_disrupted_total", **disruption_labels(claim, reason))
+    return True
+
+
+def disruption_labels(claim: NodeClaim, reason: str) -> dict[str, str]:
+    """Return what metrics say of a claim that goes."""
+    patient = claim.termination_grace_period is None
+    return {
+        "reason": reason,
+        "nodepool": claim.pool,
+        "capacity_type": claim.labels.get(label_keys.CAPACITY_TYPE, ""),
+        "termination_mode": "graceful" if patient else "forceful",
+    }
