@@ -1,0 +1,1 @@
+"""Scenarios: a cluster, what happens to it, and how far each phase must come."""

@@ -1,0 +1,226 @@
+"""Scenarios from YAML; every mistake at once, with its line."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from dovetail.codec.amounts import duration
+from dovetail.codec.documents import Files, Misplaced, RawObject
+from dovetail.codec.fields import Field, Findings
+from dovetail.codec.kinds import read_object
+from dovetail.errors import BadInput, Mistake
+from dovetail.ports.kube import Object
+from dovetail.ports.resources import resource_of_kind
+from dovetail.sim.scenario.model import (
+    USUAL_LIMIT,
+    Action,
+    Apply,
+    Delete,
+    Home,
+    Interrupt,
+    Phase,
+    Scale,
+    Scenario,
+    SellOut,
+    Until,
+    Wait,
+)
+
+_SCALABLE: Final = ("Deployment", "ReplicaSet", "StatefulSet", "NodePool")
+_DELETABLE: Final = ("Node", "NodeClaim", "NodePool", "Pod", "Deployment", "StatefulSet", "Job")
+_LONGEST_WAIT: Final = 24 * 3600
+_Latencies = TypeVar("_Latencies", bound=msgspec.Struct)
+
+
+def read_scenario(file: str, data: bytes) -> Scenario:
+    """Read a scenario; raises ``BadInput`` with all that is wrong with it."""
+    files = Files()
+    documents = list(files.objects(file, data))
+    mistakes: list[Mistake] = list(files.mistakes)
+    if len(documents) > 1:
+        mistakes.append(Mistake(file, 0, "", "holds several documents; a scenario is one"))
+    if not documents or mistakes:
+        raise BadInput(mistakes)
+    reader = _Reader(documents[0])
+    scenario = reader.scenario()
+    found = files.placed(reader.misplaced())
+    if found:
+        raise BadInput(sorted(found, key=lambda one: one.line))
+    return scenario
+
+
+class _Reader:
+    """Reads one document, and the Kubernetes objects inside it."""
+
+    def __init__(self, raw: RawObject) -> None:
+        self._raw = raw
+        self._findings = Findings()
+        self._inside: list[Misplaced] = []
+        self._pool: dict[Any, Any] = {}
+
+    def misplaced(self) -> list[Misplaced]:
+        raw = self._raw
+        own = [
+            Misplaced(raw.file, raw.document, raw.path + path, message)
+            for path, message in self._findings.found
+        ]
+        return [*own, *self._inside]
+
+    def scenario(self) -> Scenario:
+        root = Field(self._raw.value, self._findings)
+        root.known_keys("name about region seed home manifests phases cloud kubelet".split())
+        root["name"].required()
+        root["about"].required()
+        if not root["phases"].value:
+            root["phases"].mistake("is missing; a scenario has at least one phase")
+        plain = Scenario(name="", about="")
+        return Scenario(
+            name=root["name"].text(),
+            about=root["about"].text(),
+            region=root["region"].text(plain.region),
+            seed=_or(root["seed"].whole(low=0), plain.seed),
+            home=_home(root["home"]),
+            objects=self._objects(root["manifests"]),
+            phases=tuple(self._phase(one) for one in root["phases"].items()),
+            cloud=_latencies(root["cloud"], plain.cloud),
+            kubelet=_latencies(root["kubelet"], plain.kubelet),
+        )
+
+    def _phase(self, field: Field) -> Phase:
+        field.known_keys("name do until limit".split())
+        field["name"].required()
+        limit = field["limit"]
+        return Phase(
+            name=field["name"].text(),
+            actions=tuple(
+                action for one in field["do"].items() if (action := self._action(one)) is not None
+            ),
+            until=_until(field["until"]),
+            limit=(limit and duration(limit, never_allowed=False)) or USUAL_LIMIT,
+        )
+
+    def _action(self, field: Field) -> Action | None:
+        readers: dict[str, Callable[[Field], Action]] = {
+            "apply": lambda one: Apply(self._objects(one)),
+            "scale": _scale,
+            "delete": _delete,
+            "interrupt": _interrupt,
+            "sellOut": _sell_out,
+            "wait": _wait,
+        }
+        verbs = [verb for verb in field.mapping() if verb in readers]
+        field.known_keys(readers)
+        if len(verbs) != 1 or len(field.mapping()) != 1:
+            field.mistake(f"needs exactly one of {', '.join(readers)}")
+            return None
+        return readers[verbs[0]](field[verbs[0]])
+
+    def _objects(self, field: Field) -> tuple[Object, ...]:
+        found = []
+        for one in field.items():
+            value = one.mapping()
+            raw = RawObject(self._raw.file, self._raw.document, self._raw.path + one.path, value)
+            read = read_object(raw, pool=self._pool)
+            self._inside.extend(read.mistakes)
+            kind = resource_of_kind(str(value.get("apiVersion")), str(value.get("kind")))
+            if kind is None and not read.mistakes:
+                one.mistake(f"{value.get('apiVersion')} {value.get('kind')} is not served here")
+            # Older objects come out as the v1 objects that they mean.
+            found.extend(decoded.today for decoded in read.objects)
+            if read.ignored is not None:
+                found.append(value)
+        return tuple(found)
+
+
+def _home(field: Field) -> Home | None:
+    if not field:
+        return None
+    field.known_keys(("count", "instanceType"))
+    field["instanceType"].required()
+    return Home(
+        count=_or(field["count"].whole(low=1, high=1000), 1),
+        instance_type=field["instanceType"].text(),
+    )
+
+
+def _until(field: Field) -> Until:
+    field.known_keys(("running", "nodes"))
+    return Until(running=field["running"].whole(low=0), nodes=field["nodes"].whole(low=0))
+
+
+def _scale(field: Field) -> Scale:
+    field.known_keys("kind name namespace replicas".split())
+    field["name"].required()
+    field["replicas"].required()
+    return Scale(
+        kind=field["kind"].choice(_SCALABLE, "Deployment", "kind that can be scaled"),
+        name=field["name"].text(),
+        namespace=field["namespace"].text("default"),
+        replicas=_or(field["replicas"].whole(low=0), 0),
+    )
+
+
+def _delete(field: Field) -> Delete:
+    field.known_keys("kind name namespace count".split())
+    field["kind"].required()
+    return Delete(
+        kind=field["kind"].choice(_DELETABLE, "Node", "kind that a scenario deletes"),
+        name=field["name"].text(),
+        namespace=field["namespace"].text(),
+        count=_or(field["count"].whole(low=1), 1),
+    )
+
+
+def _interrupt(field: Field) -> Interrupt:
+    field.known_keys(("share",))
+    share = field["share"].value
+    if not isinstance(share, int | float) or not 0 < share <= 1:
+        field["share"].mistake(f"{share!r} is no share; write a number above 0 and up to 1")
+        share = 1
+    return Interrupt(float(share))
+
+
+def _sell_out(field: Field) -> SellOut:
+    field.known_keys("types zones capacityTypes lasts".split())
+    lasts = field["lasts"]
+    return SellOut(
+        types=field["types"].text("*"),
+        zones=field["zones"].text("*"),
+        capacity_types=field["capacityTypes"].text("*"),
+        lasts=duration(lasts, never_allowed=True) if lasts else None,
+    )
+
+
+def _wait(field: Field) -> Wait:
+    return Wait(duration(field, never_allowed=False) or timedelta())
+
+
+def _latencies(field: Field, usual: _Latencies) -> _Latencies:
+    """Read how long things take, in seconds, beside the usual."""
+    known = {
+        _camel(name): name
+        for name in usual.__struct_fields__
+        if isinstance(getattr(usual, name), timedelta)
+    }
+    field.known_keys(known)
+    given: dict[str, timedelta] = {}
+    for entry in field.entries():
+        value = entry.value
+        if entry.key not in known:
+            entry.mistake(f"is no latency; there are {', '.join(sorted(known))}")
+        elif type(value) not in (int, float) or not 0 <= value <= _LONGEST_WAIT:
+            entry.mistake(f"{value!r} is no number of seconds")
+        else:
+            given[known[str(entry.key)]] = timedelta(seconds=value)
+    return msgspec.structs.replace(usual, **given)
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
