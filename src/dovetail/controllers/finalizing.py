@@ -140,9 +140,10 @@ class Finalizer:
             zone=claim.labels.get(label_keys.ZONE, ""),
         )
         terminating = claim.conditions.get(INSTANCE_TERMINATING)
+        asked_at = None if terminating is None else terminating.since
         for name, since in (
             ("termination_duration_seconds", claim.deleted_at),
-            ("instance_termination_duration_seconds", terminating and terminating.since),
+            ("instance_termination_duration_seconds", asked_at),
         ):
             if since is not None:
                 seconds = (now - since).total_seconds()

@@ -14,7 +14,7 @@ async def retire(claim: NodeClaim, reason: str, *, kube: Kube, metrics: Metrics)
         await kube.delete(NODE_CLAIMS, claim.name, uid=claim.uid)
     except (NotFound, Conflict):
         return False  # Gone, or another claim of the same name: the goal is met.
-    metrics.count("karpenter_nodeclaims_disrupted_total", **disruption_labels(claim, reason))
+    metrics.count("karpenter_nodeclaims_disrupted_total", 1, **disruption_labels(claim, reason))
     return True
 
 
