@@ -37,7 +37,9 @@ class _Job(Generic[T]):
     """One coroutine, driven from pause to pause."""
 
     def __init__(self, work: Awaitable[T], done: Callable[["_Job[T]"], None]) -> None:
-        self._steps = _steps(work)
+        # Not wrapped in a generator of ours: what a killed process left is collected from the
+        # outside in, and a second thing to close would find the coroutine closing already.
+        self._steps: Generator[Pause, None, T] = work.__await__()
         self._done = done
         self.outcome: T | Exception
 
@@ -52,10 +54,6 @@ class _Job(Generic[T]):
             self._done(self)
         else:
             pause.then(self.go_on)
-
-
-def _steps(work: Awaitable[T]) -> Generator[Pause, None, T]:
-    return (yield from work.__await__())
 
 
 class VirtualLoop:
