@@ -1,0 +1,1 @@
+"""The simulated kube-controller-manager: workloads become pods, lost nodes lose theirs."""

@@ -1,0 +1,219 @@
+"""DaemonSets: one pod on every node that is fit for it."""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from dovetail.ports.kubeerrors import ApiError, NotFound
+from dovetail.ports.resources import DAEMON_SETS, NODES, PODS
+from dovetail.sim.apiserver.deleting import DeleteOptions
+from dovetail.sim.apiserver.frozen import Object, look
+from dovetail.sim.apiserver.indexing import Key
+from dovetail.sim.apiserver.selectors import labels_match
+from dovetail.sim.apiserver.store import key_of
+from dovetail.sim.apiserver.watching import EventType, WatchEvent
+from dovetail.sim.desk import Desk, follow
+from dovetail.sim.workloads.belonging import Belonging, selector_of
+from dovetail.sim.workloads.census import ACTIVE, Standing, ready_since, standing_of
+from dovetail.sim.workloads.daemonnodes import (
+    NOT_HERE,
+    Verdict,
+    daemon_pod,
+    node_meant,
+    verdict,
+)
+from dovetail.sim.workloads.daemontally import DaemonTally, Post
+from dovetail.sim.workloads.owning import controller_of, find, is_leaving
+from dovetail.sim.workloads.rollout import share
+from dovetail.sim.workloads.site import Site
+from dovetail.sim.workloads.templates import REVISION_HASH, labels_of
+
+_TRY_AGAIN: Final = timedelta(seconds=1)
+"""After a pod that failed; longer than nothing, or a node that refuses it would stop time."""
+
+
+class DaemonSets:
+    """Looks at one node of one DaemonSet at a time; the whole of it only to count and update."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._tallies: dict[Key, DaemonTally] = {}
+        self._nodes: dict[str, Object] = {}
+        self._desk: Desk[Key] = Desk(site.engine, self._sync)
+        self._posts: Desk[tuple[Key, str]] = Desk(site.engine, self._sync_node)
+        self._belonging = Belonging(site, self._desk.ask)
+        site.pods.tell_of_everything(self._pod_changed)
+        follow(site.api, site.engine, DAEMON_SETS, self._heard)
+        follow(site.api, site.engine, NODES, self._node_changed)
+
+    def _heard(self, event: WatchEvent) -> None:
+        key = key_of(event.object)
+        if event.type is EventType.DELETED:
+            self._belonging.forget(key)
+            self._desk.forget(key)
+            self._tallies.pop(key, None)
+            return
+        tally = self._tallies.setdefault(key, DaemonTally())
+        self._belonging.learn(event.object)
+        self._desk.ask(key)
+        if tally.generation != event.object["metadata"]["generation"]:
+            tally.generation = event.object["metadata"]["generation"]
+            for node in sorted({*self._nodes, *tally.pods}):
+                self._posts.ask((key, node))
+
+    def _node_changed(self, event: WatchEvent) -> None:
+        name = event.object["metadata"]["name"]
+        before = self._nodes.get(name)
+        if event.type is EventType.DELETED:
+            self._nodes.pop(name, None)
+        else:
+            self._nodes[name] = event.object
+            if before is not None and _looks_alike(before, event.object):
+                return
+        for key in self._tallies:
+            self._posts.ask((key, name))
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        for pod, there in ((old, False), (new, True)):
+            owner = None if pod is None else controller_of(pod)
+            if pod is None or owner is None or owner["kind"] != "DaemonSet":
+                continue
+            namespace, name = key_of(pod)
+            key, node = (namespace, owner["name"]), node_meant(pod)
+            on_node = self._tallies.setdefault(key, DaemonTally()).pods.setdefault(node, {})
+            if there:
+                on_node[name] = pod
+            else:
+                on_node.pop(name, None)
+            # Counted at once: an update that goes on must not count this pod as serving.
+            self._count(key, node)
+            self._posts.ask((key, node))
+
+    def _sync_node(self, post: tuple[Key, str]) -> None:
+        """Start, stop or keep the pod of one node."""
+        key, name = post
+        daemon_set, tally = find(self._site.api, DAEMON_SETS, key), self._tallies.get(key)
+        if daemon_set is None:
+            self._tallies.pop(key, None)
+        if daemon_set is None or tally is None or not _is_sound(daemon_set):
+            return
+        if not is_leaving(daemon_set):
+            self._man(daemon_set, name, tally)
+        self._count(key, name)
+
+    def _count(self, key: Key, node: str) -> None:
+        daemon_set, tally = find(self._site.api, DAEMON_SETS, key), self._tallies[key]
+        if daemon_set is None or not _is_sound(daemon_set):
+            return
+        pods = tally.pods.get(node, {}).values()
+        live = sorted((one for one in pods if standing_of(one) in ACTIVE), key=_older_first)
+        if not pods:
+            tally.pods.pop(node, None)
+        wanted = self._verdict(daemon_set, node).run
+        post = self._post(daemon_set, live[0] if live else None, wanted=wanted, at=(key, node))
+        if tally.put(node, post):
+            self._desk.ask(key)
+
+    def _verdict(self, daemon_set: Object, node: str) -> Verdict:
+        found = find(self._site.api, NODES, ("", node))
+        return NOT_HERE if found is None else verdict(daemon_set, found)
+
+    def _man(self, daemon_set: Object, node: str, tally: DaemonTally) -> None:
+        run, stay = self._verdict(daemon_set, node)
+        pods = sorted(tally.pods.get(node, {}).values(), key=_older_first)
+        live = [one for one in pods if standing_of(one) in ACTIVE]
+        for one in pods:
+            if standing_of(one) in (Standing.FAILED, Standing.SUCCEEDED) and not is_leaving(one):
+                self._delete(one)
+                self._posts.ask((key_of(daemon_set), node), after=_TRY_AGAIN)
+        for one in live[1:] if stay else live:
+            self._delete(one)
+        if run and not pods:
+            try:
+                revision = tally.revision(daemon_set)
+                self._site.api.create(PODS, daemon_pod(daemon_set, node, revision=revision))
+            except ApiError:
+                self._posts.ask((key_of(daemon_set), node), after=_TRY_AGAIN)
+
+    def _post(
+        self, daemon_set: Object, pod: Object | None, *, wanted: bool, at: tuple[Key, str]
+    ) -> Post:
+        if pod is None:
+            return Post(wanted=wanted)
+        revision = self._tallies[at[0]].revision(daemon_set)
+        ready = standing_of(pod) is Standing.READY
+        settle = timedelta(seconds=daemon_set["spec"].get("minReadySeconds") or 0)
+        wait = ready_since(pod) + settle - self._site.now() if ready else timedelta()
+        if wait > timedelta():
+            self._posts.ask(at, after=wait)
+        return Post(
+            wanted=wanted,
+            manned=True,
+            ready=ready,
+            available=ready and wait <= timedelta(),
+            updated=(pod["metadata"].get("labels") or {}).get(REVISION_HASH) == revision,
+        )
+
+    def _sync(self, key: Key) -> None:
+        """Go on with an update and write the status."""
+        daemon_set, tally = find(self._site.api, DAEMON_SETS, key), self._tallies.get(key)
+        if daemon_set is None or tally is None:
+            return
+        self._belonging.settle(daemon_set)
+        if not is_leaving(daemon_set):
+            self._update(daemon_set, tally)
+        self._tell(daemon_set, tally)
+
+    def _update(self, daemon_set: Object, tally: DaemonTally) -> None:
+        strategy = daemon_set["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return
+        limit = look(strategy, "rollingUpdate", "maxUnavailable")
+        at_once = max(1, share(limit, tally.wanted, up=True, default=1))
+        spare = max(0, at_once - (tally.wanted - tally.available))
+        nodes = [*tally.outdated_down, *list(tally.outdated_up)[:spare]]
+        for node in nodes:
+            for pod in tally.pods.get(node, {}).values():
+                if standing_of(pod) in ACTIVE:
+                    self._delete(pod)
+
+    def _tell(self, daemon_set: Object, tally: DaemonTally) -> None:
+        rest = {
+            "updatedNumberScheduled": tally.updated,
+            "numberAvailable": tally.available,
+            "numberUnavailable": tally.wanted - tally.available,
+        }
+        status: dict[str, Any] = {
+            "currentNumberScheduled": tally.current,
+            "numberMisscheduled": tally.misplaced,
+            "desiredNumberScheduled": tally.wanted,
+            "numberReady": tally.ready,
+            "observedGeneration": daemon_set["metadata"]["generation"],
+            **{name: count for name, count in rest.items() if count},
+        }
+        self._site.write_status(DAEMON_SETS, daemon_set, status)
+
+    def _delete(self, pod: Object) -> None:
+        namespace, name = key_of(pod)
+        only_this = DeleteOptions(uid=pod["metadata"]["uid"])
+        try:
+            self._site.api.delete(PODS, name, namespace, options=only_this)
+        except NotFound:
+            return  # Gone already; the goal is met.
+
+
+def _looks_alike(before: Object, after: Object) -> bool:
+    """Tell whether a DaemonSet judges two states of a node alike; most changes are heartbeats."""
+    if before["metadata"].get("labels") != after["metadata"].get("labels"):
+        return False
+    return bool(look(before, "spec", "taints") == look(after, "spec", "taints"))
+
+
+def _older_first(pod: Object) -> tuple[bool, str, str]:
+    meta = pod["metadata"]
+    return not look(pod, "spec", "nodeName"), meta["creationTimestamp"], meta["uid"]
+
+
+def _is_sound(daemon_set: Object) -> bool:
+    """Tell whether its pods would be its own; the real API server refuses others."""
+    terms = selector_of(daemon_set)
+    return bool(terms) and labels_match(terms, labels_of(daemon_set["spec"].get("template") or {}))

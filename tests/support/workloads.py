@@ -1,0 +1,177 @@
+"""A cluster with workload controllers and a kubelet that does the least there is to do."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from dovetail.ports.kubeerrors import NotFound
+from dovetail.ports.resources import LEASES, NODES, PODS, Resource
+from dovetail.sim.apiserver.deleting import DeleteOptions
+from dovetail.sim.apiserver.frozen import Object, look
+from dovetail.sim.apiserver.options import ListOptions, PatchType
+from dovetail.sim.apiserver.store import key_of
+from dovetail.sim.apiserver.times import timestamp
+from dovetail.sim.apiserver.watching import WatchEvent
+from dovetail.sim.desk import Desk, follow
+from dovetail.sim.workloads.start import start_workloads
+from tests.support.cluster import Cluster
+
+GONE = DeleteOptions(grace_seconds=0)
+
+
+class Kubelet:
+    """Binds pods to the node they are meant for, or any; readies them; removes deleted ones."""
+
+    def __init__(self, cluster: Cluster, *, boot: float, stop: float) -> None:
+        self._cluster = cluster
+        self._boot, self._stop = timedelta(seconds=boot), timedelta(seconds=stop)
+        self._desk: Desk[tuple[str, str]] = Desk(cluster.engine, self._look)
+        self._turn = 0
+        self.broken = ""
+        """Pods of this image never become ready."""
+        follow(cluster, cluster.engine, PODS, self._heard)
+
+    def _heard(self, event: WatchEvent) -> None:
+        self._desk.ask(
+            key_of(event.object),
+            after=self._stop if event.object["metadata"].get("deletionTimestamp") else self._boot,
+        )
+
+    def _look(self, key: tuple[str, str]) -> None:
+        namespace, name = key
+        try:
+            pod = self._cluster.get(PODS, name, namespace)
+        except NotFound:
+            return
+        if pod["metadata"].get("deletionTimestamp"):
+            self._cluster.delete(PODS, name, namespace, options=GONE)
+        elif look(pod, "status", "phase") == "Pending":
+            self._start(pod)
+
+    def _start(self, pod: Object) -> None:
+        namespace, name = key_of(pod)
+        node = look(pod, "spec", "nodeName") or self._node_for(pod)
+        if node is None:
+            return
+        if not look(pod, "spec", "nodeName"):
+            self._cluster.bind(name, namespace, {"target": {"name": node}})
+        image = look(pod, "spec", "containers")[0]["image"]
+        set_pod(self._cluster, key_of(pod), ready=image != self.broken)
+
+    def _node_for(self, pod: Object) -> str | None:
+        nodes = [one["metadata"]["name"] for one in self._cluster.list(NODES).items]
+        terms = look(
+            pod,
+            "spec",
+            "affinity",
+            "nodeAffinity",
+            "requiredDuringSchedulingIgnoredDuringExecution",
+            "nodeSelectorTerms",
+        )
+        if terms:
+            nodes = [one for one in nodes if one in terms[0]["matchFields"][0]["values"]]
+        if not nodes:
+            return None
+        self._turn += 1
+        return nodes[self._turn % len(nodes)]
+
+
+class Working(Cluster):
+    """A cluster whose workloads become pods."""
+
+    def __init__(
+        self,
+        *nodes: str,
+        boot: float = 1,
+        stop: float = 1,
+        instance_exists: Callable[[str], bool | None] | None = None,
+    ) -> None:
+        super().__init__()
+        start_workloads(self, self.engine, instance_exists=instance_exists)
+        self.kubelet = Kubelet(self, boot=boot, stop=stop)
+        for name in nodes or ("n1", "n2"):
+            self.join(name)
+
+    def join(self, name: str, *, ready: str = "True", **labels: str) -> None:
+        """Let a node register that sends its heartbeat from now on, once."""
+        spec = {"providerID": f"aws:///us-east-1a/i-{name}"}
+        condition = {"type": "Ready", "status": ready, "lastTransitionTime": self.text()}
+        status = {"conditions": [condition]}
+        meta = {"name": name, "labels": labels}
+        self.create(NODES, {"metadata": meta, "spec": spec, "status": status})
+        lease = {"renewTime": self.text(), "holderIdentity": name, "leaseDurationSeconds": 40}
+        self.create(LEASES, {"metadata": {"name": name}, "spec": lease}, "kube-node-lease")
+
+    def beat(self, name: str) -> None:
+        """Send a node's heartbeat."""
+        renewed = {"spec": {"renewTime": self.text()}}
+        self.patch(LEASES, name, renewed, PatchType.MERGE, "kube-node-lease")
+
+    def text(self) -> str:
+        return timestamp(self.engine.now())
+
+    def pods(self, **labels: str) -> list[Object]:
+        wanted = ",".join(f"{key}={value}" for key, value in labels.items())
+        return list(self.list(PODS, ListOptions(namespace="default", labels=wanted)).items)
+
+    def change(self, resource: Resource, name: str, patch: Mapping[str, Any]) -> Object:
+        return self.patch(resource, name, dict(patch), PatchType.MERGE, "default")
+
+    def scale(self, resource: Resource, name: str, replicas: int) -> None:
+        self.change(resource, name, {"spec": {"replicas": replicas}})
+
+
+def set_pod(
+    cluster: Cluster, key: tuple[str, str], *, phase: str = "Running", ready: bool = True
+) -> None:
+    """Write a pod's status as its kubelet would."""
+    is_ready = {
+        "type": "Ready",
+        "status": "True" if ready else "False",
+        "lastTransitionTime": timestamp(cluster.engine.now()),
+    }
+    others = [
+        one
+        for one in look(cluster.get(PODS, key[1], key[0]), "status", "conditions") or ()
+        if one["type"] != "Ready"
+    ]
+    status = {"phase": phase, "conditions": [*others, is_ready]}
+    cluster.patch(PODS, key[1], {"status": status}, PatchType.MERGE, key[0], subresource="status")
+
+
+def a_template(app: str = "web", *, image: str = "app:1", **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"labels": {"app": app}},
+        "spec": {"containers": [{"name": "main", "image": image}], **spec},
+    }
+
+
+def a_workload(name: str = "web", *, replicas: int | None = None, **spec: Any) -> dict[str, Any]:
+    """A Deployment, ReplicaSet, StatefulSet or DaemonSet, by where it is created."""
+    sized = {} if replicas is None else {"replicas": replicas}
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            **sized,
+            "selector": {"matchLabels": {"app": name}},
+            "template": a_template(name),
+            **spec,
+        },
+    }
+
+
+def new_image(image: str) -> dict[str, Any]:
+    """A patch as ``kubectl set image`` sends it."""
+    return {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}}
+
+
+def images(pods: list[Object]) -> list[str]:
+    return sorted(look(one, "spec", "containers")[0]["image"] for one in pods)
+
+
+def condition_of(obj: Object, kind: str) -> tuple[str, str]:
+    """Status and reason of a condition."""
+    for one in look(obj, "status", "conditions") or ():
+        if one["type"] == kind:
+            return one["status"], one.get("reason", "")
+    return "", ""
