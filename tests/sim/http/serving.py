@@ -47,13 +47,17 @@ class Cluster:
         )
         self._thread = Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.url = f"http://127.0.0.1:{self._wait(self._server.start())}"
+        self.url = f"https://127.0.0.1:{self._wait(self._server.start())}"
 
     def call(self, what: Callable[[], T]) -> T:
         async def run() -> T:
             return what()
 
         return self._wait(run())
+
+    @property
+    def certificate(self) -> str:
+        return self._server.certificate
 
     def stop(self) -> None:
         """Stop serving; open watches end."""
@@ -87,7 +91,7 @@ class Kubectl:
     def __init__(self, cluster: Cluster, home: Path) -> None:
         self._home = home
         config = home / "kubeconfig"
-        config.write_text(yaml.safe_dump(kubeconfig(cluster.url, TOKEN)))
+        config.write_text(yaml.safe_dump(kubeconfig(cluster.url, TOKEN, cluster.certificate)))
         self._environment = {
             "KUBECONFIG": str(config),
             "HOME": str(home),

@@ -1,24 +1,26 @@
 """The file that tells kubectl where the sandbox is and how to get in."""
 
+from base64 import b64encode
 from typing import Any, Final
-
-from dovetail.sim.http.reviews import USER
 
 CONTEXT: Final = "dovetail-sandbox"
 
 
-def kubeconfig(url: str, token: str) -> dict[str, Any]:
+def kubeconfig(url: str, token: str, certificate: str) -> dict[str, Any]:
     """Return a kubeconfig with one context, which is the current one.
 
-    kubectl keeps a user's token to itself where there is no TLS, so for it the
-    token is part of the URL; client libraries send the user's.
+    ``certificate`` is the server's own, in PEM: the only one to be trusted.
     """
-    scheme, _, address = url.partition("://")
-    server = f"{scheme}://{USER}:{token}@{address}"
+    trusted = b64encode(certificate.encode()).decode()
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": CONTEXT, "cluster": {"server": server}}],
+        "clusters": [
+            {
+                "name": CONTEXT,
+                "cluster": {"server": url, "certificate-authority-data": trusted},
+            }
+        ],
         "users": [{"name": CONTEXT, "user": {"token": token}}],
         "contexts": [
             {

@@ -1,11 +1,9 @@
 """The way in: a server on loopback that speaks Kubernetes' REST."""
 
 import logging
-from base64 import b64encode
 from collections.abc import Callable
 from datetime import datetime
 from hmac import compare_digest
-from ipaddress import ip_address
 from typing import Final
 
 from aiohttp import web
@@ -13,11 +11,12 @@ from aiohttp import web
 from dovetail.ports.kubeerrors import ApiError, InternalError
 from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.http.answers import refusal
+from dovetail.sim.http.certificate import new_certificate
 from dovetail.sim.http.podlogs import Logs
 from dovetail.sim.http.refusals import TooLarge, Unauthorized
-from dovetail.sim.http.reviews import USER
 from dovetail.sim.http.routing import Router
 
+_LOOPBACK: Final = "127.0.0.1"
 _LARGEST_BODY: Final = 3 << 20
 """Bytes; what Kubernetes takes, too."""
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
@@ -46,15 +45,18 @@ class Server:
     ) -> None:
         if not token:
             raise ValueError("an empty token would let everybody in")
-        basic = b64encode(f"{USER}:{token}".encode()).decode()
-        self._passes = (f"Bearer {token}".encode(), f"Basic {basic}".encode())
+        self._bearer = f"Bearer {token}".encode()
+        self._certificate = new_certificate(_LOOPBACK)
         self._router = Router(api, now=now, on_activity=on_activity, logs=logs)
         self._runner: web.AppRunner | None = None
 
-    async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
-        """Listen on a loopback address; returns the port, which is chosen when it is 0."""
-        if not ip_address(host).is_loopback:
-            raise ValueError(f"{host} is no loopback address: the sandbox is for this machine only")
+    @property
+    def certificate(self) -> str:
+        """What callers must trust, in PEM; ``kubeconfig`` wants it."""
+        return self._certificate.certificate
+
+    async def start(self, port: int = 0) -> int:
+        """Listen on 127.0.0.1 only; returns the port, which is chosen when it is 0."""
         app = web.Application(client_max_size=_LARGEST_BODY)
         app.router.add_route("*", "/{path:.*}", self._answer)
         self._runner = web.AppRunner(
@@ -65,7 +67,7 @@ class Server:
             shutdown_timeout=_LAST_WORDS,
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
+        site = web.TCPSite(self._runner, _LOOPBACK, port, ssl_context=self._certificate.context())
         await site.start()
         return int(self._runner.addresses[0][1])
 
@@ -94,6 +96,5 @@ class Server:
 
     def _check_token(self, request: web.Request) -> None:
         given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
-        # Both are compared in any case, so that the time taken tells nothing.
-        if not any([compare_digest(given, one) for one in self._passes]):
+        if not compare_digest(given, self._bearer):
             raise Unauthorized("Unauthorized")
