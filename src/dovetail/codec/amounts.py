@@ -27,7 +27,8 @@ def resources(field: Field) -> Resources:
 
 def pod_resources(field: Field) -> Resources:
     """Read a container's resource list; absurd amounts are mistakes, with a guess."""
-    return _resources(field, sane=field.findings.written_by_hand)
+    findings = field.findings
+    return _resources(field, sane=findings.written_by_hand and not findings.by_the_letter)
 
 
 def _resources(field: Field, *, sane: bool) -> Resources:

@@ -14,9 +14,20 @@ MOST_FINDINGS = 50
 class Findings:
     """What is wrong with one object, and what decoders share while reading many."""
 
-    def __init__(self, *, written_by_hand: bool = True, pool: dict[Any, Any] | None = None) -> None:
-        """Start with none; in files written by hand misspelt fields count as mistakes."""
+    def __init__(
+        self,
+        *,
+        written_by_hand: bool = True,
+        by_the_letter: bool = False,
+        pool: dict[Any, Any] | None = None,
+    ) -> None:
+        """Start with none; in files written by hand misspelt fields count as mistakes.
+
+        ``by_the_letter``, only what the API itself refuses is a mistake, not
+        what is surely a slip although the API would take it.
+        """
         self.written_by_hand = written_by_hand
+        self.by_the_letter = by_the_letter
         self.found: list[tuple[Path, str]] = []
         self._pool: dict[Any, Any] = {} if pool is None else pool
 
@@ -98,6 +109,11 @@ class Field:
             return []
         findings = self.findings
         return [Field(one, findings, self, index) for index, one in enumerate(value)]
+
+    def at_most(self, count: int) -> None:
+        """Note a mistake when a list or map has more entries than that."""
+        if isinstance(self.value, list | dict) and len(self.value) > count:
+            self.mistake(f"has {len(self.value)} entries; at most {count} are allowed")
 
     def mapping(self) -> dict[str, Any]:
         if self.value is None:
@@ -187,7 +203,7 @@ class Field:
 
     def known_keys(self, known: Iterable[str]) -> None:
         """Note fields that look misspelt; those that look like nothing survive."""
-        if not self.findings.written_by_hand or type(self.value) is not dict:
+        if not self.findings.written_by_hand or not isinstance(self.value, dict):
             return
         names = set(known)
         for key in self.value:

@@ -24,6 +24,11 @@ _ARCHITECTURES = {
     "graviton": "arm64",
     "armv8": "arm64",
 }
+_CLOSED = {
+    keys.CAPACITY_TYPE: keys.CAPACITY_TYPES,
+    f"{keys.AWS_DOMAIN}/instance-tenancy": ("default", "dedicated"),
+}
+"""Labels of which a pool must name at least one value that there is."""
 _OS_GUESSES = {"bottlerocket": "linux", "ubuntu": "linux", "win": "windows"}
 
 
@@ -55,11 +60,25 @@ def check_value(field: Field, value: str) -> bool:
 
 def check_meaning(field: Field, key: str, value: str) -> bool:
     """Note a mistake when a well-known label cannot have this value."""
-    problem = _problem(keys.stable_key(key), value) if field.findings.written_by_hand else None
+    guessing = field.findings.written_by_hand and not field.findings.by_the_letter
+    problem = _problem(keys.stable_key(key), value) if guessing else None
     if problem is not None:
         field.mistake(problem)
         return False
     return True
+
+
+def check_any_known(field: Field, key: str) -> None:
+    """Note a mistake when no value is one that this well-known label has."""
+    known = _CLOSED.get(keys.stable_key(key))
+    findings = field.findings
+    told_one_by_one = known is keys.CAPACITY_TYPES and not findings.by_the_letter
+    if known is None or told_one_by_one or not findings.written_by_hand:
+        return
+    values = [one for one in field.items() if isinstance(one.value, str)]
+    if values and not any(one.value in known for one in values):
+        given = ", ".join(one.value for one in values)
+        field.mistake(f"none of {given} is known to {key}; known are {', '.join(known)}")
 
 
 def _problem(key: str, value: str) -> str | None:

@@ -1,13 +1,20 @@
 """EC2NodeClasses on the wire, read and written."""
 
-import re
 from typing import Any
 
 from dovetail.codec.amounts import is_quantity, quantity_bytes, resources
+from dovetail.codec.classrules import (
+    FAMILIES,
+    alias_family,
+    check_class_spec,
+    check_family,
+    check_reservation_terms,
+)
 from dovetail.codec.conditions import conditions
 from dovetail.codec.fields import Field
+from dovetail.codec.launchrules import check_launch_spec
 from dovetail.codec.metadata import metadata
-from dovetail.codec.nearest import did_you_mean, nearest
+from dovetail.codec.nearest import did_you_mean
 from dovetail.codec.nodepools import is_ready
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclass import BlockDevice, CapacityReservation, Kubelet, NodeClass
@@ -15,8 +22,6 @@ from dovetail.model.quantity import format_amount
 from dovetail.model.resources import MEMORY
 
 API_VERSION = "karpenter.k8s.aws/v1"
-FAMILIES = ("AL2", "AL2023", "Bottlerocket", "Custom", "Windows2019", "Windows2022", "Windows2025")
-_ALIASES = {family.lower(): family for family in FAMILIES if family != "Custom"}
 _SPEC = (
     "subnetSelectorTerms securityGroupSelectorTerms amiSelectorTerms amiFamily role "
     "instanceProfile userData tags kubelet blockDeviceMappings instanceStorePolicy "
@@ -29,16 +34,6 @@ _KUBELET = (
     "evictionSoftGracePeriod evictionMaxPodGracePeriod imageGCHighThresholdPercent "
     "imageGCLowThresholdPercent cpuCFSQuota"
 ).split()
-_TERMS = {
-    "subnetSelectorTerms": ("tags", "id"),
-    "securityGroupSelectorTerms": ("tags", "id", "name"),
-    "amiSelectorTerms": ("alias", "tags", "id", "name", "owner", "ssmParameter"),
-}
-_IDS = {
-    "subnetSelectorTerms": re.compile("subnet-[0-9a-z]+"),
-    "securityGroupSelectorTerms": re.compile("sg-[0-9a-z]+"),
-    "amiSelectorTerms": re.compile("ami-[0-9a-z]+"),
-}
 _RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
 _SIGNALS = (
     "memory.available nodefs.available nodefs.inodesFree imagefs.available imagefs.inodesFree "
@@ -52,7 +47,9 @@ def decode_node_class(root: Field) -> NodeClass:
     spec.required()
     spec.known_keys(_SPEC)
     if spec and spec.findings.written_by_hand:
-        _check_spec(spec)
+        check_class_spec(spec)
+        check_reservation_terms(spec["capacityReservationSelectorTerms"])
+        check_launch_spec(spec)
     policy = spec["instanceStorePolicy"]
     raid0 = bool(policy) and policy.choice(("RAID0",), "RAID0", "instance store policy") == "RAID0"
     return NodeClass(
@@ -74,44 +71,18 @@ def decode_node_class(root: Field) -> NodeClass:
     )
 
 
-def _check_spec(spec: Field) -> None:
-    for name, known in _TERMS.items():
-        terms = spec[name]
-        if not terms.value:
-            terms.mistake("is missing; at least one term is needed")
-        for one in terms.items():
-            _check_term(one, name, known)
-    if bool(spec["role"].value) == bool(spec["instanceProfile"].value):
-        both = "not both" if spec["role"].value else "neither is there"
-        spec["role"].mistake(f"needs role or instanceProfile, exactly one: {both}")
-
-
-def _check_term(field: Field, name: str, known: tuple[str, ...]) -> None:
-    field.known_keys(known)
-    if not any(field[key].value for key in known):
-        field.mistake(f"needs one of {', '.join(known)}")
-    for entry in field["tags"].entries():
-        if not entry.key or not entry.text():
-            entry.mistake("needs a key and a value; '*' is for any value")
-    given = field["id"]
-    if given and not _IDS[name].search(given.text()):
-        given.mistake(f"{given.value!r} is no id of this kind: {_IDS[name].pattern}")
-
-
 def _family(spec: Field) -> str:
     """Return the image family: as written, or as the alias says."""
     written = spec["amiFamily"]
+    aliases = (one["alias"] for one in spec["amiSelectorTerms"].items())
+    alias = next((one for one in aliases if one), None)
+    said = alias_family(alias) if alias is not None else None
     if written:
+        if alias is not None and spec.findings.written_by_hand:
+            check_family(written, alias)
         return written.choice(FAMILIES, "AL2023", "AMI family")
-    for term in spec["amiSelectorTerms"].items():
-        alias = term["alias"]
-        if alias:
-            family, at, version = alias.text().partition("@")
-            if family not in _ALIASES or not at or not version:
-                guess = nearest(family, _ALIASES)
-                hint = f"; did you mean '{guess}@{version or 'latest'}'?" if guess else ""
-                alias.mistake(f"{alias.value!r} is no alias{hint}; write it as 'al2023@latest'")
-            return _ALIASES.get(family, "AL2023")
+    if said is not None:
+        return said
     if spec.findings.written_by_hand and spec["amiSelectorTerms"].value:
         written.mistake("is missing; it goes without only beside an alias such as al2023@latest")
     return "AL2023"

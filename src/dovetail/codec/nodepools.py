@@ -18,10 +18,12 @@ from dovetail.model.nodepool import (
     NodePool,
     NodeTemplate,
 )
-from dovetail.model.requirements import RequirementSpec
+from dovetail.model.requirements import Operator, RequirementSpec
 from dovetail.model.resources import NODES
 from dovetail.model.taints import Taint
 
+MOST_ENTRIES = 100
+MOST_BUDGETS = 50
 REASONS = ("Underutilized", "Empty", "Drifted")
 DEFAULT_EXPIRY = timedelta(hours=720)
 _SPEC = "template disruption limits weight replicas".split()
@@ -117,6 +119,7 @@ def _template(field: Field) -> NodeTemplate:
 
 def _pool_labels(field: Field) -> Any:
     read = field.labels()
+    field.at_most(MOST_ENTRIES)
     for entry in field.entries():
         key = str(entry.key)
         if labelrules.check_key(entry, key) and labelrules.check_allowed_in_pool(entry, key):
@@ -130,17 +133,23 @@ def pool_requirements(field: Field, *, claim: bool = False) -> tuple[Requirement
     """Read requirements of a pool or claim, by the rules for those."""
     if field.value is None and not claim:
         field.mistake("is missing; write [] to allow everything")
-    if isinstance(field.value, list) and len(field.value) > 100:
-        field.mistake(f"has {len(field.value)} entries; at most 100 are allowed")
+    field.at_most(MOST_ENTRIES)
     for one in field.items():
         key = one["key"].value
         if isinstance(key, str) and key:
             labelrules.check_allowed_in_pool(one["key"], key, claim=claim)
+            if one["operator"].value == Operator.IN:
+                labelrules.check_any_known(one["values"], key)
     return requirements(field, POOL_OPERATORS)
 
 
 def _check_twins(spec: Field, marks: tuple[Taint, ...], early: tuple[Taint, ...]) -> None:
-    """Two taints may not share key and effect, not even across the two lists."""
+    """Two taints may not share key and effect, not even across the two lists.
+
+    The API takes such a pool; its Ready condition tells.
+    """
+    if spec.findings.by_the_letter:
+        return
     seen: set[tuple[str, str]] = set()
     for name, ones in (("taints", marks), ("startupTaints", early)):
         for index, one in enumerate(ones):
@@ -188,6 +197,7 @@ def _disruption(field: Field) -> Disruption:
     default = ConsolidationPolicy.WHEN_EMPTY_OR_UNDERUTILIZED
     policy = _policy(field["consolidationPolicy"], default)
     budgets = field["budgets"]
+    budgets.at_most(MOST_BUDGETS)
     return Disruption(
         consolidate_after=duration(after, never_allowed=True) if after else timedelta(),
         policy=ConsolidationPolicy(policy),

@@ -97,7 +97,7 @@ def _check_values(field: Field, key: str, operator: Operator, values: tuple[str,
     spot = field["values"]
     if operator in _VALUED and not values:
         spot.mistake(f"{operator} needs at least one value")
-    elif operator in _BARE and values:
+    elif operator in _BARE and values and not field.findings.by_the_letter:
         spot.mistake(f"{operator} takes no values")
     elif operator in NUMERIC:
         good = len(values) == 1 and values[0].isascii() and values[0].isdigit()
@@ -169,7 +169,10 @@ def taint(field: Field) -> Taint | None:
     if effect.text() not in tuple(Effect):
         effect.mistake(f"{effect.text()!r} is no effect{did_you_mean(effect.text(), list(Effect))}")
         return None
-    return Taint(field["key"].text(), Effect(effect.text()), field["value"].text())
+    value = field["value"].text()
+    if not labelrules.check_value(field["value"], value):
+        return None
+    return Taint(field["key"].text(), Effect(effect.text()), value)
 
 
 def taints(field: Field) -> tuple[Taint, ...]:
