@@ -71,7 +71,7 @@ class Provisioning:
         self._batch = Batch(windows)
 
     def registration(self) -> Registration:
-        """Return the provisioner, told of pods and of claims that go."""
+        """Have it told of pods that wait and of claims that go."""
         return Registration(
             name="provisioner",
             controller=self,

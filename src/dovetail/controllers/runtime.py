@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -14,7 +14,7 @@ from dovetail.ports.resources import Resource
 from dovetail.ports.telemetry import Log, Metrics
 from dovetail.state.mirror import Change, Mirror
 
-SINGLETON: Hashable = ""
+SINGLETON: Final = ""
 """The key of a controller that looks at the whole cluster."""
 
 

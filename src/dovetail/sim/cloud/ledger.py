@@ -40,6 +40,8 @@ class Ledger:
         self._spent = 0
         """Nano-dollars an hour, times microseconds."""
         self._since: datetime | None = None
+        self.machines = 0
+        """How many were launched and not yet told to end."""
 
     @property
     def purchases(self) -> Sequence[Purchase]:
@@ -47,6 +49,7 @@ class Ledger:
 
     def launched(self, purchase: Purchase) -> None:
         self._purchases.append(purchase)
+        self.machines += 1
 
     def runs(self, purchase: Purchase, *, now: datetime) -> None:
         """Let an instance cost from now on."""
@@ -58,6 +61,7 @@ class Ledger:
         """Let it cost no more."""
         self._settle(now)
         purchase.shutting_down = now
+        self.machines -= 1
         if purchase.running is not None:
             self._rate -= _rate_of(purchase)
 

@@ -118,7 +118,7 @@ class _Reader:
         return readers[verbs[0]](field[verbs[0]])
 
     def _objects(self, field: Field) -> tuple[Object, ...]:
-        found = []
+        found: list[Object] = []
         for one in field.items():
             value = one.mapping()
             raw = RawObject(self._raw.file, self._raw.document, self._raw.path + one.path, value)

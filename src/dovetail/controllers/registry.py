@@ -1,0 +1,68 @@
+"""Every controller, in one list."""
+
+import inspect
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from dovetail.controllers import (
+    eviction,
+    lifecycle,
+    termination,
+)
+from dovetail.controllers.batching import Windows
+from dovetail.controllers.provisioning import Provisioning
+from dovetail.controllers.runtime import Registration
+from dovetail.model.settings import SchedulingSettings
+from dovetail.ports.chance import Chance
+from dovetail.ports.cloud import Cloud, Interruptions
+from dovetail.ports.kube import Kube
+from dovetail.ports.loop import Loop
+from dovetail.ports.offload import Offload
+from dovetail.ports.telemetry import Events, Log, Metrics
+from dovetail.state.evictions import Evictions
+from dovetail.state.mirror import Mirror
+from dovetail.state.nominations import Nominations
+from dovetail.state.promises import Promises
+
+Factory = Callable[..., Registration | Provisioning]
+"""Is given what its parameters are named after, from ``Tools``."""
+
+CONTROLLERS: Final[tuple[Factory, ...]] = (
+    Provisioning,
+    lifecycle.registration,
+    termination.registration,
+    eviction.registration,
+)
+
+
+class Tools(msgspec.Struct, frozen=True, kw_only=True):
+    """All that controllers work with."""
+
+    mirror: Mirror
+    promises: Promises
+    nominations: Nominations
+    evictions: Evictions
+    kube: Kube
+    cloud: Cloud
+    interruptions: Interruptions
+    loop: Loop
+    offload: Offload
+    chance: Chance
+    log: Log
+    events: Events
+    metrics: Metrics
+    settings: SchedulingSettings = SchedulingSettings()
+    windows: Windows = Windows()
+
+
+def registrations(tools: Tools) -> list[Registration]:
+    """Make every controller."""
+    return [_made(one, tools) for one in CONTROLLERS]
+
+
+def _made(factory: Factory, tools: Tools) -> Registration:
+    wanted = inspect.signature(factory).parameters
+    made = factory(**{name: getattr(tools, name) for name in wanted if hasattr(tools, name)})
+    return made if isinstance(made, Registration) else made.registration()

@@ -1,0 +1,92 @@
+"""One life of the controllers in a simulated cluster: started, and perhaps killed."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from dovetail.controllers.recording import Recorder
+from dovetail.controllers.registry import Tools, registrations
+from dovetail.controllers.runtime import Runtime
+from dovetail.model.machines import Catalog
+from dovetail.model.prices import PriceBook
+from dovetail.model.settings import SchedulingSettings
+from dovetail.ports.chance import Chance
+from dovetail.ports.kube import Kube
+from dovetail.ports.telemetry import Log, Metrics
+from dovetail.sim.apiserver.server import ApiServer
+from dovetail.sim.cloud.account import VirtualEc2
+from dovetail.sim.cloud.provider import SimCloud
+from dovetail.sim.cloud.queue import SimInterruptions
+from dovetail.sim.engine import Engine
+from dovetail.sim.kube import SimKube, feed
+from dovetail.sim.loop import VirtualLoop
+from dovetail.state.evictions import Evictions
+from dovetail.state.inflight import ReadYourWrites
+from dovetail.state.mirror import Mirror
+from dovetail.state.nominations import Nominations
+from dovetail.state.promises import Promises
+
+T = TypeVar("T")
+
+
+class Inline:
+    """``ports.offload.Offload``: thinking takes no virtual time."""
+
+    async def run(self, work: Callable[[], T]) -> T:
+        return work()
+
+
+class Operator:
+    """The production controllers with simulated ports; all their memory dies with it."""
+
+    def __init__(
+        self,
+        *,
+        api: ApiServer,
+        engine: Engine,
+        ec2: VirtualEc2,
+        catalog: Catalog,
+        prices: PriceBook,
+        chance: Chance,
+        log: Log,
+        metrics: Metrics,
+        settings: SchedulingSettings,
+        through: Callable[[Kube], Kube] = lambda kube: kube,
+    ) -> None:
+        """Start working; ``through`` may put something between controllers and API server."""
+        self._loop = VirtualLoop(engine)
+        self.mirror = Mirror()
+        self._stops = feed(self.mirror, api, engine)
+        kube = ReadYourWrites(through(SimKube(api)), self.mirror)
+        cloud = SimCloud(
+            ec2,
+            loop=self._loop,
+            catalog=catalog,
+            prices=prices,
+            node_class=self.mirror.node_class,
+        )
+        tools = Tools(
+            mirror=self.mirror,
+            promises=Promises(self.mirror),
+            nominations=Nominations(),
+            evictions=Evictions(),
+            kube=kube,
+            cloud=cloud,
+            interruptions=SimInterruptions(ec2.queue, loop=self._loop),
+            loop=self._loop,
+            offload=Inline(),
+            chance=chance,
+            log=log,
+            events=Recorder(kube=kube, loop=self._loop, chance=chance, log=log),
+            metrics=metrics,
+            settings=settings,
+        )
+        self.runtime = Runtime(
+            registrations(tools), mirror=self.mirror, loop=self._loop, log=log, metrics=metrics
+        )
+        self.runtime.start()
+
+    def kill(self) -> None:
+        """Die at once: nothing started here goes on, nothing more is heard."""
+        self._loop.stop()
+        for stop in self._stops:
+            stop()
