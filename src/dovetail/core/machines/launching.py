@@ -29,6 +29,7 @@ _ACCELERATORS: Final = (
     "habana.ai/gaudi",
     "aws.amazon.com/neuron",
 )
+_RELAXED: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
 _TENANCY: Final = f"{label_keys.AWS_DOMAIN}/instance-tenancy"
 
 
@@ -45,9 +46,7 @@ class Refused(msgspec.Struct, frozen=True):
     because: str
 
 
-def choices_for(
-    claim: NodeClaim, types: Sequence[InstanceType], *, strict_variety: bool = True
-) -> tuple[Choice, ...] | Refused:
+def choices_for(claim: NodeClaim, types: Sequence[InstanceType]) -> tuple[Choice, ...] | Refused:
     """Return what to ask for, cheapest first, all of one capacity type.
 
     Reserved capacity comes before spot, spot before on-demand. Metal and
@@ -55,12 +54,10 @@ def choices_for(
     remain, unless the claim must keep a variety of types (minValues).
     """
     wanted = Requirements.of_specs(claim.requirements)
+    demands = _Wanted(wanted, claim.requests)
+    relaxed = claim.annotations.get(_RELAXED) == "true"
     variety = {key: one.min_values for key, one in wanted.items() if one.min_values}
-    found = {
-        one.name: (one, offerings)
-        for one in types
-        if (offerings := _usable(one, wanted, claim.requests))
-    }
+    found = {one.name: (one, offerings) for one in types if (offerings := demands.usable(one))}
     if not found:
         return Refused("no instance type meets the requirements and requests and can be had")
     if not variety:
@@ -75,7 +72,7 @@ def choices_for(
     )[:MOST_TYPES]
     kept = [found[name] for _, name in ranked]
     for key, least in variety.items():
-        if strict_variety and _distinct(key, wanted[key], [one for one, _ in kept]) < least:
+        if not relaxed and _distinct(key, wanted[key], [one for one, _ in kept]) < least:
             return Refused(f"minValues {least} of {key} is not met by the types that remain")
     choices = [
         Choice(instance_type=one, offering=offering)
@@ -93,7 +90,9 @@ def labels_of(choice: Choice, claim: NodeClaim) -> FrozenDict[str, str]:
     labels = {
         key: next(iter(one.values))
         for key, one in choice.instance_type.requirements.items()
-        if len(one.values) == 1 and (offering.reservation_id or key not in _RESERVATION_LABELS)
+        if not one.complement
+        and len(one.values) == 1
+        and (offering.reservation_id or key not in _RESERVATION_LABELS)
     }
     tenancy = Requirements.of_specs(claim.requirements).allowed(_TENANCY)
     labels |= {
@@ -118,33 +117,37 @@ def shape_of(choice: Choice, claim: NodeClaim) -> tuple[Resources, Resources]:
     return capacity.without_zeros(), left.without_zeros()
 
 
-def _usable(one: InstanceType, wanted: Requirements, requests: Resources) -> tuple[Offering, ...]:
-    named = wanted.get(label_keys.INSTANCE_TYPE)
-    # First the name: most claims list their types, and this is far cheaper than the rest.
-    if named is not None and not named.has(one.name):
-        return ()
-    if one.requirements.clash(wanted) is not None or not requests.fits_in(one.allocatable):
-        return ()
-    zones, zone_ids = wanted.allowed(label_keys.ZONE), wanted.allowed(label_keys.ZONE_ID)
-    kinds = wanted.allowed(label_keys.CAPACITY_TYPE)
-    reservation = wanted.get(label_keys.CAPACITY_RESERVATION_ID)
-    return tuple(
-        offering
-        for offering in one.offerings
-        if offering.available
-        and kinds.has(offering.capacity_type)
-        and zones.has(offering.zone)
-        and zone_ids.has(offering.zone_id)
-        and _in_reservation(offering, reservation)
-    )
+class _Wanted:
+    """A claim's demands, asked many times."""
 
+    def __init__(self, requirements: Requirements, requests: Resources) -> None:
+        self.requirements = requirements
+        self._requests = requests
+        self._names = requirements.allowed(label_keys.INSTANCE_TYPE)
+        self._places: dict[tuple[str, str, str, str], bool] = {}
 
-def _in_reservation(offering: Offering, wanted: Requirement | None) -> bool:
-    if wanted is None:
-        return True
-    if not offering.reservation_id:
-        return wanted.tolerates_absence
-    return wanted.has(offering.reservation_id)
+    def usable(self, one: InstanceType) -> tuple[Offering, ...]:
+        """Return the offerings through which a type would do."""
+        # First the name: most claims list their types, and this is far cheaper than the rest.
+        if not self._names.has(one.name):
+            return ()
+        offerings = tuple(
+            offering for offering in one.offerings if offering.available and self._meets(offering)
+        )
+        if not offerings or one.requirements.clash(self.requirements) is not None:
+            return ()
+        return offerings if self._requests.fits_in(one.allocatable) else ()
+
+    def _meets(self, offering: Offering) -> bool:
+        place = (
+            offering.capacity_type,
+            offering.zone,
+            offering.zone_id,
+            offering.reservation_id,
+        )
+        if place not in self._places:
+            self._places[place] = self.requirements.clash(offering.requirements()) is None
+        return self._places[place]
 
 
 _Found = dict[str, tuple[InstanceType, tuple[Offering, ...]]]
