@@ -24,6 +24,8 @@ from dovetail.state.evictions import Evictions
 from dovetail.state.inflight import ReadYourWrites
 from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
+from dovetail.state.outcomes import LaunchOutcomes
+from dovetail.state.scarcity import Scarcity
 from tests.support.cloud import ScriptedCloud
 from tests.support.cluster import START
 from tests.support.faults import Faults
@@ -46,7 +48,7 @@ class World:
     def __init__(self) -> None:
         self.engine = Engine(start=START)
         self.api = ApiServer(now=self.engine.now)
-        self.cloud = ScriptedCloud(self.engine)
+        self.cloud = self.interruptions = ScriptedCloud(self.engine)
         self.log, self.metrics, self.events = KeptLog(), KeptMetrics(), KeptEvents()
         self.writes: list[tuple[str, str]] = []
         """Every write that controllers made: verb and kind/name."""
@@ -58,6 +60,7 @@ class World:
     def _born(self) -> None:
         self.loop = VirtualLoop(self.engine)
         self.mirror = Mirror()
+        self.outcomes, self.scarcity = LaunchOutcomes(), Scarcity()
         self.faults = Faults(SimKube(self.api), note=self._note)
         self.kube = ReadYourWrites(self.faults, self.mirror)
         self.evictions = Evictions()

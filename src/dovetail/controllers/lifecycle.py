@@ -8,6 +8,7 @@ from dovetail.codec.claimpatches import metadata_patch, status_patch
 from dovetail.controllers.finalizing import Finalizer
 from dovetail.controllers.initializing import Initializer
 from dovetail.controllers.launching import GivenUp, Launcher, NotLaunched
+from dovetail.controllers.poolhealth import PoolHealth
 from dovetail.controllers.queue import Backoff
 from dovetail.controllers.registering import Hook, Registrar
 from dovetail.controllers.runtime import Registration, Requeue
@@ -31,6 +32,7 @@ from dovetail.ports.loop import Loop
 from dovetail.ports.resources import NODE_CLAIMS, NODES
 from dovetail.ports.telemetry import Events, Log, Metrics
 from dovetail.state.mirror import Change, Mirror
+from dovetail.state.outcomes import LaunchOutcomes
 
 _NEWS_ARE_COMING: Final = Requeue(after=timedelta(milliseconds=100))
 _BACKOFF: Final = Backoff(first=timedelta(seconds=1), most=timedelta(seconds=60))
@@ -46,6 +48,7 @@ class Lifecycle:
         registrar: Registrar,
         initializer: Initializer,
         finalizer: Finalizer,
+        health: PoolHealth,
         mirror: Mirror,
         kube: Kube,
         loop: Loop,
@@ -56,6 +59,7 @@ class Lifecycle:
         self._registrar = registrar
         self._initializer = initializer
         self._finalizer = finalizer
+        self._health = health
         self._mirror = mirror
         self._kube = kube
         self._loop = loop
@@ -95,6 +99,8 @@ class Lifecycle:
             after = refreshed(before, now, LAUNCHED)
         step = await self._registrar.register(after)
         after = await self._initializer.initialize(step.claim)
+        if _came_true(REGISTERED, before, after):
+            await self._health.registered(after)
         await self._write(before, after)
 
         self._tell(before, after)
@@ -162,6 +168,7 @@ def registration(
     kube: Kube,
     cloud: Cloud,
     loop: Loop,
+    outcomes: LaunchOutcomes,
     log: Log,
     events: Events,
     metrics: Metrics,
@@ -185,6 +192,7 @@ def registration(
             events=events,
             metrics=metrics,
         ),
+        health=PoolHealth(mirror=mirror, kube=kube, clock=loop, outcomes=outcomes),
         mirror=mirror,
         kube=kube,
         loop=loop,

@@ -140,7 +140,7 @@ class Registrar:
             claim.name,
             uid=claim.uid,
             reason="UnregisteredTaintMissing",
-            message=f"{UNREGISTERED.key} taint is missing on node {node.name}, pods may come too early",
+            message=f"Taint {UNREGISTERED.key} is missing on the node; pods may come too early",
             warning=True,
             same=(claim.name,),
         )

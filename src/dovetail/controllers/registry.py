@@ -9,6 +9,7 @@ import msgspec
 from dovetail.controllers import (
     eviction,
     lifecycle,
+    liveness,
     termination,
 )
 from dovetail.controllers.batching import Windows
@@ -24,6 +25,7 @@ from dovetail.ports.telemetry import Events, Log, Metrics
 from dovetail.state.evictions import Evictions
 from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
+from dovetail.state.outcomes import LaunchOutcomes
 from dovetail.state.promises import Promises
 
 Factory = Callable[..., Registration | Provisioning]
@@ -32,6 +34,7 @@ Factory = Callable[..., Registration | Provisioning]
 CONTROLLERS: Final[tuple[Factory, ...]] = (
     Provisioning,
     lifecycle.registration,
+    liveness.registration,
     termination.registration,
     eviction.registration,
 )
@@ -44,6 +47,7 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     promises: Promises
     nominations: Nominations
     evictions: Evictions
+    outcomes: LaunchOutcomes = msgspec.field(default_factory=LaunchOutcomes)
     kube: Kube
     cloud: Cloud
     interruptions: Interruptions
