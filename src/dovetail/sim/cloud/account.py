@@ -195,7 +195,8 @@ class VirtualEc2:
             id=made,
             private_name=self._private_name(offering.zone),
             choice=choice,
-            claim=claim,
+            # What it asked for is settled, and can be long.
+            claim=msgspec.structs.replace(claim, requirements=()),
             ami_family=request.ami_family,
             image_id=image_for(request.ami_family, choice.instance_type),
             labels=labels_of(choice, claim),

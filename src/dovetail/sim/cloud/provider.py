@@ -39,6 +39,7 @@ from dovetail.state.shelf import Shelf
 
 T = TypeVar("T")
 _SHOWN: Final = 3
+_REMEMBERED: Final = 256
 _PROFILE: Final = f"{label_keys.AWS_DOMAIN}/instance-profile-name"
 _REASONS: Final = {
     THROTTLED: "RequestLimitExceeded",
@@ -165,7 +166,7 @@ class SimCloud:
         self, claim: NodeClaim, types: tuple[InstanceType, ...]
     ) -> tuple[Choice, ...] | Refused:
         """Work it out once for claims that are alike: they come by the dozen."""
-        if types is not self._considered:
+        if types is not self._considered or len(self._choices) == _REMEMBERED:
             self._considered = types
             self._choices.clear()
         needs = (claim.requirements, claim.requests)
@@ -259,5 +260,5 @@ def _nothing_left(claim: NodeClaim, failed: Sequence[FleetError], refused: Refus
     rest = f", … and {more} more" if more > 0 else ""
     return (
         f"nodeclaim {claim.name}: EC2 has no capacity in {shown}{rest}; "
-        "these are set aside for 3m and the claim will be tried on others"
+        "these are set aside for 3m, and its pods will be given others"
     )
