@@ -29,7 +29,11 @@ def annotated(pod: dict[str, Any], **notes: str) -> dict[str, Any]:
 
 
 def of_a_job(cluster: Hosted, pod: dict[str, Any], **notes: str) -> dict[str, Any]:
-    job = cluster.create(JOBS, {"metadata": {"name": "job", "namespace": "default"}, "spec": {}})
+    template = {"spec": a_pod("job", restartPolicy="Never")["spec"]}
+    job = cluster.create(
+        JOBS,
+        {"metadata": {"name": "job", "namespace": "default"}, "spec": {"template": template}},
+    )
     owned = owned_by(pod, job)
     return annotated(owned, **notes) if notes else owned
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dovetail.ports.kubeerrors import Invalid
 from dovetail.ports.resources import NAMESPACES, PODS, REPLICA_SETS
 from dovetail.sim.apiserver.frozen import Object, look
 from dovetail.sim.workloads.downscaling import first_to_go
@@ -108,16 +109,12 @@ def test_hundred_pods_that_become_ready_at_one_instant_are_one_write_of_the_stat
     assert written == 100
 
 
-def test_a_selector_that_does_not_match_the_template_creates_nothing() -> None:
+def test_a_selector_that_does_not_match_the_template_is_refused() -> None:
     cluster = Working()
 
     workload = a_workload(replicas=2, selector={"matchLabels": {"app": "else"}})
-    cluster.create(REPLICA_SETS, workload)
-    cluster.wait(5)
-
-    assert cluster.pods() == []
-    found = cluster.get(REPLICA_SETS, "web", "default")
-    assert condition_of(found, "ReplicaFailure") == ("True", "FailedCreate")
+    with pytest.raises(Invalid, match="does not match template"):
+        cluster.create(REPLICA_SETS, workload)
 
 
 def test_a_replica_set_in_a_namespace_that_ends_makes_no_more_pods() -> None:

@@ -2,29 +2,41 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache, partial
 from typing import Any, Final
 
-from dovetail.ports.kubeerrors import BadRequest, Invalid
+from dovetail.ports.kubeerrors import BadRequest
 from dovetail.ports.resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
+    NAMESPACES,
     NODE_CLAIMS,
+    NODE_POOLS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
+    SERVICES,
     STATEFUL_SETS,
     Resource,
 )
+from dovetail.sim.apiserver.admission import (
+    CUSTOM,
+    broken_rules,
+    fixed_nature,
+    fixed_references,
+    fixed_spec,
+)
+from dovetail.sim.apiserver.causes import Cause, Wire, forbidden, invalid, refuse, required
 from dovetail.sim.apiserver.frozen import look
 from dovetail.sim.apiserver.patching import same_json
-
-Cause = tuple[str, str, str]
-"""The field, Kubernetes' reason, and what is wrong."""
-Wire = Mapping[str, Any]
+from dovetail.sim.apiserver.podrules import LABEL, PodRules
+from dovetail.sim.apiserver.workloadrules import WorkloadRules, budget
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _LONGEST_VALUE: Final = 63
+_NAMED_LIKE_HOSTS: Final = (NAMESPACES, SERVICES)
 
 
 _TEXTS: Final = ("name", "generateName", "namespace", "uid", "resourceVersion")
@@ -56,57 +68,76 @@ def _is(value: Any, kind: type) -> bool:
     return value is None or isinstance(value, kind)
 
 
-def check_new(resource: Resource, obj: Wire) -> None:
-    """Refuse an object that breaks a rule of its kind."""
-    _refuse(resource, obj, [*_naming(obj), *_metadata(obj)])
+class Checker:
+    """Holds every kind to its rules."""
+
+    def __init__(self) -> None:
+        rules = WorkloadRules(PodRules())
+        self._rules: Mapping[Resource, Callable[[Wire], Iterable[Cause]]] = {
+            PODS: rules.pod,
+            DEPLOYMENTS: rules.replicated,
+            REPLICA_SETS: rules.replicated,
+            STATEFUL_SETS: rules.replicated,
+            DAEMON_SETS: rules.replicated,
+            JOBS: rules.job,
+            POD_DISRUPTION_BUDGETS: budget,
+            **{one: partial(broken_rules, one) for one in CUSTOM},
+        }
+
+    def check_new(self, resource: Resource, obj: Wire) -> None:
+        """Refuse an object that breaks a rule of its kind."""
+        causes = [*_naming(resource, obj), *_metadata(obj)]
+        rule = self._rules.get(resource)
+        if rule is not None:
+            causes += rule(obj)
+        refuse(resource, obj, causes)
+
+    def check_change(self, resource: Resource, old: Wire, new: Wire) -> None:
+        """Refuse a change that breaks a rule of its kind."""
+        causes: list[Cause] = []
+        if new["metadata"] is not old["metadata"]:
+            causes += [*_metadata(new), *_finalizers(old, new)]
+        if not same_json(old.get("spec"), new.get("spec")):
+            for change_rule in _CHANGE_RULES.get(resource, ()):
+                causes += change_rule(old, new)
+            rule = self._rules.get(resource)
+            # Once a change itself is forbidden, what it would lead to does not matter.
+            if rule is not None and not causes:
+                causes += rule(new)
+        refuse(resource, new, causes)
 
 
-def check_change(resource: Resource, old: Wire, new: Wire) -> None:
-    """Refuse a change that breaks a rule of its kind."""
-    causes: list[Cause] = []
-    if new["metadata"] is not old["metadata"]:
-        causes += [*_metadata(new), *_finalizers(old, new)]
-    for rule in _CHANGE_RULES.get(resource, ()):
-        causes += rule(old, new)
-    _refuse(resource, new, causes)
-
-
-def _refuse(resource: Resource, obj: Wire, causes: list[Cause]) -> None:
-    if not causes:
-        return
+def _naming(resource: Resource, obj: Wire) -> Iterator[Cause]:
     name = obj["metadata"]["name"]
-    told = ", ".join(f"{field}: {what}" for field, _, what in causes)
-    raise Invalid(
-        f'{resource.kind}{"." + resource.group if resource.group else ""} "{name}" '
-        f"is invalid: {told}",
-        kind=resource.kind,
-        name=name,
-        causes=[
-            {"reason": reason, "message": what, "field": field} for field, reason, what in causes
-        ],
-    )
-
-
-def _naming(obj: Wire) -> Iterator[Cause]:
-    name = obj["metadata"]["name"]
-    if len(name) > 253 or not _NAME.fullmatch(name):
-        yield "metadata.name", "FieldValueInvalid", f"{name!r} is no lowercase RFC 1123 subdomain"
+    if resource in _NAMED_LIKE_HOSTS:
+        if not LABEL.fullmatch(name):
+            yield invalid("metadata.name", f"{name!r} is no lowercase RFC 1123 label")
+    elif len(name) > 253 or not _NAME.fullmatch(name):
+        yield invalid("metadata.name", f"{name!r} is no lowercase RFC 1123 subdomain")
 
 
 def _metadata(obj: Wire) -> Iterator[Cause]:
     meta = obj["metadata"]
     for key, value in (meta.get("labels") or {}).items():
+        if not _is_key(key):
+            yield invalid("metadata.labels", f"{key!r} is no label key")
         valid = isinstance(value, str) and len(value) <= _LONGEST_VALUE
         if not valid or not _LABEL_VALUE.fullmatch(value):
-            yield f"metadata.labels[{key}]", "FieldValueInvalid", f"{value!r} is no label value"
+            yield invalid(f"metadata.labels[{key}]", f"{value!r} is no label value")
     for key, value in (meta.get("annotations") or {}).items():
         if not isinstance(value, str):
-            yield f"metadata.annotations[{key}]", "FieldValueInvalid", f"{value!r} is no string"
+            yield invalid(f"metadata.annotations[{key}]", f"{value!r} is no string")
     for at, owner in enumerate(meta.get("ownerReferences") or ()):
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
-                place = f"metadata.ownerReferences[{at}].{field}"
-                yield place, "FieldValueRequired", "must not be empty"
+                yield required(f"metadata.ownerReferences[{at}].{field}", "must not be empty")
+
+
+@lru_cache(maxsize=4096)
+def _is_key(key: str) -> bool:
+    domain, slash, name = key.rpartition("/")
+    good = len(name) <= _LONGEST_VALUE and bool(name) and _LABEL_VALUE.fullmatch(name)
+    return bool(good) and (not slash or (len(domain) <= 253 and bool(_NAME.fullmatch(domain))))
 
 
 def _finalizers(old: Wire, new: Wire) -> Iterator[Cause]:
@@ -114,9 +145,8 @@ def _finalizers(old: Wire, new: Wire) -> Iterator[Cause]:
         before = old["metadata"].get("finalizers") or ()
         added = [one for one in new["metadata"].get("finalizers") or () if one not in before]
         if added:
-            yield (
+            yield forbidden(
                 "metadata.finalizers",
-                "FieldValueForbidden",
                 f"no new finalizers can be added if the object is being deleted, found {added}",
             )
 
@@ -124,7 +154,7 @@ def _finalizers(old: Wire, new: Wire) -> Iterator[Cause]:
 def _unchangeable(*path: str) -> Callable[[Wire, Wire], Iterable[Cause]]:
     def rule(old: Wire, new: Wire) -> Iterator[Cause]:
         if not same_json(look(old, *path), look(new, *path)):
-            yield ".".join(path), "FieldValueInvalid", "field is immutable"
+            yield invalid(".".join(path), "field is immutable")
 
     return rule
 
@@ -145,11 +175,11 @@ def _pod_spec(old: Wire, new: Wire) -> Iterator[Cause]:
         if not same_json(_without_images(before.get(name)), _without_images(after.get(name)))
     )
     for name in changed:
-        yield f"spec.{name}", "FieldValueForbidden", "pod updates may not change this field"
+        yield forbidden(f"spec.{name}", "pod updates may not change this field")
     if not _contains(after.get("tolerations"), before.get("tolerations")):
-        yield "spec.tolerations", "FieldValueForbidden", "existing toleration can not be modified"
+        yield forbidden("spec.tolerations", "existing toleration can not be modified")
     if not _contains(before.get("schedulingGates"), after.get("schedulingGates")):
-        yield "spec.schedulingGates", "FieldValueForbidden", "only deletion is allowed"
+        yield forbidden("spec.schedulingGates", "only deletion is allowed")
 
 
 def _without_images(containers: Any) -> Any:
@@ -174,5 +204,6 @@ _CHANGE_RULES: Final[dict[Resource, tuple[Callable[[Wire, Wire], Iterable[Cause]
     STATEFUL_SETS: (_unchangeable("spec", "selector"), _unchangeable("spec", "serviceName")),
     DAEMON_SETS: (_unchangeable("spec", "selector"),),
     JOBS: (_unchangeable("spec", "selector"), _unchangeable("spec", "template")),
-    NODE_CLAIMS: (_unchangeable("spec"),),
+    NODE_CLAIMS: (fixed_spec,),
+    NODE_POOLS: (fixed_references, fixed_nature),
 }

@@ -1,11 +1,14 @@
-"""What the server fills in when an object is created."""
+"""What the server fills in when an object is written."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dovetail.ports.resources import (
     DEPLOYMENTS,
+    EC2_NODE_CLASSES,
     NAMESPACES,
+    NODE_CLAIMS,
+    NODE_POOLS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -14,6 +17,7 @@ from dovetail.ports.resources import (
     STATEFUL_SETS,
     Resource,
 )
+from dovetail.sim.apiserver.admission import fill_in_claim, fill_in_class, fill_in_pool
 
 _POD_SPEC: Final = {
     "restartPolicy": "Always",
@@ -23,7 +27,7 @@ _POD_SPEC: Final = {
 }
 
 
-def fill_in(resource: Resource, obj: dict[str, Any]) -> None:
+def begin(resource: Resource, obj: dict[str, Any]) -> None:
     """Complete a new object in place; replaces parts, never edits them.
 
     Status belongs to controllers, so a new object has none of its author's;
@@ -31,14 +35,27 @@ def fill_in(resource: Resource, obj: dict[str, Any]) -> None:
     """
     if resource.has_status and resource is not NODES:
         obj.pop("status", None)
+    fill_in(resource, obj)
+    status = _FIRST_STATUS.get(resource)
+    if status is not None:
+        obj["status"] = status(obj)
+
+
+def fill_in(resource: Resource, obj: dict[str, Any]) -> None:
+    """Fill in what the author of an object left out, at every write of it."""
     default = _DEFAULTS.get(resource)
     if default is not None:
         default(obj)
 
 
 def _pod(obj: dict[str, Any]) -> None:
-    spec = obj["spec"] = {**_POD_SPEC, **(obj.get("spec") or {})}
-    obj["status"] = {"phase": "Pending", "qosClass": _quality(spec.get("containers") or ())}
+    spec = obj.get("spec") or {}
+    if not spec.keys() >= _POD_SPEC.keys():
+        obj["spec"] = {**_POD_SPEC, **spec}
+
+
+def _pod_status(obj: dict[str, Any]) -> dict[str, Any]:
+    return {"phase": "Pending", "qosClass": _quality(obj["spec"].get("containers") or ())}
 
 
 def _quality(containers: Any) -> str:
@@ -57,18 +74,16 @@ def _quality(containers: Any) -> str:
 
 
 def _namespace(obj: dict[str, Any]) -> None:
-    obj["spec"] = {"finalizers": ["kubernetes"]}
-    obj["status"] = {"phase": "Active"}
+    obj["spec"] = {"finalizers": ["kubernetes"], **(obj.get("spec") or {})}
     meta = obj["metadata"]
-    meta["labels"] = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]}
+    own = {"kubernetes.io/metadata.name": meta["name"]}
+    meta["labels"] = {**(meta.get("labels") or {}), **own}
 
 
 def _one_replica(obj: dict[str, Any]) -> None:
-    obj["spec"] = {"replicas": 1, **(obj.get("spec") or {})}
-
-
-def _pending(obj: dict[str, Any]) -> None:
-    obj["status"] = {"phase": "Pending"}
+    spec = obj.get("spec") or {}
+    if spec.get("replicas") is None:
+        obj["spec"] = {**spec, "replicas": 1}
 
 
 _DEFAULTS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
@@ -77,6 +92,13 @@ _DEFAULTS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
     DEPLOYMENTS: _one_replica,
     REPLICA_SETS: _one_replica,
     STATEFUL_SETS: _one_replica,
-    PERSISTENT_VOLUMES: _pending,
-    PERSISTENT_VOLUME_CLAIMS: _pending,
+    NODE_POOLS: fill_in_pool,
+    NODE_CLAIMS: fill_in_claim,
+    EC2_NODE_CLASSES: fill_in_class,
+}
+_FIRST_STATUS: Final[dict[Resource, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    PODS: _pod_status,
+    NAMESPACES: lambda _: {"phase": "Active"},
+    PERSISTENT_VOLUMES: lambda _: {"phase": "Pending"},
+    PERSISTENT_VOLUME_CLAIMS: lambda _: {"phase": "Pending"},
 }

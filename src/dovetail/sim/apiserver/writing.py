@@ -16,8 +16,8 @@ from dovetail.ports.kubeerrors import (
 )
 from dovetail.ports.resources import NAMESPACES, Resource
 from dovetail.sim.apiserver.applying import Manager, track_update
-from dovetail.sim.apiserver.checking import check_change, check_new, check_shape
-from dovetail.sim.apiserver.defaulting import fill_in
+from dovetail.sim.apiserver.checking import Checker, check_shape
+from dovetail.sim.apiserver.defaulting import begin, fill_in
 from dovetail.sim.apiserver.deleting import Deleter
 from dovetail.sim.apiserver.frozen import Object, freeze
 from dovetail.sim.apiserver.naming import Naming
@@ -58,6 +58,7 @@ class Writer:
         self._store = store
         self._deleter = deleter
         self._naming = Naming()
+        self._checker = Checker()
         self._now = now
 
     def timestamp(self) -> str:
@@ -81,8 +82,8 @@ class Writer:
         meta["creationTimestamp"] = self.timestamp()
         if resource.counts_generations:
             meta["generation"] = 1
-        fill_in(resource, new)
-        check_new(resource, new)
+        begin(resource, new)
+        self._checker.check_new(resource, new)
         if options.manager and "managedFields" not in meta:
             manager = Manager(options.manager, "Update")
             meta["managedFields"] = track_update(resource, None, new, manager, now=self.timestamp())
@@ -103,7 +104,7 @@ class Writer:
         new = self._changed(resource, old, given, subresource)
         if new == old:
             return old
-        check_change(resource, old, new)
+        self._checker.check_change(resource, old, new)
         if options.manager or old["metadata"].get("managedFields"):
             manager = Manager(options.manager or "unknown", "Update", subresource)
             owned = track_update(resource, old, new, manager, now=self.timestamp())
@@ -124,7 +125,7 @@ class Writer:
         new = _with_managed_fields(new, applied["metadata"]["managedFields"])
         if new == old:
             return old
-        check_change(resource, old, new)
+        self._checker.check_change(resource, old, new)
         return self.save(resource, old, new, options)
 
     def save(
@@ -153,6 +154,7 @@ class Writer:
             new.pop("status", None)
             if "status" in old:
                 new["status"] = old["status"]
+        fill_in(resource, new)
         frozen = freeze_object(new)
         if resource.counts_generations and _content(frozen) != _content(old):
             meta = {**frozen["metadata"], "generation": old["metadata"]["generation"] + 1}
@@ -221,8 +223,14 @@ def _type(resource: Resource, obj: Mapping[str, Any]) -> dict[str, str]:
     expected = {"apiVersion": resource.api_version, "kind": resource.kind}
     for field, value in expected.items():
         if obj.get(field, value) != value:
+            hint = (
+                "; `dovetail convert -f FILE` writes older objects as those of today"
+                if resource.custom and field == "apiVersion"
+                else ""
+            )
             raise BadRequest(
-                f"the object provided is unrecognized: its {field} is {obj[field]}, not {value}"
+                f"the object provided is unrecognized: its {field} is {obj[field]}, "
+                f"not {value}{hint}"
             )
     return expected
 
