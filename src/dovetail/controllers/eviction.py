@@ -6,7 +6,7 @@ from typing import Final
 from dovetail.controllers.queue import Backoff
 from dovetail.controllers.runtime import Registration, Requeue
 from dovetail.core.draining import Way, force_at, force_grace, way
-from dovetail.core.podrules import protection
+from dovetail.core.podrules import remark_on
 from dovetail.model.conditions import is_true
 from dovetail.model.pods import Pod
 from dovetail.ports.kube import Kube
@@ -61,8 +61,8 @@ class EvictionQueue:
         step = way(pod, wanted.deadline, now)
 
         # Act and tell.
+        self._tell_protection(pod, now)
         if step is Way.WAIT:
-            self._tell_protection(pod, now)
             return self._later(wanted, pod, now)
         if step is Way.FORCE and wanted.deadline is not None:
             await self._force(pod, force_grace(wanted.deadline, now))
@@ -146,15 +146,16 @@ class EvictionQueue:
         )
 
     def _tell_protection(self, pod: Pod, now: datetime) -> None:
-        until = protection(pod, now).until
-        if until is not None:
+        remark = remark_on(pod, now)
+        if remark is not None:
             self._events.publish(
                 PODS,
                 pod.name,
                 namespace=pod.namespace,
                 uid=pod.uid,
-                reason="DoNotDisruptUntil",
-                message=f"Pod may not be disrupted until {until:%Y-%m-%dT%H:%M:%SZ}",
+                reason=remark.reason,
+                message=remark.message,
+                warning=remark.warning,
             )
 
     def _count_request(self, code: str) -> None:

@@ -40,6 +40,14 @@ class Protection(msgspec.Struct, frozen=True):
     """The annotation's value, where it says nothing that can be heeded."""
 
 
+class Remark(msgspec.Struct, frozen=True):
+    """What to tell people about a pod's annotation, as a Kubernetes Event."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
 _NONE: Final = Protection()
 _ALWAYS: Final = Protection(active=True)
 
@@ -100,6 +108,28 @@ def protection(pod: Pod, now: datetime) -> Protection:
         return _ALWAYS
     until = pod.started + span
     return Protection(active=now < until, until=until)
+
+
+def remark_on(pod: Pod, now: datetime) -> Remark | None:
+    """Return what there is to say about a pod's do-not-disrupt annotation, if anything."""
+    if label_keys.DO_NOT_DISRUPT not in pod.annotations:
+        return None
+    found = protection(pod, now)
+    if found.mistake:
+        return Remark(
+            "InvalidDoNotDisruptAnnotation",
+            f"{label_keys.DO_NOT_DISRUPT} is neither 'true' nor a duration such as '1h30m': "
+            f"{found.mistake}; it is ignored",
+            warning=True,
+        )
+    if found.until is None:
+        return None
+    when = f"{found.until:%Y-%m-%dT%H:%M:%SZ}"
+    if found.active:
+        return Remark("DoNotDisruptUntil", f"Pod is not disrupted until {when}")
+    return Remark(
+        "DoNotDisruptGracePeriodElapsed", f"Pod may be disrupted: its time was over at {when}"
+    )
 
 
 def blocking_budget(

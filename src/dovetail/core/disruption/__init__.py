@@ -1,0 +1,1 @@
+"""Which nodes may be taken away, and when."""

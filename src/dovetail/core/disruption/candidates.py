@@ -1,0 +1,184 @@
+"""Which machines may be disrupted, and for each of the others the reason why not."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from dovetail.core.podrules import blocking_budget, is_active, is_reschedulable, protection
+from dovetail.model import labels as label_keys
+from dovetail.model.catalog import InstanceType
+from dovetail.model.conditions import is_true
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.nodepool import NodePool
+from dovetail.model.nodes import NodeObject
+from dovetail.model.pods import Pod
+from dovetail.model.taints import DISRUPTED
+from dovetail.model.workloads import DisruptionBudget
+
+_DELETION_COST_UNIT: Final = 2.0**27
+_PRIORITY_UNIT: Final = 2.0**25
+_MOST_COST: Final = 10.0
+
+
+class Manner(StrEnum):
+    """How patient a disruption is with pods that do not want to go."""
+
+    GRACEFUL = "graceful"
+    """It waits until they agree."""
+    EVENTUAL = "eventual"
+    """It begins anyway where the node has a termination grace period: they go by its end."""
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """One machine as the cluster has it."""
+
+    identity: str
+    """Its provider id."""
+    claim: NodeClaim | None = None
+    node: NodeObject | None = None
+    pods: tuple[Pod, ...] = ()
+
+    @property
+    def tainted(self) -> bool:
+        return self.node is not None and DISRUPTED in self.node.taints
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What else a machine's fate hangs on."""
+
+    now: datetime
+    pool: Callable[[str], NodePool | None]
+    types: Callable[[NodePool], FrozenDict[str, InstanceType]]
+    """What a pool can buy, by name; empty where nobody knows."""
+    budgets: Callable[[Pod], tuple[DisruptionBudget, ...]]
+    nominated: Callable[[str, datetime], bool]
+    in_hand: frozenset[str] = frozenset()
+    """Machines that a command has marked already."""
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine that may be disrupted."""
+
+    identity: str
+    claim: NodeClaim
+    node: NodeObject
+    pool: NodePool
+    reschedulable: tuple[Pod, ...] = ()
+    """Pods that would ask for another node."""
+    price: float = 0.0
+    """USD per hour; 0 where it is not known."""
+
+    @property
+    def cost(self) -> float:
+        """What moving its pods is worth avoiding; 1.0 with none."""
+        return 1.0 + sum(max(0.0, eviction_cost(pod)) for pod in self.reschedulable)
+
+    @property
+    def savings_ratio(self) -> float:
+        return self.price / self.cost
+
+
+class Spared(msgspec.Struct, frozen=True):
+    """A machine that is left alone, and why."""
+
+    machine: Machine
+    because: str
+    """Empty where it is nobody's business: not our machine, or already seen to."""
+
+
+def eviction_cost(pod: Pod) -> float:
+    """Return what evicting a pod is worth avoiding: 1.0, more or less as its owner says.
+
+    A deletion cost that is no number counts as none.
+    """
+    text = pod.annotations.get(label_keys.POD_DELETION_COST, "0")
+    try:
+        wish = float(int(text))
+    except ValueError:
+        wish = 0.0
+    cost = 1.0 + wish / _DELETION_COST_UNIT + pod.priority / _PRIORITY_UNIT
+    return min(max(cost, -_MOST_COST), _MOST_COST)
+
+
+def is_empty(pods: Iterable[Pod]) -> bool:
+    """Tell whether no pod of a node is worth keeping it for."""
+    return not any(is_reschedulable(pod) and eviction_cost(pod) > 0 for pod in pods)
+
+
+def consider(machine: Machine, around: Surroundings, manner: Manner) -> Candidate | Spared:
+    """Return a machine as a candidate, or the first reason why it is none."""
+    claim, node = machine.claim, machine.node
+    if claim is None:
+        return Spared(machine, "")
+    if node is None:
+        return Spared(machine, "its node has not joined")
+    problem = _problem_of_node(machine, claim, node, around)
+    if problem is not None:
+        return Spared(machine, problem)
+    pool = around.pool(claim.pool)
+    types = around.types(pool) if pool is not None else FrozenDict()
+    if pool is None or not types:
+        return Spared(machine, f"NodePool {claim.pool!r} not found")
+    # With a deadline for draining, pods cannot hold up for ever what has to be done.
+    if manner is Manner.GRACEFUL or claim.termination_grace_period is None:
+        problem = _problem_of_pods(machine.pods, around)
+        if problem:
+            return Spared(machine, problem)
+    return Candidate(
+        identity=machine.identity,
+        claim=claim,
+        node=node,
+        pool=pool,
+        reschedulable=tuple(pod for pod in machine.pods if is_reschedulable(pod)),
+        price=_price(node, types),
+    )
+
+
+def _problem_of_node(
+    machine: Machine, claim: NodeClaim, node: NodeObject, around: Surroundings
+) -> str | None:
+    """Return why a machine is spared for its own sake: None for no reason, empty for none told."""
+    if node.labels.get(label_keys.INITIALIZED) != "true":
+        return "its node is not initialized"
+    if claim.deleting or node.deleting or is_true(claim.conditions, "InstanceTerminating"):
+        return "it is being deleted"
+    if machine.tainted and machine.identity not in around.in_hand:
+        return "it is marked for deletion"
+    if around.nominated(machine.identity, around.now):
+        return "pods that wait were sent to it just now"
+    if node.annotations.get(label_keys.DO_NOT_DISRUPT) == "true":
+        return f"its node has the annotation {label_keys.DO_NOT_DISRUPT}"
+    if not node.labels.get(label_keys.NODEPOOL) or not claim.pool:
+        return f"its node has no label {label_keys.NODEPOOL}"
+    return None
+
+
+def _problem_of_pods(pods: Iterable[Pod], around: Surroundings) -> str:
+    """Return which pod keeps a node from being disrupted, if one does."""
+    for pod in pods:
+        if is_active(pod) and protection(pod, around.now).active:
+            return f"Pod {pod.key} has the annotation {label_keys.DO_NOT_DISRUPT}"
+    for pod in pods:
+        blocking = blocking_budget(pod, around.budgets(pod), around.now)
+        if len(blocking) > 1:
+            names = ", ".join(f"{one.namespace}/{one.name}" for one in blocking)
+            return f"Pod {pod.key} has several PodDisruptionBudgets: {names}"
+        if blocking:
+            (only,) = blocking
+            return f"Pdb {only.namespace}/{only.name} prevents pod evictions"
+    return ""
+
+
+def _price(node: NodeObject, types: FrozenDict[str, InstanceType]) -> float:
+    """Return what the machine costs, available or not; 0 where nobody knows."""
+    kind = types.get(node.labels.get(label_keys.INSTANCE_TYPE, ""))
+    place = (node.labels.get(label_keys.ZONE), node.labels.get(label_keys.CAPACITY_TYPE))
+    for offering in kind.offerings if kind is not None else ():
+        if (offering.zone, offering.capacity_type) == place:
+            # NaN is equal to nothing, not even to itself.
+            return offering.price if offering.price == offering.price else 0.0
+    return 0.0

@@ -1,0 +1,66 @@
+"""Giving back nodes that nobody needs."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from dovetail.core.disruption.budgets import Reason
+from dovetail.core.disruption.candidates import Candidate, Machine, Manner, is_empty
+from dovetail.core.disruption.methods import NO_WISH, Choice, Method, Wish
+from dovetail.model.conditions import is_true
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.nodepool import NodePool
+
+SETTLE: Final = timedelta(seconds=15)
+"""A node must have been seen empty so long, however short ``consolidateAfter`` is.
+
+Pods that are replaced leave a node empty for a moment; news of pods is written
+to claims with a delay of up to ten seconds.
+"""
+
+
+def ripe_at(claim: NodeClaim, pool: NodePool) -> datetime | None:
+    """Tell when a node that stays empty may go; None for never, or not known yet.
+
+    Counted from the last pod that came or went, else from when the node was ready.
+    """
+    after = pool.disruption.consolidate_after
+    initialized = claim.conditions.get("Initialized")
+    since = claim.last_pod_event or (initialized.since if initialized is not None else None)
+    if after is None or since is None:
+        return None
+    return since + max(after, SETTLE)
+
+
+def wish(machine: Machine, pool: NodePool | None, now: datetime) -> Wish:
+    """Say whether a machine is to be given back for being empty; cheap for those that are not."""
+    claim = machine.claim
+    if claim is None or pool is None or pool.replicas is not None:
+        return NO_WISH
+    if not is_empty(machine.pods):
+        return NO_WISH
+    if pool.disruption.consolidate_after is None:
+        return Wish(never=f"NodePool {pool.name!r} has consolidateAfter: Never")
+    ripe = ripe_at(claim, pool)
+    if ripe is None or not is_true(claim.conditions, "Consolidatable"):
+        return NO_WISH
+    return Wish(now=True) if ripe <= now else Wish(at=ripe)
+
+
+def choose(candidates: Iterable[Candidate], left: Mapping[str, int]) -> Choice:
+    """Choose who goes: what saves most first, as many as each pool's budget has left."""
+    remaining = dict(left)
+    chosen: list[Candidate] = []
+    over: list[Candidate] = []
+    for one in sorted(candidates, key=lambda one: (-one.savings_ratio, one.node.name)):
+        if remaining.get(one.pool.name, 0) > 0:
+            remaining[one.pool.name] -= 1
+            chosen.append(one)
+        else:
+            over.append(one)
+    return Choice(tuple(chosen), tuple(over))
+
+
+EMPTINESS: Final = Method(
+    reason=Reason.EMPTY, label="empty", manner=Manner.GRACEFUL, wish=wish, choose=choose
+)
