@@ -68,3 +68,14 @@ def _read(name: str) -> bytes:
 
 def _text(name: str) -> str:
     return _read(name).decode()
+
+
+def scenarios() -> list[str]:
+    """Return the names of the scenarios that come with the program, sorted."""
+    folder = resources.files(__name__).joinpath("scenarios")
+    return sorted(one.name.removesuffix(".yaml") for one in folder.iterdir())
+
+
+def scenario(name: str) -> bytes:
+    """Return one of them as it is written."""
+    return _read(f"scenarios/{name}.yaml")

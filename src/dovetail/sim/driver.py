@@ -1,0 +1,191 @@
+"""Runs a scenario, phase by phase, and measures each."""
+
+from collections import Counter
+from collections.abc import Callable, Generator
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from dovetail.sim.acting import act
+from dovetail.sim.box import Box
+from dovetail.sim.scenario.model import Phase, Scenario, Until, Wait
+
+EVICTIONS: Final = "karpenter_pods_eviction_requests_total"
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the time went until the last pod of a phase ran on a new node, in seconds."""
+
+    deciding: float
+    """Gathering pods and deciding, until the claim was written."""
+    buying: float
+    """EC2's answer."""
+    booting: float
+    """From the launch until the node was ready."""
+    joining: float
+    """From then until the node was cleared for pods."""
+    starting: float
+    """Binding the pod, pulling its image, starting it."""
+
+    @property
+    def own(self) -> float:
+        """What Dovetail itself took."""
+        return round(self.deciding + self.joining, 3)
+
+
+class PhaseReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a phase came to; counts of launches and the like are of this phase alone."""
+
+    name: str
+    reached: bool
+    virtual_seconds: float
+    pods_running: int
+    nodes: int
+    price_per_hour: float
+    launched: int
+    terminated: int
+    evictions: int
+    instance_types: dict[str, int]
+    """Of the machines launched."""
+    way: Way | None = None
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole scenario."""
+
+    scenario: str
+    phases: tuple[PhaseReport, ...]
+    cost: float
+    """USD spent on machines."""
+
+    @property
+    def own_seconds(self) -> float:
+        """Virtual seconds that Dovetail itself took on the way to running pods."""
+        return round(sum(one.way.own for one in self.phases if one.way is not None), 3)
+
+    @property
+    def reached(self) -> bool:
+        return all(one.reached for one in self.phases)
+
+
+class Driver:
+    """Takes a box through a scenario; whoever drives it decides how fast."""
+
+    def __init__(self, box: Box, scenario: Scenario) -> None:
+        self._box = box
+        self._scenario = scenario
+        self.phase: Phase | None = None
+
+    def run(self) -> Report:
+        """Run to the end, as fast as can be."""
+        steps = self.steps(every=timedelta(days=365))
+        while True:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                report: Report = stop.value
+                return report
+
+    def steps(self, *, every: timedelta) -> Generator[datetime, None, Report]:
+        """Run and stop to be looked at, each time so much virtual time has passed."""
+        reports = []
+        for phase in self._scenario.phases:
+            self.phase = phase
+            reports.append((yield from self._phase(phase, every)))
+        box = self._box
+        return Report(
+            scenario=self._scenario.name,
+            phases=tuple(reports),
+            cost=round(box.ec2.ledger.cost(box.engine.now()), 6),
+        )
+
+    def _phase(self, phase: Phase, every: timedelta) -> Generator[datetime, None, PhaseReport]:
+        box = self._box
+        start, before = box.engine.now(), self._counts()
+        bought = len(box.ec2.ledger.purchases)
+        for action in phase.actions:
+            if isinstance(action, Wait):
+                over = box.engine.now() + action.lasts
+                yield from self._run(every, over, lambda: False)
+            else:
+                act(action, box)
+        reached = yield from self._run(every, start + phase.limit, lambda: self._is(phase.until))
+        after = self._counts()
+        launched = box.ec2.ledger.purchases[bought:]
+        return PhaseReport(
+            name=phase.name,
+            reached=reached,
+            virtual_seconds=_seconds(box.engine.now() - start),
+            pods_running=box.chronicle.running,
+            nodes=box.ec2.ledger.machines,
+            price_per_hour=round(box.ec2.ledger.price_per_hour(), 4),
+            launched=after["launched"] - before["launched"],
+            terminated=after["terminated"] - before["terminated"],
+            evictions=after["evictions"] - before["evictions"],
+            instance_types=dict(sorted(Counter(one.instance_type for one in launched).items())),
+            way=self._way(start),
+        )
+
+    def _run(
+        self, every: timedelta, limit: datetime, over: Callable[[], bool]
+    ) -> Generator[datetime, None, bool]:
+        engine = self._box.engine
+        shown = engine.now() + every
+        # What an action has set off happens at this very instant, and before any look.
+        engine.run(until=engine.now())
+        while not over():
+            due = engine.next_at()
+            if due is None or due > limit:
+                engine.run(until=limit)
+                return over()
+            while due >= shown:
+                engine.run(until=shown - _TICK)
+                yield shown
+                shown += every
+            engine.step()
+        return True
+
+    def _is(self, until: Until) -> bool:
+        box = self._box
+        if until.nodes is not None and box.ec2.ledger.machines != until.nodes:
+            return False
+        pods = box.chronicle
+        return until.running is None or (pods.running == until.running and not pods.unsettled)
+
+    def _counts(self) -> dict[str, int]:
+        ledger = self._box.ec2.ledger
+        return {
+            "launched": len(ledger.purchases),
+            "terminated": len(ledger.purchases) - ledger.machines,
+            "evictions": int(self._box.metrics.total(EVICTIONS, code="200")),
+        }
+
+    def _way(self, start: datetime) -> Way | None:
+        """Follow the last pod that started on a machine bought in this phase."""
+        chronicle, ledger = self._box.chronicle, self._box.ec2.ledger
+        last = chronicle.last_start
+        if last is None or last.at < start:
+            return None
+        provider = chronicle.provider_of.get(last.node, "")
+        bought = {one.provider_id: one for one in ledger.purchases if one.launched >= start}
+        purchase = bought.get(provider)
+        if purchase is None or purchase.claim not in chronicle.claim_made:
+            return None
+        made = chronicle.claim_made[purchase.claim]
+        ready = chronicle.node_ready[last.node]
+        cleared = max(ready, chronicle.claim_initialized.get(purchase.claim, ready))
+        return Way(
+            deciding=_seconds(made - start),
+            buying=_seconds(purchase.launched - made),
+            booting=_seconds(ready - purchase.launched),
+            joining=_seconds(cleared - ready),
+            starting=_seconds(last.at - cleared),
+        )
+
+
+_TICK: Final = timedelta(microseconds=1)
+
+
+def _seconds(span: timedelta) -> float:
+    return round(span.total_seconds(), 3)
