@@ -120,7 +120,7 @@ class Commands:
             generation=claim.generation,
         )
         await self._write(
-            claim, rules.changed(claim.conditions, subject, _WHY, TRUE, reason=reason)
+            claim, rules.changed(claim.conditions, subject, _WHY, TRUE, reason=reason.value)
         )
 
     async def _untaint(self, node: NodeObject) -> None:

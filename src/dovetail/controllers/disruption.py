@@ -176,7 +176,7 @@ class Disruption:
             ("karpenter_nodepools_allowed_disruptions", room),
             ("karpenter_nodepools_nodes_consuming_budgets", counted.disrupting),
         ):
-            self._metrics.gauge(name, value, nodepool=pool.name, reason=method.reason)
+            self._metrics.gauge(name, value, nodepool=pool.name, reason=method.reason.value)
         if room == 0 and counted.total > 0:
             self._events.publish(
                 NODE_POOLS,
