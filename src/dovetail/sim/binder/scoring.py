@@ -1,0 +1,84 @@
+"""Which of the nodes that could take a pod is best: kube-scheduler's defaults.
+
+Each judgement gives 0 to 100; they are added with these weights.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from dovetail.model.resources import CPU, MEMORY
+from dovetail.sim.binder.classes import PodClass
+from dovetail.sim.binder.neighbours import Floats, Neighbours
+from dovetail.sim.binder.nodes import Ints, NodeTable, PerSlot
+
+FULL: Final = 100.0
+_LEAST_ALLOCATED: Final = 1
+_BALANCED: Final = 1
+_TAINTS: Final = 3
+_NODE_AFFINITY: Final = 2
+_SPREAD: Final = 2
+_POD_AFFINITY: Final = 2
+
+
+class Scoring:
+    """Compares nodes for a class of pods."""
+
+    def __init__(self, table: NodeTable, neighbours: Neighbours) -> None:
+        self._table = table
+        self._neighbours = neighbours
+        table.need(CPU)
+        table.need(MEMORY)
+        self.assumed_cpu: PerSlot = table.column()
+        """What the pods on each node are taken to use, at the least."""
+        self.assumed_memory: PerSlot = table.column()
+
+    def scores(
+        self, kind: PodClass, among: Ints, *, soft_taints: Ints, preferred: Ints | None
+    ) -> Floats:
+        """Return how good each of some slots is; larger is better."""
+        scores = self.room_scores(kind, among)
+        soft = soft_taints[among]
+        if soft.any():
+            scores += _TAINTS * (FULL - soft * FULL // soft.max())
+        if preferred is not None:
+            wished = preferred[among]
+            if wished.any():
+                scores += _NODE_AFFINITY * (wished * FULL // wished.max())
+        costs = self._neighbours.spread_costs(kind, among)
+        if costs is not None and costs.max() > 0:
+            highest, lowest = costs.max(), costs.min()
+            scores += _SPREAD * (FULL * (highest + lowest - costs) // highest)
+        wishes = self._neighbours.affinity_wishes(kind)
+        if wishes is not None:
+            mine = wishes[among]
+            lowest, highest = mine.min(), mine.max()
+            if highest > lowest:
+                scores += _POD_AFFINITY * (FULL * (mine - lowest) // (highest - lowest))
+        return scores
+
+    def room_scores(self, kind: PodClass, among: Ints) -> Floats:
+        """Return how much room is left on some slots, and how evenly."""
+        table = self._table
+        cpu, memory = table.room[CPU].values[among], table.room[MEMORY].values[among]
+        least = _left(cpu, self.assumed_cpu.values[among] + kind.assumed[0])
+        least += _left(memory, self.assumed_memory.values[among] + kind.assumed[1])
+        asked = kind.spec.requests
+        full_cpu = _share(cpu, table.used[CPU].values[among] + asked.get(CPU, 0))
+        full_memory = _share(memory, table.used[MEMORY].values[among] + asked.get(MEMORY, 0))
+        uneven = np.abs(full_cpu - full_memory) / 2
+        balanced = np.floor((1 - uneven) * FULL)
+        both: Floats = _LEAST_ALLOCATED * np.floor(least / 2) + _BALANCED * balanced
+        return both
+
+
+def _left(room: Ints, taken: Ints) -> Floats:
+    """Return the percentage that stays free; none where too much is asked."""
+    free = np.maximum(room - taken, 0)
+    percent: Floats = np.floor(free * FULL / np.maximum(room, 1))
+    return percent
+
+
+def _share(room: Ints, taken: Ints) -> Floats:
+    share: Floats = np.minimum(taken / np.maximum(room, 1), 1.0)
+    return share
