@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from dovetail.ports.kubeerrors import BadRequest, UnsupportedMediaType
+from dovetail.ports.kubeerrors import BadRequest
 
 JSON: Final = "application/json"
 APPLY: Final = ("application/apply-patch+yaml", "application/yaml")
@@ -47,22 +47,6 @@ def read_yaml(data: bytes) -> Any:
         return msgspec.json.decode(msgspec.json.encode(value))
     except (yaml.YAMLError, UnicodeError, ValueError, TypeError, RecursionError) as error:
         raise BadRequest(f"the body of the request is no YAML: {_short(error)}") from error
-
-
-def read_object(data: bytes, content_type: str) -> dict[str, Any]:
-    """Return the object that a body of JSON or YAML holds."""
-    if content_type in ("", JSON):
-        value = read_json(data)
-    elif content_type in APPLY:
-        value = read_yaml(data)
-    else:
-        raise UnsupportedMediaType(
-            f"the body of the request was in an unknown format: {content_type}; "
-            f"accepted media types include: {JSON}, {APPLY[1]}"
-        )
-    if not isinstance(value, dict):
-        raise BadRequest("the body of the request is no object")
-    return value
 
 
 def _short(error: Exception) -> str:

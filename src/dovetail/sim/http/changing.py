@@ -11,14 +11,20 @@ from dovetail.ports.resources import PODS
 from dovetail.sim.apiserver.frozen import Object
 from dovetail.sim.apiserver.options import PatchType
 from dovetail.sim.apiserver.server import ApiServer
+from dovetail.sim.apiserver.writing import WriteOptions
 from dovetail.sim.http.accepting import wanted_form
 from dovetail.sim.http.answers import answer
 from dovetail.sim.http.asking import delete_options, flag, list_options, write_options
-from dovetail.sim.http.bodies import APPLY, JSON, read_json, read_object, read_yaml
+from dovetail.sim.http.bodies import APPLY, read_json
+from dovetail.sim.http.decoding import decode
+from dovetail.sim.http.objects import read_object
 from dovetail.sim.http.paths import Target
 from dovetail.sim.http.reading import ONE, Reader
+from dovetail.sim.http.strictness import strictness
 
 _CREATED: Final = 201
+_KINDS: Final = {"scale": "Scale", "eviction": "Eviction", "binding": "Binding"}
+"""The kinds that subresources are written as."""
 
 
 class Changer:
@@ -36,22 +42,18 @@ class Changer:
         self._on_activity = on_activity
 
     def create(self, request: web.Request, target: Target, data: bytes) -> web.Response:
-        obj = read_object(data, request.content_type)
         if target.resource.namespaced and not target.namespace:
             raise MethodNotAllowed(
                 "the server does not allow this method on the requested resource"
             )
-        options = write_options(request.query, request.headers.get("User-Agent", ""))
+        obj, warnings = _checked(request, target, read_object(data, request.content_type))
+        options = _write_options(request)
         made = self._api.create(target.resource, obj, target.namespace, options=options)
-        return self._written(request, target, made, status=_CREATED, counts=not options.dry_run)
+        return self._written(request, target, made, options, warnings, status=_CREATED)
 
     def replace(self, request: web.Request, target: Target, data: bytes) -> web.Response:
-        obj = _placed(target, read_object(data, request.content_type))
-        options = write_options(request.query, request.headers.get("User-Agent", ""))
-        written = self._api.update(
-            target.resource, obj, subresource=target.subresource, options=options
-        )
-        return self._written(request, target, written, counts=not options.dry_run)
+        given = _placed(target, read_object(data, request.content_type))
+        return self._update(request, target, given)
 
     def patch(self, request: web.Request, target: Target, data: bytes) -> web.Response:
         if request.content_type in APPLY:
@@ -61,101 +63,108 @@ class Changer:
                 "the body of the request was in an unknown format - accepted media types "
                 f"include: {', '.join((*PatchType, APPLY[0]))}"
             )
-        options = write_options(request.query, request.headers.get("User-Agent", ""))
-        patched = self._api.patched(
-            target.resource,
-            target.name,
-            read_json(data),
-            PatchType(request.content_type),
-            target.namespace,
-            subresource=target.subresource,
-        )
+        return self._update(request, target, _placed(target, self._patched(request, target, data)))
+
+    def _patched(self, request: web.Request, target: Target, data: bytes) -> Mapping[str, Any]:
+        patch = read_json(data)
+        try:
+            return self._api.patched(
+                target.resource,
+                target.name,
+                patch,
+                PatchType(request.content_type),
+                target.namespace,
+                subresource=target.subresource,
+            )
+        except (TypeError, ValueError, AttributeError, KeyError, RecursionError) as error:
+            # Nothing is written yet, and whatever a patch can break, it broke itself.
+            raise BadRequest("the patch does not fit the object") from error
+
+    def _update(
+        self, request: web.Request, target: Target, given: Mapping[str, Any]
+    ) -> web.Response:
+        obj, warnings = _checked(request, target, given)
+        options = _write_options(request)
         written = self._api.update(
-            target.resource,
-            _placed(target, patched),
-            subresource=target.subresource,
-            options=options,
+            target.resource, obj, subresource=target.subresource, options=options
         )
-        return self._written(request, target, written, counts=not options.dry_run)
+        return self._written(request, target, written, options, warnings)
 
     def _apply(self, request: web.Request, target: Target, data: bytes) -> web.Response:
-        config = read_yaml(data)
-        if not isinstance(config, dict):
-            raise BadRequest("the body of the request is no object")
         if target.subresource not in ("", "status"):
             raise UnsupportedMediaType(f"{target.subresource} takes no server-side apply")
-        manager = request.query.get("fieldManager", "")
-        options = write_options(request.query, manager)
-        before = self._uid(target)
+        given = _placed(target, read_object(data, request.content_type))
+        config, warnings = _checked(request, target, given)
+        options = _write_options(request)
+        is_new = not self._uid(target)
         applied = self._api.apply(
             target.resource,
-            _placed(target, config),
+            config,
             target.namespace,
-            manager=manager,
+            manager=request.query.get("fieldManager", ""),
             force=flag(request.query, "force"),
             subresource=target.subresource,
             dry_run=options.dry_run,
         )
-        status = 200 if before else _CREATED
-        return self._written(request, target, applied, status=status, counts=not options.dry_run)
+        status = _CREATED if is_new else 200
+        return self._written(request, target, applied, options, warnings, status=status)
 
     def delete(self, request: web.Request, target: Target, data: bytes) -> web.Response:
         options = delete_options(request.query, _options_in(request, data))
         obj = self._api.delete(target.resource, target.name, target.namespace, options=options)
-        if self._uid(target) == obj["metadata"]["uid"] or target.resource is PODS:
-            return self._written(request, target, obj, counts=not options.dry_run)
-        meta = obj["metadata"]
-        details = {
-            "name": meta["name"],
-            "group": target.resource.group,
-            "kind": target.resource.plural,
-            "uid": meta["uid"],
-        }
-        if not options.dry_run:
-            self._on_activity()
-        return answer(_success(details))
+        waits = self._uid(target) == obj["metadata"]["uid"]
+        if waits or target.resource is PODS:
+            shown = self._shown(request, target, obj)
+        else:
+            shown = _success(target, obj["metadata"])
+        return self._done(answer(shown), dry_run=options.dry_run)
 
     def delete_all(self, request: web.Request, target: Target, data: bytes) -> web.Response:
         options = delete_options(request.query, _options_in(request, data))
         which = list_options(target, request.query)
         deleted = self._api.delete_all(target.resource, which, options=options)
-        if not options.dry_run:
-            self._on_activity()
-        return answer(
-            {
-                "kind": f"{target.resource.kind}List",
-                "apiVersion": target.resource.api_version,
-                "metadata": {"resourceVersion": self._api.resource_version},
-                "items": list(deleted),
-            }
-        )
+        shown = {
+            "kind": f"{target.resource.kind}List",
+            "apiVersion": target.resource.api_version,
+            "metadata": {"resourceVersion": self._api.resource_version},
+            "items": list(deleted),
+        }
+        return self._done(answer(shown), dry_run=options.dry_run)
 
     def evict(self, request: web.Request, target: Target, data: bytes) -> web.Response:
-        eviction = _placed(target, read_object(data, request.content_type))
-        wanted = eviction.get("deleteOptions") or {}
-        if not isinstance(wanted, dict):
-            raise BadRequest("deleteOptions is no object")
-        options = delete_options(request.query, wanted)
+        given = _placed(target, read_object(data, request.content_type))
+        eviction, _ = _checked(request, target, given)
+        options = delete_options(request.query, eviction.get("deleteOptions") or {})
         self._api.evict(target.name, target.namespace, options=options)
-        if not options.dry_run:
-            self._on_activity()
-        return answer(_success({}), status=_CREATED)
+        return self._done(answer(_success(), status=_CREATED), dry_run=options.dry_run)
 
     def bind(self, request: web.Request, target: Target, data: bytes) -> web.Response:
-        binding = _placed(target, read_object(data, request.content_type))
-        if write_options(request.query, "").dry_run:
+        given = _placed(target, read_object(data, request.content_type))
+        binding, _ = _checked(request, target, given)
+        if _write_options(request).dry_run:
             raise BadRequest("a binding cannot be tried without being made")
         self._api.bind(target.name, target.namespace, binding)
-        self._on_activity()
-        return answer(_success({}), status=_CREATED)
+        return self._done(answer(_success(), status=_CREATED), dry_run=False)
 
     def _written(
-        self, request: web.Request, target: Target, obj: Object, *, counts: bool, status: int = 200
+        self,
+        request: web.Request,
+        target: Target,
+        obj: Object,
+        options: WriteOptions,
+        warnings: list[str],
+        status: int = 200,
     ) -> web.Response:
+        shown = self._shown(request, target, obj)
+        return self._done(answer(shown, status=status, warnings=warnings), dry_run=options.dry_run)
+
+    def _shown(self, request: web.Request, target: Target, obj: Object) -> Any:
         form = wanted_form(request.headers.get("Accept", ""), ONE)
-        response = answer(self._reader.shown(request, target, obj, form), status=status)
-        if counts:
-            # After the answer is written down: it says what was, not what came of it.
+        return self._reader.shown(request, target, obj, form)
+
+    def _done(self, response: web.Response, *, dry_run: bool) -> web.Response:
+        """Tell of the activity, once the answer says what was and not what came of it."""
+        if not dry_run:
             self._on_activity()
         return response
 
@@ -167,13 +176,26 @@ class Changer:
         return str(found["metadata"]["uid"])
 
 
+def _checked(
+    request: web.Request, target: Target, obj: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return an object of known fields, and what to warn of."""
+    kind = _KINDS.get(target.subresource, target.resource.kind)
+    decoded = decode(target.resource, obj, kind=kind)
+    return decoded.object, strictness(request.query).warnings(kind, decoded.unknown)
+
+
+def _write_options(request: web.Request) -> WriteOptions:
+    return write_options(request.query, request.headers.get("User-Agent", ""))
+
+
 def _placed(target: Target, obj: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object with the name and namespace of the URL; BadRequest if it has others."""
     meta = obj.get("metadata")
     if meta is None:
         meta = {}
     if not isinstance(meta, dict):
-        raise BadRequest("metadata is no object")
+        raise BadRequest("metadata is no map")
     for field, expected in (("name", target.name), ("namespace", target.namespace)):
         if meta.get(field) not in (None, "", expected):
             raise BadRequest(
@@ -187,14 +209,23 @@ def _placed(target: Target, obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _options_in(request: web.Request, data: bytes) -> dict[str, Any]:
-    return read_object(data, request.content_type if data else JSON) if data else {}
+    return read_object(data, request.content_type) if data else {}
 
 
-def _success(details: Mapping[str, Any]) -> dict[str, Any]:
+def _success(target: Target | None = None, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a Status that says it is done, and to what."""
+    details: dict[str, Any] = {}
+    if target is not None and meta is not None:
+        details = {
+            "name": meta["name"],
+            "group": target.resource.group,
+            "kind": target.resource.plural,
+            "uid": meta["uid"],
+        }
     return {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
         "status": "Success",
-        "details": dict(details),
+        "details": details,
     }

@@ -6,9 +6,12 @@ left out of the media types on purpose: kubectl then computes such patches
 from the types it has built in, which know more than these schemas do.
 """
 
+from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 from dovetail.ports.resources import RESOURCES, Resource
+from dovetail.sim.http.fields import Field, fields_in_json, tables
 
 _PARAMETERS: Final = [
     {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
@@ -19,6 +22,22 @@ _PATCHES: Final = (
     "application/json-patch+json",
     "application/merge-patch+json",
 )
+_STRING: Final = {"type": "string"}
+_SCALARS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "str": _STRING,
+    "int": {"type": "integer", "format": "int64"},
+    "int32": {"type": "integer", "format": "int32"},
+    "bool": {"type": "boolean"},
+    "float": {"type": "number", "format": "double"},
+    "bytes": {"type": "string", "format": "byte"},
+    "quantity": _STRING,
+    "intstr": {"type": "string", "format": "int-or-string"},
+    "time": {"type": "string", "format": "date-time"},
+    "microtime": {"type": "string", "format": "date-time"},
+    "strings": {"type": "array", "items": _STRING},
+    "fields": {"type": "object"},
+    "any": {"type": "object"},
+}
 V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 
@@ -28,6 +47,7 @@ def paths() -> dict[str, Any]:
     return {"paths": {one: {"serverRelativeURL": f"/openapi/v3/{one}"} for one in versions}}
 
 
+@cache
 def document(place: str) -> dict[str, Any] | None:
     """Answer ``/openapi/v3/api/v1`` and ``/openapi/v3/apis/GROUP/VERSION``."""
     served = [one for one in RESOURCES if _place(one) == place]
@@ -37,7 +57,7 @@ def document(place: str) -> dict[str, Any] | None:
         "openapi": "3.0.0",
         "info": {"title": "dovetail sandbox", "version": "v1"},
         "paths": {_path(one): _operations(one) for one in served},
-        "components": {"schemas": {one.kind: _schema(one) for one in served}},
+        "components": {"schemas": _schemas(served)},
     }
 
 
@@ -71,13 +91,30 @@ def _kind(one: Resource) -> dict[str, Any]:
     return {"x-kubernetes-group-version-kind": named}
 
 
-def _schema(one: Resource) -> dict[str, Any]:
-    parts: dict[str, Any] = {
-        "apiVersion": {"type": "string"},
-        "kind": {"type": "string"},
-        "metadata": {"type": "object"},
-        "spec": {"type": "object"},
-        "status": {"type": "object"},
-    }
-    named = _kind(one)["x-kubernetes-group-version-kind"]
-    return {"type": "object", "properties": parts, "x-kubernetes-group-version-kind": [named]}
+def _schemas(served: list[Resource]) -> dict[str, Any]:
+    """Return the schemas of kinds and of everything inside them."""
+    schemas: dict[str, Any] = {}
+    waiting = [one.kind for one in served]
+    while waiting:
+        name = waiting.pop()
+        if name not in schemas and name in tables():
+            fields = fields_in_json(name)
+            schemas[name] = _object({key: _property(one) for key, one in fields.items()})
+            waiting += [one.kind for one in fields.values()]
+    for one in served:
+        schemas[one.kind]["properties"] |= {"apiVersion": _STRING, "kind": _STRING}
+        schemas[one.kind] |= {key: [named] for key, named in _kind(one).items()}
+    return schemas
+
+
+def _property(field: Field) -> dict[str, Any]:
+    one = _SCALARS.get(field.kind) or {"$ref": f"#/components/schemas/{field.kind}"}
+    if field.is_list:
+        return {"type": "array", "items": one}
+    if field.is_map:
+        return {"type": "object", "additionalProperties": one}
+    return dict(one)
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}

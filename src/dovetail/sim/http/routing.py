@@ -13,8 +13,8 @@ from dovetail.sim.http import discovery, openapi
 from dovetail.sim.http.accepting import Form, wanted_form
 from dovetail.sim.http.answers import answer
 from dovetail.sim.http.asking import flag
-from dovetail.sim.http.bodies import read_object
 from dovetail.sim.http.changing import Changer
+from dovetail.sim.http.objects import read_object
 from dovetail.sim.http.paths import Target, target_of
 from dovetail.sim.http.podlogs import Logs, PodLogs, no_container
 from dovetail.sim.http.reading import Reader
