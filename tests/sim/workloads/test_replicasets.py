@@ -2,12 +2,11 @@
 
 import pytest
 
-from dovetail.ports.kubeerrors import Invalid
 from dovetail.ports.resources import NAMESPACES, PODS, REPLICA_SETS
 from dovetail.sim.apiserver.frozen import Object, look
 from dovetail.sim.workloads.downscaling import first_to_go
 from tests.support.cluster import a_pod, names
-from tests.support.workloads import Working, a_workload, condition_of, set_pod
+from tests.support.workloads import Working, a_workload, set_pod
 
 
 def a_replica_set_of(replicas: int, *, boot: float = 1, **spec: object) -> Working:
@@ -107,14 +106,6 @@ def test_hundred_pods_that_become_ready_at_one_instant_are_one_write_of_the_stat
     assert "readyReplicas" not in before["status"]
     (written,) = [one.object["status"]["readyReplicas"] for one in watch.take()]
     assert written == 100
-
-
-def test_a_selector_that_does_not_match_the_template_is_refused() -> None:
-    cluster = Working()
-
-    workload = a_workload(replicas=2, selector={"matchLabels": {"app": "else"}})
-    with pytest.raises(Invalid, match="does not match template"):
-        cluster.create(REPLICA_SETS, workload)
 
 
 def test_a_replica_set_in_a_namespace_that_ends_makes_no_more_pods() -> None:
