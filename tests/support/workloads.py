@@ -92,20 +92,18 @@ class Working(Cluster):
         for name in nodes or ("n1", "n2"):
             self.join(name)
 
-    def join(self, name: str, *, ready: str = "True", **labels: str) -> None:
-        """Let a node register that sends its heartbeat from now on, once."""
+    def join(
+        self, name: str, *, ready: str = "True", beats_for: float = 86400, **labels: str
+    ) -> None:
+        """Let a node register that will be heard from for a while."""
         spec = {"providerID": f"aws:///us-east-1a/i-{name}"}
         condition = {"type": "Ready", "status": ready, "lastTransitionTime": self.text()}
         status = {"conditions": [condition]}
         meta = {"name": name, "labels": labels}
         self.create(NODES, {"metadata": meta, "spec": spec, "status": status})
-        lease = {"renewTime": self.text(), "holderIdentity": name, "leaseDurationSeconds": 40}
+        last_beat = timestamp(self.engine.now() + timedelta(seconds=beats_for))
+        lease = {"renewTime": last_beat, "holderIdentity": name, "leaseDurationSeconds": 40}
         self.create(LEASES, {"metadata": {"name": name}, "spec": lease}, "kube-node-lease")
-
-    def beat(self, name: str) -> None:
-        """Send a node's heartbeat."""
-        renewed = {"spec": {"renewTime": self.text()}}
-        self.patch(LEASES, name, renewed, PatchType.MERGE, "kube-node-lease")
 
     def text(self) -> str:
         return timestamp(self.engine.now())

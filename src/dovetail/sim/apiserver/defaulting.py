@@ -18,6 +18,7 @@ from dovetail.ports.resources import (
     Resource,
 )
 from dovetail.sim.apiserver.admission import fill_in_claim, fill_in_class, fill_in_pool
+from dovetail.sim.apiserver.frozen import freeze
 
 _POD_SPEC: Final = {
     "restartPolicy": "Always",
@@ -25,6 +26,10 @@ _POD_SPEC: Final = {
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",
 }
+_FIVE_MINUTES: Final = tuple(
+    freeze({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+)
 
 
 def begin(resource: Resource, obj: dict[str, Any]) -> None:
@@ -36,6 +41,9 @@ def begin(resource: Resource, obj: dict[str, Any]) -> None:
     if resource.has_status and resource is not NODES:
         obj.pop("status", None)
     fill_in(resource, obj)
+    admit = _ADMISSIONS.get(resource)
+    if admit is not None:
+        admit(obj)
     status = _FIRST_STATUS.get(resource)
     if status is not None:
         obj["status"] = status(obj)
@@ -56,6 +64,19 @@ def _pod(obj: dict[str, Any]) -> None:
 
 def _pod_status(obj: dict[str, Any]) -> dict[str, Any]:
     return {"phase": "Pending", "qosClass": _quality(obj["spec"].get("containers") or ())}
+
+
+def _stay_a_while(obj: dict[str, Any]) -> None:
+    """Have a pod outlast five minutes of a node's silence, unless it says for how long."""
+    own = obj["spec"].get("tolerations") or ()
+    added = [one for one in _FIVE_MINUTES if not any(_is_about(told, one["key"]) for told in own)]
+    if added:
+        obj["spec"] = {**obj["spec"], "tolerations": [*own, *added]}
+
+
+def _is_about(toleration: Mapping[str, Any], key: str) -> bool:
+    about = toleration.get("key") or key
+    return about == key and toleration.get("effect") in (None, "", "NoExecute")
 
 
 def _quality(containers: Any) -> str:
@@ -96,6 +117,8 @@ _DEFAULTS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
     NODE_CLAIMS: fill_in_claim,
     EC2_NODE_CLASSES: fill_in_class,
 }
+_ADMISSIONS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {PODS: _stay_a_while}
+"""What admission plugins add to new objects, which later writes may not take for granted."""
 _FIRST_STATUS: Final[dict[Resource, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     PODS: _pod_status,
     NAMESPACES: lambda _: {"phase": "Active"},

@@ -8,11 +8,10 @@ from dovetail.ports.resources import DAEMON_SETS, NODES, PODS
 from dovetail.sim.apiserver.deleting import DeleteOptions
 from dovetail.sim.apiserver.frozen import Object, look
 from dovetail.sim.apiserver.indexing import Key
-from dovetail.sim.apiserver.selectors import labels_match
 from dovetail.sim.apiserver.store import key_of
 from dovetail.sim.apiserver.watching import EventType, WatchEvent
 from dovetail.sim.desk import Desk, follow
-from dovetail.sim.workloads.belonging import Belonging, selector_of
+from dovetail.sim.workloads.belonging import Belonging
 from dovetail.sim.workloads.census import ACTIVE, Standing, ready_since, standing_of
 from dovetail.sim.workloads.daemonnodes import (
     NOT_HERE,
@@ -25,7 +24,7 @@ from dovetail.sim.workloads.daemontally import DaemonTally, Post
 from dovetail.sim.workloads.owning import controller_of, find, is_leaving
 from dovetail.sim.workloads.rollout import share
 from dovetail.sim.workloads.site import Site
-from dovetail.sim.workloads.templates import REVISION_HASH, labels_of
+from dovetail.sim.workloads.templates import REVISION_HASH
 
 _TRY_AGAIN: Final = timedelta(seconds=1)
 """After a pod that failed; longer than nothing, or a node that refuses it would stop time."""
@@ -94,7 +93,7 @@ class DaemonSets:
         daemon_set, tally = find(self._site.api, DAEMON_SETS, key), self._tallies.get(key)
         if daemon_set is None:
             self._tallies.pop(key, None)
-        if daemon_set is None or tally is None or not _is_sound(daemon_set):
+        if daemon_set is None or tally is None:
             return
         if not is_leaving(daemon_set):
             self._man(daemon_set, name, tally)
@@ -102,7 +101,7 @@ class DaemonSets:
 
     def _count(self, key: Key, node: str) -> None:
         daemon_set, tally = find(self._site.api, DAEMON_SETS, key), self._tallies[key]
-        if daemon_set is None or not _is_sound(daemon_set):
+        if daemon_set is None:
             return
         pods = tally.pods.get(node, {}).values()
         live = sorted((one for one in pods if standing_of(one) in ACTIVE), key=_older_first)
@@ -211,9 +210,3 @@ def _looks_alike(before: Object, after: Object) -> bool:
 def _older_first(pod: Object) -> tuple[bool, str, str]:
     meta = pod["metadata"]
     return not look(pod, "spec", "nodeName"), meta["creationTimestamp"], meta["uid"]
-
-
-def _is_sound(daemon_set: Object) -> bool:
-    """Tell whether its pods would be its own; the real API server refuses others."""
-    terms = selector_of(daemon_set)
-    return bool(terms) and labels_match(terms, labels_of(daemon_set["spec"].get("template") or {}))

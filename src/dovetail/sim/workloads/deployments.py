@@ -38,7 +38,6 @@ from dovetail.sim.workloads.revisions import (
 )
 from dovetail.sim.workloads.rollout import Room, Sizes, grow, rescale, roll, room_of
 from dovetail.sim.workloads.site import Site
-from dovetail.sim.workloads.templates import labels_of
 
 _TRY_AGAIN: Final = timedelta(seconds=5)
 
@@ -78,7 +77,7 @@ class Deployments:
 
     def _sync(self, key: Key) -> None:
         deployment = find(self._site.api, DEPLOYMENTS, key)
-        if deployment is None or not _is_sound(deployment):
+        if deployment is None:
             return
         if self._adopt(deployment):
             return  # What is adopted brings us back.
@@ -144,7 +143,7 @@ class Deployments:
                 return None
             progress.created(new["metadata"]["name"])
         else:
-            new = self._site.api.update(REPLICA_SETS, current(new, deployment, revision))
+            new = self._write(new, current(new, deployment, revision))
             progress.found(new["metadata"]["name"])
         noted = {REVISION: str(revision_of(new))}
         if revision_of(deployment) != revision_of(new):
@@ -171,7 +170,11 @@ class Deployments:
         for one in sets:
             size = sizes.get(one["metadata"]["name"])
             if size is not None:
-                self._site.api.update(REPLICA_SETS, resized(one, size, room))
+                self._write(one, resized(one, size, room))
+
+    def _write(self, old: Object, new: dict[str, Any]) -> Object:
+        # Most looks at a Deployment change nothing, and comparing is cheaper than asking.
+        return old if new == old else self._site.api.update(REPLICA_SETS, new)
 
     def _tell(self, key: Key, progress: Progress) -> None:
         deployment = find(self._site.api, DEPLOYMENTS, key)
@@ -223,10 +226,3 @@ class Deployments:
 
 def _recreates(deployment: Object) -> bool:
     return bool(look(deployment, "spec", "strategy", "type") == "Recreate")
-
-
-def _is_sound(deployment: Object) -> bool:
-    """Tell whether its pods would be its own; the real API server refuses others."""
-    terms = selector_of(deployment)
-    template = deployment["spec"].get("template") or {}
-    return bool(terms) and labels_match(terms, labels_of(template))

@@ -7,19 +7,18 @@ from typing import Any, Final
 from dovetail.ports.kubeerrors import ApiError, NotFound
 from dovetail.ports.resources import PODS, REPLICA_SETS
 from dovetail.sim.apiserver.deleting import DeleteOptions
-from dovetail.sim.apiserver.frozen import Object, look
+from dovetail.sim.apiserver.frozen import Object
 from dovetail.sim.apiserver.indexing import Key
-from dovetail.sim.apiserver.selectors import labels_match
 from dovetail.sim.apiserver.store import key_of
 from dovetail.sim.desk import Desk
-from dovetail.sim.workloads.belonging import Belonging, selector_of
+from dovetail.sim.workloads.belonging import Belonging
 from dovetail.sim.workloads.census import Crew, Standing
 from dovetail.sim.workloads.conditions import Conditions, conditions_of, replaced, without
 from dovetail.sim.workloads.downscaling import first_to_go
 from dovetail.sim.workloads.offspring import Child, Offspring
 from dovetail.sim.workloads.owning import controller_of, controlling_key, find, is_leaving
 from dovetail.sim.workloads.site import Site
-from dovetail.sim.workloads.templates import labels_of, pod_from
+from dovetail.sim.workloads.templates import pod_from
 
 _TRY_AGAIN: Final = timedelta(seconds=5)
 
@@ -69,10 +68,6 @@ class ReplicaSets:
 
     def _add(self, replica_set: Object, count: int) -> str:
         template: Mapping[str, Any] = replica_set["spec"].get("template") or {}
-        terms = selector_of(replica_set)
-        if not terms or not labels_match(terms, labels_of(template)):
-            # It would never count what it creates and so never stop.
-            return "the selector does not match the template's labels"
         pod = pod_from(template, replica_set)
         try:
             for _ in range(count):
@@ -133,8 +128,3 @@ class ReplicaSets:
             "message": trouble,
         }
         return replaced(conditions_of(replica_set), failure, now=self._site.timestamp())
-
-
-def available_of(replica_set: Object) -> int:
-    """Return how many pods a ReplicaSet says are available."""
-    return int(look(replica_set, "status", "availableReplicas") or 0)

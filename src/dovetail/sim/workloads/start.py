@@ -9,14 +9,22 @@ from dovetail.sim.workloads.census import PodCensus
 from dovetail.sim.workloads.daemonsets import DaemonSets
 from dovetail.sim.workloads.deployments import Deployments
 from dovetail.sim.workloads.disruptionbudgets import DisruptionBudgets
+from dovetail.sim.workloads.lostinstances import LostInstances
+from dovetail.sim.workloads.nodehealth import NodeHealth
+from dovetail.sim.workloads.podgarbage import PodGarbage
 from dovetail.sim.workloads.replicasets import ReplicaSets
 from dovetail.sim.workloads.site import Site
+from dovetail.sim.workloads.taintevictions import TaintEvictions
 
 _CONTROLLERS: Final[tuple[Callable[[Site], object], ...]] = (
     Deployments,
     ReplicaSets,
     DaemonSets,
     DisruptionBudgets,
+    NodeHealth,
+    TaintEvictions,
+    LostInstances,
+    PodGarbage,
 )
 
 

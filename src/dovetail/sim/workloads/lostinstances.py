@@ -1,0 +1,50 @@
+"""Nodes whose instance the cloud no longer has are deleted, as cloud controllers do."""
+
+from datetime import timedelta
+from typing import Final
+
+from dovetail.ports.kubeerrors import NotFound
+from dovetail.ports.resources import NODES
+from dovetail.sim.apiserver.frozen import Object, look
+from dovetail.sim.apiserver.watching import EventType, WatchEvent
+from dovetail.sim.desk import Desk, follow
+from dovetail.sim.workloads.conditions import condition
+from dovetail.sim.workloads.owning import find, is_leaving
+from dovetail.sim.workloads.site import Site
+
+_EVERY: Final = timedelta(seconds=5)
+
+
+class LostInstances:
+    """Asks the cloud for the instances of nodes that are not ready, every few seconds."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._desk: Desk[str] = Desk(site.engine, self._look)
+        follow(site.api, site.engine, NODES, self._heard)
+
+    def _heard(self, event: WatchEvent) -> None:
+        name = event.object["metadata"]["name"]
+        if event.type is EventType.DELETED or not _is_suspect(event.object):
+            self._desk.forget(name)
+        else:
+            self._desk.ask(name, after=_EVERY)
+
+    def _look(self, name: str) -> None:
+        node = find(self._site.api, NODES, ("", name))
+        exists = self._site.instance_exists
+        if node is None or exists is None or not _is_suspect(node):
+            return
+        if exists(node["spec"]["providerID"]) is not False:
+            self._desk.ask(name, after=_EVERY)
+            return
+        try:
+            self._site.api.delete(NODES, name)
+        except NotFound:
+            return
+
+
+def _is_suspect(node: Object) -> bool:
+    ready = condition(node, "Ready") or {}
+    known = bool(look(node, "spec", "providerID"))
+    return known and ready.get("status") != "True" and not is_leaving(node)
