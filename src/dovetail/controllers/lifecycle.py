@@ -162,6 +162,22 @@ def _came_true(kind: str, before: NodeClaim, after: NodeClaim) -> bool:
     return is_true(after.conditions, kind) and not is_true(before.conditions, kind)
 
 
+def _claim_itself(change: Change) -> Iterable[str]:
+    """Name a claim when others changed it.
+
+    What its conditions say comes from here. To look again because of them would
+    ask the cloud the same thing twice in a row.
+    """
+    if change.old is None or change.new is None:
+        return (change.either.name,)
+    before, after = (_stirring(one) for one in (change.old, change.new))
+    return (change.new.name,) if before != after else ()
+
+
+def _stirring(claim: NodeClaim) -> tuple[object, ...]:
+    return claim.uid, claim.generation, claim.deleting, claim.finalizers, claim.provider_id
+
+
 def registration(
     *,
     mirror: Mirror,
@@ -208,7 +224,7 @@ def registration(
         name="nodeclaim.lifecycle",
         controller=controller,
         watches=[
-            (NODE_CLAIMS, lambda change: (change.either.name,)),
+            (NODE_CLAIMS, _claim_itself),
             (NODES, claims_of_node),
         ],
         backoff=_BACKOFF,
