@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from dovetail.ports.kubeerrors import NotFound
 from dovetail.ports.resources import LEASES, NODES, PODS, Resource
 from dovetail.sim.apiserver.deleting import DeleteOptions
 from dovetail.sim.apiserver.frozen import Object, look
@@ -13,6 +12,7 @@ from dovetail.sim.apiserver.store import key_of
 from dovetail.sim.apiserver.times import timestamp
 from dovetail.sim.apiserver.watching import WatchEvent
 from dovetail.sim.desk import Desk, follow
+from dovetail.sim.workloads.owning import find
 from dovetail.sim.workloads.start import start_workloads
 from tests.support.cluster import Cluster
 
@@ -25,27 +25,28 @@ class Kubelet:
     def __init__(self, cluster: Cluster, *, boot: float, stop: float) -> None:
         self._cluster = cluster
         self._boot, self._stop = timedelta(seconds=boot), timedelta(seconds=stop)
-        self._desk: Desk[tuple[str, str]] = Desk(cluster.engine, self._look)
+        self._starting: Desk[tuple[str, str]] = Desk(cluster.engine, self._begin)
+        self._stopping: Desk[tuple[str, str]] = Desk(cluster.engine, self._end)
         self._turn = 0
         self.broken = ""
         """Pods of this image never become ready."""
         follow(cluster, cluster.engine, PODS, self._heard)
 
     def _heard(self, event: WatchEvent) -> None:
-        self._desk.ask(
-            key_of(event.object),
-            after=self._stop if event.object["metadata"].get("deletionTimestamp") else self._boot,
-        )
+        if event.object["metadata"].get("deletionTimestamp"):
+            self._stopping.ask(key_of(event.object), after=self._stop)
+        else:
+            self._starting.ask(key_of(event.object), after=self._boot)
 
-    def _look(self, key: tuple[str, str]) -> None:
-        namespace, name = key
-        try:
-            pod = self._cluster.get(PODS, name, namespace)
-        except NotFound:
+    def _end(self, key: tuple[str, str]) -> None:
+        if find(self._cluster, PODS, key) is not None:
+            self._cluster.delete(PODS, key[1], key[0], options=GONE)
+
+    def _begin(self, key: tuple[str, str]) -> None:
+        pod = find(self._cluster, PODS, key)
+        if pod is None or pod["metadata"].get("deletionTimestamp"):
             return
-        if pod["metadata"].get("deletionTimestamp"):
-            self._cluster.delete(PODS, name, namespace, options=GONE)
-        elif look(pod, "status", "phase") == "Pending":
+        if look(pod, "status", "phase") == "Pending":
             self._start(pod)
 
     def _start(self, pod: Object) -> None:
