@@ -27,6 +27,7 @@ from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
 from dovetail.state.outcomes import LaunchOutcomes
 from dovetail.state.promises import Promises
+from dovetail.state.scarcity import Scarcity
 
 Factory = Callable[..., Registration | Provisioning]
 """Is given what its parameters are named after, from ``Tools``."""
@@ -47,6 +48,7 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     promises: Promises
     nominations: Nominations
     evictions: Evictions
+    scarcity: Scarcity
     outcomes: LaunchOutcomes = msgspec.field(default_factory=LaunchOutcomes)
     kube: Kube
     cloud: Cloud

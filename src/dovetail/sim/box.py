@@ -1,6 +1,6 @@
 """A whole cluster in one process, in virtual time."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -13,7 +13,7 @@ from dovetail.model.machines import Catalog
 from dovetail.model.nodeclass import NodeClass
 from dovetail.model.prices import PriceBook
 from dovetail.model.settings import SchedulingSettings
-from dovetail.ports.kube import Kube, Object
+from dovetail.ports.kube import Object
 from dovetail.ports.resources import NAMESPACES, resource_of_kind
 from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.binder.binder import Binder
@@ -22,6 +22,7 @@ from dovetail.sim.chronicle import Chronicle
 from dovetail.sim.cloud.account import VirtualEc2
 from dovetail.sim.cloud.ledger import Purchase
 from dovetail.sim.engine import Engine
+from dovetail.sim.invariants import GuardedKube, Invariants
 from dovetail.sim.kubelet.kubelets import Kubelets
 from dovetail.sim.machine import Machine
 from dovetail.sim.operator import Operator
@@ -49,12 +50,10 @@ class Box:
         prices: PriceBook,
         start: datetime = START,
         settings: SchedulingSettings = SchedulingSettings(),  # noqa: B008 - frozen
-        through: Callable[[Kube], Kube] = lambda kube: kube,
     ) -> None:
         self._catalog = catalog
         self._prices = prices
         self._settings = settings
-        self._through = through
         self.engine = Engine(start=start)
         self.chance = SeededChance(scenario.seed)
         self.api = ApiServer(now=self.engine.now)
@@ -74,8 +73,11 @@ class Box:
         Binder(self.api, self.engine)
         Volumes(self.api, self.engine)
         self.chronicle = Chronicle(self.api, self.engine)
+        self.invariants = Invariants(self.api, self.engine, self.ec2)
         if scenario.home is not None:
             self._settle(scenario.home, region.name)
+            # They were there before the story begins.
+            self.engine.run(until=start + 2 * scenario.kubelet.node_ready)
         self.apply(scenario.objects)
         self.operator = self._operate()
 
@@ -106,7 +108,7 @@ class Box:
             log=self.log,
             metrics=self.metrics,
             settings=self._settings,
-            through=self._through,
+            kube=GuardedKube(self.api, self.invariants),
         )
 
     def _ensure_namespace(self, name: str) -> None:

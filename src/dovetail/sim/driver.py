@@ -58,6 +58,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     phases: tuple[PhaseReport, ...]
     cost: float
     """USD spent on machines."""
+    invariant_violations: tuple[str, ...] = ()
 
     @property
     def own_seconds(self) -> float:
@@ -66,6 +67,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reached(self) -> bool:
+        """Tell whether every phase came to its end in time."""
         return all(one.reached for one in self.phases)
 
 
@@ -98,6 +100,7 @@ class Driver:
             scenario=self._scenario.name,
             phases=tuple(reports),
             cost=round(box.ec2.ledger.cost(box.engine.now()), 6),
+            invariant_violations=tuple(box.invariants.violations),
         )
 
     def _phase(self, phase: Phase, every: timedelta) -> Generator[datetime, None, PhaseReport]:

@@ -17,13 +17,14 @@ from dovetail.sim.cloud.account import VirtualEc2
 from dovetail.sim.cloud.provider import SimCloud
 from dovetail.sim.cloud.queue import SimInterruptions
 from dovetail.sim.engine import Engine
-from dovetail.sim.kube import SimKube, feed
+from dovetail.sim.kube import feed
 from dovetail.sim.loop import VirtualLoop
 from dovetail.state.evictions import Evictions
 from dovetail.state.inflight import ReadYourWrites
 from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
 from dovetail.state.promises import Promises
+from dovetail.state.scarcity import Scarcity
 
 T = TypeVar("T")
 
@@ -50,25 +51,28 @@ class Operator:
         log: Log,
         metrics: Metrics,
         settings: SchedulingSettings,
-        through: Callable[[Kube], Kube] = lambda kube: kube,
+        kube: Kube,
     ) -> None:
-        """Start working; ``through`` may put something between controllers and API server."""
+        """Start working; ``kube`` leads to ``api``, perhaps by way of somebody who looks on."""
         self._loop = VirtualLoop(engine)
         self.mirror = Mirror()
         self._stops = feed(self.mirror, api, engine)
-        kube = ReadYourWrites(through(SimKube(api)), self.mirror)
+        kube = ReadYourWrites(kube, self.mirror)
+        scarcity = Scarcity()
         cloud = SimCloud(
             ec2,
             loop=self._loop,
             catalog=catalog,
             prices=prices,
             node_class=self.mirror.node_class,
+            scarcity=scarcity,
         )
         tools = Tools(
             mirror=self.mirror,
             promises=Promises(self.mirror),
             nominations=Nominations(),
             evictions=Evictions(),
+            scarcity=scarcity,
             kube=kube,
             cloud=cloud,
             interruptions=SimInterruptions(ec2.queue, loop=self._loop),

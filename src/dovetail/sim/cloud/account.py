@@ -95,6 +95,8 @@ class VirtualEc2:
         """Called when a machine has booted; a kubelet starts here."""
         self.on_halt: Callable[[str], None] = _nobody_cares
         """Called with the provider id when a machine is gone."""
+        self.reclaimed: set[str] = set()
+        """What was taken back from under its owner, by provider id."""
         self._numbers = count(1)
         self._addresses = {zone: count(10) for zone in region.zones}
         self._instances: dict[str, Ec2Instance] = {}
@@ -250,7 +252,9 @@ class VirtualEc2:
         self._engine.after(WARNING, lambda: self._reclaim(instance_id))
 
     def _reclaim(self, instance_id: str) -> None:
-        if instance_id in self._instances:
+        instance = self._instances.get(instance_id)
+        if instance is not None and not instance.is_ending:
+            self.reclaimed.add(instance.provider_id)
             self.terminate(instance_id)
 
     def _send(self, kind: Interruption, instance_id: str) -> None:

@@ -1,7 +1,7 @@
 """What was bought, for whom, and what it costs."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -40,6 +40,8 @@ class Ledger:
         self._spent = 0
         """Nano-dollars an hour, times microseconds."""
         self._since: datetime | None = None
+        self.listeners: list[Callable[[Purchase], None]] = []
+        """Told of every launch and of every end."""
         self.machines = 0
         """How many were launched and not yet told to end."""
 
@@ -50,6 +52,7 @@ class Ledger:
     def launched(self, purchase: Purchase) -> None:
         self._purchases.append(purchase)
         self.machines += 1
+        self._tell(purchase)
 
     def runs(self, purchase: Purchase, *, now: datetime) -> None:
         """Let an instance cost from now on."""
@@ -64,6 +67,7 @@ class Ledger:
         self.machines -= 1
         if purchase.running is not None:
             self._rate -= _rate_of(purchase)
+        self._tell(purchase)
 
     def price_per_hour(self) -> float:
         """Return what all that runs costs, in USD."""
@@ -78,6 +82,10 @@ class Ledger:
         """Return the uids of claims for which more than one instance was launched."""
         counts = Counter(one.claim_uid for one in self._purchases)
         return sorted(uid for uid, many in counts.items() if many > 1)
+
+    def _tell(self, purchase: Purchase) -> None:
+        for listener in self.listeners:
+            listener(purchase)
 
     def _settle(self, now: datetime) -> None:
         if self._since is not None:

@@ -1,0 +1,56 @@
+"""Whether an eviction kept to the PodDisruptionBudgets, judged from the pods alone."""
+
+from collections.abc import Iterator
+from math import ceil
+
+from dovetail.ports.kube import Object
+from dovetail.ports.kubeerrors import NotFound
+from dovetail.ports.resources import POD_DISRUPTION_BUDGETS, PODS
+from dovetail.sim.apiserver.budgets import is_healthy, is_ready
+from dovetail.sim.apiserver.frozen import look
+from dovetail.sim.apiserver.options import ListOptions
+from dovetail.sim.apiserver.selectors import labels_match, terms_of
+from dovetail.sim.apiserver.server import ApiServer
+
+
+def broken_budgets(api: ApiServer, name: str, namespace: str) -> Iterator[str]:
+    """Name the budgets that have fewer healthy pods than they demand, now that one goes.
+
+    A pod that was not ready takes nothing away from anybody.
+    """
+    try:
+        pod = api.get(PODS, name, namespace)
+    except NotFound:
+        return  # Gone without grace; what is left is counted below the same way.
+    if not is_ready(pod):
+        return
+    here = ListOptions(namespace=namespace)
+    for budget in api.list(POD_DISRUPTION_BUDGETS, here).items:
+        if not _covers(budget, pod):
+            continue
+        pods = [one for one in api.list(PODS, here).items if _covers(budget, one)]
+        healthy, least = sum(map(is_healthy, pods)), _least(budget)
+        if healthy < least:
+            title = budget["metadata"]["name"]
+            yield f"budget {namespace}/{title}: {healthy} healthy, {least} wanted"
+
+
+def _covers(budget: Object, pod: Object) -> bool:
+    selector = look(budget, "spec", "selector")
+    labels = pod["metadata"].get("labels") or {}
+    return selector is not None and labels_match(terms_of(selector), labels)
+
+
+def _least(budget: Object) -> int:
+    """Return how many pods must stay, of as many as the budget says are expected."""
+    expected = look(budget, "status", "expectedPods") or 0
+    spec = budget["spec"]
+    if "maxUnavailable" in spec:
+        return max(0, expected - _share(spec["maxUnavailable"], expected))
+    return _share(spec.get("minAvailable", 0), expected)
+
+
+def _share(amount: int | str, whole: int) -> int:
+    if isinstance(amount, int):
+        return amount
+    return ceil(int(amount.removesuffix("%")) * whole / 100)

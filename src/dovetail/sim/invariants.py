@@ -1,0 +1,159 @@
+"""What must hold after every event, whoever is killed when."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from dovetail.model import labels as label_keys
+from dovetail.model.resources import Resources, total
+from dovetail.ports.kube import Object
+from dovetail.ports.kubeerrors import NotFound
+from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
+from dovetail.sim.apiserver.frozen import look
+from dovetail.sim.apiserver.options import ListOptions
+from dovetail.sim.apiserver.server import ApiServer
+from dovetail.sim.apiserver.watching import EventType, WatchEvent
+from dovetail.sim.budgetcheck import broken_budgets
+from dovetail.sim.cloud.account import VirtualEc2
+from dovetail.sim.cloud.ledger import Purchase
+from dovetail.sim.desk import follow
+from dovetail.sim.engine import Engine
+from dovetail.sim.kube import SimKube
+
+ORPHAN_GRACE: Final = timedelta(minutes=3)
+"""An instance without a claim is noticed by garbage collection within 30 s and two minutes."""
+
+
+class Invariants:
+    """Watches a cluster and notes what should never happen.
+
+    - no claim gets two instances
+    - no instance lives on without its claim
+    - no NodePool exceeds its limits
+    - no eviction breaks a PodDisruptionBudget
+    - no instance is given back with pods on it
+    """
+
+    def __init__(self, api: ApiServer, engine: Engine, ec2: VirtualEc2) -> None:
+        self._api = api
+        self._engine = engine
+        self._ec2 = ec2
+        self.violations: list[str] = []
+        self._launches: dict[str, Purchase] = {}
+        self._claims: dict[str, Object] = {}
+        self._used: dict[str, dict[str, Resources]] = {}
+        self._node_of: dict[str, str] = {}
+        ec2.ledger.listeners.append(self._account_changed)
+        follow(api, engine, NODE_CLAIMS, self._claim_changed)
+        follow(api, engine, NODES, self._node_changed)
+
+    def evicted(self, name: str, namespace: str) -> None:
+        """Look at the budgets of a pod that has just been evicted."""
+        for broken in broken_budgets(self._api, name, namespace):
+            self._note(f"evicting pod {namespace}/{name} breaks {broken}")
+
+    def _account_changed(self, purchase: Purchase) -> None:
+        if purchase.shutting_down is not None:
+            self._given_back(purchase)
+            return
+        earlier = self._launches.get(purchase.claim_uid)
+        if earlier is not None and earlier is not purchase:
+            both = f"{earlier.provider_id} and {purchase.provider_id}"
+            self._note(f"nodeclaim {purchase.claim} got two instances: {both}")
+        self._launches[purchase.claim_uid] = purchase
+        if purchase.claim:
+            self._expect_owner(purchase)
+
+    def _expect_owner(self, purchase: Purchase) -> None:
+        """Look later whether an instance still lives without its claim."""
+        self._engine.after(ORPHAN_GRACE, lambda: self._check_owner(purchase))
+
+    def _check_owner(self, purchase: Purchase) -> None:
+        lives = purchase.shutting_down is None
+        if lives and purchase.claim_uid not in self._claims:
+            self._note(f"{purchase.provider_id} has no nodeclaim for over {ORPHAN_GRACE}")
+
+    def _claim_changed(self, event: WatchEvent) -> None:
+        claim = event.object
+        uid, name = claim["metadata"]["uid"], claim["metadata"]["name"]
+        pool = look(claim, "metadata", "labels", label_keys.NODEPOOL) or ""
+        used = self._used.setdefault(pool, {})
+        if event.type is EventType.DELETED:
+            self._claims.pop(uid, None)
+            used.pop(name, None)
+            if uid in self._launches:
+                self._expect_owner(self._launches[uid])
+            return
+        self._claims[uid] = claim
+        capacity = look(claim, "status", "capacity")
+        if claim["metadata"].get("deletionTimestamp"):
+            used.pop(name, None)
+        elif capacity and name not in used:
+            used[name] = Resources.parse(capacity) + {"nodes": 1}
+            self._check_limits(pool, used)
+
+    def _check_limits(self, pool: str, used: Mapping[str, Resources]) -> None:
+        limits = self._limits(pool)
+        if limits is None:
+            return
+        spent = total(used.values())
+        for name, most in limits.items():
+            if spent.get(name, 0) > most:
+                self._note(f"nodepool {pool} has {spent[name]} of {name}, its limit is {most}")
+
+    def _limits(self, pool: str) -> Resources | None:
+        try:
+            found = look(self._api.get(NODE_POOLS, pool), "spec", "limits")
+        except NotFound:
+            return None
+        return Resources.parse(found) if found else None
+
+    def _node_changed(self, event: WatchEvent) -> None:
+        node = event.object
+        provider = look(node, "spec", "providerID")
+        if provider:
+            self._node_of[provider] = node["metadata"]["name"]
+
+    def _given_back(self, purchase: Purchase) -> None:
+        node = self._node_of.get(purchase.provider_id)
+        if node is None or purchase.provider_id in self._ec2.reclaimed:
+            return  # It never joined, or EC2 took it without asking.
+        claim = self._claims.get(purchase.claim_uid)
+        deadline = look(claim, "metadata", "annotations", label_keys.TERMINATION_TIMESTAMP)
+        if deadline:
+            return  # Its pods were to go by then, whatever they said.
+        on_it = ListOptions(fields=f"spec.nodeName={node}")
+        left = [pod for pod in self._api.list(PODS, on_it).items if _should_be_gone(pod)]
+        for pod in left:
+            meta = pod["metadata"]
+            self._note(f"{node} was given back under pod {meta['namespace']}/{meta['name']}")
+
+    def _note(self, what: str) -> None:
+        self.violations.append(f"{self._engine.now():%H:%M:%S} {what}")
+
+
+def _should_be_gone(pod: Object) -> bool:
+    if look(pod, "status", "phase") in ("Succeeded", "Failed"):
+        return False
+    owners = pod["metadata"].get("ownerReferences") or ()
+    if any(owner["kind"] == "Node" for owner in owners):
+        return False
+    return not any(_tolerates_disruption(one) for one in look(pod, "spec", "tolerations") or ())
+
+
+def _tolerates_disruption(toleration: Mapping[str, Any]) -> bool:
+    key, effect = toleration.get("key", ""), toleration.get("effect", "")
+    everything = not key and toleration.get("operator") == "Exists"
+    return (everything or key == "karpenter.sh/disrupted") and effect in ("", "NoSchedule")
+
+
+class GuardedKube(SimKube):
+    """The API as controllers use it; their evictions are looked at."""
+
+    def __init__(self, api: ApiServer, invariants: Invariants) -> None:
+        super().__init__(api)
+        self._invariants = invariants
+
+    async def evict(self, name: str, namespace: str, *, uid: str) -> None:
+        await super().evict(name, namespace, uid=uid)
+        self._invariants.evicted(name, namespace)
