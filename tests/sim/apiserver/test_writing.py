@@ -332,7 +332,7 @@ def test_a_pods_spec_stays_as_it_is_but_for_images_and_further_tolerations() -> 
     cluster.create(PODS, a_pod("a"))
     image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "app:2"}]
     node = [{"op": "add", "path": "/spec/nodeName", "value": "n1"}]
-    toleration = [{"op": "add", "path": "/spec/tolerations", "value": [{"operator": "Exists"}]}]
+    toleration = [{"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}]
     intolerance = [{"op": "remove", "path": "/spec/tolerations"}]
 
     for allowed in (image, toleration):
