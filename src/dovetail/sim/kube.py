@@ -72,7 +72,7 @@ def feed(mirror: Mirror, api: ApiServer, engine: Engine) -> list[Any]:
     stops = []
     for resource in mirror.tables:
         listed = api.list(resource)
-        mirror.replace(resource, listed.items)
+        mirror.replace(resource, listed.items, revision=listed.resource_version)
         since = WatchOptions(resource_version=listed.resource_version)
         stops.append(follow(api, engine, resource, _teller(mirror, resource), which=since))
     return stops

@@ -1,7 +1,7 @@
 """From the wire to what the mirror keeps, kind by kind."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -60,6 +60,10 @@ DECODERS: dict[Resource, Callable[[Field], Any]] = {
 """The kinds that are mirrored."""
 
 
+_MOST_SHARED: Final = 200_000
+"""Parts kept to be shared; beyond that sharing begins anew, lest those of the dead pile up."""
+
+
 def decoder(resource: Resource, shared: dict[Any, Any]) -> Callable[[Object], Any]:
     """Return what reads one kind; equal parts of objects are kept once, in ``shared``.
 
@@ -69,6 +73,8 @@ def decoder(resource: Resource, shared: dict[Any, Any]) -> Callable[[Object], An
     read = DECODERS[resource]
 
     def decode(obj: Object) -> Any:
+        if len(shared) > _MOST_SHARED:
+            shared.clear()
         return read(Field(obj, Findings(written_by_hand=False, pool=shared)))
 
     return decode

@@ -46,7 +46,7 @@ class ReadYourWrites:
         meta = answer["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("finalizers") and resource is not PODS:
             # The patch took the last finalizer off, and the object went with it.
-            self._mirror.bury(resource, name, namespace)
+            self._bury(resource, name, namespace, meta["uid"])
             return answer
         return self._seen(resource, answer)
 
@@ -59,26 +59,32 @@ class ReadYourWrites:
         uid: str = "",
         grace_seconds: int | None = None,
     ) -> Object | None:
+        # Whatever is made under this name while we wait for the answer is another object.
+        meant = uid or self._uid(resource, name, namespace)
         try:
             left = await self._kube.delete(
                 resource, name, namespace, uid=uid, grace_seconds=grace_seconds
             )
         except NotFound:
-            self._bury(resource, name, namespace)
+            self._bury(resource, name, namespace, meant)
             raise
         if left is None:
-            self._bury(resource, name, namespace)
+            self._bury(resource, name, namespace, meant)
             return None
         return self._seen(resource, left)
 
     async def evict(self, name: str, namespace: str, *, uid: str) -> None:
         await self._kube.evict(name, namespace, uid=uid)
 
-    def _bury(self, resource: Resource, name: str, namespace: str) -> None:
+    def _uid(self, resource: Resource, name: str, namespace: str) -> str:
+        table = self._mirror.tables.get(resource)
+        return "" if table is None else table.uid(name, namespace)
+
+    def _bury(self, resource: Resource, name: str, namespace: str, uid: str) -> None:
         if resource in self._mirror.tables:
-            self._mirror.bury(resource, name, namespace)
+            self._mirror.bury(resource, name, namespace, uid=uid)
 
     def _seen(self, resource: Resource, obj: Object) -> Object:
         if resource in self._mirror.tables:
-            self._mirror.put(resource, obj)
+            self._mirror.answered(resource, obj)
         return obj

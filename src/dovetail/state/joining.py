@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from dovetail.codec.joining import expected, is_too_young, join
+from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodes import Node, NodeObject
@@ -86,17 +87,25 @@ class Joined:
 
     def _look(self, identity: str) -> Node | None:
         nodes = self._sources.nodes_of(identity)
+        claim = min(self._sources.claims_of(identity), key=lambda one: one.name, default=None)
         nameless = self._sources.node(identity)
-        if not nodes and nameless is not None and not nameless.provider_id:
+        if not nodes and nameless is not None and _stands_alone(nameless):
             nodes = (nameless,)
-        claims = self._sources.claims_of(identity)
-        claim = claims[0] if claims else None
-        if not nodes:
-            return expected(claim) if claim is not None else None
-        first = nodes[0]
-        limits = self._sources.volume_limits(first.name)
-        joined = join(first, claim, self._sources.pods_on(first.name), limits)
-        return None if is_too_young(joined) else joined
+        if nodes:
+            first = min(nodes, key=lambda node: node.name)
+            limits = self._sources.volume_limits(first.name)
+            joined = join(first, claim, self._sources.pods_on(first.name), limits)
+            if not is_too_young(joined):
+                return joined
+        return expected(claim) if claim is not None else None
+
+
+def _stands_alone(node: NodeObject) -> bool:
+    """Tell whether a node without provider id is all there is to know of its machine.
+
+    One of a pool has a claim, which speaks for it until it says whose it is.
+    """
+    return not node.provider_id and label_keys.NODEPOOL not in node.labels
 
 
 def _identity(node: NodeObject) -> str:

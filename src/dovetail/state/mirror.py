@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from dovetail.codec.nodes import CsiNode
-from dovetail.model.conditions import is_true
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodeclass import NodeClass
@@ -30,14 +29,18 @@ class Mirror:
     def __init__(self) -> None:
         shared: dict[Any, Any] = {}
         self.tables: dict[Resource, Table[Any]] = {
-            resource: Table(resource, decoder(resource, shared)) for resource in DECODERS
+            resource: Table(
+                resource,
+                decoder(resource, shared),
+                keep_wire=resource is kinds.EC2_NODE_CLASSES,
+            )
+            for resource in DECODERS
         }
         self._pods: Table[Pod] = self.tables[kinds.PODS]
         self._nodes: Table[NodeObject] = self.tables[kinds.NODES]
         self._claims: Table[NodeClaim] = self.tables[kinds.NODE_CLAIMS]
         self._pools: Table[NodePool] = self.tables[kinds.NODE_POOLS]
         self._classes: Table[NodeClass] = self.tables[kinds.EC2_NODE_CLASSES]
-        self._raw_classes: dict[str, Object] = {}
         self._pods_by_node: Index[str, Pod] = Index(
             self._pods, lambda pod: (pod.node_name,), lambda pod: pod.key
         )
@@ -46,7 +49,7 @@ class Mirror:
             self._nodes, _provider_of, lambda node: node.name
         )
         self._claims_by_provider: Index[str, NodeClaim] = Index(
-            self._claims, _provider_of, lambda claim: claim.name
+            self._claims, lambda claim: (claim.provider_id,), lambda claim: claim.name
         )
         self._claims_by_pool: Index[str, NodeClaim] = Index(
             self._claims, lambda claim: (claim.pool,), lambda claim: claim.name
@@ -65,28 +68,29 @@ class Mirror:
 
     # What is told by the API server.
 
-    def replace(self, resource: Resource, objects: Iterable[Object]) -> None:
-        """Take a whole list of one kind: what is not in it is gone."""
-        listed = list(objects)
-        if resource is kinds.EC2_NODE_CLASSES:
-            self._raw_classes = {one["metadata"]["name"]: one for one in listed}
-        self.tables[resource].replace(listed)
+    def replace(self, resource: Resource, objects: Iterable[Object], *, revision: str = "") -> None:
+        """Take a whole list of one kind: what is not in it is gone.
+
+        ``revision`` is the list's own resource version: what we wrote after that
+        is not in it, and stays.
+        """
+        self.tables[resource].replace(objects, revision)
 
     def put(self, resource: Resource, obj: Object) -> None:
-        """Take one object as it is now; news that is older than what we have is ignored."""
-        if resource is kinds.EC2_NODE_CLASSES:
-            self._raw_classes[obj["metadata"]["name"]] = obj
+        """Take one object as the watch tells of it, in the watch's order."""
         self.tables[resource].put(obj)
 
+    def answered(self, resource: Resource, obj: Object) -> None:
+        """Take one object as the answer to a request shows it, however late that comes."""
+        self.tables[resource].answered(obj)
+
     def remove(self, resource: Resource, obj: Object) -> None:
-        """Take note that an object is gone."""
-        if resource is kinds.EC2_NODE_CLASSES:
-            self._raw_classes.pop(obj["metadata"]["name"], None)
+        """Take note that an object is gone, as the watch tells of it."""
         self.tables[resource].remove(obj)
 
-    def bury(self, resource: Resource, name: str, namespace: str = "") -> None:
+    def bury(self, resource: Resource, name: str, namespace: str = "", *, uid: str) -> None:
         """Drop an object that we have just deleted, before the watch tells of it."""
-        self.tables[resource].bury(name, namespace)
+        self.tables[resource].bury(name, namespace, uid)
 
     def subscribe(self, resource: Resource, handler: Handler) -> None:
         """Have a handler told of what is there and of every change.
@@ -109,7 +113,7 @@ class Mirror:
 
     def claims_of(self, provider_id: str) -> tuple[NodeClaim, ...]:
         """Return the claims of one machine: one, unless something is wrong."""
-        return self._claims_by_provider[provider_id]
+        return self._claims_by_provider[provider_id] if provider_id else ()
 
     def claims_in(self, pool: str) -> tuple[NodeClaim, ...]:
         return self._claims_by_pool[pool]
@@ -152,7 +156,7 @@ class Mirror:
 
     def raw_node_class(self, name: str) -> Object | None:
         """Return a node class as it is on the wire: the cloud reads more of it than we do."""
-        return self._raw_classes.get(name)
+        return self._classes.wire(name)
 
     def budgets_for(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
         """Return the PodDisruptionBudgets that speak for a pod."""
@@ -187,16 +191,12 @@ class Mirror:
         return self._joined.all()
 
     def unlaunched(self) -> tuple[NodeClaim, ...]:
-        """Return the claims for which nothing has been bought yet."""
-        return tuple(
-            claim
-            for claim in self._claims.all()
-            if not claim.provider_id and not is_true(claim.conditions, "Launched")
-        )
+        """Return the claims for which nothing has been bought yet, as far as is known."""
+        return tuple(sorted(self._claims_by_provider[""], key=lambda claim: claim.name))
 
 
-def _provider_of(one: NodeObject | NodeClaim) -> tuple[str, ...]:
-    return (one.provider_id,) if one.provider_id else ()
+def _provider_of(node: NodeObject) -> tuple[str, ...]:
+    return (node.provider_id,) if node.provider_id else ()
 
 
 def _daemon_set_of(pod: Pod) -> tuple[str, ...]:

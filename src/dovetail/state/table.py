@@ -33,18 +33,30 @@ class _Row(msgspec.Struct, Generic[Model]):
     uid: str
     revision: int
     model: Model
+    wire: Object | None
 
 
 class Table(Generic[Model]):
-    """Objects by namespace and name, with indexes that follow every change."""
+    """Objects by namespace and name, with indexes that follow every change.
 
-    def __init__(self, resource: Resource, decode: Callable[[Object], Model]) -> None:
+    News comes two ways that know nothing of each other: a watch, in the order in
+    which things happened, and answers to what we wrote, which may be early or
+    late. Resource versions say which of two pictures of one name is the newer.
+    """
+
+    def __init__(
+        self, resource: Resource, decode: Callable[[Object], Model], *, keep_wire: bool = False
+    ) -> None:
         self.resource = resource
         self.listed = False
         self._decode = decode
+        self._keep_wire = keep_wire
         self._rows: dict[ObjectKey, _Row[Model]] = {}
         self._models: dict[ObjectKey, Model] = {}
-        self._tombs: dict[ObjectKey, str] = {}
+        self._tombs: set[str] = set()
+        """Uids that we deleted, until the watch has told of that."""
+        self._told = 0
+        """The revision up to which watch and lists have told everything."""
         self._handlers: list[Handler] = []
         self._all: tuple[Model, ...] | None = None
 
@@ -63,6 +75,16 @@ class Table(Generic[Model]):
             self._all = tuple(self._models[key] for key in sorted(self._models))
         return self._all
 
+    def wire(self, name: str, namespace: str = "") -> Object | None:
+        """Return an object as it was on the wire, in a table that keeps that."""
+        row = self._rows.get((namespace, name))
+        return None if row is None else row.wire
+
+    def uid(self, name: str, namespace: str = "") -> str:
+        """Return the uid of an object; empty when there is none."""
+        row = self._rows.get((namespace, name))
+        return "" if row is None else row.uid
+
     def subscribe(self, handler: Handler) -> None:
         """Have a handler told of what is there and of every change."""
         self._handlers.append(handler)
@@ -70,52 +92,64 @@ class Table(Generic[Model]):
             handler(Change(self.resource, None, model))
 
     def put(self, obj: Object) -> None:
-        """Take an object as a watch, a list or an answer shows it."""
+        """Take an object as the watch shows it."""
+        self._told = max(self._told, _revision(obj))
+        self._take(obj)
+
+    def answered(self, obj: Object) -> None:
+        """Take an object as the answer to a write shows it, which may come late."""
         meta = obj["metadata"]
-        key = (meta.get("namespace", ""), meta["name"])
-        uid, revision = meta.get("uid", ""), int(meta.get("resourceVersion") or 0)
+        if _key(meta) not in self._rows and _revision(obj) <= self._told:
+            return  # The watch has told of this already, and of its end.
+        self._take(obj)
+
+    def remove(self, obj: Object) -> None:
+        """Take note that an object is gone, as the watch tells it."""
+        self._told = max(self._told, _revision(obj))
+        meta = obj["metadata"]
+        self._tombs.discard(meta.get("uid", ""))
+        known = self._rows.get(_key(meta))
+        if known is not None and known.uid == meta.get("uid", ""):
+            self._drop(_key(meta))
+
+    def bury(self, name: str, namespace: str, uid: str) -> None:
+        """Drop an object that we have just deleted, before the watch tells of it."""
+        known = self._rows.get((namespace, name))
+        if known is not None and known.uid == uid:
+            self._tombs.add(uid)
+            self._drop((namespace, name))
+
+    def replace(self, objects: Iterable[Object], revision: str = "") -> None:
+        """Take a whole list: what is not in it is gone, unless it is newer than the list."""
+        seen: set[ObjectKey] = set()
+        uids: set[str] = set()
+        for obj in objects:
+            seen.add(_key(obj["metadata"]))
+            uids.add(obj["metadata"].get("uid", ""))
+            self._take(obj)
+        at = int(revision or 0)
+        for key in self._rows.keys() - seen:
+            if not at or self._rows[key].revision <= at:
+                self._drop(key)
+        self._tombs &= uids  # The list was older than these deaths; the watch will tell.
+        self._told = max(self._told, at)
+        self.listed = True
+
+    def _take(self, obj: Object) -> None:
+        meta = obj["metadata"]
+        key, uid, revision = _key(meta), meta.get("uid", ""), _revision(obj)
         known = self._rows.get(key)
-        if known is not None and known.uid == uid and revision <= known.revision:
+        if known is not None and revision <= known.revision:
             return
-        if self._tombs.get(key) == uid:
+        if uid in self._tombs:
             return  # News from before we deleted it.
         if known is not None and known.uid != uid:
             self._drop(key)  # Deleted and made again while nobody looked.
         model = self._decode(obj)
         old = self._models.get(key)
-        self._rows[key] = _Row(uid, revision, model)
+        self._rows[key] = _Row(uid, revision, model, obj if self._keep_wire else None)
         self._models[key] = model
         self._tell(old, model)
-
-    def remove(self, obj: Object) -> None:
-        """Take note that an object is gone, as a watch tells it."""
-        meta = obj["metadata"]
-        key = (meta.get("namespace", ""), meta["name"])
-        if self._tombs.get(key) == meta.get("uid", ""):
-            del self._tombs[key]
-        known = self._rows.get(key)
-        if known is not None and known.uid == meta.get("uid", ""):
-            self._drop(key)
-
-    def bury(self, name: str, namespace: str) -> None:
-        """Drop an object that we have just deleted, before the watch tells of it."""
-        key = (namespace, name)
-        known = self._rows.get(key)
-        if known is not None:
-            self._tombs[key] = known.uid
-            self._drop(key)
-
-    def replace(self, objects: Iterable[Object]) -> None:
-        """Take a whole list: what is not in it is gone."""
-        seen: set[ObjectKey] = set()
-        for obj in objects:
-            meta = obj["metadata"]
-            seen.add((meta.get("namespace", ""), meta["name"]))
-            self.put(obj)
-        for key in self._rows.keys() - seen:
-            self._drop(key)
-        self._tombs.clear()
-        self.listed = True
 
     def _drop(self, key: ObjectKey) -> None:
         del self._rows[key]
@@ -126,6 +160,14 @@ class Table(Generic[Model]):
         change = Change(self.resource, old, new)
         for handler in self._handlers:
             handler(change)
+
+
+def _key(meta: Object) -> ObjectKey:
+    return meta.get("namespace", ""), meta["name"]
+
+
+def _revision(obj: Object) -> int:
+    return int(obj["metadata"].get("resourceVersion") or 0)
 
 
 Entry = TypeVar("Entry", bound=Hashable)
