@@ -8,11 +8,14 @@ from dovetail.model import labels as label_keys
 from dovetail.model.conditions import TRUE, Condition
 from dovetail.model.frozen import FrozenDict
 from dovetail.ports.resources import (
+    DAEMON_SETS,
     NODE_CLAIMS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
     VOLUME_ATTACHMENTS,
 )
 from dovetail.sim.apiserver.deleting import DeleteOptions
@@ -101,6 +104,28 @@ def a_pod(
     made["status"]["conditions"] = [{"type": "Ready", "status": status}]
     made["status"]["startTime"] = f"{world.now:%Y-%m-%dT%H:%M:%SZ}"
     world.add(PODS, made)
+
+
+def an_owner(world: World, kind: str, name: str = "web") -> dict[str, Any]:
+    """Have an object that owns pods, and return the reference to it."""
+    resource = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS}.get(kind, DAEMON_SETS)
+    if kind == "Node":
+        found = world.get(NODES, name)
+    else:
+        found = world.get(resource, name, "default") or world.add(
+            resource,
+            {
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {
+                    "selector": {"matchLabels": {"app": name}},
+                    "template": {
+                        "metadata": {"labels": {"app": name}},
+                        "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+                    },
+                },
+            },
+        )
+    return wire.owner(kind, name, uid=found["metadata"]["uid"], controller=True)
 
 
 def stop_pod(world: World, name: str = "pod") -> None:
