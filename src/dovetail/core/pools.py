@@ -1,6 +1,6 @@
 """What a NodePool says of itself: whether it can be used, and why not."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
@@ -61,7 +61,7 @@ def mistakes(pool: NodePool) -> list[str]:
     ]
 
 
-def usage(nodes: Iterator[Node]) -> tuple[Resources, int]:
+def usage(nodes: Iterable[Node]) -> tuple[Resources, int]:
     """Return what the nodes of a pool have together, and how many they are.
 
     Nodes that are going away no longer count against the pool's limits.

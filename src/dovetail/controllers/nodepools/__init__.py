@@ -1,0 +1,1 @@
+"""What NodePools say of themselves: hash, readiness, validity, usage, health."""
