@@ -7,12 +7,22 @@ from typing import Final
 import msgspec
 
 from dovetail.controllers import (
+    consistency,
+    consolidatable,
+    disruption,
     eviction,
+    expiration,
+    garbage,
+    hydration,
+    interruption,
     lifecycle,
     liveness,
+    nodeclass,
+    podevents,
     termination,
 )
 from dovetail.controllers.batching import Windows
+from dovetail.controllers.nodepools import counting, health, readiness, stamping, validation
 from dovetail.controllers.provisioning import Provisioning
 from dovetail.controllers.runtime import Registration
 from dovetail.model.settings import SchedulingSettings
@@ -38,6 +48,21 @@ CONTROLLERS: Final[tuple[Factory, ...]] = (
     liveness.registration,
     termination.registration,
     eviction.registration,
+    disruption.registration,
+    consolidatable.registration,
+    podevents.registration,
+    expiration.registration,
+    interruption.registration,
+    garbage.claims_registration,
+    garbage.machines_registration,
+    consistency.registration,
+    hydration.registration,
+    nodeclass.registration,
+    stamping.registration,
+    validation.registration,
+    readiness.registration,
+    counting.registration,
+    health.registration,
 )
 
 

@@ -78,6 +78,8 @@ class Driver:
         self._box = box
         self._scenario = scenario
         self.phase: Phase | None = None
+        self.listeners: list[Callable[[Phase | PhaseReport], None]] = []
+        """Are told of each phase when it begins, and what it came to when it ends."""
 
     def run(self) -> Report:
         """Run to the end, as fast as can be."""
@@ -94,7 +96,9 @@ class Driver:
         reports = []
         for phase in self._scenario.phases:
             self.phase = phase
+            self._tell(phase)
             reports.append((yield from self._phase(phase, every)))
+            self._tell(reports[-1])
         box = self._box
         return Report(
             scenario=self._scenario.name,
@@ -102,6 +106,10 @@ class Driver:
             cost=round(box.ec2.ledger.cost(box.engine.now()), 6),
             invariant_violations=tuple(box.invariants.violations),
         )
+
+    def _tell(self, news: Phase | PhaseReport) -> None:
+        for listener in self.listeners:
+            listener(news)
 
     def _phase(self, phase: Phase, every: timedelta) -> Generator[datetime, None, PhaseReport]:
         box = self._box

@@ -152,11 +152,10 @@ def _settle_conflicts(
         if force:
             ownership[other] = owned._replace(fields=owned.fields - lost)
         for path in sorted(lost):
-            via = f' using "{other.subresource}"' if other.subresource else ""
             causes.append(
                 {
                     "reason": "FieldManagerConflict",
-                    "message": f'conflict with "{other.name}"{via}',
+                    "message": f"conflict with {_told(resource, other)}",
                     "field": _dotted(path),
                 }
             )
@@ -164,6 +163,12 @@ def _settle_conflicts(
         plural = "s" if len(causes) > 1 else ""
         named = "; ".join(f"{one['message']}: {one['field']}" for one in causes)
         raise Conflict(f"Apply failed with {len(causes)} conflict{plural}: {named}", causes=causes)
+
+
+def _told(resource: Resource, manager: Manager) -> str:
+    door = f' with subresource "{manager.subresource}"' if manager.subresource else ""
+    version = f" using {resource.api_version}" if manager.operation == "Update" else ""
+    return f'"{manager.name}"{door}{version}'
 
 
 def _dotted(path: Path) -> str:

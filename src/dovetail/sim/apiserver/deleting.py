@@ -19,7 +19,7 @@ from dovetail.sim.apiserver.store import Store, key_of, owners_of
 from dovetail.sim.apiserver.times import timestamp
 
 _FOREGROUND: Final = "foregroundDeletion"
-_KEPT_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+_KEPT_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
 
 
 class Propagation(StrEnum):

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from dovetail.ports.kubeerrors import (
     BadRequest,
-    MethodNotAllowed,
     NotFound,
     UnsupportedMediaType,
 )
@@ -261,7 +260,7 @@ def _check_subresource(resource: Resource, subresource: str) -> None:
     if subresource and (
         subresource not in resource.subresources or subresource not in ("status", "scale")
     ):
-        raise MethodNotAllowed(f"{resource.qualified} has no {subresource} to read or write")
+        raise NotFound("the server could not find the requested resource")
 
 
 def _selection(resource: Resource, which: ListOptions | WatchOptions) -> Selection:

@@ -5,7 +5,13 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.ports.kubeerrors import BadRequest, Conflict, InternalError, TooManyRequests
+from dovetail.ports.kubeerrors import (
+    BadRequest,
+    Conflict,
+    InternalError,
+    Invalid,
+    TooManyRequests,
+)
 from dovetail.ports.resources import POD_DISRUPTION_BUDGETS, PODS
 from dovetail.sim.apiserver.budgets import allowance, budgets_over, is_ready
 from dovetail.sim.apiserver.deleting import DeleteOptions, Deleter, check_preconditions
@@ -40,9 +46,17 @@ def scale_of(obj: Object) -> Object:
 
 def scaled(obj: Object, scale: Mapping[str, Any]) -> dict[str, Any]:
     """Return a workload as a changed Scale wants it."""
-    replicas = look(scale, "spec", "replicas")
-    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
+    replicas = look(scale, "spec", "replicas") or 0  # Left out, it is none.
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise BadRequest(f"spec.replicas: {replicas!r} is no number of replicas")
+    if replicas < 0:
+        name = obj["metadata"]["name"]
+        raise Invalid(
+            f'Scale.autoscaling "{name}" is invalid: spec.replicas: Invalid value: {replicas}: '
+            "must be greater than or equal to 0",
+            kind="Scale",
+            name=name,
+        )
     meta = dict(obj["metadata"])
     revision = look(scale, "metadata", "resourceVersion")
     if revision:

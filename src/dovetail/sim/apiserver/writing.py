@@ -9,7 +9,6 @@ import msgspec
 from dovetail.ports.kubeerrors import (
     AlreadyExists,
     BadRequest,
-    Conflict,
     Forbidden,
     Invalid,
     NotFound,
@@ -20,6 +19,7 @@ from dovetail.sim.apiserver.checking import Checker, check_shape
 from dovetail.sim.apiserver.defaulting import begin, fill_in
 from dovetail.sim.apiserver.deleting import Deleter
 from dovetail.sim.apiserver.frozen import Object, freeze
+from dovetail.sim.apiserver.identity import check_identity, check_times, type_of
 from dovetail.sim.apiserver.naming import Naming
 from dovetail.sim.apiserver.store import Store
 from dovetail.sim.apiserver.times import timestamp
@@ -69,7 +69,7 @@ class Writer:
     ) -> Object:
         """Store a new object, completed by what the server decides."""
         check_shape(obj)
-        new: dict[str, Any] = {**obj, **_type(resource, obj)}
+        new: dict[str, Any] = {**obj, **type_of(resource, obj)}
         meta = new["metadata"] = dict(obj.get("metadata") or {})
         if meta.get("resourceVersion"):
             raise BadRequest("resourceVersion should not be set on objects to be created")
@@ -143,13 +143,14 @@ class Writer:
         self, resource: Resource, old: Object, given: Mapping[str, Any], subresource: str
     ) -> Object:
         check_shape(given)
-        _check_identity(resource, old, given)
+        check_identity(resource, old, given)
         if subresource == "status":
             new = {name: value for name, value in old.items() if name != "status"}
             if given.get("status") is not None:
                 new["status"] = given["status"]
             return freeze_object(new)
-        new = {**given, **_type(resource, given), "metadata": _metadata(old, given["metadata"])}
+        check_times(resource, old, given["metadata"])
+        new = {**given, **type_of(resource, given), "metadata": _metadata(old, given["metadata"])}
         if resource.has_status:
             new.pop("status", None)
             if "status" in old:
@@ -217,57 +218,6 @@ def freeze_object(obj: Mapping[str, Any]) -> Object:
     """Return a frozen copy of an object."""
     frozen: Object = freeze(obj)
     return frozen
-
-
-def _type(resource: Resource, obj: Mapping[str, Any]) -> dict[str, str]:
-    expected = {"apiVersion": resource.api_version, "kind": resource.kind}
-    for field, value in expected.items():
-        if obj.get(field, value) != value:
-            hint = (
-                "; `dovetail convert -f FILE` writes older objects as those of today"
-                if resource.custom and field == "apiVersion"
-                else ""
-            )
-            raise BadRequest(
-                f"the object provided is unrecognized: its {field} is {obj[field]}, "
-                f"not {value}{hint}"
-            )
-    return expected
-
-
-def _check_identity(resource: Resource, old: Object, given: Mapping[str, Any]) -> None:
-    meta, current = given.get("metadata") or {}, old["metadata"]
-    name = current["name"]
-    if meta.get("name", name) != name:
-        raise BadRequest(
-            f"the name of the object ({meta.get('name')}) does not match the name "
-            f"on the URL ({name})"
-        )
-    if meta.get("namespace", current.get("namespace")) != current.get("namespace"):
-        raise BadRequest("the namespace of the object does not match the namespace on the URL")
-    revision = meta.get("resourceVersion")
-    if not revision and resource.custom:
-        raise Invalid(
-            f'{resource.qualified} "{name}" is invalid: metadata.resourceVersion: '
-            "Invalid value: must be specified for an update",
-            kind=resource.kind,
-            name=name,
-        )
-    wrong = f'Operation cannot be fulfilled on {resource.qualified} "{name}": '
-    if revision and revision != current["resourceVersion"]:
-        raise Conflict(
-            wrong + "the object has been modified; please apply your changes to the latest "
-            "version and try again",
-            kind=resource.plural,
-            name=name,
-        )
-    if meta.get("uid", current["uid"]) != current["uid"]:
-        raise Conflict(
-            wrong + f"Precondition failed: UID in precondition: {meta['uid']}, "
-            f"UID in object meta: {current['uid']}",
-            kind=resource.plural,
-            name=name,
-        )
 
 
 def _metadata(old: Object, given: Mapping[str, Any]) -> dict[str, Any]:

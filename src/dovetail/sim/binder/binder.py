@@ -179,6 +179,7 @@ class Binder:
         if not kind.refs:
             self._reader.forget(kind)
             self._counting.forget(kind)
+            self._judge.forget(kind)
 
     def _priority(self, pod: Object) -> int:
         own = pod["spec"].get("priority")

@@ -2,17 +2,19 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.pods import NodeTerm, PreferredNodeTerm
-from dovetail.model.resources import PODS
+from dovetail.model.resources import PODS, Resources
 from dovetail.model.taints import Toleration
 from dovetail.sim.binder.claims import Claims, Verdict
 from dovetail.sim.binder.classes import PodClass, Read
 from dovetail.sim.binder.counting import Counting
 from dovetail.sim.binder.fitting import PerNode, Selecting, Tolerating, preferring
+from dovetail.sim.binder.local import CLOSED, Local
 from dovetail.sim.binder.neighbours import Neighbours
 from dovetail.sim.binder.nodes import Bools, Ints, NodeTable
 from dovetail.sim.binder.ports import HostPorts
@@ -20,6 +22,8 @@ from dovetail.sim.binder.scoring import Scoring
 
 Reasons = Callable[[Bools], list[tuple[str, int]]]
 """Tells, for the nodes in a mask, why and how many are out."""
+Demands = tuple[FrozenDict[str, str], tuple[NodeTerm, ...], tuple[Toleration, ...], Resources]
+"""All that a pod asks of a node alone."""
 
 
 class Unschedulable(Exception):
@@ -40,6 +44,9 @@ class Judge:
         self.neighbours = Neighbours(table, counting)
         self.scoring = Scoring(table, self.neighbours)
         self.ports = HostPorts(table)
+        # Classes that ask for the same share it, and it goes with the last of them.
+        self._locals: WeakValueDictionary[Demands, Local] = WeakValueDictionary()
+        self._local_of: dict[PodClass, Local] = {}
         self._selecting: dict[tuple[FrozenDict[str, str], tuple[NodeTerm, ...]], Selecting] = {}
         self._tolerating: dict[tuple[Toleration, ...], Tolerating] = {}
         self._preferring: dict[tuple[PreferredNodeTerm, ...], PerNode] = {}
@@ -47,70 +54,77 @@ class Judge:
     def best(self, pod: Read, needs: Verdict) -> int:
         """Return the slot of the best node; raises ``Unschedulable``."""
         kind = pod.kind
-        open_to = self._open(pod, needs)
-        candidates = np.flatnonzero(open_to)
-        if not candidates.size:
+        local = self._local(kind)
+        scores = local.scores
+        for refused, _ in self._dynamic(pod, needs):
+            if refused is not None:
+                scores = np.where(refused, CLOSED, scores)
+        best = scores.max()
+        if best == CLOSED:
             raise self._why(pod, needs)
-        if candidates.size == 1:
-            return int(candidates[0])
-        preferred = self._preferred(kind)
-        scores = self.scoring.scores(
-            kind,
-            candidates,
-            soft_taints=self._tolerance(kind).soft,
-            preferred=None if preferred is None else preferred.values,
-        )
-        ties = candidates[scores == scores.max()]
-        return int(ties[np.argmin(self._table.ranks[ties])])
+        soft, preferred = local.tolerating.soft, self._preferred(kind)
+        any_soft = bool(soft.any())
+        if any_soft or preferred is not None or self.scoring.has_wishes(kind):
+            candidates = np.flatnonzero(scores > CLOSED)
+            scores = scores.copy()
+            scores[candidates] += self.scoring.wishes(
+                kind,
+                candidates,
+                soft_taints=soft if any_soft else None,
+                preferred=None if preferred is None else preferred.values,
+            )
+            best = scores.max()
+        ties = np.flatnonzero(scores == best)
+        return int(ties[0] if len(ties) == 1 else ties[np.argmin(self._table.ranks[ties])])
+
+    def forget(self, kind: PodClass) -> None:
+        """Let go of what is remembered about a class of which there are no pods."""
+        self._local_of.pop(kind, None)
 
     def could_help(self, pod: Read, slots: Ints) -> bool:
         """Tell whether changes of some nodes may have made room for a pod there."""
         if pod.only_node:
             slots = slots[slots == self._table.slots.get(pod.only_node, -1)]
-        kind, tolerance = pod.kind, self._tolerance(pod.kind)
-        fine = self._selected(kind)[slots] & (tolerance.codes[slots] == 0)
-        fine &= ~tolerance.closed[slots]
-        if not fine.any():
-            return False
-        short = self._short(kind)
-        return short is None or bool((fine & ~short[slots]).any())
-
-    def _open(self, pod: Read, needs: Verdict) -> Bools:
-        found = self._table.there
-        for refused, _ in self._filters(pod, needs):
-            if refused is not None:
-                found = found & ~refused
-                if not found.any():
-                    break
-        return found
+        return bool((self._local(pod.kind).scores[slots] > CLOSED).any())
 
     def _filters(self, pod: Read, needs: Verdict) -> Iterator[tuple[Bools | None, Reasons | str]]:
         """Hand out where each rule refuses the pod, in kube-scheduler's order, and why."""
+        local = self._local(pod.kind)
+        tolerating, every = local.tolerating, np.arange(len(self._table.facts))
+        yield tolerating.closed, "node(s) were unschedulable"
+        yield tolerating.codes > 0, lambda out: _taints(tolerating, out)
+        yield ~local.selecting.mask, "node(s) didn't match Pod's node affinity/selector"
+        yield local.short(every), lambda out: self._shortages(pod.kind, out)
+        yield from self._dynamic(pod, needs)
+
+    def _dynamic(self, pod: Read, needs: Verdict) -> Iterator[tuple[Bools | None, str]]:
+        """Hand out where pods and volumes elsewhere refuse the pod, and why."""
         kind, spec = pod.kind, pod.kind.spec
-        tolerance = self._tolerance(kind)
-        yield tolerance.closed, "node(s) were unschedulable"
         if pod.only_node:
-            only = np.ones(len(self._table.facts), dtype=np.bool_)
-            slot = self._table.slots.get(pod.only_node)
-            if slot is not None:
-                only[slot] = False
-            yield only, "node(s) didn't satisfy plugin(s) [NodeAffinity]"
-        yield tolerance.codes > 0, lambda out: _taints(tolerance, out)
-        yield ~self._selected(kind), "node(s) didn't match Pod's node affinity/selector"
-        ports = self.ports.refusals(spec.host_ports)
-        yield ports, "node(s) didn't have free ports for the requested pod ports"
-        yield self._short(kind), lambda out: self._shortages(kind, out)
+            yield self._all_but(pod.only_node), "node(s) didn't match Pod's node affinity/selector"
+        if spec.host_ports:
+            ports = self.ports.refusals(spec.host_ports)
+            yield ports, "node(s) didn't have free ports for the requested pod ports"
         yield from self._claims.refusals(needs)
-        spread = self.neighbours.spread_refusals(
-            kind, lambda: self._selected(kind), lambda: tolerance.codes == 0
-        )
-        yield spread, "node(s) didn't match pod topology spread constraints"
-        affinity = self.neighbours.affinity_refusals(kind)
-        yield affinity, "node(s) didn't match pod affinity rules"
-        avoiding = self.neighbours.avoidance_refusals(kind)
-        yield avoiding, "node(s) didn't match pod anti-affinity rules"
+        if not kind.is_lonely:
+            local = self._local(kind)
+            spread = self.neighbours.spread_refusals(
+                kind, lambda: local.selecting.mask, lambda: local.tolerating.codes == 0
+            )
+            yield spread, "node(s) didn't match pod topology spread constraints"
+            affinity = self.neighbours.affinity_refusals(kind)
+            yield affinity, "node(s) didn't match pod affinity rules"
+            avoiding = self.neighbours.avoidance_refusals(kind)
+            yield avoiding, "node(s) didn't match pod anti-affinity rules"
         unwelcome = self.neighbours.unwelcome(kind)
         yield unwelcome, "node(s) didn't satisfy existing pods anti-affinity rules"
+
+    def _all_but(self, name: str) -> Bools:
+        others = np.ones(len(self._table.facts), dtype=np.bool_)
+        slot = self._table.slots.get(name)
+        if slot is not None:
+            others[slot] = False
+        return others
 
     def _why(self, pod: Read, needs: Verdict) -> Unschedulable:
         left = self._table.there
@@ -131,15 +145,6 @@ class Judge:
         shown = ", ".join(sorted(f"{number} {text}" for text, number in tally.items()))
         return Unschedulable(f"0/{total} nodes are available: {shown}.", frozenset(tally))
 
-    def _short(self, kind: PodClass) -> Bools | None:
-        """Return where too little of something is left."""
-        table, short = self._table, None
-        for name, amount in kind.requests:
-            room = table.need(name).values
-            lacks = room - table.used[name].values < amount
-            short = lacks if short is None else short | lacks
-        return short
-
     def _shortages(self, kind: PodClass, out: Bools) -> list[tuple[str, int]]:
         found = []
         for name, amount in kind.requests:
@@ -149,18 +154,24 @@ class Judge:
                 found.append(("Too many pods" if name == PODS else f"Insufficient {name}", number))
         return found
 
-    def _selected(self, kind: PodClass) -> Bools:
-        key = (kind.spec.node_selector, kind.spec.node_terms)
-        known = self._selecting.get(key)
+    def _local(self, kind: PodClass) -> Local:
+        own = self._local_of.get(kind)
+        if own is not None:
+            return own
+        spec = kind.spec
+        key = (spec.node_selector, spec.node_terms, spec.tolerations, spec.requests)
+        known = self._locals.get(key)
         if known is None:
-            known = self._selecting[key] = Selecting(self._table, *key)
-        return known.mask
-
-    def _tolerance(self, kind: PodClass) -> Tolerating:
-        key = kind.spec.tolerations
-        known = self._tolerating.get(key)
-        if known is None:
-            known = self._tolerating[key] = Tolerating(self._table, key)
+            tolerating = self._tolerating.get(spec.tolerations)
+            if tolerating is None:
+                tolerating = Tolerating(self._table, spec.tolerations)
+                self._tolerating[spec.tolerations] = tolerating
+            selecting = self._selecting.get(key[:2])
+            if selecting is None:
+                selecting = self._selecting[key[:2]] = Selecting(self._table, *key[:2])
+            known = Local(self._table, self.scoring, kind, selecting, tolerating)
+            self._locals[key] = known
+        self._local_of[kind] = known
         return known
 
     def _preferred(self, kind: PodClass) -> PerNode | None:

@@ -96,6 +96,10 @@ class Neighbours:
                 refused = self._or_where(refused, carrier.key, carrier.per_slot)
         return refused
 
+    def is_wished_for(self, kind: PodClass) -> bool:
+        """Tell whether pods run that wish pods of this class near, or away."""
+        return any(carrier.weight for carrier in self._counting.naming(kind))
+
     def affinity_wishes(self, kind: PodClass) -> Floats | None:
         """Return how much more each node is wished for because of its pods."""
         wishes: Floats | None = None

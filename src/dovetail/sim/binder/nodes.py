@@ -21,6 +21,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _FIRST_SLOTS: Final = 64
+_MOST_TOUCHES: Final = 100_000
+"""So many changes are remembered one by one."""
 
 
 class PerSlot:
@@ -78,6 +80,8 @@ class NodeTable:
         self.used: dict[str, PerSlot] = {}
         self._domains: dict[str, Domains] = {}
         self._changes = 0
+        self._touched: list[int] = []
+        self._touched_before = 0
         self._ranks: Ints | None = None
         self._shared: dict[Any, Any] = {}
 
@@ -100,6 +104,29 @@ class NodeTable:
             for rank, name in enumerate(sorted(self.slots)):
                 self._ranks[self.slots[name]] = rank
         return self._ranks
+
+    @property
+    def touches(self) -> int:
+        """How often something about some node, or what is taken of it, has changed."""
+        return self._touched_before + len(self._touched)
+
+    def touch(self, slot: int) -> None:
+        """Note that something about a node, or what is taken of it, has changed."""
+        self._touched.append(slot)
+        if len(self._touched) > _MOST_TOUCHES:
+            self._touched_before += len(self._touched)
+            self._touched.clear()
+
+    def changed_since(self, touches: int) -> Ints | None:
+        """Return the slots touched since then; None when that is too long ago to tell."""
+        if touches < self._touched_before:
+            return None
+        recent = self._touched[touches - self._touched_before :]
+        if len(recent) > len(self.facts):
+            return None
+        if len(recent) > 1:
+            recent = sorted(set(recent))
+        return np.array(recent, dtype=np.int64)
 
     def domains(self, key: str) -> Domains:
         known = self._domains.get(key)
@@ -127,6 +154,7 @@ class NodeTable:
         self.facts[slot] = facts
         self._changes += 1
         self.stamps.values[slot] = self._changes
+        self.touch(slot)
         for name, column in self.room.items():
             column.values[slot] = facts.allocatable.get(name, 0)
         for name in facts.allocatable:
@@ -146,6 +174,7 @@ class NodeTable:
             column.values[slot] = column.empty
         self._free.append(slot)
         self._ranks = None
+        self.touch(slot)
         return slot
 
     def need(self, resource: str) -> PerSlot:

@@ -101,6 +101,7 @@ class Places:
         for name, amount in kind.requests:
             table.need(name)
             table.used[name].values[slot] += sign * amount
+        table.touch(slot)
         scoring = self._judge.scoring
         scoring.assumed_cpu.values[slot] += sign * kind.assumed[0]
         scoring.assumed_memory.values[slot] += sign * kind.assumed[1]

@@ -33,18 +33,17 @@ class Scoring:
         """What the pods on each node are taken to use, at the least."""
         self.assumed_memory: PerSlot = table.column()
 
-    def scores(
-        self, kind: PodClass, among: Ints, *, soft_taints: Ints, preferred: Ints | None
+    def wishes(
+        self, kind: PodClass, among: Ints, *, soft_taints: Ints | None, preferred: Ints | None
     ) -> Floats:
-        """Return how good each of some slots is; larger is better."""
-        scores = self.room_scores(kind, among)
-        soft = soft_taints[among]
-        if soft.any():
-            scores += _TAINTS * (FULL - soft * FULL // soft.max())
+        """Return what else than room makes some slots better; larger is better."""
+        scores = np.zeros(len(among))
+        if soft_taints is not None:
+            soft = soft_taints[among]
+            scores += _TAINTS * (FULL - soft * FULL // max(1, soft.max()))
         if preferred is not None:
             wished = preferred[among]
-            if wished.any():
-                scores += _NODE_AFFINITY * (wished * FULL // wished.max())
+            scores += _NODE_AFFINITY * (wished * FULL // max(1, wished.max()))
         costs = self._neighbours.spread_costs(kind, among)
         if costs is not None and costs.max() > 0:
             highest, lowest = costs.max(), costs.min()
@@ -56,6 +55,15 @@ class Scoring:
             if highest > lowest:
                 scores += _POD_AFFINITY * (FULL * (mine - lowest) // (highest - lowest))
         return scores
+
+    def has_wishes(self, kind: PodClass) -> bool:
+        """Tell whether pods of a class are wished to be near others, or wish it."""
+        spec = kind.spec
+        return (
+            bool(spec.preferred_affinity or spec.preferred_anti_affinity)
+            or any(not one.required for one in spec.spreads)
+            or self._neighbours.is_wished_for(kind)
+        )
 
     def room_scores(self, kind: PodClass, among: Ints) -> Floats:
         """Return how much room is left on some slots, and how evenly."""

@@ -32,6 +32,8 @@ def read_protobuf(data: bytes) -> dict[str, Any]:
         content = _message(kind, _bytes(envelope.get(2, b"")))
     except (ValueError, IndexError, OverflowError) as error:
         raise BadRequest(f"the body of the request is broken protobuf: {error}") from error
+    # Go always writes this one, as zero; it is the server that counts.
+    content.get("metadata", {}).pop("generation", None)
     return {"apiVersion": version, "kind": kind, **content}
 
 
