@@ -1,7 +1,10 @@
 """A server on a thread of its own, and kubectl pointed at it."""
 
 import asyncio
+import http.client
+import json
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -9,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
@@ -32,6 +35,17 @@ class Clock:
 
     def now(self) -> datetime:
         return self.moment
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
 
 
 class Cluster:
@@ -58,6 +72,34 @@ class Cluster:
     @property
     def certificate(self) -> str:
         return self._server.certificate
+
+    def connect(self) -> http.client.HTTPSConnection:
+        """Return a connection that trusts the server, for requests made by hand."""
+        context = ssl.create_default_context(cadata=self.certificate)
+        host, _, port = self.url.removeprefix("https://").partition(":")
+        return http.client.HTTPSConnection(host, int(port), timeout=20, context=context)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = TOKEN,
+        **headers: str,
+    ) -> "Answer":
+        """Make one request; a body that is no bytes is sent as JSON."""
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if token is not None:
+            sent["Authorization"] = f"Bearer {token}"
+        connection = self.connect()
+        try:
+            connection.request(method, path, body=data, headers=sent)
+            response = connection.getresponse()
+            return Answer(response.status, dict(response.getheaders()), response.read())
+        finally:
+            connection.close()
 
     def stop(self) -> None:
         """Stop serving; open watches end."""
