@@ -28,7 +28,7 @@ from dovetail.sim.apiserver.admission import (
     fixed_spec,
 )
 from dovetail.sim.apiserver.causes import Cause, Wire, forbidden, invalid, refuse, required
-from dovetail.sim.apiserver.frozen import look
+from dovetail.sim.apiserver.frozen import FrozenObject, look
 from dovetail.sim.apiserver.patching import same_json
 from dovetail.sim.apiserver.podrules import LABEL, PodRules
 from dovetail.sim.apiserver.workloadrules import WorkloadRules, budget
@@ -52,7 +52,8 @@ def check_shape(obj: Wire) -> None:
     """Refuse what cannot be read as an object at all."""
     meta = obj.get("metadata")
     wrong = [name for name in ("metadata", "spec", "status") if not _is(obj.get(name), dict)]
-    if isinstance(meta, dict):
+    # Metadata that is frozen comes from the store, and was looked at on its way in.
+    if isinstance(meta, dict) and not isinstance(meta, FrozenObject):
         wrong += [
             f"metadata.{name}" for name, kind in _SHAPES.items() if not _is(meta.get(name), kind)
         ]

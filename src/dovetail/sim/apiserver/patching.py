@@ -126,6 +126,8 @@ def _test(document: Any, operation: Mapping[str, Any]) -> Any:
 
 def same_json(one: Any, other: Any) -> bool:
     """Compare as JSON does, where ``true`` is not ``1``."""
+    if one is other:  # What is frozen is shared between versions of an object.
+        return True
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

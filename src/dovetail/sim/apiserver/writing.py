@@ -221,7 +221,9 @@ def freeze_object(obj: Mapping[str, Any]) -> Object:
 
 
 def _metadata(old: Object, given: Mapping[str, Any]) -> dict[str, Any]:
-    current = old["metadata"]
+    current: dict[str, Any] = old["metadata"]
+    if given is current:
+        return current
     meta = {name: one for name, one in given.items() if name not in _KEPT_METADATA}
     meta |= {name: current[name] for name in _KEPT_METADATA if name in current}
     # Writers do not keep ownership themselves; see track_update.
