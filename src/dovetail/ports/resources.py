@@ -78,6 +78,9 @@ STATEFUL_SETS = Resource(
 DAEMON_SETS = Resource(
     "apps", "v1", "daemonsets", "DaemonSet", short_names=("ds",), counts_generations=True
 )
+CONTROLLER_REVISIONS = Resource(
+    "apps", "v1", "controllerrevisions", "ControllerRevision", subresources=()
+)
 JOBS = Resource("batch", "v1", "jobs", "Job", counts_generations=True)
 CRON_JOBS = Resource(
     "batch", "v1", "cronjobs", "CronJob", short_names=("cj",), counts_generations=True
@@ -170,6 +173,7 @@ RESOURCES: Final = (
     REPLICA_SETS,
     STATEFUL_SETS,
     DAEMON_SETS,
+    CONTROLLER_REVISIONS,
     JOBS,
     CRON_JOBS,
     POD_DISRUPTION_BUDGETS,

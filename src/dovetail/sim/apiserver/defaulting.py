@@ -6,6 +6,7 @@ from typing import Any, Final
 from dovetail.ports.resources import (
     DEPLOYMENTS,
     EC2_NODE_CLASSES,
+    JOBS,
     NAMESPACES,
     NODE_CLAIMS,
     NODE_POOLS,
@@ -79,6 +80,23 @@ def _is_about(toleration: Mapping[str, Any], key: str) -> bool:
     return about == key and toleration.get("effect") in (None, "", "NoExecute")
 
 
+def _job(obj: dict[str, Any]) -> None:
+    """Have a Job select its own pods, and no others, by its uid."""
+    spec = {"backoffLimit": 6, "completionMode": "NonIndexed", **(obj.get("spec") or {})}
+    if spec.get("parallelism") is None:
+        spec["parallelism"] = 1
+        spec.setdefault("completions", 1)
+    if not spec.get("manualSelector"):
+        meta, template = obj["metadata"], spec.get("template") or {}
+        mine = {"batch.kubernetes.io/controller-uid": meta["uid"]}
+        named = {"batch.kubernetes.io/job-name": meta["name"], "job-name": meta["name"]}
+        inner = template.get("metadata") or {}
+        labels = {**(inner.get("labels") or {}), **mine, **named, "controller-uid": meta["uid"]}
+        spec["selector"] = {"matchLabels": mine}
+        spec["template"] = {**template, "metadata": {**inner, "labels": labels}}
+    obj["spec"] = spec
+
+
 def _quality(containers: Any) -> str:
     """Return the quality-of-service class, from cpu and memory of the containers."""
     bounded, asked = True, False
@@ -117,7 +135,10 @@ _DEFAULTS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
     NODE_CLAIMS: fill_in_claim,
     EC2_NODE_CLASSES: fill_in_class,
 }
-_ADMISSIONS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {PODS: _stay_a_while}
+_ADMISSIONS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
+    PODS: _stay_a_while,
+    JOBS: _job,
+}
 """What admission plugins add to new objects, which later writes may not take for granted."""
 _FIRST_STATUS: Final[dict[Resource, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     PODS: _pod_status,

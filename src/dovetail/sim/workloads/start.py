@@ -9,17 +9,21 @@ from dovetail.sim.workloads.census import PodCensus
 from dovetail.sim.workloads.daemonsets import DaemonSets
 from dovetail.sim.workloads.deployments import Deployments
 from dovetail.sim.workloads.disruptionbudgets import DisruptionBudgets
+from dovetail.sim.workloads.jobs import Jobs
 from dovetail.sim.workloads.lostinstances import LostInstances
 from dovetail.sim.workloads.nodehealth import NodeHealth
 from dovetail.sim.workloads.podgarbage import PodGarbage
 from dovetail.sim.workloads.replicasets import ReplicaSets
 from dovetail.sim.workloads.site import Site
+from dovetail.sim.workloads.statefulsets import StatefulSets
 from dovetail.sim.workloads.taintevictions import TaintEvictions
 
 _CONTROLLERS: Final[tuple[Callable[[Site], object], ...]] = (
     Deployments,
     ReplicaSets,
+    StatefulSets,
     DaemonSets,
+    Jobs,
     DisruptionBudgets,
     NodeHealth,
     TaintEvictions,

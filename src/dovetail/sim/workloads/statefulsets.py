@@ -1,0 +1,218 @@
+"""StatefulSets: pods with a name for life, made and replaced in order."""
+
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from dovetail.ports.kubeerrors import AlreadyExists, ApiError, NotFound
+from dovetail.ports.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
+from dovetail.sim.apiserver.deleting import DeleteOptions
+from dovetail.sim.apiserver.frozen import Object, look
+from dovetail.sim.apiserver.indexing import Key
+from dovetail.sim.apiserver.store import key_of
+from dovetail.sim.apiserver.watching import EventType, WatchEvent
+from dovetail.sim.desk import Desk, follow
+from dovetail.sim.workloads.belonging import Belonging
+from dovetail.sim.workloads.census import Standing, ready_since, standing_of
+from dovetail.sim.workloads.history import History
+from dovetail.sim.workloads.owning import controller_of, controlling_key, find, is_leaving
+from dovetail.sim.workloads.site import Site
+from dovetail.sim.workloads.statefulpods import (
+    claims_for,
+    ordinal_of,
+    ordinals,
+    revision_of,
+    stateful_pod,
+)
+
+_TRY_AGAIN: Final = timedelta(seconds=5)
+_ENDED: Final = (Standing.SUCCEEDED, Standing.FAILED)
+
+
+class _Picture(NamedTuple):
+    """A StatefulSet and its pods at one instant."""
+
+    stateful_set: Object
+    pods: dict[int, Object]
+    current: str
+    """Name of the revision that pods below the partition have."""
+    update: str
+    """Name of the revision of the present template."""
+    ordered: bool
+    partition: int
+
+
+class StatefulSets:
+    """Takes the next step of each StatefulSet: one pod at a time, unless it may hurry."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._desk: Desk[Key] = Desk(site.engine, self._sync)
+        self._belonging = Belonging(site, self._desk.ask)
+        self._history = History(site)
+        site.pods.tell_of_pods("StatefulSet", self._pod_changed)
+        follow(site.api, site.engine, STATEFUL_SETS, self._heard)
+
+    def _heard(self, event: WatchEvent) -> None:
+        key = key_of(event.object)
+        if event.type is EventType.DELETED:
+            self._belonging.forget(key)
+            self._desk.forget(key)
+        else:
+            self._belonging.learn(event.object)
+            self._desk.ask(key)
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        pod = new or old
+        owner = None if pod is None else controller_of(pod)
+        if pod is not None and owner is not None:
+            self._desk.ask(controlling_key(pod, owner))
+
+    def _sync(self, key: Key) -> None:
+        stateful_set = find(self._site.api, STATEFUL_SETS, key)
+        if stateful_set is None:
+            return
+        self._belonging.settle(stateful_set)
+        picture = self._picture(stateful_set)
+        if not is_leaving(stateful_set):
+            # Each step only when the one before it leaves nothing to wait for.
+            if self._fill(picture) and self._condemn(picture):
+                self._update(picture)
+            self._history.forget_old(stateful_set, used=_revisions_in_use(picture))
+        self._tell(picture)
+
+    def _picture(self, stateful_set: Object) -> _Picture:
+        members = self._site.pods.crew(stateful_set).members.values()
+        numbered = {ordinal_of(one.pod): one.pod for one in members}
+        update = self._history.record(stateful_set)
+        spec = stateful_set["spec"]
+        return _Picture(
+            stateful_set=stateful_set,
+            pods={number: pod for number, pod in sorted(
+                (n, p) for n, p in numbered.items() if n is not None)},
+            current=look(stateful_set, "status", "currentRevision") or update,
+            update=update,
+            ordered=spec.get("podManagementPolicy") != "Parallel",
+            partition=int(look(spec, "updateStrategy", "rollingUpdate", "partition") or 0),
+        )  # fmt: skip
+
+    def _fill(self, picture: _Picture) -> bool:
+        """Create what is missing, lowest number first; False while something must be awaited."""
+        for ordinal in ordinals(picture.stateful_set):
+            pod = picture.pods.get(ordinal)
+            if pod is None:
+                if not self._create(picture, ordinal):
+                    return False
+            elif standing_of(pod) in _ENDED:
+                self._delete(pod)
+            if picture.ordered and (pod is None or not self._serves(picture, pod)):
+                return False
+        return True
+
+    def _condemn(self, picture: _Picture) -> bool:
+        """Delete what is too much, highest number first."""
+        wanted = ordinals(picture.stateful_set)
+        for ordinal, pod in sorted(picture.pods.items(), reverse=True):
+            if ordinal in wanted:
+                continue
+            self._delete(pod)
+            if picture.ordered:
+                return False
+        return True
+
+    def _update(self, picture: _Picture) -> None:
+        """Replace the highest pod of an older revision, if all above it serve."""
+        strategy = picture.stateful_set["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return
+        start = ordinals(picture.stateful_set).start
+        for ordinal in reversed(ordinals(picture.stateful_set)):
+            pod = picture.pods.get(ordinal)
+            if ordinal < start + picture.partition or pod is None:
+                return
+            if revision_of(pod) != picture.update:
+                self._delete(pod)
+                return
+            if not self._serves(picture, pod):
+                return
+
+    def _create(self, picture: _Picture, ordinal: int) -> bool:
+        stateful_set = picture.stateful_set
+        namespace = stateful_set["metadata"]["namespace"]
+        revision = picture.update
+        if ordinal < ordinals(stateful_set).start + picture.partition:
+            revision = picture.current
+        template = self._history.template(namespace, revision)
+        try:
+            for claim in claims_for(stateful_set, ordinal):
+                self._claim(claim)
+            self._site.api.create(
+                PODS,
+                stateful_pod(
+                    stateful_set,
+                    ordinal,
+                    template or stateful_set["spec"]["template"],
+                    revision=revision,
+                ),
+            )
+        except ApiError:
+            # The namespace ends, or somebody else's pod has the name.
+            self._desk.ask(key_of(stateful_set), after=_TRY_AGAIN)
+            return False
+        return True
+
+    def _claim(self, claim: dict[str, Any]) -> None:
+        try:
+            self._site.api.create(PERSISTENT_VOLUME_CLAIMS, claim)
+        except AlreadyExists:
+            return  # The data of an earlier pod of this name: that is the point.
+
+    def _delete(self, pod: Object) -> None:
+        if is_leaving(pod):
+            return
+        namespace, name = key_of(pod)
+        only_this = DeleteOptions(uid=pod["metadata"]["uid"])
+        try:
+            self._site.api.delete(PODS, name, namespace, options=only_this)
+        except NotFound:
+            return  # Gone already; the goal is met.
+
+    def _serves(self, picture: _Picture, pod: Object) -> bool:
+        """Tell whether a pod has been ready for long enough."""
+        if standing_of(pod) is not Standing.READY:
+            return False
+        settle = timedelta(seconds=picture.stateful_set["spec"].get("minReadySeconds") or 0)
+        left = ready_since(pod) + settle - self._site.now()
+        if left > timedelta():
+            self._desk.ask(key_of(picture.stateful_set), after=left)
+            return False
+        return True
+
+    def _tell(self, picture: _Picture) -> None:
+        live = [one for one in picture.pods.values() if standing_of(one) not in _ENDED]
+        staying = [one for one in live if not is_leaving(one)]
+        updated = sum(revision_of(one) == picture.update for one in staying)
+        ready = sum(standing_of(one) is Standing.READY for one in live)
+        available = sum(self._serves(picture, one) for one in live)
+        replicas = len(ordinals(picture.stateful_set))
+        current = picture.current
+        if updated == ready == replicas == len(live):
+            current = picture.update
+        counts = {
+            "readyReplicas": ready,
+            "currentReplicas": sum(revision_of(one) == current for one in staying),
+            "updatedReplicas": updated,
+        }
+        status = {
+            "observedGeneration": picture.stateful_set["metadata"]["generation"],
+            "replicas": len(live),
+            "availableReplicas": available,
+            **{name: count for name, count in counts.items() if count},
+            "currentRevision": current,
+            "updateRevision": picture.update,
+            "collisionCount": 0,
+        }
+        self._site.write_status(STATEFUL_SETS, picture.stateful_set, status)
+
+
+def _revisions_in_use(picture: _Picture) -> set[str]:
+    return {picture.current, picture.update, *map(revision_of, picture.pods.values())}
