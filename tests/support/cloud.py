@@ -59,6 +59,12 @@ class ScriptedCloud:
         """Take a machine away without anybody asking."""
         self.machines.pop(provider_id, None)
 
+    def terminate(self, provider_id: str) -> None:
+        """Have a machine begin to go, as somebody with the console would."""
+        found = self._find(provider_id)
+        self.machines[provider_id] = msgspec.structs.replace(found, terminating=True)
+        self._gone_at[provider_id] = self._clock.now() + self.terminating_takes
+
     def has(self, provider_id: str, **fields: Any) -> Instance:
         """Have a machine that nobody here bought."""
         made = Instance(
@@ -93,10 +99,8 @@ class ScriptedCloud:
     async def delete(self, provider_id: str) -> None:
         self._note("delete", provider_id)
         self._settle(provider_id)
-        found = self._find(provider_id)
-        if not found.terminating:
-            self.machines[provider_id] = msgspec.structs.replace(found, terminating=True)
-            self._gone_at[provider_id] = self._clock.now() + self.terminating_takes
+        if not self._find(provider_id).terminating:
+            self.terminate(provider_id)
 
     async def get(self, provider_id: str) -> Instance:
         self._note("get", provider_id)
