@@ -165,7 +165,7 @@ def _came_true(kind: str, before: NodeClaim, after: NodeClaim) -> bool:
 def _claim_itself(change: Change) -> Iterable[str]:
     """Name a claim when others changed it.
 
-    What its conditions say comes from here. To look again because of them would
+    Its finalizer and status come from here. To look again because of them would
     ask the cloud the same thing twice in a row.
     """
     if change.old is None or change.new is None:
@@ -175,7 +175,7 @@ def _claim_itself(change: Change) -> Iterable[str]:
 
 
 def _stirring(claim: NodeClaim) -> tuple[object, ...]:
-    return claim.uid, claim.generation, claim.deleting, claim.finalizers, claim.provider_id
+    return claim.uid, claim.generation, claim.deleting
 
 
 def registration(

@@ -128,4 +128,4 @@ def registration(
 
 
 def _stirring(node_class: NodeClass) -> tuple[object, ...]:
-    return node_class.uid, node_class.generation, node_class.deleting, node_class.finalizers
+    return node_class.uid, node_class.generation, node_class.deleting

@@ -1,0 +1,139 @@
+"""Interruptions: 130–134 of the AWS checklist, as far as the queue is behind a port."""
+
+import pytest
+
+from dovetail.controllers import interruption
+from dovetail.model import labels as label_keys
+from dovetail.ports.cloud import CloudError, Interruption, Message
+from dovetail.ports.kubeerrors import InternalError
+from dovetail.ports.resources import NODE_CLAIMS, NODES
+from dovetail.state.scarcity import Scarce
+from tests.support import wire
+from tests.support.world import World
+
+HELD = ["test/held"]
+LABELS = {label_keys.ZONE: "us-east-1a", label_keys.INSTANCE_TYPE: "m5.large"}
+DISRUPTED = "karpenter_nodeclaims_disrupted_total"
+
+
+def machine(number: int) -> str:
+    return f"aws:///us-east-1a/i-{number}"
+
+
+def a_world(claims: int = 1) -> World:
+    world = World().run(interruption.registration)
+    for number in range(claims):
+        made = wire.claim(
+            f"claim-{number}", finalizers=HELD, labels=LABELS, provider_id=machine(number)
+        )
+        world.add(NODE_CLAIMS, made)
+        world.add(NODES, wire.node(f"node-{number}", provider_id=machine(number)))
+    return world
+
+
+def warn(world: World, kind: Interruption, *numbers: int) -> World:
+    """Have a warning arrive, and let it be taken."""
+    ids = tuple(machine(number) for number in numbers)
+    name = f"message-{len(world.cloud.asked)}-{numbers}"
+    world.cloud.messages.append(Message(id=name, kind=kind, provider_ids=ids, sent=world.now))
+    return world.wait(1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (Interruption.SPOT, "SpotInterrupted"),
+        (Interruption.SCHEDULED_CHANGE, "InstanceUnhealthy"),
+        (Interruption.STOPPING, "InstanceStopping"),
+        (Interruption.TERMINATING, "InstanceTerminating"),
+    ],
+)
+def test_a_machine_about_to_go_is_drained(kind: Interruption, reason: str) -> None:
+    world = warn(a_world(2), kind, 0)
+
+    assert world.claim("claim-0").deleting
+    assert not world.claim("claim-1").deleting
+    assert world.cloud.messages == []
+    for name in ("claim-0", "node-0"):
+        assert world.events.about(name) == [reason, "TerminatingOnInterruption"]
+    assert world.metrics.total(DISRUPTED, reason=kind) == 1
+
+
+def test_a_recommendation_is_only_told() -> None:
+    world = warn(a_world(), Interruption.REBALANCE, 0)
+
+    assert not world.claim("claim-0").deleting
+    assert world.events.about("claim-0") == ["SpotRebalanceRecommendation"]
+    assert world.cloud.messages == []
+
+
+def test_a_hundred_warnings_at_once_are_all_taken() -> None:
+    world = a_world(100)
+    world.cloud.messages = [
+        Message(id=str(number), kind=Interruption.SPOT, provider_ids=(machine(number),))
+        for number in range(100)
+    ]
+
+    world.wait(1)
+
+    assert all(world.claim(f"claim-{number}").deleting for number in range(100))
+    assert world.cloud.messages == []
+
+
+def test_what_was_taken_back_is_left_alone_for_a_while() -> None:
+    world = warn(a_world(), Interruption.SPOT, 0)
+
+    taken = Scarce(capacity_type="spot", instance_type="m5.large", zone="us-east-1a")
+    assert world.scarcity.marks(world.now) == {taken}
+
+
+def test_only_spot_says_that_something_is_scarce() -> None:
+    world = warn(a_world(), Interruption.TERMINATING, 0)
+
+    assert world.scarcity.marks(world.now) == frozenset()
+
+
+def test_a_machine_that_is_not_ours_is_no_matter() -> None:
+    world = warn(a_world(), Interruption.SPOT, 7)
+
+    assert world.cloud.messages == []
+    assert world.writes == []
+
+
+def test_a_claim_that_goes_already_is_not_deleted_twice() -> None:
+    world = a_world()
+    world.delete(NODE_CLAIMS, "claim-0")
+
+    warn(world, Interruption.SPOT, 0)
+
+    assert world.metrics.total(DISRUPTED) == 0
+    assert world.cloud.messages == []
+
+
+def test_a_message_that_could_not_be_acted_on_comes_again() -> None:
+    world = a_world()
+    world.faults.fail("delete", NODE_CLAIMS, InternalError("etcd is away"))
+
+    warn(world, Interruption.SPOT, 0).wait(1)
+
+    assert world.claim("claim-0").deleting
+    assert world.cloud.messages == []
+    assert len(world.log.said("reconciler error")) == 1
+
+
+def test_a_queue_that_does_not_answer_is_asked_again() -> None:
+    world = a_world()
+    world.cloud.fail("receive", *[CloudError("QueueDoesNotExist")] * 3)
+
+    warn(world, Interruption.SPOT, 0).wait(2)
+
+    assert world.claim("claim-0").deleting
+
+
+def test_a_second_pass_changes_nothing() -> None:
+    world = warn(a_world(), Interruption.SPOT, 0)
+    before = world.versions()
+
+    world.wait(60)
+
+    assert world.versions() == before

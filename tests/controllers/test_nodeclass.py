@@ -1,0 +1,130 @@
+"""Node classes: 36–37, 51, 55 and 57 of the AWS checklist, as far as the cloud is behind a port."""
+
+from typing import Any
+
+import pytest
+
+from dovetail.controllers import nodeclass
+from dovetail.model.frozen import FrozenDict
+from dovetail.ports.cloud import ClassStatus, CloudError
+from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_CLAIMS
+from tests.support import wire
+from tests.support.world import World
+
+FOUND: dict[str, Any] = {
+    "subnets": [{"id": "subnet-1", "zone": "us-east-1a"}],
+    "securityGroups": [{"id": "sg-1", "name": "nodes"}],
+    "amis": [{"id": "ami-1", "name": "al2023"}],
+    "instanceProfile": "nodes",
+}
+EVENT = "WaitingOnNodeClaimTermination"
+
+
+def a_world(**problems: tuple[str, str]) -> World:
+    world = World()
+    world.cloud.resolved = ClassStatus(status=FOUND, problems=FrozenDict(problems))
+    world.run(nodeclass.registration)
+    world.add(EC2_NODE_CLASSES, wire.node_class(ready=None))
+    return world
+
+
+def conditions(world: World) -> dict[str, tuple[str, str]]:
+    listed = world.get(EC2_NODE_CLASSES, "default")["status"]["conditions"]
+    return {one["type"]: (one["status"], one["reason"]) for one in listed}
+
+
+def test_a_class_for_which_all_is_found_is_ready() -> None:
+    world = a_world()
+
+    status = world.get(EC2_NODE_CLASSES, "default")["status"]
+    assert {name: one for name, one in status.items() if name != "conditions"} == FOUND
+    assert {status for status, _ in conditions(world).values()} == {"True"}
+    assert list(conditions(world)) == sorted(conditions(world), key=lambda one: one == "Ready")
+    assert set(conditions(world)) == {
+        "SubnetsReady",
+        "SecurityGroupsReady",
+        "AMIsReady",
+        "InstanceProfileReady",
+        "ValidationSucceeded",
+        "Ready",
+    }
+
+
+def test_what_is_not_found_is_named_and_taken_out_of_the_status() -> None:
+    world = a_world()
+    left = {name: one for name, one in FOUND.items() if name != "subnets"}
+    missing = FrozenDict({"SubnetsReady": ("SubnetsNotFound", "nothing matches team=a")})
+    world.cloud.resolved = ClassStatus(status=left, problems=missing)
+
+    world.wait(60)
+
+    assert "subnets" not in world.get(EC2_NODE_CLASSES, "default")["status"]
+    assert conditions(world)["SubnetsReady"] == ("False", "SubnetsNotFound")
+    assert conditions(world)["ValidationSucceeded"] == ("False", "DependenciesNotReady")
+    assert conditions(world)["Ready"] == ("False", "UnhealthyDependents")
+    found = world.mirror.node_class("default")
+    assert found is not None
+    assert not found.ready
+
+
+def test_a_class_that_is_found_and_does_not_work_says_why() -> None:
+    world = a_world(ValidationSucceeded=("CreateFleetAuthCheckFailed", "not allowed"))
+
+    assert conditions(world)["ValidationSucceeded"] == ("False", "CreateFleetAuthCheckFailed")
+    assert conditions(world)["Ready"] == ("False", "UnhealthyDependents")
+
+
+def test_a_changed_class_is_looked_up_at_once_and_any_class_every_minute() -> None:
+    world = a_world()
+    assert len(world.cloud.calls("resolve")) == 1
+
+    world.patch(EC2_NODE_CLASSES, "default", {"spec": {"role": "others"}})
+    assert len(world.cloud.calls("resolve")) == 2
+    world.wait(60)
+
+    assert len(world.cloud.calls("resolve")) == 3
+
+
+def test_a_cloud_that_does_not_answer_leaves_the_status_as_it_is() -> None:
+    world = a_world()
+    world.cloud.fail("resolve", *[CloudError("throttled")] * 3)
+
+    world.wait(62)
+
+    assert conditions(world)["Ready"] == ("True", "Ready")
+    assert len(world.log.said("reconciler error")) == 3
+
+
+def test_a_class_stays_until_the_last_claim_made_from_it_has_gone() -> None:
+    world = a_world()
+    world.add(NODE_CLAIMS, wire.claim())
+    world.add(NODE_CLAIMS, wire.claim("others", node_class=wire.SOMEBODY_ELSES))
+
+    world.delete(EC2_NODE_CLASSES, "default")
+    assert world.get(EC2_NODE_CLASSES, "default") is not None
+    assert world.events.about("default") == [EVENT]
+    world.delete(NODE_CLAIMS, "claim")
+
+    assert world.get(EC2_NODE_CLASSES, "default") is None
+
+
+@pytest.mark.parametrize("writes", [1, 2])
+def test_controllers_killed_after_any_write_finish_after_a_restart(writes: int) -> None:
+    world = World()
+    world.die_after(writes)
+    world.run(nodeclass.registration)
+    world.add(EC2_NODE_CLASSES, wire.node_class(ready=None))
+
+    world.restart()
+
+    assert conditions(world)["Ready"] == ("True", "Ready")
+    assert world.get(EC2_NODE_CLASSES, "default")["metadata"]["finalizers"] == [nodeclass.FINALIZER]
+
+
+def test_a_second_pass_changes_nothing() -> None:
+    world = a_world()
+    before = world.versions()
+
+    world.wait(3600)
+
+    assert world.versions() == before
