@@ -141,10 +141,11 @@ def _settle_conflicts(
     force: bool,
 ) -> None:
     current = leaves(resource, live)
+    # An empty map or list is stored as none, so whoever wants it empty has what he wants.
     contested = frozenset(
         path
         for path, value in wanted.items()
-        if path not in current or not same_json(current[path], value)
+        if (value not in ({}, []) if path not in current else not same_json(current[path], value))
     )
     causes = []
     for other, owned in list(ownership.items()):

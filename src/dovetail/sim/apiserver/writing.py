@@ -98,15 +98,19 @@ class Writer:
         given: Mapping[str, Any],
         *,
         subresource: str = "",
+        through: str = "",
         options: WriteOptions,
     ) -> Object:
-        """Store a changed object if nobody wrote in between; the same again is no write."""
+        """Store a changed object if nobody wrote in between; the same again is no write.
+
+        ``through`` names a subresource that shows the object as another kind.
+        """
         new = self._changed(resource, old, given, subresource)
         if new == old:
             return old
         self._checker.check_change(resource, old, new)
         if options.manager or old["metadata"].get("managedFields"):
-            manager = Manager(options.manager or "unknown", "Update", subresource)
+            manager = Manager(options.manager or "unknown", "Update", subresource or through)
             owned = track_update(resource, old, new, manager, now=self.timestamp())
             new = _with_managed_fields(new, owned)
         return self.save(resource, old, new, options)

@@ -1,0 +1,126 @@
+"""Valid objects, as small as Kubernetes takes them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from dovetail.ports.kubeerrors import NotFound
+from dovetail.ports.resources import LEASES, PODS, Resource
+from tests.contract.apiserver.subject import Event, Object, Subject
+
+NO_FINALIZERS: Object = {"metadata": {"finalizers": None}}
+HOLD = "contract.dovetail.dev/hold"
+
+
+def a_config_map(name: str, *, labels: dict[str, str] | None = None, **data: str) -> Object:
+    return {"metadata": {"name": name, "labels": labels or {}}, "data": data}
+
+
+def a_lease(name: str, **labels: str) -> Object:
+    """A small object of a kind that nobody else puts into a new namespace."""
+    return {"metadata": {"name": name, "labels": labels}, "spec": {"holderIdentity": "me"}}
+
+
+def a_pod(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> Object:
+    return {
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {
+            "containers": [{"name": "main", "image": "app:1"}],
+            "automountServiceAccountToken": False,
+            **spec,
+        },
+    }
+
+
+def a_deployment(name: str, **spec: Any) -> Object:
+    """A Deployment that is paused, so that no controller acts on it."""
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+    }
+    selector = {"matchLabels": {"app": "web"}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"selector": selector, "template": template, "paused": True, **spec},
+    }
+
+
+def a_node_pool(name: str, **spec: Any) -> Object:
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "contract"}
+    template = {"spec": {"nodeClassRef": reference, "requirements": []}}
+    return {"metadata": {"name": name}, "spec": {"template": template, **spec}}
+
+
+def a_node_claim(name: str, **spec: Any) -> Object:
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "contract"}
+    return {
+        "metadata": {"name": name},
+        "spec": {"nodeClassRef": reference, "requirements": [], **spec},
+    }
+
+
+def a_node_class(name: str, **spec: Any) -> Object:
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "role": "nodes",
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": [{"tags": {"team": "a"}}],
+            "securityGroupSelectorTerms": [{"tags": {"team": "a"}}],
+            **spec,
+        },
+    }
+
+
+def a_budget(name: str = "pdb", **spec: Any) -> Object:
+    selector = {"matchLabels": {"app": "web"}}
+    return {"metadata": {"name": name}, "spec": {"selector": selector, **spec}}
+
+
+def held(obj: Object, *finalizers: str) -> Object:
+    """The same with finalizers, so that it does not vanish."""
+    meta = {**obj["metadata"], "finalizers": list(finalizers or (HOLD,))}
+    return {**obj, "metadata": meta}
+
+
+def owned_by(obj: Object, *owners: Object, blocks: bool = False) -> Object:
+    references = [
+        {
+            "apiVersion": owner["apiVersion"],
+            "kind": owner["kind"],
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+            "blockOwnerDeletion": blocks,
+        }
+        for owner in owners
+    ]
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": references}}
+
+
+def run_pod(server: Subject, pod: Object, *, node: str = "n1") -> Object:
+    """Create a pod, bind it and make it ready, as scheduler and kubelet would."""
+    name = server.create(PODS, pod)["metadata"]["name"]
+    server.bind(name, {"target": {"kind": "Node", "name": node}})
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    return server.patch(PODS, name, {"status": ready}, subresource="status")
+
+
+def exists(server: Subject, resource: Resource, name: str) -> bool:
+    try:
+        server.get(resource, name)
+    except NotFound:
+        return False
+    return True
+
+
+def left(server: Subject) -> list[str]:
+    """The names of the Leases that are there."""
+    return names(server.list(LEASES)["items"])
+
+
+def names(objects: Iterable[Object]) -> list[str]:
+    return [one["metadata"]["name"] for one in objects]
+
+
+def told(events: Iterable[Event]) -> list[tuple[str, str]]:
+    """Events as type and name."""
+    return [(kind, obj["metadata"]["name"]) for kind, obj in events]

@@ -1,0 +1,139 @@
+"""The kinds of patches that each kind of object takes."""
+
+from typing import Any
+
+import pytest
+
+from dovetail.ports.kubeerrors import BadRequest, Invalid, UnsupportedMediaType
+from dovetail.ports.resources import CONFIG_MAPS, DEPLOYMENTS, NODE_POOLS, NODES
+from tests.contract.apiserver.objects import a_config_map, a_deployment, a_node_pool
+from tests.contract.apiserver.subject import JSON, MERGE, STRATEGIC, Object, Subject
+
+
+def containers(deployment: Object) -> list[Object]:
+    found: list[Object] = deployment["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+def test_a_merge_patch_sets_what_it_names_and_removes_what_it_names_null(
+    server: Subject,
+) -> None:
+    server.create(CONFIG_MAPS, a_config_map("a", x="1", y="2"))
+
+    after = server.patch(CONFIG_MAPS, "a", {"data": {"x": None, "z": "3"}}, MERGE)
+
+    assert after["data"] == {"y": "2", "z": "3"}
+
+
+def test_a_merge_patch_replaces_lists_whole(server: Subject) -> None:
+    server.create(DEPLOYMENTS, a_deployment("d"))
+    other = [{"name": "other", "image": "other:1"}]
+
+    after = server.patch(
+        DEPLOYMENTS, "d", {"spec": {"template": {"spec": {"containers": other}}}}, MERGE
+    )
+
+    assert [one["name"] for one in containers(after)] == ["other"]
+
+
+def test_a_json_patch_does_its_operations_in_order(server: Subject) -> None:
+    server.create(CONFIG_MAPS, a_config_map("a", x="1"))
+
+    after = server.patch(
+        CONFIG_MAPS,
+        "a",
+        [
+            {"op": "test", "path": "/data/x", "value": "1"},
+            {"op": "move", "from": "/data/x", "path": "/data/y"},
+            {"op": "add", "path": "/metadata/annotations", "value": {}},
+            {"op": "add", "path": "/metadata/annotations/a~1b", "value": "c"},
+        ],
+        JSON,
+    )
+
+    assert after["data"] == {"y": "1"}
+    assert after["metadata"]["annotations"] == {"a/b": "c"}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "test", "path": "/data/x", "value": "2"},
+        {"op": "remove", "path": "/data/missing"},
+        {"op": "add", "path": "/missing/b", "value": "1"},
+    ],
+)
+def test_a_json_patch_that_does_not_apply_is_invalid_and_changes_nothing(
+    server: Subject, operation: Object
+) -> None:
+    server.create(CONFIG_MAPS, a_config_map("a", x="1"))
+    first = {"op": "add", "path": "/data/first", "value": "1"}
+
+    with pytest.raises(Invalid):
+        server.patch(CONFIG_MAPS, "a", [first, operation], JSON)
+
+    assert server.get(CONFIG_MAPS, "a")["data"] == {"x": "1"}
+
+
+def test_a_strategic_merge_finds_list_items_by_their_key(server: Subject) -> None:
+    server.create(DEPLOYMENTS, a_deployment("d"))
+    sidecar = {"name": "proxy", "image": "proxy:1"}
+    changed = {"name": "main", "image": "app:2"}
+
+    after = server.patch(
+        DEPLOYMENTS,
+        "d",
+        {"spec": {"template": {"spec": {"containers": [sidecar, changed]}}}},
+        STRATEGIC,
+    )
+
+    found = {one["name"]: one["image"] for one in containers(after)}
+    assert found == {"main": "app:2", "proxy": "proxy:1"}
+
+
+def test_a_strategic_merge_deletes_an_item_that_it_says_to(server: Subject) -> None:
+    extra = [{"name": "main", "image": "app:1"}, {"name": "proxy", "image": "proxy:1"}]
+    deployment = a_deployment("d")
+    deployment["spec"]["template"]["spec"]["containers"] = extra
+    server.create(DEPLOYMENTS, deployment)
+
+    gone = {"$patch": "delete", "name": "proxy"}
+    after = server.patch(
+        DEPLOYMENTS, "d", {"spec": {"template": {"spec": {"containers": [gone]}}}}, STRATEGIC
+    )
+
+    assert [one["name"] for one in containers(after)] == ["main"]
+
+
+def test_a_nodes_conditions_are_patched_one_by_one(server: Subject) -> None:
+    name = server.unique("n")
+    pressure = {"type": "Custom", "status": "False"}
+    ready = {"type": "Ready", "status": "False"}
+    server.create(NODES, {"metadata": {"name": name}, "status": {"conditions": [ready, pressure]}})
+
+    patch = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    node = server.patch(NODES, name, patch, STRATEGIC, subresource="status")
+
+    found = {one["type"]: one["status"] for one in node["status"]["conditions"]}
+    assert found == {"Ready": "True", "Custom": "False"}
+
+
+def test_custom_resources_take_no_strategic_merge(server: Subject) -> None:
+    name = server.unique("p")
+    server.create(NODE_POOLS, a_node_pool(name))
+
+    with pytest.raises(UnsupportedMediaType):
+        server.patch(NODE_POOLS, name, {}, STRATEGIC)
+
+
+@pytest.mark.parametrize(
+    ("patch", "how"),
+    [({"a": 1}, JSON), ([], MERGE), ({"metadata": {"name": "other"}}, MERGE)],
+)
+def test_a_patch_that_makes_no_sense_is_a_bad_request(
+    server: Subject, patch: Any, how: str
+) -> None:
+    server.create(CONFIG_MAPS, a_config_map("a"))
+
+    with pytest.raises(BadRequest):
+        server.patch(CONFIG_MAPS, "a", patch, how)

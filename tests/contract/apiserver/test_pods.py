@@ -1,0 +1,252 @@
+"""Pods: binding, grace, eviction under budgets, and what of them may change."""
+
+import pytest
+
+from dovetail.ports.kubeerrors import (
+    Conflict,
+    InternalError,
+    Invalid,
+    NotFound,
+    TooManyRequests,
+)
+from dovetail.ports.resources import POD_DISRUPTION_BUDGETS, PODS
+from tests.contract.apiserver.objects import (
+    NO_FINALIZERS,
+    a_budget,
+    a_pod,
+    exists,
+    held,
+    names,
+    run_pod,
+)
+from tests.contract.apiserver.subject import JSON, Subject
+
+ON_N1 = {"target": {"kind": "Node", "name": "n1"}}
+
+
+def web_pods(server: Subject, *wanted: str) -> None:
+    for name in wanted:
+        run_pod(server, a_pod(name, labels={"app": "web"}))
+
+
+def a_new_budget(server: Subject, name: str = "pdb", **spec: object) -> None:
+    server.create(POD_DISRUPTION_BUDGETS, a_budget(name, **spec))
+    server.settle()
+
+
+def evicted(server: Subject, *candidates: str) -> list[str]:
+    """Try to evict some pods and return those that went."""
+    went = []
+    for name in candidates:
+        try:
+            server.evict(name)
+            went.append(name)
+        except TooManyRequests:
+            continue
+    return went
+
+
+def test_binding_assigns_the_pod_and_says_that_it_is_scheduled(server: Subject) -> None:
+    server.create(PODS, a_pod("p"))
+
+    server.bind("p", {**ON_N1, "metadata": {"annotations": {"a": "b"}}})
+
+    pod = server.get(PODS, "p")
+    assert pod["spec"]["nodeName"] == "n1"
+    assert pod["metadata"]["annotations"] == {"a": "b"}
+    scheduled = [one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled"]
+    assert [one["status"] for one in scheduled] == ["True"]
+
+
+def test_a_pod_is_bound_once(server: Subject) -> None:
+    server.create(PODS, a_pod("p"))
+    server.bind("p", ON_N1)
+
+    with pytest.raises(Conflict, match='already assigned to node "n1"'):
+        server.bind("p", {"target": {"kind": "Node", "name": "n2"}})
+
+
+def test_a_gated_pod_a_namesake_or_a_missing_pod_cannot_be_bound(server: Subject) -> None:
+    server.create(PODS, a_pod("gated", schedulingGates=[{"name": "x.io/gate"}]))
+    server.create(PODS, a_pod("p"))
+
+    with pytest.raises(Conflict, match="schedulingGates"):
+        server.bind("gated", ON_N1)
+    with pytest.raises(Conflict, match="UID"):
+        server.bind("p", {**ON_N1, "metadata": {"uid": "another"}})
+    with pytest.raises(NotFound):
+        server.bind("q", ON_N1)
+
+
+def test_a_bound_pod_waits_for_its_kubelet_and_an_unbound_one_vanishes(server: Subject) -> None:
+    run_pod(server, a_pod("bound", terminationGracePeriodSeconds=60))
+    server.create(PODS, a_pod("unbound"))
+
+    server.delete(PODS, "bound")
+    server.delete(PODS, "unbound")
+
+    waiting = server.get(PODS, "bound")["metadata"]
+    assert waiting["deletionTimestamp"] > waiting["creationTimestamp"]
+    assert waiting["deletionGracePeriodSeconds"] == 60
+    assert names(server.list(PODS)["items"]) == ["bound"]
+    server.delete(PODS, "bound", grace_seconds=0)
+    assert names(server.list(PODS)["items"]) == []
+
+
+def test_a_finished_pod_needs_no_grace(server: Subject) -> None:
+    run_pod(server, a_pod("done"))
+    server.patch(PODS, "done", {"status": {"phase": "Succeeded"}}, subresource="status")
+
+    server.delete(PODS, "done")
+
+    assert not exists(server, PODS, "done")
+
+
+def test_a_second_deletion_can_shorten_the_grace_but_not_lengthen_it(server: Subject) -> None:
+    run_pod(server, a_pod("p"))
+
+    def grace_after(seconds: int | None) -> int:
+        server.delete(PODS, "p", grace_seconds=seconds)
+        return int(server.get(PODS, "p")["metadata"]["deletionGracePeriodSeconds"])
+
+    assert [grace_after(one) for one in (None, 300, 10)] == [30, 30, 10]
+
+
+def test_a_pod_that_was_stopped_still_waits_for_its_finalizers(server: Subject) -> None:
+    run_pod(server, held(a_pod("p")))
+    server.delete(PODS, "p", grace_seconds=0)
+
+    assert exists(server, PODS, "p")
+    server.patch(PODS, "p", NO_FINALIZERS)
+    assert not exists(server, PODS, "p")
+
+
+def test_a_pod_without_finalizers_still_waits_for_its_grace(server: Subject) -> None:
+    run_pod(server, held(a_pod("p")))
+    server.delete(PODS, "p")
+
+    server.patch(PODS, "p", NO_FINALIZERS)
+
+    assert exists(server, PODS, "p")
+    server.delete(PODS, "p", grace_seconds=0)
+
+
+def test_a_pods_spec_stays_as_it_is_but_for_images_and_further_tolerations(
+    server: Subject,
+) -> None:
+    server.create(PODS, a_pod("a"))
+    image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "app:2"}]
+    more = {"key": "x", "operator": "Exists"}
+    known = server.get(PODS, "a")["spec"].get("tolerations", [])
+    toleration = [{"op": "add", "path": "/spec/tolerations", "value": [*known, more]}]
+    intolerance = [{"op": "remove", "path": "/spec/tolerations"}]
+    node = [{"op": "add", "path": "/spec/nodeName", "value": "n1"}]
+    selector = [{"op": "add", "path": "/spec/nodeSelector", "value": {"a": "b"}}]
+
+    for allowed in (image, toleration):
+        server.patch(PODS, "a", allowed, JSON)
+    for forbidden in (node, intolerance, selector):
+        with pytest.raises(Invalid):
+            server.patch(PODS, "a", forbidden, JSON)
+
+
+def test_without_a_budget_an_evicted_pod_is_deleted_with_its_grace(server: Subject) -> None:
+    run_pod(server, a_pod("p"))
+
+    server.evict("p")
+
+    pod = server.get(PODS, "p")
+    assert pod["metadata"]["deletionGracePeriodSeconds"] == 30
+    target = next(one for one in pod["status"]["conditions"] if one["type"] == "DisruptionTarget")
+    assert target["reason"] == "EvictionByEvictionAPI"
+
+
+def test_a_budget_that_is_used_up_refuses_with_its_reason(server: Subject) -> None:
+    web_pods(server, "p1", "p2", "p3")
+    a_new_budget(server, minAvailable=2)
+    server.evict("p1")
+    server.settle()
+
+    with pytest.raises(TooManyRequests) as refused:
+        server.evict("p2")
+
+    [cause] = refused.value.details["causes"]
+    assert cause["reason"] == "DisruptionBudget"
+    assert cause["message"] == (
+        "The disruption budget pdb needs 2 healthy pods and has 2 currently"
+    )
+    assert "deletionTimestamp" not in server.get(PODS, "p2")["metadata"]
+
+
+def test_a_pod_that_is_ready_again_gives_the_budget_back(server: Subject) -> None:
+    web_pods(server, "p1", "p2", "p3")
+    a_new_budget(server, minAvailable=2)
+
+    assert evicted(server, "p1", "p2") == ["p1"]
+    web_pods(server, "p4")
+    server.settle()
+    assert evicted(server, "p2", "p3") == ["p2"]
+
+
+def test_pods_that_do_not_run_can_be_evicted_whatever_the_budget(server: Subject) -> None:
+    web_pods(server, "p1")
+    server.create(PODS, a_pod("pending", labels={"app": "web"}))
+    a_new_budget(server, minAvailable=1)
+
+    assert evicted(server, "pending", "p1") == ["pending"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "least", "goes"),
+    [
+        ("IfHealthyBudget", 2, True),
+        ("IfHealthyBudget", 3, False),
+        ("AlwaysAllow", 3, True),
+    ],
+)
+def test_a_running_pod_that_is_not_ready_goes_by_the_budgets_policy(
+    server: Subject, policy: str, least: int, goes: bool
+) -> None:
+    web_pods(server, "p1", "p2", "p3")
+    broken = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    server.patch(PODS, "p3", broken, subresource="status")
+    a_new_budget(server, minAvailable=least, unhealthyPodEvictionPolicy=policy)
+
+    assert evicted(server, "p3") == (["p3"] if goes else [])
+
+
+def test_two_budgets_over_one_pod_are_an_error(server: Subject) -> None:
+    web_pods(server, "p1", "p2")
+    a_new_budget(server, "a", minAvailable=1)
+    a_new_budget(server, "b", minAvailable=1)
+
+    with pytest.raises(InternalError, match="more than one PodDisruptionBudget"):
+        server.evict("p1")
+
+
+def test_a_pod_on_its_way_out_is_not_evicted_a_second_time(server: Subject) -> None:
+    web_pods(server, "p1")
+    server.evict("p1")
+    before = server.get(PODS, "p1")
+
+    server.evict("p1")
+
+    assert server.get(PODS, "p1") == before
+
+
+def test_an_eviction_keeps_to_its_preconditions(server: Subject) -> None:
+    meta = run_pod(server, a_pod("p"))["metadata"]
+
+    with pytest.raises(Conflict):
+        server.evict("p", uid="another")
+    server.evict("p", uid=meta["uid"], resource_version=meta["resourceVersion"])
+
+    assert "deletionTimestamp" in server.get(PODS, "p")["metadata"]
+
+
+def test_a_dry_run_evicts_nobody(server: Subject) -> None:
+    before = run_pod(server, a_pod("p"))
+
+    server.evict("p", dry_run=True)
+
+    assert server.get(PODS, "p") == before

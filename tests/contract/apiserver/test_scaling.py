@@ -1,0 +1,58 @@
+"""The scale subresource."""
+
+import pytest
+
+from dovetail.ports.kubeerrors import BadRequest, Conflict, Invalid
+from dovetail.ports.resources import DEPLOYMENTS
+from tests.contract.apiserver.objects import a_deployment
+from tests.contract.apiserver.subject import Subject
+
+
+def test_scale_shows_replicas_and_the_selector_as_text(server: Subject) -> None:
+    server.create(DEPLOYMENTS, a_deployment("d", replicas=3))
+
+    scale = server.get(DEPLOYMENTS, "d", subresource="scale")
+
+    assert (scale["apiVersion"], scale["kind"]) == ("autoscaling/v1", "Scale")
+    assert scale["spec"] == {"replicas": 3}
+    assert scale["status"]["selector"] == "app=web"
+
+
+def test_a_changed_scale_changes_the_workload(server: Subject) -> None:
+    server.create(DEPLOYMENTS, a_deployment("d", replicas=3))
+    scale = server.get(DEPLOYMENTS, "d", subresource="scale")
+
+    scale["spec"]["replicas"] = 10
+    answer = server.update(DEPLOYMENTS, scale, subresource="scale")
+
+    deployment = server.get(DEPLOYMENTS, "d")
+    assert answer["spec"] == {"replicas": 10}
+    assert deployment["spec"]["replicas"] == 10
+    assert deployment["metadata"]["generation"] == 2
+    with pytest.raises(Conflict):
+        server.update(DEPLOYMENTS, scale, subresource="scale")
+
+
+def test_a_scale_without_a_number_is_none(server: Subject) -> None:
+    server.create(DEPLOYMENTS, a_deployment("d", replicas=3))
+
+    server.patch(DEPLOYMENTS, "d", {"spec": {"replicas": None}}, subresource="scale")
+
+    assert server.get(DEPLOYMENTS, "d")["spec"]["replicas"] == 0
+
+
+def test_a_scale_below_zero_is_invalid(server: Subject) -> None:
+    server.create(DEPLOYMENTS, a_deployment("d"))
+
+    with pytest.raises(Invalid, match="must be greater than or equal to 0"):
+        server.patch(DEPLOYMENTS, "d", {"spec": {"replicas": -1}}, subresource="scale")
+
+
+def test_a_scale_that_is_no_number_is_a_bad_request(server: Subject) -> None:
+    server.create(DEPLOYMENTS, a_deployment("d"))
+    scale = server.get(DEPLOYMENTS, "d", subresource="scale")
+
+    for wrong in ("3", True):
+        scale["spec"]["replicas"] = wrong
+        with pytest.raises(BadRequest):
+            server.update(DEPLOYMENTS, scale, subresource="scale")
