@@ -79,3 +79,8 @@ def scenarios() -> list[str]:
 def scenario(name: str) -> bytes:
     """Return one of them as it is written."""
     return _read(f"scenarios/{name}.yaml")
+
+
+def sandbox() -> bytes:
+    """Return the scenario that ``dovetail sandbox`` starts with."""
+    return _read("sandbox.yaml")

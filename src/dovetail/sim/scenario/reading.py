@@ -73,8 +73,6 @@ class _Reader:
         root.known_keys("name about region seed home manifests phases cloud kubelet".split())
         root["name"].required()
         root["about"].required()
-        if not root["phases"].value:
-            root["phases"].mistake("is missing; a scenario has at least one phase")
         plain = Scenario(name="", about="")
         return Scenario(
             name=root["name"].text(),
