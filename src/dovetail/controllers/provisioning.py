@@ -1,6 +1,6 @@
 """Buys nodes for pods that wait: gather, decide, write claims, tell."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -8,11 +8,20 @@ from dovetail.codec.nodeclaims import encode_node_claim
 from dovetail.controllers.batching import Batch, Windows
 from dovetail.controllers.runtime import SINGLETON, Registration, Requeue
 from dovetail.core.hashing import HASH_VERSION
-from dovetail.core.provisioning import claim_for, is_provisionable, named, usable, why_not
+from dovetail.core.provisioning import (
+    claim_for,
+    is_provisionable,
+    is_usable,
+    may_move,
+    named,
+    why_not,
+)
 from dovetail.core.scheduling.solve import solve
 from dovetail.model.catalog import InstanceType
+from dovetail.model.conditions import is_true
 from dovetail.model.nodepool import NodePool
-from dovetail.model.plan import ExistingPlacement, PlannedNode, Unplaced
+from dovetail.model.nodes import Node
+from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode, Unplaced
 from dovetail.model.pods import Pod
 from dovetail.model.settings import SchedulingSettings
 from dovetail.ports.chance import Chance
@@ -20,8 +29,9 @@ from dovetail.ports.cloud import Cloud
 from dovetail.ports.kube import Kube
 from dovetail.ports.loop import Loop
 from dovetail.ports.offload import Offload
-from dovetail.ports.resources import NODE_CLAIMS, PODS
+from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, PODS
 from dovetail.ports.telemetry import Events, Log, Metrics
+from dovetail.state.decisions import Decisions
 from dovetail.state.mirror import Change, Mirror
 from dovetail.state.nominations import Nominations
 from dovetail.state.picture import Picture
@@ -69,34 +79,61 @@ class Provisioning:
         self._metrics = metrics
         self._settings = settings
         self._batch = Batch(windows)
+        self._decisions = Decisions()
 
     def registration(self) -> Registration:
-        """Have it told of pods that wait and of claims that go."""
+        """Return the provisioner, told of pods, of pools, and of claims that go."""
         return Registration(
             name="provisioner",
             controller=self,
-            watches=((PODS, self.on_pod), (NODE_CLAIMS, self.on_claim)),
+            watches=(
+                (PODS, self.on_pod),
+                (NODE_CLAIMS, self.on_claim),
+                (NODE_POOLS, self.on_pool),
+            ),
         )
 
     def on_pod(self, change: Change) -> Iterable[str]:
         """Let a pod that waits join the batch."""
         pod = change.new
-        if pod is not None and is_provisionable(pod) and not self._promises.holds(pod):
-            self._batch.add(pod.uid, self._loop.now())
+        if pod is None:
+            self._decisions.forget(change.old.uid)
+        elif is_provisionable(pod) and not self._promises.holds(pod):
+            now = self._loop.now()
+            self._decisions.asked(pod.uid, now)
+            self._batch.add(pod.uid, now)
             yield SINGLETON
 
     def on_claim(self, change: Change) -> Iterable[str]:
-        """Look for room as soon as a claim begins to go, or is gone with pods promised to it."""
+        """Look for room as soon as a claim begins to go, or is gone."""
         old, new = change.old, change.new
-        if old is not None and not old.deleting and (new is None or new.deleting):
-            self._batch.add(change.either.name, self._loop.now())
-            yield SINGLETON
+        if old is None or old.deleting or not (new is None or new.deleting):
+            return
+        if is_true(old.conditions, "Initialized"):
+            self._batch.add(old.name, self._loop.now())
+        else:
+            # Nothing came of it, and the pods that it was made for have waited before.
+            self._batch.hurry(old.name, self._loop.now())
+        yield SINGLETON
+
+    def on_pool(self, change: Change) -> Iterable[str]:
+        """Look again when a pool may buy that could not, or may buy other things."""
+        old, new = change.old, change.new
+        if new is None or not is_usable(new):
+            return
+        if old is None or not is_usable(old) or old.generation != new.generation:
+            if any(self._waiting()):
+                self._batch.add(new.name, self._loop.now())
+                yield SINGLETON
 
     async def reconcile(self, _: str) -> Requeue | None:
         """Decide once the window has closed."""
         # Observe: one instant, one picture.
         now = self._loop.now()
-        self._promises.lapse(now)
+        closes = self._batch.closes_at()
+        if closes is not None and closes > now:
+            return Requeue(closes - now)
+        self._keep_promises(now)
         pods = self._join(now)
         closes = self._batch.closes_at()
         if closes is None:
@@ -114,43 +151,56 @@ class Provisioning:
             self._log.info("found provisionable pod(s)", pods=_some(pods))
         plan = await self._offload.run(lambda: solve(snapshot, self._settings))
 
-        # Act.
-        await self._create(plan.nodes, pools)
+        # Act. First what takes no time, so that it is true when something else happens.
+        self._use_existing(plan.existing, {node.name: node for node in snapshot.nodes})
+        failures = await self._create(plan.nodes, pools)
 
         # Tell.
-        self._use_existing(plan.existing)
         self._tell_unplaced(plan.unplaced)
-        self._metrics.gauge("karpenter_scheduler_unschedulable_pods_count", len(plan.unplaced))
+        self._measure(pods, plan, since=now)
+        if failures:
+            # What was made is in the mirror; the rest is planned again.
+            raise failures[0]
         return Requeue(AGAIN)
+
+    def _keep_promises(self, now: datetime) -> None:
+        """End those that are void; see that nobody takes away the nodes of the others."""
+        self._promises.lapse(now)
+        for claim in map(self._mirror.claim, self._promises.claims()):
+            if claim is not None and claim.provider_id:
+                self._nominations.nominate(claim.provider_id, now)
 
     def _join(self, now: datetime) -> list[Pod]:
         """Let all who need a place join the batch; return the pods that wait for one."""
-        pods = self._waiting()
+        pods = sorted(self._waiting(), key=lambda pod: pod.key)
         for pod in pods:
+            self._decisions.asked(pod.uid, now)
             self._batch.add(pod.uid, now)
         for node in self._mirror.joined_nodes():
-            if node.deleting and node.pods:
+            if node.deleting and any(
+                may_move(pod) and not self._promises.holds(pod) for pod in node.pods
+            ):
                 self._batch.add(node.claim or node.name, now)
         return pods
 
     def _shops(self) -> tuple[dict[str, NodePool], dict[str, tuple[InstanceType, ...]]]:
         """Return the pools that can buy, and what each could."""
-        pools = usable(self._mirror.pools())
+        pools = [pool for pool in self._mirror.pools() if is_usable(pool)]
         types = {pool.name: self._cloud.instance_types(pool) for pool in pools}
         types = {name: found for name, found in types.items() if found}
         return {pool.name: pool for pool in pools if pool.name in types}, types
 
-    def _waiting(self) -> list[Pod]:
-        waiting = [
-            pod
-            for pod in self._mirror.unbound_pods()
-            if is_provisionable(pod) and not self._promises.holds(pod)
-        ]
-        return sorted(waiting, key=lambda pod: pod.key)
+    def _waiting(self) -> Iterator[Pod]:
+        for pod in self._mirror.unbound_pods():
+            if is_provisionable(pod) and not self._promises.holds(pod):
+                yield pod
 
-    async def _create(self, planned: Sequence[PlannedNode], pools: dict[str, NodePool]) -> None:
+    async def _create(
+        self, planned: Sequence[PlannedNode], pools: dict[str, NodePool]
+    ) -> list[Exception]:
+        """Write claims, and return why some could not be written."""
         if not planned:
-            return
+            return []
         self._log.info(
             "computed new nodeclaim(s) to fit pod(s)",
             nodeclaims=len(planned),
@@ -159,10 +209,7 @@ class Provisioning:
         results = await self._loop.together(
             [self._create_one(node, pools[node.nodepool]) for node in planned]
         )
-        for failure in results:
-            if isinstance(failure, Exception):
-                # What was made is in the mirror; the rest is planned again.
-                raise failure
+        return [one for one in results if isinstance(one, Exception)]
 
     async def _create_one(self, node: PlannedNode, pool: NodePool) -> None:
         name = f"{pool.name}-{self._chance.letters(5)}"
@@ -186,23 +233,20 @@ class Provisioning:
         for pod in node.pods:
             self._nominate(pod, f"nodeclaim/{name}")
 
-    def _use_existing(self, placements: Sequence[ExistingPlacement]) -> None:
+    def _use_existing(
+        self, placements: Sequence[ExistingPlacement], nodes: Mapping[str, Node]
+    ) -> None:
         """Remember where pods are expected, so that nobody takes those nodes away."""
         now = self._loop.now()
-        nodes = {node.name: node for node in self._picture.nodes({})}
         unready = []
         for placement in placements:
             node = nodes[placement.node]
             if node.claim and not node.initialized:
                 self._promises.make(node.claim, placement.pods)
                 unready.append(placement)
-            else:
-                self._nominations.nominate(node.provider_id or node.name, now)
+            self._nominations.nominate(node.provider_id or node.name, now)
             for pod in placement.pods:
                 self._nominate(pod, f"node/{placement.node}")
-        for claim in map(self._mirror.claim, self._promises.claims()):
-            if claim is not None and claim.provider_id:
-                self._nominations.nominate(claim.provider_id, now)
         if unready:
             self._log.info(
                 "computed unready node(s) will fit pod(s)",
@@ -222,19 +266,42 @@ class Provisioning:
         )
 
     def _tell_unplaced(self, unplaced: Sequence[Unplaced]) -> None:
+        """Tell each pod why; the log has one line for all that fail alike."""
+        alike: dict[str, list[Pod]] = {}
         for one in unplaced:
-            message = why_not(one)
-            self._log.error("could not schedule pod", pod=one.pod.key, error=message)
-            self._events.publish(
-                PODS,
-                one.pod.name,
-                namespace=one.pod.namespace,
-                uid=one.pod.uid,
-                reason="FailedScheduling",
-                message=message,
-                warning=True,
-                dedupe=_FAILED_DEDUPE,
-            )
+            alike.setdefault(why_not(one), []).append(one.pod)
+        for message, pods in alike.items():
+            self._log.error("could not schedule pod", pod=_some(pods), error=message)
+            for pod in pods:
+                self._events.publish(
+                    PODS,
+                    pod.name,
+                    namespace=pod.namespace,
+                    uid=pod.uid,
+                    reason="FailedScheduling",
+                    message=message,
+                    warning=True,
+                    dedupe=_FAILED_DEDUPE,
+                )
+
+    def _measure(self, pods: Sequence[Pod], plan: Plan, *, since: datetime) -> None:
+        now = self._loop.now()
+        waiting = {pod.uid for pod in pods}
+        failed = sum(one.pod.uid in waiting for one in plan.unplaced)
+        self._metrics.gauge(
+            "karpenter_scheduler_unschedulable_pods_count", failed, controller="provisioner"
+        )
+        self._metrics.observe(
+            "karpenter_scheduler_scheduling_duration_seconds",
+            (now - since).total_seconds(),
+            controller="provisioner",
+        )
+        for pod in pods:
+            took = self._decisions.decided(pod.uid, now)
+            if took is not None:
+                self._metrics.observe(
+                    "karpenter_pods_scheduling_decision_duration_seconds", took.total_seconds()
+                )
 
 
 def _some(pods: Sequence[Pod], most: int = 5) -> str:

@@ -13,7 +13,29 @@ from dovetail.ports.telemetry import DEDUPE, Log
 
 COMPONENT: Final = "karpenter"
 """Dashboards and habits look for Events of this source."""
-_MOST_REMEMBERED: Final = 20_000
+_FEWEST_TO_SWEEP: Final = 20_000
+_BURST, _PER_SECOND = 10.0, 5.0
+_MANY: Final = frozenset({"Nominated"})
+"""Reasons of which a scale-up tells thousands at once; only so many are written."""
+
+
+class Allowance:
+    """How many may be told: a burst, then so many a second."""
+
+    def __init__(self) -> None:
+        self._left = _BURST
+        self._filled: datetime | None = None
+
+    def take(self, now: datetime) -> bool:
+        """Use one up, if there is one."""
+        if self._filled is not None:
+            grown = (now - self._filled).total_seconds() * _PER_SECOND
+            self._left = min(_BURST, self._left + grown)
+        self._filled = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
 
 
 class Recorder:
@@ -25,6 +47,8 @@ class Recorder:
         self._chance = chance
         self._log = log
         self._told: dict[tuple[str, ...], datetime] = {}
+        self._sweep_at = _FEWEST_TO_SWEEP
+        self._allowance = {reason: Allowance() for reason in _MANY}
 
     def publish(
         self,
@@ -46,6 +70,9 @@ class Recorder:
         until = self._told.get(key)
         if until is not None and now < until:
             return
+        allowance = self._allowance.get(reason)
+        if allowance is not None and not allowance.take(now):
+            return
         self._remember(key, now + dedupe, now)
         event = {
             "metadata": {"name": f"{name}.{self._chance.letters(16)}"},
@@ -62,8 +89,9 @@ class Recorder:
         self._loop.spawn(self._write(event, namespace or "default"))
 
     def _remember(self, key: tuple[str, ...], until: datetime, now: datetime) -> None:
-        if len(self._told) >= _MOST_REMEMBERED:
+        if len(self._told) >= self._sweep_at:
             self._told = {known: at for known, at in self._told.items() if at > now}
+            self._sweep_at = max(_FEWEST_TO_SWEEP, 2 * len(self._told))
         self._told[key] = until
 
     async def _write(self, event: Object, namespace: str) -> None:

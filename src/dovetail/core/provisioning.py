@@ -28,12 +28,17 @@ def is_provisionable(pod: Pod) -> bool:
     )
 
 
-def usable(pools: Iterable[NodePool]) -> tuple[NodePool, ...]:
-    """Return the pools that may buy for pods now."""
-    return tuple(
-        pool
-        for pool in pools
-        if pool.ready
+def may_move(pod: Pod) -> bool:
+    """Tell whether a pod on a node that goes away may need another; budgets apart."""
+    if pod.terminal or pod.of_daemon_set or pod.static:
+        return False
+    return not pod.deleting or (pod.owner is not None and pod.owner.kind == "StatefulSet")
+
+
+def is_usable(pool: NodePool) -> bool:
+    """Tell whether a pool may buy for pods now."""
+    return (
+        pool.ready
         and "Ready" in pool.conditions  # Until it has been looked at, nothing is known of it.
         and not pool.deleting
         and pool.replicas is None

@@ -36,14 +36,24 @@ class Pause:
 class _Job(Generic[T]):
     """One coroutine, driven from pause to pause."""
 
-    def __init__(self, work: Awaitable[T], done: Callable[["_Job[T]"], None]) -> None:
+    def __init__(
+        self, work: Awaitable[T], done: Callable[["_Job[T]"], None], *, alive: Callable[[], bool]
+    ) -> None:
         # Not wrapped in a generator of ours: what a killed process left is collected from the
         # outside in, and a second thing to close would find the coroutine closing already.
         self._steps: Generator[Pause, None, T] = work.__await__()
         self._done = done
+        self._alive = alive
+        self._begun = False
         self.outcome: T | Exception
 
     def go_on(self) -> None:
+        if not self._alive():
+            # Whoever wakes it does not know that its process is dead.
+            if not self._begun:
+                self._steps.close()
+            return
+        self._begun = True
         try:
             pause = self._steps.send(None)
         except StopIteration as stop:
@@ -74,7 +84,7 @@ class VirtualLoop:
         return self._engine.at(max(moment, self._engine.now()), unless_stopped)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        _Job(work, _raise_if_failed).go_on()
+        _Job(work, _raise_if_failed, alive=self._is_alive).go_on()
 
     async def sleep(self, delay: timedelta) -> None:
         pause = Pause()
@@ -91,7 +101,7 @@ class VirtualLoop:
             if left == 0:
                 all_done.end()
 
-        jobs = [_Job(work, one_done) for work in works]
+        jobs = [_Job(work, one_done, alive=self._is_alive) for work in works]
         for job in jobs:
             job.go_on()
         if jobs:
@@ -101,6 +111,9 @@ class VirtualLoop:
     def stop(self) -> None:
         """Let nothing that was started here go on: the process is dead."""
         self._stopped = True
+
+    def _is_alive(self) -> bool:
+        return not self._stopped
 
 
 def _raise_if_failed(job: _Job[None]) -> None:

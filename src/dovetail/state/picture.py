@@ -5,20 +5,18 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import NodePool
 from dovetail.model.nodes import Node
 from dovetail.model.pods import Pod
-from dovetail.model.requirements import Operator
-from dovetail.model.resources import Resources
 from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.model.workloads import Controller, DaemonSet
 from dovetail.ports import resources as kinds
 from dovetail.state.mirror import Mirror
 from dovetail.state.promises import Promises
+from dovetail.state.prospects import Prospects
+from dovetail.state.stuck import is_stuck
 
 Types = Mapping[str, tuple[InstanceType, ...]]
 
@@ -29,6 +27,7 @@ class Picture:
     def __init__(self, mirror: Mirror, promises: Promises) -> None:
         self._mirror = mirror
         self._promises = promises
+        self._prospects = Prospects()
         self._namespaces: tuple[object, FrozenDict[str, FrozenDict[str, str]]] | None = None
 
     def snapshot(
@@ -39,7 +38,7 @@ class Picture:
         return ClusterSnapshot(
             now=now,
             pending=tuple(pending),
-            nodes=self.nodes(types),
+            nodes=self.nodes(now, types),
             node_pools=tuple(pools),
             instance_types=FrozenDict(dict(types)),
             daemon_sets=tuple(map(self._with_newest, tables[kinds.DAEMON_SETS].all())),
@@ -52,22 +51,35 @@ class Picture:
             controllers=self._controllers(),
         )
 
-    def nodes(self, types: Types) -> tuple[Node, ...]:
+    def nodes(self, now: datetime, types: Types) -> tuple[Node, ...]:
         """Return nodes, nodes to come, and claims for which nothing is bought yet."""
-        there = [self._with_promised(node) for node in self._mirror.joined_nodes()]
+        there = [self._as_it_is(node, now) for node in self._mirror.joined_nodes()]
         wanted = [
-            self._with_promised(_wanted(claim, types))
+            self._prospects.node(
+                claim,
+                types.get(claim.pool, ()),
+                guess=not self._promises.kept_by(claim.name),
+            )
             for claim in self._mirror.unlaunched()
             if not claim.deleting
         ]
-        return (*there, *wanted)
+        return tuple(map(self._with_promised, (*there, *wanted)))
+
+    def _as_it_is(self, node: Node, now: datetime) -> Node:
+        """See a node that got stuck with the taints and the room that it has now."""
+        if node.initialized or not node.registered or not node.claim:
+            return node
+        claim = self._mirror.claim(node.claim)
+        if claim is None or not is_stuck(claim, self._mirror, now):
+            return node
+        return replace(node, initialized=True)
 
     def _with_promised(self, node: Node) -> Node:
         if not node.claim and not node.deleting:
             return node
         promised = self._promises.kept_by(node.claim) if node.claim else ()
         pods = node.pods
-        if node.deleting:
+        if node.deleting and self._promises:
             # Those who were promised a new place need no other.
             pods = tuple(pod for pod in pods if not self._promises.holds(pod))
         if not promised and len(pods) == len(node.pods):
@@ -100,42 +112,3 @@ class Picture:
         tables = self._mirror.tables
         both = (*tables[kinds.REPLICA_SETS].all(), *tables[kinds.STATEFUL_SETS].all())
         return tuple(one for one in both if one is not None)
-
-
-def _wanted(claim: NodeClaim, types: Types) -> Node:
-    """Return the node that a claim will become, before it is known which type it gets.
-
-    It has room for just what it was made for. Its capacity, which counts against
-    the pool's limits, is that of the largest type it may become.
-    """
-    said = {
-        spec.key: spec.values[0]
-        for spec in claim.requirements
-        if spec.operator is Operator.IN and len(spec.values) == 1
-    }
-    return Node(
-        name=claim.name,
-        claim=claim.name,
-        labels=FrozenDict({**said, **claim.labels}),
-        annotations=claim.annotations,
-        taints=claim.taints,
-        startup_taints=claim.startup_taints,
-        claim_capacity=_largest(claim, types.get(claim.pool, ())),
-        claim_allocatable=claim.requests,
-        registered=False,
-        initialized=False,
-    )
-
-
-def _largest(claim: NodeClaim, types: tuple[InstanceType, ...]) -> Resources:
-    named = {
-        name
-        for spec in claim.requirements
-        if spec.key == label_keys.INSTANCE_TYPE and spec.operator is Operator.IN
-        for name in spec.values
-    }
-    most = claim.requests
-    for one in types:
-        if one.name in named:
-            most = most.at_least(one.capacity)
-    return most

@@ -8,6 +8,7 @@ from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.pods import Pod
 from dovetail.ports import resources as kinds
 from dovetail.state.mirror import Change, Mirror
+from dovetail.state.stuck import is_stuck
 
 SETTLE = timedelta(seconds=10)
 """How long after its node is ready a pod may take to be bound before it is planned anew."""
@@ -24,16 +25,21 @@ class Promises:
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
         self._claim_of: dict[str, str] = {}
-        self._pods_of: dict[str, dict[str, Pod]] = {}
+        self._pods_of: dict[str, dict[str, tuple[str, str]]] = {}
         mirror.subscribe(kinds.PODS, self._of_pod)
         mirror.subscribe(kinds.NODE_CLAIMS, self._of_claim)
 
     def make(self, claim: str, pods: Iterable[Pod]) -> None:
-        """Promise pods the node of a claim; an earlier promise to them is over."""
+        """Promise pods the node of a claim; an earlier promise to them is over.
+
+        Deciding takes a while: pods that have found a place or have gone since
+        then are promised nothing.
+        """
         for pod in pods:
             self._break(pod.uid)
-            self._claim_of[pod.uid] = claim
-            self._pods_of.setdefault(claim, {})[pod.uid] = pod
+            if self._still_wants(pod):
+                self._claim_of[pod.uid] = claim
+                self._pods_of.setdefault(claim, {})[pod.uid] = (pod.namespace, pod.name)
 
     def holds(self, pod: Pod) -> bool:
         """Tell whether a pod needs no other node for now."""
@@ -41,7 +47,11 @@ class Promises:
 
     def kept_by(self, claim: str) -> tuple[Pod, ...]:
         """Return the pods that a claim's node is expected to take."""
-        return tuple(self._pods_of.get(claim, {}).values())
+        promised = self._pods_of.get(claim)
+        if not promised:
+            return ()
+        found = (self._mirror.pod(*key) for key in promised.values())
+        return tuple(pod for pod in found if pod is not None)
 
     def __len__(self) -> int:
         return len(self._claim_of)
@@ -51,17 +61,34 @@ class Promises:
         return tuple(self._pods_of)
 
     def lapse(self, now: datetime) -> None:
-        """End the promises whose node is there, and whose pods are still not on it."""
+        """End the promises that nothing will come of.
+
+        Their node is there and the pods are still not on it, or it will never be
+        of use, or the claim was never written.
+        """
         for name in tuple(self._pods_of):
             claim = self._mirror.claim(name)
-            if claim is not None and _settled(claim, now):
+            if (
+                claim is None
+                or claim.deleting
+                or _settled(claim, now)
+                or is_stuck(claim, self._mirror, now)
+            ):
                 self._break_all(name)
+
+    def _still_wants(self, pod: Pod) -> bool:
+        now = self._mirror.pod(pod.namespace, pod.name)
+        return (
+            now is not None
+            and now.uid == pod.uid
+            and now.node_name == pod.node_name
+            and not _is_over(now)
+        )
 
     def _of_pod(self, change: Change) -> None:
         old, new = change.old, change.new
         if old is not None and old.uid in self._claim_of:
-            moved = new is None or new.uid != old.uid or new.terminal
-            if moved or (new.node_name and not old.node_name):
+            if new is None or _is_over(new) or new.node_name != old.node_name:
                 self._break(old.uid)
 
     def _of_claim(self, change: Change) -> None:
@@ -79,6 +106,16 @@ class Promises:
     def _break_all(self, claim: str) -> None:
         for uid in tuple(self._pods_of.get(claim, ())):
             self._break(uid)
+
+
+def _is_over(pod: Pod) -> bool:
+    """Tell whether a pod needs no node any more; its successor asks for itself.
+
+    A StatefulSet makes the successor only when the pod is gone, so that its place
+    is kept until then.
+    """
+    succeeded_late = pod.owner is not None and pod.owner.kind == "StatefulSet"
+    return pod.terminal or (pod.deleting and not succeeded_late)
 
 
 def _settled(claim: NodeClaim, now: datetime) -> bool:
