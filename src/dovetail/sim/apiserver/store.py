@@ -227,6 +227,8 @@ class Store:
 
     def _index_owners(self, resource: Resource, change: Change) -> None:
         key, old, new = change.key, change.old, change.new
+        if old is not None and new is not None and _same_owners(old, new):
+            return  # As with nearly every write.
         if old is None and new is not None:
             self._by_uid[new["metadata"]["uid"]] = Address(resource, key)
         elif new is None and old is not None:
@@ -243,6 +245,11 @@ class Store:
                     del self._dependents[uid]
         for uid in after:
             self._dependents.setdefault(uid, {})[address] = None
+
+
+def _same_owners(old: Object, new: Object) -> bool:
+    before, after = old["metadata"], new["metadata"]
+    return before.get("ownerReferences") is after.get("ownerReferences")
 
 
 def owners_of(obj: Object | None) -> dict[str, Any]:
