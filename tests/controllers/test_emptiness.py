@@ -143,6 +143,27 @@ def test_the_time_is_counted_from_the_last_pod_that_came_or_went() -> None:
     assert given_back(world) == ["claim"]
 
 
+def test_a_pod_that_went_just_after_another_is_counted_from_though_the_claim_does_not_say_so() -> (
+    None
+):
+    world = a_world(after=30)
+    for name in ("first", "second"):
+        a_pod(world, name)
+    event = {"status": {"lastPodEventTime": in_seconds(world, 0)}}
+    world.patch(NODE_CLAIMS, "claim", event, subresource="status")
+    run(world, 0)
+
+    stop_pod(world, "first")
+    world.wait(8)
+    stop_pod(world, "second")
+    world.wait(29.9)
+    before = given_back(world)
+    world.wait(0.1)
+
+    assert before == []
+    assert given_back(world) == ["claim"]
+
+
 def test_nobody_looks_round_while_there_is_nothing_to_do() -> None:
     world = run(a_world(after=3600), 0)
     told = world.metrics.values["karpenter_voluntary_disruption_eligible_nodes"]
@@ -173,13 +194,17 @@ def test_a_node_with_a_pod_stays() -> None:
     assert given_back(world) == []
 
 
-def test_a_node_goes_when_its_last_pod_has_gone() -> None:
+def test_a_node_goes_when_its_last_pod_has_been_gone_for_a_while() -> None:
     world = a_world()
     a_pod(world)
     run(world, 60)
 
     stop_pod(world)
+    world.wait(14.9)
+    before = given_back(world)
+    world.wait(0.1)
 
+    assert before == []
     assert given_back(world) == ["claim"]
 
 
@@ -219,6 +244,7 @@ def test_a_pod_of_a_stateful_set_keeps_its_node_until_it_has_gone() -> None:
     run(world, 60)
     before = given_back(world)
     stop_pod(world)
+    world.wait(15)
 
     assert before == []
     assert given_back(world) == ["claim"]

@@ -282,3 +282,33 @@ def test_a_second_pass_changes_nothing() -> None:
     world.wait(0)
 
     assert world.versions() == before
+
+
+def test_a_budget_that_comes_to_allow_one_more_lets_one_more_go_at_once() -> None:
+    world = a_world()
+    a_pod(world, "twin", owner=an_owner(world, "ReplicaSet"), labels=WEB)
+    a_budget(world, minAvailable=2)
+    evict(world)
+    evict(world, "twin")
+    world.wait(60)
+    asked = len(requests(world))
+
+    a_pod(world, "third", owner=an_owner(world, "ReplicaSet"), labels=WEB)
+    allowed = {"status": {"disruptionsAllowed": 1}}
+    world.patch(POD_DISRUPTION_BUDGETS, "budget", allowed, "default", subresource="status")
+
+    assert [is_asked_to_go(world, name) for name in ("pod", "twin")] == [True, False]
+    assert len(requests(world)) == asked + 1
+
+
+def test_a_budget_that_is_deleted_lets_all_go_at_once() -> None:
+    world = a_world()
+    a_pod(world, "twin", owner=an_owner(world, "ReplicaSet"), labels=WEB)
+    a_budget(world, minAvailable=2)
+    evict(world)
+    evict(world, "twin")
+    world.wait(60)
+
+    world.delete(POD_DISRUPTION_BUDGETS, "budget", "default")
+
+    assert [is_asked_to_go(world, name) for name in ("pod", "twin")] == [True, True]

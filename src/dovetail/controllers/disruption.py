@@ -88,6 +88,8 @@ class Disruption:
         self._types: dict[str, tuple[tuple[InstanceType, ...], FrozenDict[str, InstanceType]]] = {}
         self._short: set[str] = set()
         """Pools whose budgets held somebody back in the last pass."""
+        self._emptied: dict[str, datetime] = {}
+        """When the last pod that mattered left a node, as far as we saw it."""
 
     async def reconcile(self, _: str) -> Requeue | None:
         """Make a pass; tell when the next is due."""
@@ -218,6 +220,7 @@ class Disruption:
             claim=claim,
             node=node,
             pods=self._mirror.pods_on(node.name) if node is not None else (),
+            emptied=self._emptied.get(node.name) if node is not None else None,
         )
 
     def _tell(self, machine: Machine, reason: str, message: str, dedupe: timedelta) -> None:
@@ -257,12 +260,18 @@ class Disruption:
         if change.new is not None and is_reschedulable(change.new):
             return ()
         node = self._mirror.node(change.either.node_name)
-        return self._of_node(node) if node is not None else ()
+        if node is None:
+            return ()
+        if change.old is not None and is_reschedulable(change.old):
+            self._emptied[node.name] = self._loop.now()
+        return self._of_node(node)
 
     def on_node(self, change: Change) -> Iterable[str]:
         """Look when a node changes so that it may go, or another of its pool may."""
         old, new = change.old, change.new
-        if old is not None and new is not None and _standing(old) == _standing(new):
+        if new is None:
+            self._emptied.pop(old.name, None)
+        elif old is not None and _standing(old) == _standing(new):
             return ()
         if change.either.labels.get(label_keys.NODEPOOL) in self._short:
             return (SINGLETON,)

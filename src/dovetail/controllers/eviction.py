@@ -1,5 +1,6 @@
 """Asks pods to leave, one by one; those whose time is up are made to."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -12,15 +13,16 @@ from dovetail.model.pods import Pod
 from dovetail.ports.kube import Kube
 from dovetail.ports.kubeerrors import ApiError, Conflict, InternalError, NotFound, TooManyRequests
 from dovetail.ports.loop import Clock
-from dovetail.ports.resources import NODES, PODS
+from dovetail.ports.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
 from dovetail.ports.telemetry import Events, Log, Metrics
 from dovetail.state.evictions import Eviction, Evictions, PodKey
-from dovetail.state.mirror import Mirror
+from dovetail.state.mirror import Change, Mirror
 
 NAME: Final = "eviction-queue"
 BACKOFF: Final = Backoff(timedelta(milliseconds=100), timedelta(seconds=10))
 UNASKED: Final = "Forceful Termination"
 """Why pods were drained from a node that no disruption chose."""
+_ALL: Final = 2**31
 _SEVERAL_BUDGETS: Final = "more than one PodDisruptionBudget"
 
 
@@ -96,6 +98,10 @@ class EvictionQueue:
             return True
         except TooManyRequests as error:
             self._count_request(str(error.code))
+            for budget in self._mirror.budgets_for(pod)[:1]:
+                self._evictions.keep(
+                    (pod.namespace, pod.name, pod.uid), (budget.namespace, budget.name)
+                )
             self._tell_refused(pod, wanted, "its PodDisruptionBudget does not allow it now")
             return False
         except InternalError as error:
@@ -118,6 +124,15 @@ class EvictionQueue:
             message=f"Evicted pod: {self._reason(pod) or UNASKED}",
         )
         return True
+
+    def on_budget(self, change: Change) -> Iterable[PodKey]:
+        """Ask again for as many pods as a budget has come to allow, without waiting longer."""
+        old, new = change.old, change.new
+        if new is None:
+            return self._evictions.kept_by((old.namespace, old.name), _ALL)
+        if old is not None and new.allowed > old.allowed:
+            return self._evictions.kept_by((new.namespace, new.name), new.allowed)
+        return ()
 
     def _later(self, wanted: Eviction, pod: Pod, now: datetime) -> Requeue:
         """Ask again after a growing while, but not later than the pod must be made to go."""
@@ -186,5 +201,9 @@ def registration(
         metrics=metrics,
     )
     return Registration(
-        name=NAME, controller=controller, sources=(evictions.subscribe,), backoff=BACKOFF
+        name=NAME,
+        controller=controller,
+        watches=((POD_DISRUPTION_BUDGETS, controller.on_budget),),
+        sources=(evictions.subscribe,),
+        backoff=BACKOFF,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from itertools import islice
 
 import msgspec
 
@@ -9,6 +10,9 @@ from dovetail.model.pods import Pod
 
 PodKey = tuple[str, str, str]
 """Namespace, name and uid: a new pod under an old name is somebody else."""
+
+BudgetKey = tuple[str, str]
+"""Namespace and name of a PodDisruptionBudget."""
 
 
 class Eviction(msgspec.Struct, kw_only=True):
@@ -19,6 +23,8 @@ class Eviction(msgspec.Struct, kw_only=True):
     """When it must have gone, whatever it or its budgets say."""
     attempts: int = 0
     """How often in a row it could not be evicted."""
+    kept_by: BudgetKey | None = None
+    """The PodDisruptionBudget that refused it last."""
 
 
 class Evictions:
@@ -26,6 +32,7 @@ class Evictions:
 
     def __init__(self) -> None:
         self._wanted: dict[PodKey, Eviction] = {}
+        self._kept: dict[BudgetKey, dict[PodKey, None]] = {}
         self._listeners: list[Callable[[PodKey], None]] = []
 
     def subscribe(self, listener: Callable[[PodKey], None]) -> None:
@@ -54,9 +61,31 @@ class Evictions:
     def get(self, key: PodKey) -> Eviction | None:
         return self._wanted.get(key)
 
+    def keep(self, key: PodKey, budget: BudgetKey) -> None:
+        """Note which budget refused a pod's eviction."""
+        wanted = self._wanted[key]
+        if wanted.kept_by != budget:
+            self._let_go(key, wanted)
+            wanted.kept_by = budget
+            self._kept.setdefault(budget, {})[key] = None
+
+    def kept_by(self, budget: BudgetKey, most: int) -> list[PodKey]:
+        """Return some of the pods that a budget refused, those first who have waited longest."""
+        return list(islice(self._kept.get(budget, ()), most))
+
     def drop(self, key: PodKey) -> None:
         """Want nothing of a pod any more: it goes, or has gone."""
-        self._wanted.pop(key, None)
+        wanted = self._wanted.pop(key, None)
+        if wanted is not None:
+            self._let_go(key, wanted)
+
+    def _let_go(self, key: PodKey, wanted: Eviction) -> None:
+        if wanted.kept_by is None:
+            return
+        others = self._kept[wanted.kept_by]
+        del others[key]
+        if not others:
+            del self._kept[wanted.kept_by]
 
     def __contains__(self, key: PodKey) -> bool:
         return key in self._wanted

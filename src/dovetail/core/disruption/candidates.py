@@ -41,6 +41,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     claim: NodeClaim | None = None
     node: NodeObject | None = None
     pods: tuple[Pod, ...] = ()
+    emptied: datetime | None = None
+    """When the last pod that mattered left, where somebody saw it: claims say it late."""
 
     @property
     def tainted(self) -> bool:

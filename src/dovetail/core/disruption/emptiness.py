@@ -8,7 +8,6 @@ from dovetail.core.disruption.budgets import Reason
 from dovetail.core.disruption.candidates import Candidate, Machine, Manner, is_empty
 from dovetail.core.disruption.methods import NO_WISH, Choice, Method, Wish
 from dovetail.model.conditions import is_true
-from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import NodePool
 
 SETTLE: Final = timedelta(seconds=15)
@@ -19,17 +18,19 @@ to claims with a delay of up to ten seconds.
 """
 
 
-def ripe_at(claim: NodeClaim, pool: NodePool) -> datetime | None:
+def ripe_at(machine: Machine, pool: NodePool) -> datetime | None:
     """Tell when a node that stays empty may go; None for never, or not known yet.
 
     Counted from the last pod that came or went, else from when the node was ready.
     """
-    after = pool.disruption.consolidate_after
+    after, claim = pool.disruption.consolidate_after, machine.claim
+    if after is None or claim is None:
+        return None
     initialized = claim.conditions.get("Initialized")
     since = claim.last_pod_event or (initialized.since if initialized is not None else None)
-    if after is None or since is None:
+    if since is None:
         return None
-    return since + max(after, SETTLE)
+    return max(since, machine.emptied or since) + max(after, SETTLE)
 
 
 def wish(machine: Machine, pool: NodePool | None, now: datetime) -> Wish:
@@ -41,7 +42,7 @@ def wish(machine: Machine, pool: NodePool | None, now: datetime) -> Wish:
         return NO_WISH
     if pool.disruption.consolidate_after is None:
         return Wish(never=f"NodePool {pool.name!r} has consolidateAfter: Never")
-    ripe = ripe_at(claim, pool)
+    ripe = ripe_at(machine, pool)
     if ripe is None or not is_true(claim.conditions, "Consolidatable"):
         return NO_WISH
     return Wish(now=True) if ripe <= now else Wish(at=ripe)

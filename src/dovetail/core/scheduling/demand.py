@@ -1,9 +1,12 @@
 """Which pods need a place, and which cannot be helped by any node."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
 
 from msgspec.structs import replace
 
+from dovetail.core.podrules import is_currently_reschedulable
 from dovetail.model import labels as label_keys
 from dovetail.model.plan import Constraint, Refusal
 from dovetail.model.pods import Pod, PodSpec
@@ -11,6 +14,9 @@ from dovetail.model.requirements import NUMERIC, Operator, RequirementSpec
 from dovetail.model.selectors import LabelSelector
 from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.model.workloads import DisruptionBudget
+
+_FAR_FUTURE: Final = datetime.max.replace(tzinfo=UTC)
+"""For a snapshot without a time: protection that ends some day has ended."""
 
 
 def wanting(snapshot: ClusterSnapshot) -> list[Pod]:
@@ -23,25 +29,18 @@ def wanting(snapshot: ClusterSnapshot) -> list[Pod]:
         for pod in snapshot.pending
         if not (pod.node_name or pod.nominated_node or pod.of_daemon_set or pod.static)
     ]
+    now = snapshot.now or _FAR_FUTURE
     budgets = snapshot.disruption_budgets
     for node in snapshot.nodes:
         if node.deleting:
-            waiting.extend(pod for pod in node.pods if _will_move(pod, budgets))
+            waiting.extend(
+                pod
+                for pod in node.pods
+                if is_currently_reschedulable(
+                    pod, [one for one in budgets if _protects(one, pod)], now
+                )
+            )
     return waiting
-
-
-def _will_move(pod: Pod, budgets: Iterable[DisruptionBudget]) -> bool:
-    """Tell whether a pod on a node that goes away will come back as a new one."""
-    if pod.terminal or pod.of_daemon_set or pod.static:
-        return False
-    if pod.deleting:
-        return pod.owner is not None and pod.owner.kind == "StatefulSet"
-    if pod.annotations.get(label_keys.DO_NOT_DISRUPT) == "true":
-        return False
-    matching = [one for one in budgets if _protects(one, pod)]
-    return len(matching) <= 1 and not any(
-        one.blocks_fully and not (one.always_allow_unhealthy and not pod.ready) for one in matching
-    )
 
 
 def _protects(budget: DisruptionBudget, pod: Pod) -> bool:
