@@ -2,13 +2,14 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import StringIO
 from typing import TextIO
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.live import Live
 from rich.text import Text
 
 from dovetail.errors import DovetailError
@@ -66,6 +67,23 @@ def progress(doing: str) -> Iterator[None]:
         return
     with Console(stderr=True).status(doing):
         yield
+
+
+def can_show_pictures() -> bool:
+    """Tell whether stdout is a terminal on which things can be drawn in place."""
+    if _missing(sys.stdout) or not sys.stdout.isatty():
+        return False
+    return not Console().is_dumb_terminal and sys.stdout.encoding.lower().startswith("utf")
+
+
+@contextmanager
+def screen() -> Iterator[Callable[[RenderableType], None]]:
+    """Take the whole terminal for pictures; gives a function that shows one.
+
+    However it ends, the terminal is as it was before.
+    """
+    with Live(console=Console(highlight=False), screen=True, auto_refresh=False) as live:
+        yield lambda picture: live.update(picture, refresh=True)
 
 
 def columns(rows: list[list[str]], right: frozenset[int] = frozenset()) -> list[str]:

@@ -11,6 +11,7 @@ from dovetail.codec.documents import Files, Misplaced, RawObject
 from dovetail.codec.fields import Field, Findings
 from dovetail.codec.kinds import read_object
 from dovetail.errors import BadInput, Mistake
+from dovetail.model.machines import Catalog
 from dovetail.ports.kube import Object
 from dovetail.ports.resources import resource_of_kind
 from dovetail.sim.scenario.model import (
@@ -34,16 +35,21 @@ _LONGEST_WAIT: Final = 24 * 3600
 _Latencies = TypeVar("_Latencies", bound=msgspec.Struct)
 
 
-def read_scenario(file: str, data: bytes) -> Scenario:
-    """Read a scenario; raises ``BadInput`` with all that is wrong with it."""
+def read_scenario(file: str, data: bytes, *, catalog: Catalog | None = None) -> Scenario:
+    """Read a scenario; raises ``BadInput`` with all that is wrong with it.
+
+    With a catalogue, places and machines that it does not know are wrong, too.
+    """
     files = Files()
     documents = list(files.objects(file, data))
     mistakes: list[Mistake] = list(files.mistakes)
     if len(documents) > 1:
         mistakes.append(Mistake(file, 0, "", "holds several documents; a scenario is one"))
-    if not documents or mistakes:
+    if not documents and not mistakes:
+        mistakes.append(Mistake(file, 0, "", "is empty; a scenario has a name and phases"))
+    if mistakes:
         raise BadInput(mistakes)
-    reader = _Reader(documents[0])
+    reader = _Reader(documents[0], catalog)
     scenario = reader.scenario()
     found = files.placed(reader.misplaced())
     if found:
@@ -54,8 +60,9 @@ def read_scenario(file: str, data: bytes) -> Scenario:
 class _Reader:
     """Reads one document, and the Kubernetes objects inside it."""
 
-    def __init__(self, raw: RawObject) -> None:
+    def __init__(self, raw: RawObject, catalog: Catalog | None) -> None:
         self._raw = raw
+        self._catalog = catalog
         self._findings = Findings()
         self._inside: list[Misplaced] = []
         self._pool: dict[Any, Any] = {}
@@ -74,16 +81,36 @@ class _Reader:
         root["name"].required()
         root["about"].required()
         plain = Scenario(name="", about="")
+        region = self._region(root["region"], plain.region)
         return Scenario(
             name=root["name"].text(),
             about=root["about"].text(),
-            region=root["region"].text(plain.region),
+            region=region,
             seed=_or(root["seed"].whole(low=0), plain.seed),
-            home=_home(root["home"]),
+            home=self._home(root["home"], region),
             objects=self._objects(root["manifests"]),
             phases=tuple(self._phase(one) for one in root["phases"].items()),
             cloud=_latencies(root["cloud"], plain.cloud),
             kubelet=_latencies(root["kubelet"], plain.kubelet),
+        )
+
+    def _region(self, field: Field, usual: str) -> str:
+        if self._catalog is None:
+            return field.text(usual)
+        return field.choice(sorted(self._catalog.regions), usual, "region of the catalogue")
+
+    def _home(self, field: Field, region: str) -> Home | None:
+        if not field:
+            return None
+        field.known_keys(("count", "instanceType"))
+        field["instanceType"].required()
+        kind = field["instanceType"].text()
+        if self._catalog is not None and kind:
+            sold = [one.name for one in self._catalog.machines_in(region)]
+            field["instanceType"].choice(sold, "", f"instance type sold in {region}")
+        return Home(
+            count=_or(field["count"].whole(low=1, high=1000), 1),
+            instance_type=kind,
         )
 
     def _phase(self, field: Field) -> Phase:
@@ -130,17 +157,6 @@ class _Reader:
             if read.ignored is not None:
                 found.append(value)
         return tuple(found)
-
-
-def _home(field: Field) -> Home | None:
-    if not field:
-        return None
-    field.known_keys(("count", "instanceType"))
-    field["instanceType"].required()
-    return Home(
-        count=_or(field["count"].whole(low=1, high=1000), 1),
-        instance_type=field["instanceType"].text(),
-    )
 
 
 def _until(field: Field) -> Until:

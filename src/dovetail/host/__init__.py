@@ -1,0 +1,1 @@
+"""The machine we run on, behind as little code as possible."""
