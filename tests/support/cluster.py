@@ -39,18 +39,19 @@ def a_config_map(name: str, **data: str) -> dict[str, Any]:
 
 
 def a_replica_set(name: str, *, replicas: int = 1, app: str = "web") -> dict[str, Any]:
+    template = {
+        "metadata": {"labels": {"app": app}},
+        "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+    }
+    selector = {"matchLabels": {"app": app}}
     return {
         "metadata": {"name": name, "namespace": "default"},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": app}}},
+        "spec": {"replicas": replicas, "selector": selector, "template": template},
     }
 
 
 def a_node(name: str, **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": labels}, "spec": {}}
-
-
-def a_node_pool(name: str, **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": spec}
 
 
 def owned_by(

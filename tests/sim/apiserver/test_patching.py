@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from dovetail.ports.kubeerrors import ApiError, BadRequest, Invalid, UnsupportedMediaType
-from dovetail.ports.resources import DEPLOYMENTS, NODE_POOLS, NODES, PODS, SERVICES
+from dovetail.ports.kubeerrors import ApiError, BadRequest, Invalid
+from dovetail.ports.resources import DEPLOYMENTS, NODES, PODS, SERVICES
 from dovetail.sim.apiserver.options import PatchType
 from dovetail.sim.apiserver.patching import json_patch, merge_patch
 from dovetail.sim.apiserver.strategic import strategic_merge
-from tests.support.cluster import Cluster, a_node, a_node_pool
+from tests.support.cluster import Cluster, a_node
 
 
 @pytest.mark.parametrize(
@@ -178,28 +178,6 @@ def test_taints_and_tolerations_are_replaced_whole() -> None:
     other = {"key": "b", "effect": "NoSchedule"}
 
     assert strategic_merge(NODES, {"taints": [taint]}, {"taints": [other]}) == {"taints": [other]}
-
-
-def test_a_nodes_conditions_are_patched_one_by_one() -> None:
-    cluster = Cluster()
-    ready = {"type": "Ready", "status": "False"}
-    pressure = {"type": "DiskPressure", "status": "False"}
-    cluster.create(NODES, {**a_node("n"), "status": {"conditions": [ready, pressure]}})
-
-    patch = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    node = cluster.patch(NODES, "n", patch, PatchType.STRATEGIC, subresource="status")
-
-    assert node["status"]["conditions"] == [{"type": "Ready", "status": "True"}, pressure]
-
-
-def test_custom_resources_take_no_strategic_merge() -> None:
-    cluster = Cluster()
-    cluster.create(NODE_POOLS, a_node_pool("p"))
-
-    with pytest.raises(UnsupportedMediaType) as refused:
-        cluster.patch(NODE_POOLS, "p", {}, PatchType.STRATEGIC)
-
-    assert refused.value.code == 415
 
 
 @pytest.mark.parametrize(
