@@ -142,8 +142,12 @@ def taints_to_add(claim: NodeClaim, node: NodeObject) -> tuple[Taint, ...]:
         return ()
     if label_keys.REGISTERED in node.labels:
         return ()
-    wanted = (*claim.taints, *claim.startup_taints)
-    return tuple(one for one in wanted if not any(_same(one, other) for other in node.taints))
+    known = {(one.key, one.effect) for one in node.taints}
+    missing: dict[tuple[str, str], Taint] = {}
+    for one in (*claim.taints, *claim.startup_taints):
+        if (one.key, one.effect) not in known:
+            missing.setdefault((one.key, one.effect), one)
+    return tuple(missing.values())
 
 
 def registered(claim: NodeClaim, node: NodeObject, now: datetime) -> NodeClaim:
