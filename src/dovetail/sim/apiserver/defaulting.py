@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dovetail.ports.resources import (
+    DAEMON_SETS,
     DEPLOYMENTS,
     EC2_NODE_CLASSES,
     JOBS,
@@ -125,12 +126,42 @@ def _one_replica(obj: dict[str, Any]) -> None:
         obj["spec"] = {**spec, "replicas": 1}
 
 
+def _rolled_out(
+    field: str, rolling: Mapping[str, Any], more: Mapping[str, Any]
+) -> Callable[[dict[str, Any]], None]:
+    """Fill in how a kind is rolled out; kubectl rollout does not work without being told."""
+    by_default = freeze(more)
+
+    def fill(obj: dict[str, Any]) -> None:
+        spec = {**by_default, **(obj.get("spec") or {})}
+        strategy = {"type": "RollingUpdate", **(spec.get(field) or {})}
+        if strategy["type"] == "RollingUpdate":
+            strategy["rollingUpdate"] = {**rolling, **(strategy.get("rollingUpdate") or {})}
+        spec[field] = strategy
+        obj["spec"] = spec
+
+    return fill
+
+
+_HISTORY: Final = {"revisionHistoryLimit": 10}
+_FOR_DEPLOYMENTS: Final = {**_HISTORY, "replicas": 1, "progressDeadlineSeconds": 600}
+_FOR_STATEFUL_SETS: Final = {
+    **_HISTORY,
+    "replicas": 1,
+    "podManagementPolicy": "OrderedReady",
+    "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+}
+
+
 _DEFAULTS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
     PODS: _pod,
     NAMESPACES: _namespace,
-    DEPLOYMENTS: _one_replica,
+    DEPLOYMENTS: _rolled_out(
+        "strategy", {"maxSurge": "25%", "maxUnavailable": "25%"}, _FOR_DEPLOYMENTS
+    ),
     REPLICA_SETS: _one_replica,
-    STATEFUL_SETS: _one_replica,
+    STATEFUL_SETS: _rolled_out("updateStrategy", {"partition": 0}, _FOR_STATEFUL_SETS),
+    DAEMON_SETS: _rolled_out("updateStrategy", {"maxUnavailable": 1, "maxSurge": 0}, _HISTORY),
     NODE_POOLS: fill_in_pool,
     NODE_CLAIMS: fill_in_claim,
     EC2_NODE_CLASSES: fill_in_class,

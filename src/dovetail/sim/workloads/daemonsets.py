@@ -21,6 +21,7 @@ from dovetail.sim.workloads.daemonnodes import (
     verdict,
 )
 from dovetail.sim.workloads.daemontally import DaemonTally, Post
+from dovetail.sim.workloads.history import History
 from dovetail.sim.workloads.owning import controller_of, find, is_leaving
 from dovetail.sim.workloads.rollout import share
 from dovetail.sim.workloads.site import Site
@@ -40,6 +41,7 @@ class DaemonSets:
         self._desk: Desk[Key] = Desk(site.engine, self._sync)
         self._posts: Desk[tuple[Key, str]] = Desk(site.engine, self._sync_node)
         self._belonging = Belonging(site, self._desk.ask)
+        self._history = History(site)
         site.pods.tell_of_everything(self._pod_changed)
         follow(site.api, site.engine, DAEMON_SETS, self._heard)
         follow(site.api, site.engine, NODES, self._node_changed)
@@ -159,6 +161,10 @@ class DaemonSets:
             return
         self._belonging.settle(daemon_set)
         if not is_leaving(daemon_set):
+            if tally.recorded != tally.revision(daemon_set):
+                tally.recorded = tally.revision(daemon_set)
+                newest = self._history.record(daemon_set)
+                self._history.forget_old(daemon_set, used={newest})
             self._update(daemon_set, tally)
         self._tell(daemon_set, tally)
 

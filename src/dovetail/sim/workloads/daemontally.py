@@ -27,6 +27,8 @@ class DaemonTally:
         """Its pods by the node they are on or meant for, and by name."""
         self.generation = 0
         self._revision = (0, "")
+        self.recorded = ""
+        """The revision that was last written to the history."""
         self._posts: dict[str, Post] = {}
         self.wanted = self.current = self.misplaced = 0
         self.ready = self.available = self.updated = 0
