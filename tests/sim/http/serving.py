@@ -51,9 +51,9 @@ class Answer(NamedTuple):
 class Cluster:
     """An API server that is being served; ``call`` does something on its thread."""
 
-    def __init__(self, *, logs: Logs | None = None) -> None:
+    def __init__(self, *, logs: Logs | None = None, api: ApiServer | None = None) -> None:
         self.clock = Clock()
-        self.api = ApiServer(now=self.clock.now)
+        self.api = api or ApiServer(now=self.clock.now)
         self.activity = 0
         self._loop = asyncio.new_event_loop()
         self._server = Server(
@@ -119,8 +119,8 @@ class Cluster:
 
 
 @contextmanager
-def a_cluster(*, logs: Logs | None = None) -> Iterator[Cluster]:
-    cluster = Cluster(logs=logs)
+def a_cluster(*, logs: Logs | None = None, api: ApiServer | None = None) -> Iterator[Cluster]:
+    cluster = Cluster(logs=logs, api=api)
     try:
         yield cluster
     finally:
