@@ -129,9 +129,10 @@ class Shop(World):
         node = next(one for one in self.mirror.joined_nodes() if one.name == name)
         return pod.spec.requests.fits_in(node.available())
 
-    def daemon_set(self, name: str, requests: Mapping[str, str], **spec: Any) -> None:
+    def daemon_set(self, name: str, requests: Mapping[str, str], **spec: Any) -> str:
+        """Have a DaemonSet; returns its uid."""
         container = {"name": "main", "image": "agent:1", "resources": {"requests": dict(requests)}}
-        self.add(
+        made = self.add(
             DAEMON_SETS,
             {
                 "metadata": {"name": name, "namespace": "default"},
@@ -144,6 +145,7 @@ class Shop(World):
                 },
             },
         )
+        return str(made["metadata"]["uid"])
 
     # The cloud, the kubelet and the other controllers.
 

@@ -10,6 +10,7 @@ from dovetail.codec.nodepools import expiry, grace, node_class_ref, pool_require
 from dovetail.codec.poolwriting import API_VERSION, encode_node_parts
 from dovetail.codec.requirements import show_requirement, taints
 from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.pods import Owner
 
 _SPEC = (
     "requirements resources taints startupTaints nodeClassRef expireAfter terminationGracePeriod"
@@ -61,6 +62,8 @@ def encode_node_claim(claim: NodeClaim) -> dict[str, Any]:
         meta["annotations"] = dict(claim.annotations)
     if claim.created is not None:
         meta["creationTimestamp"] = show_instant(claim.created)
+    if claim.owners:
+        meta["ownerReferences"] = [_show_owner(one) for one in claim.owners]
     spec: dict[str, Any] = {
         "requirements": [show_requirement(one) for one in claim.requirements],
     }
@@ -78,6 +81,17 @@ def encode_node_claim(claim: NodeClaim) -> dict[str, Any]:
     shown = {"apiVersion": API_VERSION, "kind": "NodeClaim", "metadata": meta, "spec": spec}
     status = _encode_status(claim)
     return {**shown, "status": status} if status else shown
+
+
+def _show_owner(owner: Owner) -> dict[str, Any]:
+    return {
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": owner.controller,
+        "blockOwnerDeletion": True,
+    }
 
 
 def _encode_status(claim: NodeClaim) -> dict[str, Any]:

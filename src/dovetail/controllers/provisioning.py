@@ -134,11 +134,12 @@ class Provisioning:
         if closes is not None and closes > now:
             return Requeue(closes - now)
         self._keep_promises(now)
-        pods = self._join(now)
-        closes = self._batch.closes_at()
+        pods = sorted(self._waiting(), key=lambda pod: pod.key)
         if closes is None:
-            return Requeue(AGAIN) if self._promises else None
-        if closes > now:
+            self._join(pods, now)
+            closes = self._batch.closes_at()
+            if closes is None:
+                return Requeue(AGAIN) if self._promises else None
             return Requeue(closes - now)
         if not self._mirror.synced():
             return _UNSYNCED
@@ -170,10 +171,9 @@ class Provisioning:
             if claim is not None and claim.provider_id:
                 self._nominations.nominate(claim.provider_id, now)
 
-    def _join(self, now: datetime) -> list[Pod]:
-        """Let all who need a place join the batch; return the pods that wait for one."""
-        pods = sorted(self._waiting(), key=lambda pod: pod.key)
-        for pod in pods:
+    def _join(self, waiting: Sequence[Pod], now: datetime) -> None:
+        """Open a window for all who need a place."""
+        for pod in waiting:
             self._decisions.asked(pod.uid, now)
             self._batch.add(pod.uid, now)
         for node in self._mirror.joined_nodes():
@@ -181,7 +181,6 @@ class Provisioning:
                 may_move(pod) and not self._promises.holds(pod) for pod in node.pods
             ):
                 self._batch.add(node.claim or node.name, now)
-        return pods
 
     def _shops(self) -> tuple[dict[str, NodePool], dict[str, tuple[InstanceType, ...]]]:
         """Return the pools that can buy, and what each could."""
