@@ -1,11 +1,12 @@
 """What to write so that a NodeClaim becomes as decided: merge patches, nothing else touched."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from dovetail.codec.amounts import show_instant
 from dovetail.codec.conditions import show_conditions
 from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.resources import Resources
 
 
 def metadata_patch(before: NodeClaim, after: NodeClaim) -> dict[str, Any]:
@@ -26,23 +27,27 @@ def status_patch(before: NodeClaim, after: NodeClaim, version: str = "") -> dict
     Conditions are one list: without the lock two writers would undo each other.
     ``version`` is the one to lock at, when the object was written in between.
     """
-    old, new = _status(before), _status(after)
-    changed = {name: value for name, value in new.items() if old[name] != value}
+    changed: dict[str, Any] = {}
+    for field, (name, show) in _STATUS.items():
+        old, new = getattr(before, field), getattr(after, field)
+        # Values first: most often nothing changed, and writing them out takes a while.
+        if old != new and show(old) != show(new):
+            changed[name] = show(new)
     if not changed:
         return {}
     return _locked({"status": changed}, version or before.resource_version)
 
 
-def _status(claim: NodeClaim) -> dict[str, Any]:
-    return {
-        "providerID": claim.provider_id,
-        "nodeName": claim.node_name,
-        "imageID": claim.image_id,
-        "capacity": claim.capacity.spelled(),
-        "allocatable": claim.allocatable.spelled(),
-        "conditions": show_conditions(claim.conditions),
-        "lastPodEventTime": show_instant(claim.last_pod_event),
-    }
+_STATUS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+    "provider_id": ("providerID", str),
+    "node_name": ("nodeName", str),
+    "image_id": ("imageID", str),
+    "capacity": ("capacity", Resources.spelled),
+    "allocatable": ("allocatable", Resources.spelled),
+    "conditions": ("conditions", show_conditions),
+    "last_pod_event": ("lastPodEventTime", show_instant),
+}
+"""Field of the model → its name on the wire, and how it is written there."""
 
 
 def _differences(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str | None]:
