@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from dovetail.controllers import eviction, termination
+from dovetail.controllers import eviction, stages, termination
 from dovetail.model import labels as label_keys
 from dovetail.model.taints import DISRUPTED
 from dovetail.ports.cloud import CloudError
@@ -396,4 +396,4 @@ def test_waiting_for_a_pod_costs_next_to_nothing() -> None:
 
     world.wait(600)
 
-    assert len(world.events.told) - told <= 600 / termination.LOOK_AGAIN.total_seconds() + 1
+    assert len(world.events.told) - told <= 600 / stages.LOOK_AGAIN.total_seconds() + 1

@@ -6,15 +6,17 @@ what was begun, and whoever finds them without a deletion takes them off again.
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from dovetail.codec.conditions import show_conditions
-from dovetail.codec.tainting import with_taint, without_taint
-from dovetail.core import conditions as rules
+import msgspec
+
+from dovetail.codec.claimpatches import status_patch
+from dovetail.controllers.marking import put_mark, take_mark
+from dovetail.core.conditions import cleared
 from dovetail.core.disruption.budgets import Reason
 from dovetail.core.disruption.candidates import Candidate
+from dovetail.core.lifecycle import stated
 from dovetail.model import labels as label_keys
-from dovetail.model.conditions import TRUE, Conditions, is_true
+from dovetail.model.conditions import TRUE, is_true
 from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.nodes import NodeObject
 from dovetail.model.taints import DISRUPTED
 from dovetail.ports.kube import Kube
 from dovetail.ports.kubeerrors import NotFound
@@ -81,9 +83,9 @@ class Commands:
             if len(claims) != 1 or node.deleting or _is_leaving(claims[0]):
                 continue
             if DISRUPTED in node.taints:
-                await self._untaint(node)
+                await take_mark(node, kube=self._kube, log=self._log)
             if _WHY in claims[0].conditions:
-                await self._write(claims[0], rules.cleared(claims[0].conditions, _WHY))
+                await self._write(claims[0], _without_reason(claims[0]))
 
     async def _each(
         self, ones: Sequence[Candidate], act: Callable[[Candidate], Awaitable[None]]
@@ -102,51 +104,14 @@ class Commands:
         ]
 
     async def _mark(self, one: Candidate, reason: Reason) -> None:
-        found = await self._kube.get(NODES, one.node.name)
-        await self._kube.patch(
-            NODES,
-            one.node.name,
-            {
-                "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
-                "spec": {"taints": with_taint(found, DISRUPTED)},
-            },
-        )
-        self._log.info("tainted node", node=one.node.name, taint=str(DISRUPTED))
+        await put_mark(one.node, kube=self._kube, log=self._log)
         claim = self._mirror.claim(one.claim.name) or one.claim
-        subject = rules.Subject(
-            family=rules.CLAIM,
-            now=self._loop.now(),
-            created=claim.created,
-            generation=claim.generation,
-        )
-        await self._write(
-            claim, rules.changed(claim.conditions, subject, _WHY, TRUE, reason=reason.value)
-        )
+        await self._write(claim, stated(claim, self._loop.now(), _WHY, TRUE, reason.value))
 
-    async def _untaint(self, node: NodeObject) -> None:
-        found = await self._kube.get(NODES, node.name)
-        await self._kube.patch(
-            NODES,
-            node.name,
-            {
-                "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
-                "spec": {"taints": without_taint(found, DISRUPTED)},
-            },
-        )
-        self._log.info("untainted node", node=node.name, taint=str(DISRUPTED))
-
-    async def _write(self, claim: NodeClaim, conditions: Conditions) -> None:
-        if conditions == claim.conditions:
-            return
-        await self._kube.patch(
-            NODE_CLAIMS,
-            claim.name,
-            {
-                "metadata": {"resourceVersion": claim.resource_version},
-                "status": {"conditions": show_conditions(conditions)},
-            },
-            subresource="status",
-        )
+    async def _write(self, before: NodeClaim, after: NodeClaim) -> None:
+        patch = status_patch(before, after)
+        if patch:
+            await self._kube.patch(NODE_CLAIMS, before.name, patch, subresource="status")
 
     async def _delete(self, one: Candidate) -> None:
         try:
@@ -186,6 +151,10 @@ class Commands:
                 consolidation_policy=str(one.pool.disruption.policy),
                 termination_mode=_mode(one.claim),
             )
+
+
+def _without_reason(claim: NodeClaim) -> NodeClaim:
+    return msgspec.structs.replace(claim, conditions=cleared(claim.conditions, _WHY))
 
 
 def _is_leaving(claim: NodeClaim) -> bool:

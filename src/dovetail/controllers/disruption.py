@@ -5,13 +5,13 @@ empty or ripe, when budgets may have room again, and at the moment at which the
 next machine will be ripe.
 """
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
 from dovetail.controllers.commands import Commands
+from dovetail.controllers.idleness import Idleness
 from dovetail.controllers.runtime import SINGLETON, Registration, Requeue
 from dovetail.core.disruption.budgets import allowance, census, left
 from dovetail.core.disruption.candidates import (
@@ -20,24 +20,19 @@ from dovetail.core.disruption.candidates import (
     Spared,
     Surroundings,
     consider,
-    is_empty,
 )
 from dovetail.core.disruption.emptiness import EMPTINESS
 from dovetail.core.disruption.methods import Method
-from dovetail.core.podrules import is_reschedulable, remark_on
-from dovetail.model import labels as label_keys
+from dovetail.core.podrules import remark_on
 from dovetail.model.catalog import InstanceType
-from dovetail.model.conditions import is_true
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import NodePool
-from dovetail.model.nodes import NodeObject
 from dovetail.ports.cloud import Cloud
 from dovetail.ports.kube import Kube
 from dovetail.ports.loop import Loop
 from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from dovetail.ports.telemetry import DEDUPE, Events, Log, Metrics
-from dovetail.state.mirror import Change, Mirror
+from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
 
 NAME: Final = "disruption"
@@ -86,10 +81,7 @@ class Disruption:
             mirror=mirror, kube=kube, loop=loop, log=log, events=events, metrics=metrics
         )
         self._types: dict[str, tuple[tuple[InstanceType, ...], FrozenDict[str, InstanceType]]] = {}
-        self._short: set[str] = set()
-        """Pools whose budgets held somebody back in the last pass."""
-        self._emptied: dict[str, datetime] = {}
-        """When the last pod that mattered left a node, as far as we saw it."""
+        self.idleness = Idleness(mirror=mirror, clock=loop)
 
     async def reconcile(self, _: str) -> Requeue | None:
         """Make a pass; tell when the next is due."""
@@ -97,13 +89,13 @@ class Disruption:
         if not self._mirror.synced():
             return _UNSYNCED
         await self._commands.take_back()
-        self._short.clear()
+        self.idleness.short = frozenset()
         dues: list[datetime] = []
         for method in METHODS:
             found = self._look_round(method, now)
             if await self._act(method, found.candidates, now):
                 return _AT_ONCE
-            if found.held_back or self._short:
+            if found.held_back or self.idleness.short:
                 dues.append(now + LOOK_AGAIN)
             if found.ripe_at is not None:
                 dues.append(found.ripe_at)
@@ -117,7 +109,7 @@ class Disruption:
         for claim in self._mirror.claims():
             if claim.deleting or not claim.provider_id:
                 continue
-            machine = self._machine(claim)
+            machine = self.idleness.machine(claim)
             wish = method.wish(machine, self._mirror.pool(claim.pool), now)
             if wish.at is not None:
                 dues.append(wish.at)
@@ -148,7 +140,7 @@ class Disruption:
         pools = {one.pool.name: one.pool for one in candidates}
         room = {name: self._room(pool, method, now) for name, pool in sorted(pools.items())}
         choice = method.choose(candidates, room)
-        self._short = {one.pool.name for one in choice.over_budget}
+        self.idleness.short = frozenset(one.pool.name for one in choice.over_budget)
         if not choice.chosen:
             return False
 
@@ -156,7 +148,7 @@ class Disruption:
             latest = self._mirror.claim(one.claim.name)
             if latest is None or latest.deleting:
                 return False
-            machine = self._machine(latest)
+            machine = self.idleness.machine(latest)
             if not method.wish(machine, self._mirror.pool(latest.pool), now).now:
                 return False
             around = self._around(now, in_hand=frozenset({one.identity}))
@@ -169,7 +161,9 @@ class Disruption:
 
     def _room(self, pool: NodePool, method: Method, now: datetime) -> int:
         """Return how many more nodes of a pool may be disrupted."""
-        counted = census((one, self._node(one)) for one in self._mirror.claims_in(pool.name))
+        counted = census(
+            (one, self.idleness.node(one)) for one in self._mirror.claims_in(pool.name)
+        )
         allowed = allowance(pool.disruption.budgets, method.reason, total=counted.total, now=now)
         for mistake in allowed.mistakes:
             self._log.error("invalid disruption budget", nodepool=pool.name, error=mistake)
@@ -209,20 +203,6 @@ class Disruption:
             self._types[pool.name] = known
         return known[1]
 
-    def _node(self, claim: NodeClaim) -> NodeObject | None:
-        nodes = self._mirror.nodes_of(claim.provider_id)
-        return nodes[0] if nodes else None
-
-    def _machine(self, claim: NodeClaim) -> Machine:
-        node = self._node(claim)
-        return Machine(
-            identity=claim.provider_id,
-            claim=claim,
-            node=node,
-            pods=self._mirror.pods_on(node.name) if node is not None else (),
-            emptied=self._emptied.get(node.name) if node is not None else None,
-        )
-
     def _tell(self, machine: Machine, reason: str, message: str, dedupe: timedelta) -> None:
         for resource, one in ((NODES, machine.node), (NODE_CLAIMS, machine.claim)):
             if one is not None and message:
@@ -243,64 +223,6 @@ class Disruption:
                     message=remark.message,
                     warning=remark.warning,
                 )
-
-    # When a pass is worth its while.
-
-    def on_claim(self, change: Change) -> Iterable[str]:
-        """Look when a claim becomes consolidatable, or by leaving makes room in a budget."""
-        old, new = change.old, change.new
-        if new is None or new.deleting:
-            return (SINGLETON,) if change.either.pool in self._short else ()
-        if old is not None and _ripening(old) == _ripening(new):
-            return ()
-        return (SINGLETON,) if self._is_idle(new) else ()
-
-    def on_pod(self, change: Change) -> Iterable[str]:
-        """Look when the last pod that matters has left a node."""
-        if change.new is not None and is_reschedulable(change.new):
-            return ()
-        node = self._mirror.node(change.either.node_name)
-        if node is None:
-            return ()
-        if change.old is not None and is_reschedulable(change.old):
-            self._emptied[node.name] = self._loop.now()
-        return self._of_node(node)
-
-    def on_node(self, change: Change) -> Iterable[str]:
-        """Look when a node changes so that it may go, or another of its pool may."""
-        old, new = change.old, change.new
-        if new is None:
-            self._emptied.pop(old.name, None)
-        elif old is not None and _standing(old) == _standing(new):
-            return ()
-        if change.either.labels.get(label_keys.NODEPOOL) in self._short:
-            return (SINGLETON,)
-        return self._of_node(new) if new is not None else ()
-
-    def on_pool(self, change: Change) -> Iterable[str]:
-        """Look when somebody changes a pool's rules."""
-        old, new = change.old, change.new
-        if new is not None and (old is None or old.generation != new.generation):
-            return (SINGLETON,)
-        return ()
-
-    def _of_node(self, node: NodeObject) -> Iterable[str]:
-        claims = self._mirror.claims_of(node.provider_id)
-        return (SINGLETON,) if any(self._is_idle(one) for one in claims) else ()
-
-    def _is_idle(self, claim: NodeClaim) -> bool:
-        if claim.deleting or not is_true(claim.conditions, "Consolidatable"):
-            return False
-        return is_empty(self._machine(claim).pods)
-
-
-def _ripening(claim: NodeClaim) -> tuple[object, ...]:
-    return is_true(claim.conditions, "Consolidatable"), claim.last_pod_event, claim.provider_id
-
-
-def _standing(node: NodeObject) -> tuple[object, ...]:
-    annotation = node.annotations.get(label_keys.DO_NOT_DISRUPT)
-    return node.ready, node.deleting, node.taints, annotation, node.labels
 
 
 def registration(
@@ -329,10 +251,10 @@ def registration(
         name=NAME,
         controller=controller,
         watches=(
-            (NODE_CLAIMS, controller.on_claim),
-            (PODS, controller.on_pod),
-            (NODES, controller.on_node),
-            (NODE_POOLS, controller.on_pool),
+            (NODE_CLAIMS, controller.idleness.on_claim),
+            (PODS, controller.idleness.on_pod),
+            (NODES, controller.idleness.on_node),
+            (NODE_POOLS, controller.idleness.on_pool),
         ),
         at_start=(SINGLETON,),
         workers=1,

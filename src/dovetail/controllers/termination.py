@@ -8,46 +8,32 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from dovetail.codec.conditions import show_conditions
-from dovetail.codec.tainting import with_taint
+from dovetail.codec.claimpatches import status_patch
+from dovetail.controllers.marking import put_mark
 from dovetail.controllers.runtime import Registration, Requeue
-from dovetail.core import conditions as rules
-from dovetail.core.draining import (
-    Drain,
-    claims_that_stay,
-    deadline_of,
-    drain,
-    in_short,
-    least_drain,
-)
-from dovetail.core.podrules import is_active
+from dovetail.controllers.stages import Progress, Stages
+from dovetail.core.draining import deadline_of
 from dovetail.model import labels as label_keys
-from dovetail.model.conditions import FALSE, NO_CONDITIONS, TRUE, UNKNOWN, Condition
+from dovetail.model.conditions import TRUE
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodes import NodeObject
-from dovetail.model.taints import DISRUPTED
 from dovetail.ports.cloud import Cloud, InstanceNotFound
 from dovetail.ports.kube import Kube
 from dovetail.ports.kubeerrors import NotFound
 from dovetail.ports.loop import Clock
 from dovetail.ports.resources import NODE_CLAIMS, NODES, PODS, VOLUME_ATTACHMENTS
 from dovetail.ports.telemetry import Events, Log, Metrics
-from dovetail.state.decoding import VolumeAttachment
 from dovetail.state.evictions import Evictions
 from dovetail.state.mirror import Change, Mirror
 
 NAME: Final = "node.termination"
-LOOK_AGAIN: Final = timedelta(seconds=30)
-"""Pods and volumes that go are told of; this is for news that got lost, and for Events."""
 POLL_SOON: Final = timedelta(seconds=1)
 POLL_LATE: Final = timedelta(seconds=5)
 SOON: Final = timedelta(seconds=10)
 """A machine that does not end so soon will take its time; the cloud's API is not free."""
 
-_BALANCERS: Final = (label_keys.EXCLUDED_FROM_BALANCERS, "karpenter")
-_DRAINED, _DETACHED, _ENDING = "Drained", "VolumesDetached", "InstanceTerminating"
-_HAS_PODS: Final = "pods are waiting to be evicted"
-"""Message of Drained: it says after a restart that the node was not empty to begin with."""
+_NO_CONNECTIONS: Final = {label_keys.EXCLUDED_FROM_BALANCERS: "karpenter"}
+_ENDING: Final = "InstanceTerminating"
 
 
 class Termination:
@@ -69,7 +55,7 @@ class Termination:
         self._kube = kube
         self._cloud = cloud
         self._clock = loop
-        self._evictions = evictions
+        self._stages = Stages(mirror=mirror, evictions=evictions, events=events, metrics=metrics)
         self._log = log
         self._events = events
         self._metrics = metrics
@@ -90,17 +76,17 @@ class Termination:
             self._tell_deadline(node, deadline)
 
         # Act: each stage decides by rules of its own and says when to look again.
-        await self._mark(node)
-        record = _Record(claim, now)
+        await put_mark(node, _NO_CONNECTIONS, kube=self._kube, log=self._log)
+        progress = Progress(claim, deadline, now)
         try:
             again = (
-                self._drain(node, record, deadline)
-                or self._detach(node, record, deadline)
-                or await self._end_machine(record)
+                self._stages.drain(node, progress)
+                or self._stages.detach(node, progress)
+                or await self._end_machine(progress)
             )
         finally:
             # Also when the machine cannot be ended: the stages before that are over.
-            await self._write(record)
+            await self._write(progress)
         if again is not None:
             return again
         await self._let_go(node, now)
@@ -139,123 +125,27 @@ class Termination:
             warning=True,
         )
 
-    async def _mark(self, node: NodeObject) -> None:
-        """Keep new pods and new connections away."""
-        key, value = _BALANCERS
-        if DISRUPTED in node.taints and node.labels.get(key) == value:
-            return
-        found = await self._kube.get(NODES, node.name)
-        await self._kube.patch(
-            NODES,
-            node.name,
-            {
-                "metadata": {
-                    "resourceVersion": found["metadata"]["resourceVersion"],
-                    "labels": {key: value},
-                },
-                "spec": {"taints": with_taint(found, DISRUPTED)},
-            },
-        )
-        if DISRUPTED not in node.taints:
-            self._log.info("tainted node", node=node.name, taint=str(DISRUPTED))
-
-    def _drain(
-        self, node: NodeObject, record: "_Record", deadline: datetime | None
-    ) -> Requeue | None:
-        state = drain(self._mirror.pods_on(node.name), deadline=deadline, now=record.now)
-        for pod in state.turn:
-            self._evictions.add(pod, deadline=deadline)
-        begun = record.begin(_DRAINED, "Draining", _HAS_PODS if state.waiting else "")
-        if state.waiting:
-            return self._wait_for_pods(node, state, record.now)
-        if record.claim is None or begun.status == TRUE:
-            return None
-        least = least_drain(
-            record.claim,
-            had_pods=begun.message == _HAS_PODS,
-            somebody_waits=any(is_active(pod) for pod in self._mirror.unbound_pods()),
-            now=record.now,
-        )
-        ends = (begun.since or record.now) + least
-        if record.now < ends:
-            return Requeue(ends - record.now)
-        record.set(_DRAINED, TRUE)
-        self._metrics.count("karpenter_nodes_drained_total", nodepool=_pool(node))
-        return None
-
-    def _wait_for_pods(self, node: NodeObject, state: Drain, now: datetime) -> Requeue:
-        self._events.publish(
-            NODES,
-            node.name,
-            uid=node.uid,
-            reason="FailedDraining",
-            message=f"{len(state.waiting)} pod(s) are still to leave: {in_short(state.waiting)}",
-            warning=True,
-            same=(node.name,),
-        )
-        return _again(now, state.changes_at)
-
-    def _detach(
-        self, node: NodeObject, record: "_Record", deadline: datetime | None
-    ) -> Requeue | None:
-        left = self._attached(node, record.now)
-        if not left:
-            record.set(_DETACHED, TRUE)
-            return None
-        if deadline is not None and record.now > deadline:
-            record.set(_DETACHED, FALSE, "TerminationGracePeriodElapsed")
-            return None
-        names = sorted(one.name for one in left)
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        self._events.publish(
-            NODES,
-            node.name,
-            uid=node.uid,
-            reason="AwaitingVolumeDetachment",
-            message=f"Waiting for volume attachments to go: {', '.join(names[:5])}{more}",
-            same=(node.name,),
-        )
-        record.set(_DETACHED, UNKNOWN, "AwaitingVolumeDetachment")
-        # A moment after: at the deadline itself there is still time.
-        return _again(record.now, deadline and deadline + timedelta(milliseconds=1))
-
-    def _attached(self, node: NodeObject, now: datetime) -> list[VolumeAttachment]:
-        attachments = [one for one in self._mirror.attachments_on(node.name) if one.volume]
-        if not attachments:
-            return []
-        stays = set()
-        for namespace, name in claims_that_stay(self._mirror.pods_on(node.name), now):
-            found = self._mirror.volume_claim(namespace, name)
-            if found is not None:
-                stays.add(found.volume)
-        return [one for one in attachments if one.volume not in stays]
-
-    async def _end_machine(self, record: "_Record") -> Requeue | None:
-        if record.claim is None:
+    async def _end_machine(self, progress: Progress) -> Requeue | None:
+        claim, now = progress.claim, progress.now
+        if claim is None:
             return None  # Whose machine it is has to be settled by those who look after machines.
         try:
-            await self._cloud.delete(record.claim.provider_id)
+            await self._cloud.delete(claim.provider_id)
         except InstanceNotFound:
-            record.set(_ENDING, TRUE)
+            progress.set(_ENDING, TRUE)
             return None
-        record.set(_ENDING, TRUE)
-        since = record.known[_ENDING].since or record.now
-        return Requeue(POLL_SOON if record.now < since + SOON else POLL_LATE)
+        progress.set(_ENDING, TRUE)
+        noted = progress.get(_ENDING)
+        since = now if noted is None or noted.since is None else noted.since
+        return Requeue(POLL_SOON if now < since + SOON else POLL_LATE)
 
-    async def _write(self, record: "_Record") -> None:
-        claim = record.claim
-        if claim is None or record.known == claim.conditions:
+    async def _write(self, progress: Progress) -> None:
+        before, after = progress.before, progress.claim
+        if before is None or after is None or before.conditions == after.conditions:
             return
+        patch = status_patch(before, after)
         try:
-            await self._kube.patch(
-                NODE_CLAIMS,
-                claim.name,
-                {
-                    "metadata": {"resourceVersion": claim.resource_version},
-                    "status": {"conditions": show_conditions(record.known)},
-                },
-                subresource="status",
-            )
+            await self._kube.patch(NODE_CLAIMS, before.name, patch, subresource="status")
         except NotFound:
             return  # Somebody took it away by force.
 
@@ -318,37 +208,6 @@ class Termination:
         return (name,) if node is not None and _is_ours(node) else ()
 
 
-class _Record:
-    """The claim's conditions as this pass leaves them; without a claim nothing is kept."""
-
-    def __init__(self, claim: NodeClaim | None, now: datetime) -> None:
-        self.claim = claim
-        self.now = now
-        self.known = NO_CONDITIONS if claim is None else claim.conditions
-
-    def begin(self, kind: str, reason: str, message: str) -> Condition:
-        """Have a condition that is not settled yet; what its message says stays said."""
-        found = self.known.get(kind)
-        if found is None or (found.status == UNKNOWN and message and found.message != message):
-            self.set(kind, UNKNOWN, reason, message)
-        return self.known.get(kind, Condition())
-
-    def set(self, kind: str, status: str, reason: str = "", message: str = "") -> None:
-        claim = self.claim
-        if claim is None:
-            return
-        subject = rules.Subject(
-            family=rules.CLAIM,
-            now=self.now,
-            created=claim.created,
-            generation=claim.generation,
-            deleting=True,
-        )
-        self.known = rules.changed(
-            self.known, subject, kind, status, reason=reason, message=message
-        )
-
-
 def _is_ours(node: NodeObject) -> bool:
     """Tell whether a node is being deleted and it is for us to see to that."""
     return (
@@ -364,10 +223,6 @@ def _stand(node: NodeObject) -> tuple[object, ...]:
 
 def _pool(node: NodeObject) -> str:
     return node.labels.get(label_keys.NODEPOOL, "")
-
-
-def _again(now: datetime, at: datetime | None) -> Requeue:
-    return Requeue(LOOK_AGAIN if at is None else max(min(at - now, LOOK_AGAIN), timedelta()))
 
 
 def registration(
