@@ -1,0 +1,369 @@
+"""What an API server with Karpenter's CRDs refuses and fills in."""
+
+from typing import Any
+
+import pytest
+
+from dovetail.ports.kubeerrors import Invalid
+from dovetail.ports.resources import (
+    DEPLOYMENTS,
+    EC2_NODE_CLASSES,
+    JOBS,
+    NODE_CLAIMS,
+    NODE_POOLS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    Resource,
+)
+from tests.contract.apiserver.objects import (
+    a_budget,
+    a_deployment,
+    a_node_claim,
+    a_node_class,
+    a_node_pool,
+    a_pod,
+)
+from tests.contract.apiserver.subject import Object, Subject
+
+
+def requiring(name: str, **requirement: Any) -> Object:
+    """A pool with one requirement."""
+    pool = a_node_pool(name)
+    pool["spec"]["template"]["spec"]["requirements"] = [requirement]
+    return pool
+
+
+def with_template(name: str, **fields: Any) -> Object:
+    pool = a_node_pool(name)
+    pool["spec"]["template"]["spec"].update(fields)
+    return pool
+
+
+def labelled(name: str, **labels: str) -> Object:
+    pool = a_node_pool(name)
+    pool["spec"]["template"]["metadata"] = {"labels": labels}
+    return pool
+
+
+def wrong_fields(server: Subject, resource: Resource, obj: Object) -> list[str]:
+    with pytest.raises(Invalid) as refused:
+        server.create(resource, obj)
+    return [one["field"] for one in refused.value.details["causes"]]
+
+
+def names_it(told: list[str], field: str) -> bool:
+    """Tell whether it is the field that is told, or what holds it: a rule may stand there."""
+    return bool(told) and all(field.startswith(one) for one in told)
+
+
+def test_a_pool_gets_the_defaults_of_its_crd(server: Subject) -> None:
+    pool = server.create(NODE_POOLS, a_node_pool(server.unique("p")))
+
+    assert pool["spec"]["disruption"] == {
+        "consolidateAfter": "0s",
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "budgets": [{"nodes": "10%"}],
+    }
+    assert pool["spec"]["template"]["spec"]["expireAfter"] == "720h"
+
+
+def test_defaults_fill_in_what_is_missing_and_keep_the_rest(server: Subject) -> None:
+    disruption = {"consolidateAfter": "30s", "budgets": [{"reasons": ["Empty"]}]}
+
+    pool = server.create(NODE_POOLS, a_node_pool(server.unique("p"), disruption=disruption))
+
+    assert pool["spec"]["disruption"] == {
+        "consolidateAfter": "30s",
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "budgets": [{"nodes": "10%", "reasons": ["Empty"]}],
+    }
+
+
+def test_a_default_that_is_taken_away_comes_back(server: Subject) -> None:
+    name = server.unique("p")
+    server.create(NODE_POOLS, a_node_pool(name))
+
+    after = server.patch(NODE_POOLS, name, {"spec": {"disruption": None}})
+
+    assert after["spec"]["disruption"]["budgets"] == [{"nodes": "10%"}]
+    assert after["metadata"]["generation"] == 1
+
+
+def test_claims_and_classes_get_their_defaults(server: Subject) -> None:
+    claim = server.create(NODE_CLAIMS, a_node_claim(server.unique("c")))
+    options = {"httpPutResponseHopLimit": 2}
+    node_class = a_node_class(server.unique("k"), metadataOptions=options)
+
+    assert claim["spec"]["expireAfter"] == "720h"
+    assert server.create(EC2_NODE_CLASSES, node_class)["spec"]["metadataOptions"] == {
+        "httpEndpoint": "enabled",
+        "httpProtocolIPv6": "disabled",
+        "httpPutResponseHopLimit": 2,
+        "httpTokens": "required",
+    }
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        {"key": "karpenter.sh/nodepool", "operator": "Exists"},
+        {"key": "karpenter.sh/mine", "operator": "Exists"},
+        {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n"]},
+        {"key": "karpenter.k8s.aws/unknown", "operator": "Exists"},
+        {"key": "a b", "operator": "Exists"},
+        {"key": "team", "operator": "Is", "values": ["a"]},
+        {"key": "team", "operator": "In", "values": []},
+        {"key": "team", "operator": "Gt", "values": ["1", "2"]},
+        {"key": "team", "operator": "Lt", "values": ["-1"]},
+        {"key": "team", "operator": "In", "values": ["a"], "minValues": 2},
+        {"key": "team", "operator": "Exists", "minValues": 0},
+        {"key": "team", "operator": "Exists", "minValues": 51},
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["sport"]},
+        {"key": "karpenter.k8s.aws/instance-tenancy", "operator": "In", "values": ["alone"]},
+    ],
+)
+def test_a_pool_with_a_requirement_that_cannot_be_is_refused(
+    server: Subject, requirement: dict[str, Any]
+) -> None:
+    fields = wrong_fields(server, NODE_POOLS, requiring(server.unique("p"), **requirement))
+
+    assert all(one.startswith("spec.template.spec.requirements") for one in fields)
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        {"key": "kubernetes.io/arch", "operator": "In", "values": ["x86_64"]},
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["sport", "spot"]},
+        {"key": "node.kubernetes.io/mine", "operator": "DoesNotExist"},
+        {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gte", "values": ["4"]},
+        {"key": "team", "operator": "In", "values": [f"v{number}" for number in range(60)]},
+    ],
+)
+def test_a_pool_that_the_crd_takes_is_taken_however_odd(
+    server: Subject, requirement: dict[str, Any]
+) -> None:
+    server.create(NODE_POOLS, requiring(server.unique("p"), **requirement))
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"weight": 0}, "spec.weight"),
+        ({"weight": 101}, "spec.weight"),
+        ({"replicas": -1}, "spec.replicas"),
+        ({"replicas": 1, "weight": 5}, "spec.weight"),
+        ({"replicas": 1, "limits": {"cpu": "4"}}, "spec.limits"),
+        ({"disruption": {"consolidateAfter": "-1s"}}, "spec.disruption.consolidateAfter"),
+        ({"disruption": {"consolidateAfter": "1d"}}, "spec.disruption.consolidateAfter"),
+        (
+            {"disruption": {"consolidationPolicy": "whenempty"}},
+            "spec.disruption.consolidationPolicy",
+        ),
+        ({"disruption": {"budgets": [{"nodes": "1000%"}]}}, "spec.disruption.budgets[0].nodes"),
+        ({"disruption": {"budgets": [{"schedule": "@daily"}]}}, "spec.disruption.budgets[0]"),
+        (
+            {"disruption": {"budgets": [{"schedule": "@daily", "duration": "30s"}]}},
+            "spec.disruption.budgets[0].duration",
+        ),
+        (
+            {"disruption": {"budgets": [{"reasons": ["Bored"]}]}},
+            "spec.disruption.budgets[0].reasons[0]",
+        ),
+        ({"disruption": {"budgets": [{"nodes": "1"}] * 51}}, "spec.disruption.budgets"),
+    ],
+)
+def test_a_pool_that_breaks_a_rule_is_refused_with_its_field(
+    server: Subject, spec: dict[str, Any], field: str
+) -> None:
+    told = wrong_fields(server, NODE_POOLS, a_node_pool(server.unique("p"), **spec))
+
+    assert names_it(told, field)
+
+
+@pytest.mark.parametrize(
+    ("template", "field"),
+    [
+        ({"expireAfter": "1y"}, "expireAfter"),
+        ({"terminationGracePeriod": "Never"}, "terminationGracePeriod"),
+        ({"taints": [{"key": "", "effect": "NoSchedule"}]}, "taints[0].key"),
+        ({"taints": [{"key": "a", "effect": "Sometimes"}]}, "taints[0].effect"),
+        ({"taints": [{"key": "a", "value": "?", "effect": "NoSchedule"}]}, "taints[0].value"),
+        ({"nodeClassRef": {"group": "g", "kind": "K", "name": ""}}, "nodeClassRef.name"),
+        ({"nodeClassRef": {"group": "g/v1", "kind": "K", "name": "n"}}, "nodeClassRef.group"),
+        ({"requirements": None}, "requirements"),
+        ({"requirements": [{"key": "a", "operator": "Exists"}] * 101}, "requirements"),
+    ],
+)
+def test_a_pool_whose_template_breaks_a_rule_is_refused_with_its_field(
+    server: Subject, template: dict[str, Any], field: str
+) -> None:
+    pool = with_template(server.unique("p"), **template)
+
+    told = wrong_fields(server, NODE_POOLS, pool)
+
+    assert names_it(told, f"spec.template.spec.{field}")
+
+
+def test_a_taint_may_come_with_two_effects(server: Subject) -> None:
+    taints = [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoExecute"}]
+
+    server.create(NODE_POOLS, with_template(server.unique("p"), taints=taints))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [{"karpenter.sh/nodepool": "x"}, {"kubernetes.io/hostname": "x"}, {"team": "not good"}],
+)
+def test_a_pool_with_a_label_that_is_not_its_to_set_is_refused(
+    server: Subject, labels: dict[str, str]
+) -> None:
+    fields = wrong_fields(server, NODE_POOLS, labelled(server.unique("p"), **labels))
+
+    assert all(one.startswith("spec.template.metadata.labels") for one in fields)
+
+
+def test_all_rules_that_a_pool_breaks_are_told_at_once(server: Subject) -> None:
+    pool = requiring(server.unique("p"), key="team", operator="Is", values=["a"])
+    pool["spec"]["weight"] = 1000
+
+    fields = wrong_fields(server, NODE_POOLS, pool)
+
+    assert sorted(fields) == ["spec.template.spec.requirements[0].operator", "spec.weight"]
+
+
+def test_a_pool_stays_with_its_kind_of_class_but_may_change_the_class(server: Subject) -> None:
+    name = server.unique("p")
+    server.create(NODE_POOLS, a_node_pool(name))
+
+    def referring(**reference: str) -> Object:
+        return {"spec": {"template": {"spec": {"nodeClassRef": reference}}}}
+
+    server.patch(NODE_POOLS, name, referring(name="other"))
+    for wrong in ({"group": "else.io"}, {"kind": "OtherClass"}):
+        with pytest.raises(Invalid, match="immutable"):
+            server.patch(NODE_POOLS, name, referring(**wrong))
+
+
+def test_a_pool_stays_static_or_dynamic(server: Subject) -> None:
+    static, dynamic = server.unique("static"), server.unique("dynamic")
+    server.create(NODE_POOLS, a_node_pool(static, replicas=1))
+    server.create(NODE_POOLS, a_node_pool(dynamic))
+
+    server.patch(NODE_POOLS, static, {"spec": {"replicas": 3, "limits": {"nodes": 5}}})
+    with pytest.raises(Invalid, match="static"):
+        server.patch(NODE_POOLS, static, {"spec": {"replicas": None}})
+    with pytest.raises(Invalid, match="static"):
+        server.patch(NODE_POOLS, dynamic, {"spec": {"replicas": 1}})
+
+
+def test_a_claims_spec_never_changes(server: Subject) -> None:
+    name = server.unique("c")
+    server.create(NODE_CLAIMS, a_node_claim(name))
+
+    with pytest.raises(Invalid, match="spec is immutable"):
+        server.patch(NODE_CLAIMS, name, {"spec": {"expireAfter": "1h"}})
+
+
+def test_a_claim_may_name_its_pool(server: Subject) -> None:
+    pool = {"key": "karpenter.sh/nodepool", "operator": "In", "values": ["default"]}
+
+    server.create(NODE_CLAIMS, a_node_claim(server.unique("c"), requirements=[pool]))
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"role": None}, "spec.role"),
+        ({"instanceProfile": "p"}, "spec.role"),
+        ({"subnetSelectorTerms": []}, "spec.subnetSelectorTerms"),
+        ({"subnetSelectorTerms": [{}]}, "spec.subnetSelectorTerms[0]"),
+        (
+            {"amiSelectorTerms": [{"alias": "al2023"}]},
+            "spec.amiSelectorTerms[0].alias",
+        ),
+        ({"amiSelectorTerms": [{"id": "ami-1"}]}, "spec.amiFamily"),
+        ({"amiFamily": "Ubuntu"}, "spec.amiFamily"),
+        ({"tags": {"karpenter.sh/nodepool": "x"}}, "spec.tags['karpenter.sh/nodepool']"),
+        ({"metadataOptions": {"httpTokens": "maybe"}}, "spec.metadataOptions.httpTokens"),
+    ],
+)
+def test_a_class_that_breaks_a_rule_is_refused_with_its_field(
+    server: Subject, spec: dict[str, Any], field: str
+) -> None:
+    told = wrong_fields(server, EC2_NODE_CLASSES, a_node_class(server.unique("k"), **spec))
+
+    assert names_it(told, field)
+
+
+def test_a_class_may_change_from_role_to_profile(server: Subject) -> None:
+    name = server.unique("k")
+    server.create(EC2_NODE_CLASSES, a_node_class(name))
+
+    server.patch(EC2_NODE_CLASSES, name, {"spec": {"role": None, "instanceProfile": "p"}})
+
+
+CONTAINER: Object = {"name": "main", "image": "app:1"}
+
+
+def asking(requests: dict[str, Any], limits: dict[str, Any]) -> Object:
+    return {"containers": [{**CONTAINER, "resources": {"requests": requests, "limits": limits}}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"containers": []}, "spec.containers"),
+        ({"containers": [{"image": "a"}]}, "spec.containers[0].name"),
+        ({"containers": [{"name": "A_b", "image": "a"}]}, "spec.containers[0].name"),
+        ({"containers": [{"name": "a"}]}, "spec.containers[0].image"),
+        ({"containers": [CONTAINER, CONTAINER]}, "spec.containers[1].name"),
+        ({"restartPolicy": "Sometimes"}, "spec.restartPolicy"),
+        (asking({"cpu": "-1"}, {}), "spec.containers[0].resources.requests[cpu]"),
+        (asking({"cpu": "2"}, {"cpu": "1"}), "spec.containers[0].resources.requests"),
+    ],
+)
+def test_a_pod_that_breaks_a_rule_is_refused_with_its_field(
+    server: Subject, spec: dict[str, Any], field: str
+) -> None:
+    assert wrong_fields(server, PODS, a_pod("p", **spec)) == [field]
+
+
+def test_a_workload_must_select_the_pods_of_its_template(server: Subject) -> None:
+    other = a_deployment("d", selector={"matchLabels": {"app": "else"}})
+
+    assert wrong_fields(server, DEPLOYMENTS, other) == ["spec.template.metadata.labels"]
+
+
+def test_a_workload_cannot_select_others_later(server: Subject) -> None:
+    server.create(DEPLOYMENTS, a_deployment("d"))
+    selector = {"matchLabels": {"app": "web", "more": "x"}}
+
+    with pytest.raises(Invalid, match="immutable"):
+        server.patch(DEPLOYMENTS, "d", {"spec": {"selector": selector}})
+
+
+def test_the_template_of_a_workload_is_held_to_the_rules_of_pods(server: Subject) -> None:
+    server.create(DEPLOYMENTS, a_deployment("d"))
+    nameless = {"template": {"spec": {"containers": [{"image": "a"}]}}}
+
+    with pytest.raises(Invalid) as refused:
+        server.patch(DEPLOYMENTS, "d", {"spec": nameless})
+
+    fields = [one["field"] for one in refused.value.details["causes"]]
+    assert fields == ["spec.template.spec.containers[0].name"]
+
+
+def test_pods_of_a_job_end_and_those_of_a_deployment_go_on(server: Subject) -> None:
+    job = {"metadata": {"name": "j"}, "spec": {"template": {"spec": a_pod("x")["spec"]}}}
+    ending = a_deployment("d")
+    ending["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+
+    assert wrong_fields(server, JOBS, job) == ["spec.template.spec.restartPolicy"]
+    assert wrong_fields(server, DEPLOYMENTS, ending) == ["spec.template.spec.restartPolicy"]
+
+
+def test_a_budget_says_one_thing(server: Subject) -> None:
+    both = a_budget(minAvailable=1, maxUnavailable=1)
+
+    assert wrong_fields(server, POD_DISRUPTION_BUDGETS, both) == ["spec"]
