@@ -59,6 +59,7 @@ class Cluster:
         self._server = Server(
             self.api, token=TOKEN, now=self.clock.now, on_activity=self._active, logs=logs
         )
+        self._connection: http.client.HTTPSConnection | None = None
         self._thread = Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.url = f"https://127.0.0.1:{self._wait(self._server.start())}"
@@ -93,19 +94,23 @@ class Cluster:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if token is not None:
             sent["Authorization"] = f"Bearer {token}"
-        connection = self.connect()
+        if self._connection is None:
+            self._connection = self.connect()
         try:
-            connection.request(method, path, body=data, headers=sent)
-            response = connection.getresponse()
+            self._connection.request(method, path, body=data, headers=sent)
+            response = self._connection.getresponse()
             return Answer(response.status, dict(response.getheaders()), response.read())
-        finally:
-            connection.close()
+        except (OSError, http.client.HTTPException):
+            self._connection.close()
+            raise
 
     def stop(self) -> None:
         """Stop serving; open watches end."""
         self._wait(self._server.stop())
 
     def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
         self.stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -8,6 +8,14 @@ import yaml
 from dovetail.ports.kubeerrors import BadRequest
 
 JSON: Final = "application/json"
+_DEEPEST: Final = 200
+_OPENING: Final = (
+    yaml.BlockMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.FlowSequenceStartToken,
+)
+_CLOSING: Final = (yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken)
 APPLY: Final = ("application/apply-patch+yaml", "application/yaml")
 
 
@@ -39,14 +47,25 @@ def read_yaml(data: bytes) -> Any:
         pass
     try:
         text = data.decode()
-        # A few anchors can stand for more than fits into memory.
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, _Loader)):
-            raise BadRequest("the body of the request has YAML aliases, which are not taken here")
+        _check_tokens(text)
         # There and back: what JSON cannot say is refused or becomes what it can.
         value = yaml.load(text, _Loader)  # noqa: S506 - a safe loader
         return msgspec.json.decode(msgspec.json.encode(value))
     except (yaml.YAMLError, UnicodeError, ValueError, TypeError, RecursionError) as error:
         raise BadRequest(f"the body of the request is no YAML: {_short(error)}") from error
+
+
+def _check_tokens(text: str) -> None:
+    """Refuse what would be too much for the parser: it trusts its input."""
+    depth = 0
+    for token in yaml.scan(text, _Loader):
+        # A few anchors can stand for more than fits into memory.
+        if isinstance(token, yaml.AliasToken):
+            raise BadRequest("the body of the request has YAML aliases, which are not taken here")
+        depth += isinstance(token, _OPENING)
+        depth -= isinstance(token, _CLOSING)
+        if depth > _DEEPEST:
+            raise BadRequest("the body of the request is nested too deeply")
 
 
 def _short(error: Exception) -> str:

@@ -21,6 +21,13 @@ _ROOT: Final = {name: Field(name, 0, "str") for name in ("apiVersion", "kind")}
 _CHECKED_ELSEWHERE: Final = Field("spec", 0, "any")
 """The rules of custom resources say everything about their spec, and all at once."""
 
+_OF_LABELS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+_OPERATORS: Final[Mapping[str, tuple[str, ...]]] = {
+    "LabelSelectorRequirement": _OF_LABELS,
+    "NodeSelectorRequirement": (*_OF_LABELS, "Gt", "Lt"),
+}
+"""Where the type is not enough: a selector that cannot be read selects nobody knows what."""
+
 
 class Decoded(msgspec.Struct, frozen=True):
     """An object of known fields only, and the names of those that were not known."""
@@ -35,6 +42,8 @@ def decode(resource: Resource, obj: Mapping[str, Any], *, kind: str = "") -> Dec
     ``kind`` is given where it is not the resource's own: a Scale, an Eviction.
     """
     kind = kind or resource.kind
+    if obj.get("kind", kind) != kind:
+        raise BadRequest(f"{_short(obj['kind'])} cannot be handled as a {kind}")
     known = {**fields_in_json(kind), **_ROOT}
     if resource.custom and kind == resource.kind:
         known["spec"] = _CHECKED_ELSEWHERE
@@ -90,10 +99,29 @@ class _Reading:
             return value if test(value) else self._refuse(path, value, noun)
         if not isinstance(value, dict):
             return self._refuse(path, value, "map")
+        if kind in _OPERATORS and not _makes_sense(value, _OPERATORS[kind]):
+            return self._refuse(path, value, "requirement")
         return self.fields(fields_in_json(kind), value, path)
 
     def _refuse(self, path: str, value: Any, noun: str) -> None:
         self.wrong.append((path, f"{_short(value)} is no {noun}"))
+
+
+def _makes_sense(requirement: Mapping[str, Any], operators: tuple[str, ...]) -> bool:
+    operator, values = requirement.get("operator"), requirement.get("values") or ()
+    readable = isinstance(operator, str) and isinstance(values, list | tuple)
+    return (
+        readable
+        and bool(requirement.get("key"))
+        and operator in operators
+        and _fits(operator, values)
+    )
+
+
+def _fits(operator: str, values: Any) -> bool:
+    if operator in ("In", "NotIn"):
+        return len(values) > 0
+    return len(values) == (1 if operator in ("Gt", "Lt") else 0)
 
 
 def _short(value: Any) -> str:
