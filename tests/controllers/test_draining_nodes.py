@@ -155,7 +155,7 @@ def test_a_tier_is_not_even_queued_while_the_one_before_is_there() -> None:
     drain(world).wait(60)
 
     agent = world.get(PODS, "agent", "default")["metadata"]["uid"]
-    assert ("default", "agent", agent) not in world.evictions
+    assert world.evictions.get(("default", "agent", agent)) is None
 
 
 def test_a_high_number_as_priority_makes_no_pod_critical() -> None:

@@ -95,7 +95,7 @@ class Disruption:
             found = self._look_round(method, now)
             if await self._act(method, found.candidates, now):
                 return _AT_ONCE
-            if found.held_back or self.idleness.short:
+            if found.held_back or found.candidates:
                 dues.append(now + LOOK_AGAIN)
             if found.ripe_at is not None:
                 dues.append(found.ripe_at)
@@ -134,7 +134,7 @@ class Disruption:
         )
 
     async def _act(self, method: Method, candidates: tuple[Candidate, ...], now: datetime) -> bool:
-        """Take away what budgets allow; tell whether anything was begun."""
+        """Take away what budgets allow; tell whether that came to anything."""
         if not candidates:
             return False
         pools = {one.pool.name: one.pool for one in candidates}
@@ -154,10 +154,12 @@ class Disruption:
             around = self._around(now, in_hand=frozenset({one.identity}))
             return isinstance(consider(machine, around, method.manner), Candidate)
 
-        await self._commands.delete(
+        deleted = await self._commands.delete(
             choice.chosen, method.reason, label=method.label, still_wanted=still_wanted
         )
-        return True
+        if not deleted:
+            await self._commands.take_back()
+        return deleted > 0
 
     def _room(self, pool: NodePool, method: Method, now: datetime) -> int:
         """Return how many more nodes of a pool may be disrupted."""

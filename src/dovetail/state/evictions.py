@@ -86,6 +86,3 @@ class Evictions:
         del others[key]
         if not others:
             del self._kept[wanted.kept_by]
-
-    def __contains__(self, key: PodKey) -> bool:
-        return key in self._wanted
