@@ -29,6 +29,10 @@ _GAP: Final = 1
 _FRAME: Final = 3
 """Lines of a box beside those for pods."""
 _MOST_CELL_LINES: Final = 3
+_NARROWEST: Final = 34
+"""Columns for a machine in the list …"""
+_WIDE: Final = 60
+"""… and from how many on there is room for its price."""
 
 
 def machine_lines(
@@ -45,7 +49,7 @@ def machine_lines(
     rows = -(-most // across)
     cell_lines = min(_MOST_CELL_LINES, height // rows - _FRAME) if rows else 1
     if width < _WIDTH or cell_lines < 1:
-        return _list(machines, height, width, workloads)
+        return _list(machines, most, (width, height), workloads)
     boxes = [_box(one, cell_lines, workloads) for one in machines]
     lines = []
     for first in range(0, len(boxes), across):
@@ -107,21 +111,30 @@ def _short(zone: str) -> str:
 
 
 def _list(
-    machines: Sequence[Machine], height: int, width: int, workloads: Mapping[str, int]
+    machines: Sequence[Machine], most: int, size: tuple[int, int], workloads: Mapping[str, int]
 ) -> list[Text]:
-    shown = machines if len(machines) <= height else machines[: height - 1]
-    lines = []
-    for one in shown:
-        line = Text.assemble(
-            (f"{one.state:9} ", STYLES[one.state]),
-            f"{_short(one.zone):3}{one.instance_type:15.15} {one.capacity_type:9} ",
-            f"${one.price:<7.4f} " if one.instance_type else " " * 9,
-        )
-        line.append(cells(one.pods, max(4, width - len(line)), workloads))
-        lines.append(line)
+    """Draw a line a machine, in several columns if they would not fit otherwise."""
+    width, height = size
+    across = max(1, min(width // (_NARROWEST + _GAP), -(-most // height)))
+    each = (width - _GAP * (across - 1)) // across
+    room = across * height
+    shown = machines if len(machines) <= room else machines[: room - 1]
+    entries = [_entry(one, each, workloads) for one in shown]
     if len(shown) < len(machines):
-        lines.append(Text(f"and {_summary(machines[len(shown) :])}", style="dim"))
-    return lines
+        entries.append(Text(f"and {_summary(machines[len(shown) :])}", style="dim"))
+    for entry in entries:
+        entry.truncate(each, overflow="ellipsis", pad=True)
+    lines = -(-len(entries) // across)
+    return [Text(" " * _GAP).join(entries[at::lines]) for at in range(lines)]
+
+
+def _entry(one: Machine, width: int, workloads: Mapping[str, int]) -> Text:
+    text = Text.assemble(
+        (f"{one.state:9}", STYLES[one.state]), f"{_short(one.zone):3}{one.instance_type:12.12} "
+    )
+    if width >= _WIDE:
+        text.append(f"{one.capacity_type:9} ${one.price:<7.4f} " if one.instance_type else " " * 19)
+    return text.append(cells(one.pods, max(4, width - len(text)), workloads))
 
 
 def _summary(machines: Iterable[Machine]) -> str:

@@ -6,20 +6,26 @@ from typing import Any, Final
 
 from dovetail.sim.telling import Line
 
-_FOLD: Final = 3
-"""So many lines that say the same at one instant are shown; then how many more there are."""
 _UNTOLD: Final = frozenset({"provider_id", "allocatable", "requests"})
 """Fields that say little to somebody who watches."""
-_MESSAGE: Final = len("computed new nodeclaim(s) to fit pod(s)")
-"""The longest of those that are common."""
+ALIGNED: Final = len("computed new nodeclaim(s) to fit pod(s)")
+"""Columns for the message, so that what follows is aligned."""
 
 
 class Teller:
-    """Passes on log lines from INFO up, as text; repetitions are folded."""
+    """Passes on log lines from INFO up, as text; repetitions are folded.
 
-    def __init__(self, start: datetime, put: Callable[[str], None]) -> None:
+    Of lines that say the same at one instant, ``fold`` are shown, and then how
+    many more there are.
+    """
+
+    def __init__(
+        self, start: datetime, put: Callable[[str], None], *, fold: int, aligned: int
+    ) -> None:
         self._start = start
         self._put = put
+        self._fold = fold
+        self._aligned = aligned
         self._latest: tuple[datetime, str] | None = None
         self._times = 0
 
@@ -30,15 +36,15 @@ class Teller:
             self.finish()
             self._latest = (line.at, line.message)
         self._times += 1
-        if self._times <= _FOLD:
+        if self._times <= self._fold:
             error = "" if line.level == "INFO" else f"{line.level.lower()}: "
             self._say(line.at, error + line.message, _fields(line.fields))
 
     def finish(self) -> None:
         """Say what is folded so far."""
-        if self._latest is not None and self._times > _FOLD:
+        if self._latest is not None and self._times > self._fold:
             at, message = self._latest
-            self._say(at, message, f"… and {self._times - _FOLD} more")
+            self._say(at, message, f"… and {self._times - self._fold} more")
         self._latest, self._times = None, 0
 
     def say(self, at: datetime, text: str) -> None:
@@ -47,7 +53,7 @@ class Teller:
         self._put(f"{since(self._start, at)}  {text}")
 
     def _say(self, at: datetime, message: str, rest: str) -> None:
-        self._put(f"{since(self._start, at)}    {message:{_MESSAGE}}  {rest}".rstrip())
+        self._put(f"{since(self._start, at)}    {message:{self._aligned}}  {rest}".rstrip())
 
 
 def since(start: datetime, at: datetime) -> str:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final, Protocol
 
-LONGEST: Final = 11.0
+LONGEST: Final = 10.0
 """Real seconds that a picture at its own pace takes, whatever it shows."""
 _SHARE: Final = 1 / 60
 """Of the real time left, what a step gets in which something happens."""

@@ -10,6 +10,7 @@ from rich.text import Text
 from dovetail.cli.demo_boxes import CELLS, cells, colour, machine_lines
 from dovetail.cli.demo_scene import Machine
 from dovetail.cli.demo_seen import PodSeen, PodState
+from dovetail.codec.nearest import count_of
 
 _EVENTS: Final = 8
 """The most log lines shown."""
@@ -81,7 +82,7 @@ def _title(view: View, width: int) -> Text:
     minutes, seconds = divmod(view.seconds, 60)
     left, right = (
         f"dovetail demo {view.scenario}",
-        f"{view.region}  {minutes:02.0f}:{seconds:04.1f}",
+        f"{view.region}  virtual time {minutes:02.0f}:{seconds:04.1f}",
     )
     return Text.assemble((left, "bold"), right.rjust(max(0, width - len(left))))
 
@@ -99,9 +100,9 @@ def _phase(view: View) -> Text:
 
 
 def _totals(view: View) -> Text:
-    pods = f"{view.running} pods running, {len(view.waiting)} waiting"
+    pods = f"{count_of(view.running, 'pod')} running, {len(view.waiting)} waiting"
     return Text.assemble(
-        f"{pods}   {view.nodes} nodes   ",
+        f"{pods}   {count_of(view.nodes, 'node')}   ",
         (f"${view.price:.4f}/h", "bold green"),
         f"   ${view.spent:.4f} spent",
     )

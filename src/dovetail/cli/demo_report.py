@@ -14,6 +14,7 @@ from dovetail.sim.scenario.model import Phase, Scenario
 _NUMBERS: Final = frozenset(range(1, 8))
 """Columns of the table of phases that are flush right."""
 _WAY: Final = (
+    ("WAITING", "waiting"),
     ("DECIDING", "deciding"),
     ("EC2", "buying"),
     ("BOOT", "booting"),
@@ -147,7 +148,8 @@ def _goal(phase: Phase) -> str:
 
 
 def _total(way: Way) -> float:
-    return round(way.deciding + way.buying + way.booting + way.joining + way.starting, 3)
+    total: float = sum(msgspec.structs.astuple(way))
+    return round(total, 3)
 
 
 def _seconds(many: float) -> str:

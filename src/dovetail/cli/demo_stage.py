@@ -1,17 +1,18 @@
 """Running a scenario: with a picture, with lines, or in silence."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Final, Protocol
 
 from rich.console import RenderableType
 
-from dovetail.cli.demo_lines import Teller
+from dovetail.cli.demo_lines import ALIGNED, Teller
 from dovetail.cli.demo_pace import Pace
 from dovetail.cli.demo_picture import Picture, View
 from dovetail.cli.demo_progress import Progress
 from dovetail.cli.demo_scene import Scene
+from dovetail.codec.nearest import count_of
 from dovetail.sim.box import Box
 from dovetail.sim.driver import Driver, PhaseReport, Report
 from dovetail.sim.scenario.model import Phase, Scenario
@@ -20,6 +21,8 @@ _LOOK: Final = timedelta(seconds=1)
 """Virtual time between two looks at what there is to tell."""
 _SOON: Final = 0.05
 """Real seconds; pictures that follow faster than that are left out."""
+_REMEMBERED: Final = 50
+"""Lines; more than any terminal shows."""
 _LAST: Final = 1.5
 """Real seconds for the last picture."""
 
@@ -40,8 +43,6 @@ class Stage:
         self._scenario = scenario
         self._driver = Driver(box, scenario)
         self._start = box.engine.now()
-        self._told: deque[str] = deque()
-        self._teller = Teller(self._start, self._told.append)
         self._progress: Progress | None = None
 
     def run(self) -> Report:
@@ -50,61 +51,69 @@ class Stage:
 
     def tell(self, write: Callable[[str], None]) -> Report:
         """Run as fast as can be and write what happens, line by line."""
-        self._listen()
-        steps = self._driver.steps(every=_LOOK)
-        while True:
-            # Written from here and not from where it happens: a reader that has
-            # gone away must stop the demo, and not look like a controller's fault.
-            try:
-                next(steps)
-            except StopIteration as stop:
-                self._write(write)
-                report: Report = stop.value
-                return report
-            self._write(write)
+        told: deque[str] = deque()
+        teller = Teller(self._start, told.append, fold=3, aligned=ALIGNED)
+        self._listen(teller)
+
+        def written() -> None:
+            # From here and not from where it happens: a reader that has gone away
+            # must stop the demo, and not look like a controller's fault.
+            teller.finish()
+            while told:
+                write(told.popleft())
+
+        return self._through(_LOOK, written)
 
     def show(self, show: Callable[[RenderableType], None], pace: Pace, clock: Clock) -> Report:
         """Run at a pace and show pictures of it."""
-        self._listen()
+        told: deque[str] = deque(maxlen=_REMEMBERED)
+        teller = Teller(self._start, told.append, fold=1, aligned=0)
+        self._listen(teller)
         scene = Scene(self._box)
-        steps = self._driver.steps(every=pace.step)
         due = drawn = clock.seconds()
+
+        def look() -> None:
+            nonlocal due, drawn
+            teller.finish()
+            due += pace.lasts(busy=scene.catch_up())
+            if max(due, clock.seconds()) - drawn < _SOON:
+                return
+            clock.sleep(due - clock.seconds())
+            show(Picture(self._view(scene, told)))
+            drawn = clock.seconds()
+
+        report = self._through(pace.step, look)
+        scene.catch_up()
+        show(Picture(self._view(scene, told)))
+        clock.sleep(_LAST)
+        return report
+
+    def _through(self, every: timedelta, look: Callable[[], None]) -> Report:
+        """Run to the end, with a look each time so much virtual time has passed."""
+        steps = self._driver.steps(every=every)
         while True:
             try:
                 next(steps)
             except StopIteration as stop:
-                scene.catch_up()
-                show(Picture(self._view(scene)))
-                clock.sleep(_LAST)
                 report: Report = stop.value
-                return report
-            due += pace.lasts(busy=scene.catch_up())
-            if max(due, clock.seconds()) - drawn < _SOON:
-                continue
-            clock.sleep(due - clock.seconds())
-            show(Picture(self._view(scene)))
-            drawn = clock.seconds()
+                break
+            look()
+        look()
+        return report
 
-    def _listen(self) -> None:
-        self._driver.listeners.append(self._phase)
-        self._box.log.listeners.append(self._teller.tell)
+    def _listen(self, teller: Teller) -> None:
+        def phase(news: Phase | PhaseReport) -> None:
+            teller.say(self._box.engine.now(), _told_of_phase(news))
 
-    def _write(self, write: Callable[[str], None]) -> None:
-        while self._told:
-            write(self._told.popleft())
+        self._driver.listeners += [self._begin, phase]
+        self._box.log.listeners.append(teller.tell)
 
-    def _phase(self, news: Phase | PhaseReport) -> None:
+    def _begin(self, news: Phase | PhaseReport) -> None:
         if isinstance(news, Phase):
             number = self._progress.number + 1 if self._progress else 1
             self._progress = Progress(self._box, news, number)
-            self._teller.say(self._box.engine.now(), f"{news.name} …")
-            return
-        came = f"{news.pods_running} pods on {news.nodes} nodes, ${news.price_per_hour:.4f}/h"
-        how = "done" if news.reached else "NOT REACHED"
-        took = f"in {news.virtual_seconds:.1f} s"
-        self._teller.say(self._box.engine.now(), f"{news.name}: {how} {took}: {came}")
 
-    def _view(self, scene: Scene) -> View:
+    def _view(self, scene: Scene, told: Iterable[str]) -> View:
         ledger, now = self._box.ec2.ledger, self._box.engine.now()
         machines = scene.machines()
         progress = self._progress
@@ -126,5 +135,14 @@ class Stage:
             waiting=scene.waiting(),
             counts=scene.counts(),
             workloads=scene.workloads,
-            events=tuple(self._told),
+            events=tuple(told),
         )
+
+
+def _told_of_phase(news: Phase | PhaseReport) -> str:
+    if isinstance(news, Phase):
+        return f"{news.name} …"
+    pods, nodes = count_of(news.pods_running, "pod"), count_of(news.nodes, "node")
+    how = "done" if news.reached else "NOT REACHED"
+    took = f"{news.name}: {how} in {news.virtual_seconds:.1f} s"
+    return f"{took}: {pods} on {nodes}, ${news.price_per_hour:.4f}/h"

@@ -18,8 +18,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
 
     at: datetime
     pod: str
-    created: datetime
-    bound: datetime
+    made: datetime
     node: str
 
 
@@ -29,8 +28,7 @@ class Chronicle:
     def __init__(self, api: ApiServer, engine: Engine) -> None:
         self._engine = engine
         self._states: dict[str, str] = {}
-        self._created: dict[str, datetime] = {}
-        self._bound: dict[str, datetime] = {}
+        self._made: dict[str, datetime] = {}
         self.running = 0
         """Pods that run and are ready, DaemonSets' aside."""
         self.unsettled = 0
@@ -52,23 +50,18 @@ class Chronicle:
         now = self._engine.now()
         if event.type is EventType.DELETED:
             self._move(uid, None)
-            self._created.pop(uid, None)
-            self._bound.pop(uid, None)
+            self._made.pop(uid, None)
             return
         if _follows_its_node(pod):
             return
-        self._created.setdefault(uid, now)
-        node = look(pod, "spec", "nodeName")
-        if node:
-            self._bound.setdefault(uid, now)
+        self._made.setdefault(uid, now)
         state = _state(pod)
         if state == "running" and self._states.get(uid) != "running":
             self.last_start = Started(
                 at=now,
                 pod=f"{pod['metadata']['namespace']}/{pod['metadata']['name']}",
-                created=self._created[uid],
-                bound=self._bound.get(uid, now),
-                node=node or "",
+                made=self._made[uid],
+                node=look(pod, "spec", "nodeName") or "",
             )
         self._move(uid, state)
 

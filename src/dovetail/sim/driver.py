@@ -17,6 +17,8 @@ EVICTIONS: Final = "karpenter_pods_eviction_requests_total"
 class Way(msgspec.Struct, frozen=True, kw_only=True):
     """Where the time went until the last pod of a phase ran on a new node, in seconds."""
 
+    waiting: float
+    """Until the pod was there: evicted, or made by hand."""
     deciding: float
     """Gathering pods and deciding, until the claim was written."""
     buying: float
@@ -184,10 +186,12 @@ class Driver:
         if purchase is None or purchase.claim not in chronicle.claim_made:
             return None
         made = chronicle.claim_made[purchase.claim]
+        asked = max(start, min(last.made, made))
         ready = chronicle.node_ready[last.node]
         cleared = max(ready, chronicle.claim_initialized.get(purchase.claim, ready))
         return Way(
-            deciding=_seconds(made - start),
+            waiting=_seconds(asked - start),
+            deciding=_seconds(made - asked),
             buying=_seconds(purchase.launched - made),
             booting=_seconds(ready - purchase.launched),
             joining=_seconds(cleared - ready),
