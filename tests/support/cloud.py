@@ -14,6 +14,7 @@ from dovetail.model.nodepool import NodePool
 from dovetail.model.resources import Resources
 from dovetail.ports.cloud import ClassStatus, Instance, InstanceNotFound, Message
 from dovetail.ports.loop import Clock
+from tests.support.faults import Note
 
 SHAPE = Resources.parse({"cpu": 4, "memory": "16Gi", "pods": 110})
 ZONE, TYPE = "us-east-1a", "m5.xlarge"
@@ -22,8 +23,10 @@ ZONE, TYPE = "us-east-1a", "m5.xlarge"
 class ScriptedCloud:
     """``ports.cloud.Cloud`` and ``Interruptions``; outlives the controllers that use it."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, note: Note) -> None:
+        """``note`` is told of every machine bought or given back."""
         self._clock = clock
+        self._tell = note
         self.machines: dict[str, Instance] = {}
         """Provider id → machine, until it has terminated."""
         self.bought: list[str] = []
@@ -86,7 +89,7 @@ class ScriptedCloud:
         provider_id = f"aws:///{ZONE}/i-{len(self.bought):017x}"
         self.bought.append(claim.name)
         self._uids[claim.uid] = provider_id
-        return self.has(
+        made = self.has(
             provider_id,
             instance_type=TYPE,
             zone=ZONE,
@@ -95,12 +98,15 @@ class ScriptedCloud:
             claim=claim.name,
             nodepool=claim.pool,
         )
+        await self._tell("buy", f"machine of {claim.name}")
+        return made
 
     async def delete(self, provider_id: str) -> None:
         self._note("delete", provider_id)
         self._settle(provider_id)
         if not self._find(provider_id).terminating:
             self.terminate(provider_id)
+            await self._tell("give back", provider_id)
 
     async def get(self, provider_id: str) -> Instance:
         self._note("get", provider_id)

@@ -7,7 +7,7 @@ from dovetail.ports.kube import Kube, Object
 from dovetail.ports.resources import PODS, Resource
 
 Note = Callable[[str, str], Awaitable[None]]
-"""Told of each write that came through: its verb, and kind/name."""
+"""Told of each change that came through: its verb, and what was changed."""
 
 
 class Faults:

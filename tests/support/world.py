@@ -48,16 +48,17 @@ class World:
     def __init__(self) -> None:
         self.engine = Engine(start=START)
         self.api = ApiServer(now=self.engine.now)
-        self.cloud = self.interruptions = ScriptedCloud(self.engine)
+        self.cloud = self.interruptions = ScriptedCloud(self.engine, note=self._note)
         self.log, self.metrics, self.events = KeptLog(), KeptMetrics(), KeptEvents()
         self.writes: list[tuple[str, str]] = []
-        """Every write that controllers made: verb and kind/name."""
+        """Every change that controllers made to the world: verb, and what was changed."""
         self._factories: list[Factory] = []
         self._stops: list[Callable[[], None]] = []
         self._lives: int | None = None
         self._born()
 
     def _born(self) -> None:
+        self.dead = False
         self.loop = VirtualLoop(self.engine)
         self.mirror = Mirror()
         self.outcomes, self.scarcity = LaunchOutcomes(), Scarcity()
@@ -75,6 +76,7 @@ class World:
         if self._lives == 0:
             self._lives = None
             self.loop.stop()
+            self.dead = True
             raise Killed
 
     def run(self, *factories: Factory) -> "World":
@@ -97,7 +99,7 @@ class World:
         return factory(**{name: one for name, one in given.items() if name not in settled})
 
     def die_after(self, writes: int) -> None:
-        """Kill the controllers right after so many more writes have come through."""
+        """Kill the controllers right after so many more changes have come through."""
         self._lives = writes
 
     def crash(self) -> "World":
