@@ -1,0 +1,1 @@
+"""Volume controllers: claims get volumes, and volumes get attached to nodes."""
