@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from dovetail.codec.affinity import affinity, spreads
 from dovetail.codec.fields import Field, Findings
 from dovetail.codec.paths import show
@@ -11,7 +13,6 @@ from dovetail.codec.requirements import tolerations
 from dovetail.model.frozen import EMPTY
 from dovetail.model.quantity import parse_amount
 from dovetail.sim.apiserver.causes import Cause, invalid, required
-from dovetail.sim.apiserver.frozen import FrozenList, FrozenObject
 
 LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
@@ -19,14 +20,14 @@ _MOST_KNOWN: Final = 10_000
 
 
 class PodRules:
-    """Checks pod specs, remembering frozen parts that were found to be good.
+    """Checks pod specs, remembering parts that were found to be good.
 
-    Pods of one template share its parts, so that a thousand of them cost
+    Pods of one template have the same parts, so that a thousand of them cost
     little more than one.
     """
 
     def __init__(self) -> None:
-        self._good: dict[int, Any] = {}
+        self._good: set[tuple[str, bytes]] = set()
 
     def broken(self, spec: Mapping[str, Any], place: str) -> Iterator[Cause]:
         """Tell every rule that a pod spec breaks; ``place`` is the way to it."""
@@ -40,18 +41,21 @@ class PodRules:
             yield invalid(f"{place}.terminationGracePeriodSeconds", f"{grace!r} is negative")
         for name, rule in _PARTS:
             part = spec.get(name)
-            if not part or id(part) in self._good:
+            if not part:
+                continue
+            key = (name, msgspec.json.encode(part))
+            if key in self._good:
                 continue
             causes = list(rule(part, f"{place}.{name}"))
             if causes:
                 yield from causes
-            elif isinstance(part, FrozenList | FrozenObject):
-                self._remember(part)
+            else:
+                self._remember(key)
 
-    def _remember(self, part: Any) -> None:
+    def _remember(self, key: tuple[str, bytes]) -> None:
         if len(self._good) >= _MOST_KNOWN:
             self._good.clear()
-        self._good[id(part)] = part  # Kept, so that no other part can get its id.
+        self._good.add(key)
 
 
 def _containers(containers: Any, place: str) -> Iterator[Cause]:
