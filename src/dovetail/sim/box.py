@@ -28,7 +28,7 @@ from dovetail.sim.machine import Machine
 from dovetail.sim.operator import Operator
 from dovetail.sim.scenario.model import Home, Scenario
 from dovetail.sim.telling import BoxLog, BoxMetrics
-from dovetail.sim.volumes import Volumes
+from dovetail.sim.volumes.volumes import Volumes
 from dovetail.sim.workloads.start import start_workloads
 
 START: Final = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
