@@ -38,7 +38,7 @@ _SCALARS: Final[Mapping[str, Mapping[str, Any]]] = {
     "fields": {"type": "object"},
     "any": {"type": "object"},
 }
-V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 def paths() -> dict[str, Any]:
