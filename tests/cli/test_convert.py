@@ -6,6 +6,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from dovetail.cli.main import cli
+from tests.sim.http.serving import Kubectl, a_cluster
 
 SEED = """\
 apiVersion: karpenter.sh/v1alpha5
@@ -190,3 +191,32 @@ def test_without_files_the_option_is_named() -> None:
 
     assert result.exit_code == 1
     assert "-f PATH" in result.stderr
+
+
+def test_what_is_converted_can_be_applied_and_what_is_not_has_no_place(tmp_path: Path) -> None:
+    converted = convert("-f", "-", stdin=SEED).stdout
+
+    with a_cluster() as cluster:
+        kubectl = Kubectl(cluster, tmp_path)
+        applied = kubectl("apply", "-f", "-", given=converted)
+        refused = kubectl.run("apply", "-f", "-", given=SEED)
+
+    assert applied.splitlines() == [
+        "nodepool.karpenter.sh/default created",
+        "ec2nodeclass.karpenter.k8s.aws/default created",
+    ]
+    assert refused.returncode != 0
+    assert 'no matches for kind "Provisioner" in version "karpenter.sh/v1alpha5"' in refused.stderr
+
+
+def test_kubectl_tells_every_rule_that_a_pool_breaks(tmp_path: Path) -> None:
+    pool = convert("-f", "-", stdin=SEED).stdout.split("---")[0]
+    wrong = pool.replace("operator: In", "operator: Is", 1).replace(": 30s", ": 30d")
+
+    with a_cluster() as cluster:
+        refused = Kubectl(cluster, tmp_path).run("apply", "-f", "-", given=wrong)
+
+    assert refused.returncode != 0
+    assert 'The NodePool "default" is invalid' in refused.stderr
+    assert "* spec.template.spec.requirements[0].operator: Invalid value: 'Is'" in refused.stderr
+    assert "* spec.disruption.consolidateAfter: Invalid value: '30d'" in refused.stderr
