@@ -128,10 +128,14 @@ def test_the_second_failure_makes_a_pool_unhealthy() -> None:
 
 
 def test_a_pool_that_was_healthy_hears_why_nothing_launches() -> None:
-    world = never_launching(a_world())
+    world = a_world()
     world.add(NODE_POOLS, wire.pool())
-    world.outcomes.add(world.pool(), True)
+    owner = wire.owner("NodePool", "default", uid=world.pool().uid)
+    add(world, "good", owners=[owner])
+    world.add(NODES, wire.node(provider_id=world.claim("good").provider_id))
+    assert healthy(world)[0] == "True"
 
+    never_launching(world)
     time_out(world, "one")
     time_out(world, "two")
 

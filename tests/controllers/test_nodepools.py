@@ -302,6 +302,14 @@ def test_a_new_pool_does_not_know_how_its_launches_go() -> None:
     assert found == ("Unknown", "AwaitingReconciliation")
 
 
+def test_without_a_node_class_there_is_nothing_to_say() -> None:
+    world = World().run(health.registration)
+
+    world.add(NODE_POOLS, wire.pool())
+
+    assert world.writes == []
+
+
 def with_health(status: str) -> World:
     world = World().run(health.registration)
     world.add(EC2_NODE_CLASSES, wire.node_class())

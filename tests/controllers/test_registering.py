@@ -204,16 +204,15 @@ def test_a_node_that_registers_makes_its_pool_healthy() -> None:
 
 def test_enough_successes_make_an_unhealthy_pool_healthy_and_one_does_not() -> None:
     world = World().run(lifecycle.registration)
-    world.add(NODE_POOLS, wire.pool())
-    world.outcomes.add(world.pool(), False)
-    world.outcomes.add(world.pool(), False)
+    unhealthy = {"type": "NodeRegistrationHealthy", "status": "False", "reason": "x"}
+    world.add(NODE_POOLS, {**wire.pool(), "status": {"conditions": [unhealthy]}})
 
     in_pool(world, "one")
     after_one = healthy(world)
     in_pool(world, "two")
     in_pool(world, "three")
 
-    assert after_one == ("", "")
+    assert after_one == ("False", "x")
     assert healthy(world) == ("True", "NodeRegistrationHealthy")
 
 

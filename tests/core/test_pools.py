@@ -1,5 +1,7 @@
 """What a NodePool says of itself: NP6, NP9 and NP10 of the lifecycle checklist, as decisions."""
 
+from typing import Any
+
 import pytest
 
 from dovetail.core.pools import mistakes, usage
@@ -13,8 +15,8 @@ from tests.support.build import a_node
 TWIN = Taint("a", Effect.NO_SCHEDULE)
 
 
-def wrong(**template: object) -> list[str]:
-    return mistakes(NodePool(name="p", template=NodeTemplate(**template)))  # type: ignore[arg-type]
+def wrong(**template: Any) -> list[str]:
+    return mistakes(NodePool(name="p", template=NodeTemplate(**template)))
 
 
 def wants(key: str, *values: str, least: int | None = None) -> list[str]:

@@ -110,7 +110,8 @@ def registration(
     def class_of_gone_claim(change: Change) -> Iterable[str]:
         if change.new is not None or not change.old.node_class.supported:
             return ()
-        return (change.old.node_class.name,)
+        left = mirror.node_class(change.old.node_class.name)
+        return (left.name,) if left is not None and left.deleting else ()
 
     def class_itself(change: Change) -> Iterable[str]:
         """Name a class when others changed it: its status comes from here."""

@@ -8,7 +8,10 @@ import msgspec
 
 from dovetail.controllers.nodepools.writing import write_status
 from dovetail.controllers.runtime import Registration, Requeue
+from dovetail.core.lifecycle import INSTANCE_TERMINATING
 from dovetail.core.pools import usage
+from dovetail.model.conditions import is_true
+from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodes import Node, NodeObject
 from dovetail.ports.kube import Kube
 from dovetail.ports.loop import Clock, Loop
@@ -73,12 +76,15 @@ def registration(*, mirror: Mirror, kube: Kube, loop: Loop, metrics: Metrics) ->
     """Return the controller."""
 
     def pool_of_claim(change: Change) -> Iterable[str]:
-        pools = {one.pool for one in (change.old, change.new) if one is not None}
+        old, new = change.old, change.new
+        if old is not None and new is not None and _worth(old) == _worth(new):
+            return ()
+        pools = {one.pool for one in (old, new) if one is not None}
         return sorted(pools - {""})
 
     def pool_of_node(change: Change) -> Iterable[str]:
         old, new = change.old, change.new
-        if old is not None and new is not None and _countable(old) == _countable(new):
+        if old is not None and new is not None and _size(old) == _size(new):
             return ()  # A heartbeat.
         machines = {one.provider_id for one in (old, new) if one is not None}
         claims = [claim for one in sorted(machines) for claim in mirror.claims_of(one)]
@@ -98,5 +104,12 @@ def registration(*, mirror: Mirror, kube: Kube, loop: Loop, metrics: Metrics) ->
     )
 
 
-def _countable(node: NodeObject) -> tuple[object, ...]:
+def _worth(claim: NodeClaim) -> tuple[object, ...]:
+    """Return what of a claim changes a count."""
+    terminating = is_true(claim.conditions, INSTANCE_TERMINATING)
+    return claim.pool, claim.provider_id, claim.capacity, claim.deleting, terminating
+
+
+def _size(node: NodeObject) -> tuple[object, ...]:
+    """Return what of a node changes a count."""
     return node.provider_id, node.capacity, node.deleting, node.labels
