@@ -152,6 +152,12 @@ class Kubectl:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def write(self, name: str, content: str) -> None:
+        """Put a file where kubectl runs."""
+        path = self._home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
     def run(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [KUBECTL, *arguments],
