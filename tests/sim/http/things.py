@@ -58,6 +58,10 @@ spec:
         name: default
 """
 _CLASS_REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+_NODE_INFO = (
+    "architecture bootID containerRuntimeVersion kernelVersion kubeProxyVersion kubeletVersion "
+    "machineID operatingSystem osImage systemUUID"
+).split()
 _READY = {
     "type": "Ready",
     "status": "True",
@@ -101,7 +105,8 @@ def add_node(cluster: Cluster, name: str = "ip-10-0-0-1") -> dict[str, Any]:
             "allocatable": {"cpu": "3920m", "memory": "7Gi", "pods": "58"},
             "conditions": [_READY],
             "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
-            "nodeInfo": {"kubeletVersion": "v1.37.0", "osImage": "Bottlerocket OS"},
+            "nodeInfo": dict.fromkeys(_NODE_INFO, "")
+            | {"kubeletVersion": "v1.37.0", "osImage": "Bottlerocket OS"},
         },
     )
 

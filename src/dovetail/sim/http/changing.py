@@ -17,7 +17,7 @@ from dovetail.sim.http.answers import answer
 from dovetail.sim.http.asking import delete_options, flag, list_options, write_options
 from dovetail.sim.http.bodies import APPLY, read_json
 from dovetail.sim.http.decoding import decode
-from dovetail.sim.http.objects import read_object
+from dovetail.sim.http.objects import content_type, read_object
 from dovetail.sim.http.paths import Target
 from dovetail.sim.http.reading import ONE, Reader
 from dovetail.sim.http.strictness import strictness
@@ -46,19 +46,19 @@ class Changer:
             raise MethodNotAllowed(
                 "the server does not allow this method on the requested resource"
             )
-        obj, warnings = _checked(request, target, read_object(data, request.content_type))
+        obj, warnings = _checked(request, target, read_object(request, data))
         options = _write_options(request)
         made = self._api.create(target.resource, obj, target.namespace, options=options)
         return self._written(request, target, made, options, warnings, status=_CREATED)
 
     def replace(self, request: web.Request, target: Target, data: bytes) -> web.Response:
-        given = _placed(target, read_object(data, request.content_type))
+        given = _placed(target, read_object(request, data))
         return self._update(request, target, given)
 
     def patch(self, request: web.Request, target: Target, data: bytes) -> web.Response:
-        if request.content_type in APPLY:
+        if content_type(request) in APPLY:
             return self._apply(request, target, data)
-        if request.content_type not in list(PatchType):
+        if content_type(request) not in list(PatchType):
             raise UnsupportedMediaType(
                 "the body of the request was in an unknown format - accepted media types "
                 f"include: {', '.join((*PatchType, APPLY[0]))}"
@@ -72,7 +72,7 @@ class Changer:
                 target.resource,
                 target.name,
                 patch,
-                PatchType(request.content_type),
+                PatchType(content_type(request)),
                 target.namespace,
                 subresource=target.subresource,
             )
@@ -93,7 +93,7 @@ class Changer:
     def _apply(self, request: web.Request, target: Target, data: bytes) -> web.Response:
         if target.subresource not in ("", "status"):
             raise UnsupportedMediaType(f"{target.subresource} takes no server-side apply")
-        given = _placed(target, read_object(data, request.content_type))
+        given = _placed(target, read_object(request, data))
         config, warnings = _checked(request, target, given)
         options = _write_options(request)
         is_new = not self._uid(target)
@@ -132,14 +132,14 @@ class Changer:
         return self._done(answer(shown), dry_run=options.dry_run)
 
     def evict(self, request: web.Request, target: Target, data: bytes) -> web.Response:
-        given = _placed(target, read_object(data, request.content_type))
+        given = _placed(target, read_object(request, data))
         eviction, _ = _checked(request, target, given)
         options = delete_options(request.query, eviction.get("deleteOptions") or {})
         self._api.evict(target.name, target.namespace, options=options)
         return self._done(answer(_success(), status=_CREATED), dry_run=options.dry_run)
 
     def bind(self, request: web.Request, target: Target, data: bytes) -> web.Response:
-        given = _placed(target, read_object(data, request.content_type))
+        given = _placed(target, read_object(request, data))
         binding, _ = _checked(request, target, given)
         if _write_options(request).dry_run:
             raise BadRequest("a binding cannot be tried without being made")
@@ -209,7 +209,7 @@ def _placed(target: Target, obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _options_in(request: web.Request, data: bytes) -> dict[str, Any]:
-    return read_object(data, request.content_type) if data else {}
+    return read_object(request, data) if data else {}
 
 
 def _success(target: Target | None = None, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -2,22 +2,30 @@
 
 from typing import Any
 
+from aiohttp import web
+
 from dovetail.ports.kubeerrors import BadRequest, UnsupportedMediaType
 from dovetail.sim.http.bodies import APPLY, JSON, read_json, read_yaml
 from dovetail.sim.http.protobuf import PROTOBUF, read_protobuf
 
 
-def read_object(data: bytes, content_type: str) -> dict[str, Any]:
+def content_type(request: web.Request) -> str:
+    """Return what a body is said to be; nothing said is JSON."""
+    return request.content_type if "Content-Type" in request.headers else JSON
+
+
+def read_object(request: web.Request, data: bytes) -> dict[str, Any]:
     """Return the object that a body of JSON, YAML or protobuf holds."""
-    if content_type in ("", JSON):
+    said = content_type(request)
+    if said == JSON:
         value = read_json(data)
-    elif content_type in APPLY:
+    elif said in APPLY:
         value = read_yaml(data)
-    elif content_type == PROTOBUF:
+    elif said == PROTOBUF:
         value = read_protobuf(data)
     else:
         raise UnsupportedMediaType(
-            f"the body of the request was in an unknown format: {content_type}; "
+            f"the body of the request was in an unknown format: {said}; "
             f"accepted media types include: {JSON}, {APPLY[1]}, {PROTOBUF}"
         )
     if not isinstance(value, dict):

@@ -65,7 +65,7 @@ class Router:
         if review is not None:
             if request.method != "POST":
                 raise _not_allowed()
-            question = read_object(await request.read(), request.content_type)
+            question = read_object(request, await request.read())
             return answer(reviewed(review, question), status=201)
         return _document(request)
 

@@ -1,5 +1,6 @@
 """The way in: a server on loopback that speaks Kubernetes' REST."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime
@@ -22,6 +23,7 @@ _LARGEST_BODY: Final = 3 << 20
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 _LAST_WORDS: Final = 1.0
 """Seconds that answers under way have left when the server stops."""
+_GOODBYE: Final = 0.05
 
 _log = logging.getLogger(__name__)
 
@@ -74,9 +76,18 @@ class Server:
     async def stop(self) -> None:
         """End all watches and followed logs at once, and stop listening."""
         self._router.end()
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._runner is None:
+            return
+        serving = self._runner.server
+        connections = serving.connections if serving is not None else ()
+        transports = [one.transport for one in connections if one.transport is not None]
+        await self._runner.cleanup()
+        # TLS says goodbye and waits for an answer; those who do not give it are left.
+        await asyncio.sleep(_GOODBYE)
+        for transport in transports:
+            transport.abort()
+        await asyncio.sleep(0)
+        self._runner = None
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if request.path.rstrip("/") in _HEALTH:
