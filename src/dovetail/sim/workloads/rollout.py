@@ -126,6 +126,10 @@ def _in_proportion(room: Room, active: Sequence[Part]) -> Sizes:
         part = min(max(wanted, 0), left) if change > 0 else max(min(wanted, 0), left)
         sizes[one.name] = one.replicas + part
         shared += part
-    first = largest_first[0].name
-    sizes[first] = max(0, sizes[first] + change - shared)
+    # What rounding left over goes to the largest, as far as that has pods to lose.
+    left = change - shared
+    for one in largest_first:
+        size = max(0, sizes[one.name] + left)
+        left -= size - sizes[one.name]
+        sizes[one.name] = size
     return sizes
