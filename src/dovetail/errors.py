@@ -2,7 +2,8 @@
 
 DovetailError
 ├── BadInput                 the user can fix it; exit 1, all mistakes at once
-└── CatalogError             the bundled or given catalogue cannot be used
+├── CatalogError             the bundled or given catalogue cannot be used
+└── ScenarioError            what a scenario says cannot be done
 """
 
 from collections.abc import Sequence
@@ -37,3 +38,7 @@ class BadInput(DovetailError):
 
 class CatalogError(DovetailError):
     """The catalogue or price book cannot be used."""
+
+
+class ScenarioError(DovetailError):
+    """Something that a scenario says cannot be done."""

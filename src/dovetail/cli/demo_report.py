@@ -127,13 +127,8 @@ def _remarks(outcome: Outcome, prices: PriceBook) -> Iterator[Text]:
     yield Text()
     for phase, asked in zip(report.phases, outcome.scenario.phases, strict=True):
         if not phase.reached:
-            wanted = msgspec.to_builtins(asked.until)
-            goal = ", ".join(
-                f"{name} {count}" for name, count in wanted.items() if count is not None
-            )
-            limit = _span(asked.limit.total_seconds())
-            message = f"Not reached: {phase.name}: wanted {goal} within {limit}"
-            yield Text(message, style="bold red")
+            message = f"Not reached: {phase.name}: {_goal(asked)} within "
+            yield Text(message + _span(asked.limit.total_seconds()), style="bold red")
     for violation in outcome.violations:
         yield Text(f"Invariant broken: {violation}", style="bold red")
     if not outcome.violations:

@@ -7,9 +7,11 @@ from typing import Final
 
 import msgspec
 
+from dovetail.errors import ScenarioError
+from dovetail.ports.kubeerrors import ApiError
 from dovetail.sim.acting import act
 from dovetail.sim.box import Box
-from dovetail.sim.scenario.model import Phase, Scenario, Until, Wait
+from dovetail.sim.scenario.model import Action, Phase, Scenario, Until, Wait
 
 EVICTIONS: Final = "karpenter_pods_eviction_requests_total"
 
@@ -122,7 +124,7 @@ class Driver:
                 over = box.engine.now() + action.lasts
                 yield from self._run(every, over, lambda: False)
             else:
-                act(action, box)
+                self._act(action, phase)
         reached = yield from self._run(every, start + phase.limit, lambda: self._is(phase.until))
         after = self._counts()
         launched = box.ec2.ledger.purchases[bought:]
@@ -139,6 +141,12 @@ class Driver:
             instance_types=dict(sorted(Counter(one.instance_type for one in launched).items())),
             way=self._way(start),
         )
+
+    def _act(self, action: Action, phase: Phase) -> None:
+        try:
+            act(action, self._box)
+        except ApiError as error:
+            raise ScenarioError(f"phase {phase.name}: {error}") from error
 
     def _run(
         self, every: timedelta, limit: datetime, over: Callable[[], bool]
