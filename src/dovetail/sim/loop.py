@@ -33,37 +33,65 @@ class Pause:
         self._resume = resume
 
 
+class _Process:
+    """What was started and has not ended."""
+
+    def __init__(self) -> None:
+        self.dead = False
+        self.jobs: dict[_Job[Any], None] = {}
+
+    def die(self) -> None:
+        self.dead = True
+        for job in tuple(self.jobs):
+            job.end()
+
+
 class _Job(Generic[T]):
-    """One coroutine, driven from pause to pause."""
+    """One coroutine, driven from pause to pause as long as its process lives."""
 
     def __init__(
-        self, work: Awaitable[T], done: Callable[["_Job[T]"], None], *, alive: Callable[[], bool]
+        self, work: Awaitable[T], done: Callable[["_Job[T]"], None], process: _Process
     ) -> None:
-        # Not wrapped in a generator of ours: what a killed process left is collected from the
-        # outside in, and a second thing to close would find the coroutine closing already.
         self._steps: Generator[Pause, None, T] = work.__await__()
         self._done = done
-        self._alive = alive
-        self._begun = False
+        self._process = process
+        self._running = False
         self.outcome: T | Exception
+        process.jobs[self] = None
 
     def go_on(self) -> None:
-        if not self._alive():
-            # Whoever wakes it does not know that its process is dead.
-            if not self._begun:
-                self._steps.close()
+        if self._process.dead:
+            # Whoever wakes it does not know that.
+            self.end()
             return
-        self._begun = True
+        self._running = True
         try:
             pause = self._steps.send(None)
         except StopIteration as stop:
-            self.outcome = stop.value
-            self._done(self)
+            self._finish(stop.value)
         except Exception as error:  # noqa: BLE001 - handed to whoever waits for the job
-            self.outcome = error
-            self._done(self)
+            self._finish(error)
         else:
-            pause.then(self.go_on)
+            self._running = False
+            if self._process.dead:
+                self.end()
+            else:
+                pause.then(self.go_on)
+
+    def end(self) -> None:
+        """Take no further step.
+
+        Left to the collector of garbage, coroutines that wait for each other
+        would be closed in any order, which some of them complain about.
+        """
+        if not self._running:
+            self._process.jobs.pop(self, None)
+            self._steps.close()
+
+    def _finish(self, outcome: T | Exception) -> None:
+        self._process.jobs.pop(self, None)
+        self.outcome = outcome
+        self._done(self)
 
 
 class VirtualLoop:
@@ -71,20 +99,20 @@ class VirtualLoop:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._stopped = False
+        self._process = _Process()
 
     def now(self) -> datetime:
         return self._engine.now()
 
     def at(self, moment: datetime, happen: Callable[[], None]) -> Timer:
-        def unless_stopped() -> None:
-            if not self._stopped:
+        def unless_dead() -> None:
+            if not self._process.dead:
                 happen()
 
-        return self._engine.at(max(moment, self._engine.now()), unless_stopped)
+        return self._engine.at(max(moment, self._engine.now()), unless_dead)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        _Job(work, _raise_if_failed, alive=self._is_alive).go_on()
+        _Job(work, _raise_if_failed, self._process).go_on()
 
     async def sleep(self, delay: timedelta) -> None:
         pause = Pause()
@@ -101,7 +129,7 @@ class VirtualLoop:
             if left == 0:
                 all_done.end()
 
-        jobs = [_Job(work, one_done, alive=self._is_alive) for work in works]
+        jobs = [_Job(work, one_done, self._process) for work in works]
         for job in jobs:
             job.go_on()
         if jobs:
@@ -110,10 +138,7 @@ class VirtualLoop:
 
     def stop(self) -> None:
         """Let nothing that was started here go on: the process is dead."""
-        self._stopped = True
-
-    def _is_alive(self) -> bool:
-        return not self._stopped
+        self._process.die()
 
 
 def _raise_if_failed(job: _Job[None]) -> None:
