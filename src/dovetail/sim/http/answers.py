@@ -1,5 +1,6 @@
 """Answers in JSON, whole or piece by piece."""
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
@@ -58,13 +59,19 @@ async def answer_list(
         return web.Response(body=start + first + b"]}", content_type="application/json")
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     await response.prepare(request)
-    await response.write(start + first)
-    await response.write(b"," + second)
+    await write(response, start + first)
+    await write(response, b"," + second)
     for batch in batches:
-        await response.write(b"," + batch)
-    await response.write(b"]}")
-    await response.write_eof()
+        await write(response, b"," + batch)
+    await response.write_eof(b"]}")
     return response
+
+
+async def write(response: web.StreamResponse, data: bytes) -> None:
+    """Send a piece of a long answer, and let others have their turn."""
+    await response.write(data)
+    # Writing itself only waits when the caller is slower than we are.
+    await asyncio.sleep(0)
 
 
 def _batches(items: Iterable[Any]) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from dovetail.ports.resources import Resource
 from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.apiserver.watching import EventType, Watch, WatchEvent, bookmark
 from dovetail.sim.http.accepting import Form, wanted_form
-from dovetail.sim.http.answers import encode
+from dovetail.sim.http.answers import encode, write
 from dovetail.sim.http.asking import number, watch_options
 from dovetail.sim.http.paths import Target
 from dovetail.sim.http.tables.render import columns_of, head, metadata_only, row
@@ -80,7 +80,7 @@ class Watches:
             # Before taking: what arrives while this writes must wake it again.
             wake.clear()
             for batch in _batches(_wanted(watch)):
-                await response.write(b"".join(map(show, batch)))
+                await write(response, b"".join(map(show, batch)))
             over = clock() >= end
             if (over or clock() >= bookmark_at) and watch.wants_bookmarks and not wake.is_set():
                 revision = int(self._api.resource_version)
