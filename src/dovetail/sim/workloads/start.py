@@ -6,6 +6,7 @@ from typing import Final
 from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.engine import Engine
 from dovetail.sim.workloads.census import PodCensus
+from dovetail.sim.workloads.cronjobs import CronJobs
 from dovetail.sim.workloads.daemonsets import DaemonSets
 from dovetail.sim.workloads.deployments import Deployments
 from dovetail.sim.workloads.disruptionbudgets import DisruptionBudgets
@@ -24,6 +25,7 @@ _CONTROLLERS: Final[tuple[Callable[[Site], object], ...]] = (
     StatefulSets,
     DaemonSets,
     Jobs,
+    CronJobs,
     DisruptionBudgets,
     NodeHealth,
     TaintEvictions,
