@@ -8,14 +8,13 @@ import cProfile
 import gc
 import json
 import pstats
-import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from bench.bound import lower_bound
+from bench.memory import peak_kib
 from bench.mixes import MIXES, SEED
 from bench.work import work_of
 from dovetail.core.scheduling.solve import solve
@@ -103,18 +102,8 @@ def _measure(mix: str, pods: int, seed: int) -> dict[str, Any]:
         "pods_per_second": round(pods / best),
         "nodes": len(plan.nodes),
         "price_per_hour": round(plan.price, 4),
-        "peak_mib": round(_peak_kib() / 1024),
+        "peak_mib": round(peak_kib() / 1024),
     }
-
-
-def _peak_kib() -> int:
-    """Return the most memory this process had resident."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Not ru_maxrss: on Linux a child starts with the peak of the parent that forked it.
-        (line,) = (one for one in status.read_text().splitlines() if one.startswith("VmHWM:"))
-        return int(line.split()[1])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _invalid(snapshot: Any, plan: Any) -> int:

@@ -150,6 +150,7 @@ class _Hand:
         else:
             again = None if requeue is None else self._loop.now() + requeue.after
             self._queue.done(key, again_at=again)
+        self._metrics.count("controller_runtime_reconcile_total", controller=self.name)
         self._busy -= 1
         self._wake()
 

@@ -45,6 +45,8 @@ class Heartbeats:
         self._beats: dict[Kubelet, int] = {}
         """Kubelet → how often it has beaten."""
         self._next: Appointment | None = None
+        self.count = 0
+        """Leases renewed so far."""
 
     def add(self, kubelet: Kubelet) -> None:
         self._beats[kubelet] = 0
@@ -63,6 +65,7 @@ class Heartbeats:
             name = kubelet.machine.name
             try:
                 self._api.renew(name, NAMESPACE, at=renewed)
+                self.count += 1
                 if (beats + 1) % _STATUS_EVERY == 0:
                     node = beaten(self._api.get(NODES, name), now=now)
                     self._api.update(NODES, node, subresource="status")

@@ -46,6 +46,11 @@ class Kubelets:
         self._heartbeats = Heartbeats(api, engine)
         follow(api, engine, PODS, self._pod_changed)
 
+    @property
+    def heartbeats(self) -> int:
+        """How many leases have been renewed so far."""
+        return self._heartbeats.count
+
     def boot(self, machine: Machine) -> None:
         """Start the kubelet of a machine that has booted."""
         known = self._names.get(machine.provider_id)
