@@ -20,6 +20,7 @@ from dovetail.controllers import (
     nodeclass,
     podevents,
     termination,
+    transitions,
 )
 from dovetail.controllers.batching import Windows
 from dovetail.controllers.nodepools import counting, health, readiness, stamping, validation
@@ -63,6 +64,8 @@ CONTROLLERS: Final[tuple[Factory, ...]] = (
     readiness.registration,
     counting.registration,
     health.registration,
+    transitions.claims_registration,
+    transitions.pools_registration,
 )
 
 
