@@ -83,7 +83,9 @@ class Binder:
     def _namespace_changed(self, event: WatchEvent) -> None:
         meta = event.object["metadata"]
         gone = event.type is EventType.DELETED
-        self._counting.set_namespace(meta["name"], None if gone else meta.get("labels") or {})
+        labels = None if gone else meta.get("labels") or {}
+        if self._counting.set_namespace(meta["name"], labels):
+            self._hints.domains_changed()
 
     def _storage_changed(self, resource: Resource, event: WatchEvent) -> None:
         self._claims.take(resource, event.object, gone=event.type is EventType.DELETED)
@@ -116,7 +118,7 @@ class Binder:
                 self._places.remove(placed.uid)
                 self._queue.add(waiting[0])
         self._table.remove(name)
-        self._hints.node_went()
+        self._hints.domains_changed()
 
     def _pod_changed(self, event: WatchEvent) -> None:
         pod = event.object

@@ -83,15 +83,17 @@ class Counting:
         self._carried_by: dict[PodClass, list[Carrier]] = {}
         self._naming: dict[PodClass, tuple[int, list[Carrier]]] = {}
 
-    def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """Take over a namespace's labels; they decide whom terms reach."""
+    def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
+        """Take over a namespace's labels; tells whether terms may reach others now."""
         before = self._namespaces.get(name)
         if labels is None:
             self._namespaces.pop(name, None)
         else:
             self._namespaces[name] = FrozenDict(labels)
-        if before is not None and labels is not None and before != labels:
+        changed = before is not None and labels is not None and before != labels
+        if changed:
             self._start_over()
+        return changed
 
     def matches(self, chosen: Chosen, kind: PodClass) -> bool:
         return chosen.matches(kind, self._namespaces)

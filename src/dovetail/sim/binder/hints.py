@@ -54,7 +54,8 @@ class Hints:
         self._news.domains |= new_labels
         self._room_made()
 
-    def node_went(self) -> None:
+    def domains_changed(self) -> None:
+        """Tell of a node that is gone, or of rules that reach other pods than before."""
         self._news.domains = True
         self._room_made()
 
@@ -91,7 +92,7 @@ class Hints:
     def _helps(self, news: "_News", slots: Ints, group: Group) -> bool:
         kind, spec = group[0], group[0].spec
         return (
-            (news.domains and bool(spec.spreads))
+            (news.domains and not kind.is_lonely)
             or (news.storage and bool(spec.volumes))
             or self._judge.could_help(Read(*group), slots)
             or any(self._looks_at(kind, one) for one in (*news.came, *news.went))
