@@ -1,11 +1,13 @@
 """Clears up in both directions: claims without a machine, machines without a claim."""
 
+from collections.abc import Awaitable, Sequence
 from datetime import timedelta
 from typing import Final
 
 from dovetail.controllers.retiring import retire
 from dovetail.controllers.runtime import SINGLETON, Registration, Requeue
 from dovetail.core.garbage import Seen, abandoned, orphans
+from dovetail.model.nodeclaim import NodeClaim
 from dovetail.ports.cloud import Cloud, InstanceNotFound
 from dovetail.ports.kube import Kube
 from dovetail.ports.kubeerrors import NotFound
@@ -38,14 +40,16 @@ class ClaimGarbage:
         claims = tuple(self._mirror.claims())
         machines = await _machines(self._cloud)
         lost = abandoned(claims, machines, self._mirror.nodes_of)
-        for claim in lost:
-            if await retire(claim, "garbage_collected", kube=self._kube, metrics=self._metrics):
-                self._log.debug(
-                    "garbage collecting nodeclaim",
-                    nodeclaim=claim.name,
-                    provider_id=claim.provider_id,
-                )
+        await _all(self._loop, [self._retire(claim) for claim in lost])
         return _EVERY
+
+    async def _retire(self, claim: NodeClaim) -> None:
+        if await retire(claim, "garbage_collected", kube=self._kube, metrics=self._metrics):
+            self._log.debug(
+                "garbage collecting nodeclaim",
+                nodeclaim=claim.name,
+                provider_id=claim.provider_id,
+            )
 
 
 class MachineGarbage:
@@ -64,10 +68,7 @@ class MachineGarbage:
         # Machines first: see ``orphans``.
         machines = await _machines(self._cloud)
         left_over = orphans(machines, self._mirror.claims(), self._loop.now())
-        done = await self._loop.together([self._give_back(one) for one in left_over])
-        for outcome in done:
-            if isinstance(outcome, Exception):
-                raise outcome
+        await _all(self._loop, [self._give_back(one) for one in left_over])
         return _EVERY
 
     async def _give_back(self, one: Seen) -> None:
@@ -82,6 +83,13 @@ class MachineGarbage:
             except NotFound:
                 continue
             self._log.debug("garbage collected node", node=node.name)
+
+
+async def _all(loop: Loop, works: Sequence[Awaitable[None]]) -> None:
+    """Do all at once, and only then complain about those that failed."""
+    for outcome in await loop.together(works):
+        if isinstance(outcome, Exception):
+            raise outcome
 
 
 async def _machines(cloud: Cloud) -> list[Seen]:
