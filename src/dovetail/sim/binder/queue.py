@@ -102,13 +102,13 @@ class Queue:
         """Put a pod aside until something changes that may help."""
         known = self.refused.setdefault(entry.group, Refused())
         known.entries[entry.uid] = entry
+        self._return.ask(entry.group, after=_LOOK_AGAIN)
         if known.version == version:
             return
         if known.tried != self._engine.now():
             known.attempts += 1
             known.tried = self._engine.now()
         known.message, known.reasons, known.version = message, reasons, version
-        self._return.ask(entry.group, after=_LOOK_AGAIN)
 
     def wake(self, group: Group) -> None:
         """Let a group be tried again, at once or when it has waited long enough."""
