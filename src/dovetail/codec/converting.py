@@ -55,8 +55,9 @@ def convert_files(files: Sequence[NamedFile]) -> list[Rewritten]:
 
 def _rewritten(raw: RawObject, misplaced: list[Misplaced]) -> Iterator[Rewritten]:
     older = is_of_older_version(raw.value)
-    ours = str(raw.value.get("apiVersion")).startswith("karpenter.")
-    if not ours and raw.value.get("kind") and raw.value.get("apiVersion"):
+    header = [raw.value.get(name) for name in ("apiVersion", "kind")]
+    named = all(isinstance(one, str) and one for one in header)
+    if named and not str(header[0]).startswith("karpenter."):
         renaming = Renaming(raw.value)
         misplaced.extend(misplaced_at(raw, path, why) for path, why in renaming.problems)
         yield Rewritten(renaming.value, [*renaming.remarks, *_settings(raw)], raw, older=False)
