@@ -85,16 +85,21 @@ def fill_in_pool(obj: dict[str, Any]) -> None:
     spec = obj["spec"] = dict(spec)
     disruption = spec.get("disruption")
     if disruption is None or isinstance(disruption, dict):
-        spec["disruption"] = {**_DISRUPTION, **(disruption or {})}
+        spec["disruption"] = _filled(_DISRUPTION, disruption or {})
         budgets = spec["disruption"]["budgets"]
         if isinstance(budgets, list) and any(_without_nodes(one) for one in budgets):
             spec["disruption"]["budgets"] = [
-                {"nodes": _BUDGET, **one} if _without_nodes(one) else one for one in budgets
+                {**one, "nodes": _BUDGET} if _without_nodes(one) else one for one in budgets
             ]
     inner = look(spec, "template", "spec")
     if isinstance(inner, dict) and inner.get("expireAfter") is None:
         expiring = {**inner, "expireAfter": _EXPIRY}
         spec["template"] = {**spec["template"], "spec": expiring}
+
+
+def _filled(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is given, and the defaults of what is not; null counts as not given."""
+    return {**defaults, **{name: value for name, value in given.items() if value is not None}}
 
 
 def _without_nodes(budget: Any) -> bool:
@@ -113,4 +118,4 @@ def fill_in_class(obj: dict[str, Any]) -> None:
     spec = obj.get("spec")
     options = spec.get("metadataOptions") if isinstance(spec, dict) else ()
     if isinstance(spec, dict) and (options is None or isinstance(options, dict)):
-        obj["spec"] = {**spec, "metadataOptions": {**_METADATA_OPTIONS, **(options or {})}}
+        obj["spec"] = {**spec, "metadataOptions": _filled(_METADATA_OPTIONS, options or {})}

@@ -60,8 +60,9 @@ def fill_in(resource: Resource, obj: dict[str, Any]) -> None:
 
 def _pod(obj: dict[str, Any]) -> None:
     spec = obj.get("spec") or {}
-    if not spec.keys() >= _POD_SPEC.keys():
-        obj["spec"] = {**_POD_SPEC, **spec}
+    missing = [name for name in _POD_SPEC if spec.get(name) is None]
+    if missing:
+        obj["spec"] = {**spec, **{name: _POD_SPEC[name] for name in missing}}
 
 
 def _pod_status(obj: dict[str, Any]) -> dict[str, Any]:
