@@ -23,18 +23,18 @@ class PerNode:
         self._judge = judge
         self._verdicts = table.column()
         self._seen = table.column(-1)
+        self._up_to = -1
 
     @property
     def values(self) -> Ints:
         """The verdict on each node; 0 where there is none."""
-        seen, stamps = self._seen.values, self._table.stamps.values
-        stale = np.flatnonzero(seen != stamps)
-        if stale.size:
-            verdicts = self._verdicts.values
+        if self._up_to != self._table.changes:
+            stale = np.flatnonzero(self._seen.values != self._table.stamps.values)
             for slot in stale.tolist():
                 facts = self._table.facts[slot]
-                verdicts[slot] = 0 if facts is None else self._judge(facts)
-            seen[stale] = stamps[stale]
+                self._verdicts.values[slot] = 0 if facts is None else self._judge(facts)
+            self._seen.values[stale] = self._table.stamps.values[stale]
+            self._up_to = self._table.changes
         return self._verdicts.values
 
 
@@ -100,6 +100,12 @@ class Selecting:
     def mask(self) -> Bools:
         return self._table.there if self._trivial else self._nodes.values > 0
 
+    def at(self, slots: Ints) -> Bools:
+        """Return the same for some slots."""
+        column = self._table.presence if self._trivial else self._nodes.values
+        chosen: Bools = column[slots] > 0
+        return chosen
+
 
 class Tolerating:
     """Which taint, if any, keeps pods with some tolerations from each node."""
@@ -112,6 +118,7 @@ class Tolerating:
         """What a number in ``codes`` means."""
         self._hard = PerNode(table, self._judge)
         self._soft = PerNode(table, self._count_soft)
+        self._any_soft, self._soft_up_to = False, -1
         self._closed = PerNode(table, lambda facts: facts.unschedulable)
         self.enters_closed = _tolerated(UNSCHEDULABLE, tolerations)
 
@@ -121,9 +128,17 @@ class Tolerating:
         return self._hard.values
 
     @property
-    def soft(self) -> Ints:
-        """How many taints each node has that would rather not have the pod."""
-        return self._soft.values
+    def soft(self) -> Ints | None:
+        """How many taints each node has that would rather not have the pod; None: nowhere any."""
+        if self._soft_up_to != self._table.changes:
+            self._any_soft = bool(self._soft.values.any())
+            self._soft_up_to = self._table.changes
+        return self._soft.values if self._any_soft else None
+
+    def refuses(self, slots: Ints) -> Bools:
+        """Return which of some nodes taints or a cordon keep the pod from."""
+        refused: Bools = self._hard.values[slots] > 0
+        return refused if self.enters_closed else refused | (self._closed.values[slots] > 0)
 
     @property
     def closed(self) -> Bools:

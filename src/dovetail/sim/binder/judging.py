@@ -63,14 +63,13 @@ class Judge:
         if best == CLOSED:
             raise self._why(pod, needs)
         soft, preferred = local.tolerating.soft, self._preferred(kind)
-        any_soft = bool(soft.any())
-        if any_soft or preferred is not None or self.scoring.has_wishes(kind):
+        if soft is not None or preferred is not None or self.scoring.has_wishes(kind):
             candidates = np.flatnonzero(scores > CLOSED)
             scores = scores.copy()
             scores[candidates] += self.scoring.wishes(
                 kind,
                 candidates,
-                soft_taints=soft if any_soft else None,
+                soft_taints=soft,
                 preferred=None if preferred is None else preferred.values,
             )
             best = scores.max()

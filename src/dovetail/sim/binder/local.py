@@ -58,6 +58,5 @@ class Local:
         return short
 
     def _judged(self, slots: Ints) -> Floats:
-        closed = self.short(slots) | ~self.selecting.mask[slots]
-        closed |= (self.tolerating.codes[slots] > 0) | self.tolerating.closed[slots]
+        closed = self.short(slots) | ~self.selecting.at(slots) | self.tolerating.refuses(slots)
         return np.where(closed, CLOSED, self._scoring.room_scores(self._kind, slots))

@@ -79,7 +79,8 @@ class NodeTable:
         self.room: dict[str, PerSlot] = {}
         self.used: dict[str, PerSlot] = {}
         self._domains: dict[str, Domains] = {}
-        self._changes = 0
+        self.changes = 0
+        """How often what some node says of itself has changed."""
         self._touched: list[int] = []
         self._touched_before = 0
         self._ranks: Ints | None = None
@@ -90,6 +91,11 @@ class NodeTable:
         made = PerSlot(len(self.facts), empty)
         self._columns.append(made)
         return made
+
+    @property
+    def presence(self) -> Ints:
+        """1 for each slot in which there is a node."""
+        return self._there.values
 
     @property
     def there(self) -> Bools:
@@ -152,8 +158,8 @@ class NodeTable:
         if slot is None:
             slot = self._new_slot(facts.name)
         self.facts[slot] = facts
-        self._changes += 1
-        self.stamps.values[slot] = self._changes
+        self.changes += 1
+        self.stamps.values[slot] = self.changes
         self.touch(slot)
         for name, column in self.room.items():
             column.values[slot] = facts.allocatable.get(name, 0)
@@ -174,6 +180,7 @@ class NodeTable:
             column.values[slot] = column.empty
         self._free.append(slot)
         self._ranks = None
+        self.changes += 1
         self.touch(slot)
         return slot
 
