@@ -7,7 +7,7 @@ time is kept, as nothing reads the others.
 import pytest
 
 from dovetail.codec.conditions import show_conditions
-from dovetail.core.hashing import HASH_VERSION
+from dovetail.core.hashing import HASH_VERSION, pool_hash
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodepool import NodeTemplate
@@ -200,12 +200,12 @@ def test_a_claim_says_what_its_pool_was_like_when_it_was_decided() -> None:
     shop.add_pool(template=template)
     shop.open(pool=False)
 
-    def stamp(text: str) -> None:
-        patch = {"metadata": {"annotations": {label_keys.NODEPOOL_HASH: text}}}
-        shop.api.patch(NODE_POOLS, "default", patch, PatchType.MERGE)
+    def relabel(team: str) -> None:
+        labels = {"spec": {"template": {"metadata": {"labels": {"team": team}}}}}
+        shop.api.patch(NODE_POOLS, "default", labels, PatchType.MERGE)
 
-    stamp("old")
-    shop.offload.meanwhile = lambda: stamp("new")
+    decided_on = pool_hash(shop.pool())
+    shop.offload.meanwhile = lambda: relabel("b")
 
     shop.pod_waits()
     shop.wait(2)
@@ -219,7 +219,7 @@ def test_a_claim_says_what_its_pool_was_like_when_it_was_decided() -> None:
     assert claim.labels[label_keys.NODEPOOL] == "default"
     assert claim.labels[label_keys.EC2_NODE_CLASS] == "default"
     assert claim.annotations["note"] == "b"
-    assert claim.annotations[label_keys.NODEPOOL_HASH] == "old"
+    assert claim.annotations[label_keys.NODEPOOL_HASH] == decided_on
     assert claim.annotations[label_keys.NODEPOOL_HASH_VERSION] == HASH_VERSION
     assert claim.requests == Resources.parse({"cpu": 1, "pods": 1})
     assert shop.events.about("pod") == ["Nominated"]

@@ -7,7 +7,6 @@ from typing import Final
 from dovetail.codec.nodeclaims import encode_node_claim
 from dovetail.controllers.batching import Batch, Windows
 from dovetail.controllers.runtime import SINGLETON, Registration, Requeue
-from dovetail.core.hashing import HASH_VERSION
 from dovetail.core.provisioning import (
     claim_for,
     is_provisionable,
@@ -212,7 +211,7 @@ class Provisioning:
 
     async def _create_one(self, node: PlannedNode, pool: NodePool) -> None:
         name = f"{pool.name}-{self._chance.letters(5)}"
-        claim = claim_for(node, pool, name=name, hash_version=HASH_VERSION)
+        claim = claim_for(node, pool, name=name)
         # Before it is written: the news of the claim must find its pods spoken for.
         self._promises.make(name, node.pods)
         await self._kube.create(NODE_CLAIMS, encode_node_claim(claim))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from dovetail.core.hashing import Stamp, pool_hash
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim
@@ -42,17 +43,11 @@ def is_usable(pool: NodePool) -> bool:
         and "Ready" in pool.conditions  # Until it has been looked at, nothing is known of it.
         and not pool.deleting
         and pool.replicas is None
-        and is_ours(pool)
+        and pool.template.node_class.supported
     )
 
 
-def is_ours(one: NodePool | NodeClaim) -> bool:
-    """Tell whether it names a kind of node class that we can buy from."""
-    ref = one.template.node_class if isinstance(one, NodePool) else one.node_class
-    return (ref.group, ref.kind) == (label_keys.AWS_DOMAIN, "EC2NodeClass")
-
-
-def claim_for(planned: PlannedNode, pool: NodePool, *, name: str, hash_version: str) -> NodeClaim:
+def claim_for(planned: PlannedNode, pool: NodePool, *, name: str) -> NodeClaim:
     """Return the claim that asks for a planned node."""
     types = Requirement.one_of(
         label_keys.INSTANCE_TYPE, *(one.name for one in planned.instance_types)
@@ -62,12 +57,10 @@ def claim_for(planned: PlannedNode, pool: NodePool, *, name: str, hash_version: 
     labels = {**planned.labels, label_keys.NODEPOOL: pool.name, key: value}
     annotations = {
         **pool.template.annotations,
-        label_keys.NODEPOOL_HASH_VERSION: hash_version,
+        # Of the pool as decided on: its own annotation may be from before an edit.
+        **Stamp(pool_hash(pool)).annotations(),
         label_keys.MIN_VALUES_RELAXED: str(planned.min_values_relaxed).lower(),
     }
-    stamp = pool.annotations.get(label_keys.NODEPOOL_HASH)
-    if stamp is not None:
-        annotations[label_keys.NODEPOOL_HASH] = stamp
     return NodeClaim(
         name=name,
         labels=FrozenDict(labels),
