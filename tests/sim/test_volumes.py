@@ -311,3 +311,18 @@ def test_a_claim_whose_chosen_node_went_away_gets_another() -> None:
 
     assert cluster.node_of("db") == "n2"
     assert cluster.get(PODS, "db", "default")
+
+
+def test_a_pod_that_somebody_else_binds_while_its_volume_is_made_counts_where_it_runs() -> None:
+    cluster = Stored(host("n1", cpu="2"), host("n2", cpu="2"))
+    cluster.create(STORAGE_CLASSES, a_class())
+    cluster.create(PERSISTENT_VOLUME_CLAIMS, a_claim("data"))
+    cluster.add(using("db", "data", requests={"cpu": "2"}))
+    cluster.wait(0.5)
+
+    cluster.bind("db", "default", {"target": {"name": "n2"}})
+    cluster.wait(5)
+    cluster.add(pod("web", requests={"cpu": "2"}))
+    cluster.wait(1)
+
+    assert cluster.placements() == {"db": "n2", "web": "n1"}

@@ -231,6 +231,29 @@ def test_a_pod_that_has_not_started_is_removed_at_once() -> None:
     assert is_gone(cluster, "web")
 
 
+def test_a_pod_that_is_evicted_at_the_instant_it_was_bound_just_goes() -> None:
+    cluster = a_ready_node()
+    cluster.run(a_pod("web"), MACHINE)
+    cluster.evict("web", "default")
+
+    cluster.wait(0)
+
+    assert is_gone(cluster, "web")
+
+
+def test_a_pod_that_is_removed_at_the_instant_it_was_deleted_is_no_trouble() -> None:
+    cluster = a_ready_node()
+    cluster.run(a_pod("web"), MACHINE)
+    cluster.wait(5)
+    cluster.delete_pod("web")
+    cluster.delete_pod("web", grace=0)
+    cluster.run(a_pod("web"), MACHINE)
+
+    cluster.wait(5)
+
+    assert phase(cluster, "web") == "Running"
+
+
 def test_a_pod_deleted_by_force_and_made_again_is_a_new_one() -> None:
     cluster = a_ready_node()
     cluster.run(a_pod("web"), MACHINE)

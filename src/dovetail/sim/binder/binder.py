@@ -133,17 +133,18 @@ class Binder:
             self._gone(uid)
 
     def _has_node(self, pod: Object, uid: str) -> None:
-        placed = self._places.pods.get(uid)
+        placed, node = self._places.pods.get(uid), pod["spec"]["nodeName"]
+        if placed is not None and placed.node != node:
+            self._gone(uid)  # Somebody else decided while its volumes were being made.
+            placed = None
         if placed is None:
             kind = self._reader.read(pod).kind
             kind.refs += 1
             self._drop_waiting(uid)
             needs = self._claims.verdict(kind)
-            node = pod["spec"]["nodeName"]
             placed = Placed(uid, kind, node, attachments=needs.attachments)
             self._places.add(placed)
             self._hints.placed(kind)
-        placed.bound = True
         if placed.live and "deletionTimestamp" in pod["metadata"]:
             self._places.stops(placed)
             self._hints.pod_went(placed.kind, None)
@@ -250,8 +251,7 @@ class Binder:
             pod = self._api.bind(*entry.key, binding)
         except (Conflict, NotFound):
             # Somebody was quicker: the pod is gone, going, or bound elsewhere. Its event follows.
-            self._places.remove(entry.uid)
-            self._release(entry.read.kind)
+            self._gone(entry.uid)
         else:
             self._telling.scheduled(pod, node)
 

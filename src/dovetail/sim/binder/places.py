@@ -10,7 +10,7 @@ from dovetail.sim.binder.nodes import NodeTable
 class Placed:
     """One pod that has a node, or is about to get it."""
 
-    __slots__ = ("attachments", "bound", "kind", "live", "node", "slot", "uid")
+    __slots__ = ("attachments", "kind", "live", "node", "slot", "uid")
 
     def __init__(
         self, uid: str, kind: PodClass, node: str, *, attachments: tuple[Attachment, ...]
@@ -23,8 +23,6 @@ class Placed:
         """None while the node is not there."""
         self.live = True
         """Not about to stop."""
-        self.bound = False
-        """The API server knows, too."""
 
 
 class Places:

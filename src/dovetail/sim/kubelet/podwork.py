@@ -41,15 +41,21 @@ class PodWork:
         self._addresses = count(1)
         self._shared: dict[Any, Any] = {}
 
-    def sync(self, kubelet: Kubelet, pod: Object) -> None:
+    def sync(self, kubelet: Kubelet, heard: Object) -> None:
         """Do what a pod bound to this node needs next."""
-        job = kubelet.jobs.get(pod["metadata"]["uid"])
-        deleting = "deletionTimestamp" in pod["metadata"]
-        if job is not None:
-            if deleting:
+        uid = heard["metadata"]["uid"]
+        job = kubelet.jobs.get(uid)
+        if job is not None and "deletionTimestamp" not in heard["metadata"]:
+            return
+        # What was heard of may be over by now, at this same instant.
+        pod = self._read(heard["metadata"]["name"], heard["metadata"]["namespace"], uid)
+        if pod is None:
+            return
+        if "deletionTimestamp" in pod["metadata"]:
+            if job is not None:
                 self._plan_stop(kubelet, job, pod)
-        elif deleting:
-            self._delete(pod)
+            else:
+                self._delete(pod)
         elif pod["status"].get("phase") not in _TERMINAL:
             self._admit(kubelet, pod)
 
@@ -206,13 +212,14 @@ class PodWork:
 
     def _current(self, kubelet: Kubelet, job: Job) -> Object | None:
         """Return the pod as it is now; None when this kubelet has no more say in it."""
-        if kubelet.silent:
-            return None
+        return None if kubelet.silent else self._read(*job.key, job.uid)
+
+    def _read(self, name: str, namespace: str, uid: str) -> Object | None:
         try:
-            pod = self._api.get(PODS, *job.key)
+            pod = self._api.get(PODS, name, namespace)
         except NotFound:
             return None
-        return pod if pod["metadata"]["uid"] == job.uid else None
+        return pod if pod["metadata"]["uid"] == uid else None
 
     def _write(self, pod: Object, status: dict[str, Any]) -> Object:
         return self._api.update(PODS, {**pod, "status": status}, subresource="status")

@@ -1,6 +1,6 @@
 """Volumes get attached to the nodes of the pods that use them, and detached after."""
 
-from dovetail.ports.kubeerrors import AlreadyExists, NotFound
+from dovetail.ports.kubeerrors import AlreadyExists, ApiError, NotFound
 from dovetail.ports.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -66,8 +66,8 @@ class Attachments:
             return
         try:
             self._api.create(PERSISTENT_VOLUME_CLAIMS, ephemeral_claim(pod, key, template))
-        except AlreadyExists:
-            return
+        except ApiError:
+            return  # There already, or refused; then the pod tells that it waits for it.
 
     def _stopped(self, use: Use, uid: str) -> None:
         key, node = use

@@ -71,9 +71,17 @@ class ClaimBinding:
             self._free.pop(name, None)
             return
         self._free[name] = event.object
-        if look(event.object, "status", "phase") == "Pending":
-            self._set_phase(event.object, "Available")
+        self._offer(name)
         self._look_again()
+
+    def _offer(self, name: str) -> None:
+        """Say that a volume can be had."""
+        try:
+            volume = self._api.get(PERSISTENT_VOLUMES, name)
+        except NotFound:
+            return
+        if look(volume, "status", "phase") == "Pending" and not volume["spec"].get("claimRef"):
+            self._set_phase(volume, "Available")
 
     def _claim_changed(self, event: WatchEvent) -> None:
         claim, key = event.object, key_of(event.object)
@@ -148,13 +156,14 @@ class ClaimBinding:
         else:
             return  # Looked at again with the first node.
         driver = IN_TREE.get(storage_class.provisioner, storage_class.provisioner)
-        wire = self._api.get(STORAGE_CLASSES, storage_class.name)
-        volume = new_volume(claim, driver=driver, zone=zone, storage_class=wire)
-        name = volume["metadata"]["name"]
         try:
+            wire = self._api.get(STORAGE_CLASSES, storage_class.name)
+            volume = new_volume(claim, driver=driver, zone=zone, storage_class=wire)
             self._api.create(PERSISTENT_VOLUMES, volume)
+        except NotFound:
+            return  # The class went at this instant.
         except AlreadyExists:
-            self._bind_to(claim, name)
+            self._bind_to(claim, volume["metadata"]["name"])
         else:
             self._desk.ask(key_of(claim), after=self._latencies.provision)
 

@@ -49,9 +49,7 @@ def ephemeral_claim(pod: Object, key: Key, template: Object) -> dict[str, Any]:
     }
 
 
-def new_volume(
-    claim: Object, *, driver: str, zone: str, storage_class: Object | None
-) -> dict[str, Any]:
+def new_volume(claim: Object, *, driver: str, zone: str, storage_class: Object) -> dict[str, Any]:
     """Return a volume made for a claim, bound to it, in one zone."""
     meta, spec = claim["metadata"], claim["spec"]
     volume: dict[str, Any] = {
@@ -59,8 +57,8 @@ def new_volume(
         "capacity": {"storage": look(spec, "resources", "requests", "storage") or _DEFAULT_SIZE},
         "claimRef": claim_reference(claim),
         "csi": {"driver": driver, "volumeHandle": f"vol-{meta['uid'].replace('-', '')[:17]}"},
-        "persistentVolumeReclaimPolicy": (storage_class or {}).get("reclaimPolicy", "Delete"),
-        "storageClassName": (storage_class or {"metadata": {"name": ""}})["metadata"]["name"],
+        "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
+        "storageClassName": storage_class["metadata"]["name"],
         "volumeMode": spec.get("volumeMode", "Filesystem"),
     }
     if zone:
