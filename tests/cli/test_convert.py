@@ -6,6 +6,8 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from dovetail.cli.main import cli
+from dovetail.ports.resources import EC2_NODE_CLASSES
+from dovetail.sim.lastapplied import as_if_applied
 from tests.sim.http.serving import Kubectl, a_cluster
 
 SEED = """\
@@ -207,6 +209,36 @@ def test_what_is_converted_can_be_applied_and_what_is_not_has_no_place(tmp_path:
     ]
     assert refused.returncode != 0
     assert 'no matches for kind "Provisioner" in version "karpenter.sh/v1alpha5"' in refused.stderr
+
+
+def test_what_is_converted_replaces_the_class_of_that_name_that_a_sandbox_begins_with(
+    tmp_path: Path,
+) -> None:
+    converted = convert("-f", "-", stdin=SEED).stdout
+    reference = {"tags": {"karpenter.sh/discovery": "sandbox"}}
+    node_class = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": {
+            "role": "KarpenterNodeRole",
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": [reference],
+            "securityGroupSelectorTerms": [reference],
+        },
+    }
+
+    with a_cluster() as cluster:
+        cluster.call(
+            lambda: cluster.api.apply(
+                EC2_NODE_CLASSES, as_if_applied(node_class), manager="scenario"
+            )
+        )
+        Kubectl(cluster, tmp_path)("apply", "-f", "-", given=converted)
+        spec = cluster.call(lambda: cluster.api.get(EC2_NODE_CLASSES, "default"))["spec"]
+
+    assert "role" not in spec
+    assert spec["instanceProfile"] == "KarpenterNodeInstanceProfile-eks-karpenter-demo"
 
 
 def test_kubectl_tells_every_rule_that_a_pool_breaks(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from dovetail.sim.cloud.ledger import Purchase
 from dovetail.sim.engine import Engine
 from dovetail.sim.invariants import GuardedKube, Invariants
 from dovetail.sim.kubelet.kubelets import Kubelets
+from dovetail.sim.lastapplied import as_if_applied
 from dovetail.sim.machine import Machine
 from dovetail.sim.operator import Operator
 from dovetail.sim.scenario.model import Home, Scenario
@@ -95,7 +96,9 @@ class Box:
             namespace = obj["metadata"].get("namespace", "default") if resource.namespaced else ""
             if namespace:
                 self._ensure_namespace(namespace)
-            self.api.apply(resource, obj, namespace, manager=MANAGER, force=True)
+            # Pools and classes are what users apply their own over.
+            wanted = as_if_applied(obj) if resource.custom else obj
+            self.api.apply(resource, wanted, namespace, manager=MANAGER, force=True)
 
     def _operate(self) -> Operator:
         return Operator(
