@@ -146,6 +146,24 @@ class Field:
             self.mistake(f"must be text, not {_shape(value)}")
         return default
 
+    def text_of(self, key: str) -> str:
+        """Read the text of an inner field, as ``self[key].text()`` does but faster.
+
+        Watches bring thousands of objects a second, and most of their fields are
+        texts that are right or not there.
+        """
+        if isinstance(self.value, dict):
+            value = self.value.get(key)
+            if type(value) is str:
+                return value
+            if value is None:
+                return ""
+        return self[key].text()
+
+    def says(self, key: str) -> bool:
+        """Tell whether an inner field is there and neither null nor empty."""
+        return isinstance(self.value, dict) and bool(self.value.get(key))
+
     def texts(self) -> tuple[str, ...]:
         if self.value is None:
             return ()

@@ -45,20 +45,21 @@ def metadata(root: Field) -> Metadata:
     if meta.findings.written_by_hand:
         meta.known_keys(_KNOWN)
         _check_name(meta)
-    owners = _owners(meta["ownerReferences"])
+    owners = _owners(meta["ownerReferences"]) if meta.says("ownerReferences") else ()
+    going = meta.says("deletionTimestamp")
     return Metadata(
-        name=meta["name"].text(),
-        namespace=meta["namespace"].text() or "default",
-        uid=meta["uid"].text(),
+        name=meta.text_of("name"),
+        namespace=meta.text_of("namespace") or "default",
+        uid=meta.text_of("uid"),
         labels=meta["labels"].labels(),
         annotations=annotations(meta["annotations"]),
         owner=_controlling(owners),
         created=instant(meta["creationTimestamp"]),
-        deleting=bool(meta["deletionTimestamp"]),
-        deleted_at=instant(meta["deletionTimestamp"]),
+        deleting=going,
+        deleted_at=instant(meta["deletionTimestamp"]) if going else None,
         generation=meta["generation"].whole() or 0,
-        resource_version=meta["resourceVersion"].text(),
-        finalizers=meta["finalizers"].texts() if meta["finalizers"] else (),
+        resource_version=meta.text_of("resourceVersion"),
+        finalizers=meta["finalizers"].texts() if meta.says("finalizers") else (),
         owners=owners,
     )
 
@@ -91,15 +92,13 @@ def _check_name(meta: Field) -> None:
 
 
 def _owners(references: Field) -> tuple[Owner, ...]:
-    if not references.value:
-        return ()
     return tuple(
         references.findings.shared(
             Owner(
-                api_version=one["apiVersion"].text(),
-                kind=one["kind"].text(),
-                name=one["name"].text(),
-                uid=one["uid"].text(),
+                api_version=one.text_of("apiVersion"),
+                kind=one.text_of("kind"),
+                name=one.text_of("name"),
+                uid=one.text_of("uid"),
                 controller=one["controller"].boolean(),
             )
         )
@@ -109,4 +108,7 @@ def _owners(references: Field) -> tuple[Owner, ...]:
 
 def _controlling(owners: tuple[Owner, ...]) -> Owner | None:
     """Return the controlling owner, else the first."""
-    return next((owner for owner in owners if owner.controller), owners[0] if owners else None)
+    for owner in owners:
+        if owner.controller:
+            return owner
+    return owners[0] if owners else None

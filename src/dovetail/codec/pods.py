@@ -14,12 +14,14 @@ SYSTEM_PRIORITIES = {
     "system-node-critical": 2_000_001_000,
 }
 
+_PHASES: dict[str, Phase] = {phase.value: phase for phase in Phase}
+
 
 def decode_pod(root: Field) -> Pod:
     """Read a core/v1 Pod."""
     meta, spec, status = metadata(root), root["spec"], root["status"]
     allocated, infeasible = _granted(status)
-    phase = status["phase"].text() or Phase.PENDING
+    phase = status.text_of("phase") or Phase.PENDING
     return Pod(
         name=meta.name,
         namespace=meta.namespace,
@@ -34,18 +36,18 @@ def decode_pod(root: Field) -> Pod:
             allocated=allocated,
             infeasible=infeasible,
         ),
-        node_name=spec["nodeName"].text(),
-        phase=Phase(phase) if phase in tuple(Phase) else Phase.UNKNOWN,
+        node_name=spec.text_of("nodeName"),
+        phase=_PHASES.get(phase, Phase.UNKNOWN),
         created=meta.created,
-        started=instant(status["startTime"]),
+        started=instant(status["startTime"]) if status.says("startTime") else None,
         deleting=meta.deleting,
         deleted_at=meta.deleted_at,
         grace_seconds=spec["terminationGracePeriodSeconds"].whole(low=0),
         ready=_ready(status),
         priority=_priority(spec),
-        priority_class=spec["priorityClassName"].text(),
+        priority_class=spec.text_of("priorityClassName"),
         unschedulable=_unschedulable(status),
-        nominated_node=status["nominatedNodeName"].text(),
+        nominated_node=status.text_of("nominatedNodeName"),
     )
 
 
@@ -77,7 +79,7 @@ def _priority(spec: Field) -> int:
     number = spec["priority"].whole()
     if number is not None:
         return number
-    return SYSTEM_PRIORITIES.get(spec["priorityClassName"].text(), 0)
+    return SYSTEM_PRIORITIES.get(spec.text_of("priorityClassName"), 0)
 
 
 def _ready(status: Field) -> bool:
