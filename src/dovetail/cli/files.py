@@ -2,12 +2,13 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from dovetail.errors import BadInput, Mistake
 
+T = TypeVar("T")
 STDIN = "-"
 SUFFIXES = (".yaml", ".yml", ".json")
 RECIPES = ("kustomization.yaml", "kustomization.yml")
@@ -36,6 +37,15 @@ def read_sources(paths: Iterable[str]) -> list[Source]:
     if mistakes:
         raise BadInput(mistakes)
     return list(sources.values())
+
+
+def attempt(mistakes: list[Mistake], read: Callable[[], T]) -> T | None:
+    """Read something; what is wrong with it joins the mistakes, and None comes back."""
+    try:
+        return read()
+    except BadInput as error:
+        mistakes.extend(error.mistakes)
+        return None
 
 
 def _files_of(path: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import yaml
 
-from dovetail.cli.files import read_bytes
+from dovetail.cli.files import attempt, read_bytes
 from dovetail.cli.output import progress, say, write
 from dovetail.codec.prices import read_prices
 from dovetail.data import bundled_catalog, bundled_prices
@@ -63,15 +63,16 @@ def sandbox(port: int, speed: float, file: str, prices: str | None, scenario: st
     """
     target = Path(file)
     _check_free(target)
-    chosen = _scenario(scenario)
-    book = _prices(prices)
+    chosen, book = _read(scenario, prices)
+    clock = RealClock()
     with progress("Building the cluster"):
-        box = Box(chosen, catalog=bundled_catalog(), prices=book)
+        # From the real time on: kubectl counts some ages by its own clock.
+        box = Box(chosen, catalog=bundled_catalog(), prices=book, start=clock.now())
     # A token of its own each time; whoever can read the file may use the cluster.
     served = Sandbox(
         box,
         token=secrets.token_urlsafe(32),
-        clock=RealClock().seconds,
+        clock=clock.seconds,
         scenario=chosen,
         speed=speed,
     )
@@ -80,6 +81,16 @@ def sandbox(port: int, speed: float, file: str, prices: str | None, scenario: st
     finally:
         target.unlink(missing_ok=True)
     say("stopped; nothing is left behind")
+
+
+def _read(scenario: str | None, prices: str | None) -> tuple[Scenario, PriceBook]:
+    """Read both files; raises with the mistakes of both."""
+    mistakes: list[Mistake] = []
+    chosen = attempt(mistakes, lambda: _scenario(scenario))
+    book = attempt(mistakes, lambda: _prices(prices))
+    if chosen is None or book is None:
+        raise BadInput(mistakes)
+    return chosen, book
 
 
 def _scenario(file: str | None) -> Scenario:
@@ -142,7 +153,7 @@ A cluster runs at {where.url}{pace}. In another terminal:
 
   export KUBECONFIG={target.resolve()}
   kubectl get nodes,nodepools
-  kubectl create deployment inflate --image=registry.k8s.io/pause --replicas=0
+  kubectl create deployment inflate --image=pause --replicas=0
   kubectl set resources deployment inflate --requests=cpu=1
   kubectl scale deployment inflate --replicas=10
   kubectl get nodeclaims,nodes,pods -o wide

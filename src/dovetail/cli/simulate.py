@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import msgspec
 
-from dovetail.cli.files import STDIN, read_bytes, read_sources
+from dovetail.cli.files import STDIN, attempt, read_bytes, read_sources
 from dovetail.cli.output import progress, say, write, write_lines
 from dovetail.cli.plan_table import plan_lines
 from dovetail.cli.report import PriceSource, as_json, as_yaml, report_on
@@ -26,7 +26,6 @@ from dovetail.wiring import Assembled, assemble
 
 EXIT_UNPLACED = 2
 
-_Read = TypeVar("_Read")
 _Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
@@ -165,23 +164,15 @@ def _read(request: Request, catalog: Catalog) -> tuple[PriceBook, Inputs]:
         raise click.UsageError("Standard input (-) can be read only once.")
     mistakes: list[Mistake] = []
     with progress("Reading manifests"):
-        prices = _attempt(mistakes, lambda: _prices(request.prices, catalog))
-        given = _attempt(mistakes, lambda: read_sources(manifests))
-        live = _attempt(mistakes, lambda: read_sources(request.cluster))
-        inputs = _attempt(
+        prices = attempt(mistakes, lambda: _prices(request.prices, catalog))
+        given = attempt(mistakes, lambda: read_sources(manifests))
+        live = attempt(mistakes, lambda: read_sources(request.cluster))
+        inputs = attempt(
             mistakes, lambda: read_inputs(given or [], live or [], cron_runs=request.cron_runs)
         )
     if prices is None or inputs is None or mistakes:
         raise BadInput(mistakes)
     return prices, inputs
-
-
-def _attempt(mistakes: list[Mistake], read: Callable[[], _Read]) -> _Read | None:
-    try:
-        return read()
-    except BadInput as error:
-        mistakes.extend(error.mistakes)
-        return None
 
 
 def _show(output: Output, plan: Plan, assembled: Assembled, prices: PriceBook) -> None:

@@ -1,10 +1,15 @@
 """Real time."""
 
 import time
+from datetime import UTC, datetime
 
 
 class RealClock:
     """Counts real seconds, from an arbitrary start, and lets them pass."""
+
+    def now(self) -> datetime:
+        """Return the time of day, in UTC."""
+        return datetime.now(UTC)
 
     def seconds(self) -> float:
         return time.perf_counter()

@@ -1,0 +1,287 @@
+"""``dovetail sandbox`` with the real kubectl, and how it begins and ends."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dovetail.cli.main import cli
+
+KUBECTL = shutil.which("kubectl", path=str(Path(sys.executable).parent))
+READY = 60.0
+"""Real seconds that a start may take on a busy machine."""
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+class Running:
+    """A sandbox in a process of its own."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.config = folder / "dovetail-sandbox.kubeconfig"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "dovetail", "sandbox", *options],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait_until_ready(self) -> "Running":
+        end = time.monotonic() + READY
+        while not self.config.exists():
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < end, "it did not start"
+            time.sleep(0.05)  # noqa: TID251
+        return self
+
+    def kubectl(self, *arguments: str, given: str | None = None) -> str:
+        assert KUBECTL is not None
+        done = subprocess.run(
+            [KUBECTL, *arguments],
+            env={**os.environ, "KUBECONFIG": str(self.config), "HOME": str(self.folder)},
+            cwd=self.folder,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def items(self, *what: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.kubectl("get", *what, "-o", "json"))["items"]
+        return found
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + READY
+        while not holds():
+            assert time.monotonic() < end, what
+            time.sleep(0.1)  # noqa: TID251
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> tuple[int, str, str]:
+        self.process.send_signal(how)
+        out, err = self.process.communicate(timeout=20)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    started: list[Running] = []
+
+    def start(*options: str) -> Running:
+        started.append(Running(tmp_path, *options))
+        return started[-1].wait_until_ready()
+
+    yield start
+    for one in started:
+        one.process.kill()
+        one.process.communicate()
+
+
+def bought(cluster: Running) -> list[str]:
+    return [
+        one["metadata"]["name"] for one in cluster.items("nodes", "-l", "karpenter.sh/nodepool")
+    ]
+
+
+def test_a_deployment_is_scaled_and_nodes_come_and_go(sandbox: Callable[..., Running]) -> None:
+    cluster = sandbox("--speed", "30")
+    before = len(cluster.items("nodes"))
+
+    cluster.kubectl("create", "deployment", "inflate", "--image=pause", "--replicas=0")
+    cluster.kubectl("set", "resources", "deployment", "inflate", "--requests=cpu=1")
+    cluster.kubectl("scale", "deployment", "inflate", "--replicas=10")
+    told = cluster.kubectl("rollout", "status", "deployment/inflate", "--timeout=60s")
+    filled = bought(cluster)
+    cluster.kubectl("scale", "deployment", "inflate", "--replicas=0")
+    cluster.until(lambda: not bought(cluster), "the empty nodes stayed")
+
+    assert "successfully rolled out" in told
+    assert filled
+    assert len(cluster.items("nodes")) == before
+    assert cluster.items("nodeclaims") == []
+
+
+def test_the_log_of_the_controllers_can_be_read_as_that_of_their_pod(
+    sandbox: Callable[..., Running],
+) -> None:
+    cluster = sandbox("--speed", "30")
+    cluster.kubectl("create", "deployment", "inflate", "--image=pause", "--replicas=3")
+    cluster.kubectl("set", "resources", "deployment", "inflate", "--requests=cpu=2")
+    cluster.until(lambda: bool(cluster.items("nodeclaims")), "no node was bought")
+
+    pod = cluster.kubectl("get", "pods", "-n", "karpenter", "-l", "karpenter=controller", "-oname")
+    lines = cluster.kubectl("logs", "-n", "karpenter", pod.strip()).splitlines()
+
+    messages = [json.loads(line)["message"] for line in lines]
+    assert "found provisionable pod(s)" in messages
+    assert "created nodeclaim" in messages
+
+
+def test_a_deleted_node_is_drained_and_its_instance_shut_down(
+    sandbox: Callable[..., Running],
+) -> None:
+    cluster = sandbox("--speed", "30")
+    cluster.kubectl("create", "deployment", "inflate", "--image=pause", "--replicas=0")
+    cluster.kubectl("set", "resources", "deployment", "inflate", "--requests=cpu=1")
+    cluster.kubectl("scale", "deployment", "inflate", "--replicas=6")
+    cluster.kubectl("rollout", "status", "deployment/inflate", "--timeout=60s")
+    first = bought(cluster)
+
+    cluster.kubectl("delete", "node", first[0], "--timeout=60s")
+
+    assert first[0] not in bought(cluster)
+    cluster.kubectl("rollout", "status", "deployment/inflate", "--timeout=60s")
+
+
+def test_an_invalid_pool_is_refused_with_every_reason(sandbox: Callable[..., Running]) -> None:
+    cluster = sandbox()
+    pool = json.loads(cluster.kubectl("get", "nodepool", "default", "-o", "json"))
+    pool["metadata"] = {"name": "broken"}
+    pool["spec"]["template"]["spec"]["expireAfter"] = "1 month"
+    pool["spec"]["disruption"]["consolidateAfter"] = "-1s"
+
+    with pytest.raises(AssertionError) as refused:
+        cluster.kubectl("create", "-f", "-", given=json.dumps(pool))
+
+    assert "expireAfter" in str(refused.value)
+    assert "consolidateAfter" in str(refused.value)
+
+
+def test_converted_old_manifests_can_be_applied(
+    sandbox: Callable[..., Running], tmp_path: Path
+) -> None:
+    old = tmp_path / "provisioner.yaml"
+    old.write_text(
+        """\
+apiVersion: karpenter.sh/v1alpha5
+kind: Provisioner
+metadata:
+  name: old
+spec:
+  requirements:
+    - key: node.kubernetes.io/instance-type
+      operator: In
+      values: ["m5.large", "m5.2xlarge"]
+    - key: topology.kubernetes.io/zone
+      operator: In
+      values: ["us-east-1a", "us-east-1b"]
+    - key: karpenter.sh/capacity-type
+      operator: In
+      values: ["spot", "on-demand"]
+  provider:
+    instanceProfile: KarpenterNodeInstanceProfile-eks-karpenter-demo
+  ttlSecondsAfterEmpty: 30
+"""
+    )
+    converted = run("convert", "-f", str(old))
+    cluster = sandbox("--speed", "30")
+
+    cluster.kubectl("apply", "-f", "-", given=converted.stdout)
+    cluster.kubectl("delete", "nodepool", "default")
+    cluster.kubectl("create", "deployment", "inflate", "--image=pause", "--replicas=4")
+    cluster.kubectl("set", "resources", "deployment", "inflate", "--requests=cpu=1")
+    cluster.kubectl("rollout", "status", "deployment/inflate", "--timeout=60s")
+
+    types = {
+        one["metadata"]["labels"]["node.kubernetes.io/instance-type"]
+        for one in cluster.items("nodes", "-l", "karpenter.sh/nodepool=old")
+    }
+    assert types
+    assert types <= {"m5.large", "m5.2xlarge"}
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_cleanly(sandbox: Callable[..., Running], how: signal.Signals) -> None:
+    cluster = sandbox()
+    mode = cluster.config.stat().st_mode & 0o777
+
+    code, out, err = cluster.stop(how)
+
+    assert mode == 0o600
+    assert code == 0
+    assert "export KUBECONFIG=" in out
+    assert "stopped" in err
+    assert not cluster.config.exists()
+
+
+def test_it_listens_on_loopback_only_and_wants_its_token(sandbox: Callable[..., Running]) -> None:
+    cluster = sandbox()
+    config = cluster.config.read_text()
+
+    assert "https://127.0.0.1:" in config
+    with pytest.raises(AssertionError) as refused:
+        cluster.kubectl("get", "nodes", "--token=wrong")
+    assert "Unauthorized" in str(refused.value) or "logged in" in str(refused.value)
+
+
+def test_somebody_elses_kubeconfig_is_not_overwritten(tmp_path: Path) -> None:
+    mine = tmp_path / "config"
+    mine.write_text("apiVersion: v1\nkind: Config\n")
+
+    result = run("sandbox", "--kubeconfig", str(mine))
+
+    assert result.exit_code == 1
+    assert "is not ours" in result.stderr
+    assert mine.read_text() == "apiVersion: v1\nkind: Config\n"
+
+
+def test_all_mistakes_of_a_scenario_are_told_at_once(tmp_path: Path) -> None:
+    story = tmp_path / "story.yaml"
+    story.write_text(
+        """\
+name: broken
+about: all wrong
+seed: -1
+home: {count: 0, instanceType: t3.medium}
+manifests:
+  - apiVersion: karpenter.sh/v1
+    kind: NodePool
+    metadata: {name: pool}
+    spec: {template: {spec: {requirements: [], nodeClassRef: {group: karpenter.k8s.aws}}}}
+phases:
+  - name: one
+    do: [{scale: {name: web}}, {explode: {}}]
+    limit: 5 minutes
+"""
+    )
+
+    result = run("sandbox", "--scenario", str(story), "--kubeconfig", str(tmp_path / "config"))
+
+    told = result.stderr.splitlines()
+    assert result.exit_code == 1
+    assert [line for line in told if "story.yaml:3 seed" in line]
+    assert [line for line in told if "story.yaml:4 home.count" in line]
+    assert [line for line in told if "nodeClassRef.kind" in line]
+    assert [line for line in told if "phases[0].do[0].scale.replicas" in line]
+    assert [line for line in told if "phases[0].do[1]" in line]
+    assert [line for line in told if "phases[0].limit" in line]
+    assert not (tmp_path / "config").exists()
+
+
+def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        result = run("sandbox", "--port", str(port), "--kubeconfig", str(tmp_path / "config"))
+
+    assert result.exit_code == 1
+    assert f"port {port} cannot be used" in result.stderr
+    assert not (tmp_path / "config").exists()
