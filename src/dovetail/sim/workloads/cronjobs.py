@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from dovetail.core.disruption.cron import Schedule, next_after, parse_schedule
-from dovetail.ports.kubeerrors import AlreadyExists, ApiError, NotFound
+from dovetail.ports.kubeerrors import AlreadyExists, ApiError
 from dovetail.ports.resources import CRON_JOBS, JOBS
 from dovetail.sim.apiserver.frozen import Object, look
 from dovetail.sim.apiserver.indexing import Key
@@ -76,7 +76,7 @@ class CronJobs:
             return None  # The end of the one that runs brings us back.
         if policy == "Replace":
             for one in running:
-                self._delete(one)
+                self._site.delete(JOBS, one)
         try:
             self._site.api.create(JOBS, _job(cron_job, due))
         except AlreadyExists:
@@ -104,7 +104,7 @@ class CronJobs:
             limit = cron_job["spec"].get(field)
             surplus = len(ended) - (usual if limit is None else int(limit))
             for one in sorted(ended, key=_age)[: max(0, surplus)]:
-                self._delete(one)
+                self._site.delete(JOBS, one)
 
     def _tell(self, cron_job: Object, jobs: Sequence[Object], last: str | None) -> None:
         status: dict[str, Any] = {}
@@ -124,13 +124,6 @@ class CronJobs:
         keys = self._jobs.of(cron_job["metadata"]["uid"])
         found = (find(self._site.api, JOBS, key) for key in keys)
         return [one for one in found if one is not None and not is_leaving(one)]
-
-    def _delete(self, job: Object) -> None:
-        namespace, name = key_of(job)
-        try:
-            self._site.api.delete(JOBS, name, namespace)
-        except NotFound:
-            return  # Gone already; the goal is met.
 
 
 def _job(cron_job: Object, due: datetime) -> dict[str, Any]:

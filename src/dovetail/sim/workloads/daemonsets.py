@@ -3,9 +3,8 @@
 from datetime import timedelta
 from typing import Any, Final
 
-from dovetail.ports.kubeerrors import ApiError, NotFound
+from dovetail.ports.kubeerrors import ApiError
 from dovetail.ports.resources import DAEMON_SETS, NODES, PODS
-from dovetail.sim.apiserver.deleting import DeleteOptions
 from dovetail.sim.apiserver.frozen import Object, look
 from dovetail.sim.apiserver.indexing import Key
 from dovetail.sim.apiserver.store import key_of
@@ -124,10 +123,10 @@ class DaemonSets:
         live = [one for one in pods if standing_of(one) in ACTIVE]
         for one in pods:
             if standing_of(one) in (Standing.FAILED, Standing.SUCCEEDED) and not is_leaving(one):
-                self._delete(one)
+                self._site.delete(PODS, one)
                 self._posts.ask((key_of(daemon_set), node), after=_TRY_AGAIN)
         for one in live[1:] if stay else live:
-            self._delete(one)
+            self._site.delete(PODS, one)
         if run and not pods:
             try:
                 revision = tally.revision(daemon_set)
@@ -179,7 +178,7 @@ class DaemonSets:
         for node in nodes:
             for pod in tally.pods.get(node, {}).values():
                 if standing_of(pod) in ACTIVE:
-                    self._delete(pod)
+                    self._site.delete(PODS, pod)
 
     def _tell(self, daemon_set: Object, tally: DaemonTally) -> None:
         rest = {
@@ -196,14 +195,6 @@ class DaemonSets:
             **{name: count for name, count in rest.items() if count},
         }
         self._site.write_status(DAEMON_SETS, daemon_set, status)
-
-    def _delete(self, pod: Object) -> None:
-        namespace, name = key_of(pod)
-        only_this = DeleteOptions(uid=pod["metadata"]["uid"])
-        try:
-            self._site.api.delete(PODS, name, namespace, options=only_this)
-        except NotFound:
-            return  # Gone already; the goal is met.
 
 
 def _looks_alike(before: Object, after: Object) -> bool:

@@ -4,7 +4,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any, Final
 
-from dovetail.ports.kubeerrors import AlreadyExists, ApiError, NotFound
+from dovetail.ports.kubeerrors import AlreadyExists, ApiError
 from dovetail.ports.resources import DEPLOYMENTS, REPLICA_SETS
 from dovetail.sim.apiserver.frozen import Object, look
 from dovetail.sim.apiserver.indexing import Key
@@ -198,11 +198,7 @@ class Deployments:
 
     def _clean_up(self, deployment: Object, olds: list[Object]) -> None:
         for one in too_old(deployment, olds):
-            namespace, name = key_of(one)
-            try:
-                self._site.api.delete(REPLICA_SETS, name, namespace)
-            except NotFound:
-                continue
+            self._site.delete(REPLICA_SETS, one)
 
     def _sets(self, deployment: Object) -> list[Object]:
         """Return the Deployment's ReplicaSets as they are now, oldest first."""

@@ -64,8 +64,7 @@ class History:
         unused = [one for one in self._of(owner) if one["metadata"]["name"] not in used]
         unused.sort(key=lambda one: int(one["revision"]))
         for one in unused[: max(0, len(unused) - (_KEPT if limit is None else int(limit)))]:
-            namespace, name = key_of(one)
-            self._site.api.delete(CONTROLLER_REVISIONS, name, namespace)
+            self._site.delete(CONTROLLER_REVISIONS, one)
 
     def _of(self, owner: Object) -> list[Object]:
         keys = self._revisions.of(owner["metadata"]["uid"])

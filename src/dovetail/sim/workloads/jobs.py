@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from dovetail.ports.kubeerrors import ApiError, NotFound
+from dovetail.ports.kubeerrors import ApiError
 from dovetail.ports.resources import JOBS, PODS
 from dovetail.sim.apiserver.deleting import DeleteOptions, Propagation
 from dovetail.sim.apiserver.frozen import Object, look
@@ -116,7 +116,7 @@ class Jobs:
         suspended = bool(job["spec"].get("suspend"))
         if verdict is not None or suspended:
             for pod in crew.active_pods():
-                self._delete(pod)
+                self._site.delete(PODS, pod)
         else:
             self._start(job, count, crew)
         self._tell(job, count, crew, verdict)
@@ -145,7 +145,7 @@ class Jobs:
         """Start or stop pods so that as many run as may and are still needed."""
         missing = self._wanted(job, count, crew) - crew.active
         for pod in crew.active_pods()[: max(0, -missing)] if missing < 0 else ():
-            self._delete(pod)
+            self._site.delete(PODS, pod)
         if missing <= 0:
             return
         wait = self._not_before.get(key_of(job), self._site.now()) - self._site.now()
@@ -231,13 +231,6 @@ class Jobs:
         left = [one for one in pod["metadata"]["finalizers"] if one != TRACKED]
         patch = {"metadata": {"finalizers": left or None}}
         self._site.api.patch(PODS, key[1], patch, PatchType.MERGE, key[0])
-
-    def _delete(self, pod: Object) -> None:
-        namespace, name = key_of(pod)
-        try:
-            self._site.api.delete(PODS, name, namespace)
-        except NotFound:
-            return  # Gone already; the goal is met.
 
 
 def finished_at(job: Object) -> datetime | None:

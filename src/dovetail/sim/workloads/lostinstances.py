@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Final
 
-from dovetail.ports.kubeerrors import NotFound
 from dovetail.ports.resources import NODES
 from dovetail.sim.apiserver.frozen import Object, look
 from dovetail.sim.apiserver.watching import EventType, WatchEvent
@@ -38,10 +37,7 @@ class LostInstances:
         if exists(node["spec"]["providerID"]) is not False:
             self._desk.ask(name, after=_EVERY)
             return
-        try:
-            self._site.api.delete(NODES, name)
-        except NotFound:
-            return
+        self._site.delete(NODES, node)
 
 
 def _is_suspect(node: Object) -> bool:

@@ -3,9 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from dovetail.ports.kubeerrors import NotFound
 from dovetail.ports.resources import NODES, PODS
-from dovetail.sim.apiserver.deleting import DeleteOptions
 from dovetail.sim.apiserver.frozen import Object
 from dovetail.sim.apiserver.indexing import Key
 from dovetail.sim.apiserver.store import key_of
@@ -20,7 +18,6 @@ _QUARANTINE: Final = timedelta(seconds=40)
 """How long a node may be missing before its pods go; a kubelet that registers anew saves them."""
 _EVERY: Final = timedelta(seconds=20)
 _KEPT_ENDED: Final = 12_500
-_AT_ONCE: Final = DeleteOptions(grace_seconds=0)
 _ENDED: Final = (Standing.SUCCEEDED, Standing.FAILED)
 
 
@@ -65,7 +62,7 @@ class PodGarbage:
             pod = find(self._site.api, PODS, key)
             if pod is not None:
                 self._end(pod)
-                self._delete(key)
+                self._site.delete(PODS, pod, grace_seconds=0)
 
     def _end(self, pod: Object) -> None:
         """Write that a pod has failed: whoever owns it must not count on it."""
@@ -84,10 +81,6 @@ class PodGarbage:
     def _remove_surplus(self, _: str) -> None:
         surplus = len(self._ended) - _KEPT_ENDED
         for key in list(self._ended)[: max(0, surplus)]:
-            self._delete(key)
-
-    def _delete(self, key: Key) -> None:
-        try:
-            self._site.api.delete(PODS, key[1], key[0], options=_AT_ONCE)
-        except NotFound:
-            return  # Gone already; the goal is met.
+            pod = find(self._site.api, PODS, key)
+            if pod is not None:
+                self._site.delete(PODS, pod, grace_seconds=0)

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from dovetail.ports.kubeerrors import ApiError, NotFound
+from dovetail.ports.kubeerrors import ApiError
 from dovetail.ports.resources import PODS, REPLICA_SETS
-from dovetail.sim.apiserver.deleting import DeleteOptions
 from dovetail.sim.apiserver.frozen import Object
 from dovetail.sim.apiserver.indexing import Key
 from dovetail.sim.apiserver.store import key_of
@@ -82,12 +81,7 @@ class ReplicaSets:
         if count < len(pods):
             pods = list(first_to_go(pods, relatives=self._relatives(replica_set)))
         for pod in pods[:count]:
-            namespace, name = key_of(pod)
-            only_this = DeleteOptions(uid=pod["metadata"]["uid"])
-            try:
-                self._site.api.delete(PODS, name, namespace, options=only_this)
-            except NotFound:
-                continue  # Gone already; the goal is met.
+            self._site.delete(PODS, pod)
 
     def _relatives(self, replica_set: Object) -> list[Object]:
         """Return the pods of all ReplicaSets that share this one's Deployment."""

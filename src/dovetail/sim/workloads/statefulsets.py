@@ -3,9 +3,8 @@
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from dovetail.ports.kubeerrors import AlreadyExists, ApiError, NotFound
+from dovetail.ports.kubeerrors import AlreadyExists, ApiError
 from dovetail.ports.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
-from dovetail.sim.apiserver.deleting import DeleteOptions
 from dovetail.sim.apiserver.frozen import Object, look
 from dovetail.sim.apiserver.indexing import Key
 from dovetail.sim.apiserver.store import key_of
@@ -103,7 +102,7 @@ class StatefulSets:
                 if not self._create(picture, ordinal):
                     return False
             elif standing_of(pod) in _ENDED:
-                self._delete(pod)
+                self._site.delete(PODS, pod)
             if picture.ordered and (pod is None or not self._serves(picture, pod)):
                 return False
         return True
@@ -114,7 +113,7 @@ class StatefulSets:
         for ordinal, pod in sorted(picture.pods.items(), reverse=True):
             if ordinal in wanted:
                 continue
-            self._delete(pod)
+            self._site.delete(PODS, pod)
             if picture.ordered:
                 return False
         return True
@@ -130,7 +129,7 @@ class StatefulSets:
             if ordinal < start + picture.partition or pod is None:
                 return
             if revision_of(pod) != picture.update:
-                self._delete(pod)
+                self._site.delete(PODS, pod)
                 return
             if not self._serves(picture, pod):
                 return
@@ -165,16 +164,6 @@ class StatefulSets:
             self._site.api.create(PERSISTENT_VOLUME_CLAIMS, claim)
         except AlreadyExists:
             return  # The data of an earlier pod of this name: that is the point.
-
-    def _delete(self, pod: Object) -> None:
-        if is_leaving(pod):
-            return
-        namespace, name = key_of(pod)
-        only_this = DeleteOptions(uid=pod["metadata"]["uid"])
-        try:
-            self._site.api.delete(PODS, name, namespace, options=only_this)
-        except NotFound:
-            return  # Gone already; the goal is met.
 
     def _serves(self, picture: _Picture, pod: Object) -> bool:
         """Tell whether a pod has been ready for long enough."""

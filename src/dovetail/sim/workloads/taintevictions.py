@@ -82,8 +82,7 @@ class TaintEvictions:
         }
         conditions = replaced(conditions_of(pod), target, now=self._site.timestamp())
         self._site.write_status(PODS, pod, {**pod["status"], "conditions": conditions})
-        namespace, name = key_of(pod)
-        self._site.api.delete(PODS, name, namespace)
+        self._site.delete(PODS, pod)
 
 
 def _tolerated_until(pod: Object, taint: Taint, since: datetime) -> datetime:
