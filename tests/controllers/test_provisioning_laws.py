@@ -4,9 +4,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from dovetail.model import labels as label_keys
+from dovetail.model.resources import CPU
 from dovetail.ports.resources import NODE_CLAIMS, NODES, PODS
 from dovetail.sim.apiserver.deleting import DeleteOptions
-from dovetail.state.promises import SETTLE
 from tests.support.catalog import incremental
 from tests.support.shop import Shop
 
@@ -16,18 +17,16 @@ which = st.integers(0, 1000)
 class Comings(RuleBasedStateMachine):
     """Pods come and go, claims are launched or fail, nodes join, drain, and we are killed.
 
-    All pods are alike, so that a restart, which plans anew, cannot pack them worse.
+    All pods are alike and take one CPU: a restart, which plans anew, cannot pack them
+    worse, and places can be counted.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.shop = Shop(incremental(6)).open()
         self.made = 0
-        self.ended: dict[str, float] = {}
-        """Claim → since when it is of no use to pods that wait for it."""
-
-    def _seconds(self) -> float:
-        return self.shop.now.timestamp()
+        self.known: set[str] = set()
+        """Claims that were there at the step before."""
 
     def _some(self, number: int, *, state: str) -> str | None:
         found = [name for name in self.shop.bought() if self._state(name) == state]
@@ -71,7 +70,6 @@ class Comings(RuleBasedStateMachine):
     def a_claim_fails(self, number: int) -> None:
         name = self._some(number, state="new")
         if name is not None:
-            self.ended[name] = self._seconds()
             self.shop.delete(NODE_CLAIMS, name)
 
     @rule(number=which)
@@ -85,7 +83,6 @@ class Comings(RuleBasedStateMachine):
         name = self._some(number, state="joined")
         if name is not None:
             self.shop.initialize(name)
-            self.ended[name] = self._seconds() + SETTLE.total_seconds()
 
     @rule()
     def pods_are_bound(self) -> None:
@@ -95,7 +92,6 @@ class Comings(RuleBasedStateMachine):
     def a_node_is_to_go(self, number: int) -> None:
         name = self._some(number, state="ready")
         if name is not None:
-            self.ended[name] = self._seconds()
             self.shop.retire(name)
 
     @rule(number=which)
@@ -138,14 +134,34 @@ class Comings(RuleBasedStateMachine):
         self.shop.restart()
 
     @invariant()
-    def nobody_is_bought_for_while_a_node_is_on_its_way(self) -> None:
-        for number in range(self.made):
-            first, *more = self.shop.bought_for(f"pod-{number}") or [""]
-            for second in more:
-                claim = self.shop.mirror.claim(second)
-                if claim is not None and claim.created is not None:
-                    assert self.ended.get(first, 1e12) <= claim.created.timestamp() + 1
-                first = second
+    def nodes_are_bought_only_for_pods_that_find_no_room_on_others(self) -> None:
+        claims = {name: self._places(name) for name in self.shop.bought()}
+        new = claims.keys() - self.known
+        there = sum(places for name, places in claims.items() if name in self.known)
+        short = self._wanting() - there
+        assert sum(self._made_for(name) for name in new) <= max(0, short)
+        self.known |= new
+
+    def _places(self, name: str) -> int:
+        """How many pods a claim's node takes, of whatever type it may become."""
+        claim = self.shop.claim(name)
+        if claim.provider_id:
+            return claim.allocatable[CPU] // 1000
+        types = next(one for one in claim.requirements if one.key == label_keys.INSTANCE_TYPE)
+        return min(
+            one.allocatable[CPU] // 1000
+            for one in self.shop.cloud.types
+            if one.name in types.values
+        )
+
+    def _made_for(self, name: str) -> int:
+        return self.shop.claim(name).requests[CPU] // 1000
+
+    def _wanting(self) -> int:
+        """Pods that have a place on a node that stays, or need one."""
+        bound = [pod for node in self.shop.mirror.joined_nodes() for pod in node.pods]
+        pods = [*bound, *self.shop.mirror.unbound_pods()]
+        return sum(not pod.deleting for pod in pods)
 
     @invariant()
     def nothing_went_wrong(self) -> None:
