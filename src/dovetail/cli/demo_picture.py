@@ -15,6 +15,8 @@ from dovetail.codec.nearest import count_of
 _EVENTS: Final = 8
 """The most log lines shown."""
 _BAR: Final = 24
+_ROOMY: Final = 18
+"""Lines; on a terminal with fewer, machines come before niceties."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,10 +62,12 @@ class Picture:
 
 def picture_lines(view: View, *, width: int, height: int) -> list[Text]:
     """Draw a view in exactly ``height`` lines, none wider than ``width``."""
-    head = [_title(view, width), _phase(view), _totals(view), Text()]
-    # The log gives way before the machines do.
+    head = [_title(view, width), _phase(view), _totals(view)]
+    foot = [_waiting(view, width)]
     log = max(1, min(_EVENTS, height // 4))
-    foot = [Text(), _waiting(view, width), _legend(view), Text("─" * width, style="dim")]
+    if height >= _ROOMY:
+        head.append(Text())
+        foot = [Text(), *foot, _legend(view), Text("─" * width, style="dim")]
     room = height - len(head) - len(foot) - log
     machines = machine_lines(
         view.machines, most=view.most, width=width, height=room, workloads=view.workloads
@@ -80,11 +84,11 @@ def picture_lines(view: View, *, width: int, height: int) -> list[Text]:
 
 def _title(view: View, width: int) -> Text:
     minutes, seconds = divmod(view.seconds, 60)
-    left, right = (
-        f"dovetail demo {view.scenario}",
-        f"{view.region}  virtual time {minutes:02.0f}:{seconds:04.1f}",
-    )
-    return Text.assemble((left, "bold"), right.rjust(max(0, width - len(left))))
+    left, clock = f"dovetail demo {view.scenario}", f"{minutes:02.0f}:{seconds:04.1f}"
+    room = width - len(left) - 1
+    right = f"{view.region}  virtual time {clock}"
+    right = right if len(right) <= room else clock
+    return Text.assemble((left, "bold"), " ", right.rjust(max(0, room)))
 
 
 def _phase(view: View) -> Text:

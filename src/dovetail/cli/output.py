@@ -1,11 +1,12 @@
 """Getting text to the user: colour on a terminal, plain when piped."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import StringIO
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 import click
 from rich.console import Console, RenderableType
@@ -82,8 +83,17 @@ def screen() -> Iterator[Callable[[RenderableType], None]]:
 
     However it ends, the terminal is as it was before.
     """
-    with Live(console=Console(highlight=False), screen=True, auto_refresh=False) as live:
-        yield lambda picture: live.update(picture, refresh=True)
+    usual = signal.signal(signal.SIGTERM, _end)
+    try:
+        with Live(console=Console(highlight=False), screen=True, auto_refresh=False) as live:
+            yield lambda picture: live.update(picture, refresh=True)
+    finally:
+        signal.signal(signal.SIGTERM, usual)
+
+
+def _end(number: int, _: object) -> NoReturn:
+    """End as a shell reports it of a program that a signal has ended."""
+    sys.exit(128 + number)
 
 
 def columns(rows: list[list[str]], right: frozenset[int] = frozenset()) -> list[str]:
