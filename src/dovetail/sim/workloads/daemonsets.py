@@ -22,12 +22,12 @@ from dovetail.sim.workloads.daemonnodes import (
 from dovetail.sim.workloads.daemontally import DaemonTally, Post
 from dovetail.sim.workloads.history import History
 from dovetail.sim.workloads.owning import controller_of, find, is_leaving
+from dovetail.sim.workloads.patience import Patience
 from dovetail.sim.workloads.rollout import share
 from dovetail.sim.workloads.site import Site
 from dovetail.sim.workloads.templates import REVISION_HASH
 
 _TRY_AGAIN: Final = timedelta(seconds=1)
-"""After a pod that failed; longer than nothing, or a node that refuses it would stop time."""
 
 
 class DaemonSets:
@@ -39,6 +39,7 @@ class DaemonSets:
         self._nodes: dict[str, Object] = {}
         self._desk: Desk[Key] = Desk(site.engine, self._sync)
         self._posts: Desk[tuple[Key, str]] = Desk(site.engine, self._sync_node)
+        self._patience: Patience[tuple[Key, str]] = Patience(site.engine)
         self._belonging = Belonging(site, self._desk.ask)
         self._history = History(site)
         site.pods.tell_of_everything(self._pod_changed)
@@ -82,6 +83,7 @@ class DaemonSets:
             on_node = self._tallies.setdefault(key, DaemonTally()).pods.setdefault(node, {})
             if there:
                 on_node[name] = pod
+                self._patience.note((key, node), old, new)
             else:
                 on_node.pop(name, None)
             # Counted at once: an update that goes on must not count this pod as serving.
@@ -124,10 +126,13 @@ class DaemonSets:
         for one in pods:
             if standing_of(one) in (Standing.FAILED, Standing.SUCCEEDED) and not is_leaving(one):
                 self._site.delete(PODS, one)
-                self._posts.ask((key_of(daemon_set), node), after=_TRY_AGAIN)
         for one in live[1:] if stay else live:
             self._site.delete(PODS, one)
         if run and not pods:
+            wait = self._patience.left((key_of(daemon_set), node))
+            if wait > timedelta():
+                self._posts.ask((key_of(daemon_set), node), after=wait)
+                return
             try:
                 revision = tally.revision(daemon_set)
                 self._site.api.create(PODS, daemon_pod(daemon_set, node, revision=revision))

@@ -16,6 +16,7 @@ from dovetail.sim.workloads.conditions import Conditions, conditions_of, replace
 from dovetail.sim.workloads.downscaling import first_to_go
 from dovetail.sim.workloads.offspring import Child, Offspring
 from dovetail.sim.workloads.owning import controller_of, controlling_key, find, is_leaving
+from dovetail.sim.workloads.patience import Patience
 from dovetail.sim.workloads.site import Site
 from dovetail.sim.workloads.templates import pod_from
 
@@ -28,6 +29,7 @@ class ReplicaSets:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._desk: Desk[Key] = Desk(site.engine, self._sync)
+        self._patience: Patience[Key] = Patience(site.engine)
         self._belonging = Belonging(site, self._desk.ask)
         site.pods.tell_of_pods("ReplicaSet", self._pod_changed)
         self._family = Offspring(site, REPLICA_SETS, self._heard)
@@ -45,7 +47,9 @@ class ReplicaSets:
         pod = new or old
         owner = None if pod is None else controller_of(pod)
         if pod is not None and owner is not None:
-            self._desk.ask(controlling_key(pod, owner))
+            key = controlling_key(pod, owner)
+            self._patience.note(key, old, new)
+            self._desk.ask(key)
 
     def _sync(self, key: Key) -> None:
         found = find(self._site.api, REPLICA_SETS, key)
@@ -66,6 +70,10 @@ class ReplicaSets:
         return ""
 
     def _add(self, replica_set: Object, count: int) -> str:
+        wait = self._patience.left(key_of(replica_set))
+        if wait > timedelta():
+            self._desk.ask(key_of(replica_set), after=wait)
+            return ""
         template: Mapping[str, Any] = replica_set["spec"].get("template") or {}
         pod = pod_from(template, replica_set)
         try:

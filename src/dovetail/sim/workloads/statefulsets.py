@@ -14,6 +14,7 @@ from dovetail.sim.workloads.belonging import Belonging
 from dovetail.sim.workloads.census import Standing, ready_since, standing_of
 from dovetail.sim.workloads.history import History
 from dovetail.sim.workloads.owning import controller_of, controlling_key, find, is_leaving
+from dovetail.sim.workloads.patience import Patience
 from dovetail.sim.workloads.site import Site
 from dovetail.sim.workloads.statefulpods import (
     claims_for,
@@ -46,6 +47,7 @@ class StatefulSets:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._desk: Desk[Key] = Desk(site.engine, self._sync)
+        self._patience: Patience[Key] = Patience(site.engine)
         self._belonging = Belonging(site, self._desk.ask)
         self._history = History(site)
         site.pods.tell_of_pods("StatefulSet", self._pod_changed)
@@ -64,7 +66,9 @@ class StatefulSets:
         pod = new or old
         owner = None if pod is None else controller_of(pod)
         if pod is not None and owner is not None:
-            self._desk.ask(controlling_key(pod, owner))
+            key = controlling_key(pod, owner)
+            self._patience.note(key, old, new)
+            self._desk.ask(key)
 
     def _sync(self, key: Key) -> None:
         stateful_set = find(self._site.api, STATEFUL_SETS, key)
@@ -136,6 +140,10 @@ class StatefulSets:
 
     def _create(self, picture: _Picture, ordinal: int) -> bool:
         stateful_set = picture.stateful_set
+        wait = self._patience.left(key_of(stateful_set))
+        if wait > timedelta():
+            self._desk.ask(key_of(stateful_set), after=wait)
+            return False
         namespace = stateful_set["metadata"]["namespace"]
         revision = picture.update
         if ordinal < ordinals(stateful_set).start + picture.partition:
