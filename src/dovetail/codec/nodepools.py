@@ -2,7 +2,10 @@
 
 import re
 from datetime import timedelta
+from hashlib import blake2b
 from typing import Any
+
+import msgspec
 
 from dovetail.codec import labelrules
 from dovetail.codec.amounts import duration, resources
@@ -131,6 +134,30 @@ def _pool_labels(field: Field) -> Any:
 
 def pool_requirements(field: Field, *, claim: bool = False) -> tuple[RequirementSpec, ...]:
     """Read requirements of a pool or claim, by the rules for those."""
+    findings = field.findings
+    if findings.written_by_hand:
+        return _pool_requirements(field, claim=claim)
+    # A claim names hundreds of types, changes a dozen times, and is one of many alike.
+    key = _fingerprint(field.value, claim)
+    known: tuple[RequirementSpec, ...] | None = findings.remembered(key) if key else None
+    if known is not None:
+        return known
+    before = len(findings.found)
+    read = _pool_requirements(field, claim=claim)
+    if key and len(findings.found) == before:
+        findings.remember(key, read)
+    return read
+
+
+def _fingerprint(wire: Any, claim: bool) -> bytes | None:
+    """Return a key for requirements; short, because what it stands for can be long."""
+    try:
+        return blake2b(msgspec.json.encode([claim, wire]), digest_size=16).digest()
+    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
+        return None
+
+
+def _pool_requirements(field: Field, *, claim: bool) -> tuple[RequirementSpec, ...]:
     if field.value is None and not claim:
         field.mistake("is missing; write [] to allow everything")
     field.at_most(MOST_ENTRIES)
