@@ -2,15 +2,23 @@
 
 import asyncio
 import socket
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 
 from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.http.server import Server
-from tests.sim.http.serving import NOON, TOKEN, Cluster
+from tests.sim.http.serving import NOON, TOKEN, Cluster, a_cluster
 
 PATHS = ["/api", "/apis", "/version", "/openapi/v3", "/api/v1/pods", "/nowhere", "/"]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One cluster for all: nothing here changes it."""
+    with a_cluster() as served:
+        yield served
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -1,13 +1,21 @@
 """What the server says it has, in both ways of asking."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from dovetail.ports.resources import RESOURCES
-from tests.sim.http.serving import Cluster
+from tests.sim.http.serving import Cluster, a_cluster
 
 AT_ONCE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One cluster for all: nothing here changes it."""
+    with a_cluster() as served:
+        yield served
 
 
 def one_by_one(cluster: Cluster) -> dict[tuple[str, str], list[str]]:

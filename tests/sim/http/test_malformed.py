@@ -377,7 +377,7 @@ def spoilt(value: Any, way: tuple[Any, ...], junk: Any) -> Any:
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_object_with_junk_anywhere_never_makes_the_server_fail(
     cluster: Cluster, data: st.DataObject

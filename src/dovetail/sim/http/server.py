@@ -82,11 +82,12 @@ class Server:
         connections = serving.connections if serving is not None else ()
         transports = [one.transport for one in connections if one.transport is not None]
         await self._runner.cleanup()
-        # TLS says goodbye and waits for an answer; those who do not give it are left.
-        await asyncio.sleep(_GOODBYE)
-        for transport in transports:
-            transport.abort()
-        await asyncio.sleep(0)
+        if transports:
+            # TLS says goodbye and waits for an answer; those who do not give it are left.
+            await asyncio.sleep(_GOODBYE)
+            for transport in transports:
+                transport.abort()
+            await asyncio.sleep(0)
         self._runner = None
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
