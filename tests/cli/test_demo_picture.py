@@ -164,7 +164,7 @@ def test_a_picture_fits_any_terminal(width: int, height: int, machines: int, eac
 def test_a_picture_at_its_own_pace_never_takes_longer_than_promised(busy: list[bool]) -> None:
     pace = Warping()
 
-    took = sum(pace.lasts(busy=one) for one in busy)
+    took = sum(pace.lasts(busy=one) + pace.dwells() for one in busy)
 
     assert took <= LONGEST
 

@@ -37,12 +37,16 @@ def test_pods_wait_then_start_on_a_machine_and_run() -> None:
     scene = Scene(box)
     seen: list[PodState] = []
 
-    for _ in Driver(box, story).steps(every=timedelta(seconds=0.2)):
+    def look(_: object = None) -> None:
         scene.catch_up()
         placed = [pod.state for machine in scene.machines()[1:] for pod in machine.pods]
-        for state in (*(pod.state for pod in scene.waiting()), *placed):
-            if state not in seen:
-                seen.append(state)
+        states = (*(pod.state for pod in scene.waiting()), *placed)
+        seen.extend(state for state in dict.fromkeys(states) if state not in seen)
+
+    driver = Driver(box, story)
+    driver.listeners.append(look)
+    for _ in driver.steps(every=timedelta(seconds=0.2)):
+        look()
 
     assert seen[:3] == [PodState.WAITING, PodState.STARTING, PodState.RUNNING]
     assert list(scene.workloads) == ["inflate"]

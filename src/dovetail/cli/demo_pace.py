@@ -7,6 +7,8 @@ LONGEST: Final = 10.0
 """Real seconds that a picture at its own pace takes, whatever it shows."""
 _SHARE: Final = 1 / 60
 """Of the real time left, what a step gets in which something happens."""
+_DWELL: Final = 1 / 12
+"""Of the real time left, what the end of a phase gets."""
 _QUIET_SPEED: Final = 10.0
 """Virtual seconds a second when nothing has happened for a moment …"""
 _QUIET_GAIN: Final = 1.0
@@ -25,6 +27,9 @@ class Pace(Protocol):
     def lasts(self, *, busy: bool) -> float:
         """Return the real seconds that a step takes in which something happened, or nothing."""
 
+    def dwells(self) -> float:
+        """Return the real seconds for what a phase has come to."""
+
 
 class Steady:
     """So many virtual seconds in each real one."""
@@ -34,6 +39,9 @@ class Steady:
 
     def lasts(self, *, busy: bool) -> float:
         return 1 / _PICTURES
+
+    def dwells(self) -> float:
+        return 0.0
 
 
 class Warping:
@@ -56,5 +64,10 @@ class Warping:
         else:
             share = min(share, length / (_QUIET_SPEED + self._quiet * _QUIET_GAIN))
             self._quiet += length
+        self._left -= share
+        return share
+
+    def dwells(self) -> float:
+        share = self._left * _DWELL
         self._left -= share
         return share

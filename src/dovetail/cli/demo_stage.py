@@ -23,7 +23,7 @@ _SOON: Final = 0.05
 """Real seconds; pictures that follow faster than that are left out."""
 _REMEMBERED: Final = 50
 """Lines; more than any terminal shows."""
-_LAST: Final = 1.5
+_LAST: Final = 1.0
 """Real seconds for the last picture."""
 
 
@@ -70,22 +70,21 @@ class Stage:
         teller = Teller(self._start, told.append, fold=1, aligned=0)
         self._listen(teller)
         scene = Scene(self._box)
-        due = drawn = clock.seconds()
+        player = _Player(show, clock)
 
         def look() -> None:
-            nonlocal due, drawn
             teller.finish()
-            due += pace.lasts(busy=scene.catch_up())
-            if max(due, clock.seconds()) - drawn < _SOON:
-                return
-            clock.sleep(due - clock.seconds())
-            show(Picture(self._view(scene, told)))
-            drawn = clock.seconds()
+            player.at_pace(pace.lasts(busy=scene.catch_up()), lambda: self._view(scene, told))
 
+        def dwell(news: Phase | PhaseReport) -> None:
+            # Before the next phase undoes what this one has come to.
+            if isinstance(news, PhaseReport):
+                scene.catch_up()
+                player.hold(self._view(scene, told), pace.dwells())
+
+        self._driver.listeners.append(dwell)
         report = self._through(pace.step, look)
-        scene.catch_up()
-        show(Picture(self._view(scene, told)))
-        clock.sleep(_LAST)
+        player.hold(self._view(scene, told), _LAST)
         return report
 
     def _through(self, every: timedelta, look: Callable[[], None]) -> Report:
@@ -137,6 +136,32 @@ class Stage:
             workloads=scene.workloads,
             events=tuple(told),
         )
+
+
+class _Player:
+    """Shows pictures when they are due, and none that nobody could see."""
+
+    def __init__(self, show: Callable[[RenderableType], None], clock: Clock) -> None:
+        self._show = show
+        self._clock = clock
+        self._due = self._drawn = clock.seconds()
+
+    def at_pace(self, lasts: float, view: Callable[[], View]) -> None:
+        """Let so much real time pass, then show; leave it out if the last one is too fresh."""
+        self._due += lasts
+        if max(self._due, self._clock.seconds()) - self._drawn >= _SOON:
+            self._clock.sleep(self._due - self._clock.seconds())
+            self._draw(view())
+
+    def hold(self, view: View, seconds: float) -> None:
+        """Show and leave it there for a while."""
+        self._draw(view)
+        self._due += seconds
+        self._clock.sleep(self._due - self._clock.seconds())
+
+    def _draw(self, view: View) -> None:
+        self._show(Picture(view))
+        self._drawn = self._clock.seconds()
 
 
 def _told_of_phase(news: Phase | PhaseReport) -> str:
