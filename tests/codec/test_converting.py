@@ -439,6 +439,7 @@ def test_all_mistakes_are_told_at_once_with_their_places() -> None:
     ] == [
         "m.yaml:9 spec.kubeletConfiguration.maxPods",
         "m.yaml:10 spec.weight",
+        "m.yaml:19 spec.role",
     ]
 
 

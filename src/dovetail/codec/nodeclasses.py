@@ -13,6 +13,7 @@ from dovetail.codec.classrules import (
 from dovetail.codec.conditions import conditions
 from dovetail.codec.fields import Field
 from dovetail.codec.launchrules import check_launch_spec
+from dovetail.codec.launchspecs import decode_found, decode_launch
 from dovetail.codec.metadata import metadata
 from dovetail.codec.nearest import did_you_mean
 from dovetail.codec.nodepools import is_ready
@@ -60,6 +61,8 @@ def decode_node_class(root: Field) -> NodeClass:
         raid0=raid0,
         zones=_zones(status["subnets"]),
         reservations=tuple(_reservation(one) for one in status["capacityReservations"].items()),
+        launch=decode_launch(spec),
+        found=decode_found(status),
         ready=is_ready(status),
         deleting=meta.deleting,
         uid=meta.uid,
@@ -104,6 +107,16 @@ def decode_kubelet(field: Field) -> Kubelet:
         kube_reserved=resources(field["kubeReserved"]),
         system_reserved=resources(field["systemReserved"]),
         eviction_hard=_eviction(field["evictionHard"]),
+        eviction_soft=_eviction(field["evictionSoft"]),
+        eviction_soft_grace=field["evictionSoftGracePeriod"].labels(),
+        eviction_max_pod_grace=field["evictionMaxPodGracePeriod"].whole(),
+        cluster_dns=field["clusterDNS"].texts(),
+        image_gc_high=field["imageGCHighThresholdPercent"].whole(low=0, high=100),
+        image_gc_low=field["imageGCLowThresholdPercent"].whole(low=0, high=100),
+        cpu_cfs_quota=field["cpuCFSQuota"].boolean() if field["cpuCFSQuota"] else None,
+        others=FrozenDict(
+            {name: one for name, one in field.mapping().items() if name not in _KUBELET}
+        ),
     )
 
 
@@ -121,10 +134,21 @@ def _eviction(field: Field) -> FrozenDict[str, str]:
 
 def _device(field: Field) -> BlockDevice:
     field.known_keys(("deviceName", "ebs", "rootVolume"))
+    ebs = field["ebs"]
     return BlockDevice(
         device_name=field["deviceName"].text(),
-        volume_bytes=quantity_bytes(field["ebs"]["volumeSize"]),
+        volume_bytes=quantity_bytes(ebs["volumeSize"]),
         root=field["rootVolume"].boolean(),
+        volume_type=ebs["volumeType"].text(),
+        encrypted=ebs["encrypted"].boolean() if ebs["encrypted"] else None,
+        iops=ebs["iops"].whole(low=0),
+        throughput=ebs["throughput"].whole(low=0),
+        kms_key=ebs["kmsKeyID"].text(),
+        snapshot=ebs["snapshotID"].text(),
+        initialization_rate=ebs["volumeInitializationRate"].whole(),
+        delete_on_termination=(
+            ebs["deleteOnTermination"].boolean() if ebs["deleteOnTermination"] else None
+        ),
     )
 
 
@@ -151,7 +175,7 @@ def _reservation(field: Field) -> CapacityReservation:
 def encode_node_class(chosen: NodeClass) -> dict[str, Any]:
     """Write what deciding knows of a class; the rest must come from its document."""
     spec: dict[str, Any] = {"amiFamily": chosen.ami_family}
-    kubelet = _encode_kubelet(chosen.kubelet)
+    kubelet = encode_kubelet(chosen.kubelet)
     if kubelet:
         spec["kubelet"] = kubelet
     if chosen.block_devices:
@@ -168,30 +192,45 @@ def encode_node_class(chosen: NodeClass) -> dict[str, Any]:
     return {**shown, "status": status} if status else shown
 
 
-def _encode_kubelet(kubelet: Kubelet) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
-    if kubelet.max_pods is not None:
-        shown["maxPods"] = kubelet.max_pods
-    if kubelet.pods_per_core is not None:
-        shown["podsPerCore"] = kubelet.pods_per_core
-    if kubelet.kube_reserved:
-        shown["kubeReserved"] = kubelet.kube_reserved.spelled()
-    if kubelet.system_reserved:
-        shown["systemReserved"] = kubelet.system_reserved.spelled()
-    if kubelet.eviction_hard:
-        shown["evictionHard"] = dict(kubelet.eviction_hard)
-    return shown
+def encode_kubelet(kubelet: Kubelet) -> dict[str, Any]:
+    """Write kubelet settings by the kubelet's own names for them."""
+    shown: dict[str, Any] = {
+        "maxPods": kubelet.max_pods,
+        "podsPerCore": kubelet.pods_per_core,
+        "kubeReserved": kubelet.kube_reserved.spelled() or None,
+        "systemReserved": kubelet.system_reserved.spelled() or None,
+        "evictionHard": dict(kubelet.eviction_hard) or None,
+        "evictionSoft": dict(kubelet.eviction_soft) or None,
+        "evictionSoftGracePeriod": dict(kubelet.eviction_soft_grace) or None,
+        "evictionMaxPodGracePeriod": kubelet.eviction_max_pod_grace,
+        "clusterDNS": list(kubelet.cluster_dns) or None,
+        "imageGCHighThresholdPercent": kubelet.image_gc_high,
+        "imageGCLowThresholdPercent": kubelet.image_gc_low,
+        "cpuCFSQuota": kubelet.cpu_cfs_quota,
+        **kubelet.others,
+    }
+    return {name: one for name, one in shown.items() if one is not None}
 
 
 def _encode_device(device: BlockDevice) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
-    if device.device_name:
-        shown["deviceName"] = device.device_name
-    if device.volume_bytes is not None:
-        shown["ebs"] = {"volumeSize": format_amount(MEMORY, device.volume_bytes)}
-    if device.root:
-        shown["rootVolume"] = True
-    return shown
+    size = device.volume_bytes
+    ebs: dict[str, Any] = {
+        "volumeSize": None if size is None else format_amount(MEMORY, size),
+        "volumeType": device.volume_type or None,
+        "encrypted": device.encrypted,
+        "iops": device.iops,
+        "throughput": device.throughput,
+        "kmsKeyID": device.kms_key or None,
+        "snapshotID": device.snapshot or None,
+        "volumeInitializationRate": device.initialization_rate,
+        "deleteOnTermination": device.delete_on_termination,
+    }
+    shown: dict[str, Any] = {
+        "deviceName": device.device_name or None,
+        "ebs": {name: one for name, one in ebs.items() if one is not None} or None,
+        "rootVolume": device.root or None,
+    }
+    return {name: one for name, one in shown.items() if one is not None}
 
 
 def _encode_status(chosen: NodeClass) -> dict[str, Any]:

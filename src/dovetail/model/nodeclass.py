@@ -1,14 +1,17 @@
 """EC2NodeClass: the cloud's side of a NodePool."""
 
+from typing import Any
+
 import msgspec
 
 from dovetail.model.conditions import NO_CONDITIONS, Conditions
 from dovetail.model.frozen import EMPTY, FrozenDict
+from dovetail.model.launchspec import Found, LaunchSpec
 from dovetail.model.resources import NOTHING, Resources
 
 
 class Kubelet(msgspec.Struct, frozen=True, kw_only=True):
-    """The kubelet settings that change how much of a node pods can have."""
+    """The kubelet settings of a class; the first few change how much pods can have."""
 
     max_pods: int | None = None
     pods_per_core: int | None = None
@@ -16,6 +19,16 @@ class Kubelet(msgspec.Struct, frozen=True, kw_only=True):
     system_reserved: Resources = NOTHING
     eviction_hard: FrozenDict[str, str] = EMPTY
     """Signal → quantity or percentage, as written."""
+    eviction_soft: FrozenDict[str, str] = EMPTY
+    eviction_soft_grace: FrozenDict[str, str] = EMPTY
+    """Signal → duration, as written."""
+    eviction_max_pod_grace: int | None = None
+    cluster_dns: tuple[str, ...] = ()
+    image_gc_high: int | None = None
+    image_gc_low: int | None = None
+    cpu_cfs_quota: bool | None = None
+    others: FrozenDict[str, Any] = FrozenDict()
+    """Further fields of a kubelet's configuration, by their own names; AL2023 has them."""
 
 
 class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +37,14 @@ class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
     device_name: str = ""
     volume_bytes: int | None = None
     root: bool = False
+    volume_type: str = ""
+    encrypted: bool | None = None
+    iops: int | None = None
+    throughput: int | None = None
+    kms_key: str = ""
+    snapshot: str = ""
+    initialization_rate: int | None = None
+    delete_on_termination: bool | None = None
 
 
 class CapacityReservation(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +61,7 @@ class CapacityReservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
-    """What deciding needs to know of an EC2NodeClass."""
+    """What deciding and launching need to know of an EC2NodeClass."""
 
     name: str = "default"
     ami_family: str = "AL2023"
@@ -51,6 +72,8 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     zones: FrozenDict[str, str] | None = None
     """Zone → zone id of the subnets in the status; None where there is no status."""
     reservations: tuple[CapacityReservation, ...] = ()
+    launch: LaunchSpec = LaunchSpec()
+    found: Found = Found()
     ready: bool = True
     deleting: bool = False
     uid: str = ""
