@@ -7,20 +7,20 @@ from typing import Final
 from dovetail.codec.nodeclaims import encode_node_claim
 from dovetail.controllers.batching import Batch, Windows
 from dovetail.controllers.runtime import SINGLETON, Registration, Requeue
+from dovetail.controllers.verdicts import Verdicts, some_of
 from dovetail.core.provisioning import (
     claim_for,
     is_provisionable,
     is_usable,
     may_move,
     named,
-    why_not,
 )
 from dovetail.core.scheduling.solve import solve
 from dovetail.model.catalog import InstanceType
 from dovetail.model.conditions import is_true
 from dovetail.model.nodepool import NodePool
 from dovetail.model.nodes import Node
-from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode, Unplaced
+from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode
 from dovetail.model.pods import Pod
 from dovetail.model.settings import SchedulingSettings
 from dovetail.ports.chance import Chance
@@ -39,7 +39,6 @@ from dovetail.state.promises import Promises
 AGAIN: Final = timedelta(seconds=10)
 """How long pods that got no node wait until they are looked at again."""
 _UNSYNCED: Final = Requeue(timedelta(seconds=1))
-_FAILED_DEDUPE: Final = timedelta(minutes=5)
 _DEFAULTS: Final = SchedulingSettings()
 _WINDOWS: Final = Windows()
 
@@ -74,7 +73,7 @@ class Provisioning:
         self._offload = offload
         self._chance = chance
         self._log = log
-        self._events = events
+        self._verdicts = Verdicts(log=log, events=events)
         self._metrics = metrics
         self._settings = settings
         self._batch = Batch(windows)
@@ -148,7 +147,7 @@ class Provisioning:
 
         # Decide: pure, and away from the loop.
         if pods:
-            self._log.info("found provisionable pod(s)", pods=_some(pods))
+            self._log.info("found provisionable pod(s)", pods=some_of(pods))
         plan = await self._offload.run(lambda: solve(snapshot, self._settings))
 
         # Act. First what takes no time, so that it is true when something else happens.
@@ -156,7 +155,7 @@ class Provisioning:
         failures = await self._create(plan.nodes, pools)
 
         # Tell.
-        self._tell_unplaced(plan.unplaced)
+        self._verdicts.unplaced(plan.unplaced)
         self._measure(pods, plan, since=now)
         if failures:
             # What was made is in the mirror; the rest is planned again.
@@ -229,7 +228,7 @@ class Provisioning:
             min_values_relaxed=str(node.min_values_relaxed).lower(),
         )
         for pod in node.pods:
-            self._nominate(pod, f"nodeclaim/{name}")
+            self._verdicts.placed(pod, f"nodeclaim/{name}")
 
     def _use_existing(
         self, placements: Sequence[ExistingPlacement], nodes: Mapping[str, Node]
@@ -244,43 +243,13 @@ class Provisioning:
                 unready.append(placement)
             self._nominations.nominate(node.provider_id or node.name, now)
             for pod in placement.pods:
-                self._nominate(pod, f"node/{placement.node}")
+                self._verdicts.placed(pod, f"node/{placement.node}")
         if unready:
             self._log.info(
                 "computed unready node(s) will fit pod(s)",
                 nodes=len(unready),
                 pods=sum(len(one.pods) for one in unready),
             )
-
-    def _nominate(self, pod: Pod, target: str) -> None:
-        self._events.publish(
-            PODS,
-            pod.name,
-            namespace=pod.namespace,
-            uid=pod.uid,
-            reason="Nominated",
-            message=f"Pod should schedule on: {target}",
-            same=(pod.uid,),
-        )
-
-    def _tell_unplaced(self, unplaced: Sequence[Unplaced]) -> None:
-        """Tell each pod why; the log has one line for all that fail alike."""
-        alike: dict[str, list[Pod]] = {}
-        for one in unplaced:
-            alike.setdefault(why_not(one), []).append(one.pod)
-        for message, pods in alike.items():
-            self._log.error("could not schedule pod", pod=_some(pods), error=message)
-            for pod in pods:
-                self._events.publish(
-                    PODS,
-                    pod.name,
-                    namespace=pod.namespace,
-                    uid=pod.uid,
-                    reason="FailedScheduling",
-                    message=message,
-                    warning=True,
-                    dedupe=_FAILED_DEDUPE,
-                )
 
     def _measure(self, pods: Sequence[Pod], plan: Plan, *, since: datetime) -> None:
         now = self._loop.now()
@@ -300,8 +269,3 @@ class Provisioning:
                 self._metrics.observe(
                     "karpenter_pods_scheduling_decision_duration_seconds", took.total_seconds()
                 )
-
-
-def _some(pods: Sequence[Pod], most: int = 5) -> str:
-    more = len(pods) - most
-    return ", ".join(pod.key for pod in pods[:most]) + (f" and {more} other(s)" if more > 0 else "")

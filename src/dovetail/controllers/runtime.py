@@ -19,7 +19,7 @@ SINGLETON: Final = ""
 
 
 class Requeue(msgspec.Struct, frozen=True):
-    """Look again after a while, whatever happens in between."""
+    """Look again after a while; a look in between decides anew when the next one is."""
 
     after: timedelta
 
