@@ -26,6 +26,7 @@ from dovetail.sim.invariants import GuardedKube, Invariants
 from dovetail.sim.kubelet.kubelets import Kubelets
 from dovetail.sim.lastapplied import as_if_applied
 from dovetail.sim.machine import Machine
+from dovetail.sim.oldevents import OldEvents
 from dovetail.sim.operator import Operator
 from dovetail.sim.scenario.model import Home, Scenario
 from dovetail.sim.telling import BoxLog, BoxMetrics
@@ -73,6 +74,7 @@ class Box:
         start_workloads(self.api, self.engine, instance_exists=self._exists)
         Binder(self.api, self.engine)
         Volumes(self.api, self.engine)
+        OldEvents(self.api, self.engine)
         self.chronicle = Chronicle(self.api, self.engine)
         self.invariants = Invariants(self.api, self.engine, self.ec2)
         if scenario.home is not None:

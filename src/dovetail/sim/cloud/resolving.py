@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -92,6 +93,7 @@ def resolve(
     return ClassStatus(status=status, problems=FrozenDict(problems))
 
 
+@lru_cache
 def profile_of(cluster: str, node_class: str) -> str:
     """Return the name of the instance profile that is made for a class."""
     return f"{cluster}_{int(digits(node_class), 16)}"

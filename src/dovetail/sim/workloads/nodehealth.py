@@ -44,12 +44,22 @@ class NodeHealth:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._desk: Desk[str] = Desk(site.engine, self._look)
+        self._listening: Desk[str] = Desk(site.engine, self._listen)
         follow(site.api, site.engine, NODES, self._heard)
 
     def _heard(self, event: WatchEvent) -> None:
         name = event.object["metadata"]["name"]
         if event.type is EventType.DELETED:
             self._desk.forget(name)
+            self._listening.forget(name)
+        else:
+            self._desk.ask(name)
+
+    def _listen(self, name: str) -> None:
+        """See whether a node has been heard from lately: all there is to do for most."""
+        beaten, now = self._beaten_at(name), self._site.now()
+        if beaten is not None and beaten + SILENT_AFTER > now:
+            self._listening.ask(name, after=beaten + SILENT_AFTER - now)
         else:
             self._desk.ask(name)
 
@@ -61,7 +71,7 @@ class NodeHealth:
         if ready is None or ready["status"] != "Unknown":
             left = self._silent_at(node) - self._site.now()
             if left > timedelta():
-                self._desk.ask(name, after=left)
+                self._listening.ask(name, after=left)
             else:
                 node = self._lose(node)
         taints = self._taints(node)
@@ -71,14 +81,17 @@ class NodeHealth:
 
     def _silent_at(self, node: Object) -> datetime:
         """Tell until when a node counts as heard from."""
-        lease = find(self._site.api, LEASES, ("kube-node-lease", node["metadata"]["name"]))
-        ready = condition(node, "Ready")
-        beats = [look(lease, "spec", "renewTime"), (ready or {}).get("lastHeartbeatTime")]
-        heard = [datetime.fromisoformat(one) for one in beats if one]
+        told = (condition(node, "Ready") or {}).get("lastHeartbeatTime")
+        beats = [self._beaten_at(node["metadata"]["name"]), _instant(told)]
+        heard = [one for one in beats if one is not None]
         if heard:
             return max(heard) + SILENT_AFTER
         born = datetime.fromisoformat(node["metadata"]["creationTimestamp"])
         return born + _NEVER_HEARD_AFTER
+
+    def _beaten_at(self, name: str) -> datetime | None:
+        lease = find(self._site.api, LEASES, ("kube-node-lease", name))
+        return _instant(look(lease, "spec", "renewTime"))
 
     def _lose(self, node: Object) -> Object:
         """Write that nothing is known of a node, and that its pods serve nobody."""
@@ -123,6 +136,10 @@ class NodeHealth:
         now = self._site.timestamp()
         return [*kept, *({"key": key, "effect": effect, "timeAdded": now}
                          for key, effect in wanted)]  # fmt: skip
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 def _marks(node: Object) -> Iterator[Mark]:
