@@ -1,0 +1,83 @@
+"""Offerings at the prices that a user's discounts make of them."""
+
+from math import isfinite
+from typing import Final
+
+import msgspec
+
+from dovetail.core.machines.billing import Bill, Usage, settle
+from dovetail.model import labels as label_keys
+from dovetail.model.catalog import InstanceType, Offering
+from dovetail.model.discounts import NO_DISCOUNTS, DiscountBook
+
+PAID_ALREADY: Final = 0.01
+"""The part of its price at which capacity counts that a commitment pays for anyway.
+
+Far below any spot price, so that commitments are used before more is bought;
+but not nothing, so that they are used sparingly.
+"""
+
+
+class Discounts:
+    """A book in a region, asked for the prices of many offerings.
+
+    An offering that a commitment still covers whole is priced as paid already,
+    as seen from what runs now: see docs/decisions/0008.
+    """
+
+    def __init__(self, book: DiscountBook = NO_DISCOUNTS, *, region: str = "") -> None:
+        self._book = book
+        self._region = region
+        self._factors: dict[tuple[str, str], float] = {}
+
+    @property
+    def has_commitments(self) -> bool:
+        return self._book.has_commitments
+
+    def bill(self, usage: Usage) -> Bill:
+        """Return what an hour of all these instances costs."""
+        return settle(usage, self._book, region=self._region)
+
+    def applied(
+        self, types: tuple[InstanceType, ...], bill: Bill | None = None
+    ) -> tuple[InstanceType, ...]:
+        """Return the types at the prices to decide by; without a bill, nothing is covered."""
+        if not self._book:
+            return types
+        return tuple(self._discounted(one, bill) for one in types)
+
+    def _discounted(self, one: InstanceType, bill: Bill | None) -> InstanceType:
+        offerings = tuple(self._repriced(one.name, offering, bill) for offering in one.offerings)
+        if all(new is old for new, old in zip(offerings, one.offerings, strict=True)):
+            return one
+        return msgspec.structs.replace(one, offerings=offerings)
+
+    def _repriced(self, name: str, offering: Offering, bill: Bill | None) -> Offering:
+        if offering.capacity_type == label_keys.RESERVED or not isfinite(offering.price):
+            return offering
+        price = offering.price * self._factor(name, offering.capacity_type)
+        if offering.capacity_type == label_keys.ON_DEMAND and bill is not None:
+            price *= PAID_ALREADY if self._is_covered(name, offering, bill) else 1.0
+        if price == offering.price:
+            return offering
+        return msgspec.structs.replace(offering, price=price)
+
+    def _factor(self, name: str, capacity_type: str) -> float:
+        known = self._factors.get((name, capacity_type))
+        if known is None:
+            known = self._book.factor(name, region=self._region, capacity_type=capacity_type)
+            self._factors[name, capacity_type] = known
+        return known
+
+    def _is_covered(self, name: str, offering: Offering, bill: Bill) -> bool:
+        """Tell whether a commitment has room for one more whole instance."""
+        if any(
+            slots >= 1 and one.covers(name, region=self._region, zone=offering.zone)
+            for one, slots in bill.slots
+        ):
+            return True
+        return any(
+            rest >= plan.rate(offering.price)
+            and plan.covers(name, region=self._region, zone=offering.zone)
+            for plan, rest in bill.rest
+        )
