@@ -1,6 +1,7 @@
 """The objects themselves: one counter of revisions, indexes, and a bounded history."""
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -52,7 +53,8 @@ class Collection:
         }
         self._by_label: dict[str, Index] = {}
         self._remember = remember
-        self._history: list[Change] = []
+        # Each change pushes out one: Python looks for garbage when more comes than goes.
+        self._history: deque[Change] = deque(maxlen=remember)
         self._forgotten = 0
         self._order: list[Key] | None = []
         self._order_is_sorted = True
@@ -75,11 +77,9 @@ class Collection:
             index.record(key, old, new)
         for index in self._by_label.values():
             index.record(key, old, new)
+        if len(self._history) == self._remember:
+            self._forgotten = self._history[0].revision
         self._history.append(change)
-        if len(self._history) > 2 * self._remember:
-            cut = len(self._history) - self._remember
-            self._forgotten = self._history[cut - 1].revision
-            del self._history[:cut]
 
     def _added(self, key: Key) -> None:
         self.by_namespace.setdefault(key[0], {})[key] = None
@@ -96,8 +96,8 @@ class Collection:
         """Return the changes after a revision, oldest first; Gone when forgotten."""
         if revision < self._forgotten:
             raise Gone(f"too old resource version: {revision} ({self._forgotten})")
-        at = bisect_right(self._history, revision, key=_revision_of)
-        return self._history[at:]
+        known = list(self._history)
+        return known[bisect_right(known, revision, key=_revision_of) :]
 
     def select(self, selection: Selection) -> list[Object]:
         """Return what matches, ordered by namespace and name."""
