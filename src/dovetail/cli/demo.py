@@ -81,23 +81,27 @@ def demo(
         raise BadInput([Mistake(file, 0, "phases", "is missing; a demo has at least one phase")])
     box = Box(story, catalog=catalog, prices=prices)
     stage = Stage(box, story)
-    if output == Output.JSON:
-        report = stage.run()
-    elif can_show_pictures():
-        with screen() as show:
-            report = stage.show(show, Steady(speed) if speed else Warping(), clock)
-    else:
-        report = stage.tell(write)
+    drawn = output == Output.TABLE and can_show_pictures()
+    try:
+        if drawn:
+            with screen() as show:
+                report = stage.show(show, Steady(speed) if speed else Warping(), clock)
+        else:
+            report = stage.run() if output == Output.JSON else stage.tell(write)
+    finally:
+        # Else Python closes at its end what still waits, in any order, and complains.
+        box.operator.kill()
     outcome = Outcome(
         scenario=story,
         report=report,
-        violations=box.invariants.violations,
+        violations=tuple(box.invariants.violations),
         wall_seconds=clock.seconds() - began,
     )
     if output == Output.JSON:
         write(outcome_json(outcome, prices))
     else:
-        write_lines([Text(), *outcome_lines(outcome, prices), wall_line(outcome)])
+        lines = outcome_lines(outcome, prices)
+        write_lines([Text(), *lines, *(() if drawn else (wall_line(outcome),))])
     context.exit(0 if outcome.is_good else EXIT_SHORT)
 
 
