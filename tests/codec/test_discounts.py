@@ -121,7 +121,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
         "book.yaml:7 discounts[2].percent: 120 is not between 1 and 100",
         "book.yaml:8 discounts[2].families[0]: 'm5.large' is an instance type, no family; "
         "see instanceTypes",
-        "book.yaml:9 savingsPlan: no such field; did you mean 'savingsPlans'?",
+        "book.yaml:10 savingsPlan: no such field; did you mean 'savingsPlans'?",
         "book.yaml:12 reservations[0].instanceType: 'm5' is no instance type; "
         "write it as in m7g.large",
         "book.yaml:13 reservations[0].count: is 0, but must be at least 1",
