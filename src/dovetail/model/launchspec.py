@@ -27,7 +27,7 @@ class MetadataOptions(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: str = "enabled"
     ipv6: str = "disabled"
     hop_limit: int = 1
-    tokens: str = "required"  # noqa: S105 - no password
+    tokens: str = "required"
 
 
 class Interface(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""What a machine is told at its first boot; one module for each image family. All pure."""
