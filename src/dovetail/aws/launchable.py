@@ -7,6 +7,7 @@ import msgspec
 
 from dovetail.model.catalog import InstanceType
 from dovetail.model.frozen import EMPTY, FrozenDict
+from dovetail.model.launchspec import Subnet
 from dovetail.model.nodeclass import NodeClass
 from dovetail.model.requirements import Requirements
 from dovetail.model.taints import Taint
@@ -24,14 +25,6 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
         return self.requirements.clash(one.requirements) is None
 
 
-class Subnet(msgspec.Struct, frozen=True, kw_only=True):
-    """A subnet that nodes of the class may live in."""
-
-    id: str
-    zone: str
-    zone_id: str = ""
-
-
 class Boot(msgspec.Struct, frozen=True, kw_only=True):
     """What the user data of a machine depends on, beside its class."""
 
@@ -43,21 +36,11 @@ class Boot(msgspec.Struct, frozen=True, kw_only=True):
     """All that the node must register with, the one for unregistered nodes included."""
 
 
-class Interfaces(msgspec.Struct, frozen=True, kw_only=True):
-    """How a machine is attached to the network."""
-
-    explicit: tuple[FrozenDict[str, Any], ...] = ()
-    """``spec.networkInterfaces`` as on the wire: networkCardIndex, deviceIndex, interfaceType."""
-    public_address: bool | None = None
-    prefix_count: int | None = None
-    ipv6: bool = False
-    """The cluster's address family."""
-    connection_tracking: FrozenDict[str, int] = FrozenDict()
-    """EC2's names: TcpEstablishedTimeout, UdpStreamTimeout, UdpTimeout."""
-
-
 class Launchable(msgspec.Struct, frozen=True, kw_only=True):
-    """A node class in full."""
+    """A node class in full.
+
+    Interfaces, tags and context are taken from ``node_class.launch``.
+    """
 
     node_class: NodeClass
     images: tuple[Image, ...]
@@ -73,10 +56,8 @@ class Launchable(msgspec.Struct, frozen=True, kw_only=True):
     BlockDeviceMappings, MetadataOptions, Monitoring, CpuOptions, Placement.GroupId. Not the image,
     the user data, the profile, interfaces, tags, tenancy and reservation, which launching adds.
     """
-    interfaces: Interfaces = Interfaces()
-    tags: FrozenDict[str, str] = EMPTY
-    """The user's, which the cluster's own win over."""
-    context: str = ""
+    ipv6: bool = False
+    """The cluster's address family."""
 
 
 class Launchables(Protocol):

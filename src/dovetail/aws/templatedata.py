@@ -1,0 +1,171 @@
+"""What goes into a launch template, in EC2's words."""
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+
+from dovetail.aws.launchable import Boot, Image, Launchable
+from dovetail.core.machines.capacity import EFA
+from dovetail.core.machines.launching import Choice
+from dovetail.model import labels as label_keys
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.launchspec import ConnectionTracking, Interface
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.nodeclass import CapacityReservation
+from dovetail.model.requirements import Requirements
+from dovetail.model.resources import PODS
+from dovetail.model.taints import UNREGISTERED
+
+NITRO_SANDBOX: Final = "eks.amazonaws.com/nitro-sandbox"
+_TENANCY: Final = f"{label_keys.AWS_DOMAIN}/instance-tenancy"
+_EFA_ONLY: Final = "efa-only"
+_PREFIX: Final = f"{label_keys.AWS_DOMAIN}/"
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes machines of one launch need different templates."""
+
+    image: Image
+    max_pods: int
+    efas: int = 0
+    reservation: str = ""
+
+
+def variant_of(choice: Choice, claim: NodeClaim, launchable: Launchable) -> Variant | None:
+    """Return the template that a choice needs; None when no image boots it."""
+    one = choice.instance_type
+    image = next((image for image in launchable.images if image.boots(one)), None)
+    if image is None:
+        return None
+    return Variant(
+        image=image,
+        max_pods=one.capacity.get(PODS, 0),
+        efas=one.capacity.get(EFA, 0) if claim.requests.get(EFA) else 0,
+        reservation=choice.offering.reservation_id,
+    )
+
+
+def template_data(
+    variant: Variant,
+    *,
+    claim: NodeClaim,
+    capacity_type: str,
+    launchable: Launchable,
+    tags: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return RequestLaunchTemplateData."""
+    launch = launchable.node_class.launch
+    user_data = launchable.user_data(boot_of(variant, claim, capacity_type))
+    tagged = ["network-interface"]
+    if capacity_type == label_keys.SPOT:
+        tagged.append("spot-instances-request")
+    data: dict[str, Any] = {
+        **launchable.template,
+        "ImageId": variant.image.id,
+        "UserData": b64encode(user_data).decode(),
+        "IamInstanceProfile": {"Name": launchable.instance_profile},
+        "NetworkInterfaces": [
+            _interface(one, launchable) for one in _places(launch.interfaces, variant.efas)
+        ],
+        "Placement": {**launchable.template.get("Placement", {}), "Tenancy": _tenancy(claim)},
+        "TagSpecifications": [{"ResourceType": kind, "Tags": as_list(tags)} for kind in tagged],
+        **_reserving(_reservation(variant.reservation, launchable)),
+    }
+    if claim.requests.get(NITRO_SANDBOX):
+        data["EnclaveOptions"] = {"Enabled": True}
+    return data
+
+
+def name_of(data: Mapping[str, Any], tags: Mapping[str, str]) -> str:
+    """Return a template's name: the same for the same contents, whoever makes it."""
+    text = json.dumps([data, tags], sort_keys=True, separators=(",", ":"))
+    return _PREFIX + str(int.from_bytes(sha256(text.encode()).digest()[:8]))
+
+
+def as_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return tags the way EC2 writes them, in the order of their keys."""
+    return [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
+
+
+def boot_of(variant: Variant, claim: NodeClaim, capacity_type: str) -> Boot:
+    """Return what the user data of a machine is made of."""
+    taints = (*claim.taints, *claim.startup_taints)
+    if UNREGISTERED not in taints:
+        taints = (*taints, UNREGISTERED)
+    return Boot(
+        image=variant.image,
+        max_pods=variant.max_pods,
+        labels=FrozenDict({**claim.labels, label_keys.CAPACITY_TYPE: capacity_type}),
+        taints=taints,
+    )
+
+
+def _tenancy(claim: NodeClaim) -> str:
+    allowed = Requirements.of_specs(claim.requirements).allowed(_TENANCY)
+    return "default" if allowed.has("default") else "dedicated"
+
+
+def _places(explicit: tuple[Interface, ...], efas: int) -> tuple[Interface, ...]:
+    """Return the interfaces to attach: as listed, or one for each adapter, or just one."""
+    if explicit:
+        return explicit
+    if efas:
+        return tuple(
+            Interface(card=card, device=1 if card else 0, kind="efa") for card in range(efas)
+        )
+    return (Interface(kind=""),)
+
+
+def _interface(place: Interface, launchable: Launchable) -> dict[str, Any]:
+    launch = launchable.node_class.launch
+    shown: dict[str, Any] = {
+        "DeviceIndex": place.device,
+        "Groups": list(launchable.security_groups),
+    }
+    if place.kind:
+        shown |= {"NetworkCardIndex": place.card, "InterfaceType": place.kind}
+    if place.kind == _EFA_ONLY:
+        return shown  # Has no address of its own.
+    if launch.public_address is not None:
+        shown["AssociatePublicIpAddress"] = launch.public_address
+    if launchable.ipv6:
+        shown |= {"PrimaryIpv6": True, "Ipv6AddressCount": 1}
+    if launch.ip_prefixes is not None:
+        shown["Ipv6PrefixCount" if launchable.ipv6 else "Ipv4PrefixCount"] = launch.ip_prefixes
+    if launch.connection_tracking is not None:
+        shown["ConnectionTrackingSpecification"] = _tracking(launch.connection_tracking)
+    return shown
+
+
+def _tracking(asked: ConnectionTracking) -> dict[str, int]:
+    known = {
+        "TcpEstablishedTimeout": asked.tcp_established,
+        "UdpStreamTimeout": asked.udp_stream,
+        "UdpTimeout": asked.udp,
+    }
+    return {name: seconds for name, seconds in known.items() if seconds is not None}
+
+
+def _reservation(wanted: str, launchable: Launchable) -> CapacityReservation | None:
+    held = launchable.node_class.reservations
+    return next((one for one in held if one.id == wanted), None) if wanted else None
+
+
+def _reserving(held: CapacityReservation | None) -> dict[str, Any]:
+    if held is None:
+        return {"CapacityReservationSpecification": {"CapacityReservationPreference": "none"}}
+    shown: dict[str, Any] = {
+        "CapacityReservationSpecification": {
+            "CapacityReservationPreference": "capacity-reservations-only",
+            "CapacityReservationTarget": {"CapacityReservationId": held.id},
+        }
+    }
+    if held.kind == "capacity-block":
+        shown["InstanceMarketOptions"] = {"MarketType": "capacity-block"}
+    elif held.interruptible:
+        shown["InstanceMarketOptions"] = {"MarketType": "interruptible-capacity-reservation"}
+    return shown
