@@ -12,7 +12,7 @@ RUN   := $(VENV)/bin/python -m
 .PHONY: help setup demo test lint format bench requirements clean
 
 help: ## List the targets
-	@echo 'Dovetail: which nodes would these pods get, and what would they cost?'
+	@echo 'Dovetail: the nodes that pods need, bought and given back; and beforehand, what they would cost'
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
@@ -20,7 +20,7 @@ help: ## List the targets
 
 setup: $(READY) ## Build .venv with pinned versions (the other targets do this when it is missing or stale)
 
-demo: $(READY) ## Plan the example manifests: nodes, prices, and why a pod gets none
+demo: $(READY) ## Watch a simulated cluster scale to 100 pods and back: nodes bought, filled, given back
 	@scripts/demo
 
 test: $(READY) ## Run the tests on all cores

@@ -5,8 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from click.shell_completion import ShellComplete
+
+from dovetail.cli.main import cli
 from dovetail.data import scenarios
-from tests.cli.demos import SMALL, demo, demo_of
+from tests.cli.demos import SMALL, as_golden, demo, demo_of, outcome_of
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "guides" / "demo.md").read_text(encoding="utf-8")
 
 NEVER = SMALL.replace("until: {running: 1}", "until: {running: 2}\n    limit: 1m")
 
@@ -148,3 +154,39 @@ def test_the_help_tells_the_exit_codes() -> None:
 
     assert "Exit codes: 0 every phase reached its goal; 1 bad input; 2 a phase fell short" in told
     assert "130 interrupted" in told
+
+
+def test_the_tab_key_knows_the_scenarios() -> None:
+    completion = ShellComplete(cli, {}, "dovetail", "_DOVETAIL_COMPLETE")
+
+    known = completion.get_completions(["demo"], "s")
+    other = completion.get_completions(["demo"], "./mine")
+
+    assert [one.value for one in known] == ["scale-100", "sold-out", "spot-storm"]
+    assert [one.type for one in other] == ["file"]
+
+
+def test_the_guide_lists_every_scenario_and_shows_todays_report() -> None:
+    report = as_golden(outcome_of("scale-100")).splitlines()
+
+    shown = [
+        line.removeprefix("    ")
+        for line in GUIDE.partition("## The report")[2].partition("The first table")[0].splitlines()
+    ]
+
+    assert [name for name in scenarios() if f"| `{name}` |" not in GUIDE] == []
+    assert [line for line in shown if line not in report] == []
+
+
+def test_the_scenario_of_the_guide_runs(tmp_path: Path) -> None:
+    done = demo_of(tmp_path, GUIDE.partition("```yaml\n")[2].partition("```")[0], "-o", "json")
+
+    assert done.exit_code == 0
+    assert [one["name"] for one in json.loads(done.stdout)["phases"]] == ["open", "rush"]
+
+
+def test_make_demo_runs_the_demo_and_says_what_to_try_next() -> None:
+    done = subprocess.run([ROOT / "scripts" / "demo"], capture_output=True, text=True, check=True)
+
+    assert "scale to 100: done" in done.stdout
+    assert "dovetail simulate -f" in done.stdout

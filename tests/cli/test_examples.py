@@ -1,4 +1,4 @@
-"""The examples do what the README and `make demo` say they do."""
+"""The examples do what the README says they do."""
 
 from pathlib import Path
 
