@@ -92,14 +92,18 @@ class Provisioning:
         )
 
     def on_pod(self, change: Change) -> Iterable[str]:
-        """Let a pod that waits join the batch."""
-        pod = change.new
+        """Let a pod that waits join the batch, and those whose place another has taken."""
+        old, pod = change.old, change.new
         if pod is None:
-            self._decisions.forget(change.old.uid)
-        elif is_provisionable(pod) and not self._promises.holds(pod):
-            now = self._loop.now()
-            self._decisions.asked(pod.uid, now)
-            self._batch.add(pod.uid, now)
+            self._decisions.forget(old.uid)
+            return
+        asking = [pod] if is_provisionable(pod) and not self._promises.holds(pod) else []
+        if pod.node_name and (old is None or not old.node_name):
+            asking = self._promises.crowded_out(pod.node_name)
+        now = self._loop.now()
+        for one in asking:
+            self._decisions.asked(one.uid, now)
+            self._batch.add(one.uid, now)
             yield SINGLETON
 
     def on_claim(self, change: Change) -> Iterable[str]:

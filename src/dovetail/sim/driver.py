@@ -194,7 +194,9 @@ class Driver:
         if purchase is None or purchase.claim not in chronicle.claim_made:
             return None
         made = chronicle.claim_made[purchase.claim]
-        asked = max(start, min(last.made, made))
+        # Whoever was bought for again had to see first that earlier nodes were full.
+        seen = [ready for ready in chronicle.node_ready.values() if start <= ready <= made]
+        asked = max(start, min(last.made, made), *seen)
         ready = chronicle.node_ready[last.node]
         cleared = max(ready, chronicle.claim_initialized.get(purchase.claim, ready))
         return Way(

@@ -51,7 +51,10 @@ class Joined:
         for identity in tuple(self._stale):
             self._rejoin(identity)
         if self._all is None:
-            self._all = tuple(sorted(self._known.values(), key=lambda node: node.name))
+            # Two machines can have one name: a node, and a claim that is to become another.
+            self._all = tuple(
+                sorted(self._known.values(), key=lambda node: (node.name, node.provider_id))
+            )
         return self._all
 
     def _of_node(self, change: Change) -> None:

@@ -76,6 +76,26 @@ class Promises:
             ):
                 self._break_all(name)
 
+    def crowded_out(self, node_name: str) -> list[Pod]:
+        """End promises of a node that others have filled; return the pods it cannot take.
+
+        kube-scheduler binds as it likes: a pod that was to share a node with others
+        may find it taken by some that were to go elsewhere.
+        """
+        node = self._mirror.node(node_name)
+        claims = self._mirror.claims_of(node.provider_id) if node is not None else ()
+        if len(claims) != 1 or not is_true(claims[0].conditions, "Initialized"):
+            return []
+        waiting = self.kept_by(claims[0].name)
+        joined = self._mirror.joined(claims[0].provider_id) if waiting else None
+        if joined is None:
+            return []
+        room = joined.available()
+        lost = [pod for pod in waiting if not pod.spec.requests.fits_in(room)]
+        for pod in lost:
+            self._break(pod.uid)
+        return lost
+
     def _still_wants(self, pod: Pod) -> bool:
         now = self._mirror.pod(pod.namespace, pod.name)
         return (
