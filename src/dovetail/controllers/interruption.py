@@ -9,6 +9,7 @@ from dovetail.controllers.retiring import retire
 from dovetail.controllers.runtime import SINGLETON, Registration, Requeue
 from dovetail.model import labels as label_keys
 from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.settings import InterruptionSettings
 from dovetail.ports.cloud import Interruption, Interruptions, Message
 from dovetail.ports.kube import Kube
 from dovetail.ports.loop import Loop
@@ -18,8 +19,9 @@ from dovetail.state.mirror import Mirror
 from dovetail.state.scarcity import Scarce, Scarcity
 
 _MORE_MAY_WAIT: Final = Requeue(after=timedelta())
-_QUIET: Final = Requeue(after=timedelta(seconds=1))
+_QUIET: Final = Requeue(after=timedelta(milliseconds=100))
 """A queue that waits for messages itself, as SQS does, is asked again almost at once."""
+_DEFAULTS: Final = InterruptionSettings()
 
 
 class _Telling(msgspec.Struct, frozen=True):
@@ -40,8 +42,17 @@ _TOLD: Final = {
     ),
     Interruption.STOPPING: _Telling("InstanceStopping", "Instance is stopping"),
     Interruption.TERMINATING: _Telling("InstanceTerminating", "Instance is terminating"),
+    Interruption.RESERVATION: _Telling(
+        "CapacityReservationInstanceInterrupted",
+        "Capacity reservation interruption warning was triggered",
+    ),
 }
-_DRAINS: Final = frozenset(Interruption) - {Interruption.REBALANCE}
+_TAKES_BACK: Final = {
+    Interruption.SPOT: label_keys.SPOT,
+    Interruption.REBALANCE: label_keys.SPOT,
+    Interruption.RESERVATION: label_keys.RESERVED,
+}
+"""Of which capacity type the cloud has too little where the machine is."""
 
 
 class InterruptionQueue:
@@ -58,6 +69,7 @@ class InterruptionQueue:
         log: Log,
         events: Events,
         metrics: Metrics,
+        interruption_settings: InterruptionSettings = _DEFAULTS,
     ) -> None:
         self._mirror = mirror
         self._kube = kube
@@ -67,6 +79,9 @@ class InterruptionQueue:
         self._log = log
         self._events = events
         self._metrics = metrics
+        self._drains = frozenset(_TOLD)
+        if not interruption_settings.act_on_rebalance:
+            self._drains -= {Interruption.REBALANCE}
 
     async def reconcile(self, _: object) -> Requeue:
         messages = await self._queue.receive()
@@ -80,8 +95,8 @@ class InterruptionQueue:
         self._metrics.count(
             "karpenter_interruption_received_messages_total", message_type=message.kind
         )
-        for provider_id in message.provider_ids:
-            for claim in self._mirror.claims_of(provider_id):
+        for instance_id in message.instance_ids:
+            for claim in self._mirror.claims_of(instance_id):
                 if claim.node_class.supported:
                     await self._act(message.kind, claim)
         # Last: killed before this, the message comes again and finds the work done.
@@ -93,9 +108,12 @@ class InterruptionQueue:
 
     async def _act(self, kind: Interruption, claim: NodeClaim) -> None:
         self._tell(claim, _TOLD[kind])
-        if kind is Interruption.SPOT:
-            self._mark_scarce(claim)
-        if kind not in _DRAINS or claim.deleting:
+        if kind not in self._drains:
+            return
+        # First: what replaces the machine should not be its like.
+        if kind in _TAKES_BACK:
+            self._mark_scarce(claim, _TAKES_BACK[kind])
+        if claim.deleting:
             return
         if await retire(claim, kind, kube=self._kube, metrics=self._metrics):
             self._log.info(
@@ -108,12 +126,12 @@ class InterruptionQueue:
                 _Telling("TerminatingOnInterruption", "Interruption triggered termination"),
             )
 
-    def _mark_scarce(self, claim: NodeClaim) -> None:
+    def _mark_scarce(self, claim: NodeClaim, capacity_type: str) -> None:
         """Leave alone for a while what the cloud has just taken back."""
         zone = claim.labels.get(label_keys.ZONE)
         instance_type = claim.labels.get(label_keys.INSTANCE_TYPE)
         if zone and instance_type:
-            gone = Scarce(capacity_type=label_keys.SPOT, instance_type=instance_type, zone=zone)
+            gone = Scarce(capacity_type=capacity_type, instance_type=instance_type, zone=zone)
             self._scarcity.mark([gone], now=self._loop.now())
 
     def _tell(self, claim: NodeClaim, telling: _Telling) -> None:
@@ -141,6 +159,7 @@ def registration(
     log: Log,
     events: Events,
     metrics: Metrics,
+    interruption_settings: InterruptionSettings = _DEFAULTS,
 ) -> Registration:
     """Return the controller."""
     return Registration(
@@ -154,6 +173,7 @@ def registration(
             log=log,
             events=events,
             metrics=metrics,
+            interruption_settings=interruption_settings,
         ),
         at_start=[SINGLETON],
         workers=1,

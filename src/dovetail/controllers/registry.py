@@ -26,7 +26,7 @@ from dovetail.controllers.batching import Windows
 from dovetail.controllers.nodepools import counting, health, readiness, stamping, validation
 from dovetail.controllers.provisioning import Provisioning
 from dovetail.controllers.runtime import Registration
-from dovetail.model.settings import SchedulingSettings
+from dovetail.model.settings import InterruptionSettings, SchedulingSettings
 from dovetail.ports.chance import Chance
 from dovetail.ports.cloud import Cloud, Interruptions
 from dovetail.ports.kube import Kube
@@ -89,6 +89,7 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Metrics
     settings: SchedulingSettings = SchedulingSettings()
     windows: Windows = Windows()
+    interruption_settings: InterruptionSettings = InterruptionSettings()
 
 
 def registrations(tools: Tools) -> list[Registration]:

@@ -48,3 +48,10 @@ class SchedulingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """For pods without spread constraints of their own (the scheduler's configuration)."""
     unsupported_provisioners: frozenset[str] = frozenset()
     unsupported_topology_keys: frozenset[str] = frozenset()
+
+
+class InterruptionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the cloud's warnings are taken."""
+
+    act_on_rebalance: bool = False
+    """Drain a spot machine already when AWS recommends it, not first at the interruption."""

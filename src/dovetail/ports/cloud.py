@@ -78,6 +78,10 @@ class Interruption(StrEnum):
     SCHEDULED_CHANGE = "scheduled_change"
     STOPPING = "instance_stopped"
     TERMINATING = "instance_terminated"
+    RESERVATION = "capacity_reservation_interrupted"
+    """The capacity that was lent to us from a reservation is taken back."""
+    NOTHING = "no_op"
+    """Nothing that concerns a machine; only to be removed."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +90,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """By which it is removed."""
     kind: Interruption
-    provider_ids: tuple[str, ...]
+    instance_ids: tuple[str, ...] = ()
+    """``i-…``: most warnings do not say in which zone."""
     sent: datetime | None = None
 
 

@@ -48,8 +48,10 @@ class Mirror:
         self._nodes_by_provider: Index[str, NodeObject] = Index(
             self._nodes, _provider_of, lambda node: node.name
         )
-        self._claims_by_provider: Index[str, NodeClaim] = Index(
-            self._claims, lambda claim: (claim.provider_id,), lambda claim: claim.name
+        self._claims_by_machine: Index[str, NodeClaim] = Index(
+            self._claims,
+            lambda claim: (_instance_of(claim.provider_id),),
+            lambda claim: claim.name,
         )
         self._claims_by_pool: Index[str, NodeClaim] = Index(
             self._claims, lambda claim: (claim.pool,), lambda claim: claim.name
@@ -111,9 +113,13 @@ class Mirror:
     def claims(self) -> Collection[NodeClaim]:
         return self._claims.all()
 
-    def claims_of(self, provider_id: str) -> tuple[NodeClaim, ...]:
-        """Return the claims of one machine: one, unless something is wrong."""
-        return self._claims_by_provider[provider_id] if provider_id else ()
+    def claims_of(self, machine: str) -> tuple[NodeClaim, ...]:
+        """Return the claims of one machine: one, unless something is wrong.
+
+        ``machine`` is its provider id or, as AWS' warnings have it, its instance id.
+        """
+        instance = _instance_of(machine)
+        return self._claims_by_machine[instance] if instance else ()
 
     def claims_in(self, pool: str) -> tuple[NodeClaim, ...]:
         return self._claims_by_pool[pool]
@@ -192,7 +198,11 @@ class Mirror:
 
     def unlaunched(self) -> tuple[NodeClaim, ...]:
         """Return the claims for which nothing has been bought yet, as far as is known."""
-        return tuple(sorted(self._claims_by_provider[""], key=lambda claim: claim.name))
+        return tuple(sorted(self._claims_by_machine[""], key=lambda claim: claim.name))
+
+
+def _instance_of(provider_id: str) -> str:
+    return provider_id.rpartition("/")[2]
 
 
 def _provider_of(node: NodeObject) -> tuple[str, ...]:

@@ -149,14 +149,15 @@ def test_a_spot_interruption_is_announced_two_minutes_ahead() -> None:
     bought = place.do(place.cloud.create(a_claim()))
     place.wait(60)
 
-    place.ec2.interrupt(bought.provider_id.rpartition("/")[2])
+    instance_id = bought.provider_id.rpartition("/")[2]
+    place.ec2.interrupt(instance_id)
     place.wait(0)
     (warning,) = drain(place)
     place.wait(WARNING.total_seconds() - 1)
     assert state_of(place, bought) is State.RUNNING
     place.wait(1)
 
-    assert (warning.kind, warning.provider_ids) == (Interruption.SPOT, (bought.provider_id,))
+    assert (warning.kind, warning.instance_ids) == (Interruption.SPOT, (instance_id,))
     assert state_of(place, bought) is State.SHUTTING_DOWN
     place.wait(3)
     assert place.halted == [bought.provider_id]

@@ -141,7 +141,7 @@ class VirtualEc2:
             instance.next.cancel()
         instance.state = State.SHUTTING_DOWN
         self.ledger.shuts_down(instance.purchase, now=now)
-        self.queue.send(Interruption.TERMINATING, [instance.provider_id], now=now)
+        self.queue.send(Interruption.TERMINATING, [instance.id], now=now)
         instance.next = self._engine.after(self.latencies.shutdown, lambda: self._end(instance))
 
     def interrupt(self, instance_id: str, *, recommended: timedelta = timedelta()) -> None:
@@ -238,7 +238,7 @@ class VirtualEc2:
         self.stock.give_back(instance.id)
         self._use_reservation(instance.choice.offering.reservation_id, by=-1)
         self.on_halt(instance.provider_id)
-        self.queue.send(Interruption.TERMINATING, [instance.provider_id], now=now)
+        self.queue.send(Interruption.TERMINATING, [instance.id], now=now)
 
     def _use_reservation(self, reservation_id: str, *, by: int) -> None:
         held = self._reservations.get(reservation_id)
@@ -260,7 +260,7 @@ class VirtualEc2:
     def _send(self, kind: Interruption, instance_id: str) -> None:
         instance = self._instances.get(instance_id)
         if instance is not None and not instance.is_ending:
-            self.queue.send(kind, [instance.provider_id], now=self._engine.now())
+            self.queue.send(kind, [instance.id], now=self._engine.now())
 
     def _private_name(self, zone: str) -> str:
         """Return a name by address; every zone has a sixteenth of the network."""

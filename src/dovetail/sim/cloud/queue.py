@@ -25,12 +25,12 @@ class Queue:
         self._numbers = count(1)
         self._waiting: list[Callable[[], object]] = []
 
-    def send(self, kind: Interruption, provider_ids: Sequence[str], *, now: datetime) -> None:
+    def send(self, kind: Interruption, instance_ids: Sequence[str], *, now: datetime) -> None:
         """Put a message in; those that nobody removed in time go."""
         message = Message(
             id=f"message-{next(self._numbers)}",
             kind=kind,
-            provider_ids=tuple(provider_ids),
+            instance_ids=tuple(instance_ids),
             sent=now,
         )
         self._drop_stale(now)
