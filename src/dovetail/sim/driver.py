@@ -20,7 +20,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     """Where the time went until the last pod of a phase ran on a new node, in seconds."""
 
     waiting: float
-    """Until the pod was there: evicted, or made by hand."""
+    """Until the pod was there, and earlier nodes of this phase were seen to be full."""
     deciding: float
     """Gathering pods and deciding, until the claim was written."""
     buying: float
