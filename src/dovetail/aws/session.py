@@ -66,6 +66,7 @@ class Aws:
         self._patience = patience
         self._endpoint_url = endpoint_url
         self._session = boto3.Session(region_name=region)
+        self._clients: dict[tuple[str, str | None], Any] = {}
         self._config = Config(
             retries={"mode": "standard", "total_max_attempts": 1},
             connect_timeout=5,
@@ -79,9 +80,12 @@ class Aws:
         return self._session.region_name or ""
 
     def client(self, service: Any, *, region: str | None = None) -> Any:
-        """Make a client; raises ``AwsError`` when no region is known."""
+        """Return a client, always the same; raises ``AwsError`` when no region is known."""
+        known = self._clients.get((service, region))
+        if known is not None:
+            return known
         try:
-            return self._session.client(
+            made = self._session.client(
                 service,
                 region_name=region,
                 endpoint_url=self._endpoint_url,
@@ -89,6 +93,8 @@ class Aws:
             )
         except SDK_ERRORS as error:
             raise translated(error, f"client of {service}") from error
+        self._clients[service, region] = made
+        return made
 
     def ec2(self) -> "EC2Client":
         made: EC2Client = self.client("ec2")
