@@ -49,7 +49,6 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
             "ownerID": self.owner,
             "reservationType": self.kind,
             "interruptible": self.interruptible,
-            "availableInstanceCount": self.free,
             "state": "expiring" if self.is_expiring(now) else "active",
         }
         if self.ends is not None:
@@ -57,11 +56,42 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
         return shown
 
 
+class RoomLeft:
+    """How many machines still fit in each reservation, those on their way taken off.
+
+    The status of a class has no place for it. EC2's own count replaces ours
+    whenever it is asked for.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[str, int] = {}
+
+    def left(self, reservation: str) -> int:
+        return self._left.get(reservation, 0)
+
+    def take(self, reservation: str) -> None:
+        """A machine was launched into it."""
+        self._left[reservation] = max(0, self.left(reservation) - 1)
+
+    def give_back(self, reservation: str) -> None:
+        """A machine in it is gone."""
+        if reservation in self._left:
+            self._left[reservation] += 1
+
+    def exhaust(self, reservation: str) -> None:
+        """EC2 says that it is full, or takes it back."""
+        self._left[reservation] = 0
+
+    def counted(self, counts: Mapping[str, int]) -> None:
+        self._left.update(counts)
+
+
 class Reservations:
     """Finds what is reserved for us."""
 
-    def __init__(self, aws: Aws, *, clock: Clock, log: Log) -> None:
+    def __init__(self, aws: Aws, *, room: RoomLeft, clock: Clock, log: Log) -> None:
         self._aws = aws
+        self._room = room
         self._clock = clock
         self._log = log
 
@@ -74,6 +104,7 @@ class Reservations:
                 read = self._read(one)
                 if read is not None and (read.ends is None or read.ends > now):
                     found[read.id] = read
+        self._room.counted({one.id: one.free for one in found.values()})
         return [found[one] for one in sorted(found)]
 
     async def placement_group(self, term: SelectorTerm) -> str | None:

@@ -96,3 +96,5 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     images: tuple[Image, ...] = ()
     """Newest first."""
     instance_profile: str = ""
+    placement_group: str = ""
+    """Its id; the status has no place for it, so that only who looked it up knows it."""

@@ -1,0 +1,203 @@
+"""Instance profiles: made for the role of a class, and taken away with it."""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any, Final
+
+from dovetail.aws.faults import AwsError, Kind
+from dovetail.aws.remembering import Remembered
+from dovetail.aws.session import Aws
+from dovetail.model import labels as label_keys
+from dovetail.model.nodeclass import NodeClass
+from dovetail.ports.loop import Clock
+from dovetail.ports.telemetry import Log
+
+_KNOWN_FOR: Final = timedelta(minutes=15)
+_MISSING_FOR: Final = timedelta(minutes=1)
+_MOST_NAMES: Final = 5
+_EXISTS: Final = "EntityAlreadyExists"
+_NAME: Final = re.compile(r"[\w+=,.@-]{1,128}")
+
+
+class RoleNotFound(AwsError):
+    """IAM has no such role."""
+
+
+class Profiles:
+    """Keeps one profile for each role that a class has or had.
+
+    Names follow from class and role, so that a process that died while it made
+    one finds it again. A new role is a new profile: machines of the old role go
+    on with theirs until they are replaced.
+    """
+
+    def __init__(self, aws: Aws, *, cluster: str, clock: Clock, log: Log) -> None:
+        self._aws = aws
+        self._cluster = cluster
+        self._log = log
+        self._known: Remembered[str] = Remembered(clock.now)
+        self._missing: Remembered[AwsError] = Remembered(clock.now)
+
+    async def ensure(self, node_class: NodeClass) -> str:
+        """Return the profile of a class's role, making it if need be."""
+        role = node_class.launch.role.rpartition("/")[2]
+        key = (node_class.uid, role)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        missing = self._missing.get(role)
+        if missing is not None:
+            raise missing
+        for name in names_of(self._cluster, self._aws.region, node_class):
+            if await self._is_usable(name, role, node_class):
+                self._known.put(key, name, lasting=_KNOWN_FOR)
+                return name
+        raise AwsError(
+            "GetInstanceProfile", _EXISTS, f"all names for role {role} are taken by others"
+        )
+
+    async def forget(self, node_class: NodeClass) -> None:
+        """Take away every profile that was made for a class."""
+        path = self._path(node_class.uid)
+        iam = self._aws.client("iam")
+
+        def listed() -> list[Mapping[str, Any]]:
+            pages = iam.get_paginator("list_instance_profiles").paginate(PathPrefix=path)
+            return [one for page in pages for one in page["InstanceProfiles"]]
+
+        for profile in await self._aws.call("ListInstanceProfiles", listed):
+            await self._delete(profile["InstanceProfileName"], _roles(profile))
+        old = legacy_name(self._cluster, self._aws.region, node_class.name)
+        if _NAME.fullmatch(old):
+            left = await self._get(old)
+            if left is not None:
+                await self._delete(old, _roles(left))
+        self._known.drop_if(lambda key: isinstance(key, tuple) and key[0] == node_class.uid)
+
+    async def collect(self, used: Iterable[str]) -> None:
+        """Take away profiles of this cluster that no class and no claim names."""
+        kept = set(used)
+        iam = self._aws.client("iam")
+        path = f"/karpenter/{self._aws.region}/{self._cluster}/"
+
+        def listed() -> list[Mapping[str, Any]]:
+            pages = iam.get_paginator("list_instance_profiles").paginate(PathPrefix=path)
+            return [one for page in pages for one in page["InstanceProfiles"]]
+
+        for profile in await self._aws.call("ListInstanceProfiles", listed):
+            name = profile["InstanceProfileName"]
+            if name not in kept:
+                await self._delete(name, _roles(profile))
+                self._known.drop_if(lambda key, gone=name: self._known.get(key) == gone)  # type: ignore[misc]
+
+    async def _is_usable(self, name: str, role: str, node_class: NodeClass) -> bool:
+        """Bring a profile about; False when its name is taken by one with another role."""
+        found = await self._get(name)
+        if found is not None and _roles(found):
+            return _roles(found) == [role]
+        made = found is None
+        if made:
+            await self._create(name, node_class)
+        try:
+            await self._add_role(name, role)
+        except AwsError as error:
+            if made:
+                await self._delete(name, [])
+            if error.kind is Kind.GONE:
+                told = RoleNotFound(
+                    error.operation,
+                    error.code,
+                    f"there is no role {role} in this account; create it, or correct spec.role",
+                )
+                self._missing.put(role, told, lasting=_MISSING_FOR)
+                raise told from error
+            raise
+        return True
+
+    async def _create(self, name: str, node_class: NodeClass) -> None:
+        iam = self._aws.client("iam")
+        tags = {
+            **node_class.launch.tags,
+            f"kubernetes.io/cluster/{self._cluster}": "owned",
+            "eks:eks-cluster-name": self._cluster,
+            label_keys.EC2_NODE_CLASS: node_class.name,
+            label_keys.REGION: self._aws.region,
+        }
+        asked = {
+            "InstanceProfileName": name,
+            "Path": self._path(node_class.uid),
+            "Tags": [{"Key": key, "Value": value} for key, value in sorted(tags.items())],
+        }
+        try:
+            await self._aws.call(
+                "CreateInstanceProfile", lambda: iam.create_instance_profile(**asked)
+            )
+        except AwsError as error:
+            if error.code != _EXISTS:
+                raise
+            return
+        self._log.info("created instance profile", profile=name, nodeclass=node_class.name)
+
+    async def _add_role(self, name: str, role: str) -> None:
+        iam = self._aws.client("iam")
+        asked = {"InstanceProfileName": name, "RoleName": role}
+        await self._aws.call(
+            "AddRoleToInstanceProfile", lambda: iam.add_role_to_instance_profile(**asked)
+        )
+
+    async def _get(self, name: str) -> Mapping[str, Any] | None:
+        iam = self._aws.client("iam")
+        try:
+            answer = await self._aws.call(
+                "GetInstanceProfile", lambda: iam.get_instance_profile(InstanceProfileName=name)
+            )
+        except AwsError as error:
+            if error.kind is Kind.GONE:
+                return None
+            raise
+        found: Mapping[str, Any] = answer["InstanceProfile"]
+        return found
+
+    async def _delete(self, name: str, roles: Iterable[str]) -> None:
+        iam = self._aws.client("iam")
+        try:
+            for role in roles:
+                asked = {"InstanceProfileName": name, "RoleName": role}
+                await self._aws.call(
+                    "RemoveRoleFromInstanceProfile",
+                    lambda asked=asked: iam.remove_role_from_instance_profile(**asked),  # type: ignore[misc]
+                )
+            await self._aws.call(
+                "DeleteInstanceProfile",
+                lambda: iam.delete_instance_profile(InstanceProfileName=name),
+            )
+        except AwsError as error:
+            if error.kind is not Kind.GONE:
+                raise
+            return  # Somebody was quicker.
+        self._log.info("deleted instance profile", profile=name)
+
+    def _path(self, uid: str) -> str:
+        return f"/karpenter/{self._aws.region}/{self._cluster}/{uid}/"
+
+
+def names_of(cluster: str, region: str, node_class: NodeClass) -> Iterable[str]:
+    """Return the names to try for the profile of a class's role, the first one first."""
+    role = node_class.launch.role.rpartition("/")[2]
+    for attempt in range(_MOST_NAMES):
+        text = "/".join([region, node_class.name, node_class.uid, role, str(attempt)])
+        yield f"{cluster}_{int.from_bytes(sha256(text.encode()).digest()[:8], 'big')}"
+
+
+def legacy_name(cluster: str, region: str, node_class: str) -> str:
+    """Return the name under which Karpenter before 1.7 kept a class's profile."""
+    value = 0xCBF29CE484222325  # FNV-1, 64 bits.
+    for byte in f"{region}{node_class}".encode():
+        value = (value * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF) ^ byte
+    return f"{cluster}_{value}"
+
+
+def _roles(profile: Mapping[str, Any]) -> list[str]:
+    return [one["RoleName"] for one in profile.get("Roles", ())]
