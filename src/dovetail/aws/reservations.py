@@ -70,11 +70,11 @@ class RoomLeft:
         return self._left.get(reservation, 0)
 
     def take(self, reservation: str) -> None:
-        """A machine was launched into it."""
+        """Count a machine that was launched into it."""
         self._left[reservation] = max(0, self.left(reservation) - 1)
 
     def give_back(self, reservation: str) -> None:
-        """A machine in it is gone."""
+        """Count a machine in it that is gone."""
         if reservation in self._left:
             self._left[reservation] += 1
 
