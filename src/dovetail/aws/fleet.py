@@ -14,7 +14,7 @@ from dovetail.model import labels as label_keys
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodeclass import CapacityReservation
 
-PRICE_OVERLAY: Final = "karpenter.sh/nodeoverlay-price-applied"
+_PRICE_OVERLAY: Final = "karpenter.sh/price-overlay-applied"
 _CAPACITY_BLOCK: Final = "capacity-block"
 _INTERRUPTIBLE: Final = "reserved-capacity"
 
@@ -66,10 +66,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_scarcity(self) -> bool:
-        return kind_of(self.code) in (Kind.SCARCE, Kind.NO_SPOT_ROLE)
-
-    def __str__(self) -> str:
-        return f"{self.instance_type}/{self.zone}: {self.code}: {self.message}"
+        kind = kind_of(self.code)
+        # Without its place a shortage would be taken for one of everything.
+        is_placed = bool(self.instance_type and self.zone)
+        return kind is Kind.NO_SPOT_ROLE or (kind is Kind.SCARCE and is_placed)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +80,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_priced_by_overlay(claim: NodeClaim) -> bool:
-    return claim.annotations.get(PRICE_OVERLAY) == "true"
+    """Tell whether the prices behind the claim are the user's own: then they decide alone."""
+    return _PRICE_OVERLAY in claim.annotations
 
 
 def request_of(order: Order) -> dict[str, Any]:

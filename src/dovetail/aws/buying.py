@@ -1,0 +1,182 @@
+"""Machines for claims that are alike, with as few calls as can be."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from dovetail.aws.faults import SUBNET_FULL, TEMPLATE_GONE, AwsError, Kind, kind_of, launch_reason
+from dovetail.aws.fleet import Answer, Failure, Order, answer_of, request_of, token_of, told_of
+from dovetail.aws.launchable import Addresses, Launchable
+from dovetail.aws.launchtemplates import LaunchTemplates
+from dovetail.aws.ordering import Plan, Purchase, addresses_of, plan_of
+from dovetail.aws.session import Aws
+from dovetail.core.machines.launching import Choice, Refused, choices_for
+from dovetail.model import labels as label_keys
+from dovetail.model.catalog import InstanceType
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.ports.cloud import CloudError, CreateFailed, InsufficientCapacity
+from dovetail.ports.loop import Clock
+from dovetail.state.scarcity import Scarce, Scarcity
+
+if TYPE_CHECKING:
+    from types_boto3_ec2.client import EC2Client
+
+_SHOWN: Final = 3
+_REMEMBERED: Final = 10_000
+
+
+class LostAnswer(CreateFailed):
+    """EC2 may have bought something, and did not say so."""
+
+
+class Buyer:
+    """Buys until all claims have a machine or nothing is left to ask for."""
+
+    def __init__(
+        self,
+        *,
+        aws: Aws,
+        ec2: "EC2Client",
+        templates: LaunchTemplates,
+        addresses: Addresses,
+        scarcity: Scarcity,
+        clock: Clock,
+        cluster: str,
+    ) -> None:
+        self._aws = aws
+        self._ec2 = ec2
+        self._templates = templates
+        self._addresses = addresses
+        self._scarcity = scarcity
+        self._clock = clock
+        self._cluster = cluster
+        self._attempts: Counter[str] = Counter()
+        """How often a request was answered, by the token it had the first time."""
+
+    async def buy(
+        self,
+        claims: Sequence[NodeClaim],
+        launchable: Launchable,
+        types: Callable[[], tuple[InstanceType, ...]],
+    ) -> list[Purchase | Exception]:
+        """Return a machine or an error for each of the claims, which must be alike.
+
+        What is sold out is set aside and the rest asked for at once, until EC2 has
+        nothing of what the claims allow.
+        """
+        outcomes: list[Purchase | Exception] = []
+        failed: list[Failure] = []
+        while left := claims[len(outcomes) :]:
+            choices = choices_for(left[0], types())
+            if isinstance(choices, Refused):
+                return outcomes + [_nothing_left(claim, failed, choices) for claim in left]
+            try:
+                bought, failures = await self._order(left, launchable, choices)
+            except CloudError as error:
+                return outcomes + [for_claim(claim, error) for claim in left]
+            outcomes += bought
+            failed += failures
+            if not bought and not any(one.is_scarcity for one in failures):
+                told = told_of(failures) or "EC2 returned too few instances, and no error"
+                useless = CreateFailed(launch_reason(told), told)
+                return outcomes + [for_claim(claim, useless) for claim in left]
+        return outcomes
+
+    async def _order(
+        self, claims: Sequence[NodeClaim], launchable: Launchable, choices: tuple[Choice, ...]
+    ) -> tuple[list[Purchase], tuple[Failure, ...]]:
+        plan = plan_of(
+            claims,
+            launchable=launchable,
+            choices=choices,
+            addresses=self._addresses,
+            cluster=self._cluster,
+        )
+        templates = plan.templates()
+        order = plan.order(await self._templates.ensure(templates))
+        try:
+            answer = await self._fleet(plan, order)
+        except AwsError as error:
+            if error.code not in TEMPLATE_GONE:
+                raise
+            # Somebody deleted what we took to be there: made anew, it must be.
+            self._templates.forget([one.template for one in order.configs])
+            await self._templates.ensure(templates)
+            answer = await self._fleet(plan, order)
+        self._set_aside(answer.failures, plan.capacity_type)
+        return plan.purchases(answer), answer.failures
+
+    async def _fleet(self, plan: Plan, order: Order) -> Answer:
+        """Call, with the addresses that the machines will need counted as taken."""
+        needed, used = addresses_of(order), Counter[str]()
+        self._addresses.take({one: many * order.count for one, many in needed.items()})
+        try:
+            answer = await self._create_fleet(plan, order)
+            used.update(one.subnet for one in answer.bought)
+        finally:
+            self._addresses.give_back(
+                {one: many * (order.count - used[one]) for one, many in needed.items()}
+            )
+        for failure in answer.failures:
+            if failure.code == SUBNET_FULL:
+                self._addresses.exhaust(failure.subnet)
+        return answer
+
+    async def _create_fleet(self, plan: Plan, order: Order) -> Answer:
+        request = request_of(order)
+        first = token_of(request, 0)
+        token = token_of(request, self._attempts[first])
+
+        def call() -> Any:
+            return self._ec2.create_fleet(ClientToken=token, **request)
+
+        try:
+            response = await self._aws.call("CreateFleet", call)
+        except AwsError as error:
+            if error.kind is Kind.TRANSIENT:
+                raise LostAnswer(error.reason, str(error)) from error
+            self._answered(first)
+            raise
+        self._answered(first)
+        zones = {subnet.id: subnet.zone for subnet in plan.launchable.subnets}
+        return answer_of(response, zones)
+
+    def _answered(self, first: str) -> None:
+        """Have the next request like this be a new one: EC2 repeats answers, errors included."""
+        if len(self._attempts) >= _REMEMBERED:
+            self._attempts.clear()
+        self._attempts[first] += 1
+
+    def _set_aside(self, failures: Iterable[Failure], capacity_type: str) -> None:
+        marks = [
+            Scarce(capacity_type=label_keys.SPOT)
+            if kind_of(one.code) is Kind.NO_SPOT_ROLE
+            else Scarce(capacity_type=capacity_type, instance_type=one.instance_type, zone=one.zone)
+            for one in failures
+            if one.is_scarcity
+        ]
+        self._scarcity.mark(marks, now=self._clock.now())
+
+
+def for_claim(claim: NodeClaim, error: CloudError) -> CloudError:
+    """Return an error that names the claim: of those for many, each gets its own."""
+    told = f"nodeclaim {claim.name}: {error}"
+    if isinstance(error, CreateFailed):
+        return type(error)(error.reason, told)
+    if isinstance(error, AwsError):
+        return CreateFailed(error.reason, told)
+    return type(error)(told)
+
+
+def _nothing_left(
+    claim: NodeClaim, failed: Sequence[Failure], refused: Refused
+) -> InsufficientCapacity:
+    if not failed:
+        return InsufficientCapacity(f"nodeclaim {claim.name}: {refused.because}")
+    pools = [f"{one.instance_type}/{one.zone} ({one.code})" for one in failed]
+    shown, more = ", ".join(pools[:_SHOWN]), len(pools) - _SHOWN
+    rest = f", … and {more} more" if more > 0 else ""
+    return InsufficientCapacity(
+        f"nodeclaim {claim.name}: EC2 has no capacity in {shown}{rest}; "
+        "these are set aside for 3m, and its pods will be given others"
+    )

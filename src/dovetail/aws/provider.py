@@ -1,0 +1,257 @@
+"""``ports.cloud.Cloud`` on AWS."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from dovetail.aws.batching import FLEETS, Batcher
+from dovetail.aws.buying import Buyer, LostAnswer, for_claim
+from dovetail.aws.claimtags import key_of
+from dovetail.aws.fleet import Bought
+from dovetail.aws.launchable import Launchable, Launchables
+from dovetail.aws.machines import Described, Machines
+from dovetail.aws.ordering import Purchase, alike
+from dovetail.core.machines.launching import Choice, labels_of, shape_of
+from dovetail.model import labels as label_keys
+from dovetail.model.catalog import InstanceType
+from dovetail.model.conditions import UNKNOWN
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.nodeclass import NodeClass
+from dovetail.model.nodepool import NodePool
+from dovetail.ports.cloud import (
+    ClassStatus,
+    CloudError,
+    CreateFailed,
+    Instance,
+    InsufficientCapacity,
+    NodeClassNotReady,
+)
+from dovetail.ports.loop import Loop
+
+_PROFILE: Final = f"{label_keys.AWS_DOMAIN}/instance-profile-name"
+_HASHES: Final = (
+    f"{label_keys.AWS_DOMAIN}/ec2nodeclass-hash",
+    f"{label_keys.AWS_DOMAIN}/ec2nodeclass-hash-version",
+)
+_SKEW: Final = timedelta(minutes=1)
+"""By which the API server's clock may differ from ours."""
+
+
+class Types(Protocol):
+    """Works out what a node class could buy now."""
+
+    def instance_types(
+        self, node_class: NodeClass, *, now: datetime
+    ) -> tuple[InstanceType, ...]: ...
+
+
+class AwsCloud:
+    """One process' view of the account.
+
+    Nothing here needs to outlive the process: machines are tagged with the claims
+    that they are for. Claims that an earlier process, or a call whose answer got
+    lost, may have bought for are looked for among the machines before buying.
+    """
+
+    def __init__(
+        self,
+        *,
+        loop: Loop,
+        machines: Machines,
+        buyer: Buyer,
+        types: Types,
+        launchables: Launchables,
+        node_class: Callable[[str], NodeClass | None],
+        resolve: Callable[[dict[str, Any]], Awaitable[ClassStatus]],
+    ) -> None:
+        self._loop = loop
+        self._machines = machines
+        self._buyer = buyer
+        self._types = types
+        self._launchables = launchables
+        self._node_class = node_class
+        self._resolve = resolve
+        self._started = loop.now()
+        self._doubtful: set[str] = set()
+        """Keys of claims for which something may have been bought that we do not know of."""
+        self._launches: Batcher[Any, NodeClaim, Instance] = Batcher(
+            self._launch, window=FLEETS, loop=loop
+        )
+
+    async def create(self, claim: NodeClaim) -> Instance:
+        """Buy one machine for a claim, or return the one already bought for its uid."""
+        return await self._launches.ask(alike(claim), claim)
+
+    async def delete(self, provider_id: str) -> None:
+        """Have a machine terminate; InstanceNotFound once it has."""
+        found = await self._machines.find(_id_of(provider_id))
+        if not found.instance.terminating:
+            await self._machines.terminate(found.id)
+
+    async def get(self, provider_id: str) -> Instance:
+        """Look at one machine; InstanceNotFound when it is gone."""
+        return (await self._machines.find(_id_of(provider_id))).instance
+
+    async def list(self) -> Sequence[Instance]:
+        """Return every machine of this cluster that has not terminated."""
+        return await self._machines.all()
+
+    def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        """Return what a pool could buy; the same tuple until something changes."""
+        node_class = self._node_class(pool.template.node_class.name)
+        if node_class is None or node_class.deleting or not node_class.ready:
+            return ()
+        return self._types.instance_types(node_class, now=self._loop.now())
+
+    async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
+        """Find what a node class (wire form) selects."""
+        return await self._resolve(node_class)
+
+    async def _launch(
+        self, _: object, claims: Sequence[NodeClaim]
+    ) -> Sequence[Instance | Exception]:
+        """Find or buy a machine for each of claims that are alike.
+
+        The order of the claims is that of their uids, so that a request which is
+        made again by another process is the same request to EC2.
+        """
+        ordered = sorted({claim.uid: claim for claim in claims}.values(), key=lambda one: one.uid)
+        outcomes = await self._bought_before(ordered)
+        wanted = [claim for claim in ordered if claim.uid not in outcomes]
+        if wanted:
+            outcomes |= await self._buy(wanted)
+        return [outcomes[claim.uid] for claim in claims]
+
+    async def _bought_before(self, claims: Sequence[NodeClaim]) -> dict[str, Instance | Exception]:
+        suspects = [claim for claim in claims if self._may_have_a_machine(claim)]
+        if not suspects:
+            return {}
+        dealt = await self._machines.dealt()
+        found: dict[str, Instance | Exception] = {}
+        for claim in suspects:
+            machine = dealt.get(key_of(claim))
+            if machine is None:
+                continue
+            found[claim.uid] = self._adopted(claim, machine)
+        return found
+
+    def _may_have_a_machine(self, claim: NodeClaim) -> bool:
+        return (
+            claim.created is None
+            or claim.created < self._started + _SKEW
+            or key_of(claim) in self._doubtful
+        )
+
+    def _adopted(self, claim: NodeClaim, machine: Described) -> Instance | Exception:
+        self._doubtful.discard(key_of(claim))
+        seen = machine.instance
+        if seen.terminating:
+            return InsufficientCapacity(
+                f"nodeclaim {claim.name}: its instance {machine.id} has ended already"
+            )
+        node_class = self._node_class(claim.node_class.name)
+        if node_class is None:
+            return msgspec.structs.replace(seen, claim=claim.name)
+        choice = self._choice_of(machine, node_class)
+        return seen if choice is None else _described(claim, seen, choice, node_class)
+
+    def _choice_of(self, machine: Described, node_class: NodeClass) -> Choice | None:
+        """Return the choice that a machine must have been bought as."""
+        seen = machine.instance
+        for one in self._types.instance_types(node_class, now=self._loop.now()):
+            if one.name == seen.instance_type:
+                for offering in one.offerings:
+                    if (offering.zone, offering.capacity_type, offering.reservation_id) == (
+                        seen.zone,
+                        seen.capacity_type,
+                        machine.reservation,
+                    ):
+                        return Choice(instance_type=one, offering=offering)
+        return None
+
+    async def _buy(self, claims: Sequence[NodeClaim]) -> dict[str, Instance | Exception]:
+        try:
+            node_class = self._class_of(claims[0])
+            launchable = self._launchables.launchable(node_class)
+        except CloudError as error:
+            return {claim.uid: for_claim(claim, error) for claim in claims}
+        outcomes = await self._buyer.buy(
+            claims,
+            launchable,
+            lambda: self._types.instance_types(node_class, now=self._loop.now()),
+        )
+        return {
+            claim.uid: self._settled(claim, one, launchable)
+            for claim, one in zip(claims, outcomes, strict=True)
+        }
+
+    def _settled(
+        self, claim: NodeClaim, outcome: Purchase | Exception, launchable: Launchable
+    ) -> Instance | Exception:
+        if isinstance(outcome, LostAnswer):
+            self._doubtful.add(key_of(claim))
+        else:
+            self._doubtful.discard(key_of(claim))
+        if isinstance(outcome, Exception):
+            return outcome
+        seen = _new(outcome.bought, outcome.choice, now=self._loop.now())
+        return _described(claim, seen, outcome.choice, launchable.node_class)
+
+    def _class_of(self, claim: NodeClaim) -> NodeClass:
+        name = claim.node_class.name
+        known = self._node_class(name)
+        if known is None or known.deleting:
+            what = "does not exist" if known is None else "is being deleted"
+            raise InsufficientCapacity(f"EC2NodeClass {name} {what}")
+        ready = known.conditions.get("Ready")
+        if ready is not None and ready.status == UNKNOWN:
+            raise CreateFailed(
+                "NodeClassReadinessUnknown",
+                f"whether EC2NodeClass {name} is ready is not known yet",
+            )
+        is_stale = ready is not None and ready.generation not in (0, known.generation)
+        if is_stale or not known.ready:
+            what = "has changed and was not looked at since" if is_stale else "is not ready"
+            raise NodeClassNotReady(f"EC2NodeClass {name} {what}")
+        return known
+
+
+def _id_of(provider_id: str) -> str:
+    return provider_id.rpartition("/")[2]
+
+
+def _new(bought: Bought, choice: Choice, *, now: datetime) -> Instance:
+    zone = choice.offering.zone
+    return Instance(
+        provider_id=f"aws:///{zone}/{bought.id}",
+        instance_type=bought.instance_type,
+        zone=zone,
+        capacity_type=choice.offering.capacity_type,
+        image_id=bought.image,
+        launched=now,
+    )
+
+
+def _described(claim: NodeClaim, seen: Instance, choice: Choice, node_class: NodeClass) -> Instance:
+    """Add to what EC2 says what is known of the type, the claim and the class."""
+    labels = labels_of(choice, claim)
+    if claim.pool:
+        labels = labels.with_items({label_keys.NODEPOOL: claim.pool})
+    annotations = {
+        key: node_class.annotations[key] for key in _HASHES if key in node_class.annotations
+    }
+    if node_class.found.instance_profile:
+        annotations[_PROFILE] = node_class.found.instance_profile
+    capacity, allocatable = shape_of(choice, claim)
+    return msgspec.structs.replace(
+        seen,
+        claim=claim.name,
+        nodepool=claim.pool,
+        labels=labels,
+        annotations=FrozenDict(annotations),
+        capacity=capacity,
+        allocatable=allocatable,
+    )
