@@ -13,6 +13,7 @@ from dovetail.controllers.marking import put_mark
 from dovetail.controllers.runtime import Registration, Requeue
 from dovetail.controllers.stages import Progress, Stages
 from dovetail.core.draining import deadline_of
+from dovetail.errors import DovetailError
 from dovetail.model import labels as label_keys
 from dovetail.model.conditions import TRUE
 from dovetail.model.nodeclaim import NodeClaim
@@ -84,9 +85,11 @@ class Termination:
                 or self._stages.detach(node, progress)
                 or await self._end_machine(progress)
             )
-        finally:
-            # Also when the machine cannot be ended: the stages before that are over.
+        except DovetailError:
+            # The machine cannot be ended now, but the stages before that are over.
             await self._write(progress)
+            raise
+        await self._write(progress)
         if again is not None:
             return again
         await self._let_go(node, now)

@@ -1,6 +1,6 @@
 """A whole cluster in one process, in virtual time."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -13,7 +13,7 @@ from dovetail.model.machines import Catalog
 from dovetail.model.nodeclass import NodeClass
 from dovetail.model.prices import PriceBook
 from dovetail.model.settings import SchedulingSettings
-from dovetail.ports.kube import Object
+from dovetail.ports.kube import Kube, Object
 from dovetail.ports.resources import NAMESPACES, resource_of_kind
 from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.binder.binder import Binder
@@ -52,7 +52,10 @@ class Box:
         prices: PriceBook,
         start: datetime = START,
         settings: SchedulingSettings = SchedulingSettings(),  # noqa: B008 - frozen
+        kube: Callable[[ApiServer, Invariants], Kube] = GuardedKube,
     ) -> None:
+        """Build it and start; ``kube`` makes each operator's way to the API server."""
+        self._kube = kube
         self._catalog = catalog
         self._prices = prices
         self._settings = settings
@@ -113,7 +116,7 @@ class Box:
             log=self.log,
             metrics=self.metrics,
             settings=self._settings,
-            kube=GuardedKube(self.api, self.invariants),
+            kube=self._kube(self.api, self.invariants),
         )
 
     def _ensure_namespace(self, name: str) -> None:

@@ -194,8 +194,15 @@ class Driver:
         if purchase is None or purchase.claim not in chronicle.claim_made:
             return None
         made = chronicle.claim_made[purchase.claim]
-        # Whoever was bought for again had to see first that earlier nodes were full.
-        seen = [ready for ready in chronicle.node_ready.values() if start <= ready <= made]
+        # Whoever is bought for again had to see first that the nodes of the first time are full.
+        seen = [
+            chronicle.node_ready[node]
+            for node, provider_id in chronicle.provider_of.items()
+            if node in chronicle.node_ready
+            and provider_id in bought
+            and bought[provider_id].launched >= last.made
+            and chronicle.node_ready[node] <= made
+        ]
         asked = max(start, min(last.made, made), *seen)
         ready = chronicle.node_ready[last.node]
         cleared = max(ready, chronicle.claim_initialized.get(purchase.claim, ready))

@@ -24,6 +24,10 @@ ORPHAN_GRACE: Final = timedelta(minutes=3)
 """An instance without a claim is noticed by garbage collection within 30 s and two minutes."""
 
 
+LOST_AFTER: Final = timedelta(minutes=2)
+"""Pods of a vanished node are collected within forty seconds, and their grace passes."""
+
+
 class Invariants:
     """Watches a cluster and notes what should never happen.
 
@@ -32,6 +36,7 @@ class Invariants:
     - no NodePool exceeds its limits
     - no eviction breaks a PodDisruptionBudget
     - no instance is given back with pods on it
+    - no pod is lost: left behind on a node that is gone
     """
 
     def __init__(self, api: ApiServer, engine: Engine, ec2: VirtualEc2) -> None:
@@ -110,9 +115,22 @@ class Invariants:
 
     def _node_changed(self, event: WatchEvent) -> None:
         node = event.object
+        name = node["metadata"]["name"]
+        if event.type is EventType.DELETED:
+            self._engine.after(LOST_AFTER, lambda: self._check_left_behind(name))
+            return
         provider = look(node, "spec", "providerID")
         if provider:
-            self._node_of[provider] = node["metadata"]["name"]
+            self._node_of[provider] = name
+
+    def _check_left_behind(self, node: str) -> None:
+        """Look for pods on a node that is gone; one under the same name is another matter."""
+        if any(one["metadata"]["name"] == node for one in self._api.list(NODES).items):
+            return
+        on_it = ListOptions(fields=f"spec.nodeName={node}")
+        for pod in self._api.list(PODS, on_it).items:
+            meta = pod["metadata"]
+            self._note(f"pod {meta['namespace']}/{meta['name']} is lost: {node} is gone")
 
     def _given_back(self, purchase: Purchase) -> None:
         node = self._node_of.get(purchase.provider_id)
