@@ -294,6 +294,20 @@ def test_pods_on_a_node_that_goes_get_room_before_they_are_evicted_and_only_once
     assert all(shop.bought_for(name)[1:] == after for name in names)
 
 
+def test_what_replaces_a_node_that_goes_is_asked_for_within_a_second() -> None:
+    shop = Shop().open()
+    shop.pods(3)
+    shop.wait(2)
+    (old,) = shop.bought()
+    shop.bring_up(old)
+    shop.bind_all()
+
+    shop.retire(old)
+    shop.wait(0.2)
+
+    assert len(shop.bought()) == 1
+
+
 @pytest.mark.parametrize(
     "protected",
     [

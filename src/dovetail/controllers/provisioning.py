@@ -17,7 +17,6 @@ from dovetail.core.provisioning import (
 )
 from dovetail.core.scheduling.solve import solve
 from dovetail.model.catalog import InstanceType
-from dovetail.model.conditions import is_true
 from dovetail.model.nodepool import NodePool
 from dovetail.model.nodes import Node
 from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode
@@ -111,11 +110,9 @@ class Provisioning:
         old, new = change.old, change.new
         if old is None or old.deleting or not (new is None or new.deleting):
             return
-        if is_true(old.conditions, "Initialized"):
-            self._batch.add(old.name, self._loop.now())
-        else:
-            # Nothing came of it, and the pods that it was made for have waited before.
-            self._batch.hurry(old.name, self._loop.now())
+        # Its pods have been through a window before, and a machine that the cloud takes
+        # back is gone in two minutes: what replaces it must be on its way by then.
+        self._batch.hurry(old.name, self._loop.now())
         yield SINGLETON
 
     def on_pool(self, change: Change) -> Iterable[str]:
