@@ -14,7 +14,7 @@ from dovetail.sim.scenario.model import Action, Apply, Delete, Interrupt, Scale,
 @singledispatch
 def act(action: Action, box: Box) -> None:
     """Do something to the cluster in a box, now."""
-    raise NotImplementedError(type(action))
+    raise TypeError(f"{action!r} is no action")
 
 
 @act.register
