@@ -1,11 +1,13 @@
-"""Node classes: 36–37, 51, 55 and 57 of the AWS checklist, as far as the cloud is behind a port."""
+"""Node classes: 37, 47, 55–57 and 62 of the AWS checklist, as far as the cloud is behind a port."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from dovetail.controllers import nodeclass
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.settings import SchedulingSettings
 from dovetail.ports.cloud import ClassStatus, CloudError
 from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_CLAIMS
 from tests.support import wire
@@ -45,6 +47,8 @@ def test_a_class_for_which_all_is_found_is_ready() -> None:
         "SecurityGroupsReady",
         "AMIsReady",
         "InstanceProfileReady",
+        "PlacementGroupReady",
+        "CapacityReservationsReady",
         "ValidationSucceeded",
         "Ready",
     }
@@ -106,6 +110,87 @@ def test_a_class_stays_until_the_last_claim_made_from_it_has_gone() -> None:
     world.delete(NODE_CLAIMS, "claim")
 
     assert world.get(EC2_NODE_CLASSES, "default") is None
+
+
+def test_what_was_made_for_a_class_is_taken_away_after_its_last_claim() -> None:
+    world = a_world()
+    world.add(NODE_CLAIMS, wire.claim())
+
+    world.delete(EC2_NODE_CLASSES, "default")
+    assert world.cloud.calls("forget") == []
+    world.delete(NODE_CLAIMS, "claim")
+
+    assert len(world.cloud.calls("forget")) == 1
+
+
+def test_a_class_stays_while_what_was_made_for_it_cannot_be_taken_away() -> None:
+    world = a_world()
+    world.cloud.fail("forget", CloudError("DeleteLaunchTemplate: UnauthorizedOperation"))
+
+    world.delete(EC2_NODE_CLASSES, "default")
+    assert world.get(EC2_NODE_CLASSES, "default") is not None
+    world.wait(60)
+
+    assert world.get(EC2_NODE_CLASSES, "default") is None
+
+
+OUTAGE = FrozenDict({"SubnetsReady": ("SubnetsResolutionFailed", "DescribeSubnets: Unreachable")})
+
+
+def test_what_cannot_be_asked_now_leaves_what_was_known() -> None:
+    world = a_world()
+    left = {name: one for name, one in FOUND.items() if name != "subnets"}
+    world.cloud.resolved = ClassStatus(status=left, unsure=OUTAGE)
+
+    world.wait(180)
+
+    assert world.get(EC2_NODE_CLASSES, "default")["status"]["subnets"] == FOUND["subnets"]
+    assert conditions(world)["Ready"] == ("True", "Ready")
+
+
+def test_a_class_that_could_never_be_looked_up_is_of_unknown_use() -> None:
+    world = World()
+    world.cloud.resolved = ClassStatus(status={}, unsure=OUTAGE)
+    world.run(nodeclass.registration)
+
+    world.add(EC2_NODE_CLASSES, wire.node_class(ready=None))
+
+    assert conditions(world)["SubnetsReady"] == ("Unknown", "SubnetsResolutionFailed")
+    assert conditions(world)["ValidationSucceeded"] == ("Unknown", "DependenciesNotReady")
+    assert conditions(world)["Ready"][0] == "Unknown"
+
+
+def test_each_problem_is_logged_once_with_what_the_cloud_said() -> None:
+    world = a_world(SubnetsReady=("SubnetsNotFound", "no subnet matches team=a"))
+
+    world.wait(600)
+
+    [line] = world.log.said("failed resolving nodeclass")
+    assert line["nodeclass"] == "default"
+    assert line["condition"] == "SubnetsReady"
+    assert line["error"] == "no subnet matches team=a"
+
+
+def test_reservations_are_no_condition_where_they_are_switched_off() -> None:
+    world = World()
+    off = SchedulingSettings(reserved_capacity=False)
+    world.run(partial(nodeclass.registration, settings=off))
+
+    world.add(EC2_NODE_CLASSES, wire.node_class(ready=None))
+
+    assert "CapacityReservationsReady" not in conditions(world)
+    assert conditions(world)["Ready"] == ("True", "Ready")
+
+
+def test_an_annotation_has_a_class_looked_up_again_and_a_hash_does_not() -> None:
+    world = a_world()
+    ours = {"karpenter.k8s.aws/ec2nodeclass-hash": "1"}
+
+    world.patch(EC2_NODE_CLASSES, "default", {"metadata": {"annotations": ours}})
+    assert len(world.cloud.calls("resolve")) == 1
+    world.patch(EC2_NODE_CLASSES, "default", {"metadata": {"annotations": {"try": "again"}}})
+
+    assert len(world.cloud.calls("resolve")) == 2
 
 
 @pytest.mark.parametrize("writes", [1, 2])

@@ -126,6 +126,9 @@ class ScriptedCloud:
         self._note("resolve", node_class["metadata"]["name"])
         return self.resolved
 
+    async def forget(self, node_class: dict[str, Any]) -> None:
+        self._note("forget", node_class["metadata"]["name"])
+
     async def receive(self) -> Sequence[Message]:
         self._note("receive", "")
         return list(self.messages)

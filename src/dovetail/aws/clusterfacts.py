@@ -15,6 +15,10 @@ class ClusterFacts:
         self._aws = aws
         self.cluster = known
 
+    @property
+    def region(self) -> str:
+        return self._aws.region
+
     async def look_up(self) -> Cluster:
         """Return the cluster with all that EKS says of it; raises ``AwsError``."""
         known = self.cluster

@@ -33,9 +33,13 @@ class Profiles:
     on with theirs until they are replaced.
     """
 
-    def __init__(self, aws: Aws, *, cluster: str, clock: Clock, log: Log) -> None:
+    def __init__(
+        self, aws: Aws, *, cluster: str, clock: Clock, log: Log, isolated: bool = False
+    ) -> None:
+        """``isolated``: IAM cannot be reached from here, so that nothing can be taken away."""
         self._aws = aws
         self._cluster = cluster
+        self._isolated = isolated
         self._log = log
         self._known: Remembered[str] = Remembered(clock.now)
         self._missing: Remembered[AwsError] = Remembered(clock.now)
@@ -60,14 +64,9 @@ class Profiles:
 
     async def forget(self, node_class: NodeClass) -> None:
         """Take away every profile that was made for a class."""
-        path = self._path(node_class.uid)
-        iam = self._aws.client("iam")
-
-        def listed() -> list[Mapping[str, Any]]:
-            pages = iam.get_paginator("list_instance_profiles").paginate(PathPrefix=path)
-            return [one for page in pages for one in page["InstanceProfiles"]]
-
-        for profile in await self._aws.call("ListInstanceProfiles", listed):
+        if self._isolated:
+            return
+        for profile in await self._listed(self._path(node_class.uid)):
             await self._delete(profile["InstanceProfileName"], _roles(profile))
         old = legacy_name(self._cluster, self._aws.region, node_class.name)
         if _NAME.fullmatch(old):
@@ -78,19 +77,13 @@ class Profiles:
 
     async def collect(self, used: Iterable[str]) -> None:
         """Take away profiles of this cluster that no class and no claim names."""
+        if self._isolated:
+            return
         kept = set(used)
-        iam = self._aws.client("iam")
-        path = f"/karpenter/{self._aws.region}/{self._cluster}/"
-
-        def listed() -> list[Mapping[str, Any]]:
-            pages = iam.get_paginator("list_instance_profiles").paginate(PathPrefix=path)
-            return [one for page in pages for one in page["InstanceProfiles"]]
-
-        for profile in await self._aws.call("ListInstanceProfiles", listed):
+        for profile in await self._listed(f"/karpenter/{self._aws.region}/{self._cluster}/"):
             name = profile["InstanceProfileName"]
             if name not in kept:
                 await self._delete(name, _roles(profile))
-                self._known.drop_if(lambda key, gone=name: self._known.get(key) == gone)  # type: ignore[misc]
 
     async def _is_usable(self, name: str, role: str, node_class: NodeClass) -> bool:
         """Bring a profile about; False when its name is taken by one with another role."""
@@ -147,6 +140,15 @@ class Profiles:
             "AddRoleToInstanceProfile", lambda: iam.add_role_to_instance_profile(**asked)
         )
 
+    async def _listed(self, path: str) -> list[Mapping[str, Any]]:
+        iam = self._aws.client("iam")
+
+        def pages() -> list[Mapping[str, Any]]:
+            every = iam.get_paginator("list_instance_profiles").paginate(PathPrefix=path)
+            return [one for page in every for one in page["InstanceProfiles"]]
+
+        return await self._aws.call("ListInstanceProfiles", pages)
+
     async def _get(self, name: str) -> Mapping[str, Any] | None:
         iam = self._aws.client("iam")
         try:
@@ -177,6 +179,7 @@ class Profiles:
             if error.kind is not Kind.GONE:
                 raise
             return  # Somebody was quicker.
+        self._known.drop_if(lambda key: self._known.get(key) == name)
         self._log.info("deleted instance profile", profile=name)
 
     def _path(self, uid: str) -> str:

@@ -8,41 +8,63 @@ from dovetail.codec.conditions import show_conditions
 from dovetail.controllers.runtime import Registration, Requeue
 from dovetail.core.nodeclasses import conditions_of
 from dovetail.model.nodeclass import NodeClass
-from dovetail.ports.cloud import Cloud
+from dovetail.model.settings import SchedulingSettings
+from dovetail.ports.cloud import ClassStatus, Cloud
 from dovetail.ports.kube import Kube, Object
 from dovetail.ports.kubeerrors import NotFound
 from dovetail.ports.loop import Clock, Loop
 from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_CLAIMS
-from dovetail.ports.telemetry import Events
+from dovetail.ports.telemetry import Events, Log
 from dovetail.state.mirror import Change, Mirror
 
 FINALIZER: Final = "karpenter.k8s.aws/termination"
 _LOOK_AGAIN: Final = Requeue(after=timedelta(minutes=1))
 _REMIND: Final = Requeue(after=timedelta(minutes=10))
-_FOUND: Final = ("subnets", "securityGroups", "amis", "instanceProfile", "capacityReservations")
-"""What is in the status only as long as the cloud has it."""
+_FOUND: Final = {
+    "SubnetsReady": "subnets",
+    "SecurityGroupsReady": "securityGroups",
+    "AMIsReady": "amis",
+    "InstanceProfileReady": "instanceProfile",
+    "CapacityReservationsReady": "capacityReservations",
+}
+"""Condition → what is in the status only as long as the cloud has it."""
 _MOST_NAMES: Final = 5
+_DEFAULTS: Final = SchedulingSettings()
+_HASH: Final = "ec2nodeclass-hash"
 
 
 class NodeClasses:
     """Keeps the status of a node class; holds it while claims are made from it."""
 
     def __init__(
-        self, *, mirror: Mirror, kube: Kube, cloud: Cloud, clock: Clock, events: Events
+        self,
+        *,
+        mirror: Mirror,
+        kube: Kube,
+        cloud: Cloud,
+        clock: Clock,
+        log: Log,
+        events: Events,
+        reserved_capacity: bool = True,
     ) -> None:
         self._mirror = mirror
         self._kube = kube
         self._cloud = cloud
         self._clock = clock
+        self._log = log
         self._events = events
+        self._reserved_capacity = reserved_capacity
+        self._told: dict[str, Any] = {}
+        """Class → what was logged of it last, so that each thing is said once."""
 
     async def reconcile(self, name: str) -> Requeue | None:
         node_class, raw = self._mirror.node_class(name), self._mirror.raw_node_class(name)
         if node_class is None or raw is None:
+            self._told.pop(name, None)
             return None
         try:
             if node_class.deleting:
-                return await self._let_go(node_class)
+                return await self._let_go(node_class, raw)
             return await self._look_up(node_class, raw)
         except NotFound:
             return None  # It went meanwhile.
@@ -57,9 +79,20 @@ class NodeClasses:
         now_raw = self._mirror.raw_node_class(node_class.name)
         if current is None or now_raw is None:
             return _LOOK_AGAIN
-        conditions = conditions_of(current, found.problems, self._clock.now())
-        wanted: dict[str, Any] = {name: found.status.get(name) for name in _FOUND}
-        wanted |= {**found.status, "conditions": show_conditions(conditions)}
+        self._tell_of_problems(current, found)
+        conditions = conditions_of(
+            current,
+            self._clock.now(),
+            problems=found.problems,
+            unsure=found.unsure,
+            reserved_capacity=self._reserved_capacity,
+        )
+        wanted: dict[str, Any] = {
+            name: found.status.get(name)
+            for kind, name in _FOUND.items()
+            if kind not in found.unsure
+        }
+        wanted["conditions"] = show_conditions(conditions)
         known = now_raw.get("status") or {}
         changed = {name: one for name, one in wanted.items() if known.get(name) != one}
         if changed:
@@ -70,7 +103,7 @@ class NodeClasses:
             await self._kube.patch(EC2_NODE_CLASSES, node_class.name, patch, subresource="status")
         return _LOOK_AGAIN
 
-    async def _let_go(self, node_class: NodeClass) -> Requeue | None:
+    async def _let_go(self, node_class: NodeClass, raw: Object) -> Requeue | None:
         if FINALIZER not in node_class.finalizers:
             return None
         users = sorted(
@@ -81,6 +114,7 @@ class NodeClasses:
         if users:
             self._tell_of_users(node_class, users)
             return _REMIND
+        await self._cloud.forget(raw)
         left = [one for one in node_class.finalizers if one != FINALIZER]
         await self._write_finalizers(node_class, left)
         return None
@@ -88,6 +122,20 @@ class NodeClasses:
     async def _write_finalizers(self, node_class: NodeClass, wanted: list[str]) -> None:
         meta = {"resourceVersion": node_class.resource_version, "finalizers": wanted or None}
         await self._kube.patch(EC2_NODE_CLASSES, node_class.name, {"metadata": meta})
+
+    def _tell_of_problems(self, node_class: NodeClass, found: ClassStatus) -> None:
+        told = {**found.unsure, **found.problems}
+        before = self._told.get(node_class.name, {})
+        for kind, (reason, message) in told.items():
+            if before.get(kind) != (reason, message):
+                self._log.error(
+                    "failed resolving nodeclass",
+                    nodeclass=node_class.name,
+                    condition=kind,
+                    reason=reason,
+                    error=message,
+                )
+        self._told[node_class.name] = told
 
     def _tell_of_users(self, node_class: NodeClass, users: list[str]) -> None:
         shown = ", ".join(users[:_MOST_NAMES])
@@ -103,7 +151,14 @@ class NodeClasses:
 
 
 def registration(
-    *, mirror: Mirror, kube: Kube, cloud: Cloud, loop: Loop, events: Events
+    *,
+    mirror: Mirror,
+    kube: Kube,
+    cloud: Cloud,
+    loop: Loop,
+    log: Log,
+    events: Events,
+    settings: SchedulingSettings = _DEFAULTS,
 ) -> Registration:
     """Return the controller."""
 
@@ -122,11 +177,21 @@ def registration(
 
     return Registration(
         name="nodeclass",
-        controller=NodeClasses(mirror=mirror, kube=kube, cloud=cloud, clock=loop, events=events),
+        controller=NodeClasses(
+            mirror=mirror,
+            kube=kube,
+            cloud=cloud,
+            clock=loop,
+            log=log,
+            events=events,
+            reserved_capacity=settings.reserved_capacity,
+        ),
         watches=[(EC2_NODE_CLASSES, class_itself), (NODE_CLAIMS, class_of_gone_claim)],
         workers=10,
     )
 
 
 def _stirring(node_class: NodeClass) -> tuple[object, ...]:
-    return node_class.uid, node_class.generation, node_class.deleting
+    """Return what a class is looked up anew for; a user's annotation is a request for it."""
+    noted = {key: one for key, one in node_class.annotations.items() if _HASH not in key}
+    return node_class.uid, node_class.generation, node_class.deleting, noted

@@ -68,6 +68,8 @@ class ClassStatus(msgspec.Struct, frozen=True, kw_only=True):
     """subnets, securityGroups, amis, instanceProfile …, as on the wire; without conditions."""
     problems: FrozenDict[str, tuple[str, str]] = FrozenDict()
     """Condition type (SubnetsReady …) → reason and message, for those that are not met."""
+    unsure: FrozenDict[str, tuple[str, str]] = FrozenDict()
+    """The same for those that could not be found out this time; what was known of them holds."""
 
 
 class Interruption(StrEnum):
@@ -119,6 +121,12 @@ class Cloud(Protocol):
 
     async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
         """Find what a node class (wire form) selects."""
+
+    async def forget(self, node_class: dict[str, Any]) -> None:
+        """Take away what was made for a node class (wire form): profiles, launch templates.
+
+        Called when nothing launched from it is left; harmless when repeated.
+        """
 
 
 class Interruptions(Protocol):

@@ -144,6 +144,9 @@ class SimCloud:
             ),
         )
 
+    async def forget(self, node_class: dict[str, Any]) -> None:
+        """Do nothing: node classes leave nothing behind in a virtual account."""
+
     async def _buy(self, claim: NodeClaim) -> Ec2Instance:
         node_class = self._class_of(claim)
         failed: list[FleetError] = []
