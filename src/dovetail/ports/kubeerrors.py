@@ -2,6 +2,7 @@
 
 ApiError                     has the Kubernetes Status object: code, reason, details
 ├── BadRequest               400
+├── Unauthorized             401
 ├── Forbidden                403
 ├── NotFound                 404
 ├── MethodNotAllowed         405
@@ -12,6 +13,7 @@ ApiError                     has the Kubernetes Status object: code, reason, det
 ├── Invalid                  422
 ├── TooManyRequests          429  an eviction would break a budget
 ├── InternalError            500
+├── Unavailable              503  no answer, or none that tells whether it was done
 └── Timeout                  504  the resourceVersion is not reached yet
 """
 
@@ -66,6 +68,12 @@ class BadRequest(ApiError):
     """The request makes no sense."""
 
     code, reason = 400, "BadRequest"
+
+
+class Unauthorized(ApiError):
+    """The token or certificate is missing, wrong or too old."""
+
+    code, reason = 401, "Unauthorized"
 
 
 class Forbidden(ApiError):
@@ -124,6 +132,12 @@ class TooManyRequests(ApiError):
 
 class InternalError(ApiError):
     """Kubernetes itself gives up here."""
+
+
+class Unavailable(ApiError):
+    """The server cannot be reached, or not now; a write may have been done all the same."""
+
+    code, reason = 503, "ServiceUnavailable"
 
 
 class Timeout(ApiError):

@@ -17,7 +17,7 @@ from dovetail.ports.kube import Object
 from dovetail.ports.resources import Resource
 from dovetail.state.decoding import DECODERS, VolumeAttachment, decoder
 from dovetail.state.joining import Joined
-from dovetail.state.table import Change, Handler, Index, Table
+from dovetail.state.table import Change, Handler, Index, Listing, Table
 
 __all__ = ["Change", "Mirror"]
 _NO_LIMITS: FrozenDict[str, int] = FrozenDict()
@@ -77,6 +77,10 @@ class Mirror:
         is not in it, and stays.
         """
         self.tables[resource].replace(objects, revision)
+
+    def relist(self, resource: Resource) -> Listing[Any]:
+        """Begin to take a whole list that comes page by page."""
+        return self.tables[resource].relist()
 
     def put(self, resource: Resource, obj: Object) -> None:
         """Take one object as the watch tells of it, in the watch's order."""

@@ -121,19 +121,13 @@ class Table(Generic[Model]):
 
     def replace(self, objects: Iterable[Object], revision: str = "") -> None:
         """Take a whole list: what is not in it is gone, unless it is newer than the list."""
-        seen: set[ObjectKey] = set()
-        uids: set[str] = set()
-        for obj in objects:
-            seen.add(_key(obj["metadata"]))
-            uids.add(obj["metadata"].get("uid", ""))
-            self._take(obj)
-        at = int(revision or 0)
-        for key in self._rows.keys() - seen:
-            if not at or self._rows[key].revision <= at:
-                self._drop(key)
-        self._tombs &= uids  # The list was older than these deaths; the watch will tell.
-        self._told = max(self._told, at)
-        self.listed = True
+        listing = self.relist()
+        listing.take(objects)
+        listing.end(revision)
+
+    def relist(self) -> "Listing[Model]":
+        """Begin to take a whole list that comes page by page."""
+        return Listing(self)
 
     def _take(self, obj: Object) -> None:
         meta = obj["metadata"]
@@ -151,6 +145,14 @@ class Table(Generic[Model]):
         self._models[key] = model
         self._tell(old, model)
 
+    def _keep_only(self, seen: set[ObjectKey], uids: set[str], at: int) -> None:
+        for key in self._rows.keys() - seen:
+            if not at or self._rows[key].revision <= at:
+                self._drop(key)
+        self._tombs &= uids  # The list was older than these deaths; the watch will tell.
+        self._told = max(self._told, at)
+        self.listed = True
+
     def _drop(self, key: ObjectKey) -> None:
         del self._rows[key]
         self._tell(self._models.pop(key), None)
@@ -160,6 +162,26 @@ class Table(Generic[Model]):
         change = Change(self.resource, old, new)
         for handler in self._handlers:
             handler(change)
+
+
+class Listing(Generic[Model]):
+    """A list being taken; one that never comes to its end removes nothing."""
+
+    def __init__(self, table: Table[Model]) -> None:
+        self._table = table
+        self._seen: set[ObjectKey] = set()
+        self._uids: set[str] = set()
+
+    def take(self, objects: Iterable[Object]) -> None:
+        """Take some of the list's objects."""
+        for obj in objects:
+            self._seen.add(_key(obj["metadata"]))
+            self._uids.add(obj["metadata"].get("uid", ""))
+            self._table._take(obj)
+
+    def end(self, revision: str) -> None:
+        """Drop what was not in the list, which is as of ``revision``."""
+        self._table._keep_only(self._seen, self._uids, int(revision or 0))
 
 
 def _key(meta: Object) -> ObjectKey:

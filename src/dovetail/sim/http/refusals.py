@@ -3,12 +3,6 @@
 from dovetail.ports.kubeerrors import ApiError
 
 
-class Unauthorized(ApiError):
-    """The token is missing or wrong."""
-
-    code, reason = 401, "Unauthorized"
-
-
 class NotAcceptable(ApiError):
     """The caller takes no form of answer that there is."""
 

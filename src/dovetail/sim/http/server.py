@@ -9,12 +9,12 @@ from typing import Final
 
 from aiohttp import web
 
-from dovetail.ports.kubeerrors import ApiError, InternalError
+from dovetail.ports.kubeerrors import ApiError, InternalError, Unauthorized
 from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.http.answers import refusal
 from dovetail.sim.http.certificate import new_certificate
 from dovetail.sim.http.podlogs import Logs
-from dovetail.sim.http.refusals import TooLarge, Unauthorized
+from dovetail.sim.http.refusals import TooLarge
 from dovetail.sim.http.routing import Router
 
 _LOOPBACK: Final = "127.0.0.1"

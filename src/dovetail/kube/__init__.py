@@ -1,0 +1,1 @@
+"""The Kubernetes API over HTTP: writing to it, and watching it into a mirror."""

@@ -1,0 +1,140 @@
+"""Requests to one API server: identity, pace, time-outs, and errors as we know them."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from dovetail.kube.config import Access
+from dovetail.kube.limiting import RateLimit
+from dovetail.kube.refusing import refusal
+from dovetail.ports.kube import Object
+from dovetail.ports.kubeerrors import Unauthorized, Unavailable
+
+JSON: Final = "application/json"
+_CONNECT: Final = 10.0
+_READ: Final = 120.0
+"""Seconds for a page of a list: a server that has just started may need most of them."""
+_WRITE: Final = 30.0
+_AT_ONCE: Final = 150
+"""Connections; each request under way, and each watch, has one of its own."""
+
+
+class Connection:
+    """Made and used on one asyncio loop; ``close`` it at the end."""
+
+    def __init__(self, access: Access, *, limit: RateLimit, agent: str) -> None:
+        self._access = access
+        self._limit = limit
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=access.tls, limit=_AT_ONCE),
+            headers={"User-Agent": agent, "Accept": JSON},
+        )
+        self.under_way = 0
+        """Requests without an answer yet; watches do not count."""
+
+    @property
+    def server(self) -> str:
+        return self._access.server
+
+    async def close(self) -> None:
+        """Leave; what is under way is cut off."""
+        await self._session.close()
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+    ) -> Object:
+        """Make one request; raises ``ports.kubeerrors``."""
+        data = None if body is None else msgspec.json.encode(body)
+        headers = {} if data is None else {"Content-Type": content_type}
+        total = _READ if method == "GET" else _WRITE
+        timeout = aiohttp.ClientTimeout(total=total, sock_connect=_CONNECT)
+        self.under_way += 1
+        try:
+            sending = self._answered(method, path, query, timeout, headers=headers, data=data)
+            async with sending as response:
+                answer: Object = msgspec.json.decode(await response.read())
+                return answer
+        except msgspec.DecodeError as error:
+            raise Unavailable(f"{self.server}{path} answered with no JSON: {error}") from error
+        finally:
+            self.under_way -= 1
+
+    async def lines(
+        self, path: str, *, query: Mapping[str, str], silence: float
+    ) -> AsyncGenerator[list[bytes], None]:
+        """Yield the lines of an answer as they come, several at a time.
+
+        Raises ``Unavailable`` when nothing comes for ``silence`` seconds, and when
+        the answer is cut short.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=silence)
+        rest = b""
+        # A new connection each time: behind one address may be several servers, and the
+        # one that has ended the last answer may be about to go.
+        alone = {"Connection": "close"}
+        async with self._answered("GET", path, query, timeout, headers=alone) as response:
+            async for chunk in response.content.iter_any():
+                *whole, rest = (rest + chunk).split(b"\n")
+                if whole:
+                    yield whole
+
+    @asynccontextmanager
+    async def _answered(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        timeout: aiohttp.ClientTimeout,
+        *,
+        headers: Mapping[str, str] | None = None,
+        data: bytes | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request; leads to its answer unless that is a refusal."""
+        await self._limit.wait()
+        token = await self._access.credentials.token()
+        for is_last in (False, True):
+            sent = dict(headers or {})
+            if token:
+                sent["Authorization"] = f"Bearer {token}"
+            try:
+                async with self._session.request(
+                    method,
+                    URL(f"{self.server}{path}", encoded=True),
+                    params=query,
+                    headers=sent,
+                    data=data,
+                    timeout=timeout,
+                    allow_redirects=False,
+                    server_hostname=self._access.server_name,
+                ) as response:
+                    if response.status < 400:
+                        yield response
+                        return
+                    after = response.headers.get("Retry-After", "")
+                    error = refusal(response.status, await response.read(), retry_after=after)
+            except (aiohttp.ClientError, OSError) as problem:
+                raise Unavailable(f"{self.server} does not answer: {_why(problem)}") from problem
+            if is_last or not isinstance(error, Unauthorized):
+                raise error
+            # Tokens are replaced while we run; the one at hand may just have ended.
+            token = await self._access.credentials.token(refused=True)
+
+
+def _why(problem: Exception) -> str:
+    if isinstance(problem, TimeoutError):
+        return "it takes too long"
+    if isinstance(problem, aiohttp.ClientConnectorCertificateError):
+        return f"its certificate is not trusted ({problem.certificate_error})"
+    if isinstance(problem, aiohttp.ClientConnectorError):
+        return problem.strerror or str(problem.os_error)
+    return str(problem) or type(problem).__name__
