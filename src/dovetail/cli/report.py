@@ -69,17 +69,32 @@ class PriceSource(msgspec.Struct, frozen=True, kw_only=True):
     date: str
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer."""
+class DiscountsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What discounts did to the prices above; dollars are USD per hour."""
+
+    source: str
+    list_price_per_hour: float
+    """Of the new nodes, without any discount."""
+    committed_per_hour: float
+    """Paid whatever runs."""
+    committed_used_before: float
+    """… used by the nodes that are there,"""
+    committed_used: float
+    """… and by the new ones."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The whole answer; ``discounts`` only where there are some."""
 
     nodes: list[NodeReport]
     existing: list[ExistingReport]
     unplaced: list[UnplacedReport]
     totals: Totals
     prices: PriceSource
+    discounts: DiscountsReport | None = None
 
 
-def report_on(plan: Plan, prices: PriceSource) -> Report:
+def report_on(plan: Plan, prices: PriceSource, discounts: DiscountsReport | None = None) -> Report:
     """Write a plan down as plain data."""
     alternatives: dict[int, list[str]] = {}
     return Report(
@@ -91,6 +106,7 @@ def report_on(plan: Plan, prices: PriceSource) -> Report:
         unplaced=[_unplaced(one) for one in plan.unplaced],
         totals=totals_of(plan),
         prices=prices,
+        discounts=discounts,
     )
 
 

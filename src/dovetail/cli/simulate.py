@@ -7,6 +7,13 @@ from typing import Any
 import click
 import msgspec
 
+from dovetail.cli.discounts import (
+    DISCOUNTS_HELP,
+    about_commitments,
+    after_discounts,
+    discounts_in,
+    discounts_report,
+)
 from dovetail.cli.files import STDIN, attempt, read_bytes, read_sources
 from dovetail.cli.output import progress, say, write, write_lines
 from dovetail.cli.plan_table import plan_lines
@@ -14,9 +21,11 @@ from dovetail.cli.report import PriceSource, as_json, as_yaml, report_on
 from dovetail.codec.catalog import decode_catalog
 from dovetail.codec.cluster import Inputs, read_inputs
 from dovetail.codec.prices import read_prices
-from dovetail.core.scheduling.solve import solve
+from dovetail.core.machines.discounting import Discounts
+from dovetail.core.scheduling.affording import Afforded, solve_discounted
 from dovetail.data import bundled_catalog, list_prices
 from dovetail.errors import BadInput, Mistake
+from dovetail.model.discounts import DiscountBook
 from dovetail.model.labels import OS
 from dovetail.model.machines import Catalog
 from dovetail.model.plan import Plan, PlannedNode
@@ -45,6 +54,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     cluster: tuple[str, ...]
     catalog: str | None
     prices: str | None
+    discounts: str | None
     region: str | None
     zones: tuple[str, ...]
     output: Output
@@ -98,6 +108,7 @@ def _zone_list(_: click.Context, __: click.Parameter, given: tuple[str, ...]) ->
     "NodePools. Room on its nodes is used first. May be repeated.",
 )
 @click.option("--prices", metavar="FILE", type=click.Path(), help="A price book in CSV.")
+@click.option("--discounts", metavar="FILE", type=click.Path(), help=DISCOUNTS_HELP)
 @click.option("--catalog", metavar="FILE", type=click.Path(), help="A catalogue that you recorded.")
 @click.option(
     "--region",
@@ -135,16 +146,18 @@ def simulate(context: click.Context, /, **given: Any) -> None:
     """
     request = msgspec.convert(given, Request)
     catalog = _catalog(request.catalog)
-    prices, inputs = _read(request, catalog)
+    prices, book, inputs = _read(request, catalog)
     with progress("Pricing instance types"):
         assembled = assemble(
             inputs, catalog=catalog, prices=prices, region=request.region, zones=request.zones
         )
     with progress(f"Planning {len(inputs.pending):,} pods"):
-        plan = solve(assembled.snapshot, request.settings())
+        afforded = solve_discounted(
+            assembled.snapshot, request.settings(), Discounts(book, region=assembled.region)
+        )
 
-    _show(request.output, plan, assembled, prices)
-    context.exit(EXIT_UNPLACED if plan.unplaced else 0)
+    _show(request.output, afforded, assembled, prices, book)
+    context.exit(EXIT_UNPLACED if afforded.plan.unplaced else 0)
 
 
 def _catalog(file: str | None) -> Catalog:
@@ -155,7 +168,7 @@ def _prices(file: str | None, catalog: Catalog) -> PriceBook:
     return list_prices(catalog.machines) if file is None else read_prices(file, read_bytes(file))
 
 
-def _read(request: Request, catalog: Catalog) -> tuple[PriceBook, Inputs]:
+def _read(request: Request, catalog: Catalog) -> tuple[PriceBook, DiscountBook, Inputs]:
     """Read every file that is named; raises with the mistakes of all of them."""
     manifests = (*request.files, *request.more_files)
     if not manifests and not request.cluster:
@@ -165,24 +178,38 @@ def _read(request: Request, catalog: Catalog) -> tuple[PriceBook, Inputs]:
     mistakes: list[Mistake] = []
     with progress("Reading manifests"):
         prices = attempt(mistakes, lambda: _prices(request.prices, catalog))
+        book = attempt(mistakes, lambda: discounts_in(request.discounts))
         given = attempt(mistakes, lambda: read_sources(manifests))
         live = attempt(mistakes, lambda: read_sources(request.cluster))
         inputs = attempt(
             mistakes, lambda: read_inputs(given or [], live or [], cron_runs=request.cron_runs)
         )
-    if prices is None or inputs is None or mistakes:
+    if prices is None or book is None or inputs is None or mistakes:
         raise BadInput(mistakes)
-    return prices, inputs
+    return prices, book, inputs
 
 
-def _show(output: Output, plan: Plan, assembled: Assembled, prices: PriceBook) -> None:
-    notes = (*assembled.notes, *_about_prices(plan, prices))
+def _show(
+    output: Output,
+    afforded: Afforded,
+    assembled: Assembled,
+    prices: PriceBook,
+    book: DiscountBook,
+) -> None:
+    plan = afforded.plan
+    notes = (
+        *assembled.notes,
+        *_about_prices(plan, prices),
+        *about_commitments(afforded, book),
+    )
     if output is Output.TABLE:
         dated = "" if prices.date else " (undated; a line '# date: YYYY-MM-DD' in it would tell)"
         told = f"{prices.describe()}{dated}; region {assembled.region}"
+        told += after_discounts(afforded, book)
         write_lines(plan_lines(plan, prices=told, notes=notes))
         return
-    report = report_on(plan, PriceSource(source=prices.source, date=prices.date))
+    source = PriceSource(source=prices.source, date=prices.date)
+    report = report_on(plan, source, discounts_report(afforded, book))
     write(as_json(report) if output is Output.JSON else as_yaml(report))
     for note in notes:
         say(f"note: {note}")

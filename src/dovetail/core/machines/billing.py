@@ -7,7 +7,7 @@ named machines before plans for all, larger discounts first; and of the
 instances that a plan covers, those with the lowest rate first, as AWS does.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import isfinite
 
 import msgspec
@@ -72,12 +72,6 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def list_price(self) -> float:
         return sum(one.amount * one.lot.list_price for one in self.shares)
-
-    def price_of(self, lot: Lot) -> float:
-        """Return what an instance of the lot costs on average."""
-        own = [one for one in self.shares if one.lot == lot]
-        many = sum(one.amount for one in own)
-        return sum(one.cost for one in own) / many if many else lot.list_price
 
 
 def settle(usage: Usage, book: DiscountBook, *, region: str) -> Bill:
@@ -151,15 +145,6 @@ def _take(
     left[lot] -= amount
     shares.append(Share(lot=lot, amount=amount, price=price, by=by))
     return amount
-
-
-def merged(usages: Iterable[Usage]) -> dict[Lot, int]:
-    """Return all of them together."""
-    counts: dict[Lot, int] = {}
-    for usage in usages:
-        for lot, many in usage.items():
-            counts[lot] = counts.get(lot, 0) + many
-    return counts
 
 
 def _by_price(lot: Lot) -> tuple[float, str, str, str]:

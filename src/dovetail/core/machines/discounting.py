@@ -10,10 +10,11 @@ from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType, Offering
 from dovetail.model.discounts import NO_DISCOUNTS, DiscountBook
 
-PAID_ALREADY: Final = 0.01
+PAID_ALREADY: Final = 0.05
 """The part of its price at which capacity counts that a commitment pays for anyway.
 
-Far below any spot price, so that commitments are used before more is bought;
+Below any spot price (those go down to a tenth), so that commitments are used
+before more is bought;
 but not nothing, so that they are used sparingly.
 """
 
@@ -37,6 +38,16 @@ class Discounts:
     def bill(self, usage: Usage) -> Bill:
         """Return what an hour of all these instances costs."""
         return settle(usage, self._book, region=self._region)
+
+    def after(self, bill: Bill) -> "Discounts":
+        """Return what is left of them for instances beside those of a bill."""
+        replace = msgspec.structs.replace
+        left = replace(
+            self._book,
+            plans=tuple(replace(plan, commitment=rest) for plan, rest in bill.rest),
+            reservations=tuple(replace(one, count=round(slots)) for one, slots in bill.slots),
+        )
+        return Discounts(left, region=self._region)
 
     def applied(
         self, types: tuple[InstanceType, ...], bill: Bill | None = None
