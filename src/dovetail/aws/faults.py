@@ -13,6 +13,7 @@ from botocore.exceptions import (
     NoRegionError,
     PartialCredentialsError,
 )
+from botocore.parsers import ResponseParserError
 
 from dovetail.ports.cloud import CloudError
 
@@ -36,6 +37,12 @@ TEMPLATE_GONE: Final = frozenset(
 )
 SUBNET_FULL: Final = "InsufficientFreeAddressesInSubnet"
 TEMPLATE_EXISTS: Final = "InvalidLaunchTemplateName.AlreadyExistsException"
+_NO_ANSWER: Final = (
+    EndpointConnectionError,
+    ConnectTimeoutError,
+    HTTPClientError,
+    ResponseParserError,
+)
 UNREACHABLE: Final = "Unreachable"
 """Our own code for "no answer at all"."""
 NO_CREDENTIALS: Final = "NoCredentials"
@@ -192,11 +199,11 @@ def translated(error: Exception, operation: str) -> AwsError:
         return AwsError(operation, code, told.get("Message", str(error)))
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return AwsError(operation, NO_CREDENTIALS, str(error))
-    if isinstance(error, EndpointConnectionError | ConnectTimeoutError | HTTPClientError):
+    if isinstance(error, _NO_ANSWER):
         return AwsError(operation, UNREACHABLE, str(error))
     if isinstance(error, NoRegionError):
         return AwsError(operation, "NoRegion", "no AWS region is known; set AWS_REGION")
     return AwsError(operation, "InvalidRequest", str(error))
 
 
-SDK_ERRORS: Final = (ClientError, BotoCoreError)
+SDK_ERRORS: Final = (ClientError, BotoCoreError, ResponseParserError)

@@ -11,6 +11,7 @@ from dovetail.model.launchspec import Subnet
 from dovetail.model.nodeclass import NodeClass
 from dovetail.model.requirements import Requirements
 from dovetail.model.taints import Taint
+from dovetail.ports.cloud import ClassStatus
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +70,16 @@ class Launchables(Protocol):
         The same object while nothing has changed. Raises ``NodeClassNotReady``
         when something is missing (images, subnets, security groups, a profile).
         """
+
+
+class Classes(Launchables, Protocol):
+    """Finds out what node classes select, and keeps what is made for them."""
+
+    async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
+        """See ``ports.cloud.Cloud.resolve``."""
+
+    async def forget(self, node_class: dict[str, Any]) -> None:
+        """Take away the instance profiles that were made for a class."""
 
 
 class Addresses(Protocol):

@@ -1,6 +1,6 @@
 """``ports.cloud.Cloud`` on AWS."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
@@ -10,7 +10,8 @@ from dovetail.aws.batching import FLEETS, Batcher
 from dovetail.aws.buying import Buyer, LostAnswer, for_claim
 from dovetail.aws.claimtags import key_of
 from dovetail.aws.fleet import Bought
-from dovetail.aws.launchable import Launchable, Launchables
+from dovetail.aws.launchable import Classes, Launchable
+from dovetail.aws.launchtemplates import LaunchTemplates
 from dovetail.aws.machines import Described, Machines
 from dovetail.aws.ordering import Purchase, alike
 from dovetail.core.machines.launching import Choice, labels_of, shape_of
@@ -63,17 +64,17 @@ class AwsCloud:
         machines: Machines,
         buyer: Buyer,
         types: Types,
-        launchables: Launchables,
+        templates: LaunchTemplates,
+        classes: Classes,
         node_class: Callable[[str], NodeClass | None],
-        resolve: Callable[[dict[str, Any]], Awaitable[ClassStatus]],
     ) -> None:
         self._loop = loop
         self._machines = machines
         self._buyer = buyer
         self._types = types
-        self._launchables = launchables
+        self._templates = templates
+        self._classes = classes
         self._node_class = node_class
-        self._resolve = resolve
         self._started = loop.now()
         self._doubtful: set[str] = set()
         """Keys of claims for which something may have been bought that we do not know of."""
@@ -108,7 +109,12 @@ class AwsCloud:
 
     async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
         """Find what a node class (wire form) selects."""
-        return await self._resolve(node_class)
+        return await self._classes.resolve(node_class)
+
+    async def forget(self, node_class: dict[str, Any]) -> None:
+        """Take away what was made for a node class: profiles and launch templates."""
+        await self._classes.forget(node_class)
+        await self._templates.delete_of(node_class["metadata"]["name"])
 
     async def _launch(
         self, _: object, claims: Sequence[NodeClaim]
@@ -175,7 +181,7 @@ class AwsCloud:
     async def _buy(self, claims: Sequence[NodeClaim]) -> dict[str, Instance | Exception]:
         try:
             node_class = self._class_of(claims[0])
-            launchable = self._launchables.launchable(node_class)
+            launchable = self._classes.launchable(node_class)
         except CloudError as error:
             return {claim.uid: for_claim(claim, error) for claim in claims}
         outcomes = await self._buyer.buy(
