@@ -1,0 +1,44 @@
+"""An account with everything that the usual class selects."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.moto.server import MotoAws, moto_aws
+from tests.support.moto_nodeclass import Account, ClassProcess
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[MotoAws]:
+    with moto_aws() as running:
+        yield running
+
+
+@pytest.fixture
+def account(moto: MotoAws, aws_credentials: None) -> Account:
+    return Account(moto)
+
+
+@pytest.fixture
+def processes(account: Account) -> Iterator[Callable[..., ClassProcess]]:
+    """Start processes; they die with the test."""
+    running: list[ClassProcess] = []
+
+    def start(**settings: Any) -> ClassProcess:
+        running.append(ClassProcess(account, **settings))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.stop()
+
+
+@pytest.fixture
+def process(account: Account, processes: Callable[..., ClassProcess]) -> ClassProcess:
+    """A process in an account where the usual class finds everything."""
+    made = processes()
+    account.network(made.aws.ec2())
+    account.role(made.aws.client("iam"))
+    account.image("ami-mine", name="mine", owner_alias=None, owner_id="123456789012")
+    return made
