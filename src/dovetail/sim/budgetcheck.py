@@ -4,26 +4,23 @@ from collections.abc import Iterator
 from math import ceil
 
 from dovetail.ports.kube import Object
-from dovetail.ports.kubeerrors import NotFound
 from dovetail.ports.resources import POD_DISRUPTION_BUDGETS, PODS
-from dovetail.sim.apiserver.budgets import is_healthy, is_ready
+from dovetail.sim.apiserver.budgets import is_healthy
 from dovetail.sim.apiserver.frozen import look
 from dovetail.sim.apiserver.options import ListOptions
 from dovetail.sim.apiserver.selectors import labels_match, terms_of
 from dovetail.sim.apiserver.server import ApiServer
 
 
-def broken_budgets(api: ApiServer, name: str, namespace: str) -> Iterator[str]:
+def broken_budgets(api: ApiServer, pod: Object) -> Iterator[str]:
     """Name the budgets that have fewer healthy pods than they demand, now that one goes.
 
-    A pod that was not ready takes nothing away from anybody.
+    ``pod`` is as it was before: one that was not ready, or was going already,
+    takes nothing away from anybody.
     """
-    try:
-        pod = api.get(PODS, name, namespace)
-    except NotFound:
-        return  # Gone without grace; what is left is counted below the same way.
-    if not is_ready(pod):
+    if not is_healthy(pod):
         return
+    namespace = pod["metadata"]["namespace"]
     here = ListOptions(namespace=namespace)
     for budget in api.list(POD_DISRUPTION_BUDGETS, here).items:
         if not _covers(budget, pod):

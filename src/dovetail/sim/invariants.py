@@ -1,14 +1,15 @@
 """What must hold after every event, whoever is killed when."""
 
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from dovetail.model import labels as label_keys
 from dovetail.model.resources import Resources, total
+from dovetail.model.taints import DISRUPTED
 from dovetail.ports.kube import Object
 from dovetail.ports.kubeerrors import NotFound
-from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
+from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS, Resource
 from dovetail.sim.apiserver.frozen import look
 from dovetail.sim.apiserver.options import ListOptions
 from dovetail.sim.apiserver.server import ApiServer
@@ -23,9 +24,11 @@ from dovetail.sim.kube import SimKube
 ORPHAN_GRACE: Final = timedelta(minutes=3)
 """An instance without a claim is noticed by garbage collection within 30 s and two minutes."""
 
-
 LOST_AFTER: Final = timedelta(minutes=2)
 """Pods of a vanished node are collected within forty seconds, and their grace passes."""
+
+STUCK_AFTER: Final = timedelta(minutes=1)
+"""A pod that is there so long after its end is not waited for any more."""
 
 
 class Invariants:
@@ -34,7 +37,7 @@ class Invariants:
     - no claim gets two instances
     - no instance lives on without its claim
     - no NodePool exceeds its limits
-    - no eviction breaks a PodDisruptionBudget
+    - no eviction breaks a PodDisruptionBudget, nor does a pod deleted without a deadline
     - no instance is given back with pods on it
     - no pod is lost: left behind on a node that is gone
     """
@@ -46,16 +49,30 @@ class Invariants:
         self.violations: list[str] = []
         self._launches: dict[str, Purchase] = {}
         self._claims: dict[str, Object] = {}
+        self._gone: dict[str, datetime] = {}
+        """When a claim ceased to be, by its uid."""
         self._used: dict[str, dict[str, Resources]] = {}
         self._node_of: dict[str, str] = {}
         ec2.ledger.listeners.append(self._account_changed)
         follow(api, engine, NODE_CLAIMS, self._claim_changed)
         follow(api, engine, NODES, self._node_changed)
 
-    def evicted(self, name: str, namespace: str) -> None:
-        """Look at the budgets of a pod that has just been evicted."""
-        for broken in broken_budgets(self._api, name, namespace):
-            self._note(f"evicting pod {namespace}/{name} breaks {broken}")
+    def evicted(self, pod: Object) -> None:
+        """Look at the budgets of a pod, as it was before somebody evicted it just now."""
+        for broken in broken_budgets(self._api, pod):
+            self._note(f"evicting pod {_key(pod)} breaks {broken}")
+
+    def deleted(self, pod: Object) -> None:
+        """Look at the budgets of a pod that was told to go without being asked.
+
+        Those on a node with a deadline may be, when their grace leaves no more time.
+        """
+        node = look(pod, "spec", "nodeName")
+        claims = [one for one in self._claims.values() if look(one, "status", "nodeName") == node]
+        if any(_deadline(one) is not None for one in claims):
+            return
+        for broken in broken_budgets(self._api, pod):
+            self._note(f"deleting pod {_key(pod)} breaks {broken}")
 
     def _account_changed(self, purchase: Purchase) -> None:
         if purchase.shutting_down is not None:
@@ -74,8 +91,11 @@ class Invariants:
         self._engine.after(ORPHAN_GRACE, lambda: self._check_owner(purchase))
 
     def _check_owner(self, purchase: Purchase) -> None:
-        lives = purchase.shutting_down is None
-        if lives and purchase.claim_uid not in self._claims:
+        uid = purchase.claim_uid
+        if purchase.shutting_down is not None or uid in self._claims:
+            return
+        alone_since = max(purchase.launched, self._gone.get(uid, purchase.launched))
+        if self._engine.now() >= alone_since + ORPHAN_GRACE:
             self._note(f"{purchase.provider_id} has no nodeclaim for over {ORPHAN_GRACE}")
 
     def _claim_changed(self, event: WatchEvent) -> None:
@@ -85,6 +105,7 @@ class Invariants:
         used = self._used.setdefault(pool, {})
         if event.type is EventType.DELETED:
             self._claims.pop(uid, None)
+            self._gone[uid] = self._engine.now()
             used.pop(name, None)
             if uid in self._launches:
                 self._expect_owner(self._launches[uid])
@@ -125,33 +146,53 @@ class Invariants:
 
     def _check_left_behind(self, node: str) -> None:
         """Look for pods on a node that is gone; one under the same name is another matter."""
-        if any(one["metadata"]["name"] == node for one in self._api.list(NODES).items):
+        if self._node(node) is not None:
             return
-        on_it = ListOptions(fields=f"spec.nodeName={node}")
-        for pod in self._api.list(PODS, on_it).items:
-            meta = pod["metadata"]
-            self._note(f"pod {meta['namespace']}/{meta['name']} is lost: {node} is gone")
+        for pod in self._pods_on(node):
+            self._note(f"pod {_key(pod)} is lost: {node} is gone")
 
     def _given_back(self, purchase: Purchase) -> None:
-        node = self._node_of.get(purchase.provider_id)
-        if node is None or purchase.provider_id in self._ec2.reclaimed:
+        name = self._node_of.get(purchase.provider_id)
+        if name is None or purchase.provider_id in self._ec2.reclaimed:
             return  # It never joined, or EC2 took it without asking.
-        claim = self._claims.get(purchase.claim_uid)
-        deadline = look(claim, "metadata", "annotations", label_keys.TERMINATION_TIMESTAMP)
-        if deadline:
+        node = self._node(name)
+        if node is not None and look(node, "spec", "providerID") != purchase.provider_id:
+            return  # Another machine has its name by now, and the pods are there.
+        now = self._engine.now()
+        deadline = _deadline(self._claims.get(purchase.claim_uid))
+        if deadline is not None and deadline <= now:
             return  # Its pods were to go by then, whatever they said.
-        on_it = ListOptions(fields=f"spec.nodeName={node}")
-        left = [pod for pod in self._api.list(PODS, on_it).items if _should_be_gone(pod)]
-        for pod in left:
-            meta = pod["metadata"]
-            self._note(f"{node} was given back under pod {meta['namespace']}/{meta['name']}")
+        for pod in self._pods_on(name):
+            if _should_be_gone(pod, now):
+                self._note(f"{name} was given back under pod {_key(pod)}")
+
+    def _node(self, name: str) -> Object | None:
+        try:
+            return self._api.get(NODES, name)
+        except NotFound:
+            return None
+
+    def _pods_on(self, node: str) -> Sequence[Object]:
+        return self._api.list(PODS, ListOptions(fields=f"spec.nodeName={node}")).items
 
     def _note(self, what: str) -> None:
         self.violations.append(f"{self._engine.now():%H:%M:%S} {what}")
 
 
-def _should_be_gone(pod: Object) -> bool:
+def _key(pod: Object) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _deadline(claim: Object | None) -> datetime | None:
+    text = look(claim, "metadata", "annotations", label_keys.TERMINATION_TIMESTAMP)
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _should_be_gone(pod: Object, now: datetime) -> bool:
     if look(pod, "status", "phase") in ("Succeeded", "Failed"):
+        return False
+    ends = pod["metadata"].get("deletionTimestamp")
+    if ends is not None and datetime.fromisoformat(ends) + STUCK_AFTER <= now:
         return False
     owners = pod["metadata"].get("ownerReferences") or ()
     if any(owner["kind"] == "Node" for owner in owners):
@@ -160,9 +201,13 @@ def _should_be_gone(pod: Object) -> bool:
 
 
 def _tolerates_disruption(toleration: Mapping[str, Any]) -> bool:
-    key, effect = toleration.get("key", ""), toleration.get("effect", "")
-    everything = not key and toleration.get("operator") == "Exists"
-    return (everything or key == "karpenter.sh/disrupted") and effect in ("", "NoSchedule")
+    """Tell whether a toleration is for the taint, which has no value."""
+    key, whatever = toleration.get("key", ""), toleration.get("operator") == "Exists"
+    if toleration.get("effect", "") not in ("", "NoSchedule"):
+        return False
+    if not key:
+        return whatever
+    return key == DISRUPTED.key and (whatever or not toleration.get("value"))
 
 
 class GuardedKube(SimKube):
@@ -173,5 +218,21 @@ class GuardedKube(SimKube):
         self._invariants = invariants
 
     async def evict(self, name: str, namespace: str, *, uid: str) -> None:
+        pod = self._api.get(PODS, name, namespace)
         await super().evict(name, namespace, uid=uid)
-        self._invariants.evicted(name, namespace)
+        self._invariants.evicted(pod)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace_seconds: int | None = None,
+    ) -> Object | None:
+        pod = self._api.get(PODS, name, namespace) if resource is PODS else None
+        left = await super().delete(resource, name, namespace, uid=uid, grace_seconds=grace_seconds)
+        if pod is not None:
+            self._invariants.deleted(pod)
+        return left
