@@ -4,12 +4,14 @@ from typing import Any, Final
 
 from dovetail.ports.kubeerrors import ApiError
 from dovetail.ports.resources import EVENTS, PODS
-from dovetail.sim.apiserver.frozen import Object
+from dovetail.sim.apiserver.frozen import Object, freeze
 from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.apiserver.times import timestamp
 from dovetail.sim.engine import Engine
 
 _NAME: Final = "default-scheduler"
+_SOURCE: Final[Object] = freeze({"component": _NAME})
+"""Kept once: there are three Events for each pod of a cluster that has just grown."""
 
 
 class Telling:
@@ -59,7 +61,7 @@ class Telling:
             "reason": reason,
             "action": action,
             "message": message,
-            "source": {"component": _NAME},
+            "source": _SOURCE,
             "reportingComponent": _NAME,
             "firstTimestamp": now,
             "lastTimestamp": now,
