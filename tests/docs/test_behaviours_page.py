@@ -1,16 +1,31 @@
-"""The page of behaviours names tests; they must exist, and no line may be lost."""
+"""The pages of behaviours name tests; they must exist, and no line may be lost."""
 
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "behaviours.md").read_text(encoding="utf-8")
-LINES = {"P": 84, "S": 69, "I": 10, "T": 48, "R": 12, "C": 12, "A": 8, "X": 7}
-"""How many lines of each letter the digest has."""
+DIGESTS = {
+    "behaviours.md": {"P": 84, "S": 69, "I": 10, "T": 48, "R": 12, "C": 12, "A": 8, "X": 7},
+    "behaviours-lifecycle.md": {
+        **{"LA": 10, "RG": 24, "IN": 17, "LV": 10, "NF": 13, "EX": 8, "GC": 4, "CO": 2, "HY": 2},
+        **{"PE": 5, "SG": 4, "CN": 9, "NP": 10, "TM": 31, "EV": 14, "DD": 10, "PD": 6, "CA": 24},
+        **{"BU": 20, "EM": 20, "QU": 15, "ST": 5, "VT": 1, "E2E": 6},
+    },
+}
+"""How many lines of each kind the digest has, page by page."""
+ROW = re.compile(r"^\| ((?:E2E|[A-Z]+)\d+) \|", re.MULTILINE)
+EACH_PAGE = pytest.mark.parametrize("page", DIGESTS)
 
 
-def test_every_test_named_on_the_page_exists() -> None:
-    named = re.findall(r"\[`(test_\w+)`\]\(\.\./(tests/[^)]+)\)", PAGE)
+def read(page: str) -> str:
+    return (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
+@EACH_PAGE
+def test_every_test_named_on_a_page_exists(page: str) -> None:
+    named = re.findall(r"\[`(test_\w+)`\]\(\.\./(tests/[^)]+)\)", read(page))
 
     defined = {
         path: set(re.findall(r"^def (test_\w+)\(", (ROOT / path).read_text("utf-8"), re.MULTILINE))
@@ -22,24 +37,36 @@ def test_every_test_named_on_the_page_exists() -> None:
     assert [one for one in named if one[0] not in defined.get(one[1], ())] == []
 
 
-def test_every_line_of_the_digest_is_on_the_page_once() -> None:
-    listed = re.findall(r"^\| ([A-Z]\d+) \|", PAGE, re.MULTILINE)
+@EACH_PAGE
+def test_every_file_that_a_page_links_to_exists(page: str) -> None:
+    linked = re.findall(r"\]\(([^)#:]+)\)", read(page))
 
-    expected = [f"{letter}{n}" for letter, count in LINES.items() for n in range(1, count + 1)]
+    assert linked
+    assert [one for one in sorted(set(linked)) if not (ROOT / "docs" / one).exists()] == []
+
+
+@EACH_PAGE
+def test_every_line_of_the_digest_is_on_its_page_once(page: str) -> None:
+    listed = ROW.findall(read(page))
+
+    expected = [
+        f"{letters}{n}" for letters, count in DIGESTS[page].items() for n in range(1, count + 1)
+    ]
     assert sorted(listed) == sorted(expected)
 
 
-def test_a_line_without_a_test_says_why() -> None:
+@EACH_PAGE
+def test_a_line_without_a_test_says_why(page: str) -> None:
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]]
-        for line in PAGE.splitlines()
-        if re.match(r"\| [A-Z]\d+ \|", line)
+        for line in read(page).splitlines()
+        if ROW.match(line)
     ]
 
     assert [row[0] for row in rows if row[2] == "—" and not row[3]] == []
 
 
 def test_all_twenty_oddities_have_an_answer() -> None:
-    numbers = re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)
+    numbers = re.findall(r"^\| (\d+) \|", read("behaviours.md"), re.MULTILINE)
 
     assert [int(one) for one in numbers] == list(range(1, 21))

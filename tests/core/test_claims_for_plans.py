@@ -1,0 +1,61 @@
+"""What a claim takes over from its NodePool: P13, P20, P27, P32 and P33 as decisions."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from dovetail.core.hashing import HASH_VERSION, pool_hash
+from dovetail.core.provisioning import claim_for
+from dovetail.model import labels as label_keys
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.nodepool import NodeClassRef, NodePool
+from dovetail.model.pods import Owner
+from tests.support.build import a_pod, a_pool, cluster
+from tests.support.solving import solved
+
+
+def claim_of(pool: NodePool) -> NodeClaim:
+    """The claim for a pod that this pool alone can serve."""
+    (planned,) = solved(cluster([a_pod("web")], [pool])).nodes
+    return claim_for(planned, pool, name="web-1")
+
+
+def with_template(pool: NodePool, **fields: object) -> NodePool:
+    template = msgspec.structs.replace(pool.template, **fields)
+    return msgspec.structs.replace(pool, template=template)
+
+
+def test_a_claim_has_the_annotations_of_the_template_and_the_hash_of_the_pool() -> None:
+    pool = a_pool(annotations={"note": "a"})
+
+    claim = claim_of(pool)
+
+    assert claim.annotations["note"] == "a"
+    assert claim.annotations[label_keys.NODEPOOL_HASH] == pool_hash(pool)
+    assert claim.annotations[label_keys.NODEPOOL_HASH_VERSION] == HASH_VERSION
+
+
+@pytest.mark.parametrize("grace", [None, timedelta(minutes=5)])
+def test_a_claim_is_drained_and_expires_as_its_pool_says(grace: timedelta | None) -> None:
+    pool = with_template(a_pool(), termination_grace_period=grace, expire_after=timedelta(hours=2))
+
+    claim = claim_of(pool)
+
+    assert claim.termination_grace_period == grace
+    assert claim.expire_after == timedelta(hours=2)
+
+
+def test_a_claim_is_owned_by_its_pool() -> None:
+    claim = claim_of(a_pool("shop"))
+
+    assert claim.owners == (Owner("karpenter.sh/v1", "NodePool", "shop", "uid-shop", False),)
+
+
+def test_a_claim_names_the_node_class_as_its_pool_does() -> None:
+    reference = NodeClassRef(name="gpus")
+
+    claim = claim_of(with_template(a_pool(), node_class=reference))
+
+    assert claim.node_class == reference
+    assert claim.labels[label_keys.EC2_NODE_CLASS] == "gpus"
