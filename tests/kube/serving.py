@@ -123,6 +123,7 @@ async def served(api: ApiServer | None = None) -> AsyncIterator[Served]:
     finally:
         await one.stop()
         await one.wire.close()
+        await asyncio.sleep(0.05)  # Until those who were cut off have noticed.
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from dovetail.sim.telling import Line
+from dovetail.logs import Line
 
 _UNTOLD: Final = frozenset({"provider_id", "allocatable", "requests"})
 """Fields that say little to somebody who watches."""

@@ -177,4 +177,5 @@ def registration(
         ),
         at_start=[SINGLETON],
         workers=1,
+        listens=True,
     )

@@ -50,6 +50,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """Others, beside the mirror, who have keys to look at."""
     backoff: Backoff = Backoff()
     workers: int = 100
+    listens: bool = False
+    """It spends its time waiting for news from outside, and may be cut off in that."""
 
 
 class Runtime:
@@ -71,6 +73,15 @@ class Runtime:
         """Begin to work on what is there and on what changes."""
         for hand in self._hands:
             hand.start(self._mirror)
+
+    def rest(self) -> None:
+        """Begin nothing new; what has begun goes on to its end."""
+        for hand in self._hands:
+            hand.rest()
+
+    def busy(self) -> int:
+        """Tell how many keys are being worked on."""
+        return sum(hand.busy for hand in self._hands)
 
     def ask(self, name: str, key: Hashable) -> None:
         """Have a controller look at a key now."""
@@ -95,6 +106,16 @@ class _Hand:
         self._busy = 0
         self._timer: Timer | None = None
         self._wakes_at: datetime | None = None
+        self._resting = False
+
+    @property
+    def busy(self) -> int:
+        return 0 if self._registration.listens else self._busy
+
+    def rest(self) -> None:
+        self._resting = True
+        if self._timer is not None:
+            self._timer.cancel()
 
     def start(self, mirror: Mirror) -> None:
         for resource, keys in self._registration.watches:
@@ -118,7 +139,7 @@ class _Hand:
     def _wake(self) -> None:
         """Arrange to go on when the next key is due; never inside the caller's work."""
         due = self._queue.next_at()
-        if due is None or self._busy >= self._registration.workers:
+        if due is None or self._resting or self._busy >= self._registration.workers:
             return
         if self._wakes_at is not None and self._wakes_at <= due:
             return

@@ -14,7 +14,7 @@ from dovetail.sim.http.kubeconfig import kubeconfig
 from dovetail.sim.http.pacing import FRESH, Pace
 from dovetail.sim.http.server import Server
 from dovetail.sim.scenario.model import Scenario
-from dovetail.sim.telling import Line
+from dovetail.logs import Line
 
 CONTROLLER: tuple[str, str] = ("karpenter", "controller")
 """The label of the pod whose log is that of the controllers."""

@@ -1,0 +1,49 @@
+"""What a cloud's adapter is given, and what it gives."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from dovetail.ports.chance import Chance
+from dovetail.ports.cloud import Cloud, Interruptions, Message
+from dovetail.ports.kube import Kube
+from dovetail.ports.loop import Loop
+from dovetail.ports.telemetry import Log
+from dovetail.state.mirror import Mirror
+from dovetail.state.scarcity import Scarcity
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """All that an adapter may use; the mirror is still empty when it is made."""
+
+    loop: Loop
+    chance: Chance
+    log: Log
+    kube: Kube
+    mirror: Mirror
+    scarcity: Scarcity
+    kubernetes_version: str
+    authority: str
+    """The certificate authority of the API server, in PEM; empty when it is a public one."""
+
+
+class Hired(msgspec.Struct, frozen=True, kw_only=True):
+    """A cloud at work, and how to let it go."""
+
+    cloud: Cloud
+    interruptions: Interruptions
+    close: Callable[[], None]
+
+
+Hire = Callable[[Surroundings], Awaitable[Hired]]
+"""Makes the adapter; raises ``DovetailError`` when the cloud cannot be used at all."""
+
+
+class NoWarnings:
+    """``ports.cloud.Interruptions`` where there is no queue."""
+
+    async def receive(self) -> Sequence[Message]:
+        return ()
+
+    async def remove(self, message: Message) -> None:
+        """Do nothing: there was none."""

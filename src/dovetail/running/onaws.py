@@ -1,0 +1,232 @@
+"""AWS as the cloud of a real process."""
+
+from base64 import b64encode
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+
+from dovetail.aws.buying import Buyer
+from dovetail.aws.clusterfacts import ClusterFacts
+from dovetail.aws.faults import AwsError
+from dovetail.aws.images import Images
+from dovetail.aws.launchable import Launchable
+from dovetail.aws.launchables import ClassBook
+from dovetail.aws.launchtemplates import LaunchTemplates
+from dovetail.aws.machines import Machines
+from dovetail.aws.network import FreeAddresses, Network
+from dovetail.aws.nodeclasses import NodeClassResolver, Parts
+from dovetail.aws.profiles import Profiles
+from dovetail.aws.provider import AwsCloud
+from dovetail.aws.queue import SqsInterruptions
+from dovetail.aws.rehearsing import Rehearsal
+from dovetail.aws.reservations import Reservations, RoomLeft
+from dovetail.aws.session import THREADS, Aws
+from dovetail.aws.userdata.bootstrap import Cluster
+from dovetail.core.machines.settings import DEFAULT_SETTINGS, MachineSettings
+from dovetail.errors import BadInput, DovetailError, Mistake
+from dovetail.host.offload import ThreadOffload
+from dovetail.model.machines import Catalog
+from dovetail.model.nodeclass import NodeClass
+from dovetail.model.nodepool import NodePool
+from dovetail.model.prices import PriceBook
+from dovetail.ports.cloud import ClassStatus, Interruptions
+from dovetail.ports.kubeerrors import ApiError
+from dovetail.ports.loop import Loop
+from dovetail.ports.resources import SERVICES
+from dovetail.ports.telemetry import Log
+from dovetail.running.hiring import Hired, NoWarnings, Surroundings
+from dovetail.state.mirror import Mirror
+from dovetail.state.shelf import Shelf
+
+_TRY_TIDYING_AGAIN: Final = timedelta(minutes=5)
+
+
+class AwsSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What users may choose of AWS."""
+
+    cluster_name: str
+    cluster_endpoint: str = ""
+    """Empty: EKS is asked."""
+    cluster_ca_bundle: str = ""
+    """Base64; empty: that of the API server we talk to."""
+    region: str | None = None
+    """None: as AWS's own tools find it."""
+    interruption_queue: str = ""
+    isolated_vpc: bool = False
+    disable_dry_run: bool = False
+    machines: MachineSettings = DEFAULT_SETTINGS
+
+
+class AwsHire:
+    """Makes the adapter; an instance is a ``Hire``."""
+
+    def __init__(self, settings: AwsSettings, *, catalog: Catalog, prices: PriceBook) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._prices = prices
+
+    async def __call__(self, around: Surroundings) -> Hired:
+        threads = ThreadOffload(THREADS, name="aws")
+        try:
+            return await self._made(around, threads)
+        except BaseException:
+            threads.close()
+            raise
+
+    async def _made(self, around: Surroundings, threads: ThreadOffload) -> Hired:
+        settings, loop, mirror = self._settings, around.loop, around.mirror
+        aws = Aws(loop=loop, offload=threads, chance=around.chance, region=settings.region)
+        await _greet(aws, around.log)
+        cluster, ec2 = settings.cluster_name, aws.ec2()
+        facts = await _facts(aws, settings, around)
+        shelf = self._shelf(aws, around)
+        addresses, room = FreeAddresses(), RoomLeft()
+        templates = LaunchTemplates(aws=aws, ec2=ec2, loop=loop, cluster=cluster)
+        rehearsal = Rehearsal(
+            aws,
+            templates=templates,
+            cluster=cluster,
+            clock=loop,
+            pools=lambda name: _pools_of(mirror, name),
+            types=lambda one: shelf.instance_types(one, now=loop.now()),
+            disabled=settings.disable_dry_run,
+        )
+        parts = Parts(
+            network=Network(aws, addresses),
+            images=Images(aws, clock=loop, log=around.log),
+            reservations=Reservations(aws, room=room, clock=loop, log=around.log),
+            profiles=Profiles(
+                aws, cluster=cluster, clock=loop, log=around.log, isolated=settings.isolated_vpc
+            ),
+            templates=templates,
+            rehearsal=rehearsal,
+            facts=facts,
+        )
+        reserved = settings.machines.reserved_capacity
+        resolver = NodeClassResolver(parts, loop=loop, room=room, reserved_capacity=reserved)
+
+        def node_class(name: str) -> NodeClass | None:
+            known = mirror.node_class(name)
+            return None if known is None else resolver.completed(known)
+
+        cloud = AwsCloud(
+            loop=loop,
+            machines=Machines(aws=aws, ec2=ec2, loop=loop, cluster=cluster),
+            buyer=Buyer(
+                aws=aws,
+                ec2=ec2,
+                templates=templates,
+                addresses=addresses,
+                scarcity=around.scarcity,
+                clock=loop,
+                cluster=cluster,
+            ),
+            types=shelf,
+            templates=templates,
+            classes=_Classes(resolver, ClassBook(lambda: facts.cluster, region=aws.region)),
+            node_class=node_class,
+        )
+        loop.spawn(_keep_tidy(templates, loop, around.log))
+        return Hired(
+            cloud=cloud, interruptions=_interruptions(aws, settings, around), close=threads.close
+        )
+
+    def _shelf(self, aws: Aws, around: Surroundings) -> Shelf:
+        region = self._catalog.regions.get(aws.region)
+        if region is None or not self._prices.covers(aws.region):
+            lacking = "catalogue" if region is None else "price book"
+            raise BadInput([Mistake("AWS_REGION:", 0, "", f"{aws.region} is not in the {lacking}")])
+        return Shelf(
+            self._catalog.machines_in(aws.region),
+            region=region,
+            prices=self._prices,
+            scarcity=around.scarcity,
+            settings=self._settings.machines,
+        )
+
+
+class _Classes:
+    """Node classes, looked up and made ready."""
+
+    def __init__(self, resolver: NodeClassResolver, book: ClassBook) -> None:
+        self._resolver = resolver
+        self._book = book
+
+    def launchable(self, node_class: NodeClass) -> Launchable:
+        return self._book.launchable(node_class)
+
+    async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
+        return await self._resolver.resolve(node_class)
+
+    async def forget(self, node_class: dict[str, Any]) -> None:
+        await self._resolver.forget(node_class)
+        self._book.forget(node_class["metadata"]["name"])
+
+
+async def _greet(aws: Aws, log: Log) -> None:
+    """Find out who we are to AWS; raises when it does not know us, or we no region."""
+    if not aws.region:
+        what = "no AWS region is known; set AWS_REGION, or give --region"
+        raise BadInput([Mistake("--region:", 0, "", what)])
+    sts = aws.client("sts")
+    try:
+        told = await aws.call("GetCallerIdentity", lambda: sts.get_caller_identity())
+    except AwsError as error:
+        raise DovetailError(f"AWS cannot be used: {error}") from error
+    log.info("found aws account", account=told["Account"], arn=told["Arn"], region=aws.region)
+
+
+async def _facts(aws: Aws, settings: AwsSettings, around: Surroundings) -> ClusterFacts:
+    authority = b64encode(around.authority.encode()).decode()
+    known = Cluster(
+        name=settings.cluster_name,
+        endpoint=settings.cluster_endpoint,
+        ca_bundle=settings.cluster_ca_bundle or authority,
+        version=around.kubernetes_version,
+    )
+    facts = ClusterFacts(aws, known)
+    try:
+        service = await around.kube.get(SERVICES, "kube-dns", "kube-system")
+        facts.learn(dns=str(service["spec"].get("clusterIP") or ""))
+    except ApiError as error:
+        around.log.info("cannot find the cluster's dns service", error=str(error))
+    if not known.endpoint:
+        try:
+            await facts.look_up()
+        except AwsError as error:
+            advice = "give --cluster-endpoint, or correct --cluster-name"
+            raise DovetailError(
+                f"where cluster {known.name} is cannot be found out: {error}; {advice}"
+            ) from error
+    return facts
+
+
+def _interruptions(aws: Aws, settings: AwsSettings, around: Surroundings) -> Interruptions:
+    if not settings.interruption_queue:
+        return NoWarnings()
+    return SqsInterruptions(
+        aws,
+        name=settings.interruption_queue,
+        loop=around.loop,
+        chance=around.chance,
+        log=around.log,
+    )
+
+
+def _pools_of(mirror: Mirror, node_class: str) -> list[NodePool]:
+    return [one for one in mirror.pools() if one.template.node_class.name == node_class]
+
+
+async def _keep_tidy(templates: LaunchTemplates, loop: Loop, log: Log) -> None:
+    """Take away launch templates that nobody uses, also those of earlier processes."""
+    is_known = False
+    while True:
+        try:
+            if not is_known:
+                await templates.adopt()
+                is_known = True
+            await templates.keep_tidy()
+        except AwsError as error:
+            log.info("unused launch templates could not be taken away", error=str(error))
+            await loop.sleep(_TRY_TIDYING_AGAIN)
