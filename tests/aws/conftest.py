@@ -5,7 +5,10 @@ from collections.abc import Iterator
 import pytest
 from moto.server import ThreadedMotoServer
 
+from tests.aws.buying import a_site
 from tests.aws.ec2 import FAKE_CREDENTIALS
+from tests.support.moto.process import AwsProcess
+from tests.support.moto.server import MotoAws, moto_aws
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +25,18 @@ def ec2_url() -> Iterator[str]:
 def aws_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in FAKE_CREDENTIALS.items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[MotoAws]:
+    """Run moto with what EC2 does beyond it."""
+    with moto_aws() as running:
+        yield running
+
+
+@pytest.fixture
+def process(moto: MotoAws) -> Iterator[AwsProcess]:
+    """A process that buys from an empty account."""
+    running = AwsProcess(a_site(moto))
+    yield running
+    running.stop()

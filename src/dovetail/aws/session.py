@@ -59,13 +59,15 @@ class Aws:
         region: str | None = None,
         endpoint_url: str | None = None,
         patience: Patience = PATIENT,
+        session: boto3.Session | None = None,
     ) -> None:
         self._loop = loop
         self._offload = offload
         self._chance = chance
         self._patience = patience
         self._endpoint_url = endpoint_url
-        self._session = boto3.Session(region_name=region)
+        self._region = region
+        self._session = session or boto3.Session()
         self._clients: dict[tuple[str, str | None], Any] = {}
         self._config = Config(
             retries={"mode": "standard", "total_max_attempts": 1},
@@ -77,7 +79,7 @@ class Aws:
 
     @property
     def region(self) -> str:
-        return self._session.region_name or ""
+        return self._region or self._session.region_name or ""
 
     def client(self, service: Any, *, region: str | None = None) -> Any:
         """Return a client, always the same; raises ``AwsError`` when no region is known."""
@@ -87,7 +89,7 @@ class Aws:
         try:
             made = self._session.client(
                 service,
-                region_name=region,
+                region_name=region or self._region,
                 endpoint_url=self._endpoint_url,
                 config=self._config,
             )

@@ -1,6 +1,5 @@
 """A cloud with two ways to reach it: the virtual one, and the real adapter on moto."""
 
-import os
 from collections.abc import Awaitable, Sequence
 from typing import Protocol, TypeVar
 
@@ -9,7 +8,6 @@ from dovetail.ports.cloud import Cloud
 from dovetail.sim.cloud.calls import Fault as SimFault
 from dovetail.sim.cloud.calls import Operation
 from dovetail.sim.cloud.stock import Shortage
-from tests.aws.ec2 import FAKE_CREDENTIALS
 from tests.sim.cloud.place import CATALOG, PRICES, REGION, Place
 from tests.support.moto.door import Fault
 from tests.support.moto.process import AwsProcess, Site
@@ -93,7 +91,6 @@ class MotoWorld:
     """The real adapter, over HTTP."""
 
     def __init__(self, moto: MotoAws) -> None:
-        os.environ.update(FAKE_CREDENTIALS)
         moto.reset()
         self._moto = moto
         self._site = Site(moto, REGION, CATALOG, PRICES)

@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Mapping
 from datetime import timedelta
+from functools import cache
 from typing import Any, TypeVar
+
+import boto3
 
 from dovetail.aws.buying import Buyer
 from dovetail.aws.launchable import Boot, Image, Launchable
@@ -108,6 +111,7 @@ class AwsProcess:
             region=site.region.name,
             endpoint_url=site.moto.url,
             patience=patience,
+            session=_session(),
         )
         self.ec2 = ec2 = self.aws.ec2()
         subnets, group = network_of(ec2, site.region)
@@ -175,6 +179,12 @@ def network_of(ec2: Any, region: Region) -> tuple[dict[str, str], str]:
     groups = ec2.describe_security_groups(Filters=[{"Name": "group-name", "Values": ["nodes"]}])
     subnets = {one["SubnetId"]: one["AvailabilityZone"] for one in found}
     return subnets, groups["SecurityGroups"][0]["GroupId"]
+
+
+@cache
+def _session() -> boto3.Session:
+    """Read the SDK's description of EC2 once: it is ten megabytes."""
+    return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test")  # noqa: S106
 
 
 def _user_data(boot: Boot) -> bytes:
