@@ -106,7 +106,7 @@ def best_of(candidates: Iterable[Candidate]) -> tuple[Image, ...]:
         known = best.get(one.requirements)
         if known is None or _rank(one) > _rank(known):
             best[one.requirements] = one
-    by_id = sorted(best.values(), key=lambda one: (one.id, one.requirements))
+    by_id = sorted(best.values(), key=lambda one: (one.id, str(one.requirements)))
     return tuple(one.image() for one in sorted(by_id, key=lambda one: one.created, reverse=True))
 
 
