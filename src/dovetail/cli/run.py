@@ -1,0 +1,295 @@
+"""``dovetail run``: the controllers in a real cluster."""
+
+import asyncio
+import base64
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+
+from dovetail.cli.durations import Duration
+from dovetail.cli.files import attempt, read_bytes
+from dovetail.codec.catalog import decode_catalog
+from dovetail.codec.prices import read_prices
+from dovetail.controllers.batching import Windows
+from dovetail.core.machines.settings import MachineSettings
+from dovetail.data import bundled_catalog, bundled_prices
+from dovetail.errors import BadInput, Mistake
+from dovetail.host.clock import RealClock
+from dovetail.host.telling import LEVELS, JsonLog
+from dovetail.kube.config import Access, find_access
+from dovetail.kube.limiting import BURST, QPS
+from dovetail.model.settings import (
+    InterruptionSettings,
+    MinValues,
+    Preferences,
+    SchedulingSettings,
+)
+from dovetail.running.hiring import Hire
+from dovetail.running.onaws import AwsHire, AwsSettings
+from dovetail.running.operating import Operation, Settings
+
+_RESERVED = "ReservedCapacity"
+_WITHOUT_EFFECT = (
+    "NodeRepair",
+    "SpotToSpotConsolidation",
+    "NodeOverlay",
+    "StaticCapacity",
+    "CapacityBuffer",
+)
+"""Gates of Karpenter that open nothing here yet."""
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user chose."""
+
+    cloud: str
+    cluster_name: str
+    cluster_endpoint: str
+    cluster_ca_bundle: str
+    region: str | None
+    interruption_queue: str
+    act_on_rebalance: bool
+    isolated_vpc: bool
+    vm_memory_overhead_percent: float
+    reserved_enis: int
+    disable_dry_run: bool
+    batch_max_duration: timedelta
+    batch_idle_duration: timedelta
+    preference_policy: str
+    min_values_policy: str
+    feature_gates: dict[str, bool]
+    kube_client_qps: float
+    kube_client_burst: int
+    log_level: str
+    kubeconfig: str | None
+    context: str
+    catalog: str | None
+    prices: str | None
+
+
+def _option(name: str, **more: Any) -> _Decorator:
+    """Make an option that can also be given in the environment; the option goes first."""
+    variable = name.removeprefix("--").replace("-", "_").upper()
+    return click.option(name, envvar=variable, show_envvar=True, **more)
+
+
+def _yes_or_no(name: str, **more: Any) -> _Decorator:
+    """Make an option that is written ``--x``, ``--x=true`` or ``--x=false``."""
+    return _option(name, type=bool, is_flag=False, flag_value=True, default=False, **more)
+
+
+def _choice(name: str, kind: type[StrEnum], default: StrEnum, **more: Any) -> _Decorator:
+    values = click.Choice([one.value for one in kind])
+    return _option(name, type=values, default=default.value, show_default=True, **more)
+
+
+def _endpoint(_: click.Context, __: click.Parameter, given: str) -> str:
+    if given and not (urlsplit(given).scheme and urlsplit(given).netloc):
+        raise click.BadParameter(f"{given!r} is no absolute URL.")
+    return given
+
+
+def _bundle(_: click.Context, __: click.Parameter, given: str) -> str:
+    try:
+        base64.b64decode(given, validate=True)
+    except ValueError:
+        raise click.BadParameter("it is no base64 text.") from None
+    return given
+
+
+def _gates(_: click.Context, __: click.Parameter, given: str) -> dict[str, bool]:
+    gates: dict[str, bool] = {}
+    for one in filter(None, (part.strip() for part in given.split(","))):
+        name, _equals, value = one.partition("=")
+        if value not in ("true", "false"):
+            raise click.BadParameter(f"{one!r} is neither <gate>=true nor <gate>=false.")
+        gates[name] = value == "true"
+    return gates
+
+
+@click.command(
+    epilog="Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 bad input, or a cluster or account that "
+    "cannot be used; 70 a bug in Dovetail."
+)
+@_option(
+    "--cloud",
+    type=click.Choice(["aws"]),
+    default="aws",
+    show_default=True,
+    help="What to buy from.",
+)
+@_option("--cluster-name", required=True, help="Tagged on all that is bought; EKS's name of it.")
+@_option("--cluster-endpoint", default="", callback=_endpoint, help="Default: EKS is asked.")
+@_option(
+    "--cluster-ca-bundle",
+    default="",
+    callback=_bundle,
+    help="In base64, for nodes. Default: the API server's.",
+)
+@click.option("--region", help="Default: AWS_REGION, or as AWS's own tools find it.")
+@_option("--interruption-queue", default="", help="Name of an SQS queue. Default: none is read.")
+@_yes_or_no("--act-on-rebalance", help="Replace spot nodes as soon as AWS recommends it.")
+@_yes_or_no("--isolated-vpc", help="IAM cannot be reached from here.")
+@_option(
+    "--vm-memory-overhead-percent",
+    type=click.FloatRange(0, 1),
+    default=0.075,
+    show_default=True,
+    help="Share of an instance's memory that the node does not see.",
+)
+@_option(
+    "--reserved-enis",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Network interfaces that pods cannot use.",
+)
+@_yes_or_no("--disable-dry-run", help="Do not try launches before an EC2NodeClass is ready.")
+@_option(
+    "--batch-max-duration",
+    type=Duration(),
+    default="10s",
+    show_default=True,
+    help="Pods wait this long for others at most.",
+)
+@_option(
+    "--batch-idle-duration",
+    type=Duration(),
+    default="1s",
+    show_default=True,
+    help="Pods are decided on when no other has come for this long.",
+)
+@_choice("--preference-policy", Preferences, Preferences.RESPECT, help="Whether wishes count.")
+@_choice(
+    "--min-values-policy", MinValues, MinValues.STRICT, help="Whether minValues may be undercut."
+)
+@_option(
+    "--feature-gates",
+    default="",
+    callback=_gates,
+    metavar="GATE=BOOL,...",
+    help="ReservedCapacity (true); Karpenter's others have no effect yet.",
+)
+@_option(
+    "--kube-client-qps",
+    type=click.FloatRange(1),
+    default=QPS,
+    show_default=True,
+    help="Requests a second to the API server.",
+)
+@_option(
+    "--kube-client-burst",
+    type=click.IntRange(1),
+    default=BURST,
+    show_default=True,
+    help="Requests that may come at once.",
+)
+@_option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="Default: KUBECONFIG, else the pod's own identity, else ~/.kube/config.",
+)
+@click.option("--context", default="", help="Of the kubeconfig. Default: the current one.")
+@click.option("--catalog", metavar="FILE", help="A catalogue that you recorded.")
+@click.option("--prices", metavar="FILE", help="A price book in CSV.")
+def run(**options: Any) -> None:
+    """Run the autoscaler for a cluster, until it is told to stop.
+
+    Buys EC2 instances for pods that wait and gives them back when they are not needed, as the
+    cluster's NodePools and EC2NodeClasses say. Logs go to stdout as JSON. There is no leader
+    election yet: run one at a time, and not beside Karpenter.
+    """
+    given = Given(**options)
+    mistakes: list[Mistake] = []
+    clock = RealClock()
+    access = attempt(
+        mistakes,
+        lambda: find_access(
+            given.kubeconfig, environ=os.environ, clock=clock, context=given.context
+        ),
+    )
+    hire = attempt(mistakes, lambda: _hire(given))
+    if access is None or hire is None:
+        raise BadInput(mistakes)
+    log = JsonLog(_print, clock=clock, level=given.log_level)
+    for gate in _WITHOUT_EFFECT:
+        if given.feature_gates.get(gate):
+            log.info("feature gate has no effect yet", gate=gate)
+    asyncio.run(_operate(access, hire, _settings(given), log))
+    _leave()
+
+
+def _hire(given: Given) -> Hire:
+    catalog, prices = bundled_catalog(), bundled_prices()
+    if given.catalog is not None:
+        catalog = decode_catalog(read_bytes(given.catalog), file=given.catalog)
+    if given.prices is not None:
+        prices = read_prices(given.prices, read_bytes(given.prices))
+    settings = AwsSettings(
+        cluster_name=given.cluster_name,
+        cluster_endpoint=given.cluster_endpoint,
+        cluster_ca_bundle=given.cluster_ca_bundle,
+        region=given.region,
+        interruption_queue=given.interruption_queue,
+        isolated_vpc=given.isolated_vpc,
+        disable_dry_run=given.disable_dry_run,
+        machines=MachineSettings(
+            reserved_enis=given.reserved_enis,
+            vm_memory_overhead=given.vm_memory_overhead_percent,
+            reserved_capacity=_reserved(given),
+        ),
+    )
+    return AwsHire(settings, catalog=catalog, prices=prices)
+
+
+def _settings(given: Given) -> Settings:
+    return Settings(
+        qps=given.kube_client_qps,
+        burst=given.kube_client_burst,
+        scheduling=SchedulingSettings(
+            preferences=Preferences(given.preference_policy),
+            min_values=MinValues(given.min_values_policy),
+            reserved_capacity=_reserved(given),
+        ),
+        windows=Windows(idle=given.batch_idle_duration, longest=given.batch_max_duration),
+        interruption=InterruptionSettings(act_on_rebalance=given.act_on_rebalance),
+    )
+
+
+def _reserved(given: Given) -> bool:
+    return given.feature_gates.get(_RESERVED, True)
+
+
+async def _operate(access: Access, hire: Hire, settings: Settings, log: JsonLog) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    await Operation(access, hire=hire, settings=settings, log=log).run(stop)
+
+
+def _print(line: str) -> None:
+    # Who no longer reads the log does not stop the work.
+    with suppress(OSError, ValueError):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+def _leave() -> NoReturn:
+    """End the process now.
+
+    A call to AWS may still wait in a thread (for a message, up to 20 s), and Python
+    would wait for the thread.
+    """
+    os._exit(0)
