@@ -1,0 +1,101 @@
+"""A storm of warnings, from moto's SQS to claims that go."""
+
+import asyncio
+from datetime import timedelta
+from time import process_time
+
+import boto3
+import pytest
+
+from dovetail.aws.queue import SqsInterruptions
+from dovetail.aws.session import THREADS, Aws
+from dovetail.controllers import interruption
+from dovetail.controllers.runtime import Runtime
+from dovetail.host.chance import RealChance
+from dovetail.host.loop import AsyncioLoop
+from dovetail.host.offload import ThreadOffload
+from dovetail.ports.resources import NODE_CLAIMS
+from dovetail.sim.apiserver.options import PatchType
+from dovetail.sim.kube import feed
+from dovetail.state.inflight import ReadYourWrites
+from dovetail.state.mirror import Mirror
+from dovetail.state.scarcity import Scarcity
+from tests.support import warnings, wire
+from tests.support.living import Cluster, until
+from tests.support.moto.queues import left_in, make_large
+from tests.support.moto.server import moto_aws
+from tests.support.telling import KeptEvents, KeptLog, KeptMetrics
+
+MANY = 1000
+HELD = ["test/held"]
+REGION = "us-east-1"
+
+
+@pytest.mark.usefixtures("aws_credentials")
+def test_a_thousand_warnings_are_acted_on_within_five_seconds() -> None:
+    with moto_aws() as account:
+        sqs = boto3.client("sqs", region_name=REGION, endpoint_url=account.url)
+        queue = sqs.create_queue(QueueName="storm")["QueueUrl"]
+        make_large("storm", region=REGION)
+        for start in range(0, MANY, 10):
+            entries = [
+                {"Id": str(number), "MessageBody": warnings.spot(f"i-{number}")}
+                for number in range(start, start + 10)
+            ]
+            sqs.send_message_batch(QueueUrl=queue, Entries=entries)
+
+        took = asyncio.run(_take_all(account.url))
+
+        assert took < 5
+        sqs.close()
+
+
+async def _take_all(url: str) -> float:
+    """Return the seconds of work, moto's included, until all claims go and no message is left.
+
+    Work and not time, because others use the machine on which tests run.
+    """
+    cluster, loop, chance = Cluster(), AsyncioLoop(), RealChance()
+    for number in range(MANY):
+        machine = f"aws:///us-east-1a/i-{number}"
+        made = wire.claim(f"claim-{number}", finalizers=HELD, provider_id=machine)
+        cluster.api.create(NODE_CLAIMS, made)
+        status = {"status": made["status"]}
+        name = made["metadata"]["name"]
+        cluster.api.patch(NODE_CLAIMS, name, status, PatchType.MERGE, subresource="status")
+    mirror, log, metrics, offload = Mirror(), KeptLog(), KeptMetrics(), ThreadOffload(THREADS)
+    stops = feed(mirror, cluster.api, cluster.engine)
+    aws = Aws(loop=loop, offload=offload, chance=chance, region=REGION, endpoint_url=url)
+    controller = interruption.registration(
+        mirror=mirror,
+        kube=ReadYourWrites(cluster.kube, mirror),
+        interruptions=SqsInterruptions(
+            aws,
+            name="storm",
+            loop=loop,
+            chance=chance,
+            log=log,
+            longest_poll=timedelta(seconds=1),
+        ),
+        scarcity=Scarcity(),
+        loop=loop,
+        log=log,
+        events=KeptEvents(),
+        metrics=metrics,
+    )
+    async with cluster:
+        began = process_time()
+        Runtime([controller], mirror=mirror, loop=loop, log=log, metrics=metrics).start()
+        await until(
+            lambda: (
+                not left_in("storm", region=REGION) and all(one.deleting for one in mirror.claims())
+            ),
+            within=30,
+        )
+        took = process_time() - began
+        await loop.stop()
+    for stop in stops:
+        stop()
+    offload.close()
+    assert not log.said("reconciler error")
+    return took

@@ -1,0 +1,154 @@
+"""A cluster that lives in real time: API server, scheduler, kubelets, workload controllers."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from dovetail.host.clock import RealClock
+from dovetail.model.frozen import FrozenDict
+from dovetail.ports.kube import Object
+from dovetail.ports.kubeerrors import NotFound
+from dovetail.ports.resources import NODE_CLAIMS, NODES, PODS, Resource, resource_of_kind
+from dovetail.sim.apiserver.options import PatchType
+from dovetail.sim.apiserver.server import ApiServer
+from dovetail.sim.binder.binder import Binder
+from dovetail.sim.engine import Engine
+from dovetail.sim.http.pacing import Pace
+from dovetail.sim.kube import SimKube
+from dovetail.sim.kubelet.kubelets import Kubelets
+from dovetail.sim.kubelet.latencies import Latencies
+from dovetail.sim.workloads.start import start_workloads
+
+QUICK = Latencies(
+    node_ready=timedelta(milliseconds=200),
+    devices=timedelta(milliseconds=50),
+    image_pull=timedelta(milliseconds=100),
+    images=FrozenDict(),
+    container_start=timedelta(milliseconds=20),
+    stop=timedelta(milliseconds=50),
+)
+
+
+class Cluster:
+    """Everything of a cluster but Dovetail and its cloud; runs while ``running`` is entered.
+
+    Its clock is the real one, so that whoever lives on an asyncio loop can use it;
+    that booting takes no minutes is the machines' merit.
+    """
+
+    def __init__(self) -> None:
+        clock = RealClock()
+        self.engine = Engine(start=clock.now())
+        self.api = ApiServer(now=self.engine.now)
+        self.machines: set[str] = set()
+        """Provider ids of what the cloud has, as far as its own controller knows."""
+        self.kubelets = Kubelets(self.api, self.engine, latencies=QUICK)
+        start_workloads(self.api, self.engine, instance_exists=lambda one: one in self.machines)
+        Binder(self.api, self.engine)
+        self._pace = Pace(self.engine, speed=1, clock=clock.seconds)
+        self.kube = AttentiveKube(self.api, self._pace.wake)
+        self._ending = asyncio.Event()
+
+    async def __aenter__(self) -> "Cluster":
+        self._running = asyncio.create_task(self._pace.run(self._ending))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._ending.set()
+        await self._running
+
+    # What users do.
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        for obj in objects:
+            resource = resource_of_kind(obj["apiVersion"], obj["kind"])
+            assert resource is not None
+            namespace = "default" if resource.namespaced else ""
+            self.api.apply(resource, obj, namespace, manager="test", force=True)
+        self._pace.wake()
+
+    def scale(self, resource: Resource, name: str, replicas: int) -> None:
+        patch = {"spec": {"replicas": replicas}}
+        self.api.patch(resource, name, patch, PatchType.MERGE, "default")
+        self._pace.wake()
+
+    # What is there.
+
+    def all(self, resource: Resource) -> list[Any]:
+        return list(self.api.list(resource).items)
+
+    def claims(self) -> list[str]:
+        """The claims that are there to stay."""
+        found = self.all(NODE_CLAIMS)
+        return [one["metadata"]["name"] for one in found if not _deleting(one)]
+
+    def running(self) -> list[str]:
+        """The pods that run on a node that is there."""
+        nodes = {one["metadata"]["name"] for one in self.all(NODES)}
+        return [
+            pod["metadata"]["name"]
+            for pod in self.all(PODS)
+            if pod["status"].get("phase") == "Running"
+            and not _deleting(pod)
+            and pod["spec"].get("nodeName") in nodes
+        ]
+
+    def get(self, resource: Resource, name: str) -> Any:
+        try:
+            return self.api.get(resource, name, "default" if resource.namespaced else "")
+        except NotFound:
+            return None
+
+
+class AttentiveKube(SimKube):
+    """Has what was written seen at once, not at the next look."""
+
+    def __init__(self, api: ApiServer, wake: Callable[[], None]) -> None:
+        super().__init__(api)
+        self._wake = wake
+
+    async def create(
+        self, resource: Resource, obj: Mapping[str, Any], namespace: str = ""
+    ) -> Object:
+        self._wake()
+        return await super().create(resource, obj, namespace)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> Object:
+        self._wake()
+        return await super().patch(resource, name, patch, namespace, subresource=subresource)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace_seconds: int | None = None,
+    ) -> Object | None:
+        self._wake()
+        return await super().delete(resource, name, namespace, uid=uid, grace_seconds=grace_seconds)
+
+
+def _deleting(obj: Mapping[str, Any]) -> bool:
+    return "deletionTimestamp" in obj["metadata"]
+
+
+async def until(happened: Callable[[], Any], *, within: float, what: str = "") -> float:
+    """Wait for something; returns how many seconds it took."""
+    clock = RealClock()
+    started = clock.seconds()
+    while not happened():
+        passed = clock.seconds() - started
+        assert passed < within, f"not within {within} s: {what or happened}"
+        await asyncio.sleep(0.01)
+    return clock.seconds() - started
