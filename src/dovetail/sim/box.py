@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from dovetail.core.machines.build import instance_types
+from dovetail.core.machines.offerings import UNPRICED
 from dovetail.errors import BadInput, Mistake
 from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType
@@ -152,6 +153,8 @@ class Box:
             for one in kind.offerings
             if one.zone == zone and one.capacity_type == label_keys.ON_DEMAND
         )
+        if price == UNPRICED:
+            price = 0.0  # A price book need not know what was not bought from it.
         purchase = Purchase(
             claim="",
             claim_uid=provider_id,
