@@ -1,9 +1,8 @@
 """Record a catalogue from what EC2 itself says."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
@@ -17,6 +16,7 @@ from botocore.exceptions import (
 )
 
 from dovetail.aws.describing import machine_of
+from dovetail.aws.offering import descriptions, offered_in, region_of, zones_of
 from dovetail.errors import CatalogError
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.machines import Catalog, Machine, Region
@@ -24,10 +24,6 @@ from dovetail.model.machines import Catalog, Machine, Region
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
 
-_TYPE_FILTERS: Any = [
-    {"Name": "supported-virtualization-type", "Values": ["hvm"]},
-    {"Name": "processor-info.supported-architecture", "Values": ["x86_64", "arm64"]},
-]
 Clients = Callable[[str], "EC2Client"]
 """Region → a client for it."""
 
@@ -64,54 +60,21 @@ def record_catalog(
         with _translated(name):
             client = clients(name)
             progress(f"{name}: zones and offerings")
-            zones, today = _zones(client)
-            offered = _offered(client, zones)
+            zones, today = zones_of(client)
+            offered = offered_in(client, zones)
             if not offered:
                 raise CatalogError(f"region {name}: EC2 offers no instance type there")
             progress(f"{name}: instance types")
-            described = {one["InstanceType"]: one for one in _described(client)}
+            described = {one["InstanceType"]: one for one in descriptions(client)}
         for machine in sorted(described.keys() & offered.keys() - machines.keys()):
             machines[machine] = machine_of(described[machine])
-        kept = {name: sold for name, sold in sorted(offered.items()) if name in described}
-        recorded[name] = Region(name=name, zones=FrozenDict(zones), offered=FrozenDict(kept))
+        recorded[name] = region_of(name, zones, offered, described)
     return Catalog(
         recorded=today,
         source=source,
         machines=tuple(machines[name] for name in sorted(machines)),
         regions=FrozenDict(recorded),
     )
-
-
-def _zones(client: "EC2Client") -> tuple[dict[str, str], str]:
-    """Return the zones that the account can use (zone → id), and the day it is."""
-    answer = client.describe_availability_zones()
-    zones = {
-        zone["ZoneName"]: zone.get("ZoneId", "")
-        for zone in sorted(answer["AvailabilityZones"], key=lambda one: one["ZoneName"])
-        if zone.get("OptInStatus", "opt-in-not-required") != "not-opted-in"
-    }
-    headers = answer["ResponseMetadata"]["HTTPHeaders"]
-    return zones, parsedate_to_datetime(headers["date"]).date().isoformat()
-
-
-def _offered(client: "EC2Client", zones: Iterable[str]) -> dict[str, frozenset[str]]:
-    known = frozenset(zones)
-    found: dict[str, set[str]] = {}
-    pages = client.get_paginator("describe_instance_type_offerings").paginate(
-        LocationType="availability-zone"
-    )
-    for page in pages:
-        for offering in page["InstanceTypeOfferings"]:
-            # EC2 lists zones that this account has no name for; nothing can run there.
-            if offering["Location"] in known:
-                found.setdefault(offering["InstanceType"], set()).add(offering["Location"])
-    return {name: frozenset(sold) for name, sold in found.items()}
-
-
-def _described(client: "EC2Client") -> Iterator[Any]:
-    pages = client.get_paginator("describe_instance_types").paginate(Filters=_TYPE_FILTERS)
-    for page in pages:
-        yield from page["InstanceTypes"]
 
 
 @contextmanager

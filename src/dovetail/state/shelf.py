@@ -1,12 +1,16 @@
 """Instance types per node class, kept current as offerings run out and come back."""
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 import msgspec
 
+from dovetail.core.machines.billing import Usage
 from dovetail.core.machines.build import instance_types
+from dovetail.core.machines.discounting import Discounts, ListPrices, Place
 from dovetail.core.machines.settings import DEFAULT_SETTINGS, MachineSettings
 from dovetail.model.catalog import InstanceType, Offering
+from dovetail.model.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.machines import Machine, Region
 from dovetail.model.nodeclass import NodeClass
 from dovetail.model.prices import PriceBook
@@ -17,17 +21,25 @@ class _Entry(msgspec.Struct, kw_only=True):
     """What one node class can buy: when nothing is scarce, and now."""
 
     node_class: NodeClass
+    listed: tuple[InstanceType, ...]
+    """At list prices."""
     full: tuple[InstanceType, ...]
     places: dict[str, int]
     current: tuple[InstanceType, ...]
     marks: frozenset[Scarce] = frozenset()
+    prices: ListPrices = ListPrices(())
+    steps: list[float] = []
+    """All on-demand prices, in order."""
+    usage: Usage | None = None
+    cover: tuple[float, ...] | None = None
 
 
 class Shelf:
     """Answers with the same tuple until something changes.
 
     Building all types takes a tenth of a second, so that scarcity replaces only
-    the types that it concerns.
+    the types that it concerns, and commitments that are used up only those that
+    they covered.
     """
 
     def __init__(
@@ -38,17 +50,33 @@ class Shelf:
         prices: PriceBook,
         scarcity: Scarcity,
         settings: MachineSettings = DEFAULT_SETTINGS,
+        discounts: DiscountBook = NO_DISCOUNTS,
+        running: Callable[[], Mapping[Place, int]] = dict,
     ) -> None:
+        """Start empty; ``running`` counts the instances that use up commitments."""
         self._machines = machines
         self._region = region
         self._prices = prices
         self._scarcity = scarcity
         self._settings = settings
+        self._discounts = Discounts(discounts, region=region.name)
+        self._running = running
         self._entries: dict[str, _Entry] = {}
+
+    def supply(self, machines: tuple[Machine, ...], *, region: Region, prices: PriceBook) -> None:
+        """Take a newer catalogue and newer prices; those that are equal change nothing."""
+        if (machines, region, prices) == (self._machines, self._region, self._prices):
+            return
+        self._machines = machines
+        self._region = region
+        self._prices = prices
+        self._entries.clear()
 
     def instance_types(self, node_class: NodeClass, *, now: datetime) -> tuple[InstanceType, ...]:
         """Return all types as the class would get them; what is scarce is not available."""
         entry = self._entry(node_class)
+        if self._discounts.has_commitments:
+            self._reprice(entry)
         marks = self._scarcity.marks(now)
         if marks is not entry.marks:
             _restock(entry, marks)
@@ -58,17 +86,38 @@ class Shelf:
         known = self._entries.get(node_class.name)
         if known is not None and known.node_class == node_class:
             return known
-        full = instance_types(
+        listed = instance_types(
             self._machines,
             region=self._region,
             node_class=node_class,
             prices=self._prices,
             settings=self._settings,
         )
+        full = self._discounts.applied(listed)
         places = {one.name: place for place, one in enumerate(full)}
-        made = _Entry(node_class=node_class, full=full, places=places, current=full)
+        made = _Entry(node_class=node_class, listed=listed, full=full, places=places, current=full)
+        if self._discounts.has_commitments:
+            made.prices = ListPrices([listed])
+            made.steps = made.prices.on_demand()
         self._entries[node_class.name] = made
         return made
+
+    def _reprice(self, entry: _Entry) -> None:
+        """Bring prices up to what commitments cover now."""
+        usage = entry.prices.usage(self._running())
+        if usage == entry.usage:
+            return
+        entry.usage = usage
+        bill = self._discounts.bill(usage)
+        cover = self._discounts.cover(bill, entry.steps)
+        if cover == entry.cover:
+            return
+        entry.cover = cover
+        priced = self._discounts.applied(entry.listed, bill)
+        entry.full = tuple(
+            old if new == old else new for new, old in zip(priced, entry.full, strict=True)
+        )
+        entry.current = tuple(_with_scarcity(one, entry.marks) for one in entry.full)
 
 
 def _restock(entry: _Entry, marks: frozenset[Scarce]) -> None:

@@ -1,11 +1,13 @@
 """Offerings at the prices that a user's discounts make of them."""
 
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Final
 
 import msgspec
 
-from dovetail.core.machines.billing import Bill, Usage, settle
+from dovetail.core.machines.billing import Bill, Lot, Usage, settle
 from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType, Offering
 from dovetail.model.discounts import NO_DISCOUNTS, DiscountBook
@@ -17,6 +19,43 @@ Below any spot price (those go down to a tenth), so that commitments are used
 before more is bought;
 but not nothing, so that they are used sparingly.
 """
+
+
+Place = tuple[str, str, str]
+"""(instance type, zone, capacity type)."""
+
+
+class ListPrices:
+    """What instances cost before any discount."""
+
+    def __init__(self, stocks: Iterable[tuple[InstanceType, ...]]) -> None:
+        different = {id(types): types for types in stocks}
+        self._prices: dict[Place, float] = {
+            (one.name, offering.zone, offering.capacity_type): offering.price
+            for types in different.values()
+            for one in types
+            for offering in one.offerings
+            if offering.capacity_type != label_keys.RESERVED and isfinite(offering.price)
+        }
+
+    def lot(self, place: Place) -> Lot | None:
+        """Return what an instance is billed as; None where that is not known."""
+        price = self._prices.get(place)
+        if price is None:
+            return None
+        name, zone, sold_as = place
+        return Lot(instance_type=name, zone=zone, capacity_type=sold_as, list_price=price)
+
+    def usage(self, counts: Mapping[Place, int]) -> Usage:
+        """Return what is running as it is billed."""
+        lots = ((self.lot(place), many) for place, many in counts.items())
+        return {lot: many for lot, many in lots if lot is not None}
+
+    def on_demand(self) -> list[float]:
+        """Return all on-demand prices there are, in order."""
+        return sorted(
+            {price for (_, _, sold), price in self._prices.items() if sold == label_keys.ON_DEMAND}
+        )
 
 
 class Discounts:
@@ -38,6 +77,17 @@ class Discounts:
     def bill(self, usage: Usage) -> Bill:
         """Return what an hour of all these instances costs."""
         return settle(usage, self._book, region=self._region)
+
+    def cover(self, bill: Bill, listed: list[float]) -> tuple[float, ...]:
+        """Return a value that differs when a bill leaves other offerings covered.
+
+        ``listed`` are the on-demand prices that there are, in order.
+        """
+        slots = (float(left >= 1) for _, left in bill.slots)
+        plans = (
+            float(bisect_right(listed, rest / (1 - plan.percent / 100))) for plan, rest in bill.rest
+        )
+        return (*slots, *plans)
 
     def after(self, bill: Bill) -> "Discounts":
         """Return what is left of them for instances beside those of a bill."""
@@ -88,7 +138,7 @@ class Discounts:
         ):
             return True
         return any(
-            rest >= plan.rate(offering.price)
+            offering.price <= rest / (1 - plan.percent / 100)
             and plan.covers(name, region=self._region, zone=offering.zone)
             for plan, rest in bill.rest
         )

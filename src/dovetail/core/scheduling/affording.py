@@ -2,18 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from math import isfinite
 from typing import Final
 
 import msgspec
 
 from dovetail.core.machines.billing import Bill, Lot, Share
-from dovetail.core.machines.discounting import Discounts
+from dovetail.core.machines.discounting import Discounts, ListPrices, Place
 from dovetail.core.scheduling.demand import wanting
 from dovetail.core.scheduling.rounds import bound, with_bought, with_placements
 from dovetail.core.scheduling.solve import solve
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodes import Node
 from dovetail.model.plan import Plan, PlannedNode
@@ -23,9 +21,6 @@ from dovetail.model.snapshot import ClusterSnapshot
 _MANAGED_CAPACITY_TYPE: Final = "eks.amazonaws.com/capacityType"
 _SAME: Final = 1e-9
 _MOST_ROUNDS: Final = 5
-
-Place = tuple[str, str, str]
-"""(instance type, zone, capacity type)."""
 
 
 class Afforded(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +53,8 @@ def solve_discounted(
     in rounds: what they cover of a plan stays, the rest is planned again at the
     prices after that. The plan is taken that adds least to the bill.
     """
-    prices = _list_prices(snapshot.instance_types.values())
-    running = discounts.bill(Counter(_lots(snapshot.nodes, prices)))
+    prices = ListPrices(snapshot.instance_types.values())
+    running = discounts.bill(prices.usage(Counter(_places(snapshot.nodes))))
     free = discounts.after(running)
     plans = [solve(_repriced(snapshot, discounts, None), settings)]
     if discounts.has_commitments:
@@ -75,7 +70,7 @@ def _in_rounds(
     snapshot: ClusterSnapshot,
     settings: SchedulingSettings,
     discounts: Discounts,
-    prices: dict[Place, float],
+    prices: ListPrices,
     rounds: int,
 ) -> Plan:
     """Buy what commitments cover first, then the rest; ``discounts`` are what is left of them."""
@@ -90,8 +85,7 @@ def _in_rounds(
         if not covered or not others or number == rounds - 1:
             break
         kept += [bound(node) for node in covered]
-        lots = (_lot_of(node, prices) for node in kept)
-        before = discounts.after(discounts.bill(Counter(lot for lot in lots if lot is not None)))
+        before = discounts.after(discounts.bill(prices.usage(Counter(map(_place_of, kept)))))
     names = {node.name for node in kept}
     return msgspec.structs.replace(
         plan,
@@ -109,10 +103,10 @@ def _is_divisible(snapshot: ClusterSnapshot, settings: SchedulingSettings) -> bo
 
 
 def _sorted_out(
-    nodes: Iterable[PlannedNode], discounts: Discounts, prices: dict[Place, float]
+    nodes: Iterable[PlannedNode], discounts: Discounts, prices: ListPrices
 ) -> tuple[list[PlannedNode], list[PlannedNode]]:
     """Return the nodes that commitments pay whole, and the others."""
-    lots = [(node, _lot_of(node, prices)) for node in nodes]
+    lots = [(node, prices.lot(_place_of(node))) for node in nodes]
     bill = discounts.bill(Counter(lot for _, lot in lots if lot is not None))
     paid: dict[Lot, float] = {}
     for share in bill.shares:
@@ -137,8 +131,8 @@ def _repriced(
     return msgspec.structs.replace(snapshot, instance_types=FrozenDict(types))
 
 
-def _afforded(plan: Plan, free: Discounts, running: Bill, prices: dict[Place, float]) -> Afforded:
-    lots = [_lot_of(node, prices) for node in plan.nodes]
+def _afforded(plan: Plan, free: Discounts, running: Bill, prices: ListPrices) -> Afforded:
+    lots = [prices.lot(_place_of(node)) for node in plan.nodes]
     bill = free.bill(Counter(lot for lot in lots if lot is not None))
     purse = _Purse(bill.shares)
     nodes = tuple(
@@ -181,27 +175,14 @@ def _at_price(node: PlannedNode, price: float) -> PlannedNode:
     return msgspec.structs.replace(node, offering=offering)
 
 
-def _list_prices(stocks: Iterable[tuple[InstanceType, ...]]) -> dict[Place, float]:
-    different = {id(types): types for types in stocks}
-    return {
-        (one.name, offering.zone, offering.capacity_type): offering.price
-        for types in different.values()
-        for one in types
-        for offering in one.offerings
-        if offering.capacity_type != label_keys.RESERVED and isfinite(offering.price)
-    }
-
-
-def _lots(nodes: Iterable[Node], prices: dict[Place, float]) -> Iterable[Lot]:
+def _places(nodes: Iterable[Node]) -> Iterable[Place]:
     for node in nodes:
         labels = node.labels
-        place = (
+        yield (
             labels.get(label_keys.INSTANCE_TYPE, ""),
             labels.get(label_keys.ZONE, ""),
             _sold_as(labels),
         )
-        if place in prices:
-            yield _lot(place, prices)
 
 
 def _sold_as(labels: FrozenDict[str, str]) -> str:
@@ -210,12 +191,5 @@ def _sold_as(labels: FrozenDict[str, str]) -> str:
     return labels.get(label_keys.CAPACITY_TYPE) or managed or label_keys.ON_DEMAND
 
 
-def _lot_of(node: PlannedNode, prices: dict[Place, float]) -> Lot | None:
-    offering = node.offering
-    place = (node.instance_type.name, offering.zone, offering.capacity_type)
-    return _lot(place, prices) if place in prices else None
-
-
-def _lot(place: Place, prices: dict[Place, float]) -> Lot:
-    name, zone, sold_as = place
-    return Lot(instance_type=name, zone=zone, capacity_type=sold_as, list_price=prices[place])
+def _place_of(node: PlannedNode) -> Place:
+    return (node.instance_type.name, node.offering.zone, node.offering.capacity_type)

@@ -1,0 +1,161 @@
+"""A stand-in for the Pricing API and for spot prices, over HTTP on loopback."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from dovetail.aws.pricing import LivePrices
+from dovetail.aws.session import Aws, Patience
+from dovetail.host.chance import RealChance
+from dovetail.host.loop import AsyncioLoop
+from dovetail.host.offload import ThreadOffload
+from dovetail.model.prices import PriceBook
+from tests.support.telling import KeptLog
+
+T = TypeVar("T")
+SHARED, METAL = "Compute Instance", "Compute Instance (bare metal)"
+HASTY = Patience(
+    throttled=1, transient=0, first=timedelta(milliseconds=1), most=timedelta(milliseconds=2)
+)
+
+
+def product(name: str, price: str, currency: str = "USD") -> str:
+    """One entry of a PriceList, with the fields that matter and some that do not."""
+    dimension = {"unit": "Hrs", "pricePerUnit": {currency: price}, "appliesTo": []}
+    term = {"priceDimensions": {"a.b.c": dimension}, "sku": "a"}
+    entry = {
+        "product": {"productFamily": SHARED, "attributes": {"instanceType": name, "vcpu": "2"}},
+        "serviceCode": "AmazonEC2",
+        "terms": {"OnDemand": {"a.b": term}},
+    }
+    return msgspec.json.encode(entry).decode()
+
+
+class PriceLists:
+    """What the stand-in knows, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.products: dict[str, list[list[str]]] = {
+            SHARED: [[product("m5.large", "0.096")]],
+            METAL: [[product("m5.metal", "4.608")]],
+        }
+        """Product family → pages."""
+        self.spot: list[list[tuple[str, str, str, str]]] = [
+            [("m5.large", "us-east-1a", "0.035", "2026-11-01T00:00:00.000Z")]
+        ]
+        """Pages of (type, zone, price, time)."""
+        self.broken: set[str] = set()
+        """Operations that fail."""
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.url = ""
+
+    @property
+    def calls(self) -> Counter[str]:
+        return Counter(operation for operation, _ in self.asked)
+
+    def answer(self, target: str, body: bytes) -> tuple[int, str, bytes]:
+        asked = msgspec.json.decode(body) if target else dict(parse_qsl(body.decode()))
+        operation = target.rpartition(".")[2] or asked["Action"]
+        self.asked.append((operation, asked))
+        if operation in self.broken:
+            wrong = '{"__type": "AccessDeniedException", "message": "no"}'
+            return 400, "application/x-amz-json-1.1", wrong.encode()
+        page = int(asked.get("NextToken") or 0)
+        if target:
+            return 200, "application/x-amz-json-1.1", self._products(asked, page)
+        return 200, "text/xml", self._history(page)
+
+    def _products(self, asked: dict[str, Any], page: int) -> bytes:
+        wanted = {one["Field"]: one["Value"] for one in asked["Filters"]}
+        pages = self.products[wanted["productFamily"]]
+        answer: dict[str, Any] = {"PriceList": pages[page] if pages else []}
+        if page + 1 < len(pages):
+            answer["NextToken"] = str(page + 1)
+        return msgspec.json.encode(answer)
+
+    def _history(self, page: int) -> bytes:
+        items = "".join(
+            f"<item><instanceType>{kind}</instanceType><availabilityZone>{zone}</availabilityZone>"
+            f"<spotPrice>{price}</spotPrice><timestamp>{time}</timestamp></item>"
+            for kind, zone, price, time in (self.spot[page] if self.spot else ())
+        )
+        more = str(page + 1) if page + 1 < len(self.spot) else ""
+        return (
+            "<DescribeSpotPriceHistoryResponse>"
+            f"<spotPriceHistorySet>{items}</spotPriceHistorySet><nextToken>{more}</nextToken>"
+            "</DescribeSpotPriceHistoryResponse>"
+        ).encode()
+
+
+@contextmanager
+def price_lists() -> Iterator[PriceLists]:
+    """Serve prices on a free port for a while."""
+    lists = PriceLists()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status, kind, text = lists.answer(self.headers.get("X-Amz-Target", ""), body)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """Tests tell what matters."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    lists.url = f"http://127.0.0.1:{server.server_port}"
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield lists
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class Process:
+    """A process that asks AWS at some address."""
+
+    def __init__(self, url: str, *, region: str = "us-east-1") -> None:
+        self._runner = asyncio.Runner()
+        self.log = KeptLog()
+        self._offload = ThreadOffload(4)
+        self.loop = self.do(self._make_loop())
+        self.aws = Aws(
+            loop=self.loop,
+            offload=self._offload,
+            chance=RealChance(),
+            region=region,
+            endpoint_url=url,
+            patience=HASTY,
+        )
+
+    def prices(self, fallback: PriceBook, *, isolated: bool = False) -> LivePrices:
+        return LivePrices(
+            aws=self.aws, loop=self.loop, log=self.log, fallback=fallback, isolated=isolated
+        )
+
+    def do(self, work: Awaitable[T]) -> T:
+        async def whole() -> T:
+            return await work
+
+        return self._runner.run(whole())
+
+    def end(self) -> None:
+        self._offload.close()
+        self._runner.close()
+
+    async def _make_loop(self) -> AsyncioLoop:
+        return AsyncioLoop()
