@@ -1,16 +1,19 @@
 """Scenarios from YAML; every mistake at once, with its line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from dovetail.codec.amounts import duration
+from dovetail.codec.amounts import duration, show_duration
 from dovetail.codec.documents import Files, Misplaced, RawObject
 from dovetail.codec.fields import Field, Findings
 from dovetail.codec.kinds import read_object
+from dovetail.codec.nearest import nearest
 from dovetail.errors import BadInput, Mistake
+from dovetail.model.labels import ON_DEMAND, RESERVED, SPOT
 from dovetail.model.machines import Catalog
 from dovetail.ports.kube import Object
 from dovetail.ports.resources import resource_of_kind
@@ -77,7 +80,7 @@ class _Reader:
 
     def scenario(self) -> Scenario:
         root = Field(self._raw.value, self._findings)
-        root.known_keys("name about region seed home manifests phases cloud kubelet".split())
+        _only(root, "name about region seed home manifests phases cloud kubelet".split())
         root["name"].required()
         root["about"].required()
         plain = Scenario(name="", about="")
@@ -89,7 +92,7 @@ class _Reader:
             seed=_or(root["seed"].whole(low=0), plain.seed),
             home=self._home(root["home"], region),
             objects=self._objects(root["manifests"]),
-            phases=tuple(self._phase(one) for one in root["phases"].items()),
+            phases=tuple(self._phase(one, region) for one in root["phases"].items()),
             cloud=_latencies(root["cloud"], plain.cloud),
             kubelet=_latencies(root["kubelet"], plain.kubelet),
         )
@@ -102,7 +105,7 @@ class _Reader:
     def _home(self, field: Field, region: str) -> Home | None:
         if not field:
             return None
-        field.known_keys(("count", "instanceType"))
+        _only(field, ("count", "instanceType"))
         field["instanceType"].required()
         kind = field["instanceType"].text()
         if self._catalog is not None and kind:
@@ -113,59 +116,113 @@ class _Reader:
             instance_type=kind,
         )
 
-    def _phase(self, field: Field) -> Phase:
-        field.known_keys("name do until limit".split())
+    def _phase(self, field: Field, region: str) -> Phase:
+        _only(field, "name do until limit".split())
         field["name"].required()
-        limit = field["limit"]
-        return Phase(
+        limit = duration(field["limit"], never_allowed=False) if field["limit"] else None
+        actions = [self._action(one, region) for one in field["do"].items()]
+        phase = Phase(
             name=field["name"].text(),
-            actions=tuple(
-                action for one in field["do"].items() if (action := self._action(one)) is not None
-            ),
+            actions=tuple(one for one in actions if one is not None),
             until=_until(field["until"]),
-            limit=(limit and duration(limit, never_allowed=False)) or USUAL_LIMIT,
+            limit=USUAL_LIMIT if limit is None else limit,
         )
+        waits = sum((one.lasts for one in phase.actions if isinstance(one, Wait)), timedelta())
+        if waits > phase.limit:
+            most, taken = show_duration(phase.limit), show_duration(waits)
+            field["limit"].mistake(f"is {most}, but the phase waits for {taken}")
+        return phase
 
-    def _action(self, field: Field) -> Action | None:
+    def _action(self, field: Field, region: str) -> Action | None:
         readers: dict[str, Callable[[Field], Action]] = {
             "apply": lambda one: Apply(self._objects(one)),
             "scale": _scale,
             "delete": _delete,
             "interrupt": _interrupt,
-            "sellOut": _sell_out,
+            "sellOut": lambda one: self._sell_out(one, region),
             "wait": _wait,
         }
-        verbs = [verb for verb in field.mapping() if verb in readers]
-        field.known_keys(readers)
-        if len(verbs) != 1 or len(field.mapping()) != 1:
+        if not _only(field, readers):
+            return None
+        verbs = list(field.mapping())
+        if len(verbs) != 1:
             field.mistake(f"needs exactly one of {', '.join(readers)}")
             return None
         return readers[verbs[0]](field[verbs[0]])
+
+    def _sell_out(self, field: Field, region: str) -> SellOut:
+        _only(field, "types zones capacityTypes lasts".split())
+        lasts = field["lasts"]
+        kinds = (SPOT, ON_DEMAND, RESERVED)
+        types: Iterable[str] = ()
+        zones: Iterable[str] = ()
+        if self._catalog is not None:
+            types = [one.name for one in self._catalog.machines_in(region)]
+            zones = self._catalog.regions[region].zones
+        return SellOut(
+            types=_pattern(field["types"], types, "instance type"),
+            zones=_pattern(field["zones"], zones, "zone"),
+            capacity_types=_pattern(field["capacityTypes"], kinds, "capacity type"),
+            lasts=duration(lasts, never_allowed=True) if lasts else None,
+        )
 
     def _objects(self, field: Field) -> tuple[Object, ...]:
         found: list[Object] = []
         for one in field.items():
             value = one.mapping()
+            if not isinstance(one.value, dict):
+                continue
             raw = RawObject(self._raw.file, self._raw.document, self._raw.path + one.path, value)
             read = read_object(raw, pool=self._pool)
             self._inside.extend(read.mistakes)
-            kind = resource_of_kind(str(value.get("apiVersion")), str(value.get("kind")))
-            if kind is None and not read.mistakes:
-                one.mistake(f"{value.get('apiVersion')} {value.get('kind')} is not served here")
             # Older objects come out as the v1 objects that they mean.
-            found.extend(decoded.today for decoded in read.objects)
+            meant = [decoded.today for decoded in read.objects]
             if read.ignored is not None:
-                found.append(value)
+                _check_name(one["metadata"])
+                meant.append(value)
+            for obj in meant:
+                if resource_of_kind(obj["apiVersion"], obj["kind"]) is None:
+                    one.mistake(f"{obj['apiVersion']} {obj['kind']} is not served here")
+            found.extend(meant)
         return tuple(found)
 
 
+def _only(field: Field, known: Iterable[str]) -> bool:
+    """Note what is no map, and fields that nobody reads; tell whether there are none."""
+    given, names = field.mapping(), list(known)
+    strange = [key for key in given if key not in names]
+    for key in strange:
+        guess = nearest(str(key), [one for one in names if one not in given])
+        hint = f"did you mean {guess!r}?" if guess else f"known are {', '.join(names)}"
+        field[key].mistake(f"no such field; {hint}")
+    return not strange and isinstance(field.value, dict)
+
+
+def _check_name(meta: Field) -> None:
+    """Check what is looked at of every object, of kinds that mean nothing to us as well."""
+    meta.mapping()
+    meta["name"].required()
+    meta["name"].text()
+    meta["namespace"].text()
+
+
+def _pattern(field: Field, known: Iterable[str], what: str) -> str:
+    """Read a glob that fits at least one of those known, if any are."""
+    pattern, names = field.text("*"), list(known)
+    if names and not any(fnmatchcase(one, pattern) for one in names):
+        guess = nearest(pattern, names)
+        hint = f"; did you mean {guess!r}?" if guess else ""
+        field.mistake(f"{pattern!r} fits no {what}{hint}")
+    return pattern
+
+
 def _until(field: Field) -> Until:
-    field.known_keys(("running", "nodes"))
+    _only(field, ("running", "nodes"))
     return Until(running=field["running"].whole(low=0), nodes=field["nodes"].whole(low=0))
 
 
 def _scale(field: Field) -> Scale:
-    field.known_keys("kind name namespace replicas".split())
+    _only(field, "kind name namespace replicas".split())
     field["name"].required()
     field["replicas"].required()
     return Scale(
@@ -177,8 +234,10 @@ def _scale(field: Field) -> Scale:
 
 
 def _delete(field: Field) -> Delete:
-    field.known_keys("kind name namespace count".split())
+    _only(field, "kind name namespace count".split())
     field["kind"].required()
+    if field["name"] and field["count"]:
+        field["count"].mistake("is of no use beside a name")
     return Delete(
         kind=field["kind"].choice(_DELETABLE, "Node", "kind that a scenario deletes"),
         name=field["name"].text(),
@@ -188,23 +247,12 @@ def _delete(field: Field) -> Delete:
 
 
 def _interrupt(field: Field) -> Interrupt:
-    field.known_keys(("share",))
+    _only(field, ("share",))
     share = field["share"].value
-    if not isinstance(share, int | float) or not 0 < share <= 1:
+    if type(share) not in (int, float) or not 0 < share <= 1:
         field["share"].mistake(f"{share!r} is no share; write a number above 0 and up to 1")
         share = 1
     return Interrupt(float(share))
-
-
-def _sell_out(field: Field) -> SellOut:
-    field.known_keys("types zones capacityTypes lasts".split())
-    lasts = field["lasts"]
-    return SellOut(
-        types=field["types"].text("*"),
-        zones=field["zones"].text("*"),
-        capacity_types=field["capacityTypes"].text("*"),
-        lasts=duration(lasts, never_allowed=True) if lasts else None,
-    )
 
 
 def _wait(field: Field) -> Wait:
@@ -218,13 +266,13 @@ def _latencies(field: Field, usual: _Latencies) -> _Latencies:
         for name in usual.__struct_fields__
         if isinstance(getattr(usual, name), timedelta)
     }
-    field.known_keys(known)
+    _only(field, known)
     given: dict[str, timedelta] = {}
     for entry in field.entries():
         value = entry.value
         if entry.key not in known:
-            entry.mistake(f"is no latency; there are {', '.join(sorted(known))}")
-        elif type(value) not in (int, float) or not 0 <= value <= _LONGEST_WAIT:
+            continue
+        if type(value) not in (int, float) or not 0 <= value <= _LONGEST_WAIT:
             entry.mistake(f"{value!r} is no number of seconds")
         else:
             given[known[str(entry.key)]] = timedelta(seconds=value)
