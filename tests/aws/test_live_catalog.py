@@ -1,0 +1,116 @@
+"""The catalogue as EC2 tells it, kept current; moto is the EC2."""
+
+from collections.abc import Iterator
+from time import process_time
+
+import boto3
+import pytest
+from botocore.parsers import create_parser
+
+from dovetail.aws.catalog import LiveCatalog
+from dovetail.aws.describing import machine_of
+from dovetail.aws.stocking import Stock
+from dovetail.data import bundled_catalog
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.nodeclass import NodeClass
+from dovetail.model.prices import PriceBook
+from dovetail.ports.cloud import CloudError
+from dovetail.state.scarcity import Scarcity
+from dovetail.state.shelf import Shelf
+from tests.aws.pricelists import Process
+from tests.support.cluster import START
+from tests.support.moto.door import Fault
+from tests.support.moto.server import MotoAws, moto_aws
+
+REGION = "sa-east-1"
+BOOK = PriceBook(
+    source="given",
+    list_prices=FrozenDict({one.name: 0.1 for one in bundled_catalog().machines}),
+    region_factors=FrozenDict({REGION: 1.0}),
+    spot_share=0.4,
+)
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[MotoAws]:
+    with moto_aws() as running:
+        yield running
+
+
+@pytest.fixture
+def process(moto: MotoAws, aws_credentials: None) -> Iterator[Process]:
+    one = Process(moto.url, region=REGION)
+    yield one
+    one.end()
+    moto.door.reset()
+
+
+def a_catalog(process: Process) -> LiveCatalog:
+    return LiveCatalog(aws=process.aws, loop=process.loop, log=process.log)
+
+
+def a_shelf(catalog: LiveCatalog) -> Shelf:
+    return Shelf(catalog.machines, region=catalog.region, prices=BOOK, scarcity=Scarcity())
+
+
+def test_what_ec2_sells_is_on_the_shelf_and_a_refresh_that_brings_nothing_new_changes_nothing(
+    process: Process,
+) -> None:
+    catalog = a_catalog(process)
+    shelf = a_shelf(catalog)
+    prices = process.prices(BOOK, isolated=True)
+    stock = Stock(catalog=catalog, prices=prices, shelf=shelf, loop=process.loop)
+
+    process.do(stock.start())
+    first = shelf.instance_types(NodeClass(), now=START)
+    process.do(stock.refresh())
+
+    assert {one.name for one in first} == set(catalog.region.offered)
+    assert {"m5.large", "t4g.small"} <= {one.name for one in first}
+    assert set(catalog.region.zones) == {"sa-east-1a", "sa-east-1b", "sa-east-1c"}
+    assert shelf.instance_types(NodeClass(), now=START) is first
+    assert len(process.log.said("discovered instance types")) == 1
+
+
+def test_an_ec2_that_does_not_answer_at_the_start_is_an_error_and_later_no_harm(
+    process: Process, moto: MotoAws
+) -> None:
+    catalog = a_catalog(process)
+    refused = Fault(
+        operation="DescribeInstanceTypeOfferings",
+        code="UnauthorizedOperation",
+        status=403,
+        times=3,
+    )
+    moto.door.script(refused)
+
+    with pytest.raises(CloudError, match="DescribeInstanceTypeOfferings"):
+        process.do(catalog.start())
+    assert catalog.machines == ()
+
+    assert [process.do(catalog.refresh()) for _ in range(2)] == [False, False]
+    assert len(process.log.said("updating instance types failed")) == 1
+    assert process.do(catalog.refresh())
+    assert catalog.machines
+
+
+def test_a_refresh_of_the_whole_catalogue_is_read_in_under_a_second(
+    moto: MotoAws, aws_credentials: None
+) -> None:
+    client = boto3.client("ec2", region_name="us-east-1", endpoint_url=moto.url)
+    answers: list[bytes] = []
+    client.meta.events.register(
+        "before-parse.ec2.DescribeInstanceTypes",
+        lambda response_dict, **_: answers.append(response_dict["body"]),
+    )
+    client.describe_instance_types()
+    shape = client.meta.service_model.operation_model("DescribeInstanceTypes").output_shape
+    parser = create_parser("ec2")
+
+    began = process_time()
+    parsed = parser.parse({"body": answers[0], "headers": {}, "status_code": 200}, shape)
+    machines = [machine_of(one) for one in parsed["InstanceTypes"]]
+    took = process_time() - began
+
+    assert len(machines) > 1000
+    assert took < 1.0
