@@ -41,11 +41,20 @@ class LaunchTemplates:
     so, and ``forget`` has the template made again.
     """
 
-    def __init__(self, *, aws: Aws, ec2: "EC2Client", loop: Loop, cluster: str) -> None:
+    def __init__(
+        self,
+        *,
+        aws: Aws,
+        ec2: "EC2Client",
+        loop: Loop,
+        cluster: str,
+        kept: timedelta = _UNUSED,
+    ) -> None:
         self._aws = aws
         self._ec2 = ec2
         self._loop = loop
         self._cluster = cluster
+        self._kept = kept
         self._used: dict[str, datetime] = {}
         self._making: dict[str, asyncio.Task[None]] = {}
 
@@ -74,7 +83,7 @@ class LaunchTemplates:
 
     async def tidy(self) -> None:
         """Take away what has not been used for a while."""
-        before = self._loop.now() - _UNUSED
+        before = self._loop.now() - self._kept
         await self._delete([name for name, used in self._used.items() if used <= before])
 
     async def delete_of(self, node_class: str) -> None:
