@@ -1,8 +1,11 @@
 """Instance types stay the same objects until scarcity or the class changes them."""
 
 import msgspec
+import pytest
 
+from dovetail.core.machines.discounting import PAID_ALREADY
 from dovetail.model.catalog import InstanceType
+from dovetail.model.discounts import DiscountBook, Percentage, ReservedInstances
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclass import Kubelet, NodeClass
 from dovetail.state.scarcity import TTL, Scarce, Scarcity
@@ -88,3 +91,77 @@ def test_a_class_that_changes_gets_types_of_its_own_and_scarcity_holds_for_them_
     assert {one.capacity["pods"] for one in types} == {8}
     assert {(zone, kind) for _, zone, kind in had(types)} == {(A, "on-demand")}
     assert {one.capacity["pods"] for one in before} != {8}
+
+
+def test_a_catalogue_and_prices_that_are_equal_to_the_old_ones_change_nothing() -> None:
+    shelf = a_shelf(Scarcity())
+    first = shelf.instance_types(CLASS, now=START)
+
+    same = msgspec.structs.replace(PRICES)
+    shelf.supply(tuple(CATALOG.machines), region=msgspec.structs.replace(REGION), prices=same)
+
+    assert shelf.instance_types(CLASS, now=START) is first
+
+
+def test_new_prices_and_new_machines_are_taken() -> None:
+    shelf = a_shelf(Scarcity())
+    shelf.instance_types(CLASS, now=START)
+    dearer = msgspec.structs.replace(
+        PRICES, on_demand_at=FrozenDict({("m5.large", REGION.name): 7.0})
+    )
+
+    shelf.supply(CATALOG.machines[:2], region=REGION, prices=PRICES)
+    fewer = shelf.instance_types(CLASS, now=START)
+    shelf.supply(CATALOG.machines, region=REGION, prices=dearer)
+
+    assert [one.name for one in fewer] == [one.name for one in CATALOG.machines[:2]]
+    assert price_of(shelf, "m5.large") == 7.0
+
+
+def price_of(shelf: Shelf, name: str, zone: str = A) -> float:
+    (price,) = {
+        offering.price
+        for one in shelf.instance_types(CLASS, now=START)
+        for offering in one.offerings
+        if one.name == name and offering.zone == zone and offering.capacity_type == "on-demand"
+    }
+    return price
+
+
+def test_percentages_lower_the_prices_for_good() -> None:
+    book = DiscountBook(percentages=(Percentage(percent=10),))
+    plain = a_shelf(Scarcity())
+
+    shelf = Shelf(
+        CATALOG.machines, region=REGION, prices=PRICES, scarcity=Scarcity(), discounts=book
+    )
+
+    assert price_of(shelf, "m5.large") == pytest.approx(0.9 * price_of(plain, "m5.large"))
+
+
+def test_what_a_reservation_covers_costs_next_to_nothing_until_enough_is_running() -> None:
+    slots = ReservedInstances(name="r", instance_type="m5.large", count=2, price=0.05)
+    running: dict[tuple[str, str, str], int] = {}
+    scarcity = Scarcity()
+    shelf = Shelf(
+        CATALOG.machines,
+        region=REGION,
+        prices=PRICES,
+        scarcity=scarcity,
+        discounts=DiscountBook(reservations=(slots,)),
+        running=lambda: running,
+    )
+    listed = price_of(a_shelf(Scarcity()), "m5.large")
+    covered = shelf.instance_types(CLASS, now=START)
+    first = price_of(shelf, "m5.large")
+
+    running = {("m5.large", B, "on-demand"): 1}
+    still = shelf.instance_types(CLASS, now=START)
+    running = {("m5.large", A, "on-demand"): 1, ("m5.large", B, "on-demand"): 1}
+    scarcity.mark([Scarce(capacity_type="spot", zone=A)], now=START)
+    used_up = shelf.instance_types(CLASS, now=START)
+
+    assert first == pytest.approx(listed * PAID_ALREADY)
+    assert still is covered
+    assert price_of(shelf, "m5.large") == listed
+    assert ("m5.large", A, "spot") not in had(used_up)
