@@ -6,6 +6,7 @@ from typing import TypeVar
 from dovetail.controllers.recording import Recorder
 from dovetail.controllers.registry import Tools, registrations
 from dovetail.controllers.runtime import Runtime
+from dovetail.model.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.machines import Catalog
 from dovetail.model.prices import PriceBook
 from dovetail.model.settings import SchedulingSettings
@@ -52,6 +53,7 @@ class Operator:
         metrics: Metrics,
         settings: SchedulingSettings,
         kube: Kube,
+        discounts: DiscountBook = NO_DISCOUNTS,
     ) -> None:
         """Start working; ``kube`` leads to ``api``, perhaps by way of somebody who looks on."""
         self._loop = VirtualLoop(engine)
@@ -66,6 +68,7 @@ class Operator:
             prices=prices,
             node_class=self.mirror.node_class,
             scarcity=scarcity,
+            discounts=discounts,
         )
         tools = Tools(
             mirror=self.mirror,

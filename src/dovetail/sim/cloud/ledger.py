@@ -1,11 +1,13 @@
 """What was bought, for whom, and what it costs."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
+
+from dovetail.core.machines.discounting import Place
 
 _NANO: Final = 1_000_000_000
 _HOUR: Final = 3600 * 1_000_000
@@ -22,7 +24,7 @@ class Purchase(msgspec.Struct, kw_only=True):
     zone: str
     capacity_type: str
     price: float
-    """USD per hour."""
+    """USD per hour; with a tariff, what it added to the bill when it began to run."""
     launched: datetime
     running: datetime | None = None
     """When it began to cost."""
@@ -44,6 +46,11 @@ class Ledger:
         """Told of every launch and of every end."""
         self.machines = 0
         """How many were launched and not yet told to end."""
+        self.held: Counter[Place] = Counter()
+        """The same, by type, zone and capacity type."""
+        self._running: Counter[Place] = Counter()
+        self.tariff: Callable[[Mapping[Place, int]], float] | None = None
+        """What an hour of all that runs costs, in USD; None: the sum of the prices."""
 
     @property
     def purchases(self) -> Sequence[Purchase]:
@@ -52,21 +59,32 @@ class Ledger:
     def launched(self, purchase: Purchase) -> None:
         self._purchases.append(purchase)
         self.machines += 1
+        self.held[_place(purchase)] += 1
         self._tell(purchase)
 
     def runs(self, purchase: Purchase, *, now: datetime) -> None:
         """Let an instance cost from now on."""
         self._settle(now)
         purchase.running = now
-        self._rate += _rate_of(purchase)
+        self._running[_place(purchase)] += 1
+        if self.tariff is None:
+            self._rate += _rate_of(purchase)
+            return
+        before, self._rate = self._rate, round(self.tariff(self._running) * _NANO)
+        purchase.price = (self._rate - before) / _NANO
 
     def shuts_down(self, purchase: Purchase, *, now: datetime) -> None:
         """Let it cost no more."""
         self._settle(now)
         purchase.shutting_down = now
         self.machines -= 1
+        _less(self.held, _place(purchase))
         if purchase.running is not None:
-            self._rate -= _rate_of(purchase)
+            _less(self._running, _place(purchase))
+            if self.tariff is None:
+                self._rate -= _rate_of(purchase)
+            else:
+                self._rate = round(self.tariff(self._running) * _NANO)
         self._tell(purchase)
 
     def price_per_hour(self) -> float:
@@ -91,6 +109,16 @@ class Ledger:
         if self._since is not None:
             self._spent += self._rate * ((now - self._since) // timedelta(microseconds=1))
         self._since = now
+
+
+def _place(purchase: Purchase) -> Place:
+    return (purchase.instance_type, purchase.zone, purchase.capacity_type)
+
+
+def _less(counts: Counter[Place], place: Place) -> None:
+    counts[place] -= 1
+    if not counts[place]:
+        del counts[place]
 
 
 def _rate_of(purchase: Purchase) -> int:

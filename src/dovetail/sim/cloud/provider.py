@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 from dovetail.core.machines.launching import Choice, Refused, choices_for
 from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType
+from dovetail.model.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.machines import Catalog
 from dovetail.model.nodeclaim import NodeClaim
@@ -68,6 +69,7 @@ class SimCloud:
         network: Network | None = None,
         scarcity: Scarcity | None = None,
         cluster: str = "sandbox",
+        discounts: DiscountBook = NO_DISCOUNTS,
     ) -> None:
         self._ec2 = ec2
         self._loop = loop
@@ -81,6 +83,8 @@ class SimCloud:
             region=ec2.region,
             prices=prices,
             scarcity=self._scarcity,
+            discounts=discounts,
+            running=lambda: ec2.ledger.held,
         )
         self._considered: tuple[InstanceType, ...] = ()
         self._choices: dict[Any, tuple[Choice, ...] | Refused] = {}
