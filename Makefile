@@ -9,12 +9,12 @@ RUN   := $(VENV)/bin/python -m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint format bench requirements clean
+.PHONY: help setup demo test lint format bench bench-steady requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: the nodes that pods need, bought and given back; and beforehand, what they would cost'
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'Settings: PYTHON=python3.12 (the interpreter for .venv), ARGS="-k spread -x" (for test and bench)'
 
@@ -38,6 +38,9 @@ format: $(READY) ## Rewrite the code in the one style
 
 bench: $(READY) ## Measure speed and cost of planning; one JSON line a case
 	@$(RUN) bench.scheduling $(ARGS)
+
+bench-steady: $(READY) ## Measure an hour of a simulated cluster of 2,000 nodes; takes minutes
+	@$(RUN) bench.steady $(ARGS)
 
 requirements: ## Compile requirements/*.in to pinned versions with hashes (needs uv)
 	@command -v uv >/dev/null || { echo 'make requirements needs uv on the PATH' >&2; exit 1; }
