@@ -1,6 +1,7 @@
 """An account in moto with a network, roles and images, and one process that looks classes up."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -49,7 +50,9 @@ class Account:
 
     def __init__(self, moto: MotoAws) -> None:
         self.moto = moto
+        moto.door.reset()  # First: a script may be in the way of the next line.
         moto.reset()
+        moto.door.answering.clear()
         self._reservations: list[Mapping[str, Any]] = []
         self._groups: dict[str, str] = {}
         moto.door.answering["DescribeCapacityReservations"] = self._answer_reservations
@@ -129,6 +132,12 @@ class Account:
 
     def placement_group(self, name: str, group_id: str) -> None:
         self._groups[name] = group_id
+
+    def cluster(self, told: Mapping[str, Any]) -> None:
+        """Have EKS know a cluster; moto itself knows no IPv6 clusters."""
+        text = json.dumps({"cluster": dict(told)}).encode()
+        path = f"GET /clusters/{told['name']}"
+        self.moto.door.answering[path] = lambda _: ("application/json", text)
 
     def refuse(self, operation: str, code: str = "UnauthorizedOperation", **more: Any) -> None:
         """Have a call fail from now on."""

@@ -145,7 +145,9 @@ class Profiles:
 
         def pages() -> list[Mapping[str, Any]]:
             every = iam.get_paginator("list_instance_profiles").paginate(PathPrefix=path)
-            return [one for page in every for one in page["InstanceProfiles"]]
+            found = [one for page in every for one in page["InstanceProfiles"]]
+            # Whatever is listed here may be deleted: look at the path ourselves as well.
+            return [one for one in found if one["Path"].startswith(path)]
 
         return await self._aws.call("ListInstanceProfiles", pages)
 
