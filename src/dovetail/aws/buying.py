@@ -8,7 +8,7 @@ from dovetail.aws.faults import SUBNET_FULL, TEMPLATE_GONE, AwsError, Kind, kind
 from dovetail.aws.fleet import Answer, Failure, Order, answer_of, request_of, token_of, told_of
 from dovetail.aws.launchable import Addresses, Launchable
 from dovetail.aws.launchtemplates import LaunchTemplates
-from dovetail.aws.ordering import Plan, Purchase, addresses_of, plan_of
+from dovetail.aws.ordering import Plan, Purchase, addresses_of, alike, plan_of
 from dovetail.aws.session import Aws
 from dovetail.core.machines.launching import Choice, Refused, choices_for
 from dovetail.model import labels as label_keys
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 3
 _REMEMBERED: Final = 10_000
+_ALIKE: Final = 256
 
 
 class LostAnswer(CreateFailed):
@@ -52,6 +53,9 @@ class Buyer:
         self._cluster = cluster
         self._attempts: Counter[str] = Counter()
         """How often a request was answered, by the token it had the first time."""
+        self._considered: tuple[InstanceType, ...] = ()
+        self._choices: dict[Any, tuple[Choice, ...] | Refused] = {}
+        """What to ask for, among ``_considered``, for claims that are alike."""
 
     async def buy(
         self,
@@ -67,7 +71,7 @@ class Buyer:
         outcomes: list[Purchase | Exception] = []
         failed: list[Failure] = []
         while left := claims[len(outcomes) :]:
-            choices = choices_for(left[0], types())
+            choices = self._choices_for(left[0], types())
             if isinstance(choices, Refused):
                 return outcomes + [_nothing_left(claim, failed, choices) for claim in left]
             try:
@@ -81,6 +85,18 @@ class Buyer:
                 useless = CreateFailed(launch_reason(told), told)
                 return outcomes + [for_claim(claim, useless) for claim in left]
         return outcomes
+
+    def _choices_for(
+        self, claim: NodeClaim, types: tuple[InstanceType, ...]
+    ) -> tuple[Choice, ...] | Refused:
+        """Work it out once for claims that are alike: it takes a while, and the loop waits."""
+        key = alike(claim)
+        if types is not self._considered or len(self._choices) >= _ALIKE:
+            self._considered = types
+            self._choices.clear()
+        if key not in self._choices:
+            self._choices[key] = choices_for(claim, types)
+        return self._choices[key]
 
     async def _order(
         self, claims: Sequence[NodeClaim], launchable: Launchable, choices: tuple[Choice, ...]
