@@ -247,6 +247,7 @@ def test_all_mistakes_of_a_scenario_are_told_at_once(tmp_path: Path) -> None:
         """\
 name: broken
 about: all wrong
+region: us-esat-1
 seed: -1
 home: {count: 0, instanceType: t3.medium}
 manifests:
@@ -265,8 +266,9 @@ phases:
 
     told = result.stderr.splitlines()
     assert result.exit_code == 1
-    assert [line for line in told if "story.yaml:3 seed" in line]
-    assert [line for line in told if "story.yaml:4 home.count" in line]
+    assert [line for line in told if "story.yaml:3 region" in line]
+    assert [line for line in told if "story.yaml:4 seed" in line]
+    assert [line for line in told if "story.yaml:5 home.count" in line]
     assert [line for line in told if "nodeClassRef.kind" in line]
     assert [line for line in told if "phases[0].do[0].scale.replicas" in line]
     assert [line for line in told if "phases[0].do[1]" in line]

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import yaml
 
+from dovetail.cli.discounts import DISCOUNTS_HELP, discounts_in
 from dovetail.cli.files import attempt, read_bytes
 from dovetail.cli.output import progress, say, write
 from dovetail.codec.prices import read_prices
@@ -17,6 +18,7 @@ from dovetail.data import bundled_catalog, bundled_prices
 from dovetail.data import sandbox as usual_sandbox
 from dovetail.errors import BadInput, DovetailError, Mistake
 from dovetail.host.clock import RealClock
+from dovetail.model.discounts import DiscountBook
 from dovetail.model.prices import PriceBook
 from dovetail.sim.box import Box
 from dovetail.sim.http.sandbox import Sandbox, Served
@@ -49,13 +51,21 @@ _OURS = "# Written by `dovetail sandbox`, and removed when it ends.\n"
     help="Where to write how kubectl gets in; removed at the end.",
 )
 @click.option("--prices", metavar="FILE", type=click.Path(), help="A price book in CSV.")
+@click.option("--discounts", metavar="FILE", type=click.Path(), help=DISCOUNTS_HELP)
 @click.option(
     "--scenario",
     metavar="FILE",
     type=click.Path(),
     help="Another cluster to start with; its phases are played if it has any.",
 )
-def sandbox(port: int, speed: float, file: str, prices: str | None, scenario: str | None) -> None:
+def sandbox(
+    port: int,
+    speed: float,
+    file: str,
+    prices: str | None,
+    discounts: str | None,
+    scenario: str | None,
+) -> None:
     """Run a cluster with Dovetail in this process: no cloud, no Docker, real kubectl.
 
     The API server, kube-scheduler, kubelets, workload controllers and EC2 are simulated; the
@@ -63,11 +73,13 @@ def sandbox(port: int, speed: float, file: str, prices: str | None, scenario: st
     """
     target = Path(file)
     _check_free(target)
-    chosen, book = _read(scenario, prices)
+    chosen, book, agreed = _read(scenario, prices, discounts)
     clock = RealClock()
     with progress("Building the cluster"):
         # From the real time on: kubectl counts some ages by its own clock.
-        box = Box(chosen, catalog=bundled_catalog(), prices=book, start=clock.now())
+        box = Box(
+            chosen, catalog=bundled_catalog(), prices=book, start=clock.now(), discounts=agreed
+        )
     # A token of its own each time; whoever can read the file may use the cluster.
     served = Sandbox(
         box,
@@ -83,20 +95,23 @@ def sandbox(port: int, speed: float, file: str, prices: str | None, scenario: st
     say("stopped; nothing is left behind")
 
 
-def _read(scenario: str | None, prices: str | None) -> tuple[Scenario, PriceBook]:
-    """Read both files; raises with the mistakes of both."""
+def _read(
+    scenario: str | None, prices: str | None, discounts: str | None
+) -> tuple[Scenario, PriceBook, DiscountBook]:
+    """Read all files; raises with the mistakes of all."""
     mistakes: list[Mistake] = []
     chosen = attempt(mistakes, lambda: _scenario(scenario))
     book = attempt(mistakes, lambda: _prices(prices))
-    if chosen is None or book is None:
+    agreed = attempt(mistakes, lambda: discounts_in(discounts))
+    if chosen is None or book is None or agreed is None:
         raise BadInput(mistakes)
-    return chosen, book
+    return chosen, book, agreed
 
 
 def _scenario(file: str | None) -> Scenario:
     if file is None:
         return read_scenario("bundled sandbox.yaml", usual_sandbox())
-    return read_scenario(file, read_bytes(file))
+    return read_scenario(file, read_bytes(file), catalog=bundled_catalog())
 
 
 def _prices(file: str | None) -> PriceBook:

@@ -3,6 +3,7 @@
 from functools import singledispatch
 
 from dovetail.model.labels import SPOT
+from dovetail.ports.kubeerrors import NotFound
 from dovetail.ports.resources import RESOURCES, Resource
 from dovetail.sim.apiserver.options import ListOptions, PatchType
 from dovetail.sim.box import Box
@@ -35,6 +36,8 @@ def _(action: Delete, box: Box) -> None:
     resource = _resource(action.kind)
     namespace = (action.namespace or "default") if resource.namespaced else ""
     names = [action.name] if action.name else _oldest(resource, namespace, action.count, box)
+    if not names:
+        raise NotFound(f"there is no {action.kind} to delete")
     for name in names:
         box.api.delete(resource, name, namespace)
 
@@ -46,8 +49,8 @@ def _(action: Interrupt, box: Box) -> None:
         for one in box.ec2.instances()
         if one.state is State.RUNNING and one.choice.offering.capacity_type == SPOT
     ]
-    # Every third and so on, so that the storm hits all over the cluster.
-    count = round(len(spot) * action.share)
+    # Every third and so on, so that the storm hits all over the cluster; and never nobody.
+    count = min(len(spot), max(1, round(len(spot) * action.share)))
     for number in range(count):
         box.ec2.interrupt(spot[number * len(spot) // count].id)
 

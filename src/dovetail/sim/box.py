@@ -5,16 +5,19 @@ from datetime import UTC, datetime
 from typing import Final
 
 from dovetail.core.machines.build import instance_types
+from dovetail.core.machines.discounting import Discounts, tariff_of
 from dovetail.core.machines.offerings import UNPRICED
-from dovetail.errors import BadInput, Mistake
+from dovetail.errors import BadInput, Mistake, ScenarioError
 from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType
+from dovetail.model.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.machines import Catalog
 from dovetail.model.nodeclass import NodeClass
 from dovetail.model.prices import PriceBook
 from dovetail.model.settings import SchedulingSettings
 from dovetail.ports.kube import Kube, Object
+from dovetail.ports.kubeerrors import ApiError
 from dovetail.ports.resources import NAMESPACES, resource_of_kind
 from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.binder.binder import Binder
@@ -54,12 +57,14 @@ class Box:
         start: datetime = START,
         settings: SchedulingSettings = SchedulingSettings(),  # noqa: B008 - frozen
         kube: Callable[[ApiServer, Invariants], Kube] = GuardedKube,
+        discounts: DiscountBook = NO_DISCOUNTS,
     ) -> None:
         """Build it and start; ``kube`` makes each operator's way to the API server."""
         self._kube = kube
         self._catalog = catalog
         self._prices = prices
         self._settings = settings
+        self._discounts = discounts
         self.engine = Engine(start=start)
         self.chance = SeededChance(scenario.seed)
         self.api = ApiServer(now=self.engine.now)
@@ -75,6 +80,10 @@ class Box:
         self.log = BoxLog(self.engine.now)
         self.metrics = BoxMetrics()
         self._homes: set[str] = set()
+        if discounts.has_commitments:
+            self.ec2.ledger.tariff = tariff_of(
+                discounts, region=region.name, types=self._types(region.name)
+            )
         start_workloads(self.api, self.engine, instance_exists=self._exists)
         Binder(self.api, self.engine)
         Volumes(self.api, self.engine)
@@ -85,7 +94,10 @@ class Box:
             self._settle(scenario.home, region.name)
             # They were there before the story begins.
             self.engine.run(until=start + 2 * scenario.kubelet.node_ready)
-        self.apply(scenario.objects)
+        try:
+            self.apply(scenario.objects)
+        except ApiError as error:
+            raise ScenarioError(f"manifests: {error}") from error
         self.operator = self._operate()
 
     def restart(self) -> None:
@@ -118,6 +130,7 @@ class Box:
             metrics=self.metrics,
             settings=self._settings,
             kube=self._kube(self.api, self.invariants),
+            discounts=self._discounts,
         )
 
     def _ensure_namespace(self, name: str) -> None:
@@ -131,13 +144,7 @@ class Box:
 
     def _settle(self, home: Home, region: str) -> None:
         """Boot the nodes that are there beforehand; they cost from the start."""
-        place = self._catalog.regions[region]
-        types = instance_types(
-            self._catalog.machines_in(region),
-            region=place,
-            node_class=NodeClass(),
-            prices=self._prices,
-        )
+        types = Discounts(self._discounts, region=region).applied(self._types(region))
         chosen = next((one for one in types if one.name == home.instance_type), None)
         if chosen is None:
             message = f"{home.instance_type!r} is not sold in {region}"
@@ -145,6 +152,15 @@ class Box:
         zones = sorted({offering.zone for offering in chosen.offerings})
         for number in range(home.count):
             self._boot_home(chosen, zones[number % len(zones)], number)
+
+    def _types(self, region: str) -> tuple[InstanceType, ...]:
+        """Return what is sold, at list prices."""
+        return instance_types(
+            self._catalog.machines_in(region),
+            region=self._catalog.regions[region],
+            node_class=NodeClass(),
+            prices=self._prices,
+        )
 
     def _boot_home(self, kind: InstanceType, zone: str, number: int) -> None:
         provider_id = f"aws:///{zone}/i-home{number:013d}"

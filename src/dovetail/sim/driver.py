@@ -125,7 +125,9 @@ class Driver:
                 yield from self._run(every, over, lambda: False)
             else:
                 self._act(action, phase)
-        reached = yield from self._run(every, start + phase.limit, lambda: self._is(phase.until))
+        end, reached = start + phase.limit, False
+        if box.engine.now() <= end:
+            reached = yield from self._run(every, end, lambda: self._is(phase.until))
         after = self._counts()
         launched = box.ec2.ledger.purchases[bought:]
         return PhaseReport(
@@ -157,14 +159,16 @@ class Driver:
         engine.run(until=engine.now())
         while not over():
             due = engine.next_at()
-            if due is None or due > limit:
+            is_last = due is None or due > limit
+            if (limit if due is None else min(due, limit)) >= shown:
+                engine.run(until=shown - _TICK)
+                yield shown  # Whoever looks may set off something earlier than what was due.
+                shown += every
+            elif is_last:
                 engine.run(until=limit)
                 return over()
-            while due >= shown:
-                engine.run(until=shown - _TICK)
-                yield shown
-                shown += every
-            engine.step()
+            else:
+                engine.step()
         return True
 
     def _is(self, until: Until) -> bool:
@@ -193,7 +197,8 @@ class Driver:
         purchase = bought.get(provider)
         if purchase is None or purchase.claim not in chronicle.claim_made:
             return None
-        made = chronicle.claim_made[purchase.claim]
+        # A claim may be older than the phase in which its machine is bought.
+        made = max(start, chronicle.claim_made[purchase.claim])
         # Whoever is bought for again had to see first that the nodes of the first time are full.
         seen = [
             chronicle.node_ready[node]
@@ -204,8 +209,10 @@ class Driver:
             and chronicle.node_ready[node] <= made
         ]
         asked = max(start, min(last.made, made), *seen)
-        ready = chronicle.node_ready[last.node]
-        cleared = max(ready, chronicle.claim_initialized.get(purchase.claim, ready))
+        # Pods that tolerate it may start before the node is ready, or cleared.
+        ready = min(last.at, chronicle.node_ready.get(last.node, last.at))
+        cleared = chronicle.claim_initialized.get(purchase.claim, ready)
+        cleared = min(last.at, max(ready, cleared))
         return Way(
             waiting=_seconds(asked - start),
             deciding=_seconds(made - asked),
