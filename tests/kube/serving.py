@@ -83,8 +83,11 @@ async def _pass(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 class Served:
     """An API server that can be stopped, started again, and cut off."""
 
-    def __init__(self, api: ApiServer | None = None) -> None:
+    def __init__(
+        self, api: ApiServer | None = None, *, on_activity: Callable[[], None] = lambda: None
+    ) -> None:
         self.api = api or ApiServer(now=lambda: NOON)
+        self._on_activity = on_activity
         self.wire = Wire()
         self._server: Server | None = None
 
@@ -101,7 +104,9 @@ class Served:
         )
 
     async def start(self) -> None:
-        self._server = Server(self.api, token=TOKEN, now=lambda: NOON)
+        self._server = Server(
+            self.api, token=TOKEN, now=lambda: NOON, on_activity=self._on_activity
+        )
         self.wire.target = await self._server.start()
 
     async def stop(self) -> None:
@@ -114,8 +119,10 @@ class Served:
 
 
 @asynccontextmanager
-async def served(api: ApiServer | None = None) -> AsyncIterator[Served]:
-    one = Served(api)
+async def served(
+    api: ApiServer | None = None, *, on_activity: Callable[[], None] = lambda: None
+) -> AsyncIterator[Served]:
+    one = Served(api, on_activity=on_activity)
     await one.wire.open()
     await one.start()
     try:
@@ -170,8 +177,13 @@ def differences(mirror: Mirror, api: ApiServer) -> list[str]:
     ]
 
 
-async def until(holds: Callable[[], bool], what: Callable[[], object] = lambda: "") -> None:
-    end = asyncio.get_running_loop().time() + PATIENCE
+async def until(
+    holds: Callable[[], bool],
+    what: Callable[[], object] = lambda: "",
+    *,
+    patience: float = PATIENCE,
+) -> None:
+    end = asyncio.get_running_loop().time() + patience
     while not holds():
         assert asyncio.get_running_loop().time() < end, what()
         await asyncio.sleep(0.01)

@@ -198,7 +198,7 @@ def test_answers_cut_short_are_errors_that_controllers_know() -> None:
         for number in range(300):
             obj = {"metadata": {"name": f"m{number}"}, "data": {"x": "y" * 2000}}
             server.api.create(CONFIG_MAPS, obj, "default")
-        outcomes = []
+        outcomes: list[object] = []
         for step in range(30):
             asking = asyncio.ensure_future(kube.list(CONFIG_MAPS))
             await asyncio.sleep(step * 0.0005)
