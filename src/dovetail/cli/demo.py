@@ -8,6 +8,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 from rich.text import Text
 
+from dovetail.cli.discounts import DISCOUNTS_HELP, discounts_in, told_with
 from dovetail.cli.files import STDIN, SUFFIXES, Source, read_bytes
 from dovetail.cli.output import can_show_pictures, columns, screen, write, write_lines
 from dovetail.codec.nearest import did_you_mean
@@ -44,6 +45,7 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Co
     help="Virtual seconds per second in the picture. Default: slow while things happen, fast "
     "through waits, about ten seconds in all. Without a picture it runs as fast as it can.",
 )
+@click.option("--discounts", metavar="FILE", type=click.Path(), help=DISCOUNTS_HELP)
 @click.option(
     "-o",
     "--output",
@@ -54,7 +56,12 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Co
 )
 @click.pass_context
 def demo(
-    context: click.Context, name: str, listing: bool, speed: float | None, output: str
+    context: click.Context,
+    name: str,
+    listing: bool,
+    speed: float | None,
+    discounts: str | None,
+    output: str,
 ) -> None:
     """Run a scenario in a simulated cluster: nodes are bought, filled, emptied, given back.
 
@@ -77,9 +84,10 @@ def demo(
     catalog, prices = bundled_catalog(), bundled_prices()
     file, data = _source(name)
     story = read_scenario(file, data, catalog=catalog)
+    book = discounts_in(discounts)
     if not story.phases:
         raise BadInput([Mistake(file, 0, "phases", "is missing; a demo has at least one phase")])
-    box = Box(story, catalog=catalog, prices=prices)
+    box = Box(story, catalog=catalog, prices=prices, discounts=book)
     stage = Stage(box, story)
     drawn = output == Output.TABLE and can_show_pictures()
     try:
@@ -98,9 +106,9 @@ def demo(
         wall_seconds=clock.seconds() - began,
     )
     if output == Output.JSON:
-        write(outcome_json(outcome, prices))
+        write(outcome_json(outcome, told_with(prices, book)))
     else:
-        lines = outcome_lines(outcome, prices)
+        lines = outcome_lines(outcome, told_with(prices, book))
         write_lines([Text(), *lines, *(() if drawn else (wall_line(outcome),))])
     context.exit(0 if outcome.is_good else EXIT_SHORT)
 

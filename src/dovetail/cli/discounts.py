@@ -1,10 +1,17 @@
 """The option ``--discounts``, and what commands say about what it did."""
 
+from typing import TYPE_CHECKING
+
+import msgspec
+
 from dovetail.cli.files import read_bytes
 from dovetail.cli.report import DiscountsReport
 from dovetail.codec.discounts import read_discounts
-from dovetail.core.scheduling.affording import Afforded
 from dovetail.model.discounts import NO_DISCOUNTS, DiscountBook
+from dovetail.model.prices import PriceBook
+
+if TYPE_CHECKING:
+    from dovetail.core.scheduling.affording import Afforded
 
 DISCOUNTS_HELP = "What you pay less: percentages, savings plans, reservations; in YAML."
 
@@ -14,7 +21,15 @@ def discounts_in(file: str | None) -> DiscountBook:
     return NO_DISCOUNTS if file is None else read_discounts(file, read_bytes(file))
 
 
-def after_discounts(afforded: Afforded, book: DiscountBook) -> str:
+def told_with(prices: PriceBook, book: DiscountBook) -> PriceBook:
+    """Return prices that name the discounts when they describe themselves."""
+    if not book:
+        return prices
+    source = f"{prices.source}, after discounts of {book.source}"
+    return msgspec.structs.replace(prices, source=source)
+
+
+def after_discounts(afforded: "Afforded", book: DiscountBook) -> str:
     """Return the end of the sentence about prices."""
     if not book:
         return ""
@@ -24,7 +39,7 @@ def after_discounts(afforded: Afforded, book: DiscountBook) -> str:
     )
 
 
-def about_commitments(afforded: Afforded, book: DiscountBook) -> list[str]:
+def about_commitments(afforded: "Afforded", book: DiscountBook) -> list[str]:
     """Say how much of what is paid anyway is used."""
     if not book.has_commitments:
         return []
@@ -36,7 +51,7 @@ def about_commitments(afforded: Afforded, book: DiscountBook) -> list[str]:
     ]
 
 
-def discounts_report(afforded: Afforded, book: DiscountBook) -> DiscountsReport | None:
+def discounts_report(afforded: "Afforded", book: DiscountBook) -> DiscountsReport | None:
     """Return the same as data."""
     if not book:
         return None

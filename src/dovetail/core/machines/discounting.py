@@ -1,7 +1,7 @@
 """Offerings at the prices that a user's discounts make of them."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Final
 
@@ -142,3 +142,11 @@ class Discounts:
             and plan.covers(name, region=self._region, zone=offering.zone)
             for plan, rest in bill.rest
         )
+
+
+def tariff_of(
+    book: DiscountBook, *, region: str, types: tuple[InstanceType, ...]
+) -> Callable[[Mapping[Place, int]], float]:
+    """Return a function that tells what an hour of so many instances is billed at."""
+    prices, discounts = ListPrices([types]), Discounts(book, region=region)
+    return lambda counts: discounts.bill(prices.usage(counts)).cost
