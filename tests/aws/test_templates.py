@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from dovetail.aws.faults import AwsError
 from dovetail.aws.launchable import Boot, Image, Launchable
 from dovetail.aws.launchtemplates import LaunchTemplates
 from dovetail.aws.templatedata import (
@@ -28,6 +29,7 @@ from dovetail.model.resources import Resources
 from dovetail.model.taints import UNREGISTERED, Effect, Taint
 from tests.aws.buying import bought, claims
 from tests.sim.cloud.place import CATALOG, ON_DEMAND, PRICES, REGION, SPOT, A, a_claim
+from tests.support.moto.door import Fault
 from tests.support.moto.process import CLUSTER, AwsProcess
 from tests.support.moto.server import MotoAws
 
@@ -304,6 +306,25 @@ def test_what_is_unused_goes_whoever_made_it_and_what_is_used_stays(
     process.do(impatient.tidy())
     assert templates(process)
     process.do(impatient.adopt())
+    process.do(impatient.tidy())
+
+    assert templates(process) == set()
+
+
+def test_a_template_that_cannot_be_deleted_now_is_deleted_later(
+    moto: MotoAws, process: AwsProcess
+) -> None:
+    bought(process, claims(1))
+    impatient = LaunchTemplates(
+        aws=process.aws, ec2=process.ec2, loop=process.loop, cluster=CLUSTER, kept=timedelta()
+    )
+    process.do(impatient.adopt())
+    moto.door.script(
+        Fault(operation="DeleteLaunchTemplate", code="UnauthorizedOperation", status=403)
+    )
+
+    with pytest.raises(AwsError, match="DeleteLaunchTemplate"):
+        process.do(impatient.tidy())
     process.do(impatient.tidy())
 
     assert templates(process) == set()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,7 +80,8 @@ class LaunchTemplates:
         """Take away what is unused, for as long as the process lives."""
         while True:
             await self._loop.sleep(_LOOK)
-            await self.tidy()
+            with suppress(AwsError):  # They are still known: next time, then.
+                await self.tidy()
 
     async def tidy(self) -> None:
         """Take away what has not been used for a while."""
@@ -121,11 +123,13 @@ class LaunchTemplates:
 
     async def _delete(self, names: Sequence[str]) -> None:
         for name in names:
-            self._used.pop(name, None)
+            # Before it goes, so that no launch takes it to be there.
+            used = self._used.pop(name, self._loop.now())
             try:
                 await self._aws.call("DeleteLaunchTemplate", self._deletion_of(name))
             except AwsError as error:
                 if error.kind is not Kind.GONE:
+                    self._used.setdefault(name, used)
                     raise
 
     def _deletion_of(self, name: str) -> Any:
