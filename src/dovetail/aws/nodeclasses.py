@@ -19,6 +19,7 @@ from dovetail.aws.reservations import Reservations, RoomLeft
 from dovetail.aws.selecting import spelled
 from dovetail.codec.fields import Field, Findings
 from dovetail.codec.nodeclasses import decode_node_class
+from dovetail.codec.paths import show
 from dovetail.core.classchecks import class_problem
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.launchspec import Found
@@ -84,7 +85,8 @@ class NodeClassResolver:
 
     async def resolve(self, raw: dict[str, Any]) -> ClassStatus:
         """Find what a node class (wire form) selects, and whether EC2 lets it launch."""
-        node_class = _decoded(raw)
+        findings = Findings(written_by_hand=False)
+        node_class = decode_node_class(Field(raw, findings))
         report = _Report()
         answers = await self._loop.together(
             [
@@ -99,7 +101,14 @@ class NodeClassResolver:
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
-        await self._validate(node_class, report)
+        unreadable = [
+            f"{show(path)}: {told}" for path, told in findings.found if path[:1] == ("spec",)
+        ]
+        problem = class_problem(node_class, unreadable)
+        if problem is not None:
+            report.problems["ValidationSucceeded"] = problem
+        else:
+            await self._validate(node_class, report)
         return report.finished()
 
     async def forget(self, raw: dict[str, Any]) -> None:
@@ -223,15 +232,12 @@ class NodeClassResolver:
     async def _validate(self, node_class: NodeClass, report: _Report) -> None:
         """Say what is wrong with the whole; needs all that it is made of."""
         kind = "ValidationSucceeded"
-        problem = class_problem(node_class)
-        if problem is None and node_class.ami_family == "AL2023":
+        if node_class.ami_family == "AL2023":
             facts = self._parts.facts
             told = await report.attempt(kind, facts.look_up(), reason="ClusterCIDRResolutionFailed")
             if told is None:
                 return
-        if problem is not None:
-            report.problems[kind] = problem
-        elif report.unsure:
+        if report.unsure:
             first = next(iter(report.unsure.values()))
             report.unsure[kind] = ("DependenciesNotReady", first[1])
         elif not report.problems:

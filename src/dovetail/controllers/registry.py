@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from dovetail.controllers import (
+    classstamping,
     consistency,
     consolidatable,
     disruption,
@@ -59,6 +60,7 @@ CONTROLLERS: Final[tuple[Factory, ...]] = (
     consistency.registration,
     hydration.registration,
     nodeclass.registration,
+    classstamping.registration,
     stamping.registration,
     validation.registration,
     readiness.registration,
@@ -89,6 +91,8 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Metrics
     settings: SchedulingSettings = SchedulingSettings()
     windows: Windows = Windows()
+    ca_bundle: str = ""
+    """Of the cluster's certificate authority, in base64; machines are told it."""
     interruption_settings: InterruptionSettings = InterruptionSettings()
 
 

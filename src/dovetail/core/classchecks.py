@@ -23,17 +23,18 @@ _HANDED_ON: Final = frozenset({"AL2023", "Custom"})
 """Families whose boot program reads a whole kubelet configuration, or that need none of it."""
 
 
-def class_problem(node_class: NodeClass) -> Problem | None:
+def class_problem(node_class: NodeClass, unreadable: Iterable[str] = ()) -> Problem | None:
     """Return the first thing that is wrong with a class, or None.
 
     The API refuses most of this; a class may have got past it where the API is
-    older than the rule.
+    older than the rule. ``unreadable`` is what the reader of the class could make
+    nothing of.
     """
     tags = sorted(key for key in node_class.launch.tags if key in _TAKEN or key.startswith(_OURS))
     if tags:
         listed = ", ".join(repr(key) for key in tags)
         return "TagValidationFailed", f"spec.tags: {listed} is set for you; leave it out"
-    wrong = [*_kubelet_mistakes(node_class)]
+    wrong = [*unreadable, *_kubelet_mistakes(node_class)]
     if wrong:
         return "InvalidKubeletConfiguration", "; ".join(wrong)
     unsupported = [*_unsupported(node_class)]
@@ -54,13 +55,6 @@ def _kubelet_mistakes(node_class: NodeClass) -> Iterable[str]:
     high, low = kubelet.image_gc_high, kubelet.image_gc_low
     if high is not None and low is not None and high <= low:
         yield "spec.kubelet.imageGCHighThresholdPercent must be more than the low one"
-    for name, amounts in (
-        ("kubeReserved", kubelet.kube_reserved),
-        ("systemReserved", kubelet.system_reserved),
-    ):
-        for resource, amount in sorted(amounts.items()):
-            if amount < 0:
-                yield f"spec.kubelet.{name}: {resource} is less than nothing"
 
 
 def _unsupported(node_class: NodeClass) -> Iterable[str]:

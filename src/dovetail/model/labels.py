@@ -31,6 +31,9 @@ WINDOWS_BUILD = "node.kubernetes.io/windows-build"
 AWS_DOMAIN = "karpenter.k8s.aws"
 ZONE_ID = "topology.k8s.aws/zone-id"
 EC2_NODE_CLASS = f"{AWS_DOMAIN}/ec2nodeclass"
+EC2_NODE_CLASS_HASH = f"{AWS_DOMAIN}/ec2nodeclass-hash"
+EC2_NODE_CLASS_HASH_VERSION = f"{AWS_DOMAIN}/ec2nodeclass-hash-version"
+PLACEMENT_GROUP_ID = f"{AWS_DOMAIN}/placement-group-id"
 CAPACITY_RESERVATION_ID = f"{AWS_DOMAIN}/capacity-reservation-id"
 CAPACITY_RESERVATION_TYPE = f"{AWS_DOMAIN}/capacity-reservation-type"
 CAPACITY_RESERVATION_INTERRUPTIBLE = f"{AWS_DOMAIN}/capacity-reservation-interruptible"
@@ -87,7 +90,7 @@ WELL_KNOWN = CORE_WELL_KNOWN | {
     CAPACITY_RESERVATION_INTERRUPTIBLE,
     EC2_NODE_CLASS,
     f"{AWS_DOMAIN}/nitro-sandbox",
-    f"{AWS_DOMAIN}/placement-group-id",
+    PLACEMENT_GROUP_ID,
     f"{AWS_DOMAIN}/placement-group-partition",
     *AWS_INSTANCE_LABELS,
 }

@@ -59,6 +59,10 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     annotations: FrozenDict[str, str] = EMPTY
     capacity: Resources = NOTHING
     allocatable: Resources = NOTHING
+    subnet: str = ""
+    security_groups: tuple[str, ...] = ()
+    reservation: str = ""
+    """The capacity reservation that it was bought in."""
 
 
 class ClassStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,6 +42,7 @@ T = TypeVar("T")
 _SHOWN: Final = 3
 _REMEMBERED: Final = 256
 _PROFILE: Final = f"{label_keys.AWS_DOMAIN}/instance-profile-name"
+_STAMPS: Final = (label_keys.EC2_NODE_CLASS_HASH, label_keys.EC2_NODE_CLASS_HASH_VERSION)
 _REASONS: Final = {
     THROTTLED: "RequestLimitExceeded",
     "InternalError": "InternalError",
@@ -228,6 +229,9 @@ class SimCloud:
         offering = instance.choice.offering
         pool = instance.tags[label_keys.NODEPOOL]
         labels = {**instance.labels, label_keys.NODEPOOL: pool} if pool else instance.labels
+        known = self._node_class(instance.claim.node_class.name)
+        noted = known.annotations if known is not None else FrozenDict()
+        stamps = {key: noted[key] for key in _STAMPS if key in noted}
         profile = profile_of(self._cluster, instance.claim.node_class.name)
         return Instance(
             provider_id=instance.provider_id,
@@ -240,7 +244,7 @@ class SimCloud:
             claim=instance.claim.name,
             nodepool=pool,
             labels=FrozenDict(labels),
-            annotations=FrozenDict({_PROFILE: profile}),
+            annotations=FrozenDict({_PROFILE: profile, **stamps}),
             capacity=instance.capacity,
             allocatable=instance.allocatable,
         )
