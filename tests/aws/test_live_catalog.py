@@ -9,7 +9,6 @@ from botocore.parsers import create_parser
 
 from dovetail.aws.catalog import LiveCatalog
 from dovetail.aws.describing import machine_of
-from dovetail.aws.stocking import Stock
 from dovetail.data import bundled_catalog
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclass import NodeClass
@@ -58,12 +57,12 @@ def test_what_ec2_sells_is_on_the_shelf_and_a_refresh_that_brings_nothing_new_ch
 ) -> None:
     catalog = a_catalog(process)
     shelf = a_shelf(catalog)
-    prices = process.prices(BOOK, isolated=True)
-    stock = Stock(catalog=catalog, prices=prices, shelf=shelf, loop=process.loop)
 
-    process.do(stock.start())
+    process.do(catalog.start())
+    shelf.supply(catalog.machines, region=catalog.region, prices=BOOK)
     first = shelf.instance_types(NodeClass(), now=START)
-    process.do(stock.refresh())
+    process.do(catalog.refresh())
+    shelf.supply(catalog.machines, region=catalog.region, prices=BOOK)
 
     assert {one.name for one in first} == set(catalog.region.offered)
     assert {"m5.large", "t4g.small"} <= {one.name for one in first}

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from dovetail.aws.faults import SUBNET_FULL, TEMPLATE_GONE, AwsError, Kind, kind_of, launch_reason
 from dovetail.aws.fleet import Answer, Failure, Order, answer_of, request_of, token_of, told_of
 from dovetail.aws.launchable import Addresses, Launchable
@@ -43,7 +45,10 @@ class Buyer:
         scarcity: Scarcity,
         clock: Clock,
         cluster: str,
+        own_prices: bool = False,
     ) -> None:
+        """Buy for one cluster; with ``own_prices``, by ours instead of those that EC2 knows."""
+        self._own_prices = own_prices
         self._aws = aws
         self._ec2 = ec2
         self._templates = templates
@@ -110,6 +115,8 @@ class Buyer:
         )
         templates = plan.templates()
         order = plan.order(await self._templates.ensure(templates))
+        if self._own_prices and order.capacity_type == label_keys.ON_DEMAND:
+            order = msgspec.structs.replace(order, priced_by_overlay=True)
         try:
             answer = await self._fleet(plan, order)
         except AwsError as error:

@@ -1,6 +1,7 @@
 """The catalogue of one region, kept current from EC2."""
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from dovetail.aws.describing import machine_of
 from dovetail.aws.faults import AwsError
@@ -13,6 +14,9 @@ from dovetail.ports.telemetry import Log
 
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
+
+PERIOD: Final = timedelta(hours=12)
+"""How long a catalogue, and prices, are good for."""
 
 
 class LiveCatalog:
