@@ -11,6 +11,8 @@ from dovetail.aws.fleet import Answer, Failure, Order, answer_of, request_of, to
 from dovetail.aws.launchable import Addresses, Launchable
 from dovetail.aws.launchtemplates import LaunchTemplates
 from dovetail.aws.ordering import Plan, Purchase, addresses_of, alike, plan_of
+from dovetail.aws.reservations import RoomLeft
+from dovetail.aws.reserving import of_one_kind
 from dovetail.aws.session import Aws
 from dovetail.core.machines.launching import Choice, Refused, choices_for
 from dovetail.model import labels as label_keys
@@ -45,6 +47,7 @@ class Buyer:
         scarcity: Scarcity,
         clock: Clock,
         cluster: str,
+        room: RoomLeft | None = None,
         own_prices: bool = False,
     ) -> None:
         """Buy for one cluster; with ``own_prices``, by ours instead of those that EC2 knows."""
@@ -56,6 +59,7 @@ class Buyer:
         self._scarcity = scarcity
         self._clock = clock
         self._cluster = cluster
+        self._room = room or RoomLeft()
         self._attempts: Counter[str] = Counter()
         """How often a request was answered, by the token it had the first time."""
         self._considered: tuple[InstanceType, ...] = ()
@@ -109,7 +113,7 @@ class Buyer:
         plan = plan_of(
             claims,
             launchable=launchable,
-            choices=choices,
+            choices=of_one_kind(choices, launchable.node_class.reservations),
             addresses=self._addresses,
             cluster=self._cluster,
         )
@@ -127,7 +131,13 @@ class Buyer:
             await self._templates.ensure(templates)
             answer = await self._fleet(plan, order)
         self._set_aside(answer.failures, plan.capacity_type)
-        return plan.purchases(answer), answer.failures
+        purchases = plan.purchases(answer)
+        for reservation in plan.filled_up(answer):
+            self._room.exhaust(reservation)
+        for one in purchases:
+            if one.choice.offering.reservation_id:
+                self._room.take(one.choice.offering.reservation_id)
+        return purchases, answer.failures
 
     async def _fleet(self, plan: Plan, order: Order) -> Answer:
         """Call, with the addresses that the machines will need counted as taken."""

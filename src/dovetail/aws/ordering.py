@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.aws.claimtags import cluster_tags, fitting, listed
+from dovetail.aws.faults import RESERVATION_FULL
 from dovetail.aws.fleet import Answer, Bought, Config, Order, is_priced_by_overlay
 from dovetail.aws.launchable import Addresses, Launchable
 from dovetail.aws.launchtemplates import Template
@@ -75,16 +76,29 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def purchases(self, answer: Answer) -> list[Purchase]:
         """Deal what was bought: one for each claim, in the order of the claims."""
+        known = self._places()
+        return [
+            Purchase(bought=one, choice=known[one.instance_type, one.zone])
+            for one in answer.bought[: len(self.claims)]
+        ]
+
+    def filled_up(self, answer: Answer) -> set[str]:
+        """Return the reservations that turn out to have no room."""
+        known = self._places()
+        places = [
+            (one.instance_type, one.zone) for one in answer.failures if one.code == RESERVATION_FULL
+        ]
+        return {known[one].offering.reservation_id for one in places if one in known} - {""}
+
+    def _places(self) -> dict[tuple[str, str], Choice]:
+        """Return what was ordered, by type and zone; by type alone where a zone is not told."""
         known: dict[tuple[str, str], Choice] = {}
         for choices in self.variants.values():
             for choice in choices:
                 name = choice.instance_type.name
                 known.setdefault((name, choice.offering.zone), choice)
                 known.setdefault((name, ""), choice)
-        return [
-            Purchase(bought=one, choice=known[one.instance_type, one.zone])
-            for one in answer.bought[: len(self.claims)]
-        ]
+        return known
 
     def _reservation(self) -> CapacityReservation | None:
         wanted = {variant.reservation for variant in self.variants}

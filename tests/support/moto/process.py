@@ -13,6 +13,7 @@ from dovetail.aws.launchable import Boot, Image, Launchable
 from dovetail.aws.launchtemplates import LaunchTemplates
 from dovetail.aws.machines import Machines
 from dovetail.aws.provider import AwsCloud
+from dovetail.aws.reservations import RoomLeft
 from dovetail.aws.session import Aws, Patience
 from dovetail.host.chance import RealChance
 from dovetail.host.loop import AsyncioLoop
@@ -120,17 +121,23 @@ class AwsProcess:
         self.scarcity = Scarcity()
         self.templates = LaunchTemplates(aws=self.aws, ec2=ec2, loop=self.loop, cluster=CLUSTER)
         self.machines = Machines(aws=self.aws, ec2=ec2, loop=self.loop, cluster=CLUSTER)
+        self.use(RoomLeft())
+
+    def use(self, room: RoomLeft) -> None:
+        """Count the machines in reservations by this."""
+        site = self.site
         self.cloud = AwsCloud(
             loop=self.loop,
             machines=self.machines,
             buyer=Buyer(
                 aws=self.aws,
-                ec2=ec2,
+                ec2=self.ec2,
                 templates=self.templates,
                 addresses=self.addresses,
                 scarcity=self.scarcity,
                 clock=self.loop,
                 cluster=CLUSTER,
+                room=room,
             ),
             types=Shelf(
                 site.catalog.machines_in(site.region.name),
