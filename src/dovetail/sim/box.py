@@ -192,10 +192,14 @@ class Box:
         }
         self.kubelets.boot(
             Machine(
-                name=f"ip-10-250-0-{10 + number}.ec2.internal",
+                name=_name(10 + number),
                 provider_id=provider_id,
                 labels=FrozenDict({**labels, label_keys.ZONE: zone}),
                 capacity=kind.capacity.without_zeros(),
                 allocatable=kind.allocatable.without_zeros(),
             )
         )
+
+
+def _name(address: int) -> str:
+    return f"ip-10-250-{address >> 8}-{address & 255}.ec2.internal"
