@@ -141,7 +141,7 @@ def test_a_scenario_is_played_at_the_pace_of_the_clock() -> None:
         assert driver.phase is not None
         phases.append(driver.phase.name)
 
-    assert phases.count("wait") == 20
+    assert phases.count("wait") in (19, 20)  # A story may be one step ahead.
     assert box.chronicle.running == 1
 
 
