@@ -15,18 +15,19 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
+from dovetail.cli.discounts import DISCOUNTS_HELP, discounts_in
 from dovetail.cli.durations import Duration
 from dovetail.cli.files import attempt, read_bytes
-from dovetail.codec.catalog import decode_catalog
 from dovetail.codec.prices import read_prices
 from dovetail.controllers.batching import Windows
 from dovetail.core.machines.settings import MachineSettings
-from dovetail.data import bundled_catalog, bundled_prices
 from dovetail.errors import BadInput, Mistake
 from dovetail.host.clock import RealClock
 from dovetail.host.telling import LEVELS, JsonLog
 from dovetail.kube.config import Access, find_access
 from dovetail.kube.limiting import BURST, QPS
+from dovetail.model.discounts import NO_DISCOUNTS
+from dovetail.model.prices import PriceBook
 from dovetail.model.settings import (
     InterruptionSettings,
     MinValues,
@@ -36,6 +37,7 @@ from dovetail.model.settings import (
 from dovetail.running.hiring import Hire
 from dovetail.running.onaws import AwsHire, AwsSettings
 from dovetail.running.operating import Operation, Settings
+from dovetail.running.stocking import StockSettings
 
 _RESERVED = "ReservedCapacity"
 _WITHOUT_EFFECT = (
@@ -73,8 +75,8 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str
     kubeconfig: str | None
     context: str
-    catalog: str | None
     prices: str | None
+    discounts: str | None
 
 
 def _option(name: str, **more: Any) -> _Decorator:
@@ -136,7 +138,12 @@ def _gates(_: click.Context, __: click.Parameter, given: str) -> dict[str, bool]
     callback=_bundle,
     help="In base64, for nodes. Default: the API server's.",
 )
-@click.option("--region", help="Default: AWS_REGION, or as AWS's own tools find it.")
+@click.option(
+    "--region",
+    envvar=["AWS_REGION", "AWS_DEFAULT_REGION"],
+    show_envvar=True,
+    help="Default: as AWS's own tools find it.",
+)
 @_option("--interruption-queue", default="", help="Name of an SQS queue. Default: none is read.")
 @_yes_or_no("--act-on-rebalance", help="Replace spot nodes as soon as AWS recommends it.")
 @_yes_or_no("--isolated-vpc", help="IAM cannot be reached from here.")
@@ -201,8 +208,8 @@ def _gates(_: click.Context, __: click.Parameter, given: str) -> dict[str, bool]
     help="Default: KUBECONFIG, else the pod's own identity, else ~/.kube/config.",
 )
 @click.option("--context", default="", help="Of the kubeconfig. Default: the current one.")
-@click.option("--catalog", metavar="FILE", help="A catalogue that you recorded.")
-@click.option("--prices", metavar="FILE", help="A price book in CSV.")
+@click.option("--prices", metavar="FILE", help="A price book in CSV, for what AWS does not tell.")
+@click.option("--discounts", metavar="FILE", help=DISCOUNTS_HELP)
 def run(**options: Any) -> None:
     """Run the autoscaler for a cluster, until it is told to stop.
 
@@ -231,11 +238,12 @@ def run(**options: Any) -> None:
 
 
 def _hire(given: Given) -> Hire:
-    catalog, prices = bundled_catalog(), bundled_prices()
-    if given.catalog is not None:
-        catalog = decode_catalog(read_bytes(given.catalog), file=given.catalog)
-    if given.prices is not None:
-        prices = read_prices(given.prices, read_bytes(given.prices))
+    """Read the files that are named; raises with the mistakes of all."""
+    mistakes: list[Mistake] = []
+    discounts = attempt(mistakes, lambda: discounts_in(given.discounts))
+    prices = attempt(mistakes, lambda: _prices(given.prices))
+    if mistakes:
+        raise BadInput(mistakes)
     settings = AwsSettings(
         cluster_name=given.cluster_name,
         cluster_endpoint=given.cluster_endpoint,
@@ -244,13 +252,22 @@ def _hire(given: Given) -> Hire:
         interruption_queue=given.interruption_queue,
         isolated_vpc=given.isolated_vpc,
         disable_dry_run=given.disable_dry_run,
-        machines=MachineSettings(
-            reserved_enis=given.reserved_enis,
-            vm_memory_overhead=given.vm_memory_overhead_percent,
-            reserved_capacity=_reserved(given),
+        stock=StockSettings(
+            machines=MachineSettings(
+                reserved_enis=given.reserved_enis,
+                vm_memory_overhead=given.vm_memory_overhead_percent,
+                reserved_capacity=_reserved(given),
+            ),
+            prices=prices,
+            discounts=discounts or NO_DISCOUNTS,
+            isolated=given.isolated_vpc,
         ),
     )
-    return AwsHire(settings, catalog=catalog, prices=prices)
+    return AwsHire(settings)
+
+
+def _prices(file: str | None) -> PriceBook | None:
+    return None if file is None else read_prices(file, read_bytes(file))
 
 
 def _settings(given: Given) -> Settings:

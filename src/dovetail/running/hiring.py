@@ -33,6 +33,8 @@ class Hired(msgspec.Struct, frozen=True, kw_only=True):
     cloud: Cloud
     interruptions: Interruptions
     close: Callable[[], None]
+    ca_bundle: str = ""
+    """What machines are told of the cluster's certificate authority, in base64."""
 
 
 Hire = Callable[[Surroundings], Awaitable[Hired]]

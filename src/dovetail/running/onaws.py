@@ -23,21 +23,18 @@ from dovetail.aws.rehearsing import Rehearsal
 from dovetail.aws.reservations import Reservations, RoomLeft
 from dovetail.aws.session import THREADS, Aws
 from dovetail.aws.userdata.bootstrap import Cluster
-from dovetail.core.machines.settings import DEFAULT_SETTINGS, MachineSettings
 from dovetail.errors import BadInput, DovetailError, Mistake
 from dovetail.host.offload import ThreadOffload
-from dovetail.model.machines import Catalog
 from dovetail.model.nodeclass import NodeClass
 from dovetail.model.nodepool import NodePool
-from dovetail.model.prices import PriceBook
 from dovetail.ports.cloud import ClassStatus, Interruptions
 from dovetail.ports.kubeerrors import ApiError
 from dovetail.ports.loop import Loop
 from dovetail.ports.resources import SERVICES
 from dovetail.ports.telemetry import Log
 from dovetail.running.hiring import Hired, NoWarnings, Surroundings
+from dovetail.running.stocking import StockSettings, stocked_shelf
 from dovetail.state.mirror import Mirror
-from dovetail.state.shelf import Shelf
 
 _TRY_TIDYING_AGAIN: Final = timedelta(minutes=5)
 
@@ -55,16 +52,14 @@ class AwsSettings(msgspec.Struct, frozen=True, kw_only=True):
     interruption_queue: str = ""
     isolated_vpc: bool = False
     disable_dry_run: bool = False
-    machines: MachineSettings = DEFAULT_SETTINGS
+    stock: StockSettings = StockSettings()
 
 
 class AwsHire:
     """Makes the adapter; an instance is a ``Hire``."""
 
-    def __init__(self, settings: AwsSettings, *, catalog: Catalog, prices: PriceBook) -> None:
+    def __init__(self, settings: AwsSettings) -> None:
         self._settings = settings
-        self._catalog = catalog
-        self._prices = prices
 
     async def __call__(self, around: Surroundings) -> Hired:
         threads = ThreadOffload(THREADS, name="aws")
@@ -80,7 +75,7 @@ class AwsHire:
         await _greet(aws, around.log)
         cluster, ec2 = settings.cluster_name, aws.ec2()
         facts = await _facts(aws, settings, around)
-        shelf = self._shelf(aws, around)
+        shelf = await stocked_shelf(aws, settings.stock, around)
         addresses, room = FreeAddresses(), RoomLeft()
         templates = LaunchTemplates(aws=aws, ec2=ec2, loop=loop, cluster=cluster)
         rehearsal = Rehearsal(
@@ -103,7 +98,7 @@ class AwsHire:
             rehearsal=rehearsal,
             facts=facts,
         )
-        reserved = settings.machines.reserved_capacity
+        reserved = settings.stock.machines.reserved_capacity
         resolver = NodeClassResolver(parts, loop=loop, room=room, reserved_capacity=reserved)
 
         def node_class(name: str) -> NodeClass | None:
@@ -121,6 +116,8 @@ class AwsHire:
                 scarcity=around.scarcity,
                 clock=loop,
                 cluster=cluster,
+                room=room,
+                own_prices=bool(settings.stock.discounts),
             ),
             types=shelf,
             templates=templates,
@@ -129,20 +126,10 @@ class AwsHire:
         )
         loop.spawn(_keep_tidy(templates, loop, around.log))
         return Hired(
-            cloud=cloud, interruptions=_interruptions(aws, settings, around), close=threads.close
-        )
-
-    def _shelf(self, aws: Aws, around: Surroundings) -> Shelf:
-        region = self._catalog.regions.get(aws.region)
-        if region is None or not self._prices.covers(aws.region):
-            lacking = "catalogue" if region is None else "price book"
-            raise BadInput([Mistake("AWS_REGION:", 0, "", f"{aws.region} is not in the {lacking}")])
-        return Shelf(
-            self._catalog.machines_in(aws.region),
-            region=region,
-            prices=self._prices,
-            scarcity=around.scarcity,
-            settings=self._settings.machines,
+            cloud=cloud,
+            interruptions=_interruptions(aws, settings, around),
+            close=threads.close,
+            ca_bundle=facts.cluster.ca_bundle,
         )
 
 

@@ -138,6 +138,7 @@ class Operation:
             metrics=NoMetrics(),
             settings=self._settings.scheduling,
             windows=self._settings.windows,
+            ca_bundle=self._hired.ca_bundle,
             interruption_settings=self._settings.interruption,
         )
         self._runtime = Runtime(
@@ -167,7 +168,8 @@ class Operation:
             self._hired.close()
         self._offload.close()
         await self._connection.close()
-        self._log.info("stopped")
+        if self._runtime is not None:
+            self._log.info("stopped")
 
     def _is_busy(self) -> bool:
         if self._runtime is None:
