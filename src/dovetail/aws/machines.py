@@ -31,9 +31,6 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
     instance: Instance
     id: str
     tags: Mapping[str, str]
-    subnet: str = ""
-    security_groups: tuple[str, ...] = ()
-    reservation: str = ""
 
 
 class Machines:
@@ -150,9 +147,6 @@ def described(one: Mapping[str, Any]) -> Described:
     return Described(
         id=one["InstanceId"],
         tags=tags,
-        subnet=one.get("SubnetId", ""),
-        security_groups=tuple(group["GroupId"] for group in one.get("SecurityGroups", ())),
-        reservation=reservation,
         instance=Instance(
             provider_id=f"aws:///{zone}/{one['InstanceId']}",
             instance_type=one.get("InstanceType", ""),
@@ -163,6 +157,9 @@ def described(one: Mapping[str, Any]) -> Described:
             terminating=one.get("State", {}).get("Name") in _ENDING,
             claim=tags.get(CLAIM, ""),
             nodepool=tags.get(label_keys.NODEPOOL, ""),
+            subnet=one.get("SubnetId", ""),
+            security_groups=tuple(group["GroupId"] for group in one.get("SecurityGroups", ())),
+            reservation=reservation,
         ),
     )
 

@@ -173,7 +173,7 @@ class AwsCloud:
                     if (offering.zone, offering.capacity_type, offering.reservation_id) == (
                         seen.zone,
                         seen.capacity_type,
-                        machine.reservation,
+                        seen.reservation,
                     ):
                         return Choice(instance_type=one, offering=offering)
         return None
@@ -238,6 +238,8 @@ def _new(bought: Bought, choice: Choice, *, now: datetime) -> Instance:
         capacity_type=choice.offering.capacity_type,
         image_id=bought.image,
         launched=now,
+        subnet=bought.subnet,
+        reservation=choice.offering.reservation_id,
     )
 
 
