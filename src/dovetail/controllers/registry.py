@@ -20,6 +20,7 @@ from dovetail.controllers import (
     liveness,
     nodeclass,
     podevents,
+    statuschecks,
     termination,
     transitions,
 )
@@ -29,7 +30,7 @@ from dovetail.controllers.provisioning import Provisioning
 from dovetail.controllers.runtime import Registration
 from dovetail.model.settings import InterruptionSettings, SchedulingSettings
 from dovetail.ports.chance import Chance
-from dovetail.ports.cloud import Cloud, Interruptions
+from dovetail.ports.cloud import Checkups, Cloud, Interruptions
 from dovetail.ports.kube import Kube
 from dovetail.ports.loop import Loop
 from dovetail.ports.offload import Offload
@@ -55,6 +56,7 @@ CONTROLLERS: Final[tuple[Factory, ...]] = (
     podevents.registration,
     expiration.registration,
     interruption.registration,
+    statuschecks.registration,
     garbage.claims_registration,
     garbage.machines_registration,
     consistency.registration,
@@ -83,6 +85,7 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     kube: Kube
     cloud: Cloud
     interruptions: Interruptions
+    checkups: Checkups = statuschecks.UNCHECKED
     loop: Loop
     offload: Offload
     chance: Chance

@@ -86,6 +86,12 @@ class Interruption(StrEnum):
     TERMINATING = "instance_terminated"
     RESERVATION = "capacity_reservation_interrupted"
     """The capacity that was lent to us from a reservation is taken back."""
+    INSTANCE_STATUS = "instance_status"
+    """The machine does not answer."""
+    SYSTEM_STATUS = "system_status"
+    """What the machine runs on is broken."""
+    EVENT_STATUS = "event_status"
+    """The cloud is going to stop, reboot or retire the machine."""
     NOTHING = "no_op"
     """Nothing that concerns a machine; only to be removed."""
 
@@ -99,6 +105,14 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     instance_ids: tuple[str, ...] = ()
     """``i-…``: most warnings do not say in which zone."""
     sent: datetime | None = None
+
+
+class Ailment(msgspec.Struct, frozen=True, kw_only=True):
+    """What the cloud's own checks say of a machine."""
+
+    instance_id: str
+    kind: Interruption
+    since: datetime | None = None
 
 
 class Cloud(Protocol):
@@ -140,3 +154,10 @@ class Interruptions(Protocol):
         """Return what is there now; the same again until it is removed."""
 
     async def remove(self, message: Message) -> None: ...
+
+
+class Checkups(Protocol):
+    """The cloud's own checks of machines."""
+
+    async def ailing(self) -> Sequence[Ailment]:
+        """Return the machines that fail a check now, or are soon to be touched."""
