@@ -80,9 +80,10 @@ class Machines:
         return {key: machine for key, (_, machine) in dealt.items()}
 
     async def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
-        """Add tags, but none whose key is there already."""
+        """Add tags and the cluster's name, but none whose key is there already."""
         known = (await self.find(instance_id)).tags
-        missing: Any = as_list({key: text for key, text in tags.items() if key not in known})
+        wanted = {**tags, CLUSTER: self._cluster}
+        missing: Any = as_list({key: text for key, text in wanted.items() if key not in known})
         if missing:
             await self._aws.call(
                 "CreateTags",

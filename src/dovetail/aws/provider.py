@@ -8,7 +8,7 @@ import msgspec
 
 from dovetail.aws.batching import FLEETS, Batcher
 from dovetail.aws.buying import Buyer, LostAnswer, for_claim
-from dovetail.aws.claimtags import key_of
+from dovetail.aws.claimtags import CLAIM, key_of
 from dovetail.aws.fleet import Bought
 from dovetail.aws.launchable import Classes, Launchable
 from dovetail.aws.launchtemplates import LaunchTemplates
@@ -99,6 +99,10 @@ class AwsCloud:
     async def list(self) -> Sequence[Instance]:
         """Return every machine of this cluster that has not terminated."""
         return await self._machines.all()
+
+    async def tag(self, provider_id: str, *, node: str, claim: str) -> None:
+        """Say which node and claim a machine is; what is written on it already stays."""
+        await self._machines.tag(_id_of(provider_id), {"Name": node, CLAIM: claim})
 
     def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
         """Return what a pool could buy; the same tuple until something changes."""
