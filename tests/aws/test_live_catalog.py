@@ -1,7 +1,8 @@
 """The catalogue as EC2 tells it, kept current; moto is the EC2."""
 
 from collections.abc import Iterator
-from time import process_time
+from time import thread_time
+from xml.etree import ElementTree
 
 import boto3
 import pytest
@@ -19,7 +20,7 @@ from dovetail.state.shelf import Shelf
 from tests.aws.pricelists import Process
 from tests.support.cluster import START
 from tests.support.moto.door import Fault
-from tests.support.moto.server import MotoAws, moto_aws
+from tests.support.moto.server import MotoAws
 
 REGION = "sa-east-1"
 BOOK = PriceBook(
@@ -28,12 +29,6 @@ BOOK = PriceBook(
     region_factors=FrozenDict({REGION: 1.0}),
     spot_share=0.4,
 )
-
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[MotoAws]:
-    with moto_aws() as running:
-        yield running
 
 
 @pytest.fixture
@@ -106,10 +101,30 @@ def test_a_refresh_of_the_whole_catalogue_is_read_in_under_a_second(
     shape = client.meta.service_model.operation_model("DescribeInstanceTypes").output_shape
     parser = create_parser("ec2")
 
-    began = process_time()
-    parsed = parser.parse({"body": answers[0], "headers": {}, "status_code": 200}, shape)
-    machines = [machine_of(one) for one in parsed["InstanceTypes"]]
-    took = process_time() - began
+    pages = as_pages(answers[0])
+
+    # Of this thread alone: moto's server shares the process.
+    began = thread_time()
+    machines = [
+        machine_of(one)
+        for page in pages
+        for one in parser.parse({"body": page, "headers": {}, "status_code": 200}, shape)[
+            "InstanceTypes"
+        ]
+    ]
+    took = thread_time() - began
 
     assert len(machines) > 1000
     assert took < 1.0
+
+
+def as_pages(answer: bytes, size: int = 100) -> list[bytes]:
+    """Cut moto's one large answer into pages as EC2 would send them."""
+    root = ElementTree.fromstring(answer)  # noqa: S314 - from our own server
+    (items,) = [one for one in root if one.tag.endswith("instanceTypeSet")]
+    everything = list(items)
+    pages = []
+    for start in range(0, len(everything), size):
+        items[:] = everything[start : start + size]
+        pages.append(ElementTree.tostring(root))
+    return pages
