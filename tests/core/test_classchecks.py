@@ -51,7 +51,8 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     found = problem(kubelet={"registerWithTaints": [], "kubeReserved": {"cpu": "-1"}})
 
     assert found is not None
-    assert found[1].count("; ") == 1
+    assert "registerWithTaints" in found[1]
+    assert "kubeReserved" in found[1]
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,10 @@ class NodeClassResolver:
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
-        unreadable = [
-            f"{show(path)}: {told}" for path, told in findings.found if path[:1] == ("spec",)
-        ]
-        problem = class_problem(node_class, unreadable)
+        problem = class_problem(node_class, _unreadable(findings, "spec", "kubelet"))
+        others = _unreadable(findings, "spec")
+        if problem is None and others:
+            problem = ("InvalidSpec", "; ".join(others))
         if problem is not None:
             report.problems["ValidationSucceeded"] = problem
         else:
@@ -265,6 +265,11 @@ class NodeClassResolver:
 
 def _decoded(raw: Mapping[str, Any]) -> NodeClass:
     return decode_node_class(Field(raw, Findings(written_by_hand=False)))
+
+
+def _unreadable(findings: Findings, *place: str) -> list[str]:
+    """Return what could not be read below a place."""
+    return [f"{show(path)}: {told}" for path, told in findings.found if path[: len(place)] == place]
 
 
 def _nothing(reason: str, what: str, terms: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Instance profiles: made for the role of a class, and taken away with it."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any, Final
@@ -11,11 +11,14 @@ from dovetail.aws.remembering import Remembered
 from dovetail.aws.session import Aws
 from dovetail.model import labels as label_keys
 from dovetail.model.nodeclass import NodeClass
-from dovetail.ports.loop import Clock
+from dovetail.ports.loop import Clock, Loop
 from dovetail.ports.telemetry import Log
 
 _KNOWN_FOR: Final = timedelta(minutes=15)
 _MISSING_FOR: Final = timedelta(minutes=1)
+_SAFE_FOR: Final = timedelta(hours=1)
+"""After it was last asked for: it may not yet stand where ``collect`` would look."""
+_LOOK: Final = timedelta(minutes=30)
 _MOST_NAMES: Final = 5
 _EXISTS: Final = "EntityAlreadyExists"
 _NAME: Final = re.compile(r"[\w+=,.@-]{1,128}")
@@ -42,6 +45,7 @@ class Profiles:
         self._isolated = isolated
         self._log = log
         self._known: Remembered[str] = Remembered(clock.now)
+        self._safe: Remembered[bool] = Remembered(clock.now)
         self._missing: Remembered[AwsError] = Remembered(clock.now)
 
     async def ensure(self, node_class: NodeClass) -> str:
@@ -50,6 +54,7 @@ class Profiles:
         key = (node_class.uid, role)
         known = self._known.get(key)
         if known is not None:
+            self._safe.put(known, True, lasting=_SAFE_FOR)
             return known
         missing = self._missing.get(role)
         if missing is not None:
@@ -57,6 +62,7 @@ class Profiles:
         for name in names_of(self._cluster, self._aws.region, node_class):
             if await self._is_usable(name, role, node_class):
                 self._known.put(key, name, lasting=_KNOWN_FOR)
+                self._safe.put(name, True, lasting=_SAFE_FOR)
                 return name
         raise AwsError(
             "GetInstanceProfile", _EXISTS, f"all names for role {role} are taken by others"
@@ -75,14 +81,27 @@ class Profiles:
                 await self._delete(old, _roles(left))
         self._known.drop_if(lambda key: isinstance(key, tuple) and key[0] == node_class.uid)
 
+    async def keep_tidy(self, used: Callable[[], Iterable[str]], *, loop: Loop) -> None:
+        """Collect every half hour, for as long as the process lives; ``used`` as for that."""
+        while True:
+            await loop.sleep(_LOOK)
+            try:
+                await self.collect(used())
+            except AwsError as error:
+                self._log.error("failed collecting instance profiles", error=str(error))
+
     async def collect(self, used: Iterable[str]) -> None:
-        """Take away profiles of this cluster that no class and no claim names."""
+        """Take away profiles of this cluster that no class and no claim names any more.
+
+        ``used`` are the profiles in the status of classes and in the annotations
+        of claims.
+        """
         if self._isolated:
             return
         kept = set(used)
         for profile in await self._listed(f"/karpenter/{self._aws.region}/{self._cluster}/"):
             name = profile["InstanceProfileName"]
-            if name not in kept:
+            if name not in kept and not self._safe.get(name):
                 await self._delete(name, _roles(profile))
 
     async def _is_usable(self, name: str, role: str, node_class: NodeClass) -> bool:

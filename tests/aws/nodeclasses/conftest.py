@@ -11,8 +11,11 @@ from tests.support.moto_nodeclass import Account, ClassProcess
 
 @pytest.fixture(scope="session")
 def moto() -> Iterator[MotoAws]:
-    with moto_aws() as running:
-        yield running
+    # moto would make its thousand usual images anew for every test.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
+        with moto_aws() as running:
+            yield running
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Instance profiles: 49–54 and 66 of the AWS checklist."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from dovetail.aws.profiles import legacy_name
@@ -149,13 +150,18 @@ def test_a_profile_that_cannot_be_finished_is_taken_away(
     assert names(process) == []
 
 
-def test_profiles_that_nobody_names_are_collected(account: Account, process: ClassProcess) -> None:
+def test_profiles_that_nobody_names_are_collected_an_hour_after_they_were_asked_for(
+    account: Account, process: ClassProcess
+) -> None:
     iam = process.aws.client("iam")
     for role in ("old", "older"):
         account.role(iam, role)
     current, old, older = (profile(process, role=one) for one in ("nodes", "old", "older"))
     iam.create_instance_profile(InstanceProfileName="somebody-elses")
 
+    process.do(process.profiles.collect([current, old]))
+    assert older in names(process)
+    process.loop.ahead = timedelta(minutes=61)
     process.do(process.profiles.collect([current, old]))
 
     assert sorted(names(process)) == sorted([current, old, "somebody-elses"])
