@@ -171,6 +171,33 @@ def test_other_sources_than_the_mirror_may_ask() -> None:
     assert [key for key, _ in controller.diary] == ["from elsewhere"]
 
 
+def test_a_runtime_that_rests_ends_what_it_has_begun_and_begins_nothing() -> None:
+    world = World()
+    controller = Scripted(world, lambda key: Requeue(timedelta(seconds=1)), takes=2)
+    runtime = started(world, controller)
+    runtime.ask("scripted", "a")
+    world.wait(1)
+
+    runtime.rest()
+    runtime.ask("scripted", "b")
+    before = runtime.busy()
+    world.wait(60)
+
+    assert before == 1
+    assert runtime.busy() == 0
+    assert [key for key, _ in controller.diary] == ["a"]
+
+
+def test_a_controller_that_listens_is_never_waited_for() -> None:
+    world = World()
+    runtime = started(world, Scripted(world, takes=20), listens=True)
+
+    runtime.ask("scripted", "a")
+    world.wait(1)
+
+    assert runtime.busy() == 0
+
+
 def test_a_killed_runtime_does_nothing_more() -> None:
     world = World()
     controller = Scripted(world, lambda key: Requeue(timedelta(seconds=1)), takes=0.5)

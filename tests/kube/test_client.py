@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import msgspec
 import pytest
 
 from dovetail.kube.client import HttpKube
@@ -177,6 +178,19 @@ def test_a_wrong_token_is_unauthorized() -> None:
             await kube.get(LEASES, "x", "default")
 
     with_kube(work, token="wrong")  # noqa: S106
+
+
+def test_a_token_that_has_ended_is_replaced_and_the_request_made_again() -> None:
+    class Rotating:
+        async def token(self, *, refused: bool = False) -> str:
+            return TOKEN if refused else "ended"
+
+    async def work(_: HttpKube, server: Served) -> None:
+        access = msgspec.structs.replace(server.access, credentials=Rotating())
+        async with connected(access) as connection:
+            assert await HttpKube(connection).list(LEASES) == []
+
+    with_kube(work)
 
 
 def test_a_server_that_is_away_is_unavailable_and_the_next_request_finds_it_again() -> None:

@@ -127,7 +127,9 @@ class Connection:
             if is_last or not isinstance(error, Unauthorized):
                 raise error
             # Tokens are replaced while we run; the one at hand may just have ended.
-            token = await self._access.credentials.token(refused=True)
+            token, refused = await self._access.credentials.token(refused=True), token
+            if token == refused:
+                raise error
 
 
 def _why(problem: Exception) -> str:

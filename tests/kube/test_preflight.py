@@ -1,0 +1,144 @@
+"""A cluster in which we cannot work is said to be one, in one sentence, before anything is done."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dovetail.kube.client import HttpKube
+from dovetail.kube.connection import Connection
+from dovetail.kube.preflight import Unsuitable, check_alone, check_kinds, kubernetes_version
+from dovetail.ports.kube import Object
+from dovetail.ports.resources import DEPLOYMENTS, LEASES
+from dovetail.sim.apiserver.options import PatchType
+from tests.kube.scripted import Answer, Script, a_status, played
+from tests.kube.serving import Served, connected, served
+from tests.sim.http.serving import NOON
+from tests.support.telling import KeptLog
+
+
+def asked(*answers: Answer, what: Callable[[Connection], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        async with played(Script(*answers)) as access, connected(access) as connection:
+            return await what(connection)
+
+    return asyncio.run(run())
+
+
+def served_to(what: Callable[[HttpKube, Served], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with served() as server, connected(server.access) as connection:
+            await what(HttpKube(connection), server)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("minor", "version"), [("30", "1.30"), ("33+", "1.33")])
+def test_a_recent_kubernetes_will_do(minor: str, version: str) -> None:
+    answer = (200, {"major": "1", "minor": minor})
+
+    assert asked(answer, what=kubernetes_version) == version
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ((200, {"major": "1", "minor": "29"}), r"Kubernetes 1\.29 is too old; 1\.30 or newer"),
+        ((200, {"hello": "world"}), "does not say which Kubernetes"),
+        (a_status(401, "Unauthorized"), "does not accept our credentials"),
+    ],
+)
+def test_what_is_no_api_server_for_us_is_said(answer: Answer, told: str) -> None:
+    with pytest.raises(Unsuitable, match=told):
+        asked(answer, what=kubernetes_version)
+
+
+def test_kinds_that_are_not_installed_are_all_named() -> None:
+    pools_only = (200, {"resources": [{"name": "nodepools"}]})
+    missing = (404, "404 page not found")
+
+    with pytest.raises(Unsuitable) as refused:
+        asked(pools_only, pools_only, missing, what=check_kinds)
+
+    told = str(refused.value)
+    assert "nodeclaims.karpenter.sh (v1), ec2nodeclasses.karpenter.k8s.aws (v1)" in told
+    assert "nodepools" not in told
+
+
+def test_our_own_server_has_everything() -> None:
+    async def work(kube: HttpKube, server: Served) -> None:
+        async with connected(server.access) as connection:
+            assert await kubernetes_version(connection)
+            await check_kinds(connection)
+        await check_alone(kube, now=NOON, log=KeptLog())
+
+    served_to(work)
+
+
+@pytest.mark.parametrize(
+    ("age", "holder", "is_alive"),
+    [
+        (5, "karpenter-1", True),
+        (50, "karpenter-1", True),
+        (90, "karpenter-1", False),
+        (5, "", False),
+    ],
+)
+def test_a_lease_counts_while_its_holder_renews_it(age: int, holder: str, is_alive: bool) -> None:
+    renewed = f"{NOON - timedelta(seconds=age):%Y-%m-%dT%H:%M:%S.000000Z}"
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed}
+
+    async def work(kube: HttpKube, server: Served) -> None:
+        lease = {"metadata": {"name": "karpenter-leader-election"}, "spec": spec}
+        server.api.create(LEASES, lease, "kube-system")
+        if not is_alive:
+            await check_alone(kube, now=NOON, log=KeptLog())
+            return
+        with pytest.raises(Unsuitable, match="scale it to zero"):
+            await check_alone(kube, now=NOON, log=KeptLog())
+
+    served_to(work)
+
+
+def a_deployment(image: str) -> Object:
+    labels = {"app.kubernetes.io/name": "karpenter"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": image}]}}
+    spec = {"selector": {"matchLabels": labels}, "template": pod}
+    return {"metadata": {"name": "karpenter", "labels": labels}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("image", "ready", "is_rival"),
+    [
+        ("public.ecr.aws/karpenter/controller:1.8.0", 1, True),
+        ("public.ecr.aws/karpenter/controller:1.8.0", 0, False),
+        ("example.com/dovetail:1", 1, False),
+    ],
+)
+def test_karpenters_deployment_counts_while_it_runs(image: str, ready: int, is_rival: bool) -> None:
+    async def work(kube: HttpKube, server: Served) -> None:
+        server.api.create(DEPLOYMENTS, a_deployment(image), "kube-system")
+        status = {"status": {"replicas": 1, "readyReplicas": ready}}
+        server.api.patch(
+            DEPLOYMENTS, "karpenter", status, PatchType.MERGE, "kube-system", subresource="status"
+        )
+        if not is_rival:
+            await check_alone(kube, now=NOON, log=KeptLog())
+            return
+        with pytest.raises(Unsuitable, match="Deployment kube-system/karpenter"):
+            await check_alone(kube, now=NOON, log=KeptLog())
+
+    served_to(work)
+
+
+def test_who_may_not_look_for_karpenter_works_all_the_same_and_says_so() -> None:
+    log = KeptLog()
+
+    async def look(connection: Connection) -> None:
+        await check_alone(HttpKube(connection), now=NOON, log=log)
+
+    asked(a_status(403, "Forbidden"), what=look)
+
+    assert log.said("cannot tell whether karpenter runs in this cluster")
