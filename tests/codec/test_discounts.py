@@ -1,5 +1,6 @@
 """Discount books of the user's own."""
 
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -86,6 +87,16 @@ def test_a_book_with_everything_in_it_is_read() -> None:
         ),
     )
     assert book.committed == pytest.approx(12.5 + 3 + 6.1)
+
+
+def test_the_example_in_the_guide_is_a_book() -> None:
+    guide = (Path(__file__).parents[2] / "docs/guides/discounts.md").read_text(encoding="utf-8")
+    example = guide.partition("```yaml\n")[2].partition("```")[0]
+
+    book = read(example)
+
+    assert len(book.percentages) == 2
+    assert book.committed == pytest.approx(0.9)
 
 
 def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
