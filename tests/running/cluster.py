@@ -66,7 +66,7 @@ class RealTimeCluster:
             node_class=around.mirror.node_class,
             scarcity=around.scarcity,
         )
-        return Hired(cloud=cloud, interruptions=NoWarnings(), close=lambda: None)
+        return Hired(cloud=cloud, interruptions=NoWarnings(around.loop), close=lambda: None)
 
     def scale(self, replicas: int) -> None:
         have = [one["metadata"]["name"] for one in self.api.list(DEPLOYMENTS).items]

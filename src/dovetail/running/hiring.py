@@ -1,16 +1,21 @@
 """What a cloud's adapter is given, and what it gives."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Final
 
 import msgspec
 
+from dovetail.controllers.statuschecks import UNCHECKED
 from dovetail.ports.chance import Chance
-from dovetail.ports.cloud import Cloud, Interruptions, Message
+from dovetail.ports.cloud import Checkups, Cloud, Interruptions, Message
 from dovetail.ports.kube import Kube
 from dovetail.ports.loop import Loop
 from dovetail.ports.telemetry import Log
 from dovetail.state.mirror import Mirror
 from dovetail.state.scarcity import Scarcity
+
+_LONG: Final = timedelta(hours=1)
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +37,7 @@ class Hired(msgspec.Struct, frozen=True, kw_only=True):
 
     cloud: Cloud
     interruptions: Interruptions
+    checkups: Checkups = UNCHECKED
     close: Callable[[], None]
     ca_bundle: str = ""
     """What machines are told of the cluster's certificate authority, in base64."""
@@ -44,7 +50,12 @@ Hire = Callable[[Surroundings], Awaitable[Hired]]
 class NoWarnings:
     """``ports.cloud.Interruptions`` where there is no queue."""
 
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
     async def receive(self) -> Sequence[Message]:
+        """Return nothing, after a while: whoever asks will ask again at once."""
+        await self._loop.sleep(_LONG)
         return ()
 
     async def remove(self, message: Message) -> None:

@@ -22,6 +22,7 @@ from dovetail.aws.queue import SqsInterruptions
 from dovetail.aws.rehearsing import Rehearsal
 from dovetail.aws.reservations import Reservations, RoomLeft
 from dovetail.aws.session import THREADS, Aws
+from dovetail.aws.statuschecks import Ec2Checkups
 from dovetail.aws.userdata.bootstrap import Cluster
 from dovetail.errors import BadInput, DovetailError, Mistake
 from dovetail.host.offload import ThreadOffload
@@ -128,6 +129,7 @@ class AwsHire:
         return Hired(
             cloud=cloud,
             interruptions=_interruptions(aws, settings, around),
+            checkups=Ec2Checkups(aws=aws, ec2=ec2, log=around.log),
             close=threads.close,
             ca_bundle=facts.cluster.ca_bundle,
         )
@@ -191,7 +193,7 @@ async def _facts(aws: Aws, settings: AwsSettings, around: Surroundings) -> Clust
 
 def _interruptions(aws: Aws, settings: AwsSettings, around: Surroundings) -> Interruptions:
     if not settings.interruption_queue:
-        return NoWarnings()
+        return NoWarnings(around.loop)
     return SqsInterruptions(
         aws,
         name=settings.interruption_queue,

@@ -130,6 +130,7 @@ class Operation:
             kube=writes,
             cloud=self._hired.cloud,
             interruptions=self._hired.interruptions,
+            checkups=self._hired.checkups,
             loop=self._loop,
             offload=self._offload,
             chance=chance,
