@@ -21,6 +21,7 @@ from dovetail.controllers import (
     nodeclass,
     podevents,
     statuschecks,
+    tagging,
     termination,
     transitions,
 )
@@ -34,6 +35,7 @@ from dovetail.ports.cloud import Checkups, Cloud, Interruptions
 from dovetail.ports.kube import Kube
 from dovetail.ports.loop import Loop
 from dovetail.ports.offload import Offload
+from dovetail.ports.tagging import Tagging
 from dovetail.ports.telemetry import Events, Log, Metrics
 from dovetail.state.evictions import Evictions
 from dovetail.state.mirror import Mirror
@@ -57,6 +59,7 @@ CONTROLLERS: Final[tuple[Factory, ...]] = (
     expiration.registration,
     interruption.registration,
     statuschecks.registration,
+    tagging.registration,
     garbage.claims_registration,
     garbage.machines_registration,
     consistency.registration,
@@ -86,6 +89,8 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     cloud: Cloud
     interruptions: Interruptions
     checkups: Checkups = statuschecks.UNCHECKED
+    tagging: Tagging | None = None
+    """None: machines are not tagged."""
     loop: Loop
     offload: Offload
     chance: Chance

@@ -11,6 +11,7 @@ from dovetail.ports.chance import Chance
 from dovetail.ports.cloud import Checkups, Cloud, Interruptions, Message
 from dovetail.ports.kube import Kube
 from dovetail.ports.loop import Loop
+from dovetail.ports.tagging import Tagging
 from dovetail.ports.telemetry import Log
 from dovetail.state.mirror import Mirror
 from dovetail.state.scarcity import Scarcity
@@ -38,6 +39,7 @@ class Hired(msgspec.Struct, frozen=True, kw_only=True):
     cloud: Cloud
     interruptions: Interruptions
     checkups: Checkups = UNCHECKED
+    tagging: Tagging | None = None
     close: Callable[[], None]
     ca_bundle: str = ""
     """What machines are told of the cluster's certificate authority, in base64."""

@@ -130,6 +130,7 @@ class AwsHire:
             cloud=cloud,
             interruptions=_interruptions(aws, settings, around),
             checkups=Ec2Checkups(aws=aws, ec2=ec2, log=around.log),
+            tagging=cloud,
             close=threads.close,
             ca_bundle=facts.cluster.ca_bundle,
         )

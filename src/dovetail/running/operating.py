@@ -131,6 +131,7 @@ class Operation:
             cloud=self._hired.cloud,
             interruptions=self._hired.interruptions,
             checkups=self._hired.checkups,
+            tagging=self._hired.tagging,
             loop=self._loop,
             offload=self._offload,
             chance=chance,
