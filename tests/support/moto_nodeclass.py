@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
+import boto3
 import moto.ec2.models
 import moto.ssm.models
 from moto.core import DEFAULT_ACCOUNT_ID
@@ -190,10 +191,12 @@ class ClassProcess:
         cluster: Cluster = CLUSTER,
         url: str | None = None,
         region: str | None = REGION,
+        session: boto3.Session | None = None,
         **rehearsal: Any,
     ) -> None:
         self.account = account
         self.log = KeptLog()
+        self._session = session
         self._runner = asyncio.Runner()
         self._offload = ThreadOffload(8)
         self.isolated = rehearsal.pop("isolated", False)
@@ -210,6 +213,7 @@ class ClassProcess:
             region=region,
             endpoint_url=url,
             patience=QUICK,
+            session=self._session,
         )
         self.room = RoomLeft()
         self.addresses = FreeAddresses()

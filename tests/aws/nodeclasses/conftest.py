@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import boto3
 import pytest
 
 from tests.support.moto.server import MotoAws, moto_aws
-from tests.support.moto_nodeclass import Account, ClassProcess
+from tests.support.moto_nodeclass import REGION, Account, ClassProcess
 
 
 @pytest.fixture(scope="session")
@@ -37,10 +38,18 @@ def processes(account: Account) -> Iterator[Callable[..., ClassProcess]]:
         one.stop()
 
 
+@pytest.fixture(scope="session")
+def session() -> boto3.Session:
+    """What all processes of the tests share, so that each starts in no time."""
+    return boto3.Session("test", "test", region_name=REGION)
+
+
 @pytest.fixture
-def process(account: Account, processes: Callable[..., ClassProcess]) -> ClassProcess:
+def process(
+    account: Account, processes: Callable[..., ClassProcess], session: boto3.Session
+) -> ClassProcess:
     """A process in an account where the usual class finds everything."""
-    made = processes()
+    made = processes(session=session)
     account.network(made.aws.ec2())
     account.role(made.aws.client("iam"))
     account.image("ami-mine", name="mine", owner_alias=None, owner_id="123456789012")
