@@ -123,13 +123,7 @@ def _gates(_: click.Context, __: click.Parameter, given: str) -> dict[str, bool]
     epilog="Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 bad input, or a cluster or account that "
     "cannot be used; 70 a bug in Dovetail."
 )
-@_option(
-    "--cloud",
-    type=click.Choice(["aws"]),
-    default="aws",
-    show_default=True,
-    help="What to buy from.",
-)
+@click.option("--cloud", type=click.Choice(["aws"]), default="aws", show_default=True)
 @_option("--cluster-name", required=True, help="Tagged on all that is bought; EKS's name of it.")
 @_option("--cluster-endpoint", default="", callback=_endpoint, help="Default: EKS is asked.")
 @_option(
