@@ -4,6 +4,7 @@ The numbers are our own: the version says so, and a claim that Karpenter stamped
 is stamped anew instead of being replaced.
 """
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -118,6 +119,16 @@ def test_selectors_order_and_defaults_do_not_change_the_hash(spec: dict[str, Any
 
 def test_another_certificate_authority_is_another_hash() -> None:
     assert class_hash(node_class(), "a") != class_hash(node_class(), "b")
+
+
+def test_the_same_certificates_with_other_line_ends_are_the_same() -> None:
+    def bundle(text: str) -> str:
+        return b64encode(text.encode()).decode()
+
+    unix = class_hash(node_class(), bundle("-----BEGIN\nabc\n-----END\n"))
+
+    assert class_hash(node_class(), bundle("-----BEGIN\r\nabc\r\n-----END")) == unix
+    assert class_hash(node_class(), bundle("-----BEGIN\nabd\n-----END\n")) != unix
 
 
 def a_claim(*, drifted: bool = False, **annotations: str) -> NodeClaim:

@@ -1,6 +1,7 @@
 """Hashes by which claims are seen to come from an older version of their node class."""
 
 import json
+from base64 import b64decode
 from hashlib import sha256
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ def class_hash(node_class: NodeClass, ca_bundle: str = "") -> str:
     launch = node_class.launch
     static: dict[str, Any] = {
         "amiFamily": node_class.ami_family,
-        "caBundle": ca_bundle,
+        "caBundle": _certificates(ca_bundle),
         "kubelet": msgspec.to_builtins(node_class.kubelet),
         "blockDeviceMappings": sorted(_spelled(one) for one in node_class.block_devices),
         "raid0": node_class.raid0,
@@ -62,6 +63,18 @@ def restamped_for_class(claim: NodeClaim, stamp: dict[str, str]) -> dict[str, st
     if claim.annotations.get(key) == stamp[key]:
         return {}
     return {key: stamp[key]} if "Drifted" in claim.conditions else stamp
+
+
+def _certificates(bundle: str) -> str:
+    """Return what a bundle holds, however its lines are broken.
+
+    The same certificates come with other line ends from EKS, a kubeconfig and a
+    pod's files: that alone must not replace every node.
+    """
+    try:
+        return "".join(b64decode(bundle, validate=True).decode().split())
+    except ValueError:
+        return bundle
 
 
 def _spelled(one: msgspec.Struct) -> str:
