@@ -45,11 +45,12 @@ def bought(
     zones: Iterable[str] = ZONES,
     prices: PriceBook = BOOK,
     unavailable: frozenset[Pool] = frozenset(),
+    region: Region | None = None,
 ) -> InstanceType:
     """Return one machine type as a node class would get it."""
     (only,) = instance_types(
         [machine(name)],
-        region=region_selling([name], zones),
+        region=region or region_selling([name], zones),
         node_class=node_class or NodeClass(),
         prices=prices,
         unavailable=unavailable,

@@ -151,9 +151,12 @@ def _by_price(lot: Lot) -> tuple[float, str, str, str]:
     return (lot.list_price, lot.instance_type, lot.zone, lot.capacity_type)
 
 
-def _by_narrowness(one: ReservedInstances) -> tuple[bool, bool, float, str, str, int]:
-    return (not one.zone, not one.region, one.price, one.instance_type, one.name, one.count)
+def _by_narrowness(one: ReservedInstances) -> tuple[object, ...]:
+    # The last part only settles ties, so that the order in a file never does.
+    return (not one.zone, not one.region, one.price, *msgspec.structs.astuple(one))
 
 
-def _by_aim(plan: SavingsPlan) -> tuple[bool, float, str, float]:
-    return (not plan.scope.names_machines, -plan.percent, plan.name, plan.commitment)
+def _by_aim(plan: SavingsPlan) -> tuple[object, ...]:
+    name, commitment, percent, scope = msgspec.structs.astuple(plan)
+    rest = (name, commitment, *msgspec.structs.astuple(scope))
+    return (not plan.scope.names_machines, -percent, *rest)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from dovetail.core.machines.capacity import capacity_of
+from dovetail.core.machines.compatibility import can_start
 from dovetail.core.machines.families import Family, family_named
 from dovetail.core.machines.labels import collect, machine_labels
 from dovetail.core.machines.offerings import Market, Pool, capacity_types, offerings_of
@@ -55,7 +56,7 @@ def instance_types(
                 offerings=offerings_of(
                     machine,
                     sold_in=sold_in,
-                    bootable=not machine.name.startswith(family.excluded_prefixes),
+                    bootable=can_start(machine, node_class),
                     reservations=held,
                     market=market,
                 ),

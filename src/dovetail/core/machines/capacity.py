@@ -3,6 +3,7 @@
 from math import ceil
 
 from dovetail.core.machines.branch import branch_interfaces
+from dovetail.core.machines.compatibility import efa_only
 from dovetail.core.machines.families import Family, family_named
 from dovetail.core.machines.settings import MachineSettings
 from dovetail.model.machines import Machine
@@ -30,13 +31,16 @@ _GPU_RESOURCES = {
 def capacity_of(machine: Machine, node_class: NodeClass, settings: MachineSettings) -> Resources:
     """Return a node's capacity; resources that it has none of are left out."""
     family = family_named(node_class.ami_family)
+    interfaces = node_class.launch.interfaces
+    # An interface for EFA alone takes a place on its card and gives no pod an address.
+    taken = settings.reserved_enis + efa_only(tuple(one for one in interfaces if one.card == 0))
     amounts = {
         CPU: machine.vcpus * 1000,
         MEMORY: memory_bytes(machine, settings.vm_memory_overhead),
-        PODS: pods(machine, family, node_class.kubelet, settings.reserved_enis),
+        PODS: pods(machine, family, node_class.kubelet, taken),
         EPHEMERAL_STORAGE: storage_bytes(machine, family, node_class),
         POD_ENI: branch_interfaces(machine),
-        EFA: machine.efas,
+        EFA: efa_only(interfaces) if interfaces else machine.efas,
         NEURON: sum(device.count for device in machine.neuron),
         NEURON_CORE: machine.neuron[0].count * machine.neuron[0].cores if machine.neuron else 0,
     }
