@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
 from dovetail.kube.preflight import Unsuitable
+from dovetail.ports.kube import Object
 from dovetail.ports.resources import LEASES
-from tests.kube.serving import Served
+from tests.kube.serving import Served, until
 from tests.running.cluster import Process, RealTimeCluster, a_real_time_cluster
 
 
@@ -62,6 +64,31 @@ def test_a_process_that_takes_over_finds_everything_and_buys_nothing_twice() -> 
         await second.end()
 
         assert held == before
+
+    in_a_cluster(work)
+
+
+def _are_more_than(number: int, count: Callable[[], list[Object]]) -> bool:
+    return len(count()) > number
+
+
+def test_processes_that_stop_in_the_middle_of_buying_leave_nothing_behind() -> None:
+    async def work(cluster: RealTimeCluster, server: Served) -> None:
+        slowest = 0.0
+        for pods in (4, 12, 30):
+            process = Process(cluster, server)
+            cluster.scale(pods)
+            await until(partial(_are_more_than, len(cluster.claims()), cluster.claims))
+            slowest = max(slowest, await process.end())
+
+        last = Process(cluster, server)
+        await cluster.until(running=30)
+        claims = {one["status"]["providerID"] for one in cluster.claims()}
+        await last.end()
+
+        assert slowest < 5
+        assert len(claims) == len(cluster.claims()) == cluster.machines()
+        assert cluster.box.invariants.violations == []
 
     in_a_cluster(work)
 
