@@ -17,7 +17,7 @@ from dovetail.ports.telemetry import Log
 _KNOWN_FOR: Final = timedelta(minutes=15)
 _MISSING_FOR: Final = timedelta(minutes=1)
 _SAFE_FOR: Final = timedelta(hours=1)
-"""After it was last asked for: it may not yet stand where ``collect`` would look."""
+"""After it was made or last asked for: it may not yet stand where ``collect`` would look."""
 _LOOK: Final = timedelta(minutes=30)
 _MOST_NAMES: Final = 5
 _EXISTS: Final = "EntityAlreadyExists"
@@ -41,6 +41,7 @@ class Profiles:
     ) -> None:
         """``isolated``: IAM cannot be reached from here, so that nothing can be taken away."""
         self._aws = aws
+        self._clock = clock
         self._cluster = cluster
         self._isolated = isolated
         self._log = log
@@ -81,12 +82,18 @@ class Profiles:
                 await self._delete(old, _roles(left))
         self._known.drop_if(lambda key: isinstance(key, tuple) and key[0] == node_class.uid)
 
-    async def keep_tidy(self, used: Callable[[], Iterable[str]], *, loop: Loop) -> None:
-        """Collect every half hour, for as long as the process lives; ``used`` as for that."""
+    async def keep_tidy(self, used: Callable[[], Iterable[str] | None], *, loop: Loop) -> None:
+        """Collect every half hour, for as long as the process lives.
+
+        ``used`` as for ``collect``; None while it is not known.
+        """
         while True:
             await loop.sleep(_LOOK)
+            kept = used()
+            if kept is None:
+                continue
             try:
-                await self.collect(used())
+                await self.collect(kept)
             except AwsError as error:
                 self._log.error("failed collecting instance profiles", error=str(error))
 
@@ -101,7 +108,8 @@ class Profiles:
         kept = set(used)
         for profile in await self._listed(f"/karpenter/{self._aws.region}/{self._cluster}/"):
             name = profile["InstanceProfileName"]
-            if name not in kept and not self._safe.get(name):
+            young = profile["CreateDate"] > self._clock.now() - _SAFE_FOR
+            if name not in kept and not young and not self._safe.get(name):
                 await self._delete(name, _roles(profile))
 
     async def _is_usable(self, name: str, role: str, node_class: NodeClass) -> bool:

@@ -32,7 +32,8 @@ from dovetail.ports.cloud import (
 )
 from dovetail.ports.loop import Loop
 
-_PROFILE: Final = f"{label_keys.AWS_DOMAIN}/instance-profile-name"
+PROFILE: Final = f"{label_keys.AWS_DOMAIN}/instance-profile-name"
+"""Annotation of a claim: the instance profile that its machine was launched with."""
 _HASHES: Final = (
     f"{label_keys.AWS_DOMAIN}/ec2nodeclass-hash",
     f"{label_keys.AWS_DOMAIN}/ec2nodeclass-hash-version",
@@ -256,7 +257,7 @@ def _described(claim: NodeClaim, seen: Instance, choice: Choice, node_class: Nod
         key: node_class.annotations[key] for key in _HASHES if key in node_class.annotations
     }
     if node_class.found.instance_profile:
-        annotations[_PROFILE] = node_class.found.instance_profile
+        annotations[PROFILE] = node_class.found.instance_profile
     capacity, allocatable = shape_of(choice, claim)
     return msgspec.structs.replace(
         seen,

@@ -17,7 +17,7 @@ from dovetail.aws.machines import Machines
 from dovetail.aws.network import FreeAddresses, Network
 from dovetail.aws.nodeclasses import NodeClassResolver, Parts
 from dovetail.aws.profiles import Profiles
-from dovetail.aws.provider import AwsCloud
+from dovetail.aws.provider import PROFILE, AwsCloud
 from dovetail.aws.queue import SqsInterruptions
 from dovetail.aws.rehearsing import Rehearsal
 from dovetail.aws.reservations import Reservations, RoomLeft
@@ -126,6 +126,7 @@ class AwsHire:
             node_class=node_class,
         )
         loop.spawn(_keep_tidy(templates, loop, around.log))
+        loop.spawn(parts.profiles.keep_tidy(lambda: _used_profiles(mirror), loop=loop))
         return Hired(
             cloud=cloud,
             interruptions=_interruptions(aws, settings, around),
@@ -206,6 +207,14 @@ def _interruptions(aws: Aws, settings: AwsSettings, around: Surroundings) -> Int
 
 def _pools_of(mirror: Mirror, node_class: str) -> list[NodePool]:
     return [one for one in mirror.pools() if one.template.node_class.name == node_class]
+
+
+def _used_profiles(mirror: Mirror) -> list[str] | None:
+    """Return the instance profiles that classes have, and those that machines were bought with."""
+    if not mirror.synced():
+        return None
+    bought = (one.annotations.get(PROFILE, "") for one in mirror.claims())
+    return [*bought, *(one.found.instance_profile for one in mirror.node_classes())]
 
 
 async def _keep_tidy(templates: LaunchTemplates, loop: Loop, log: Log) -> None:
