@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from dovetail.logs import Line
 from dovetail.sim.apiserver.frozen import Object, look
 from dovetail.sim.box import Box
 from dovetail.sim.driver import Driver
@@ -14,7 +15,6 @@ from dovetail.sim.http.kubeconfig import kubeconfig
 from dovetail.sim.http.pacing import FRESH, Pace
 from dovetail.sim.http.server import Server
 from dovetail.sim.scenario.model import Scenario
-from dovetail.logs import Line
 
 CONTROLLER: tuple[str, str] = ("karpenter", "controller")
 """The label of the pod whose log is that of the controllers."""
