@@ -7,6 +7,7 @@ from dovetail.core.machines.discounting import PAID_ALREADY
 from dovetail.model.catalog import InstanceType
 from dovetail.model.discounts import DiscountBook, Percentage, ReservedInstances
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.launchspec import Found, Subnet
 from dovetail.model.nodeclass import Kubelet, NodeClass
 from dovetail.state.scarcity import TTL, Scarce, Scarcity
 from dovetail.state.shelf import Shelf
@@ -91,6 +92,20 @@ def test_a_class_that_changes_gets_types_of_its_own_and_scarcity_holds_for_them_
     assert {one.capacity["pods"] for one in types} == {8}
     assert {(zone, kind) for _, zone, kind in had(types)} == {(A, "on-demand")}
     assert {one.capacity["pods"] for one in before} != {8}
+
+
+def test_a_status_that_is_written_again_changes_nothing() -> None:
+    shelf = a_shelf(Scarcity())
+    first = shelf.instance_types(CLASS, now=START)
+    written = msgspec.structs.replace(
+        CLASS,
+        resource_version="7",
+        generation=3,
+        annotations=FrozenDict({"note": "a"}),
+        found=Found(subnets=(Subnet(id="subnet-1"),)),
+    )
+
+    assert shelf.instance_types(written, now=START) is first
 
 
 def test_a_catalogue_and_prices_that_are_equal_to_the_old_ones_change_nothing() -> None:

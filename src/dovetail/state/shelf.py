@@ -6,21 +6,30 @@ from datetime import datetime
 import msgspec
 
 from dovetail.core.machines.billing import Usage
-from dovetail.core.machines.build import instance_types
+from dovetail.core.machines.build import NOTHING_SEEN, instance_types
 from dovetail.core.machines.discounting import Discounts, ListPrices, Place
 from dovetail.core.machines.settings import DEFAULT_SETTINGS, MachineSettings
 from dovetail.model.catalog import InstanceType, Offering
+from dovetail.model.conditions import NO_CONDITIONS
 from dovetail.model.discounts import NO_DISCOUNTS, DiscountBook
+from dovetail.model.frozen import EMPTY
+from dovetail.model.launchspec import Found
 from dovetail.model.machines import Machine, Region
 from dovetail.model.nodeclass import NodeClass
 from dovetail.model.prices import PriceBook
+from dovetail.state.memory import MemorySeen
 from dovetail.state.scarcity import Scarce, Scarcity, is_scarce
 
 
 class _Entry(msgspec.Struct, kw_only=True):
     """What one node class can buy: when nothing is scarce, and now."""
 
-    node_class: NodeClass
+    seen: NodeClass
+    """As it was last asked for."""
+    shaping: NodeClass
+    """The part of it that types depend on."""
+    memory: Mapping[str, int]
+    """What nodes were seen to have."""
     listed: tuple[InstanceType, ...]
     """At list prices."""
     full: tuple[InstanceType, ...]
@@ -52,6 +61,7 @@ class Shelf:
         settings: MachineSettings = DEFAULT_SETTINGS,
         discounts: DiscountBook = NO_DISCOUNTS,
         running: Callable[[], Mapping[Place, int]] = dict,
+        memory: MemorySeen | None = None,
     ) -> None:
         """Start empty; ``running`` counts the instances that use up commitments."""
         self._machines = machines
@@ -61,6 +71,7 @@ class Shelf:
         self._settings = settings
         self._discounts = Discounts(discounts, region=region.name)
         self._running = running
+        self._memory = memory
         self._entries: dict[str, _Entry] = {}
 
     def supply(self, machines: tuple[Machine, ...], *, region: Region, prices: PriceBook) -> None:
@@ -84,7 +95,11 @@ class Shelf:
 
     def _entry(self, node_class: NodeClass) -> _Entry:
         known = self._entries.get(node_class.name)
-        if known is not None and known.node_class == node_class:
+        if known is not None and known.seen is node_class:
+            return known
+        shaping = _shaping(node_class)
+        if known is not None and known.shaping == shaping:
+            known.seen = node_class
             return known
         listed = instance_types(
             self._machines,
@@ -92,10 +107,18 @@ class Shelf:
             node_class=node_class,
             prices=self._prices,
             settings=self._settings,
+            memory=memory,
         )
         full = self._discounts.applied(listed)
         places = {one.name: place for place, one in enumerate(full)}
-        made = _Entry(node_class=node_class, listed=listed, full=full, places=places, current=full)
+        made = _Entry(
+            seen=node_class,
+            shaping=shaping,
+            listed=listed,
+            full=full,
+            places=places,
+            current=full,
+        )
         if self._discounts.has_commitments:
             made.prices = ListPrices([listed])
             made.steps = made.prices.on_demand()
@@ -118,6 +141,24 @@ class Shelf:
             old if new == old else new for new, old in zip(priced, entry.full, strict=True)
         )
         entry.current = tuple(_with_scarcity(one, entry.marks) for one in entry.full)
+
+
+def _shaping(node_class: NodeClass) -> NodeClass:
+    """Return a class without what changes all the time and shapes no type.
+
+    Its status is written every minute: addresses run out, and the order of its
+    subnets with them.
+    """
+    return msgspec.structs.replace(
+        node_class,
+        found=Found(images=node_class.found.images),
+        conditions=NO_CONDITIONS,
+        annotations=EMPTY,
+        generation=0,
+        resource_version="",
+        finalizers=(),
+        ready=True,
+    )
 
 
 def _restock(entry: _Entry, marks: frozenset[Scarce]) -> None:
