@@ -95,10 +95,11 @@ class Shelf:
 
     def _entry(self, node_class: NodeClass) -> _Entry:
         known = self._entries.get(node_class.name)
-        if known is not None and known.seen is node_class:
+        memory = self._memory_of(node_class)
+        if known is not None and known.memory == memory and known.seen is node_class:
             return known
         shaping = _shaping(node_class)
-        if known is not None and known.shaping == shaping:
+        if known is not None and known.memory == memory and known.shaping == shaping:
             known.seen = node_class
             return known
         listed = instance_types(
@@ -114,6 +115,7 @@ class Shelf:
         made = _Entry(
             seen=node_class,
             shaping=shaping,
+            memory=memory,
             listed=listed,
             full=full,
             places=places,
@@ -124,6 +126,11 @@ class Shelf:
             made.steps = made.prices.on_demand()
         self._entries[node_class.name] = made
         return made
+
+    def _memory_of(self, node_class: NodeClass) -> Mapping[str, int]:
+        if self._memory is None:
+            return NOTHING_SEEN
+        return self._memory.of(one.id for one in node_class.found.images)
 
     def _reprice(self, entry: _Entry) -> None:
         """Bring prices up to what commitments cover now."""

@@ -1,6 +1,6 @@
 """Instance types of a region as one node class would get them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from dovetail.core.machines.capacity import capacity_of
 from dovetail.core.machines.compatibility import can_start
@@ -11,10 +11,14 @@ from dovetail.core.machines.overhead import overhead_of
 from dovetail.core.machines.settings import DEFAULT_SETTINGS, MachineSettings
 from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType
+from dovetail.model.frozen import FrozenDict
 from dovetail.model.machines import Machine, Region
 from dovetail.model.nodeclass import CapacityReservation, NodeClass
 from dovetail.model.prices import PriceBook
 from dovetail.model.requirements import Requirements
+from dovetail.model.resources import MEMORY, Resources
+
+NOTHING_SEEN: FrozenDict[str, int] = FrozenDict()
 
 
 def instance_types(
@@ -25,12 +29,14 @@ def instance_types(
     prices: PriceBook,
     unavailable: frozenset[Pool] = frozenset(),
     settings: MachineSettings = DEFAULT_SETTINGS,
+    memory: Mapping[str, int] = NOTHING_SEEN,
 ) -> tuple[InstanceType, ...]:
     """Return every machine, in the given order, as an instance type of the class.
 
     None is left out: what does not boot, is not sold in a reachable zone or has
     no price comes with offerings that are not available. Raises ``BadInput``
-    when the class has settings that cannot be read.
+    when the class has settings that cannot be read. ``memory`` is what nodes of
+    a type were seen to have, in bytes; it stands instead of the estimate.
     """
     family = family_named(node_class.ami_family)
     reachable = region.zones if node_class.zones is None else node_class.zones
@@ -47,6 +53,8 @@ def instance_types(
         held = tuple(one for one in reservations if one.instance_type == machine.name)
         sold_in = region.offered.get(machine.name, frozenset())
         capacity = capacity_of(machine, node_class, settings)
+        if machine.name in memory:
+            capacity = Resources({**capacity, MEMORY: memory[machine.name]})
         built.append(
             InstanceType(
                 name=machine.name,
