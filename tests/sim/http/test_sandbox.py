@@ -15,6 +15,7 @@ from dovetail.sim.acting import act
 from dovetail.sim.box import Box
 from dovetail.sim.http.sandbox import Sandbox, Served
 from dovetail.sim.scenario.model import Phase, Until, Wait
+from tests.sim.http.serving import TOKEN
 from tests.support.boxes import a_box, a_story, scaled, wait
 from tests.support.cluster import a_pod, run_pod
 
@@ -22,19 +23,18 @@ STORY = a_story(
     Phase(name="wait", actions=(Wait(timedelta(seconds=5)),)),
     Phase(name="up", actions=(scaled(1),), until=Until(running=1)),
 )
-ENTRY = "for this test"
 Ask = Callable[[str], Awaitable[Any]]
 
 
 def served(box: Box, visit: Callable[[Ask], Awaitable[None]], *, speed: float = 1.0) -> Served:
     """Serve a box for as long as a visit takes."""
-    sandbox = Sandbox(box, token=ENTRY, clock=RealClock().seconds, scenario=STORY, speed=speed)
+    sandbox = Sandbox(box, token=TOKEN, clock=RealClock().seconds, scenario=STORY, speed=speed)
 
     async def run() -> Served:
         stop, where = asyncio.Event(), asyncio.get_running_loop().create_future()
         serving = asyncio.create_task(sandbox.run(port=0, ready=where.set_result, stop=stop))
         found: Served = await where
-        async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {ENTRY}"}) as session:
+        async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session:
 
             async def ask(path: str) -> Any:
                 async with session.get(found.url + path, ssl=trusting(found)) as answer:
