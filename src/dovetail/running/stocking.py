@@ -20,6 +20,7 @@ from dovetail.model.prices import PriceBook
 from dovetail.ports.cloud import CloudError
 from dovetail.ports.loop import Loop
 from dovetail.running.hiring import Surroundings
+from dovetail.state.memory import MemorySeen
 from dovetail.state.mirror import Mirror
 from dovetail.state.shelf import Shelf
 
@@ -56,6 +57,7 @@ async def stocked_shelf(aws: Aws, settings: StockSettings, around: Surroundings)
         settings=settings.machines,
         discounts=settings.discounts,
         running=lambda: _running(around.mirror),
+        memory=MemorySeen(around.mirror),
     )
     try:
         await catalog.start()
