@@ -40,6 +40,7 @@ _HASHES: Final = (
 )
 _SKEW: Final = timedelta(minutes=1)
 """By which the API server's clock may differ from ours."""
+_REMEMBERED: Final = 20_000
 
 
 class Types(Protocol):
@@ -77,8 +78,10 @@ class AwsCloud:
         self._classes = classes
         self._node_class = node_class
         self._started = loop.now()
-        self._doubtful: set[str] = set()
-        """Keys of claims for which something may have been bought that we do not know of."""
+        self._served: dict[str, None] = {}
+        """Keys of claims for which we have bought, or may have; the oldest are forgotten."""
+        self._cleared: set[str] = set()
+        """Keys of claims from before our time for which nothing had been bought."""
         self._launches: Batcher[Any, NodeClaim, Instance] = Batcher(
             self._launch, window=FLEETS, loop=loop
         )
@@ -145,19 +148,17 @@ class AwsCloud:
         for claim in suspects:
             machine = dealt.get(key_of(claim))
             if machine is None:
-                continue
-            found[claim.uid] = self._adopted(claim, machine)
+                self._cleared.add(key_of(claim))
+            else:
+                found[claim.uid] = self._adopted(claim, machine)
         return found
 
     def _may_have_a_machine(self, claim: NodeClaim) -> bool:
-        return (
-            claim.created is None
-            or claim.created < self._started + _SKEW
-            or key_of(claim) in self._doubtful
-        )
+        key = key_of(claim)
+        is_old = claim.created is None or claim.created < self._started + _SKEW
+        return key in self._served or (is_old and key not in self._cleared)
 
     def _adopted(self, claim: NodeClaim, machine: Described) -> Instance | Exception:
-        self._doubtful.discard(key_of(claim))
         seen = machine.instance
         if seen.terminating:
             return InsufficientCapacity(
@@ -202,10 +203,13 @@ class AwsCloud:
     def _settled(
         self, claim: NodeClaim, outcome: Purchase | Exception, launchable: Launchable
     ) -> Instance | Exception:
-        if isinstance(outcome, LostAnswer):
-            self._doubtful.add(key_of(claim))
+        key = key_of(claim)
+        if isinstance(outcome, Purchase | LostAnswer):
+            self._served[key] = None
+            if len(self._served) > _REMEMBERED:
+                del self._served[next(iter(self._served))]
         else:
-            self._doubtful.discard(key_of(claim))
+            self._served.pop(key, None)
         if isinstance(outcome, Exception):
             return outcome
         seen = _new(outcome.bought, outcome.choice, now=self._loop.now())

@@ -1,5 +1,7 @@
 """What controllers may rely on, whatever cloud they talk to."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
@@ -179,6 +181,16 @@ def test_asking_twice_for_one_claim_buys_once(world: World) -> None:
     assert isinstance(first, Instance)
     assert isinstance(second, Instance)
     assert first.provider_id == second.provider_id
+    assert world.machines() == [first.provider_id]
+
+
+def test_asking_again_later_returns_the_same_machine(world: World) -> None:
+    claim = msgspec.structs.replace(a_claim(), created=datetime(2100, 1, 1, tzinfo=UTC))
+    first = world.do(world.cloud.create(claim))
+
+    again = world.do(world.cloud.create(claim))
+
+    assert facts(again) == facts(first)
     assert world.machines() == [first.provider_id]
 
 
