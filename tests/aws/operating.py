@@ -9,14 +9,19 @@ from typing import Any
 import boto3
 
 from dovetail.aws.buying import Buyer
-from dovetail.aws.launchable import Launchable
+from dovetail.aws.clusterfacts import ClusterFacts
+from dovetail.aws.images import Images
 from dovetail.aws.launchables import ClassBook
 from dovetail.aws.launchtemplates import LaunchTemplates
 from dovetail.aws.machines import Machines
+from dovetail.aws.network import FreeAddresses, Network
+from dovetail.aws.nodeclasses import NodeClassResolver, Parts
+from dovetail.aws.profiles import Profiles
 from dovetail.aws.provider import AwsCloud
 from dovetail.aws.queue import SqsInterruptions
+from dovetail.aws.rehearsing import Rehearsal
+from dovetail.aws.reservations import Reservations, RoomLeft
 from dovetail.aws.session import THREADS, Aws
-from dovetail.aws.userdata.bootstrap import Cluster as JoinedCluster
 from dovetail.controllers.batching import Windows
 from dovetail.controllers.recording import Recorder
 from dovetail.controllers.registry import Tools, registrations
@@ -27,7 +32,6 @@ from dovetail.host.loop import AsyncioLoop
 from dovetail.host.offload import ThreadOffload
 from dovetail.model.catalog import InstanceType
 from dovetail.model.nodeclass import NodeClass
-from dovetail.ports.cloud import ClassStatus
 from dovetail.sim.kube import feed
 from dovetail.state.evictions import Evictions
 from dovetail.state.inflight import ReadYourWrites
@@ -39,57 +43,33 @@ from dovetail.state.shelf import Shelf
 from tests.aws.booting import Booting
 from tests.sim.cloud.place import CATALOG, PRICES, REGION
 from tests.support.living import Cluster
-from tests.support.moto.process import CLUSTER, QUICK, CountedAddresses, network_of
+from tests.support.moto.process import QUICK
 from tests.support.moto.server import MotoAws
+from tests.support.moto_nodeclass import CLUSTER, Account
 from tests.support.telling import KeptLog, KeptMetrics
 
 QUEUE = "interruptions"
-_IMAGE = {
-    "id": "ami-12c6146b",
-    "name": "amazon-eks-node-al2023-x86_64-standard-1.34",
-    "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}],
-}
+_IMAGE = "ami-al2023"
+_PARAMETER = (
+    "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/image_id"
+)
 
 
 class _Classes:
-    """Classes that select the network there is; user data is made as in production."""
+    """``aws.launchable.Classes``."""
 
-    def __init__(self, subnets: dict[str, str], group: str) -> None:
-        joined = JoinedCluster(
-            name=CLUSTER,
-            endpoint="https://cluster.test",
-            ca_bundle="Y2E=",
-            cidr="172.20.0.0/16",
-            dns="172.20.0.10",
-            version="1.34",
-        )
-        self._book = ClassBook(lambda: joined, region=REGION.name)
-        self._status = {
-            "subnets": [
-                {"id": one, "zone": zone, "zoneID": REGION.zones[zone]}
-                for one, zone in subnets.items()
-            ],
-            "securityGroups": [{"id": group, "name": "nodes"}],
-            "amis": [_IMAGE],
-            "instanceProfile": "nodes",
-        }
-
-    def launchable(self, node_class: NodeClass) -> Launchable:
-        return self._book.launchable(node_class)
-
-    async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
-        return ClassStatus(status=self._status)
-
-    async def forget(self, node_class: dict[str, Any]) -> None:
-        """Take nothing away: nothing was made."""
+    def __init__(self, resolver: NodeClassResolver, book: ClassBook) -> None:
+        self.launchable = book.launchable
+        self.resolve = resolver.resolve
+        self.forget = resolver.forget
 
 
 class Operation:
     """A cluster, an account, and Dovetail between them; entered, it runs."""
 
     def __init__(self, moto: MotoAws) -> None:
-        moto.reset()
         self.moto = moto
+        self._account = Account(moto)
         self.log, self.metrics = KeptLog(), KeptMetrics()
         self.scarcity = Scarcity()
         self._exits = AsyncExitStack()
@@ -107,8 +87,12 @@ class Operation:
             patience=QUICK,
             session=_session(),
         )
-        self.ec2, self.sqs = aws.ec2(), aws.client("sqs")
+        self.ec2, self.sqs, self.iam = aws.ec2(), aws.client("sqs"), aws.client("iam")
         self._queue = self.sqs.create_queue(QueueName=QUEUE)["QueueUrl"]
+        self._account.network(self.ec2)
+        self._account.role(self.iam)
+        self._account.image(_IMAGE, name="amazon-eks-node-al2023-x86_64-standard-1.34")
+        self._account.parameter(_PARAMETER, _IMAGE)
         self.cluster = await self._exits.enter_async_context(Cluster())
         self._exits.push_async_callback(loop.stop)
         mirror = Mirror()
@@ -149,28 +133,44 @@ class Operation:
         await self._exits.aclose()
 
     def _cloud(self, aws: Aws, loop: AsyncioLoop, mirror: Mirror) -> AwsCloud:
-        subnets, group = network_of(self.ec2, REGION)
-        templates = LaunchTemplates(aws=aws, ec2=self.ec2, loop=loop, cluster=CLUSTER)
+        cluster, ec2 = CLUSTER.name, self.ec2
+        shelf = Shelf(
+            CATALOG.machines_in(REGION.name), region=REGION, prices=PRICES, scarcity=self.scarcity
+        )
+        templates = LaunchTemplates(aws=aws, ec2=ec2, loop=loop, cluster=cluster)
+        addresses, room = FreeAddresses(), RoomLeft()
+        parts = Parts(
+            network=Network(aws, addresses),
+            images=Images(aws, clock=loop, log=self.log),
+            reservations=Reservations(aws, room=room, clock=loop, log=self.log),
+            profiles=Profiles(aws, cluster=cluster, clock=loop, log=self.log),
+            templates=templates,
+            rehearsal=Rehearsal(
+                aws,
+                templates=templates,
+                cluster=cluster,
+                clock=loop,
+                pools=lambda _: list(mirror.pools()),
+                types=lambda one: shelf.instance_types(one, now=loop.now()),
+            ),
+            facts=ClusterFacts(aws, CLUSTER),
+        )
+        resolver = NodeClassResolver(parts, loop=loop, room=room)
         return AwsCloud(
             loop=loop,
-            machines=Machines(aws=aws, ec2=self.ec2, loop=loop, cluster=CLUSTER),
+            machines=Machines(aws=aws, ec2=ec2, loop=loop, cluster=cluster),
             buyer=Buyer(
                 aws=aws,
-                ec2=self.ec2,
+                ec2=ec2,
                 templates=templates,
-                addresses=CountedAddresses(subnets),
+                addresses=addresses,
                 scarcity=self.scarcity,
                 clock=loop,
-                cluster=CLUSTER,
+                cluster=cluster,
             ),
-            types=Shelf(
-                CATALOG.machines_in(REGION.name),
-                region=REGION,
-                prices=PRICES,
-                scarcity=self.scarcity,
-            ),
+            types=shelf,
             templates=templates,
-            classes=_Classes(subnets, group),
+            classes=_Classes(resolver, ClassBook(lambda: CLUSTER, region=REGION.name)),
             node_class=mirror.node_class,
         )
 
@@ -186,6 +186,15 @@ class Operation:
         return {
             one["InstanceId"]: one for group in told["Reservations"] for one in group["Instances"]
         }
+
+    async def left_behind(self) -> list[str]:
+        """Launch templates and instance profiles that are there."""
+        templates = await asyncio.to_thread(self.ec2.describe_launch_templates)
+        profiles = await asyncio.to_thread(self.iam.list_instance_profiles)
+        return [
+            *(one["LaunchTemplateName"] for one in templates["LaunchTemplates"]),
+            *(one["InstanceProfileName"] for one in profiles["InstanceProfiles"]),
+        ]
 
     async def running(self) -> set[str]:
         """The ids of what is paid for now."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from dovetail.model import labels as label_keys
 from dovetail.model.taints import DISRUPTED
-from dovetail.ports.resources import DEPLOYMENTS, NODE_CLAIMS, NODES
+from dovetail.ports.resources import DEPLOYMENTS, EC2_NODE_CLASSES, NODE_CLAIMS, NODES
 from dovetail.sim.cloud.stock import Shortage
 from tests.aws.operating import Operation
 from tests.support import warnings
@@ -23,10 +23,10 @@ NODE_CLASS = {
     "kind": "EC2NodeClass",
     "metadata": {"name": "default"},
     "spec": {
-        "instanceProfile": "nodes",
+        "role": "nodes",
         "amiSelectorTerms": [{"alias": "al2023@latest"}],
-        "subnetSelectorTerms": [{"tags": {"cluster": "moto"}}],
-        "securityGroupSelectorTerms": [{"name": "nodes"}],
+        "subnetSelectorTerms": [{"tags": {"team": "a"}}],
+        "securityGroupSelectorTerms": [{"tags": {"team": "a"}}],
     },
 }
 
@@ -127,6 +127,9 @@ def test_ten_pods_come_and_go_and_so_do_their_machines(moto: MotoAws) -> None:
         assert cluster.all(NODES) == []
         assert await operation.running() == set()
         assert set(await operation.instances()) == ours
+        cluster.delete(EC2_NODE_CLASSES, "default")
+        await until(lambda: not cluster.all(EC2_NODE_CLASSES), within=30)
+        assert await operation.left_behind() == []
 
     play(moto, story)
 

@@ -160,6 +160,18 @@ def test_a_class_that_could_never_be_looked_up_is_of_unknown_use() -> None:
     assert conditions(world)["Ready"][0] == "Unknown"
 
 
+def test_a_class_is_ready_seconds_after_the_cloud_can_be_asked_again() -> None:
+    world = World()
+    world.cloud.resolved = ClassStatus(status={}, unsure=OUTAGE)
+    world.run(nodeclass.registration)
+    world.add(EC2_NODE_CLASSES, wire.node_class(ready=None))
+
+    world.cloud.resolved = ClassStatus(status=FOUND)
+    world.wait(5)
+
+    assert conditions(world)["Ready"] == ("True", "Ready")
+
+
 def test_each_problem_is_logged_once_with_what_the_cloud_said() -> None:
     world = a_world(SubnetsReady=("SubnetsNotFound", "no subnet matches team=a"))
 

@@ -73,6 +73,10 @@ class Cluster:
         self.api.patch(resource, name, patch, PatchType.MERGE, "default")
         self._pace.wake()
 
+    def delete(self, resource: Resource, name: str) -> None:
+        self.api.delete(resource, name, "default" if resource.namespaced else "")
+        self._pace.wake()
+
     # What is there.
 
     def all(self, resource: Resource) -> list[Any]:

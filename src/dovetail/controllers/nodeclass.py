@@ -19,6 +19,8 @@ from dovetail.state.mirror import Change, Mirror
 
 FINALIZER: Final = "karpenter.k8s.aws/termination"
 _LOOK_AGAIN: Final = Requeue(after=timedelta(minutes=1))
+_UNSURE: Final = Requeue(after=timedelta(seconds=5))
+"""Throttled or cut off: nothing may be bought meanwhile, so that is looked at sooner."""
 _REMIND: Final = Requeue(after=timedelta(minutes=10))
 _FOUND: Final = {
     "SubnetsReady": "subnets",
@@ -101,7 +103,7 @@ class NodeClasses:
                 "status": changed,
             }
             await self._kube.patch(EC2_NODE_CLASSES, node_class.name, patch, subresource="status")
-        return _LOOK_AGAIN
+        return _UNSURE if found.unsure else _LOOK_AGAIN
 
     async def _let_go(self, node_class: NodeClass, raw: Object) -> Requeue | None:
         if FINALIZER not in node_class.finalizers:
