@@ -146,6 +146,7 @@ CLAIMS = st.builds(
     ).map(FrozenDict),
     last_pod_event=st.none() | st.just(datetime(2026, 1, 31, 13, tzinfo=UTC)),
 )
+EVICTION = st.sampled_from([{}, {"memory.available": "5%"}]).map(FrozenDict)
 RESERVABLE = st.dictionaries(st.sampled_from(["cpu", "memory"]), AMOUNT).map(Resources)
 CLASSES = st.builds(
     NodeClass,
@@ -157,11 +158,30 @@ CLASSES = st.builds(
         pods_per_core=st.none() | st.integers(0, 50),
         kube_reserved=RESERVABLE,
         system_reserved=RESERVABLE,
-        eviction_hard=st.sampled_from([{}, {"memory.available": "5%"}]).map(FrozenDict),
+        eviction_hard=EVICTION,
+        eviction_soft=EVICTION,
+        eviction_soft_grace=st.sampled_from([{}, {"memory.available": "1m"}]).map(FrozenDict),
+        eviction_max_pod_grace=st.none() | st.integers(0, 600),
+        cluster_dns=st.sampled_from([(), ("10.0.0.10",), ("10.0.0.10", "fd00::a")]),
+        image_gc_high=st.none() | st.integers(0, 100),
+        image_gc_low=st.none() | st.integers(0, 100),
+        cpu_cfs_quota=st.none() | st.booleans(),
+        others=st.sampled_from([{}, {"shutdownGracePeriod": "30s"}]).map(FrozenDict),
     ),
     block_devices=lists(
         st.builds(
-            BlockDevice, device_name=VALUE, volume_bytes=st.none() | AMOUNT, root=st.booleans()
+            BlockDevice,
+            device_name=VALUE,
+            volume_bytes=st.none() | AMOUNT,
+            root=st.booleans(),
+            volume_type=st.sampled_from(["", "gp3", "io2"]),
+            encrypted=st.none() | st.booleans(),
+            iops=st.none() | st.integers(0, 9),
+            throughput=st.none() | st.integers(0, 9),
+            kms_key=st.just("") | WORD,
+            snapshot=st.just("") | WORD,
+            initialization_rate=st.none() | st.integers(100, 300),
+            delete_on_termination=st.none() | st.booleans(),
         )
     ),
     raid0=st.booleans(),
