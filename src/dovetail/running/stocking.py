@@ -10,11 +10,10 @@ import msgspec
 from dovetail.aws.catalog import PERIOD, LiveCatalog
 from dovetail.aws.pricing import LivePrices
 from dovetail.aws.session import Aws
-from dovetail.core.machines.discounting import Place
+from dovetail.core.machines.discounting import Place, place_of
 from dovetail.core.machines.settings import DEFAULT_SETTINGS, MachineSettings
 from dovetail.data import bundled_prices
 from dovetail.errors import DovetailError
-from dovetail.model import labels as label_keys
 from dovetail.model.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.prices import PriceBook
 from dovetail.ports.cloud import CloudError
@@ -84,12 +83,5 @@ async def _keep_current(shelf: Shelf, catalog: LiveCatalog, prices: LivePrices, 
 
 def _running(mirror: Mirror) -> Mapping[Place, int]:
     """Count the instances of the cluster, whoever bought them: they use up commitments."""
-    return Counter(
-        (
-            node.labels[label_keys.INSTANCE_TYPE],
-            node.labels.get(label_keys.ZONE, ""),
-            node.labels.get(label_keys.CAPACITY_TYPE, label_keys.ON_DEMAND),
-        )
-        for node in mirror.nodes()
-        if label_keys.INSTANCE_TYPE in node.labels
-    )
+    # Also those whose node is still to come: they are paid from the first moment.
+    return Counter(place_of(node.labels) for node in mirror.joined_nodes())

@@ -12,6 +12,7 @@ from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType, Offering
 from dovetail.model.discounts import NO_DISCOUNTS, DiscountBook
 
+_MANAGED_CAPACITY_TYPE: Final = "eks.amazonaws.com/capacityType"
 PAID_ALREADY: Final = 0.05
 """The part of its price at which capacity counts that a commitment pays for anyway.
 
@@ -23,6 +24,16 @@ but not nothing, so that they are used sparingly.
 
 Place = tuple[str, str, str]
 """(instance type, zone, capacity type)."""
+
+
+def place_of(labels: Mapping[str, str]) -> Place:
+    """Return what a node is, from its labels; those of managed groups use words of their own."""
+    managed = labels.get(_MANAGED_CAPACITY_TYPE, "").lower().replace("_", "-")
+    return (
+        labels.get(label_keys.INSTANCE_TYPE, ""),
+        labels.get(label_keys.ZONE, ""),
+        labels.get(label_keys.CAPACITY_TYPE) or managed or label_keys.ON_DEMAND,
+    )
 
 
 class ListPrices:

@@ -7,18 +7,15 @@ from typing import Final
 import msgspec
 
 from dovetail.core.machines.billing import Bill, Lot, Share
-from dovetail.core.machines.discounting import Discounts, ListPrices, Place
+from dovetail.core.machines.discounting import Discounts, ListPrices, Place, place_of
 from dovetail.core.scheduling.demand import wanting
 from dovetail.core.scheduling.rounds import bound, with_bought, with_placements
 from dovetail.core.scheduling.solve import solve
-from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodes import Node
 from dovetail.model.plan import Plan, PlannedNode
 from dovetail.model.settings import SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
 
-_MANAGED_CAPACITY_TYPE: Final = "eks.amazonaws.com/capacityType"
 _SAME: Final = 1e-9
 _MOST_ROUNDS: Final = 5
 
@@ -54,7 +51,9 @@ def solve_discounted(
     prices after that. The plan is taken that adds least to the bill.
     """
     prices = ListPrices(snapshot.instance_types.values())
-    running = discounts.bill(prices.usage(Counter(_places(snapshot.nodes))))
+    running = discounts.bill(
+        prices.usage(Counter(place_of(node.labels) for node in snapshot.nodes))
+    )
     free = discounts.after(running)
     plans = [solve(_repriced(snapshot, discounts, None), settings)]
     if discounts.has_commitments:
@@ -173,22 +172,6 @@ class _Purse:
 def _at_price(node: PlannedNode, price: float) -> PlannedNode:
     offering = msgspec.structs.replace(node.offering, price=price)
     return msgspec.structs.replace(node, offering=offering)
-
-
-def _places(nodes: Iterable[Node]) -> Iterable[Place]:
-    for node in nodes:
-        labels = node.labels
-        yield (
-            labels.get(label_keys.INSTANCE_TYPE, ""),
-            labels.get(label_keys.ZONE, ""),
-            _sold_as(labels),
-        )
-
-
-def _sold_as(labels: FrozenDict[str, str]) -> str:
-    """Return how a node was bought; nodes of managed groups say it in their own words."""
-    managed = labels.get(_MANAGED_CAPACITY_TYPE, "").lower().replace("_", "-")
-    return labels.get(label_keys.CAPACITY_TYPE) or managed or label_keys.ON_DEMAND
 
 
 def _place_of(node: PlannedNode) -> Place:
