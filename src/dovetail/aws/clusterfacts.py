@@ -1,11 +1,18 @@
 """What machines must know of the cluster that they are to join."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any, Final
 
 import msgspec
 
 from dovetail.aws.session import Aws
 from dovetail.aws.userdata.bootstrap import Cluster
+from dovetail.errors import DovetailError
+from dovetail.ports.loop import Loop
+from dovetail.ports.telemetry import Log
+
+_LOOK: Final = timedelta(minutes=5)
 
 
 class ClusterFacts:
@@ -40,6 +47,24 @@ class ClusterFacts:
             version=known.version or told.get("version") or "",
         )
         return self.cluster
+
+    async def follow_version(
+        self, ask: Callable[[], Awaitable[str]], *, loop: Loop, log: Log
+    ) -> None:
+        """Notice when the cluster is upgraded, for as long as the process lives.
+
+        Aliases then mean the images of the new version.
+        """
+        while True:
+            await loop.sleep(_LOOK)
+            try:
+                version = await ask()
+            except DovetailError as error:
+                log.info("cannot look up the kubernetes version now", error=str(error))
+                continue
+            if version != self.cluster.version:
+                log.info("discovered kubernetes version", version=version)
+                self.learn(version=version)
 
     def learn(self, **facts: str) -> None:
         """Take over facts that came another way: ``dns``, ``version``."""

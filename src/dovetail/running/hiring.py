@@ -29,6 +29,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     mirror: Mirror
     scarcity: Scarcity
     kubernetes_version: str
+    look_up_version: Callable[[], Awaitable[str]]
+    """Asks the API server again: clusters are upgraded."""
     authority: str
     """The certificate authority of the API server, in PEM; empty when it is a public one."""
 

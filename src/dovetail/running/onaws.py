@@ -126,6 +126,7 @@ class AwsHire:
             node_class=node_class,
         )
         loop.spawn(_keep_tidy(templates, loop, around.log))
+        loop.spawn(facts.follow_version(around.look_up_version, loop=loop, log=around.log))
         loop.spawn(parts.profiles.keep_tidy(lambda: _used_profiles(mirror), loop=loop))
         return Hired(
             cloud=cloud,

@@ -108,6 +108,7 @@ class Operation:
                 mirror=mirror,
                 scarcity=scarcity,
                 kubernetes_version=version,
+                look_up_version=lambda: kubernetes_version(self._connection),
                 authority=self._access.authority,
             )
         )
