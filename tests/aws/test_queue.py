@@ -14,8 +14,10 @@ from dovetail.aws.session import THREADS, Aws, Patience
 from dovetail.host.chance import RealChance
 from dovetail.host.loop import AsyncioLoop
 from dovetail.host.offload import ThreadOffload
-from dovetail.ports.cloud import Interruption, Message
+from dovetail.ports.cloud import CloudError, Interruption, Message
 from tests.support import warnings
+from tests.support.moto.door import Fault
+from tests.support.moto.server import MotoAws
 from tests.support.telling import KeptLog
 
 IMPATIENT = Patience(first=timedelta(milliseconds=20), most=timedelta(milliseconds=40))
@@ -82,8 +84,9 @@ class Place:
 
 
 @pytest.fixture
-def place(ec2_url: str) -> Iterator[Place]:
-    made = Place(ec2_url)
+def place(moto: MotoAws) -> Iterator[Place]:
+    moto.door.reset()
+    made = Place(moto.url)
     yield made
     made.sqs.close()
 
@@ -191,6 +194,40 @@ def test_a_queue_that_goes_and_comes_back_is_read_again(place: Place) -> None:
     (message,) = place.do(outlive)
 
     assert message.instance_ids == ("i-1",)
+
+
+@pytest.mark.parametrize("operation", ["GetQueueUrl", "ReceiveMessage"])
+def test_a_queue_that_may_not_be_read_is_told_of_once_with_what_to_do(
+    place: Place, moto: MotoAws, operation: str
+) -> None:
+    place.made().send(warnings.spot("i-1"))
+    moto.door.script(Fault(operation=operation, code="AccessDenied", status=403, times=3))
+
+    async def be_refused(queue: SqsInterruptions) -> list[Message]:
+        for _ in range(3):
+            assert not await queue.receive()
+        return await take_all(queue)
+
+    (message,) = place.do(be_refused)
+
+    assert message.instance_ids == ("i-1",)
+    told, recovered = place.log.lines
+    assert told.fields["error"].startswith(f"{operation}: AccessDenied")
+    assert "allow it in the policies of the controller's role" in told.fields["error"]
+    assert recovered.message == "reading the interruption queue again"
+
+
+def test_a_message_that_cannot_be_removed_is_an_error_and_comes_again(
+    place: Place, moto: MotoAws
+) -> None:
+    place.made().send(warnings.spot("i-1"))
+    refusal = Fault(operation="DeleteMessageBatch", code="AccessDenied", status=403)
+    moto.door.script(refusal)
+
+    with pytest.raises(CloudError, match="DeleteMessageBatch: AccessDenied"):
+        place.do(take_all)
+
+    assert place.left() == 1
 
 
 def test_no_network_is_told_of_and_borne() -> None:
