@@ -99,3 +99,15 @@ def test_without_somebody_who_tags_nothing_happens() -> None:
     world.wait(5)
 
     assert TAGGED not in world.claim().annotations
+
+
+def test_a_claim_that_vanishes_is_no_trouble() -> None:
+    labels = Labels()
+    world = a_world(labels)
+    world.delete(NODE_CLAIMS, "claim")
+
+    world.patch(NODE_CLAIMS, "claim", {"metadata": {"finalizers": None}})
+    world.wait(5)
+
+    assert world.log.said("reconciler error") == []
+    assert len(labels.written) == 1

@@ -120,4 +120,5 @@ def registration(
         ),
         at_start=[SINGLETON],
         workers=1,
+        listens=True,
     )

@@ -13,7 +13,7 @@ from dovetail.ports.kubeerrors import NotFound
 from dovetail.ports.loop import Loop
 from dovetail.ports.resources import NODE_CLAIMS
 from dovetail.ports.tagging import Tagging
-from dovetail.state.mirror import Mirror
+from dovetail.state.mirror import Change, Mirror
 
 _TAGGED: Final = f"{label_keys.AWS_DOMAIN}/tagged"
 _CLUSTER_TAGGED: Final = f"compatibility.{label_keys.AWS_DOMAIN}/cluster-name-tagged"
@@ -55,6 +55,11 @@ def _is_due(claim: NodeClaim) -> bool:
     )
 
 
+def _due(change: Change) -> tuple[str, ...]:
+    claim: NodeClaim | None = change.new
+    return (claim.name,) if claim is not None and _is_due(claim) else ()
+
+
 def registration(
     *, mirror: Mirror, kube: Kube, loop: Loop, tagging: Tagging | None = None
 ) -> Registration:
@@ -64,9 +69,7 @@ def registration(
     return Registration(
         name="nodeclaim.tagging",
         controller=MachineTagging(mirror=mirror, kube=kube, loop=loop, tagging=tagging),
-        watches=[
-            (NODE_CLAIMS, lambda change: (change.new.name,) if _is_due(change.new) else ()),
-        ],
+        watches=[(NODE_CLAIMS, _due)],
         workers=1,
     )
 
