@@ -22,7 +22,6 @@ from dovetail.codec.nodeclasses import decode_node_class
 from dovetail.codec.paths import show
 from dovetail.core.classchecks import class_problem
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.launchspec import Found
 from dovetail.model.nodeclass import NodeClass
 from dovetail.ports.cloud import ClassStatus, NodeClassNotReady
 from dovetail.ports.loop import Loop
@@ -108,7 +107,7 @@ class NodeClassResolver:
         if problem is not None:
             report.problems["ValidationSucceeded"] = problem
         else:
-            await self._validate(node_class, report)
+            await self._validate(node_class, raw, report)
         return report.finished()
 
     async def forget(self, raw: dict[str, Any]) -> None:
@@ -127,15 +126,9 @@ class NodeClassResolver:
 
     def completed(self, node_class: NodeClass) -> NodeClass:
         """Return a class with what its status has no place for; the same while it is."""
-        group = self._placement_groups.get(node_class.uid, "")
-        held = tuple(
-            msgspec.structs.replace(one, available=self._room.left(one.id))
-            for one in node_class.reservations
-        )
-        if node_class.found.placement_group == group and held == node_class.reservations:
+        made = self._complete(node_class)
+        if made == node_class:
             return node_class
-        found = msgspec.structs.replace(node_class.found, placement_group=group)
-        made = msgspec.structs.replace(node_class, found=found, reservations=held)
         known = self._completed.get(node_class.name)
         if known is not None and known[0] is node_class and known[1] == made:
             return known[1]
@@ -229,7 +222,9 @@ class NodeClassResolver:
                 "PlacementGroupNotFound", "placement group", spelled([term])
             )
 
-    async def _validate(self, node_class: NodeClass, report: _Report) -> None:
+    async def _validate(
+        self, node_class: NodeClass, raw: Mapping[str, Any], report: _Report
+    ) -> None:
         """Say what is wrong with the whole; needs all that it is made of."""
         kind = "ValidationSucceeded"
         if node_class.ami_family == "AL2023":
@@ -241,14 +236,15 @@ class NodeClassResolver:
             first = next(iter(report.unsure.values()))
             report.unsure[kind] = ("DependenciesNotReady", first[1])
         elif not report.problems:
-            await self._rehearse(node_class, report)
+            await self._rehearse(raw, report)
 
-    async def _rehearse(self, node_class: NodeClass, report: _Report) -> None:
+    async def _rehearse(self, raw: Mapping[str, Any], report: _Report) -> None:
+        """Have a launch rehearsed from the class as it is once its status is written."""
         kind = "ValidationSucceeded"
-        whole = msgspec.structs.replace(node_class, found=self._found(node_class, report.status))
-        region = self._parts.facts.region
+        whole = self._complete(_decoded({**raw, "status": report.status}))
+        facts = self._parts.facts
         try:
-            launchable = launchable_of(whole, self._parts.facts.cluster, region)
+            launchable = launchable_of(whole, facts.cluster, facts.region)
         except NodeClassNotReady as error:
             report.problems[kind] = ("DependenciesNotReady", str(error))
             return
@@ -257,10 +253,14 @@ class NodeClassResolver:
         if problem is not None:
             report.problems[kind] = problem
 
-    def _found(self, node_class: NodeClass, status: Mapping[str, Any]) -> Found:
-        read = _decoded({"metadata": {"name": node_class.name}, "spec": {}, "status": status}).found
+    def _complete(self, node_class: NodeClass) -> NodeClass:
         group = self._placement_groups.get(node_class.uid, "")
-        return msgspec.structs.replace(read, placement_group=group)
+        held = tuple(
+            msgspec.structs.replace(one, available=self._room.left(one.id))
+            for one in node_class.reservations
+        )
+        found = msgspec.structs.replace(node_class.found, placement_group=group)
+        return msgspec.structs.replace(node_class, found=found, reservations=held)
 
 
 def _decoded(raw: Mapping[str, Any]) -> NodeClass:
