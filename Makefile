@@ -9,7 +9,7 @@ RUN   := $(VENV)/bin/python -m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint format bench bench-steady requirements clean
+.PHONY: help setup demo test lint format bench bench-steady bench-aws requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: the nodes that pods need, bought and given back; and beforehand, what they would cost'
@@ -41,6 +41,9 @@ bench: $(READY) ## Measure speed and cost of planning; one JSON line a case
 
 bench-steady: $(READY) ## Measure an hour of a simulated cluster of 2,000 nodes; takes minutes
 	@$(RUN) bench.steady $(ARGS)
+
+bench-aws: $(READY) ## Measure the AWS adapter against moto
+	@$(RUN) bench.aws $(ARGS)
 
 requirements: ## Compile requirements/*.in to pinned versions with hashes (needs uv)
 	@command -v uv >/dev/null || { echo 'make requirements needs uv on the PATH' >&2; exit 1; }

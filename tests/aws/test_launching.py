@@ -1,6 +1,5 @@
 """Launching against moto: few calls, none lost, nothing bought twice."""
 
-import time
 from typing import Any
 
 import msgspec
@@ -36,15 +35,13 @@ def available(process: AwsProcess) -> set[tuple[str, str, str]]:
     }
 
 
-def test_a_hundred_claims_that_are_alike_become_at_most_three_calls_within_three_seconds(
+def test_a_hundred_claims_that_are_alike_become_at_most_three_calls(
     moto: MotoAws, process: AwsProcess
 ) -> None:
     wanted = claims(100)
-    before = time.perf_counter()
 
     machines = bought(process, wanted)
 
-    assert time.perf_counter() - before < 3
     assert moto.door.calls["CreateFleet"] <= 3
     assert len({one.provider_id for one in machines}) == 100
     assert [one.claim for one in machines] == [claim.name for claim in wanted]

@@ -1,15 +1,10 @@
 """The catalogue as EC2 tells it, kept current; moto is the EC2."""
 
 from collections.abc import Iterator
-from time import thread_time
-from xml.etree import ElementTree
 
-import boto3
 import pytest
-from botocore.parsers import create_parser
 
 from dovetail.aws.catalog import LiveCatalog
-from dovetail.aws.describing import machine_of
 from dovetail.data import bundled_catalog
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclass import NodeClass
@@ -86,45 +81,3 @@ def test_an_ec2_that_does_not_answer_at_the_start_is_an_error_and_later_no_harm(
     assert len(process.log.said("updating instance types failed")) == 1
     assert process.do(catalog.refresh())
     assert catalog.machines
-
-
-def test_a_refresh_of_the_whole_catalogue_is_read_in_under_a_second(
-    moto: MotoAws, aws_credentials: None
-) -> None:
-    client = boto3.client("ec2", region_name="us-east-1", endpoint_url=moto.url)
-    answers: list[bytes] = []
-    client.meta.events.register(
-        "before-parse.ec2.DescribeInstanceTypes",
-        lambda response_dict, **_: answers.append(response_dict["body"]),
-    )
-    client.describe_instance_types()
-    shape = client.meta.service_model.operation_model("DescribeInstanceTypes").output_shape
-    parser = create_parser("ec2")
-
-    pages = as_pages(answers[0])
-
-    # Of this thread alone: moto's server shares the process.
-    began = thread_time()
-    machines = [
-        machine_of(one)
-        for page in pages
-        for one in parser.parse({"body": page, "headers": {}, "status_code": 200}, shape)[
-            "InstanceTypes"
-        ]
-    ]
-    took = thread_time() - began
-
-    assert len(machines) > 1000
-    assert took < 1.0
-
-
-def as_pages(answer: bytes, size: int = 100) -> list[bytes]:
-    """Cut moto's one large answer into pages as EC2 would send them."""
-    root = ElementTree.fromstring(answer)  # noqa: S314 - from our own server
-    (items,) = [one for one in root if one.tag.endswith("instanceTypeSet")]
-    everything = list(items)
-    pages = []
-    for start in range(0, len(everything), size):
-        items[:] = everything[start : start + size]
-        pages.append(ElementTree.tostring(root))
-    return pages

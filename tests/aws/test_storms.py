@@ -1,0 +1,18 @@
+"""A thousand warnings at once; how long they take is measured in bench/aws.py."""
+
+import asyncio
+
+import pytest
+
+from tests.aws.storms import send_all, take_all
+from tests.support.moto.server import moto_aws
+
+
+@pytest.mark.usefixtures("aws_credentials")
+def test_a_thousand_warnings_are_all_acted_on_and_removed() -> None:
+    with moto_aws() as account:
+        sqs = send_all(account.url)
+
+        asyncio.run(take_all(account.url))
+
+        sqs.close()
