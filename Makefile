@@ -9,7 +9,7 @@ RUN   := $(VENV)/bin/python -m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint format bench bench-steady bench-aws requirements clean
+.PHONY: help setup demo test test-slow lint format bench bench-steady bench-aws requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: the nodes that pods need, bought and given back; and beforehand, what they would cost'
@@ -23,8 +23,11 @@ setup: $(READY) ## Build .venv with pinned versions (the other targets do this w
 demo: $(READY) ## Watch a simulated cluster scale to 100 pods and back: nodes bought, filled, given back
 	@scripts/demo
 
-test: $(READY) ## Run the tests on all cores
-	@$(RUN) pytest -n auto --dist worksteal $(ARGS)
+test: $(READY) ## Run the tests on all cores, but for the slow ones
+	@$(RUN) pytest -n auto --dist worksteal -m 'not slow' $(ARGS)
+
+test-slow: $(READY) ## Run the slow tests: crashes at every step, whole processes in real time
+	@$(RUN) pytest -n auto --dist worksteal -m slow $(ARGS)
 
 lint: $(READY) ## Check style, types and layers; changes nothing
 	$(RUN) ruff check .

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import pytest
+
 from dovetail.model import labels as label_keys
 from dovetail.model.taints import DISRUPTED
 from dovetail.ports.resources import DEPLOYMENTS, EC2_NODE_CLASSES, NODE_CLAIMS, NODES
@@ -17,6 +19,8 @@ from tests.support import warnings
 from tests.support.living import until
 from tests.support.moto.door import Fault
 from tests.support.moto.server import MotoAws
+
+pytestmark = pytest.mark.slow
 
 NODE_CLASS = {
     "apiVersion": "karpenter.k8s.aws/v1",

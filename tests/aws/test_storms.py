@@ -7,6 +7,8 @@ import pytest
 from tests.aws.storms import send_all, take_all
 from tests.support.moto.server import moto_aws
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.usefixtures("aws_credentials")
 def test_a_thousand_warnings_are_all_acted_on_and_removed() -> None:

@@ -12,6 +12,8 @@ from dovetail.ports.resources import LEASES
 from tests.kube.serving import Served, until
 from tests.running.cluster import Process, RealTimeCluster, a_real_time_cluster
 
+pytestmark = pytest.mark.slow
+
 
 def in_a_cluster(work: Callable[[RealTimeCluster, Served], Awaitable[None]]) -> None:
     async def run() -> None:

@@ -30,6 +30,8 @@ CATALOG = msgspec.structs.replace(
     ),
 )
 
+pytestmark = pytest.mark.slow
+
 STORY = b"""
 name: crashes
 about: one application on spot nodes, behind a budget

@@ -15,6 +15,8 @@ from dovetail.sim.chance import SeededChance
 from dovetail.sim.scenario.model import Action, Delete, Interrupt, SellOut
 from tests.support.boxes import a_box, a_node_class, a_pool, a_story, an_app, scaled, wait
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 RUNS = 12
 SETTLED = 16 * 60
