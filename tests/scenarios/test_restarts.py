@@ -7,12 +7,14 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
+from dovetail.data import bundled_catalog, bundled_prices, scenario
 from dovetail.ports.kubeerrors import NotFound
 from dovetail.ports.resources import NODE_CLAIMS, NODES
 from dovetail.sim.acting import act
 from dovetail.sim.box import Box
 from dovetail.sim.chance import SeededChance
 from dovetail.sim.scenario.model import Action, Delete, Interrupt, SellOut
+from dovetail.sim.scenario.reading import read_scenario
 from tests.support.boxes import a_box, a_node_class, a_pool, a_story, an_app, scaled, wait
 
 pytestmark = pytest.mark.slow
@@ -105,3 +107,18 @@ def test_a_cluster_comes_to_rest_whatever_happened_and_whoever_died_when(seed: i
     assert (box.chronicle.running, box.chronicle.unsettled) == (wanted, 0)
     assert claims == wanted  # Each pod fills a node; what is empty has been given back.
     assert box.ec2.ledger.machines == len(box.api.list(NODES).items) == 1 + claims
+
+
+@pytest.mark.parametrize("seconds", [1.2, 5, 20, 38])
+def test_a_restart_while_nodes_boot_buys_nothing_for_the_pods_they_were_bought_for(
+    seconds: float,
+) -> None:
+    def purchases(restarted: bool) -> list[str]:
+        story = read_scenario("spot-storm.yaml", scenario("spot-storm"))
+        box = Box(story, catalog=bundled_catalog(), prices=bundled_prices())
+        if restarted:
+            box.engine.after(timedelta(seconds=seconds), box.restart)
+        box.engine.run(until=box.engine.now() + timedelta(seconds=100))
+        return sorted(one.instance_type for one in box.ec2.ledger.purchases)
+
+    assert purchases(restarted=True) == purchases(restarted=False)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dovetail.codec.requirements import show_taint
+from dovetail.model.labels import PROMISED_TO
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.taints import Taint
 
@@ -33,7 +34,7 @@ def adoption_patch(
         changed["ownerReferences"] = [*owners, _owner(claim)]
     for name, wanted in (
         ("labels", {**claim.labels, **labels}),
-        ("annotations", claim.annotations),
+        ("annotations", _of_the_node(claim.annotations)),
     ):
         known = meta.get(name) or {}
         missing = {key: value for key, value in wanted.items() if known.get(key) != value}
@@ -66,3 +67,8 @@ def _owner(claim: NodeClaim) -> dict[str, Any]:
         "uid": claim.uid,
         "blockOwnerDeletion": True,
     }
+
+
+def _of_the_node(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Leave out whom the claim was made for: of no use once there is a node."""
+    return {key: value for key, value in annotations.items() if key != PROMISED_TO}

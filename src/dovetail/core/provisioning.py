@@ -60,6 +60,9 @@ def claim_for(planned: PlannedNode, pool: NodePool, *, name: str) -> NodeClaim:
         # Of the pool as decided on: its own annotation may be from before an edit.
         **Stamp(pool_hash(pool)).annotations(),
         label_keys.MIN_VALUES_RELAXED: str(planned.min_values_relaxed).lower(),
+        label_keys.PROMISED_TO: ",".join(
+            f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in planned.pods
+        ),
     }
     return NodeClaim(
         name=name,

@@ -1,9 +1,10 @@
 """Pods that were promised a node which is still on its way."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from dovetail.model.conditions import is_true
+from dovetail.model.labels import PROMISED_TO
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.pods import Pod
 from dovetail.ports import resources as kinds
@@ -19,13 +20,15 @@ class Promises:
 
     Without them every pass would pack the same waiting pods anew into the same
     nodes, and a packing that comes out a little worse buys a node for the rest.
-    They may be lost: a restart plans anew, onto the nodes that are coming.
+    Claims say for whom they were made, so that a restart recalls it.
     """
 
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
         self._claim_of: dict[str, str] = {}
         self._pods_of: dict[str, dict[str, tuple[str, str]]] = {}
+        self._unread: set[str] = set()
+        """Claims that others made, a process before this one as a rule."""
         mirror.subscribe(kinds.PODS, self._of_pod)
         mirror.subscribe(kinds.NODE_CLAIMS, self._of_claim)
 
@@ -64,8 +67,11 @@ class Promises:
         """End the promises that nothing will come of.
 
         Their node is there and the pods are still not on it, or it will never be
-        of use, or the claim was never written.
+        of use, or the claim was never written. Recalls what was promised before a
+        restart, once everything has been listed.
         """
+        if self._unread and self._mirror.synced():
+            self._recall()
         for name in tuple(self._pods_of):
             claim = self._mirror.claim(name)
             if (
@@ -96,6 +102,21 @@ class Promises:
             self._break(pod.uid)
         return lost
 
+    def _recall(self) -> None:
+        """Read from claims for whom they were made; of several, the newest counts."""
+        claims = [claim for name in self._unread if (claim := self._mirror.claim(name))]
+        self._unread.clear()
+        for claim in sorted(claims, key=lambda one: (str(one.created or ""), one.name)):
+            self.make(claim.name, self._named_by(claim))
+
+    def _named_by(self, claim: NodeClaim) -> Iterator[Pod]:
+        for entry in claim.annotations.get(PROMISED_TO, "").split(","):
+            namespace, _, rest = entry.partition("/")
+            name, _, uid = rest.partition("/")
+            pod = self._mirror.pod(namespace, name)
+            if pod is not None and pod.uid == uid and not pod.node_name:
+                yield pod
+
     def _still_wants(self, pod: Pod) -> bool:
         now = self._mirror.pod(pod.namespace, pod.name)
         return (
@@ -112,8 +133,13 @@ class Promises:
                 self._break(old.uid)
 
     def _of_claim(self, change: Change) -> None:
-        if change.new is None or change.new.deleting:
+        new: NodeClaim | None = change.new
+        if new is None or new.deleting:
+            self._unread.discard(change.either.name)
             self._break_all(change.either.name)
+        elif change.old is None and new.name not in self._pods_of:
+            if PROMISED_TO in new.annotations and not is_true(new.conditions, "Initialized"):
+                self._unread.add(new.name)
 
     def _break(self, uid: str) -> None:
         claim = self._claim_of.pop(uid, None)
