@@ -33,6 +33,8 @@ class Terminal:
             env={"TERM": "xterm", "PYTHONUTF8": "1", **(env or {})},
             # So that Ctrl-C here and there are two things.
             start_new_session=True,
+            # Whoever runs the tests in the background has Ctrl-C ignored, and would pass that on.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         os.close(theirs)
         self.shown = b""

@@ -62,6 +62,8 @@ def test_an_interrupt_ends_quietly_with_130() -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # Whoever runs the tests in the background has interrupts ignored, and would pass that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert waiting.stdin is not None
     # More than a pipe holds: when this returns, the command is up and reading.
