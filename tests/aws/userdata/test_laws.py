@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.aws.userdata.bootstrap import kubelet_labels
-from dovetail.aws.userdata.bottlerocket import unknown_settings, version_of
+from dovetail.aws.userdata.bottlerocket import version_of
 from dovetail.aws.userdata.families import render
 from dovetail.aws.userdata.toml import to_toml
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclass import Kubelet
 from dovetail.model.taints import UNREGISTERED
 from dovetail.ports.cloud import NodeClassNotReady
-from tests.aws.userdata.machines import CLUSTER, KUBELET, SHELL, TAINTS, TOML, a_machine
+from tests.aws.userdata.machines import CLUSTER, KUBELET, SHELL, TAINTS, a_machine
 
 FAMILIES = ["AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", "Windows2025"]
 DOMAINS = st.sampled_from(["kubernetes.io", "k8s.io", "node-restriction.kubernetes.io"])
@@ -125,10 +125,6 @@ def test_parts_that_cannot_be_told_apart_are_refused(family: str) -> None:
 def test_user_data_that_bottlerocket_cannot_read_is_refused(text: str) -> None:
     with pytest.raises(NodeClassNotReady, match="userData"):
         render("Bottlerocket", a_machine(user_data=text))
-
-
-def test_settings_that_bottlerocket_does_not_know_are_named() -> None:
-    assert unknown_settings(TOML) == ("a-key-of-tomorrow",)
 
 
 def test_bottlerocket_gets_percentages_of_images_as_text() -> None:

@@ -49,12 +49,6 @@ def render(one: Bootstrap) -> str:
     return to_toml({**document, "settings": settings})
 
 
-def unknown_settings(user_data: str) -> tuple[str, ...]:
-    """Return the keys of ``settings.kubernetes`` that are left out."""
-    theirs = _table(_table(_read(user_data), "settings"), "kubernetes")
-    return tuple(sorted(theirs.keys() - _KNOWN))
-
-
 def version_of(name: str) -> str:
     """Return the version that an alias or an image's name tells; empty when it tells none."""
     if name == "latest":
