@@ -14,8 +14,10 @@ from typing import Any
 from tests.aws.buying import a_site, bought, claims
 from tests.aws.ec2 import FAKE_CREDENTIALS
 from tests.aws.lives import a_life
+from tests.aws.operating import Operation
 from tests.aws.pages import Pages
 from tests.aws.storms import MANY, send_all, take_all
+from tests.aws.test_end_to_end import interruption, play
 from tests.support.moto.process import AwsProcess
 from tests.support.moto.server import moto_aws
 
@@ -41,6 +43,18 @@ def warnings() -> dict[str, Any]:
         seconds = time.perf_counter() - began
         sqs.close()
     return {"messages": MANY, "seconds": round(seconds, 3), "cpu_seconds": round(work, 3)}
+
+
+def interrupted() -> dict[str, Any]:
+    """Take a spot instance back: claim deleted, node cordoned, replacement asked for."""
+    took: list[float] = []
+
+    async def story(operation: Operation) -> None:
+        took.append(await interruption(operation))
+
+    with moto_aws() as moto:
+        play(moto, story)
+    return {"seconds": round(took[0], 3)}
 
 
 def catalogue() -> dict[str, Any]:
@@ -69,6 +83,7 @@ def machines() -> dict[str, Any]:
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "launches": launches,
     "warnings": warnings,
+    "interruption": interrupted,
     "catalogue": catalogue,
     "machines": machines,
 }

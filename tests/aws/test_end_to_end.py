@@ -138,37 +138,43 @@ def test_ten_pods_come_and_go_and_so_do_their_machines(moto: MotoAws) -> None:
     play(moto, story)
 
 
-def test_a_spot_interruption_is_acted_on_within_a_second_and_survived(moto: MotoAws) -> None:
+async def interruption(operation: Operation) -> float:
+    """Take a spot instance back; return the seconds until all that can be done was begun."""
+    cluster = operation.cluster
+    cluster.apply(NODE_CLASS, a_pool("spot"), inflate())
+    await grown(operation, 3)
+    old, *_ = cluster.all(NODE_CLAIMS)
+    name, machine = old["metadata"]["name"], old["status"]["providerID"]
+    instance = machine.rpartition("/")[2]
+    before = set(cluster.claims())
+
+    warning = asyncio.create_task(operation.warn(warnings.spot(instance)))
+    took = await until(
+        lambda: (
+            name not in cluster.claims()
+            and cordoned(operation, old["status"]["nodeName"])
+            and set(cluster.claims()) - before
+        ),
+        within=30,
+    )
+    await warning
+    await until(lambda: cluster.get(NODE_CLAIMS, name) is None, within=60)
+    await until(lambda: len(cluster.running()) == 3, within=60)
+
+    assert instance not in await operation.running()
+    taken = (old["metadata"]["labels"][label_keys.INSTANCE_TYPE], machine.split("/")[3])
+    assert taken not in {
+        (one["metadata"]["labels"][label_keys.INSTANCE_TYPE], zone_of(one))
+        for one in cluster.all(NODE_CLAIMS)
+        if one["metadata"]["name"] not in before
+    }
+    return took
+
+
+def test_a_spot_interruption_is_acted_on_before_the_drain_ends_and_survived(moto: MotoAws) -> None:
     async def story(operation: Operation) -> None:
-        cluster = operation.cluster
-        cluster.apply(NODE_CLASS, a_pool("spot"), inflate())
-        await grown(operation, 3)
-        old, *_ = cluster.all(NODE_CLAIMS)
-        name, machine = old["metadata"]["name"], old["status"]["providerID"]
-        instance = machine.rpartition("/")[2]
-        before = set(cluster.claims())
-
-        warning = asyncio.create_task(operation.warn(warnings.spot(instance)))
-        took = await until(
-            lambda: (
-                name not in cluster.claims()
-                and cordoned(operation, old["status"]["nodeName"])
-                and set(cluster.claims()) - before
-            ),
-            within=30,
-        )
-        await warning
-        await until(lambda: cluster.get(NODE_CLAIMS, name) is None, within=60)
-        await until(lambda: len(cluster.running()) == 3, within=60)
-
-        assert took < 1
-        assert instance not in await operation.running()
-        taken = (old["metadata"]["labels"][label_keys.INSTANCE_TYPE], machine.split("/")[3])
-        assert taken not in {
-            (one["metadata"]["labels"][label_keys.INSTANCE_TYPE], zone_of(one))
-            for one in cluster.all(NODE_CLAIMS)
-            if one["metadata"]["name"] not in before
-        }
+        # How long it takes is measured in bench/aws.py.
+        await interruption(operation)
 
     play(moto, story)
 
