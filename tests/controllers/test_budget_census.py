@@ -23,6 +23,6 @@ def test_nodes_that_are_not_ours_are_not_counted_into_a_share() -> None:
         a_machine(world, f"node-{number}", conditions=CONSOLIDATABLE)
         world.add(NODES, wire.node(f"theirs-{number}", taints=()))
 
-    world.run(disruption.registration).wait(15)
+    world.run(disruption.Disruption).wait(15)
 
     assert len([one for one in world.mirror.claims() if one.deleting]) == 3

@@ -36,7 +36,7 @@ def drain(world: World, *, grace: float | None = None) -> World:
     if grace is not None:
         deadline = {label_keys.TERMINATION_TIMESTAMP: in_seconds(world, grace)}
         world.patch(NODE_CLAIMS, "claim", {"metadata": {"annotations": deadline}})
-    return world.run(termination.registration, eviction.registration).delete(NODES, "node")
+    return world.run(termination.Termination, eviction.EvictionQueue).delete(NODES, "node")
 
 
 def is_there(world: World) -> bool:

@@ -76,7 +76,7 @@ def given_back(world: World) -> list[str]:
 
 
 def run(world: World, seconds: float = 15) -> World:
-    return world.run(disruption.registration).wait(seconds)
+    return world.run(disruption.Disruption).wait(seconds)
 
 
 def test_an_empty_node_is_marked_and_its_claim_deleted() -> None:
@@ -372,7 +372,7 @@ def test_a_node_that_is_empty_and_drifted_goes_for_being_empty() -> None:
 
 
 def test_a_node_that_pods_were_sent_to_stays_for_a_while() -> None:
-    world = a_world().run(disruption.registration).wait(10)
+    world = a_world().run(disruption.Disruption).wait(10)
     world.nominations.nominate(provider_id_of("node"), world.now)
 
     world.wait(19)
@@ -425,7 +425,7 @@ def test_a_pod_that_came_while_the_node_was_being_marked_saves_it() -> None:
     a_pod(world, "late", node="")
     kube = ReadYourWrites(cast(Kube, BindsFirst(world)), world.mirror)
 
-    world.run(partial(disruption.registration, kube=kube)).wait(30)
+    world.run(partial(disruption.Disruption, kube=kube)).wait(30)
 
     assert given_back(world) == []
     assert world.node().taints == ()

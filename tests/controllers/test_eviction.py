@@ -23,7 +23,7 @@ def a_world(**machine: object) -> World:
     world = World()
     a_machine(world, **machine)  # type: ignore[arg-type]
     a_pod(world, owner=an_owner(world, "ReplicaSet"), labels=WEB)
-    return world.run(eviction.registration)
+    return world.run(eviction.EvictionQueue)
 
 
 def evict(world: World, name: str = "pod", *, within: float | None = None) -> PodKey:

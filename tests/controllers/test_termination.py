@@ -36,7 +36,7 @@ def a_world(*nodes: str) -> World:
 
 
 def started(world: World) -> World:
-    return world.run(termination.registration, eviction.registration)
+    return world.run(termination.Termination, eviction.EvictionQueue)
 
 
 def is_there(world: World, node: str = "node") -> bool:

@@ -20,7 +20,7 @@ def a_world() -> World:
     world = World()
     a_machine(world)
     a_pod(world, owner=an_owner(world, "ReplicaSet"), labels={"app": "web"})
-    return world.run(lifecycle.registration, termination.registration, eviction.registration)
+    return world.run(lifecycle.registration, termination.Termination, eviction.EvictionQueue)
 
 
 def pass_time(world: World, seconds: int) -> None:

@@ -31,8 +31,8 @@ from tests.support.cluster import START
 from tests.support.faults import Faults
 from tests.support.telling import KeptEvents, KeptLog, KeptMetrics
 
-Factory = Callable[..., Registration]
-"""A controller's ``registration``; it is given what its parameters are named after."""
+Factory = Callable[..., Any]
+"""A controller, or its ``registration``; it is given what its parameters are named after."""
 
 
 class World:
@@ -92,7 +92,8 @@ class World:
         settled = factory.keywords if isinstance(factory, partial) else {}
         names = inspect.signature(factory).parameters
         given = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        return factory(**{name: one for name, one in given.items() if name not in settled})
+        made = factory(**{name: one for name, one in given.items() if name not in settled})
+        return made if isinstance(made, Registration) else made.registration()
 
     def die_after(self, writes: int) -> None:
         """Kill the controllers right after so many more changes have come through."""

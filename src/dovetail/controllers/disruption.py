@@ -83,6 +83,21 @@ class Disruption:
         self._types: dict[str, tuple[tuple[InstanceType, ...], FrozenDict[str, InstanceType]]] = {}
         self.idleness = Idleness(mirror=mirror, clock=loop)
 
+    def registration(self) -> Registration:
+        """Have it told of all by which a node becomes, or stays, idle."""
+        return Registration(
+            name=NAME,
+            controller=self,
+            watches=(
+                (NODE_CLAIMS, self.idleness.on_claim),
+                (PODS, self.idleness.on_pod),
+                (NODES, self.idleness.on_node),
+                (NODE_POOLS, self.idleness.on_pool),
+            ),
+            at_start=(SINGLETON,),
+            workers=1,
+        )
+
     async def reconcile(self, _: str) -> Requeue | None:
         """Make a pass; tell when the next is due."""
         now = self._loop.now()
@@ -225,39 +240,3 @@ class Disruption:
                     message=remark.message,
                     warning=remark.warning,
                 )
-
-
-def registration(
-    *,
-    mirror: Mirror,
-    nominations: Nominations,
-    kube: Kube,
-    cloud: Cloud,
-    loop: Loop,
-    log: Log,
-    events: Events,
-    metrics: Metrics,
-) -> Registration:
-    """Return the controller as the runtime takes it."""
-    controller = Disruption(
-        mirror=mirror,
-        nominations=nominations,
-        kube=kube,
-        cloud=cloud,
-        loop=loop,
-        log=log,
-        events=events,
-        metrics=metrics,
-    )
-    return Registration(
-        name=NAME,
-        controller=controller,
-        watches=(
-            (NODE_CLAIMS, controller.idleness.on_claim),
-            (PODS, controller.idleness.on_pod),
-            (NODES, controller.idleness.on_node),
-            (NODE_POOLS, controller.idleness.on_pool),
-        ),
-        at_start=(SINGLETON,),
-        workers=1,
-    )

@@ -48,6 +48,16 @@ class EvictionQueue:
         self._events = events
         self._metrics = metrics
 
+    def registration(self) -> Registration:
+        """Have it told of pods that are to go, and of budgets that give."""
+        return Registration(
+            name=NAME,
+            controller=self,
+            watches=((POD_DISRUPTION_BUDGETS, self.on_budget),),
+            sources=(self._evictions.subscribe,),
+            backoff=BACKOFF,
+        )
+
     async def reconcile(self, key: PodKey) -> Requeue | None:
         """Do about a pod what there is to do now."""
         # Observe.
@@ -178,32 +188,3 @@ class EvictionQueue:
 
     def _count_drained(self, pod: Pod) -> None:
         self._metrics.count("karpenter_pods_drained_total", reason=self._reason(pod))
-
-
-def registration(
-    *,
-    mirror: Mirror,
-    kube: Kube,
-    loop: Clock,
-    evictions: Evictions,
-    log: Log,
-    events: Events,
-    metrics: Metrics,
-) -> Registration:
-    """Return the controller as the runtime takes it."""
-    controller = EvictionQueue(
-        mirror=mirror,
-        kube=kube,
-        loop=loop,
-        evictions=evictions,
-        log=log,
-        events=events,
-        metrics=metrics,
-    )
-    return Registration(
-        name=NAME,
-        controller=controller,
-        watches=((POD_DISRUPTION_BUDGETS, controller.on_budget),),
-        sources=(evictions.subscribe,),
-        backoff=BACKOFF,
-    )

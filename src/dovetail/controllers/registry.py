@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -10,8 +10,6 @@ from dovetail.controllers import (
     classstamping,
     consistency,
     consolidatable,
-    disruption,
-    eviction,
     expiration,
     garbage,
     hydration,
@@ -22,13 +20,15 @@ from dovetail.controllers import (
     podevents,
     statuschecks,
     tagging,
-    termination,
     transitions,
 )
 from dovetail.controllers.batching import Windows
+from dovetail.controllers.disruption import Disruption
+from dovetail.controllers.eviction import EvictionQueue
 from dovetail.controllers.nodepools import counting, health, readiness, stamping, validation
 from dovetail.controllers.provisioning import Provisioning
 from dovetail.controllers.runtime import Registration
+from dovetail.controllers.termination import Termination
 from dovetail.model.settings import InterruptionSettings, SchedulingSettings
 from dovetail.ports.chance import Chance
 from dovetail.ports.cloud import Checkups, Cloud, Interruptions
@@ -44,16 +44,23 @@ from dovetail.state.outcomes import LaunchOutcomes
 from dovetail.state.promises import Promises
 from dovetail.state.scarcity import Scarcity
 
-Factory = Callable[..., Registration | Provisioning]
+
+class Registrable(Protocol):
+    """A controller that knows what it wants to be told of."""
+
+    def registration(self) -> Registration: ...
+
+
+Factory = Callable[..., Registration | Registrable]
 """Is given what its parameters are named after, from ``Tools``."""
 
 CONTROLLERS: Final[tuple[Factory, ...]] = (
     Provisioning,
     lifecycle.registration,
     liveness.registration,
-    termination.registration,
-    eviction.registration,
-    disruption.registration,
+    Termination,
+    EvictionQueue,
+    Disruption,
     consolidatable.registration,
     podevents.registration,
     expiration.registration,

@@ -61,6 +61,19 @@ class Termination:
         self._events = events
         self._metrics = metrics
 
+    def registration(self) -> Registration:
+        """Have it told of nodes that go, and of what they wait for."""
+        return Registration(
+            name=NAME,
+            controller=self,
+            watches=(
+                (NODES, self.on_node),
+                (NODE_CLAIMS, self.on_claim),
+                (PODS, self.on_pod),
+                (VOLUME_ATTACHMENTS, self.on_attachment),
+            ),
+        )
+
     async def reconcile(self, name: str) -> Requeue | None:
         """Bring a node that is being deleted one step further."""
         # Observe.
@@ -226,37 +239,3 @@ def _stand(node: NodeObject) -> tuple[object, ...]:
 
 def _pool(node: NodeObject) -> str:
     return node.labels.get(label_keys.NODEPOOL, "")
-
-
-def registration(
-    *,
-    mirror: Mirror,
-    kube: Kube,
-    cloud: Cloud,
-    loop: Clock,
-    evictions: Evictions,
-    log: Log,
-    events: Events,
-    metrics: Metrics,
-) -> Registration:
-    """Return the controller as the runtime takes it."""
-    controller = Termination(
-        mirror=mirror,
-        kube=kube,
-        cloud=cloud,
-        loop=loop,
-        evictions=evictions,
-        log=log,
-        events=events,
-        metrics=metrics,
-    )
-    return Registration(
-        name=NAME,
-        controller=controller,
-        watches=(
-            (NODES, controller.on_node),
-            (NODE_CLAIMS, controller.on_claim),
-            (PODS, controller.on_pod),
-            (VOLUME_ATTACHMENTS, controller.on_attachment),
-        ),
-    )
