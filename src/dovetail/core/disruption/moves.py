@@ -1,0 +1,37 @@
+"""What consolidation decides: nodes that go, what comes for them, and who stays."""
+
+import msgspec
+
+from dovetail.core.disruption.candidates import Candidate
+from dovetail.model.plan import ExistingPlacement, PlannedNode
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes that go together, and the nodes that are bought for their pods."""
+
+    removed: tuple[Candidate, ...]
+    replacements: tuple[PlannedNode, ...] = ()
+    placements: tuple[ExistingPlacement, ...] = ()
+    """Which of the pods go to nodes that are there."""
+    saving: float = 0.0
+    """USD per hour."""
+
+    @property
+    def disruption(self) -> float:
+        """What moving the pods is worth avoiding."""
+        return sum(one.cost for one in self.removed)
+
+    @property
+    def evictions(self) -> int:
+        return sum(len(one.reschedulable) for one in self.removed)
+
+
+class Stay(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that is kept, and why: for people and for ``explain``."""
+
+    node: str
+    price: float
+    """USD per hour that it costs to keep; 0 where it is not known."""
+    code: str
+    """Stable and short, like ``budget`` or ``no-place``."""
+    because: str
