@@ -29,6 +29,7 @@ from dovetail.kube.limiting import BURST, QPS
 from dovetail.model.discounts import NO_DISCOUNTS
 from dovetail.model.prices import PriceBook
 from dovetail.model.settings import (
+    Gates,
     InterruptionSettings,
     MinValues,
     Preferences,
@@ -39,14 +40,7 @@ from dovetail.running.onaws import AwsHire, AwsSettings
 from dovetail.running.operating import Operation, Settings
 from dovetail.running.stocking import StockSettings
 
-_RESERVED = "ReservedCapacity"
-_WITHOUT_EFFECT = (
-    "NodeRepair",
-    "SpotToSpotConsolidation",
-    "NodeOverlay",
-    "StaticCapacity",
-    "CapacityBuffer",
-)
+_WITHOUT_EFFECT = ("SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity", "CapacityBuffer")
 """Gates of Karpenter that open nothing here yet."""
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -69,7 +63,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     batch_idle_duration: timedelta
     preference_policy: str
     min_values_policy: str
-    feature_gates: dict[str, bool]
+    feature_gates: Gates
     kube_client_qps: float
     kube_client_burst: int
     log_level: str
@@ -109,14 +103,16 @@ def _bundle(_: click.Context, __: click.Parameter, given: str) -> str:
     return given
 
 
-def _gates(_: click.Context, __: click.Parameter, given: str) -> dict[str, bool]:
+def _gates(_: click.Context, __: click.Parameter, given: str) -> Gates:
+    """Read gates; unknown ones are ignored, so that a chart for another version works."""
     gates: dict[str, bool] = {}
     for one in filter(None, (part.strip() for part in given.split(","))):
         name, _equals, value = one.partition("=")
         if value not in ("true", "false"):
             raise click.BadParameter(f"{one!r} is neither <gate>=true nor <gate>=false.")
-        gates[name] = value == "true"
-    return gates
+        if name in Gates.__struct_fields__:
+            gates[name] = value == "true"
+    return Gates(**gates)
 
 
 @click.command(
@@ -179,7 +175,7 @@ def _gates(_: click.Context, __: click.Parameter, given: str) -> dict[str, bool]
     default="",
     callback=_gates,
     metavar="GATE=BOOL,...",
-    help="ReservedCapacity (true); Karpenter's others have no effect yet.",
+    help="ReservedCapacity (true), NodeRepair (false); Karpenter's others have no effect yet.",
 )
 @_option(
     "--kube-client-qps",
@@ -225,7 +221,7 @@ def run(**options: Any) -> None:
         raise BadInput(mistakes)
     log = JsonLog(_print, clock=clock, level=given.log_level)
     for gate in _WITHOUT_EFFECT:
-        if given.feature_gates.get(gate):
+        if getattr(given.feature_gates, gate):
             log.info("feature gate has no effect yet", gate=gate)
     asyncio.run(_operate(access, hire, _settings(given), log))
     _leave()
@@ -250,7 +246,7 @@ def _hire(given: Given) -> Hire:
             machines=MachineSettings(
                 reserved_enis=given.reserved_enis,
                 vm_memory_overhead=given.vm_memory_overhead_percent,
-                reserved_capacity=_reserved(given),
+                reserved_capacity=given.feature_gates.ReservedCapacity,
             ),
             prices=prices,
             discounts=discounts or NO_DISCOUNTS,
@@ -271,15 +267,12 @@ def _settings(given: Given) -> Settings:
         scheduling=SchedulingSettings(
             preferences=Preferences(given.preference_policy),
             min_values=MinValues(given.min_values_policy),
-            reserved_capacity=_reserved(given),
+            reserved_capacity=given.feature_gates.ReservedCapacity,
         ),
         windows=Windows(idle=given.batch_idle_duration, longest=given.batch_max_duration),
         interruption=InterruptionSettings(act_on_rebalance=given.act_on_rebalance),
+        gates=given.feature_gates,
     )
-
-
-def _reserved(given: Given) -> bool:
-    return given.feature_gates.get(_RESERVED, True)
 
 
 async def _operate(access: Access, hire: Hire, settings: Settings, log: JsonLog) -> None:

@@ -29,7 +29,7 @@ from dovetail.controllers.nodepools import counting, health, readiness, stamping
 from dovetail.controllers.provisioning import Provisioning
 from dovetail.controllers.runtime import Registration
 from dovetail.controllers.termination import Termination
-from dovetail.model.settings import InterruptionSettings, SchedulingSettings
+from dovetail.model.settings import Gates, InterruptionSettings, SchedulingSettings
 from dovetail.ports.chance import Chance
 from dovetail.ports.cloud import Checkups, Cloud, Interruptions
 from dovetail.ports.kube import Kube
@@ -51,8 +51,8 @@ class Registrable(Protocol):
     def registration(self) -> Registration: ...
 
 
-Factory = Callable[..., Registration | Registrable]
-"""Is given what its parameters are named after, from ``Tools``."""
+Factory = Callable[..., Registration | Registrable | None]
+"""Is given what its parameters are named after, from ``Tools``; None: it is switched off."""
 
 CONTROLLERS: Final[tuple[Factory, ...]] = (
     Provisioning,
@@ -109,14 +109,16 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     ca_bundle: str = ""
     """Of the cluster's certificate authority, in base64; machines are told it."""
     interruption_settings: InterruptionSettings = InterruptionSettings()
+    gates: Gates = Gates()
 
 
 def registrations(tools: Tools) -> list[Registration]:
-    """Make every controller."""
-    return [_made(one, tools) for one in CONTROLLERS]
+    """Make every controller that is switched on."""
+    made = [_made(one, tools) for one in CONTROLLERS]
+    return [one for one in made if one is not None]
 
 
-def _made(factory: Factory, tools: Tools) -> Registration:
+def _made(factory: Factory, tools: Tools) -> Registration | None:
     wanted = inspect.signature(factory).parameters
     made = factory(**{name: getattr(tools, name) for name in wanted if hasattr(tools, name)})
-    return made if isinstance(made, Registration) else made.registration()
+    return made if made is None or isinstance(made, Registration) else made.registration()

@@ -50,6 +50,17 @@ class SchedulingSettings(msgspec.Struct, frozen=True, kw_only=True):
     unsupported_topology_keys: frozenset[str] = frozenset()
 
 
+class Gates(msgspec.Struct, frozen=True, kw_only=True):
+    """What is switched on and off by name; names and defaults are the reference's."""
+
+    NodeRepair: bool = False
+    ReservedCapacity: bool = True
+    SpotToSpotConsolidation: bool = False
+    NodeOverlay: bool = False
+    StaticCapacity: bool = False
+    CapacityBuffer: bool = False
+
+
 class InterruptionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How the cloud's warnings are taken."""
 

@@ -21,7 +21,7 @@ from dovetail.kube.connection import Connection
 from dovetail.kube.limiting import BURST, QPS, RateLimit
 from dovetail.kube.preflight import Unsuitable, check_alone, check_kinds, kubernetes_version
 from dovetail.kube.watching import Feed
-from dovetail.model.settings import InterruptionSettings, SchedulingSettings
+from dovetail.model.settings import Gates, InterruptionSettings, SchedulingSettings
 from dovetail.ports.telemetry import Log
 from dovetail.running.hiring import Hire, Hired, Surroundings
 from dovetail.state.evictions import Evictions
@@ -46,6 +46,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     scheduling: SchedulingSettings = SchedulingSettings()
     windows: Windows = Windows()
     interruption: InterruptionSettings = InterruptionSettings()
+    gates: Gates = Gates()
 
 
 class Operation:
@@ -143,6 +144,7 @@ class Operation:
             windows=self._settings.windows,
             ca_bundle=self._hired.ca_bundle,
             interruption_settings=self._settings.interruption,
+            gates=self._settings.gates,
         )
         self._runtime = Runtime(
             registrations(tools), mirror=mirror, loop=self._loop, log=self._log, metrics=NoMetrics()
