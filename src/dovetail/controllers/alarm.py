@@ -4,13 +4,11 @@ from typing import Final
 
 import msgspec
 
-from dovetail.codec.amounts import show_instant
-from dovetail.controllers.retiring import retire
+from dovetail.controllers.retiring import end_patience, retire
 from dovetail.model import labels as label_keys
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.ports.cloud import Interruption
 from dovetail.ports.kube import Kube
-from dovetail.ports.kubeerrors import NotFound
 from dovetail.ports.loop import Clock
 from dovetail.ports.resources import NODE_CLAIMS, NODES, Resource
 from dovetail.ports.telemetry import Events, Log, Metrics
@@ -84,16 +82,9 @@ class Alarm:
         """Have a claim go without waiting for pods or budgets: nothing runs there any more."""
         if claim.deleting:
             return
-        if label_keys.TERMINATION_TIMESTAMP not in claim.annotations:
-            now = show_instant(self._clock.now())
-            annotations = {label_keys.TERMINATION_TIMESTAMP: now}
-            try:
-                await self._kube.patch(
-                    NODE_CLAIMS, claim.name, {"metadata": {"annotations": annotations}}
-                )
-            except NotFound:
-                return  # It went meanwhile.
-        await self.drain(claim, kind)
+        told = label_keys.TERMINATION_TIMESTAMP in claim.annotations
+        if told or await end_patience(claim, self._clock.now(), kube=self._kube):
+            await self.drain(claim, kind)
 
     def _publish(self, claim: NodeClaim, telling: _Telling) -> None:
         about: list[tuple[Resource, str, str]] = [(NODE_CLAIMS, claim.name, claim.uid)]

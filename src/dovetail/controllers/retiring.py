@@ -1,5 +1,8 @@
 """Deleting a claim for a reason, and counting it once."""
 
+from datetime import datetime
+
+from dovetail.codec.amounts import show_instant
 from dovetail.model import labels as label_keys
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.ports.kube import Kube
@@ -15,6 +18,16 @@ async def retire(claim: NodeClaim, reason: str, *, kube: Kube, metrics: Metrics)
     except (NotFound, Conflict):
         return False  # Gone, or another claim of the same name: the goal is met.
     metrics.count("karpenter_nodeclaims_disrupted_total", 1, **disruption_labels(claim, reason))
+    return True
+
+
+async def end_patience(claim: NodeClaim, now: datetime, *, kube: Kube) -> bool:
+    """Have a claim's pods and volumes waited for no longer than now; False when it is gone."""
+    annotations = {label_keys.TERMINATION_TIMESTAMP: show_instant(now)}
+    try:
+        await kube.patch(NODE_CLAIMS, claim.name, {"metadata": {"annotations": annotations}})
+    except NotFound:
+        return False
     return True
 
 
