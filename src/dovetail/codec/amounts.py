@@ -12,7 +12,7 @@ MOST_BYTES = 1 << 50
 FEWEST_BYTES = 1 << 10
 """Fewer bytes than this are a forgotten or mistaken unit: ``512m`` for ``512Mi``."""
 
-_DURATION = re.compile(r"([0-9]+(s|m|h))+")
+DURATION = re.compile(r"([0-9]+(s|m|h))+")
 _DURATION_PART = re.compile(r"([0-9]+)(s|m|h)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _LONGEST = timedelta(days=365 * 290)
@@ -112,7 +112,7 @@ def duration(field: Field, *, never_allowed: bool) -> timedelta | None:
     value = field.value
     if value == "Never" and never_allowed:
         return None
-    if not isinstance(value, str) or not _DURATION.fullmatch(value):
+    if not isinstance(value, str) or not DURATION.fullmatch(value):
         field.mistake(f"{value!r} is no duration{_better(value, never_allowed)}")
         return None
     seconds = sum(int(n) * _SECONDS[unit] for n, unit in _DURATION_PART.findall(value[:60]))

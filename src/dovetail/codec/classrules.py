@@ -1,54 +1,56 @@
 """What the CRD of EC2NodeClasses forbids beyond what deciding looks at."""
 
 import re
-from collections.abc import Callable
 
 from dovetail.codec.fields import Field
 from dovetail.codec.nearest import nearest
 
 FAMILIES = ("AL2", "AL2023", "Bottlerocket", "Custom", "Windows2019", "Windows2022", "Windows2025")
 ALIASES = {family.lower(): family for family in FAMILIES if family != "Custom"}
+MATCH_CRITERIA = ("open", "targeted")
 MOST_TERMS = 30
 MOST_TAGS = 20
-_LONGEST_ALIAS = 30
-_TAKEN_TAGS = (
+LONGEST_ALIAS = 30
+TAKEN_TAGS = (
     "eks:eks-cluster-name",
     "karpenter.sh/nodepool",
     "karpenter.sh/nodeclaim",
     "karpenter.k8s.aws/ec2nodeclass",
 )
-_TERMS = {
+TERMS = {
     "subnetSelectorTerms": ("tags", "id"),
     "securityGroupSelectorTerms": ("tags", "id", "name"),
     "amiSelectorTerms": ("alias", "tags", "id", "name", "owner", "ssmParameter"),
     "capacityReservationSelectorTerms": ("tags", "id", "ownerID", "instanceMatchCriteria"),
 }
-_OPTIONAL_TERMS = ("capacityReservationSelectorTerms",)
-_IDS: dict[str, Callable[[str], object]] = {
-    "subnetSelectorTerms": re.compile("subnet-[0-9a-z]+").search,
-    "securityGroupSelectorTerms": re.compile("sg-[0-9a-z]+").search,
-    "amiSelectorTerms": re.compile("ami-[0-9a-z]+").search,
-    "capacityReservationSelectorTerms": re.compile("cr-[0-9a-z]+").fullmatch,
+TAKEN_PREFIX = "kubernetes.io/cluster"
+OPTIONAL_TERMS = ("capacityReservationSelectorTerms",)
+IDS = {
+    "subnetSelectorTerms": re.compile("subnet-[0-9a-z]+"),
+    "securityGroupSelectorTerms": re.compile("sg-[0-9a-z]+"),
+    "amiSelectorTerms": re.compile("ami-[0-9a-z]+"),
+    "capacityReservationSelectorTerms": re.compile("^cr-[0-9a-z]+$"),
 }
-_ID_EXAMPLES = {
+"""Found anywhere in the text, as the API has it; only reservations are held to the whole."""
+ID_EXAMPLES = {
     "subnetSelectorTerms": "subnet-0a1b",
     "securityGroupSelectorTerms": "sg-0a1b",
     "amiSelectorTerms": "ami-0a1b",
     "capacityReservationSelectorTerms": "cr-0a1b",
 }
-_OWNER_ID = re.compile("[0-9]{12}")
-_PLACEMENT_ID = re.compile("pg-[0-9a-z]+")
+OWNER_ID = re.compile("[0-9]{12}")
+PLACEMENT_ID = re.compile("pg-[0-9a-z]+")
 
 
 def check_class_spec(spec: Field) -> None:
     """Note all that the CRD refuses about selectors, images, identity and tags."""
-    for name, known in _TERMS.items():
+    for name, known in TERMS.items():
         _check_terms(spec[name], name, known)
     _check_images(spec["amiSelectorTerms"])
     _check_identity(spec)
     for entry in spec["tags"].entries():
         key = str(entry.key)
-        if not key or key in _TAKEN_TAGS or key.startswith("kubernetes.io/cluster"):
+        if not key or key in TAKEN_TAGS or key.startswith(TAKEN_PREFIX):
             entry.mistake(f"the tag {key!r} is set for you; leave it out")
     group = spec["placementGroupSelector"]
     if group:
@@ -56,7 +58,7 @@ def check_class_spec(spec: Field) -> None:
 
 
 def _check_terms(terms: Field, name: str, known: tuple[str, ...]) -> None:
-    if not terms.value and name not in _OPTIONAL_TERMS:
+    if not terms.value and name not in OPTIONAL_TERMS:
         terms.mistake("is missing; at least one term is needed")
     terms.at_most(MOST_TERMS)
     for one in terms.items():
@@ -80,8 +82,8 @@ def _check_term(one: Field, name: str) -> None:
         if not entry.key or not entry.text():
             entry.mistake("needs a key and a value; '*' is for any value")
     chosen = one["id"]
-    if chosen and not _IDS[name](chosen.text()):
-        example = _ID_EXAMPLES[name]
+    if chosen and not IDS[name].search(chosen.text()):
+        example = ID_EXAMPLES[name]
         chosen.mistake(f"{chosen.value!r} is no id of this kind; write it as {example!r}")
 
 
@@ -101,10 +103,10 @@ def check_reservation_terms(terms: Field) -> None:
     """Note what is wrong with the owner and the criteria of reservations."""
     for one in terms.items():
         owner, criteria = one["ownerID"], one["instanceMatchCriteria"]
-        if owner and not _OWNER_ID.fullmatch(owner.text()):
+        if owner and not OWNER_ID.fullmatch(owner.text()):
             owner.mistake(f"{owner.value!r} is no AWS account: twelve digits")
         if criteria:
-            criteria.choice(("open", "targeted"), "open", "criterion")
+            criteria.choice(MATCH_CRITERIA, "open", "criterion")
 
 
 def _check_images(terms: Field) -> None:
@@ -117,7 +119,7 @@ def alias_family(alias: Field) -> str:
     """Return the family that an alias names; AL2023, with a mistake noted, if none."""
     text = alias.text()
     family, at, version = text.partition("@")
-    if family not in ALIASES or not at or not version or len(text) > _LONGEST_ALIAS:
+    if family not in ALIASES or not at or not version or len(text) > LONGEST_ALIAS:
         guess = nearest(family, ALIASES)
         hint = f"; did you mean '{guess}@{version or 'latest'}'?" if guess else ""
         alias.mistake(f"{alias.value!r} is no alias{hint}; write it as 'al2023@latest'")
@@ -145,5 +147,5 @@ def _check_placement(group: Field) -> None:
     if bool(group["name"].value) == bool(group["id"].value):
         group.mistake("needs name or id, exactly one")
     chosen = group["id"]
-    if chosen and not _PLACEMENT_ID.fullmatch(chosen.text()):
+    if chosen and not PLACEMENT_ID.fullmatch(chosen.text()):
         chosen.mistake(f"{chosen.value!r} is no id of a placement group; write it as 'pg-0a1b'")

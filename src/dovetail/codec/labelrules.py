@@ -10,8 +10,9 @@ from dovetail.codec.fields import Field
 from dovetail.codec.nearest import nearest
 from dovetail.model import labels as keys
 
-_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]")
+"""The name in a label's key, and a value that is not empty: at most 63 characters."""
+DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _ZONE_ID = re.compile(r"[a-z]{2,5}[0-9]-az[0-9]+")
 _ARCHITECTURES = {
     "x86_64": "amd64",
@@ -24,7 +25,7 @@ _ARCHITECTURES = {
     "graviton": "arm64",
     "armv8": "arm64",
 }
-_CLOSED = {
+CLOSED = {
     keys.CAPACITY_TYPE: keys.CAPACITY_TYPES,
     f"{keys.AWS_DOMAIN}/instance-tenancy": ("default", "dedicated"),
 }
@@ -37,8 +38,8 @@ def check_key(field: Field, key: str) -> bool:
     if not field.findings.written_by_hand:
         return True
     domain, slash, name = key.rpartition("/")
-    good_name = len(name) <= 63 and _NAME.fullmatch(name)
-    good_domain = not slash or (len(domain) <= 253 and _DOMAIN.fullmatch(domain))
+    good_name = NAME.fullmatch(name)
+    good_domain = not slash or (len(domain) <= 253 and DOMAIN.fullmatch(domain))
     if good_name and good_domain:
         return True
     field.mistake(f"{key[:80]!r} is no label key; write it as in 'team' or 'example.com/team'")
@@ -49,7 +50,7 @@ def check_value(field: Field, value: str) -> bool:
     """Note a mistake when ``value`` cannot be the value of a label."""
     if not field.findings.written_by_hand:
         return True
-    if value == "" or (len(value) <= 63 and _NAME.fullmatch(value)):
+    if value == "" or NAME.fullmatch(value):
         return True
     field.mistake(
         f"{value[:80]!r} is no label value: at most 63 letters, digits, '-', '_', '.', "
@@ -70,7 +71,7 @@ def check_meaning(field: Field, key: str, value: str) -> bool:
 
 def check_any_known(field: Field, key: str) -> None:
     """Note a mistake when no value is one that this well-known label has."""
-    known = _CLOSED.get(keys.stable_key(key))
+    known = CLOSED.get(keys.stable_key(key))
     findings = field.findings
     told_one_by_one = known is keys.CAPACITY_TYPES and not findings.by_the_letter
     if known is None or told_one_by_one or not findings.written_by_hand:

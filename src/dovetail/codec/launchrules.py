@@ -6,15 +6,20 @@ from dovetail.codec.fields import Field
 
 MOST_DEVICES = 50
 MOST_INTERFACES = 150
-_VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "sc1", "st1", "gp3")
+VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "sc1", "st1", "gp3")
 _VOLUME_SIZE = re.compile(r"([1-9][0-9]*)(Gi|G|Ti|T)")
-_LARGEST = {"Gi": 59000, "G": 64000, "Ti": 58, "T": 64}
-_TIMEOUTS = {
+LARGEST_VOLUME = {"Gi": 59000, "G": 64000, "Ti": 58, "T": 64}
+SLOWEST_RATE, FASTEST_RATE = 100, 300
+"""MiB a second at which a volume is filled from its snapshot."""
+MOST_HOPS = 64
+INTERFACE_TYPES = ("interface", "efa-only")
+TOKENS = ("required", "optional")
+TIMEOUTS = {
     "tcpEstablishedTimeout": (60, 432_000),
     "udpStreamTimeout": (60, 180),
     "udpTimeout": (30, 60),
 }
-_SWITCH = ("enabled", "disabled")
+SWITCH = ("enabled", "disabled")
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -30,7 +35,7 @@ def check_launch_spec(spec: Field) -> None:
         spec[name].boolean()
     nested = spec["cpuOptions"]["nestedVirtualization"]
     if nested:
-        nested.choice(_SWITCH, "enabled", "setting")
+        nested.choice(SWITCH, "enabled", "setting")
 
 
 def _check_devices(devices: Field) -> None:
@@ -50,12 +55,12 @@ def _check_disk(ebs: Field) -> None:
         ebs.mistake("needs volumeSize or snapshotID")
     if size and isinstance(size.value, str):
         found = _VOLUME_SIZE.fullmatch(size.value)
-        if not found or int(found[1]) > _LARGEST[found[2]]:
+        if not found or int(found[1]) > LARGEST_VOLUME[found[2]]:
             size.mistake(f"{size.value!r} is no size of a volume: 1Gi to 59000Gi, or up to 64T")
     if ebs["volumeType"]:
-        ebs["volumeType"].choice(_VOLUME_TYPES, "gp3", "type of volume")
+        ebs["volumeType"].choice(VOLUME_TYPES, "gp3", "type of volume")
     if rate:
-        rate.whole(low=100, high=300)
+        rate.whole(low=SLOWEST_RATE, high=FASTEST_RATE)
         if not snapshot.value:
             rate.mistake("goes with snapshotID only")
 
@@ -68,7 +73,7 @@ def _check_interfaces(interfaces: Field) -> None:
     for one in interfaces.items():
         card = one["networkCardIndex"].whole(low=0)
         device = one["deviceIndex"].whole(low=0)
-        kind = one["interfaceType"].choice(("interface", "efa-only"), "interface", "interface type")
+        kind = one["interfaceType"].choice(INTERFACE_TYPES, "interface", "interface type")
         if (card, device) in seen:
             one.mistake(f"card {card}, device {device} is there twice")
         if kind == "efa-only" and card in efa_cards:
@@ -83,10 +88,10 @@ def _check_interfaces(interfaces: Field) -> None:
 def _check_tracking(tracking: Field) -> None:
     if not tracking:
         return
-    tracking.known_keys(_TIMEOUTS)
-    if not any(tracking[name] for name in _TIMEOUTS):
-        tracking.mistake(f"needs one of {', '.join(_TIMEOUTS)}")
-    for name, (low, high) in _TIMEOUTS.items():
+    tracking.known_keys(TIMEOUTS)
+    if not any(tracking[name] for name in TIMEOUTS):
+        tracking.mistake(f"needs one of {', '.join(TIMEOUTS)}")
+    for name, (low, high) in TIMEOUTS.items():
         _check_timeout(tracking[name], low, high)
 
 
@@ -105,11 +110,11 @@ def _check_metadata(options: Field) -> None:
         return
     names = ("httpEndpoint", "httpProtocolIPv6", "httpPutResponseHopLimit", "httpTokens")
     options.known_keys(names)
-    options["httpPutResponseHopLimit"].whole(low=1, high=64)
+    options["httpPutResponseHopLimit"].whole(low=1, high=MOST_HOPS)
     for name, known in (
-        ("httpEndpoint", _SWITCH),
-        ("httpProtocolIPv6", _SWITCH),
-        ("httpTokens", ("required", "optional")),
+        ("httpEndpoint", SWITCH),
+        ("httpProtocolIPv6", SWITCH),
+        ("httpTokens", TOKENS),
     ):
         if options[name]:
             options[name].choice(known, known[0], "setting")

@@ -35,8 +35,9 @@ _KUBELET = (
     "evictionSoftGracePeriod evictionMaxPodGracePeriod imageGCHighThresholdPercent "
     "imageGCLowThresholdPercent cpuCFSQuota"
 ).split()
-_RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
-_SIGNALS = (
+STORE_POLICIES = ("RAID0",)
+RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
+SIGNALS = (
     "memory.available nodefs.available nodefs.inodesFree imagefs.available imagefs.inodesFree "
     "pid.available"
 ).split()
@@ -52,7 +53,9 @@ def decode_node_class(root: Field) -> NodeClass:
         check_reservation_terms(spec["capacityReservationSelectorTerms"])
         check_launch_spec(spec)
     policy = spec["instanceStorePolicy"]
-    raid0 = bool(policy) and policy.choice(("RAID0",), "RAID0", "instance store policy") == "RAID0"
+    raid0 = (
+        bool(policy) and policy.choice(STORE_POLICIES, "RAID0", "instance store policy") == "RAID0"
+    )
     return NodeClass(
         name=meta.name,
         ami_family=_family(spec),
@@ -98,8 +101,8 @@ def decode_kubelet(field: Field) -> Kubelet:
     field.known_keys(_KUBELET)
     for name in ("kubeReserved", "systemReserved"):
         for entry in field[name].entries():
-            if entry.key not in _RESERVABLE:
-                known = did_you_mean(str(entry.key), _RESERVABLE)
+            if entry.key not in RESERVABLE:
+                known = did_you_mean(str(entry.key), RESERVABLE)
                 entry.mistake(f"nothing can be reserved of {entry.key!r}{known}")
     return Kubelet(
         max_pods=field["maxPods"].whole(low=0),
@@ -124,8 +127,8 @@ def _eviction(field: Field) -> FrozenDict[str, str]:
     read = field.labels()
     for entry in field.entries():
         value = read.get(str(entry.key), "")
-        if entry.key not in _SIGNALS:
-            known = did_you_mean(str(entry.key), _SIGNALS)
+        if entry.key not in SIGNALS:
+            known = did_you_mean(str(entry.key), SIGNALS)
             entry.mistake(f"{entry.key!r} is no eviction signal{known}")
         elif not is_quantity(value.removesuffix("%")):
             entry.mistake(f"{value!r} is neither an amount nor a share such as '5%'")

@@ -27,15 +27,16 @@ from dovetail.model.taints import Taint
 
 MOST_ENTRIES = 100
 MOST_BUDGETS = 50
+HEAVIEST = 100
 REASONS = ("Underutilized", "Empty", "Drifted")
 DEFAULT_EXPIRY = timedelta(hours=720)
 _SPEC = "template disruption limits weight replicas".split()
 _TEMPLATE_SPEC = (
     "requirements taints startupTaints nodeClassRef expireAfter terminationGracePeriod"
 ).split()
-_BUDGET_NODES = re.compile(r"((100|[0-9]{1,2})%|[0-9]+)")
-_BUDGET_DURATION = re.compile(r"([0-9]+(m|h))+(0s)?")
-_CRON = re.compile(r"@(annually|yearly|monthly|weekly|daily|midnight|hourly)|(\S+\s+){4}\S+")
+BUDGET_NODES = re.compile(r"((100|[0-9]{1,2})%|[0-9]+)")
+BUDGET_DURATION = re.compile(r"([0-9]+(m|h))+(0s)?")
+CRON = re.compile(r"@(annually|yearly|monthly|weekly|daily|midnight|hourly)|(\S+\s+){4}\S+")
 _MOVED = {
     "requirements": "spec.template.spec",
     "taints": "spec.template.spec",
@@ -59,7 +60,7 @@ def decode_node_pool(root: Field) -> NodePool:
     _point_at_moved(spec)
     spec.known_keys((*_SPEC, *_MOVED))
     replicas = spec["replicas"].whole(low=0)
-    weight = spec["weight"].whole(low=1, high=100)
+    weight = spec["weight"].whole(low=1, high=HEAVIEST)
     if replicas is not None and weight is not None:
         spec["weight"].mistake("goes with replicas never: a static pool is not chosen by weight")
     limits = resources(spec["limits"]) if spec["limits"] else None
@@ -243,12 +244,12 @@ def _budget(field: Field) -> Budget:
     field.known_keys(("nodes", "schedule", "duration", "reasons"))
     nodes = field["nodes"]
     share = str(nodes.value) if type(nodes.value) in (str, int) else "10%"
-    if nodes and not _BUDGET_NODES.fullmatch(share):
+    if nodes and not BUDGET_NODES.fullmatch(share):
         nodes.mistake(f"{nodes.value!r} is neither a number of nodes nor a share such as '10%'")
     schedule, length = field["schedule"], field["duration"]
     if bool(schedule) != bool(length):
         field.mistake("needs schedule and duration together, or neither")
-    if schedule and not _CRON.fullmatch(schedule.text().strip()):
+    if schedule and not CRON.fullmatch(schedule.text().strip()):
         schedule.mistake(f"{schedule.value!r} is no cron schedule; write five fields or @daily")
     for one in field["reasons"].items():
         one.choice(REASONS, REASONS[0], "reason to disrupt")
@@ -263,8 +264,8 @@ def _budget(field: Field) -> Budget:
 def _budget_duration(field: Field) -> timedelta | None:
     if not field:
         return None
-    if isinstance(field.value, str) and field.value.endswith("s"):
-        if not _BUDGET_DURATION.fullmatch(field.value):
-            field.mistake(f"{field.value!r} counts seconds; a budget counts hours and minutes only")
-            return None
-    return duration(field, never_allowed=False)
+    read = duration(field, never_allowed=False)
+    if read is not None and not BUDGET_DURATION.fullmatch(field.value):
+        field.mistake(f"{field.value!r} counts seconds; a budget counts hours and minutes only")
+        return None
+    return read

@@ -12,6 +12,7 @@ from dovetail.model.taints import Effect, Taint, Toleration
 SELECTOR_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS = (*SELECTOR_OPERATORS, "Gt", "Lt")
 POOL_OPERATORS = tuple(Operator)
+MOST_MIN_VALUES = 50
 _OTHER_SPELLINGS = {
     "=": "In",
     "==": "In",
@@ -30,7 +31,7 @@ _OTHER_SPELLINGS = {
     "absent": "DoesNotExist",
 }
 _BARE = (Operator.EXISTS, Operator.DOES_NOT_EXIST)
-_VALUED = (Operator.IN, Operator.NOT_IN)
+VALUED = (Operator.IN, Operator.NOT_IN)
 
 
 def requirement(field: Field, operators: tuple[str, ...]) -> RequirementSpec | None:
@@ -43,7 +44,7 @@ def requirement(field: Field, operators: tuple[str, ...]) -> RequirementSpec | N
         labelrules.check_key(field["key"], key)
     operator = _operator(field["operator"], operators)
     values = _values(field["values"], operator)
-    least = field["minValues"].whole(low=1, high=50)
+    least = field["minValues"].whole(low=1, high=MOST_MIN_VALUES)
     if operator is None:
         _check_meanings(field, key, values)  # What they mean does not hang on the operator.
         return None
@@ -95,7 +96,7 @@ def _values(field: Field, operator: Operator | None) -> tuple[str, ...]:
 
 def _check_values(field: Field, key: str, operator: Operator, values: tuple[str, ...]) -> None:
     spot = field["values"]
-    if operator in _VALUED and not values:
+    if operator in VALUED and not values:
         spot.mistake(f"{operator} needs at least one value")
     elif operator in _BARE and values and not field.findings.by_the_letter:
         spot.mistake(f"{operator} takes no values")
