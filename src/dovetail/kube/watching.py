@@ -35,6 +35,8 @@ _SILENCE: Final = 150.0
 _SHORT: Final = timedelta(seconds=1)
 _FIRST_PAUSE: Final = timedelta(milliseconds=200)
 _LONGEST_PAUSE: Final = timedelta(seconds=30)
+STUCK_AFTER: Final = timedelta(minutes=5)
+"""Without a word or a try for so long, a watch has been forgotten: silence ends it far sooner."""
 _HOPELESS: Final = (Forbidden, NotFound, Unauthorized, NoCredentials)
 """What does not go away by itself when it is so from the start."""
 
@@ -77,6 +79,11 @@ class Feed:
             if isinstance(outcome, Exception):
                 raise outcome
 
+    def stuck(self) -> list[str]:
+        """Name the kinds that are no longer followed, though nobody has said so."""
+        before = self._loop.now() - STUCK_AFTER
+        return [one.kind for one in self._watchers if one.stirred < before]
+
     async def _begin(self, watcher: "Watcher") -> None:
         await watcher.list_first()
         self._loop.spawn(self._follow(watcher))
@@ -116,6 +123,9 @@ class Watcher:
         self._revision = ""
         """Up to which everything is known; empty when that has to be listed."""
         self._failures = 0
+        self.kind = resource.qualified
+        self.stirred = loop.now()
+        """When it last heard something, or tried to."""
 
     async def list_first(self) -> None:
         """List once, however long the server is away; raises what is hopeless."""
@@ -153,6 +163,7 @@ class Watcher:
         async with aclosing(pages(self._connection, self._resource, size=size)) as read:
             async for page in read:
                 listing.take(page.items)
+                self.stirred = self._loop.now()
                 revision = page.revision
         listing.end(revision)
         self._revision = revision
@@ -169,6 +180,7 @@ class Watcher:
         lines = self._connection.lines(path_of(self._resource), query=query, silence=_SILENCE)
         async with aclosing(lines) as read:
             async for batch in read:
+                self.stirred = self._loop.now()
                 for line in batch:
                     self._hear(line)
                 heard, self._failures = True, 0
@@ -205,6 +217,7 @@ class Watcher:
             again_in=f"{wait.total_seconds():.1f}s",
         )
         await self._loop.sleep(wait)
+        self.stirred = self._loop.now()
 
 
 def _asked_for(error: DovetailError) -> timedelta:
