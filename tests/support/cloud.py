@@ -47,6 +47,8 @@ class ScriptedCloud:
         self.shape = SHAPE
         self.types: tuple[InstanceType, ...] = ()
         self.resolved = ClassStatus(status={"subnets": [{"id": "subnet-1", "zone": ZONE}]})
+        self.drifted: dict[str, str] = {}
+        """Claim → why its class would not launch its machine as it is."""
         self.messages: list[Message] = []
         self._uids: dict[str, str] = {}
         self._gone_at: dict[str, datetime] = {}
@@ -121,6 +123,11 @@ class ScriptedCloud:
 
     def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
         return self.types
+
+    async def drift(self, claim: NodeClaim) -> str | None:
+        self._note("drift", claim.name)
+        self._find(claim.provider_id)
+        return self.drifted.get(claim.name)
 
     async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
         self._note("resolve", node_class["metadata"]["name"])

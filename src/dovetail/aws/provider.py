@@ -31,6 +31,8 @@ from dovetail.ports.cloud import (
     NodeClassNotReady,
 )
 from dovetail.ports.loop import Loop
+from dovetail.state.sightings import Sightings, drift_of
+from dovetail.state.typenames import TypesByName
 
 PROFILE: Final = f"{label_keys.AWS_DOMAIN}/instance-profile-name"
 """Annotation of a claim: the instance profile that its machine was launched with."""
@@ -77,6 +79,8 @@ class AwsCloud:
         self._templates = templates
         self._classes = classes
         self._node_class = node_class
+        self._by_name = TypesByName()
+        self._sightings = Sightings()
         self._started = loop.now()
         self._served: dict[str, None] = {}
         """Keys of claims for which we have bought, or may have; the oldest are forgotten."""
@@ -98,11 +102,15 @@ class AwsCloud:
 
     async def get(self, provider_id: str) -> Instance:
         """Look at one machine; InstanceNotFound when it is gone."""
-        return (await self._machines.find(_id_of(provider_id))).instance
+        found = (await self._machines.find(_id_of(provider_id))).instance
+        self._sightings.saw(found, now=self._loop.now())
+        return found
 
     async def list(self) -> Sequence[Instance]:
         """Return every machine of this cluster that has not terminated."""
-        return await self._machines.all()
+        found = await self._machines.all()
+        self._sightings.listed(found, now=self._loop.now())
+        return found
 
     async def tag(self, provider_id: str, *, node: str, claim: str) -> None:
         """Say which node and claim a machine is; what is written on it already stays."""
@@ -114,6 +122,17 @@ class AwsCloud:
         if node_class is None or node_class.deleting or not node_class.ready:
             return ()
         return self._types.instance_types(node_class, now=self._loop.now())
+
+    async def drift(self, claim: NodeClaim) -> str | None:
+        """Return why a claim's class would not launch its machine as it is, or None."""
+        node_class = self._node_class(claim.node_class.name)
+        if node_class is None:
+            return None
+        seen = self._sightings.recent(claim.provider_id, now=self._loop.now())
+        if seen is None or _is_in_doubt(claim, seen):
+            seen = await self.get(claim.provider_id)
+        types = self._types.instance_types(node_class, now=self._loop.now())
+        return drift_of(seen, claim, node_class, self._by_name.of(node_class.name, types))
 
     async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
         """Find what a node class (wire form) selects."""
@@ -212,7 +231,8 @@ class AwsCloud:
             self._served.pop(key, None)
         if isinstance(outcome, Exception):
             return outcome
-        seen = _new(outcome.bought, outcome.choice, now=self._loop.now())
+        seen = _new(outcome.bought, outcome.choice, launchable, now=self._loop.now())
+        self._sightings.saw(seen, now=self._loop.now())
         return _described(claim, seen, outcome.choice, launchable.node_class)
 
     def _class_of(self, claim: NodeClaim) -> NodeClass:
@@ -238,7 +258,13 @@ def _id_of(provider_id: str) -> str:
     return provider_id.rpartition("/")[2]
 
 
-def _new(bought: Bought, choice: Choice, *, now: datetime) -> Instance:
+def _is_in_doubt(claim: NodeClaim, seen: Instance) -> bool:
+    """Tell whether a machine may have left its reservation since it was seen."""
+    reserved = label_keys.RESERVED
+    return claim.labels.get(label_keys.CAPACITY_TYPE) == reserved == seen.capacity_type
+
+
+def _new(bought: Bought, choice: Choice, launchable: Launchable, *, now: datetime) -> Instance:
     zone = choice.offering.zone
     return Instance(
         provider_id=f"aws:///{zone}/{bought.id}",
@@ -248,6 +274,7 @@ def _new(bought: Bought, choice: Choice, *, now: datetime) -> Instance:
         image_id=bought.image,
         launched=now,
         subnet=bought.subnet,
+        security_groups=launchable.security_groups,
         reservation=choice.offering.reservation_id,
     )
 
@@ -257,6 +284,10 @@ def _described(claim: NodeClaim, seen: Instance, choice: Choice, node_class: Nod
     labels = labels_of(choice, claim)
     if claim.pool:
         labels = labels.with_items({label_keys.NODEPOOL: claim.pool})
+    if node_class.found.placement_group:
+        labels = labels.with_items(
+            {label_keys.PLACEMENT_GROUP_ID: node_class.found.placement_group}
+        )
     annotations = {
         key: node_class.annotations[key] for key in _HASHES if key in node_class.annotations
     }

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 THREADS: Final = 32
 """Calls in flight at once; more wait for a thread."""
+_READING: Final = ("Describe", "Get", "List", "Receive")
+"""How the names of operations begin that change nothing."""
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +62,10 @@ class Aws:
         endpoint_url: str | None = None,
         patience: Patience = PATIENT,
         session: boto3.Session | None = None,
+        guard: Callable[[], None] = lambda: None,
     ) -> None:
+        """``guard`` is asked right before every call that may change something."""
+        self._guard = guard
         self._loop = loop
         self._offload = offload
         self._chance = chance
@@ -108,9 +113,16 @@ class Aws:
         ``work`` must do no harm when it is done twice: an answer can get lost.
         """
         throttled = transient = 0
+
+        def guarded() -> T:
+            # In the thread: waiting for one may have taken any time.
+            self._guard()
+            return work()
+
+        wanted = work if operation.startswith(_READING) else guarded
         while True:
             try:
-                return await self._offload.run(work)
+                return await self._offload.run(wanted)
             except SDK_ERRORS as error:
                 told = translated(error, operation)
                 throttled += told.kind is Kind.THROTTLED

@@ -10,6 +10,7 @@ from dovetail.controllers import (
     classstamping,
     consistency,
     consolidatable,
+    drift,
     expiration,
     garbage,
     hydration,
@@ -29,6 +30,7 @@ from dovetail.controllers.eviction import EvictionQueue
 from dovetail.controllers.nodepools import counting, health, readiness, stamping, validation
 from dovetail.controllers.provisioning import Provisioning
 from dovetail.controllers.runtime import Registration
+from dovetail.controllers.staticpools import Filling, Trimming
 from dovetail.controllers.termination import Termination
 from dovetail.model.settings import Gates, InterruptionSettings, SchedulingSettings
 from dovetail.ports.chance import Chance
@@ -39,6 +41,7 @@ from dovetail.ports.offload import Offload
 from dovetail.ports.tagging import Tagging
 from dovetail.ports.telemetry import Events, Log, Metrics
 from dovetail.state.evictions import Evictions
+from dovetail.state.headcount import HeadCount
 from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
 from dovetail.state.outcomes import LaunchOutcomes
@@ -49,7 +52,7 @@ from dovetail.state.scarcity import Scarcity
 class Registrable(Protocol):
     """A controller that knows what it wants to be told of."""
 
-    def registration(self) -> Registration: ...
+    def registration(self) -> Registration | None: ...
 
 
 Factory = Callable[..., Registration | Registrable | None]
@@ -63,9 +66,12 @@ CONTROLLERS: Final[tuple[Factory, ...]] = (
     EvictionQueue,
     Disruption,
     consolidatable.registration,
+    drift.registration,
     podevents.registration,
     expiration.registration,
     repair.registration,
+    Filling,
+    Trimming,
     interruption.registration,
     statuschecks.registration,
     tagging.registration,
@@ -93,6 +99,7 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     nominations: Nominations
     evictions: Evictions
     scarcity: Scarcity
+    headcount: HeadCount = msgspec.field(default_factory=HeadCount)
     outcomes: LaunchOutcomes = msgspec.field(default_factory=LaunchOutcomes)
     kube: Kube
     cloud: Cloud

@@ -1,6 +1,7 @@
 """Whether a machine is still what its node class would launch."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -11,7 +12,7 @@ from dovetail.model.catalog import InstanceType
 from dovetail.model.launchspec import Image
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodeclass import NodeClass
-from dovetail.model.requirements import Requirements
+from dovetail.model.requirements import Requirements, RequirementSpec
 
 _STAMPS: Final = (label_keys.EC2_NODE_CLASS_HASH, label_keys.EC2_NODE_CLASS_HASH_VERSION)
 
@@ -56,6 +57,8 @@ def class_drift(
         return "SubnetDrift"
     if _left_its_reservation(claim, node_class, machine):
         return "CapacityReservationDrift"
+    if node_class.launch.placement_group is not None and not found.placement_group:
+        raise DriftUnknown(f"EC2NodeClass {node_class.name}: its placement group is not known yet")
     if claim.labels.get(label_keys.PLACEMENT_GROUP_ID, "") != found.placement_group:
         return "PlacementGroupDrift"
     return None
@@ -64,9 +67,15 @@ def class_drift(
 def image_of(images: Iterable[Image], one: InstanceType) -> str | None:
     """Return the image that a type boots: the first, so the newest, that is meant for it."""
     for image in images:
-        if Requirements.of_specs(image.requirements).clash(one.requirements) is None:
+        if _meant_for(image.requirements).clash(one.requirements) is None:
             return image.id
     return None
+
+
+@lru_cache
+def _meant_for(specs: tuple[RequirementSpec, ...]) -> Requirements:
+    """Compile once what every machine is held against."""
+    return Requirements.of_specs(specs)
 
 
 def _static_drift(claim: NodeClaim, node_class: NodeClass) -> bool:

@@ -137,6 +137,14 @@ class Cloud(Protocol):
         Empty when the pool's node class is unknown or not ready.
         """
 
+    async def drift(self, claim: NodeClaim) -> str | None:
+        """Return why a claim's class would not launch its machine as it is, or None.
+
+        NodeClassDrift, AMIDrift, SecurityGroupDrift, SubnetDrift,
+        CapacityReservationDrift or PlacementGroupDrift. Raises InstanceNotFound, and
+        ``core.classdrift.DriftUnknown`` where it cannot be told. Rarely makes a call.
+        """
+
     async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
         """Find what a node class (wire form) selects."""
 

@@ -8,9 +8,11 @@ from typing import Final
 
 import msgspec
 
+from dovetail.core.classdrift import image_of
 from dovetail.core.machines.launching import Choice, labels_of, shape_of
 from dovetail.model import labels as label_keys
-from dovetail.model.frozen import FrozenDict
+from dovetail.model.frozen import EMPTY, FrozenDict
+from dovetail.model.launchspec import Image
 from dovetail.model.machines import Region
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodeclass import CapacityReservation
@@ -40,6 +42,11 @@ class FleetRequest(msgspec.Struct, frozen=True, kw_only=True):
     claim: NodeClaim
     ami_family: str
     tags: FrozenDict[str, str]
+    images: tuple[Image, ...] = ()
+    """Those that the node class found; each type boots the first that is meant for it."""
+    subnets: FrozenDict[str, str] = EMPTY
+    """Zone → subnet."""
+    security_groups: tuple[str, ...] = ()
 
 
 class FleetError(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +110,8 @@ class VirtualEc2:
         self._bought: dict[str, Ec2Instance] = {}
         self._troubles: list[Trouble] = []
         self._reservations = {one.id: one for one in reservations}
+        self.latest: dict[str, str] = {}
+        """Family → version of its newest images; a node class that asks for the latest gets it."""
 
     def instances(self) -> Iterable[Ec2Instance]:
         """Return all that have not terminated, oldest first."""
@@ -200,7 +209,10 @@ class VirtualEc2:
             # What it asked for is settled, and can be long.
             claim=msgspec.structs.replace(claim, requirements=()),
             ami_family=request.ami_family,
-            image_id=image_for(request.ami_family, choice.instance_type),
+            image_id=image_of(request.images, choice.instance_type)
+            or image_for(request.ami_family, choice.instance_type),
+            subnet=request.subnets.get(offering.zone, ""),
+            security_groups=request.security_groups,
             labels=labels_of(choice, claim),
             capacity=capacity,
             allocatable=allocatable,

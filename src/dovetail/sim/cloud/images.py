@@ -20,16 +20,21 @@ class Image(msgspec.Struct, frozen=True):
     family: str
     arch: str
     variant: str = "standard"
+    version: str = ""
+    """Empty: the one that is the latest while nobody has released another."""
 
     @property
     def id(self) -> str:
         """Digits that are the same for the same image in every run."""
         text = f"{self.family}/{self.arch}/{self.variant}"
+        if self.version:
+            text += f"/{self.version}"
         return f"{_PREFIX}0{digits(text)}"
 
     @property
     def name(self) -> str:
-        return f"{self.family.lower()}-{self.arch}-{self.variant}"
+        name = f"{self.family.lower()}-{self.arch}-{self.variant}"
+        return f"{name}-{self.version}" if self.version else name
 
     def wire(self) -> dict[str, Any]:
         """Write it as an entry of ``status.amis``."""
@@ -57,14 +62,16 @@ _VARIANTS: Final = {
 }
 
 
-def images_of(family: str) -> list[Image]:
+def images_of(family: str, version: str = "") -> list[Image]:
     """Return the images of a family, as its alias would find them."""
     if family_named(family).is_windows:
-        return [Image(family, "amd64")]
-    if family == "Custom":
-        return [Image(family, "amd64"), Image(family, "arm64")]
-    intel = [Image(family, "amd64", variant) for variant in _VARIANTS]
-    return [*intel, Image(family, "arm64"), Image(family, "arm64", "nvidia")]
+        kinds = [("amd64", "standard")]
+    elif family == "Custom":
+        kinds = [("amd64", "standard"), ("arm64", "standard")]
+    else:
+        kinds = [("amd64", variant) for variant in _VARIANTS]
+        kinds += [("arm64", "standard"), ("arm64", "nvidia")]
+    return [Image(family, arch, variant, version) for arch, variant in kinds]
 
 
 def image_for(family: str, one: InstanceType) -> str:

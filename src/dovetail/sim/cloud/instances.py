@@ -54,6 +54,8 @@ class Ec2Instance(msgspec.Struct, kw_only=True, eq=False):
     tags: FrozenDict[str, str]
     launched: datetime
     purchase: Purchase
+    subnet: str = ""
+    security_groups: tuple[str, ...] = ()
     state: State = State.PENDING
     joins: bool = True
     """Whether a kubelet will start on it."""

@@ -37,6 +37,8 @@ from dovetail.sim.cloud.instances import Ec2Instance
 from dovetail.sim.cloud.resolving import Network, profile_of, resolve
 from dovetail.state.scarcity import Scarce, Scarcity
 from dovetail.state.shelf import Shelf
+from dovetail.state.sightings import Sightings, drift_of
+from dovetail.state.typenames import TypesByName
 
 T = TypeVar("T")
 _SHOWN: Final = 3
@@ -87,6 +89,8 @@ class SimCloud:
             discounts=discounts,
             running=lambda: ec2.ledger.held,
         )
+        self._by_name = TypesByName()
+        self._sightings = Sightings()
         self._considered: tuple[InstanceType, ...] = ()
         self._choices: dict[Any, tuple[Choice, ...] | Refused] = {}
         """Claim's needs → what to ask for, among ``_considered``."""
@@ -97,7 +101,9 @@ class SimCloud:
         When a whole request is out of stock, the next one follows at once.
         """
         try:
-            return self._described(await self._buy(claim))
+            bought_now = self._described(await self._buy(claim))
+            self._sightings.saw(bought_now, now=self._loop.now())
+            return bought_now
         except (InsufficientCapacity, NodeClassNotReady):
             # An earlier try may have bought something, and its answer got lost.
             bought = await self._call(
@@ -121,7 +127,7 @@ class SimCloud:
 
     async def list(self) -> Sequence[Instance]:
         """Return every machine of this cluster that has not terminated."""
-        return await self._call(
+        found = await self._call(
             Operation.DESCRIBE_INSTANCES,
             lambda: [
                 self._described(one)
@@ -129,6 +135,8 @@ class SimCloud:
                 if one.tags.get("eks:eks-cluster-name") == self._cluster
             ],
         )
+        self._sightings.listed(found, now=self._loop.now())
+        return found
 
     def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
         """Return what a pool could buy; the same tuple until something changes."""
@@ -136,6 +144,21 @@ class SimCloud:
         if node_class is None or node_class.deleting or not node_class.ready:
             return ()
         return self._shelf.instance_types(node_class, now=self._loop.now())
+
+    async def drift(self, claim: NodeClaim) -> str | None:
+        """Return why a claim's class would not launch its machine as it is, or None."""
+        node_class = self._node_class(claim.node_class.name)
+        if node_class is None:
+            return None
+        now = self._loop.now()
+        if self._sightings.recent(claim.provider_id, now=now) is None:
+            # One call for all that nobody has seen for a while.
+            await self.list()
+        seen = self._sightings.recent(claim.provider_id, now=self._loop.now())
+        if seen is None:
+            raise InstanceNotFound(f"there is no instance {claim.provider_id}")
+        types = self._shelf.instance_types(node_class, now=self._loop.now())
+        return drift_of(seen, claim, node_class, self._by_name.of(node_class.name, types))
 
     async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
         """Find what a node class (wire form) selects."""
@@ -146,6 +169,7 @@ class SimCloud:
                 network=self._network,
                 reservations=self._ec2.reservations(),
                 cluster=self._cluster,
+                latest=self._ec2.latest,
             ),
         )
 
@@ -191,6 +215,9 @@ class SimCloud:
             claim=claim,
             ami_family=node_class.ami_family,
             tags=tags_of(claim, self._cluster),
+            images=node_class.found.images,
+            subnets=FrozenDict({one.zone: one.id for one in reversed(node_class.found.subnets)}),
+            security_groups=node_class.found.security_groups,
         )
         try:
             return await self._client.call(
@@ -247,6 +274,9 @@ class SimCloud:
             annotations=FrozenDict({_PROFILE: profile, **stamps}),
             capacity=instance.capacity,
             allocatable=instance.allocatable,
+            subnet=instance.subnet,
+            security_groups=instance.security_groups,
+            reservation=offering.reservation_id,
         )
 
 

@@ -24,6 +24,7 @@ _FAMILIES: Final = {
     "windows2022": "Windows2022",
     "windows2025": "Windows2025",
 }
+_NONE_RELEASED: Final[Mapping[str, str]] = FrozenDict()
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +64,13 @@ def resolve(
     network: Network,
     reservations: Iterable[CapacityReservation],
     cluster: str,
+    latest: Mapping[str, str] = _NONE_RELEASED,
 ) -> ClassStatus:
-    """Return the status of a node class, and what it selects in vain."""
+    """Return the status of a node class, and what it selects in vain.
+
+    ``latest`` is the newest version of the images of a family, where there was one
+    since the beginning.
+    """
     spec = node_class.get("spec", {})
     status: dict[str, Any] = {}
     problems: dict[str, tuple[str, str]] = {}
@@ -83,7 +89,7 @@ def resolve(
         )
     images = spec.get("amiSelectorTerms", ())
     if network.finds(images):
-        status["amis"] = [one.wire() for one in _images(spec)]
+        status["amis"] = [one.wire() for one in _images(spec, latest)]
     else:
         problems["AMIsReady"] = ("AMINotFound", "no image matches the selector")
     if network.finds(spec.get("capacityReservationSelectorTerms", ())):
@@ -110,12 +116,15 @@ def _subnets(terms: Iterable[Mapping[str, Any]], network: Network) -> list[dict[
     return [{"id": one, "zone": zone, "zoneID": zone_id} for one, (zone, zone_id) in pairs]
 
 
-def _images(spec: Mapping[str, Any]) -> list[Image]:
+def _images(spec: Mapping[str, Any], latest: Mapping[str, str]) -> list[Image]:
     for term in spec.get("amiSelectorTerms", ()):
-        alias = term.get("alias", "").partition("@")[0]
-        if alias in _FAMILIES and not spec.get("amiFamily"):
-            return images_of(_FAMILIES[alias])
-    return images_of(spec.get("amiFamily") or "Custom")
+        alias, _, version = term.get("alias", "").partition("@")
+        if alias in _FAMILIES:
+            newest = latest.get(_FAMILIES[alias], "")
+            family = spec.get("amiFamily") or _FAMILIES[alias]
+            return images_of(family, newest if version in ("", "latest") else version)
+    family = spec.get("amiFamily") or "Custom"
+    return images_of(family, latest.get(family, ""))
 
 
 def _reservation(one: CapacityReservation) -> dict[str, Any]:
