@@ -17,10 +17,12 @@ from dovetail.ports.resources import Resource
 from dovetail.sim.apiserver.frozen import thaw
 from dovetail.sim.apiserver.options import PatchType
 from dovetail.sim.apiserver.server import ApiServer
+from dovetail.sim.chance import SeededChance
 from dovetail.sim.engine import Engine
 from dovetail.sim.kube import SimKube, feed
 from dovetail.sim.loop import Pause, VirtualLoop
 from dovetail.state.evictions import Evictions
+from dovetail.state.headcount import HeadCount
 from dovetail.state.inflight import ReadYourWrites
 from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
@@ -43,6 +45,7 @@ class World:
 
     def __init__(self) -> None:
         self.engine = Engine(start=START)
+        self.chance = SeededChance(1)
         self.api = ApiServer(now=self.engine.now)
         self.cloud = self.interruptions = ScriptedCloud(self.engine, note=self._note)
         self.log, self.metrics, self.events = KeptLog(), KeptMetrics(), KeptEvents()
@@ -61,6 +64,7 @@ class World:
         self.faults = Faults(SimKube(self.api), note=self._note)
         self.kube = ReadYourWrites(self.faults, self.mirror)
         self.evictions = Evictions()
+        self.headcount = HeadCount()
         self.nominations = Nominations()
         self._stops = feed(self.mirror, self.api, self.engine)
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from dovetail.core.hashing import Stamp, pool_hash
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
@@ -38,11 +40,15 @@ def may_move(pod: Pod) -> bool:
 
 def is_usable(pool: NodePool) -> bool:
     """Tell whether a pool may buy for pods now."""
+    return is_buyable(pool) and pool.replicas is None
+
+
+def is_buyable(pool: NodePool) -> bool:
+    """Tell whether anything may be bought for a pool now."""
     return (
         pool.ready
         and "Ready" in pool.conditions  # Until it has been looked at, nothing is known of it.
         and not pool.deleting
-        and pool.replicas is None
         and pool.template.node_class.supported
     )
 
@@ -52,30 +58,41 @@ def claim_for(planned: PlannedNode, pool: NodePool, *, name: str) -> NodeClaim:
     types = Requirement.one_of(
         label_keys.INSTANCE_TYPE, *(one.name for one in planned.instance_types)
     )
-    narrowed = planned.requirements.and_also([types])
-    key, value = pool.template.node_class.label
-    labels = {**planned.labels, label_keys.NODEPOOL: pool.name, key: value}
-    annotations = {
-        **pool.template.annotations,
-        # Of the pool as decided on: its own annotation may be from before an edit.
-        **Stamp(pool_hash(pool)).annotations(),
-        label_keys.MIN_VALUES_RELAXED: str(planned.min_values_relaxed).lower(),
-        label_keys.PROMISED_TO: ",".join(
-            f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in planned.pods
+    promised = ",".join(f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in planned.pods)
+    plain = claim_of_template(pool, name=name)
+    return msgspec.structs.replace(
+        plain,
+        labels=FrozenDict({**planned.labels, **plain.labels}),
+        annotations=FrozenDict(
+            {
+                **plain.annotations,
+                label_keys.MIN_VALUES_RELAXED: str(planned.min_values_relaxed).lower(),
+                label_keys.PROMISED_TO: promised,
+            }
         ),
-    }
-    return NodeClaim(
-        name=name,
-        labels=FrozenDict(labels),
-        annotations=FrozenDict(annotations),
-        owners=(Owner("karpenter.sh/v1", "NodePool", pool.name, pool.uid, controller=False),),
-        requirements=tuple(narrowed.specs()),
+        requirements=tuple(planned.requirements.and_also([types]).specs()),
         requests=planned.requested,
         taints=planned.taints,
         startup_taints=planned.startup_taints,
-        node_class=pool.template.node_class,
-        expire_after=pool.template.expire_after,
-        termination_grace_period=pool.template.termination_grace_period,
+    )
+
+
+def claim_of_template(pool: NodePool, *, name: str) -> NodeClaim:
+    """Return a claim for any machine that a pool allows."""
+    template = pool.template
+    key, value = template.node_class.label
+    return NodeClaim(
+        name=name,
+        labels=FrozenDict({**template.labels, label_keys.NODEPOOL: pool.name, key: value}),
+        # Of the pool as decided on: its own annotation may be from before an edit.
+        annotations=FrozenDict({**template.annotations, **Stamp(pool_hash(pool)).annotations()}),
+        owners=(Owner("karpenter.sh/v1", "NodePool", pool.name, pool.uid, controller=False),),
+        requirements=template.requirements,
+        taints=template.taints,
+        startup_taints=template.startup_taints,
+        node_class=template.node_class,
+        expire_after=template.expire_after,
+        termination_grace_period=template.termination_grace_period,
     )
 
 

@@ -1,0 +1,185 @@
+"""Keeps pools with a fixed number of nodes at that number."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from dovetail.codec.nodeclaims import encode_node_claim
+from dovetail.controllers.retiring import retire
+from dovetail.controllers.runtime import Registration, Requeue
+from dovetail.core.provisioning import claim_of_template, is_buyable
+from dovetail.core.staticpools import Tenant, granted, missing, standing, surplus
+from dovetail.model.nodepool import NodePool
+from dovetail.model.settings import Gates
+from dovetail.ports.chance import Chance
+from dovetail.ports.kube import Kube
+from dovetail.ports.loop import Loop
+from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS
+from dovetail.ports.telemetry import Log, Metrics
+from dovetail.state.headcount import HeadCount
+from dovetail.state.mirror import Change, Mirror
+
+_AGAIN: Final = Requeue(after=timedelta(minutes=1))
+_NO_ROOM: Final = Requeue(after=timedelta(seconds=30))
+_UNSYNCED: Final = Requeue(after=timedelta(seconds=1))
+
+
+class Filling:
+    """Asks for the nodes that a static pool lacks."""
+
+    def __init__(
+        self,
+        *,
+        mirror: Mirror,
+        headcount: HeadCount,
+        kube: Kube,
+        loop: Loop,
+        chance: Chance,
+        log: Log,
+        metrics: Metrics,
+        gates: Gates,
+    ) -> None:
+        self._mirror = mirror
+        self._headcount = headcount
+        self._kube = kube
+        self._loop = loop
+        self._chance = chance
+        self._log = log
+        self._metrics = metrics
+        self._gates = gates
+
+    def registration(self) -> Registration | None:
+        """Have it told of all by which a node may be lacking, if it is switched on."""
+        if not self._gates.StaticCapacity:
+            return None
+        return Registration(
+            name="static.provisioning",
+            controller=self,
+            watches=[
+                (NODE_POOLS, _pool_that_may_lack),
+                (NODE_CLAIMS, _pool_that_loses),
+            ],
+        )
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        # Observe.
+        pool = self._mirror.pool(name)
+        if pool is None or pool.replicas is None or not is_buyable(pool):
+            return None
+        if not self._mirror.synced():
+            return _UNSYNCED
+        there = standing(self._mirror.claims_in(name))
+
+        # Decide.
+        lacking = missing(pool, there) - self._headcount.coming(name)
+        if lacking <= 0:
+            return _AGAIN
+        count = granted(pool, there, lacking, self._headcount.coming(name))
+        if count == 0:
+            self._log.info("nodepool has reached its limit", nodepool=name, nodes_missing=lacking)
+            return _NO_ROOM
+
+        # Act.
+        self._headcount.begin(name, count)
+        results = await self._loop.together([self._create(pool) for _ in range(count)])
+        for one in results:
+            if isinstance(one, Exception):
+                raise one  # What was made is in the mirror; the rest is asked for again.
+        return _AGAIN
+
+    async def _create(self, pool: NodePool) -> None:
+        try:
+            claim = claim_of_template(pool, name=f"{pool.name}-{self._chance.letters(5)}")
+            await self._kube.create(NODE_CLAIMS, encode_node_claim(claim))
+        finally:
+            self._headcount.done(pool.name)
+        self._log.info("created nodeclaim", nodepool=pool.name, nodeclaim=claim.name)
+        self._metrics.count(
+            "karpenter_nodeclaims_created_total",
+            reason="provisioned",
+            nodepool=pool.name,
+            min_values_relaxed="false",
+        )
+
+
+class Trimming:
+    """Gives back the nodes that a static pool has too many."""
+
+    def __init__(
+        self, *, mirror: Mirror, kube: Kube, loop: Loop, log: Log, metrics: Metrics, gates: Gates
+    ) -> None:
+        self._mirror = mirror
+        self._kube = kube
+        self._loop = loop
+        self._log = log
+        self._metrics = metrics
+        self._gates = gates
+
+    def registration(self) -> Registration | None:
+        """Have it told of all by which nodes may be too many, if it is switched on."""
+        if not self._gates.StaticCapacity:
+            return None
+        return Registration(
+            name="static.deprovisioning",
+            controller=self,
+            watches=[
+                (NODE_POOLS, _pool_that_was_resized),
+                (NODE_CLAIMS, _pool_that_gains),
+            ],
+        )
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        # Observe.
+        pool = self._mirror.pool(name)
+        if pool is None or pool.replicas is None or not pool.template.node_class.supported:
+            return None
+        tenants = [
+            Tenant(claim, self._mirror.pods_on(claim.node_name))
+            for claim in standing(self._mirror.claims_in(name)).active
+        ]
+
+        # Decide.
+        going = surplus(pool, tenants, self._loop.now())
+
+        # Act.
+        results = await self._loop.together(
+            [retire(one, "scaled_down", kube=self._kube, metrics=self._metrics) for one in going]
+        )
+        for one in results:
+            if isinstance(one, Exception):
+                raise one
+
+        # Tell.
+        if going:
+            self._log.info(
+                "deleting surplus nodeclaim(s)",
+                nodepool=name,
+                nodeclaims=", ".join(one.name for one in going),
+            )
+        return _AGAIN
+
+
+def _pool_that_may_lack(change: Change) -> Iterable[str]:
+    old, new = change.old, change.new
+    if new is None or new.replicas is None:
+        return ()
+    if old is None or old.replicas != new.replicas or (is_buyable(new) and not is_buyable(old)):
+        return (new.name,)
+    return ()
+
+
+def _pool_that_was_resized(change: Change) -> Iterable[str]:
+    old, new = change.old, change.new
+    if new is None or new.replicas is None or (old is not None and old.replicas == new.replicas):
+        return ()
+    return (new.name,)
+
+
+def _pool_that_loses(change: Change) -> Iterable[str]:
+    old, new = change.old, change.new
+    begins = new is not None and new.deleting and old is not None and not old.deleting
+    return (old.pool,) if old is not None and (new is None or begins) else ()
+
+
+def _pool_that_gains(change: Change) -> Iterable[str]:
+    return (change.new.pool,) if change.old is None else ()
