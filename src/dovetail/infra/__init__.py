@@ -1,0 +1,1 @@
+"""A cluster from nothing and back: cluster.yaml → wanted resources → plan → steps."""
