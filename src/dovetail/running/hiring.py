@@ -12,11 +12,19 @@ from dovetail.ports.cloud import Checkups, Cloud, Interruptions, Message
 from dovetail.ports.kube import Kube
 from dovetail.ports.loop import Loop
 from dovetail.ports.tagging import Tagging
-from dovetail.ports.telemetry import Log
+from dovetail.ports.telemetry import Log, Metrics
 from dovetail.state.mirror import Mirror
 from dovetail.state.scarcity import Scarcity
 
 _LONG: Final = timedelta(hours=1)
+
+
+def _allow() -> None:
+    """Let everything be done."""
+
+
+async def _at_once() -> None:
+    """Come back."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +33,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     loop: Loop
     chance: Chance
     log: Log
+    metrics: Metrics
     kube: Kube
     mirror: Mirror
     scarcity: Scarcity
@@ -33,6 +42,10 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Asks the API server again: clusters are upgraded."""
     authority: str
     """The certificate authority of the API server, in PEM; empty when it is a public one."""
+    guard: Callable[[], None] = _allow
+    """Raises unless we lead; to be asked right before anything in the cloud is changed."""
+    elected: Callable[[], Awaitable[None]] = _at_once
+    """Comes back when we lead; an adapter does nothing of its own accord before."""
 
 
 class Hired(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +56,8 @@ class Hired(msgspec.Struct, frozen=True, kw_only=True):
     checkups: Checkups = UNCHECKED
     tagging: Tagging | None = None
     close: Callable[[], None]
+    provider: str = "aws"
+    """What metrics call it."""
     ca_bundle: str = ""
     """What machines are told of the cluster's certificate authority, in base64."""
 

@@ -12,9 +12,11 @@ from dovetail.controllers.recording import Recorder
 from dovetail.controllers.registry import Tools, registrations
 from dovetail.controllers.runtime import Runtime
 from dovetail.host.chance import RealChance
+from dovetail.host.clock import RealClock
 from dovetail.host.loop import AsyncioLoop
+from dovetail.host.metering import MeteredCloud
 from dovetail.host.offload import ThreadOffload
-from dovetail.host.telling import NoMetrics
+from dovetail.host.probes import Stage
 from dovetail.kube.client import HttpKube
 from dovetail.kube.config import Access
 from dovetail.kube.connection import Connection
@@ -24,6 +26,8 @@ from dovetail.kube.watching import Feed
 from dovetail.model.settings import Gates, InterruptionSettings, SchedulingSettings
 from dovetail.ports.telemetry import Log
 from dovetail.running.hiring import Hire, Hired, Surroundings
+from dovetail.running.instruments import Instruments
+from dovetail.running.leading import Alone, Elected, Election, Leadership
 from dovetail.state.evictions import Evictions
 from dovetail.state.inflight import ReadYourWrites
 from dovetail.state.mirror import Mirror
@@ -46,51 +50,67 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     scheduling: SchedulingSettings = SchedulingSettings()
     windows: Windows = Windows()
     interruption: InterruptionSettings = InterruptionSettings()
+    election: Election | None = Election()
+    """None: there is only one replica."""
     gates: Gates = Gates()
 
 
 class Operation:
     """The production controllers with real ports; made on the asyncio loop it runs on."""
 
-    def __init__(self, access: Access, *, hire: Hire, settings: Settings, log: Log) -> None:
+    def __init__(
+        self,
+        access: Access,
+        *,
+        hire: Hire,
+        settings: Settings,
+        log: Log,
+        instruments: Instruments | None = None,
+    ) -> None:
         self._access = access
         self._hire = hire
         self._settings = settings
         self._log = log
         self._loop = AsyncioLoop()
+        self._instruments = instruments or Instruments(self._loop)
         self._offload = ThreadOffload(1, name="thinking")
+        self._chance = RealChance()
+        self._leadership = self._run_for_leader()
         self._connection = Connection(
             access,
             limit=RateLimit(
                 clock=asyncio.get_running_loop().time, qps=settings.qps, burst=settings.burst
             ),
             agent=f"dovetail/{__version__}",
+            guard=self._leadership.guard,
         )
         self._hired: Hired | None = None
         self._runtime: Runtime | None = None
-        self._lost = asyncio.Event()
-        """Set when the cluster is no longer watched: what is decided then is wrong."""
+        self._elected = asyncio.Event()
+        self._broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        """Why work cannot go on, once that is so."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until told to stop; raises when work cannot begin."""
         asyncio.get_running_loop().set_exception_handler(self._unforeseen)
         begun = asyncio.ensure_future(self._begin())
-        ends = [asyncio.ensure_future(one.wait()) for one in (stop, self._lost)]
+        stopped = asyncio.ensure_future(stop.wait())
+        ends: tuple[asyncio.Future[Any], ...] = (stopped, self._broken)
         try:
             await asyncio.wait([begun, *ends], return_when=asyncio.FIRST_COMPLETED)
             if begun.done():
                 begun.result()
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            if self._lost.is_set():
-                raise RuntimeError("the cluster is no longer watched; the log says why")
+            if self._broken.done():
+                raise self._broken.result()
         finally:
-            for one in (begun, *ends):
+            for one in (begun, stopped):
                 one.cancel()
-            await asyncio.gather(begun, *ends, return_exceptions=True)
+            await asyncio.gather(begun, stopped, return_exceptions=True)
             await self._end()
 
     async def _begin(self) -> None:
-        kube, chance = HttpKube(self._connection), RealChance()
+        kube, chance = HttpKube(self._connection), self._chance
         try:
             async with asyncio.timeout(_FIRST_LOOK):
                 version = await kubernetes_version(self._connection)
@@ -100,17 +120,21 @@ class Operation:
             what = f"{self._connection.server} gave no answer within {_FIRST_LOOK:g}s"
             raise Unsuitable(what) from error
         mirror, scarcity = Mirror(), Scarcity()
+        self._instruments.scraping.show(mirror)
         self._hired = await self._hire(
             Surroundings(
                 loop=self._loop,
                 chance=chance,
                 log=self._log,
+                metrics=self._instruments.metrics,
                 kube=kube,
                 mirror=mirror,
                 scarcity=scarcity,
                 kubernetes_version=version,
                 look_up_version=lambda: kubernetes_version(self._connection),
                 authority=self._access.authority,
+                guard=self._leadership.guard,
+                elected=self._be_elected,
             )
         )
         feed = Feed(
@@ -119,10 +143,18 @@ class Operation:
             loop=self._loop,
             chance=chance,
             log=self._log,
-            on_end=self._lost.set,
+            on_end=lambda: self._break(
+                RuntimeError("the cluster is no longer watched; the log says why")
+            ),
         )
+        self._instruments.health.watch_over(feed.stuck)
+        # Those who stand by have everything at hand when they are needed.
         await feed.start()
-        writes = ReadYourWrites(kube, mirror)
+        self._instruments.health.stage = Stage.STANDING_BY
+        await self._leadership.win()
+        self._elected.set()
+        self._loop.spawn(self._keep_leading())
+        writes, metrics = ReadYourWrites(kube, mirror), self._instruments.metrics
         tools = Tools(
             mirror=mirror,
             promises=Promises(mirror),
@@ -130,7 +162,12 @@ class Operation:
             evictions=Evictions(),
             scarcity=scarcity,
             kube=writes,
-            cloud=self._hired.cloud,
+            cloud=MeteredCloud(
+                self._hired.cloud,
+                metrics=metrics,
+                seconds=RealClock().seconds,
+                provider=self._hired.provider,
+            ),
             interruptions=self._hired.interruptions,
             checkups=self._hired.checkups,
             tagging=self._hired.tagging,
@@ -139,7 +176,7 @@ class Operation:
             chance=chance,
             log=self._log,
             events=Recorder(kube=writes, loop=self._loop, chance=chance, log=self._log),
-            metrics=NoMetrics(),
+            metrics=metrics,
             settings=self._settings.scheduling,
             windows=self._settings.windows,
             ca_bundle=self._hired.ca_bundle,
@@ -147,9 +184,10 @@ class Operation:
             gates=self._settings.gates,
         )
         self._runtime = Runtime(
-            registrations(tools), mirror=mirror, loop=self._loop, log=self._log, metrics=NoMetrics()
+            registrations(tools), mirror=mirror, loop=self._loop, log=self._log, metrics=metrics
         )
         self._runtime.start()
+        self._instruments.health.stage = Stage.WORKING
         self._log.info(
             "started",
             version=__version__,
@@ -159,16 +197,42 @@ class Operation:
             nodeclaims=len(mirror.claims()),
         )
 
+    async def _be_elected(self) -> None:
+        await self._elected.wait()
+
+    async def _keep_leading(self) -> None:
+        self._break(await self._leadership.keep())
+
+    def _break(self, error: Exception) -> None:
+        if not self._broken.done():
+            self._broken.set_result(error)
+
+    def _run_for_leader(self) -> Leadership:
+        if self._settings.election is None:
+            return Alone()
+        return Elected(
+            self._access,
+            self._settings.election,
+            loop=self._loop,
+            chance=self._chance,
+            log=self._log,
+        )
+
     async def _end(self) -> None:
         """Begin nothing new, let writes that are under way come to their end, and leave."""
+        self._instruments.health.stage = Stage.STOPPING
         if self._runtime is not None:
             self._runtime.rest()
         until = self._loop.now() + _LAST_WRITES
-        while self._is_busy() and self._loop.now() < until:
+        # What is no longer allowed to write has nothing to bring to an end.
+        while self._leadership.leads() and self._is_busy() and self._loop.now() < until:
             await self._loop.sleep(_LOOK)
         if self._is_busy():
             self._log.info("stopping in the middle of something; it is resumed at the next start")
         await self._loop.stop()
+        # Only now, when nothing of ours writes any more.
+        await self._leadership.give_up()
+        await self._leadership.close()
         if self._hired is not None:
             self._hired.close()
         self._offload.close()

@@ -1,0 +1,17 @@
+"""What shows from outside how a process is doing: its numbers and its health."""
+
+from dovetail import __version__
+from dovetail.host.metrics import PrometheusMetrics
+from dovetail.host.probes import Health
+from dovetail.host.scraping import Scraping
+from dovetail.ports.loop import Clock
+
+
+class Instruments:
+    """The numbers, who writes them out, and the answers to probes; one set a process."""
+
+    def __init__(self, clock: Clock, *, each_node: bool = True) -> None:
+        """Without ``each_node``, nothing is told of single nodes."""
+        self.metrics = PrometheusMetrics(version=__version__)
+        self.health = Health()
+        self.scraping = Scraping(self.metrics, clock=clock, each_node=each_node)
