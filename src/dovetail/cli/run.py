@@ -26,6 +26,7 @@ from dovetail.host.clock import RealClock
 from dovetail.host.telling import LEVELS, JsonLog
 from dovetail.kube.config import Access, find_access
 from dovetail.kube.limiting import BURST, QPS
+from dovetail.kube.preflight import LEASE
 from dovetail.model.discounts import NO_DISCOUNTS
 from dovetail.model.prices import PriceBook
 from dovetail.model.settings import (
@@ -40,7 +41,7 @@ from dovetail.running.onaws import AwsHire, AwsSettings
 from dovetail.running.operating import Operation, Settings
 from dovetail.running.stocking import StockSettings
 
-_WITHOUT_EFFECT = ("SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity", "CapacityBuffer")
+_WITHOUT_EFFECT = ("SpotToSpotConsolidation", "NodeOverlay", "CapacityBuffer")
 """Gates of Karpenter that open nothing here yet."""
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -66,6 +67,9 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     feature_gates: Gates
     kube_client_qps: float
     kube_client_burst: int
+    disable_leader_election: bool
+    leader_election_name: str
+    leader_election_namespace: str
     log_level: str
     kubeconfig: str | None
     context: str
@@ -116,8 +120,8 @@ def _gates(_: click.Context, __: click.Parameter, given: str) -> Gates:
 
 
 @click.command(
-    epilog="Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 bad input, or a cluster or account that "
-    "cannot be used; 70 a bug in Dovetail."
+    epilog="Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 bad input, a cluster or account that "
+    "cannot be used, or the leader's lease lost; 70 a bug in Dovetail."
 )
 @click.option("--cloud", type=click.Choice(["aws"]), default="aws", show_default=True)
 @_option("--cluster-name", required=True, help="Tagged on all that is bought; EKS's name of it.")
@@ -175,7 +179,7 @@ def _gates(_: click.Context, __: click.Parameter, given: str) -> Gates:
     default="",
     callback=_gates,
     metavar="GATE=BOOL,...",
-    help="ReservedCapacity (true), NodeRepair (false); Karpenter's others have no effect yet.",
+    help="ReservedCapacity (true), NodeRepair, StaticCapacity (false); Karpenter's others have no effect yet.",
 )
 @_option(
     "--kube-client-qps",
@@ -191,6 +195,18 @@ def _gates(_: click.Context, __: click.Parameter, given: str) -> Gates:
     show_default=True,
     help="Requests that may come at once.",
 )
+@_yes_or_no("--disable-leader-election", help="There is only one replica, for sure.")
+@_option(
+    "--leader-election-name",
+    default=LEASE,
+    show_default=True,
+    help="Of the Lease that the leader of several replicas holds.",
+)
+@_option(
+    "--leader-election-namespace",
+    default="",
+    help="Of the Lease. Default: SYSTEM_NAMESPACE, else the pod's own, else kube-system.",
+)
 @_option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 @click.option(
     "--kubeconfig",
@@ -204,8 +220,8 @@ def run(**options: Any) -> None:
     """Run the autoscaler for a cluster, until it is told to stop.
 
     Buys EC2 instances for pods that wait and gives them back when they are not needed, as the
-    cluster's NodePools and EC2NodeClasses say. Logs go to stdout as JSON. There is no leader
-    election yet: run one at a time, and not beside Karpenter.
+    cluster's NodePools and EC2NodeClasses say. Logs go to stdout as JSON. Of several replicas one
+    leads and the others stand by; none works beside Karpenter.
     """
     given = Given(**options)
     mistakes: list[Mistake] = []
@@ -271,6 +287,7 @@ def _settings(given: Given) -> Settings:
         ),
         windows=Windows(idle=given.batch_idle_duration, longest=given.batch_max_duration),
         interruption=InterruptionSettings(act_on_rebalance=given.act_on_rebalance),
+        election=_election(given),
         gates=given.feature_gates,
     )
 

@@ -15,7 +15,7 @@ from dovetail.model.frozen import FrozenDict
 from dovetail.model.machines import Catalog
 from dovetail.model.nodeclass import NodeClass
 from dovetail.model.prices import PriceBook
-from dovetail.model.settings import SchedulingSettings
+from dovetail.model.settings import Gates, SchedulingSettings
 from dovetail.ports.kube import Kube, Object
 from dovetail.ports.kubeerrors import ApiError
 from dovetail.ports.resources import NAMESPACES, resource_of_kind
@@ -56,6 +56,7 @@ class Box:
         prices: PriceBook,
         start: datetime = START,
         settings: SchedulingSettings = SchedulingSettings(),  # noqa: B008 - frozen
+        gates: Gates = Gates(),  # noqa: B008 - frozen
         kube: Callable[[ApiServer, Invariants], Kube] = GuardedKube,
         discounts: DiscountBook = NO_DISCOUNTS,
     ) -> None:
@@ -64,6 +65,7 @@ class Box:
         self._catalog = catalog
         self._prices = prices
         self._settings = settings
+        self._gates = gates
         self._discounts = discounts
         self.engine = Engine(start=start)
         self.chance = SeededChance(scenario.seed)
@@ -129,6 +131,7 @@ class Box:
             log=self.log,
             metrics=self.metrics,
             settings=self._settings,
+            gates=self._gates,
             kube=self._kube(self.api, self.invariants),
             discounts=self._discounts,
         )

@@ -9,7 +9,7 @@ from dovetail.controllers.runtime import Runtime
 from dovetail.model.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.machines import Catalog
 from dovetail.model.prices import PriceBook
-from dovetail.model.settings import SchedulingSettings
+from dovetail.model.settings import Gates, SchedulingSettings
 from dovetail.ports.chance import Chance
 from dovetail.ports.kube import Kube
 from dovetail.ports.telemetry import Log, Metrics
@@ -52,6 +52,7 @@ class Operator:
         log: Log,
         metrics: Metrics,
         settings: SchedulingSettings,
+        gates: Gates,
         kube: Kube,
         discounts: DiscountBook = NO_DISCOUNTS,
     ) -> None:
@@ -86,6 +87,7 @@ class Operator:
             events=Recorder(kube=kube, loop=self._loop, chance=chance, log=log),
             metrics=metrics,
             settings=settings,
+            gates=gates,
         )
         self.runtime = Runtime(
             registrations(tools), mirror=self.mirror, loop=self._loop, log=log, metrics=metrics
