@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dovetail.host.telling import JsonLog
+from dovetail.host.telling import LineLog
 
 
 class Noon:
@@ -15,7 +15,7 @@ class Noon:
 
 def test_a_line_has_karpenters_keys_and_names_objects_as_karpenter_does() -> None:
     lines: list[str] = []
-    log = JsonLog(lines.append, clock=Noon())
+    log = LineLog(lines.append, clock=Noon())
 
     log.info("launched nodeclaim", nodeclaim="default-abc", instance_type="m5.large", zone="")
 
@@ -36,7 +36,7 @@ def test_a_line_has_karpenters_keys_and_names_objects_as_karpenter_does() -> Non
 )
 def test_what_is_below_the_level_is_not_told(level: str, told: list[str]) -> None:
     lines: list[str] = []
-    log = JsonLog(lines.append, clock=Noon(), level=level)
+    log = LineLog(lines.append, clock=Noon(), level=level)
 
     log.debug("a")
     log.info("b")
