@@ -9,7 +9,7 @@ RUN   := $(VENV)/bin/python -m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-slow lint format bench bench-steady bench-aws requirements clean
+.PHONY: help setup demo test test-slow live lint format bench bench-steady bench-aws crds requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: the nodes that pods need, bought and given back; and beforehand, what they would cost'
@@ -24,10 +24,13 @@ demo: $(READY) ## Watch a simulated cluster scale to 100 pods and back: nodes bo
 	@scripts/demo
 
 test: $(READY) ## Run the tests on all cores, but for the slow ones
-	@$(RUN) pytest -n auto --dist worksteal -m 'not slow' $(ARGS)
+	@$(RUN) pytest -n auto --dist worksteal -m 'not slow and not live' $(ARGS)
 
 test-slow: $(READY) ## Run the slow tests: crashes at every step, whole processes in real time
-	@$(RUN) pytest -n auto --dist worksteal -m slow $(ARGS)
+	@$(RUN) pytest -n auto --dist worksteal -m 'slow and not live' $(ARGS)
+
+live: $(READY) ## Run the tests that need a real cluster: ours, built with Go, or ARGS=--kubeconfig=FILE
+	@$(RUN) pytest -m live tests/live tests/contract $(ARGS)
 
 lint: $(READY) ## Check style, types and layers; changes nothing
 	$(RUN) ruff check .
@@ -47,6 +50,9 @@ bench-steady: $(READY) ## Measure an hour of a simulated cluster of 2,000 nodes;
 
 bench-aws: $(READY) ## Measure the AWS adapter against moto
 	@$(RUN) bench.aws $(ARGS)
+
+crds: $(READY) ## Write the CustomResourceDefinitions of the chart anew, from the rules in the code
+	@$(RUN) dovetail crds --directory deploy/charts/dovetail-crd/templates
 
 requirements: ## Compile requirements/*.in to pinned versions with hashes (needs uv)
 	@command -v uv >/dev/null || { echo 'make requirements needs uv on the PATH' >&2; exit 1; }

@@ -12,7 +12,7 @@ from dovetail.codec.amounts import duration, resources
 from dovetail.codec.conditions import conditions
 from dovetail.codec.fields import Field
 from dovetail.codec.metadata import annotations, metadata
-from dovetail.codec.requirements import POOL_OPERATORS, requirements, taints
+from dovetail.codec.requirements import MOST_VALUES, POOL_OPERATORS, requirements, taints
 from dovetail.model.nodepool import (
     Budget,
     ConsolidationPolicy,
@@ -107,6 +107,8 @@ def _template(field: Field) -> NodeTemplate:
         return NodeTemplate()
     spec.known_keys(_TEMPLATE_SPEC)
     meta.known_keys(("labels", "annotations"))
+    for name in ("taints", "startupTaints"):
+        spec[name].at_most(MOST_ENTRIES)
     marks, early = taints(spec["taints"]), taints(spec["startupTaints"])
     _check_twins(spec, marks, early)
     return NodeTemplate(
@@ -163,6 +165,7 @@ def _pool_requirements(field: Field, *, claim: bool) -> tuple[RequirementSpec, .
         field.mistake("is missing; write [] to allow everything")
     field.at_most(MOST_ENTRIES)
     for one in field.items():
+        one["values"].at_most(MOST_VALUES)
         key = one["key"].value
         if isinstance(key, str) and key:
             labelrules.check_allowed_in_pool(one["key"], key, claim=claim)

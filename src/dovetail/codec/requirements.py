@@ -13,6 +13,8 @@ SELECTOR_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS = (*SELECTOR_OPERATORS, "Gt", "Lt")
 POOL_OPERATORS = tuple(Operator)
 MOST_MIN_VALUES = 50
+MOST_VALUES = 4096
+"""Of one requirement of a pool or claim; EC2 has a third of that in instance types."""
 _OTHER_SPELLINGS = {
     "=": "In",
     "==": "In",

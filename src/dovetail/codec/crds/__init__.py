@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions, made from the rules by which objects are read."""
