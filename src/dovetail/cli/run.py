@@ -23,7 +23,8 @@ from dovetail.controllers.batching import Windows
 from dovetail.core.machines.settings import MachineSettings
 from dovetail.errors import BadInput, Mistake
 from dovetail.host.clock import RealClock
-from dovetail.host.telling import LEVELS, JsonLog
+from dovetail.host.serving import ALL, Endpoints, serving
+from dovetail.host.telling import FORMATS, LEVELS, LineLog
 from dovetail.kube.config import Access, find_access
 from dovetail.kube.limiting import BURST, QPS
 from dovetail.kube.preflight import LEASE
@@ -37,6 +38,8 @@ from dovetail.model.settings import (
     SchedulingSettings,
 )
 from dovetail.running.hiring import Hire
+from dovetail.running.instruments import Instruments
+from dovetail.running.leading import Election, usual_namespace
 from dovetail.running.onaws import AwsHire, AwsSettings
 from dovetail.running.operating import Operation, Settings
 from dovetail.running.stocking import StockSettings
@@ -70,7 +73,12 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     disable_leader_election: bool
     leader_election_name: str
     leader_election_namespace: str
+    bind_address: str
+    metrics_port: int
+    health_probe_port: int
+    disable_cluster_state_observability: bool
     log_level: str
+    log_format: str
     kubeconfig: str | None
     context: str
     prices: str | None
@@ -179,7 +187,8 @@ def _gates(_: click.Context, __: click.Parameter, given: str) -> Gates:
     default="",
     callback=_gates,
     metavar="GATE=BOOL,...",
-    help="ReservedCapacity (true), NodeRepair, StaticCapacity (false); Karpenter's others have no effect yet.",
+    help="ReservedCapacity (true), NodeRepair, StaticCapacity (false); "
+    "Karpenter's others have no effect yet.",
 )
 @_option(
     "--kube-client-qps",
@@ -207,7 +216,29 @@ def _gates(_: click.Context, __: click.Parameter, given: str) -> Gates:
     default="",
     help="Of the Lease. Default: SYSTEM_NAMESPACE, else the pod's own, else kube-system.",
 )
+@_option(
+    "--bind-address",
+    default=Endpoints().address,
+    show_default=True,
+    help=f"Where the ports below are listened on; '{ALL}': everywhere.",
+)
+@_option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    default=Endpoints().metrics_port,
+    show_default=True,
+    help="Of /metrics; 0: none.",
+)
+@_option(
+    "--health-probe-port",
+    type=click.IntRange(0, 65535),
+    default=Endpoints().probe_port,
+    show_default=True,
+    help="Of /healthz and /readyz; 0: none.",
+)
+@_yes_or_no("--disable-cluster-state-observability", help="No metrics of single nodes.")
 @_option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@_option("--log-format", type=click.Choice(list(FORMATS)), default="json", show_default=True)
 @click.option(
     "--kubeconfig",
     metavar="FILE",
@@ -220,7 +251,7 @@ def run(**options: Any) -> None:
     """Run the autoscaler for a cluster, until it is told to stop.
 
     Buys EC2 instances for pods that wait and gives them back when they are not needed, as the
-    cluster's NodePools and EC2NodeClasses say. Logs go to stdout as JSON. Of several replicas one
+    cluster's NodePools and EC2NodeClasses say. Logs go to stdout. Of several replicas one
     leads and the others stand by; none works beside Karpenter.
     """
     given = Given(**options)
@@ -235,11 +266,11 @@ def run(**options: Any) -> None:
     hire = attempt(mistakes, lambda: _hire(given))
     if access is None or hire is None:
         raise BadInput(mistakes)
-    log = JsonLog(_print, clock=clock, level=given.log_level)
+    log = LineLog(_print, clock=clock, level=given.log_level, form=given.log_format)
     for gate in _WITHOUT_EFFECT:
         if getattr(given.feature_gates, gate):
             log.info("feature gate has no effect yet", gate=gate)
-    asyncio.run(_operate(access, hire, _settings(given), log))
+    asyncio.run(_operate(given, access, hire, log))
     _leave()
 
 
@@ -292,12 +323,29 @@ def _settings(given: Given) -> Settings:
     )
 
 
-async def _operate(access: Access, hire: Hire, settings: Settings, log: JsonLog) -> None:
+def _election(given: Given) -> Election | None:
+    if given.disable_leader_election:
+        return None
+    namespace = given.leader_election_namespace or usual_namespace(os.environ)
+    return Election(name=given.leader_election_name, namespace=namespace)
+
+
+async def _operate(given: Given, access: Access, hire: Hire, log: LineLog) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    await Operation(access, hire=hire, settings=settings, log=log).run(stop)
+    shown = Instruments(RealClock(), each_node=not given.disable_cluster_state_observability)
+    endpoints = Endpoints(
+        address=given.bind_address,
+        metrics_port=given.metrics_port,
+        probe_port=given.health_probe_port,
+    )
+    async with serving(endpoints, scrape=shown.scraping.text, health=shown.health):
+        operation = Operation(
+            access, hire=hire, settings=_settings(given), log=log, instruments=shown
+        )
+        await operation.run(stop)
 
 
 def _print(line: str) -> None:

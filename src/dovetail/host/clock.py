@@ -2,6 +2,10 @@
 
 import time
 from datetime import UTC, datetime
+from typing import Final
+
+_NEVER_STOPS: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Where there is no such clock, the next best."""
 
 
 class RealClock:
@@ -13,6 +17,10 @@ class RealClock:
 
     def seconds(self) -> float:
         return time.perf_counter()
+
+    def uptime(self) -> float:
+        """Count seconds that never stop or go back, not even while the machine sleeps."""
+        return time.clock_gettime(_NEVER_STOPS)
 
     def sleep(self, seconds: float) -> None:
         """Come back after a while; at once if it is over already."""

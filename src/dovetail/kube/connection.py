@@ -1,6 +1,6 @@
 """Requests to one API server: identity, pace, time-outs, and errors as we know them."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -26,8 +26,17 @@ _AT_ONCE: Final = 150
 class Connection:
     """Made and used on one asyncio loop; ``close`` it at the end."""
 
-    def __init__(self, access: Access, *, limit: RateLimit, agent: str) -> None:
+    def __init__(
+        self,
+        access: Access,
+        *,
+        limit: RateLimit,
+        agent: str,
+        guard: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``guard`` is asked right before every write is sent, and raises if it must not be."""
         self._access = access
+        self._guard = guard
         self._limit = limit
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=access.tls, limit=_AT_ONCE),
@@ -106,6 +115,9 @@ class Connection:
             sent = dict(headers or {})
             if token:
                 sent["Authorization"] = f"Bearer {token}"
+            if method != "GET":
+                # Only now: waiting for its turn may have taken any time.
+                self._guard()
             try:
                 async with self._session.request(
                     method,

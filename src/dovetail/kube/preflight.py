@@ -7,6 +7,7 @@ import msgspec
 
 from dovetail.errors import DovetailError
 from dovetail.kube.connection import Connection
+from dovetail.kube.electing import OURS
 from dovetail.ports.kube import Kube
 from dovetail.ports.kubeerrors import Forbidden, NotFound, Unauthorized
 from dovetail.ports.resources import (
@@ -91,8 +92,11 @@ def _holder(lease: dict[str, Any], now: datetime) -> str:
         renewed = msgspec.convert(spec.get("renewTime"), datetime)
     except msgspec.ValidationError:
         return ""
+    holder = str(spec.get("holderIdentity") or "")
+    if OURS in holder:
+        return ""  # A replica of ours; which of us works is decided by the lease itself.
     held = max(_ALIVE, timedelta(seconds=spec.get("leaseDurationSeconds") or 0))
-    return str(spec.get("holderIdentity") or "") if now - renewed < held else ""
+    return holder if now - renewed < held else ""
 
 
 def _is_karpenter(deployment: dict[str, Any]) -> bool:

@@ -30,7 +30,6 @@ from dovetail.model.nodeclass import NodeClass
 from dovetail.model.nodepool import NodePool
 from dovetail.ports.cloud import ClassStatus, Interruptions
 from dovetail.ports.kubeerrors import ApiError
-from dovetail.ports.loop import Loop
 from dovetail.ports.resources import SERVICES
 from dovetail.ports.telemetry import Log
 from dovetail.running.hiring import Hired, NoWarnings, Surroundings
@@ -72,7 +71,13 @@ class AwsHire:
 
     async def _made(self, around: Surroundings, threads: ThreadOffload) -> Hired:
         settings, loop, mirror = self._settings, around.loop, around.mirror
-        aws = Aws(loop=loop, offload=threads, chance=around.chance, region=settings.region)
+        aws = Aws(
+            loop=loop,
+            offload=threads,
+            chance=around.chance,
+            region=settings.region,
+            guard=around.guard,
+        )
         await _greet(aws, around.log)
         cluster, ec2 = settings.cluster_name, aws.ec2()
         facts = await _facts(aws, settings, around)
@@ -125,9 +130,9 @@ class AwsHire:
             classes=_Classes(resolver, ClassBook(lambda: facts.cluster, region=aws.region)),
             node_class=node_class,
         )
-        loop.spawn(_keep_tidy(templates, loop, around.log))
+        loop.spawn(_keep_tidy(templates, around))
         loop.spawn(facts.follow_version(around.look_up_version, loop=loop, log=around.log))
-        loop.spawn(parts.profiles.keep_tidy(lambda: _used_profiles(mirror), loop=loop))
+        loop.spawn(_keep_profiles_tidy(parts.profiles, around))
         return Hired(
             cloud=cloud,
             interruptions=_interruptions(aws, settings, around),
@@ -218,8 +223,14 @@ def _used_profiles(mirror: Mirror) -> list[str] | None:
     return [*bought, *(one.found.instance_profile for one in mirror.node_classes())]
 
 
-async def _keep_tidy(templates: LaunchTemplates, loop: Loop, log: Log) -> None:
+async def _keep_profiles_tidy(profiles: Profiles, around: Surroundings) -> None:
+    await around.elected()
+    await profiles.keep_tidy(lambda: _used_profiles(around.mirror), loop=around.loop)
+
+
+async def _keep_tidy(templates: LaunchTemplates, around: Surroundings) -> None:
     """Take away launch templates that nobody uses, also those of earlier processes."""
+    await around.elected()
     is_known = False
     while True:
         try:
@@ -228,5 +239,6 @@ async def _keep_tidy(templates: LaunchTemplates, loop: Loop, log: Log) -> None:
                 is_known = True
             await templates.keep_tidy()
         except AwsError as error:
-            log.info("unused launch templates could not be taken away", error=str(error))
-            await loop.sleep(_TRY_TIDYING_AGAIN)
+            told = "unused launch templates could not be taken away"
+            around.log.info(told, error=str(error))
+            await around.loop.sleep(_TRY_TIDYING_AGAIN)
