@@ -1,0 +1,35 @@
+"""What all parts of cluster.yaml share: how they are written and checked."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from dovetail.infra.references import OPENING
+
+
+class Part(BaseModel):
+    """A map in the file: camelCase keys, none that is not known, never changed."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        defer_build=True,
+    )
+
+
+def _literal(text: str) -> str:
+    if OPENING in text:
+        raise ValueError(f"may not hold {OPENING!r}, which we use for references")
+    return text
+
+
+Text = Annotated[str, Field(min_length=1), AfterValidator(_literal)]
+Arn = Annotated[str, Field(pattern=r"^arn:[a-z-]+:[a-z0-9-]+:[a-z0-9-]*:[0-9]*:.+$")]
+KubeName = Annotated[
+    str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", min_length=1, max_length=253)
+]
+"""A name as Kubernetes takes it for an object."""
+Labels = dict[Text, str]

@@ -1,0 +1,97 @@
+"""From the text of cluster.yaml to its model, or to every mistake in it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import ValidationError
+
+from dovetail.codec.paths import Path, show
+from dovetail.codec.text import as_utf8
+from dovetail.codec.yamltext import Unreadable, YamlReader
+from dovetail.data import bundled_catalog
+from dovetail.errors import BadInput, Mistake
+from dovetail.infra.spec.checking import Finding, check
+from dovetail.infra.spec.cluster import ClusterSpec
+from dovetail.infra.spec.wording import findings
+from dovetail.model.machines import Catalog
+
+_STAND_INS: dict[str, Any] = {
+    "name": "x",
+    "region": "us-east-1",
+    "version": "1.33",
+    "home": "fargate",
+    "nodePools": [{"name": "x"}],
+}
+"""For required fields that cannot be read, so that the others can be looked at."""
+
+
+def read_spec(file: str, data: bytes, *, catalog: Catalog | None = None) -> ClusterSpec:
+    """Read a cluster.yaml; raises ``BadInput`` with all that is wrong in it.
+
+    Nothing is asked of AWS: the bundled catalogue says which regions, zones and
+    instance types there are.
+    """
+    catalog = catalog or bundled_catalog()
+    text = as_utf8(file, data)
+    if isinstance(text, Mistake):
+        raise BadInput([text])
+    value = _document(file, text)
+    try:
+        spec = ClusterSpec.model_validate(value)
+    except ValidationError as error:
+        wrong = list(findings(error.errors(include_url=False), value))
+        raise BadInput(_placed(file, text, [*wrong, *_besides(value, wrong, catalog)])) from None
+    wrong = list(check(spec, catalog))
+    if wrong:
+        raise BadInput(_placed(file, text, wrong))
+    return spec
+
+
+def _document(file: str, text: bytes) -> dict[str, Any]:
+    reader = YamlReader(file, text)
+    try:
+        documents = [one.value for one in reader.objects() if one.value is not None]
+    except Unreadable as error:
+        raise BadInput([*reader.mistakes, error.mistake]) from None
+    if reader.mistakes:
+        raise BadInput(reader.mistakes)
+    if len(documents) != 1:
+        raise BadInput([Mistake(file, 0, "", f"holds {len(documents)} documents; one is right")])
+    if not isinstance(documents[0], dict):
+        raise BadInput([Mistake(file, 1, "", "is no map of fields: name, region, home …")])
+    return documents[0]
+
+
+def _besides(value: dict[str, Any], wrong: Iterable[Finding], catalog: Catalog) -> list[Finding]:
+    """Check the fields that can be read, while others cannot."""
+    spoilt = {str(path[0]) for path, _ in wrong if path}
+    readable = {key: inner for key, inner in value.items() if key not in spoilt}
+    for key, stand_in in _STAND_INS.items():
+        readable.setdefault(key, stand_in)
+    unsure = spoilt | (set(_STAND_INS) - set(value))
+    try:
+        spec = ClusterSpec.model_validate(readable)
+    except ValidationError:
+        return []
+    return [
+        (path, message) for path, message in check(spec, catalog, unsure) if path[0] not in unsure
+    ]
+
+
+def _placed(file: str, text: bytes, wrong: Iterable[Finding]) -> list[Mistake]:
+    found = list(wrong)
+    reader = YamlReader(file, text, [(0, *path) for path, _ in found])
+    for _ in reader.objects():
+        pass
+    mistakes = [
+        Mistake(file, _innermost(reader.lines, (0, *path)), show(path), message)
+        for path, message in found
+    ]
+    return sorted(mistakes, key=lambda one: one.line)
+
+
+def _innermost(lines: dict[Path, int], path: Path) -> int:
+    for end in range(len(path), 0, -1):
+        if path[:end] in lines:
+            return lines[path[:end]]
+    return 0
