@@ -33,3 +33,19 @@ class Line(msgspec.Struct, frozen=True):
             else:
                 told[name.replace("_", "-")] = value
         return msgspec.json.encode(told, enc_hook=str).decode()
+
+    def as_text(self) -> str:
+        """Write it for people who sit in front of it; a line all the same."""
+        told = [
+            f"{name.replace('_', '-')}={_in_short(value)}"
+            for name, value in self.fields.items()
+            if value not in (None, "")
+        ]
+        return "  ".join([f"{self.at:%H:%M:%S} {self.level:5} {self.message}", *told])
+
+
+def _in_short(value: Any) -> str:
+    """Return text that has no spaces as it is, all else as JSON."""
+    if isinstance(value, str) and value.isprintable() and not set(value) & set(' "='):
+        return value
+    return msgspec.json.encode(value, enc_hook=str).decode()

@@ -84,6 +84,8 @@ POD = {
         ]
     },
 }
+NO_PORTS = {"METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0"}
+"""Tests run beside each other on one machine."""
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 
 
@@ -110,6 +112,7 @@ class Running:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "dovetail", "run", "--cluster-name", "demo", *options],
             env={"PATH": os.environ["PATH"], "HOME": str(home), "KUBECONFIG": str(config)}
+            | NO_PORTS
             | environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -251,7 +254,8 @@ def test_a_server_that_does_not_answer_is_said_within_seconds(tmp_path: Path) ->
     config.write_text(yaml.safe_dump(kubeconfig(url, "x", "")))
 
     began = time.monotonic()
-    result = run("run", "--cluster-name", "demo", "--kubeconfig", str(config))
+    closed_ports = ("--metrics-port", "0", "--health-probe-port", "0")
+    result = run("run", "--cluster-name", "demo", "--kubeconfig", str(config), *closed_ports)
 
     assert result.exit_code == 1
     assert f"{url} does not answer" in result.stderr

@@ -43,3 +43,14 @@ def test_what_is_below_the_level_is_not_told(level: str, told: list[str]) -> Non
     log.error("c")
 
     assert [json.loads(one)["message"] for one in lines] == told
+
+
+def test_for_the_eye_a_line_is_short_and_still_one_line() -> None:
+    lines: list[str] = []
+    log = LineLog(lines.append, clock=Noon(), form="text")
+
+    log.error("reconciler error", key="a b", error='said "no"\nand left', again_in="1s", zone="")
+
+    assert lines == [
+        '12:00:00 ERROR reconciler error  key="a b"  error="said \\"no\\"\\nand left"  again-in=1s'
+    ]

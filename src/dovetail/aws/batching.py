@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from dovetail.ports.loop import Loop, Timer
+from dovetail.ports.telemetry import UNTOLD, Metrics
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -34,7 +35,8 @@ ENDINGS: Final = Window(idle=timedelta(milliseconds=100))
 class _Batch(Generic[Item, Answer]):
     """Those who wait for the same call."""
 
-    def __init__(self) -> None:
+    def __init__(self, since: datetime) -> None:
+        self.since = since
         self.items: list[Item] = []
         self.waiting: list[asyncio.Future[Answer]] = []
         self.closing: Timer | None = None
@@ -54,7 +56,12 @@ class Batcher(Generic[Key, Item, Answer]):
         *,
         window: Window,
         loop: Loop,
+        name: str = "",
+        metrics: Metrics = UNTOLD,
     ) -> None:
+        """``name`` is what metrics call it."""
+        self._name = name
+        self._metrics = metrics
         self._handle = handle
         self._window = window
         self._loop = loop
@@ -64,7 +71,7 @@ class Batcher(Generic[Key, Item, Answer]):
         """Join those who ask under the same key, and return the answer for this item."""
         batch = self._open.get(key)
         if batch is None:
-            batch = self._open[key] = _Batch()
+            batch = self._open[key] = _Batch(self._loop.now())
             batch.at_latest = self._loop.at(
                 self._loop.now() + self._window.longest, lambda: self._close(key, batch)
             )
@@ -90,6 +97,11 @@ class Batcher(Generic[Key, Item, Answer]):
                 timer.cancel()
         if self._open.get(key) is batch:
             del self._open[key]
+            waited = (self._loop.now() - batch.since).total_seconds()
+            for what, value in (("size", len(batch.items)), ("time_seconds", waited)):
+                self._metrics.observe(
+                    f"karpenter_cloudprovider_batcher_batch_{what}", value, batcher=self._name
+                )
             self._loop.spawn(self._serve(key, batch))
 
     async def _serve(self, key: Key, batch: _Batch[Item, Answer]) -> None:

@@ -10,6 +10,7 @@ from dovetail.aws.faults import SUBNET_FULL, TEMPLATE_GONE, AwsError, Kind, kind
 from dovetail.aws.fleet import Answer, Failure, Order, answer_of, request_of, token_of, told_of
 from dovetail.aws.launchable import Addresses, Launchable
 from dovetail.aws.launchtemplates import LaunchTemplates
+from dovetail.aws.lostorders import LostOrder, LostOrders
 from dovetail.aws.ordering import Plan, Purchase, addresses_of, alike, plan_of
 from dovetail.aws.reservations import RoomLeft
 from dovetail.aws.reserving import of_one_kind
@@ -60,6 +61,7 @@ class Buyer:
         self._clock = clock
         self._cluster = cluster
         self._room = room or RoomLeft()
+        self._lost = LostOrders()
         self._attempts: Counter[str] = Counter()
         """How often a request was answered, by the token it had the first time."""
         self._considered: tuple[InstanceType, ...] = ()
@@ -75,8 +77,40 @@ class Buyer:
         """Return a machine or an error for each of the claims, which must be alike.
 
         What is sold out is set aside and the rest asked for at once, until EC2 has
-        nothing of what the claims allow.
+        nothing of what the claims allow. Orders whose answer got lost come first.
         """
+        late = await self._late(claims)
+        new = [claim for claim in claims if claim.uid not in late]
+        bought = dict(zip((one.uid for one in new), await self._buy(new, launchable, types)))
+        return [(late | bought)[claim.uid] for claim in claims]
+
+    def may_have_bought(self, claim: NodeClaim) -> bool:
+        """Tell whether an order for a claim is still without an answer."""
+        return self._lost.concerns(claim)
+
+    async def _late(self, claims: Sequence[NodeClaim]) -> dict[str, Purchase | Exception]:
+        """Return what was bought for claims by orders whose answers got lost."""
+        failed: dict[str, Purchase | Exception] = {}
+        for order in self._lost.of(claims):
+            try:
+                answer = await self._answer(order)
+            except LostAnswer as error:
+                failed |= {claim.uid: for_claim(claim, error) for claim in order.plan.claims}
+                continue
+            except AwsError:
+                answer = Answer()  # An error in EC2's own words: nothing was bought.
+            purchases = order.plan.purchases(answer)
+            if self._lost.settle(order, purchases):
+                self._note(order.plan, answer, purchases)
+        found = {claim.uid: self._lost.take(claim) for claim in claims}
+        return failed | {uid: one for uid, one in found.items() if one is not None}
+
+    async def _buy(
+        self,
+        claims: Sequence[NodeClaim],
+        launchable: Launchable,
+        types: Callable[[], tuple[InstanceType, ...]],
+    ) -> list[Purchase | Exception]:
         outcomes: list[Purchase | Exception] = []
         failed: list[Failure] = []
         while left := claims[len(outcomes) :]:
@@ -130,14 +164,25 @@ class Buyer:
             self._templates.forget([one.template for one in order.configs])
             await self._templates.ensure(templates)
             answer = await self._fleet(plan, order)
-        self._set_aside(answer.failures, plan.capacity_type)
+        for failure in answer.failures:
+            self._aws.metrics.count(
+                "karpenter_cloudprovider_instance_launch_failures_total",
+                zone=failure.zone,
+                capacity_type=plan.capacity_type,
+                reason=failure.code,
+            )
         purchases = plan.purchases(answer)
+        self._note(plan, answer, purchases)
+        return purchases, answer.failures
+
+    def _note(self, plan: Plan, answer: Answer, purchases: Iterable[Purchase]) -> None:
+        """Remember what turned out to be sold out, and what reservations have left."""
+        self._set_aside(answer.failures, plan.capacity_type)
         for reservation in plan.filled_up(answer):
             self._room.exhaust(reservation)
         for one in purchases:
             if one.choice.offering.reservation_id:
                 self._room.take(one.choice.offering.reservation_id)
-        return purchases, answer.failures
 
     async def _fleet(self, plan: Plan, order: Order) -> Answer:
         """Call, with the addresses that the machines will need counted as taken."""
@@ -159,19 +204,27 @@ class Buyer:
         request = request_of(order)
         first = token_of(request, 0)
         token = token_of(request, self._attempts[first])
+        order_made = LostOrder(plan=plan, request=request, token=token)
+        try:
+            answer = await self._answer(order_made)
+        except LostAnswer:
+            self._lost.add(order_made)
+            raise
+        finally:
+            self._answered(first)
+        return answer
 
+    async def _answer(self, order: LostOrder) -> Answer:
         def call() -> Any:
-            return self._ec2.create_fleet(ClientToken=token, **request)
+            return self._ec2.create_fleet(ClientToken=order.token, **order.request)
 
         try:
             response = await self._aws.call("CreateFleet", call)
         except AwsError as error:
             if error.kind is Kind.TRANSIENT:
                 raise LostAnswer(error.reason, str(error)) from error
-            self._answered(first)
             raise
-        self._answered(first)
-        zones = {subnet.id: subnet.zone for subnet in plan.launchable.subnets}
+        zones = {subnet.id: subnet.zone for subnet in order.plan.launchable.subnets}
         return answer_of(response, zones)
 
     def _answered(self, first: str) -> None:

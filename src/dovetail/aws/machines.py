@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from dovetail.aws.batching import ENDINGS, LOOKS, Batcher
-from dovetail.aws.claimtags import CLAIM, CLUSTER, FIRST_OF_LIST, deal
+from dovetail.aws.claimtags import CLAIM, CLUSTER, FIRST_OF_LIST, deal, keys_in, nobody_has_one
 from dovetail.aws.faults import AwsError, Kind
 from dovetail.aws.session import Aws
 from dovetail.aws.templatedata import as_list
@@ -23,6 +24,9 @@ _ENDING: Final = ("shutting-down", "terminated")
 _AT_ONCE: Final = 200
 """Values that EC2 takes in one filter."""
 _PAGE: Final = 1000
+_REMEMBERED: Final = 20_000
+_SHOWN_BY_THEN: Final = timedelta(seconds=30)
+"""So long after a purchase EC2 lists all of it."""
 
 
 class Described(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,16 +36,48 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     tags: Mapping[str, str]
 
+    @property
+    def ending(self) -> bool:
+        return self.instance.terminating
+
+
+class Deal(msgspec.Struct, frozen=True):
+    """Which machine is for which claim, by the claims' keys."""
+
+    machines: Mapping[str, Described]
+    in_doubt: frozenset[str]
+    """Bought for together with others a moment ago, and no machine shows for these yet."""
+
 
 class Machines:
     """What EC2 has of this cluster."""
 
-    def __init__(self, *, aws: Aws, ec2: "EC2Client", loop: Loop, cluster: str) -> None:
+    def __init__(
+        self,
+        *,
+        aws: Aws,
+        ec2: "EC2Client",
+        loop: Loop,
+        cluster: str,
+        machine_of: Callable[[str], str | None] = nobody_has_one,
+    ) -> None:
+        """Speak for one cluster; ``machine_of`` is what its claims say (see ``deal``)."""
         self._aws = aws
         self._ec2 = ec2
+        self._clock = loop
         self._cluster = cluster
-        self._looks: Batcher[str, str, Described] = Batcher(self._look, window=LOOKS, loop=loop)
-        self._endings: Batcher[str, str, None] = Batcher(self._end, window=ENDINGS, loop=loop)
+        self._machine_of = machine_of
+        self._given: dict[str, str] = {}
+        """Claim → machine, for those whose claim may not say so yet; the oldest are forgotten."""
+        self._deals: Batcher[str, Sequence[str], Deal] = Batcher(
+            self._deal, window=LOOKS, loop=loop
+        )
+        self._looks: Batcher[str, str, Described] = Batcher(
+            self._look, window=LOOKS, loop=loop, name="describe_instances", metrics=aws.metrics
+        )
+        self._endings: Batcher[str, str, None] = Batcher(
+            self._end, window=ENDINGS, loop=loop, name="terminate_instances", metrics=aws.metrics
+        )
 
     async def find(self, instance_id: str) -> Described:
         """Look at one; raises InstanceNotFound when it is not there or has terminated."""
@@ -61,9 +97,7 @@ class Machines:
             }
         )
         ours = [one for one in found if label_keys.EC2_NODE_CLASS in one.tags]
-        owners = {
-            one.id: name for name, one in deal((one.id, one.tags, one) for one in ours).values()
-        }
+        owners = {one.id: name for name, one in deal(ours, self._held_by).values()}
         return [
             one.instance
             if one.instance.claim
@@ -71,13 +105,18 @@ class Machines:
             for one in ours
         ]
 
-    async def dealt(self) -> dict[str, Described]:
-        """Return what was bought for whom (see ``claimtags``), what has terminated included."""
-        found = await self._described(
-            {"tag-key": [FIRST_OF_LIST], f"tag:{CLUSTER}": [self._cluster]}
-        )
-        dealt = deal((one.id, one.tags, one) for one in found)
-        return {key: machine for key, (_, machine) in dealt.items()}
+    async def dealt(self, keys: Sequence[str]) -> "Deal":
+        """Tell what was bought for claims (see ``claimtags``), what has terminated included.
+
+        All who ask at about the same time share one listing.
+        """
+        return await self._deals.ask("", keys)
+
+    def gave(self, claim: str, instance_id: str) -> None:
+        """Take note that a claim has got a machine, which its status will say soon."""
+        self._given[claim] = instance_id
+        if len(self._given) > _REMEMBERED:
+            del self._given[next(iter(self._given))]
 
     async def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
         """Add tags and the cluster's name, but none whose key is there already."""
@@ -89,6 +128,27 @@ class Machines:
                 "CreateTags",
                 lambda: self._ec2.create_tags(Resources=[instance_id], Tags=missing),
             )
+
+    def _held_by(self, claim: str) -> str | None:
+        known = self._machine_of(claim)
+        return self._given.get(claim, "") if known == "" else known
+
+    async def _deal(self, _: str, askers: Sequence[Sequence[str]]) -> Sequence["Deal"]:
+        found = await self._described(
+            {"tag-key": [FIRST_OF_LIST], f"tag:{CLUSTER}": [self._cluster]}
+        )
+        dealt = deal(found, self._held_by)
+        for key in {key for keys in askers for key in keys if key in dealt}:
+            name, one = dealt[key]
+            self.gave(name, one.id)
+        recently = self._clock.now() - _SHOWN_BY_THEN
+        young = [one for one in found if (one.instance.launched or recently) > recently]
+        listed = keys_in(one.tags for one in young)
+        made = Deal(
+            machines={key: one for key, (_, one) in dealt.items()},
+            in_doubt=frozenset(listed - dealt.keys()),
+        )
+        return [made] * len(askers)
 
     async def _look(self, _: str, ids: Sequence[str]) -> Sequence[Described | Exception]:
         wanted = list(dict.fromkeys(ids))
@@ -108,6 +168,10 @@ class Machines:
         try:
             await self._aws.call("TerminateInstances", self._termination_of(wanted))
         except AwsError as error:
+            if error.kind is not Kind.GONE:
+                self._aws.metrics.count(
+                    "karpenter_cloudprovider_instance_termination_failures_total", len(wanted)
+                )
             if error.kind is not Kind.GONE or len(wanted) == 1:
                 raise _as_not_found(error) from error
             # One that is gone fails the call for all: each by itself then.

@@ -31,6 +31,8 @@ from dovetail.ports.cloud import (
     NodeClassNotReady,
 )
 from dovetail.ports.loop import Loop
+from dovetail.ports.telemetry import UNTOLD, Metrics
+from dovetail.state.overlays import Overlays
 from dovetail.state.sightings import Sightings, drift_of
 from dovetail.state.typenames import TypesByName
 
@@ -71,6 +73,8 @@ class AwsCloud:
         templates: LaunchTemplates,
         classes: Classes,
         node_class: Callable[[str], NodeClass | None],
+        overlays: Overlays | None = None,
+        metrics: Metrics = UNTOLD,
     ) -> None:
         self._loop = loop
         self._machines = machines
@@ -79,6 +83,7 @@ class AwsCloud:
         self._templates = templates
         self._classes = classes
         self._node_class = node_class
+        self._overlays = overlays or Overlays()
         self._by_name = TypesByName()
         self._sightings = Sightings()
         self._started = loop.now()
@@ -87,7 +92,7 @@ class AwsCloud:
         self._cleared: set[str] = set()
         """Keys of claims from before our time for which nothing had been bought."""
         self._launches: Batcher[Any, NodeClaim, Instance] = Batcher(
-            self._launch, window=FLEETS, loop=loop
+            self._launch, window=FLEETS, loop=loop, name="create_fleet", metrics=metrics
         )
 
     async def create(self, claim: NodeClaim) -> Instance:
@@ -121,7 +126,8 @@ class AwsCloud:
         node_class = self._node_class(pool.template.node_class.name)
         if node_class is None or node_class.deleting or not node_class.ready:
             return ()
-        return self._types.instance_types(node_class, now=self._loop.now())
+        types = self._types.instance_types(node_class, now=self._loop.now())
+        return self._overlays.applied(pool, types)
 
     async def drift(self, claim: NodeClaim) -> str | None:
         """Return why a claim's class would not launch its machine as it is, or None."""
@@ -162,17 +168,25 @@ class AwsCloud:
         suspects = [claim for claim in claims if self._may_have_a_machine(claim)]
         if not suspects:
             return {}
-        dealt = await self._machines.dealt()
+        deal = await self._machines.dealt([key_of(claim) for claim in suspects])
         found: dict[str, Instance | Exception] = {}
         for claim in suspects:
-            machine = dealt.get(key_of(claim))
-            if machine is None:
-                self._cleared.add(key_of(claim))
+            key = key_of(claim)
+            if key in deal.machines:
+                found[claim.uid] = self._adopted(claim, deal.machines[key])
+            elif key in deal.in_doubt:
+                found[claim.uid] = LostAnswer(
+                    "InternalError",
+                    f"nodeclaim {claim.name}: a fleet was launched for it and others a moment ago,"
+                    " of which EC2 may not show all machines yet; it will be looked at again",
+                )
             else:
-                found[claim.uid] = self._adopted(claim, machine)
+                self._cleared.add(key)
         return found
 
     def _may_have_a_machine(self, claim: NodeClaim) -> bool:
+        if self._buyer.may_have_bought(claim):
+            return False  # The order itself is made again, which shows more.
         key = key_of(claim)
         is_old = claim.created is None or claim.created < self._started + _SKEW
         return key in self._served or (is_old and key not in self._cleared)
@@ -212,7 +226,9 @@ class AwsCloud:
         outcomes = await self._buyer.buy(
             claims,
             launchable,
-            lambda: self._types.instance_types(node_class, now=self._loop.now()),
+            lambda: self._overlays.applied_to(
+                claims[0], self._types.instance_types(node_class, now=self._loop.now())
+            ),
         )
         return {
             claim.uid: self._settled(claim, one, launchable)
@@ -231,6 +247,7 @@ class AwsCloud:
             self._served.pop(key, None)
         if isinstance(outcome, Exception):
             return outcome
+        self._machines.gave(claim.name, outcome.bought.id)
         seen = _new(outcome.bought, outcome.choice, launchable, now=self._loop.now())
         self._sightings.saw(seen, now=self._loop.now())
         return _described(claim, seen, outcome.choice, launchable.node_class)

@@ -60,7 +60,11 @@ class SqsInterruptions:
         self._patience = trouble
         self._url: str | None = None
         self._removals: Batcher[None, Message, None] = Batcher(
-            self._remove_many, window=_REMOVALS, loop=loop
+            self._remove_many,
+            window=_REMOVALS,
+            loop=loop,
+            name="delete_messages",
+            metrics=aws.metrics,
         )
         self._failures = 0
         self._told_of = ""

@@ -13,6 +13,7 @@ from dovetail.aws.faults import SDK_ERRORS, AwsError, Kind, translated
 from dovetail.ports.chance import Chance
 from dovetail.ports.loop import Loop
 from dovetail.ports.offload import Offload
+from dovetail.ports.telemetry import UNTOLD, Metrics
 
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
@@ -62,6 +63,7 @@ class Aws:
         endpoint_url: str | None = None,
         patience: Patience = PATIENT,
         session: boto3.Session | None = None,
+        metrics: Metrics = UNTOLD,
         guard: Callable[[], None] = lambda: None,
     ) -> None:
         """``guard`` is asked right before every call that may change something."""
@@ -73,6 +75,7 @@ class Aws:
         self._endpoint_url = endpoint_url
         self._region = region
         self._session = session or boto3.Session()
+        self.metrics = metrics
         self._clients: dict[tuple[str, str | None], Any] = {}
         self._config = Config(
             retries={"mode": "standard", "total_max_attempts": 1},
@@ -121,14 +124,23 @@ class Aws:
 
         wanted = work if operation.startswith(_READING) else guarded
         while True:
+            since = self._loop.now()
             try:
                 return await self._offload.run(wanted)
             except SDK_ERRORS as error:
                 told = translated(error, operation)
+                self.metrics.count(
+                    "dovetail_aws_request_errors_total", operation=operation, code=told.code
+                )
                 throttled += told.kind is Kind.THROTTLED
                 transient += told.kind is Kind.TRANSIENT
                 if not self._is_worth_another_try(told, throttled, transient):
                     raise told from error
+            finally:
+                took = (self._loop.now() - since).total_seconds()
+                self.metrics.observe(
+                    "dovetail_aws_request_duration_seconds", took, operation=operation
+                )
             await self._loop.sleep(self._patience.pause(throttled + transient, self._chance))
 
     def _is_worth_another_try(self, told: AwsError, throttled: int, transient: int) -> bool:

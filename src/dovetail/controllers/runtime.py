@@ -24,6 +24,16 @@ class Requeue(msgspec.Struct, frozen=True):
     after: timedelta
 
 
+def raise_first(outcomes: Iterable[object]) -> None:
+    """Raise the first error among what several attempts came to, if one failed.
+
+    What the others did is in the mirror by then; a look again does the rest.
+    """
+    for one in outcomes:
+        if isinstance(one, Exception):
+            raise one
+
+
 class Controller(Protocol):
     """Looks at one thing and moves it closer to what it should be."""
 
@@ -159,6 +169,7 @@ class _Hand:
         self._wake()
 
     async def _reconcile(self, key: Hashable) -> None:
+        since = self._loop.now()
         try:
             requeue = await self._controller.reconcile(key)
         except Conflict:
@@ -172,6 +183,10 @@ class _Hand:
             again = None if requeue is None else self._loop.now() + requeue.after
             self._queue.done(key, again_at=again)
         self._metrics.count("controller_runtime_reconcile_total", controller=self.name)
+        took = (self._loop.now() - since).total_seconds()
+        self._metrics.observe(
+            "controller_runtime_reconcile_time_seconds", took, controller=self.name
+        )
         self._busy -= 1
         self._wake()
 

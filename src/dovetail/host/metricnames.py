@@ -84,6 +84,11 @@ METRICS: Final = (
         _DISRUPTED,
         "NodeClaims that were made to go, and why.",
     ),
+    _counter(
+        "karpenter_nodeclaims_unhealthy_disrupted_total",
+        ("condition", "nodepool", "capacity_type", "image_id"),
+        "NodeClaims that were made to go because their nodes were ill.",
+    ),
     _histogram(
         "karpenter_nodeclaims_termination_duration_seconds",
         ("nodepool",),

@@ -1,4 +1,4 @@
-"""The log of a real process: one line of JSON each, on whatever it is given."""
+"""The log of a real process: lines of JSON, or for the eye, on whatever it is given."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -7,14 +7,23 @@ from dovetail.logs import Line
 from dovetail.ports.loop import Clock
 
 LEVELS: Final = ("debug", "info", "error")
+FORMATS: Final[dict[str, Callable[[Line], str]]] = {"json": Line.as_json, "text": Line.as_text}
 
 
-class JsonLog:
-    """``ports.telemetry.Log`` in the form operators know from Karpenter."""
+class LineLog:
+    """``ports.telemetry.Log``; as JSON, in the form operators know from Karpenter."""
 
-    def __init__(self, write: Callable[[str], None], *, clock: Clock, level: str = "info") -> None:
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        *,
+        clock: Clock,
+        level: str = "info",
+        form: str = "json",
+    ) -> None:
         """``write`` is given lines without an end; what is below ``level`` is not told."""
         self._write = write
+        self._form = FORMATS[form]
         self._clock = clock
         self._told = frozenset(LEVELS[LEVELS.index(level) :])
 
@@ -29,17 +38,4 @@ class JsonLog:
 
     def _tell(self, level: str, message: str, fields: dict[str, Any]) -> None:
         if level in self._told:
-            self._write(Line(self._clock.now(), level.upper(), message, fields).as_json())
-
-
-class NoMetrics:
-    """``ports.telemetry.Metrics`` that nobody asks for."""
-
-    def count(self, name: str, by: float = 1, **labels: str) -> None:
-        """Leave it uncounted."""
-
-    def observe(self, name: str, value: float, **labels: str) -> None:
-        """Leave it unobserved."""
-
-    def gauge(self, name: str, value: float, **labels: str) -> None:
-        """Leave it unmeasured."""
+            self._write(self._form(Line(self._clock.now(), level.upper(), message, fields)))

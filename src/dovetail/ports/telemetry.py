@@ -1,7 +1,7 @@
 """Telling people and machines what was done: logs, metrics, Events."""
 
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from dovetail.ports.resources import Resource
 
@@ -26,6 +26,22 @@ class Metrics(Protocol):
     def observe(self, name: str, value: float, **labels: str) -> None: ...
 
     def gauge(self, name: str, value: float, **labels: str) -> None: ...
+
+
+class _Untold:
+    """``Metrics`` that nobody asks for."""
+
+    def count(self, name: str, by: float = 1, **labels: str) -> None:
+        """Leave it uncounted."""
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        """Leave it unobserved."""
+
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        """Leave it unmeasured."""
+
+
+UNTOLD: Final[Metrics] = _Untold()
 
 
 class Events(Protocol):

@@ -76,6 +76,7 @@ class AwsHire:
             offload=threads,
             chance=around.chance,
             region=settings.region,
+            metrics=around.metrics,
             guard=around.guard,
         )
         await _greet(aws, around.log)
@@ -113,7 +114,13 @@ class AwsHire:
 
         cloud = AwsCloud(
             loop=loop,
-            machines=Machines(aws=aws, ec2=ec2, loop=loop, cluster=cluster),
+            machines=Machines(
+                aws=aws,
+                ec2=ec2,
+                loop=loop,
+                cluster=cluster,
+                machine_of=lambda name: _machine_of(mirror, name),
+            ),
             buyer=Buyer(
                 aws=aws,
                 ec2=ec2,
@@ -129,6 +136,7 @@ class AwsHire:
             templates=templates,
             classes=_Classes(resolver, ClassBook(lambda: facts.cluster, region=aws.region)),
             node_class=node_class,
+            metrics=around.metrics,
         )
         loop.spawn(_keep_tidy(templates, around))
         loop.spawn(facts.follow_version(around.look_up_version, loop=loop, log=around.log))
@@ -213,6 +221,12 @@ def _interruptions(aws: Aws, settings: AwsSettings, around: Surroundings) -> Int
 
 def _pools_of(mirror: Mirror, node_class: str) -> list[NodePool]:
     return [one for one in mirror.pools() if one.template.node_class.name == node_class]
+
+
+def _machine_of(mirror: Mirror, claim: str) -> str | None:
+    """Return the instance of a claim, "" when it has none yet; None when it is not there."""
+    found = mirror.claim(claim)
+    return None if found is None else found.provider_id.rpartition("/")[2]
 
 
 def _used_profiles(mirror: Mirror) -> list[str] | None:

@@ -13,6 +13,7 @@ from dovetail.core.pools import usage
 from dovetail.model.conditions import is_true
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodes import Node, NodeObject
+from dovetail.model.resources import CPU
 from dovetail.ports.kube import Kube
 from dovetail.ports.loop import Clock, Loop
 from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, NODES
@@ -60,8 +61,10 @@ class Counting:
 
         # Tell.
         for resource, amount in used.items():
+            # Metrics count CPU in cores.
+            told = amount / 1000 if resource == CPU else amount
             self._metrics.gauge(
-                "karpenter_nodepools_usage", amount, nodepool=name, resource_type=resource
+                "karpenter_nodepools_usage", told, nodepool=name, resource_type=resource
             )
         return None
 
