@@ -66,3 +66,21 @@ class InterruptionSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     act_on_rebalance: bool = False
     """Drain a spot machine already when AWS recommends it, not first at the interruption."""
+
+
+class ConsolidationSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """When moving pods to cheaper nodes is worth it."""
+
+    spot_to_spot: bool = False
+    """Replace spot nodes by cheaper spot nodes (the gate SpotToSpotConsolidation)."""
+    spot_types: int = 15
+    """A single spot node is replaced by spot only where so many cheaper types would do."""
+    balanced_k: float = 2.0
+    """Policy Balanced: a move's share of the savings must be at least 1/k of its share of
+    the disruption."""
+    min_saving: float = 0.0
+    """USD per hour that a move must save at least."""
+    min_saving_per_cost: float = 0.0005
+    """USD per hour that a move must save for each pod that it moves; 0: any saving will do."""
+    most_replacements: int | None = None
+    """Nodes that one move may buy; None: as many as are cheaper. The reference buys one."""

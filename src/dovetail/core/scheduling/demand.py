@@ -1,6 +1,6 @@
 """Which pods need a place, and which cannot be helped by any node."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -29,25 +29,30 @@ def wanting(snapshot: ClusterSnapshot) -> list[Pod]:
         for pod in snapshot.pending
         if not (pod.node_name or pod.nominated_node or pod.of_daemon_set or pod.static)
     ]
-    now = snapshot.now or _FAR_FUTURE
-    budgets = snapshot.disruption_budgets
+    will_ask = asking(snapshot)
     for node in snapshot.nodes:
         if node.deleting:
-            waiting.extend(
-                pod
-                for pod in node.pods
-                if is_currently_reschedulable(
-                    pod, [one for one in budgets if _protects(one, pod)], now
-                )
-            )
+            waiting.extend(pod for pod in node.pods if will_ask(pod))
     return waiting
+
+
+def asking(snapshot: ClusterSnapshot) -> Callable[[Pod], bool]:
+    """Return the test whether a pod, its node going away, will soon ask for another."""
+    now = snapshot.now or _FAR_FUTURE
+    budgets: dict[str, list[DisruptionBudget]] = {}
+    for one in snapshot.disruption_budgets:
+        budgets.setdefault(one.namespace, []).append(one)
+
+    def will_ask(pod: Pod) -> bool:
+        near = budgets.get(pod.namespace, ())
+        return is_currently_reschedulable(pod, [one for one in near if _protects(one, pod)], now)
+
+    return will_ask
 
 
 def _protects(budget: DisruptionBudget, pod: Pod) -> bool:
     selector = budget.selector
-    return (
-        selector is not None and budget.namespace == pod.namespace and selector.matches(pod.labels)
-    )
+    return selector is not None and selector.matches(pod.labels)
 
 
 def why_invalid(spec: PodSpec) -> Refusal | None:

@@ -4,7 +4,8 @@ Existing nodes come first and never change type; claims follow. ``top`` is what
 a node has, or a claim's *nominal* type: the cheapest that holds it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -31,12 +32,11 @@ class Hosts:
         axis: Sequence[str],
         daemons: Outstanding,
         label_interest: frozenset[str],
+        order: Callable[[Node], Any],
     ) -> None:
         self.space = space
-        self.nodes = sorted(
-            (node for node in nodes if not node.deleting),
-            key=lambda node: (not node.initialized, node.name),
-        )
+        self.nodes = sorted((node for node in nodes if not node.deleting), key=order)
+        self.numbers = {node.name: index for index, node in enumerate(self.nodes)}
         self.existing = len(self.nodes)
         self.count = self.existing
         self._topology = topology
@@ -93,6 +93,10 @@ class Hosts:
         for r in self._wanted:
             np.minimum(room, (self.top[r, :end] - self.used[r, :end]) / size[r], out=room)
         np.floor(room, out=room)
+
+    def forget_headroom(self) -> None:
+        """Have it measured anew: hosts have changed."""
+        self._sized = None
 
     def remeasure(self, hosts: Ints) -> None:
         """Correct ``headroom`` for hosts whose type has changed."""

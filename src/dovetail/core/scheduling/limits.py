@@ -66,6 +66,11 @@ class Allowance:
         self.left = self.left - extra
         return True
 
+    def reopen(self, left: Floats) -> None:
+        """Begin anew with so much left."""
+        self.left = left
+        self._alternatives.clear()
+
     def covers(self, capacity: Sequence[float], count: int) -> bool:
         """Tell whether ``count`` nodes of this capacity may be bought."""
         return all(one * count <= left for one, left in zip(capacity, self.left, strict=True))

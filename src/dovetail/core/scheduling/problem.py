@@ -1,7 +1,8 @@
 """The problem, compiled: tables, states, counters and hosts for one batch."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from dovetail.core.scheduling.volumes import Attached, Volumes
 from dovetail.core.scheduling.wants import Ties, Want
 from dovetail.model import labels as label_keys
 from dovetail.model.nodepool import NodePool, in_order_of_preference
+from dovetail.model.nodes import Node
 from dovetail.model.plan import Refusal
 from dovetail.model.pods import HostPort, PodSpec
 from dovetail.model.requirements import Requirements
@@ -51,6 +53,11 @@ def usable_pools(snapshot: ClusterSnapshot) -> list[NodePool]:
     return in_order_of_preference(tuple(fit))
 
 
+def ready_first(node: Node) -> tuple[bool, str]:
+    """Sort nodes in the order in which they are offered pods."""
+    return (not node.initialized, node.name)
+
+
 class Problem:
     """One batch of pods against one snapshot."""
 
@@ -60,6 +67,7 @@ class Problem:
         settings: SchedulingSettings,
         classes: Sequence[PodClass],
         moving: frozenset[str],
+        order: Callable[[Node], Any] = ready_first,
     ) -> None:
         self.snapshot = snapshot
         self.settings = settings
@@ -102,9 +110,10 @@ class Problem:
             self.axis,
             Outstanding(snapshot.daemon_sets),
             self._label_interest(),
+            order,
         )
         seed_domains(self.topology, self.space, self.hosts)
-        count_running(running, self.topology, snapshot.nodes, self.hosts)
+        count_running(running, self.topology, snapshot.nodes, self.hosts.numbers)
         self.board = Board(
             self.space,
             self.hosts,

@@ -66,6 +66,13 @@ class Reservations:
         held = self._held.get(state)
         return float("inf") if held is None else self._left[held]
 
+    def slots(self) -> dict[str, int]:
+        """Return what is left of each reservation, to begin anew from."""
+        return dict(self._left)
+
+    def reopen(self, slots: dict[str, int]) -> None:
+        self._left = dict(slots)
+
     def spend(self, state: int, slots: int) -> None:
         held = self._held.get(state)
         if held is not None:

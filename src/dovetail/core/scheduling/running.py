@@ -1,6 +1,6 @@
 """The world before: what running pods count for, hold and have attached."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from dovetail.core.scheduling.hosts import Hosts
 from dovetail.core.scheduling.states import DEAD, StateSpace
@@ -84,10 +84,12 @@ class _Place:
 
 
 def count_running(
-    running: Running, topology: Topology, nodes: Iterable[Node], hosts: Hosts
+    running: Running, topology: Topology, nodes: Iterable[Node], numbers: Mapping[str, int]
 ) -> None:
-    """Count every running pod that somebody looks at, where it runs."""
-    numbers = {node.name: index for index, node in enumerate(hosts.nodes)}
+    """Count every running pod that somebody looks at, where it runs.
+
+    ``numbers`` are those of the hosts, by name of the node.
+    """
     places: dict[str, _Place] = {}
     by_name = {node.name: node for node in nodes}
     for (namespace, labels, spec), where in running.items():

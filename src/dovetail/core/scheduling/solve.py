@@ -6,14 +6,13 @@ wanting pods → classes → problem (compiled) → placer, class by class → a
 from msgspec.structs import replace
 
 from dovetail.core.scheduling.answer import Answer
-from dovetail.core.scheduling.classes import PodClass, classify, selector_keys
+from dovetail.core.scheduling.classes import classify, selector_keys
 from dovetail.core.scheduling.defaults import DefaultSpreads
-from dovetail.core.scheduling.demand import wanting, why_invalid, without_empty_terms
+from dovetail.core.scheduling.demand import wanting
 from dovetail.core.scheduling.placing import Placer
-from dovetail.core.scheduling.problem import Problem, share_of_total, usable_pools
+from dovetail.core.scheduling.problem import Problem, usable_pools
 from dovetail.core.scheduling.refusals import Explainer
-from dovetail.core.scheduling.topology import Kind
-from dovetail.core.scheduling.volumes import Volumes
+from dovetail.core.scheduling.turns import place_all, sort_out
 from dovetail.model.plan import Constraint, Plan, Refusal, Unplaced
 from dovetail.model.settings import Packing, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
@@ -56,17 +55,19 @@ def _plan_once(snapshot: ClusterSnapshot, settings: SchedulingSettings) -> tuple
     running = {pod.spec for node in snapshot.nodes for pod in node.pods if pod.spec.anti_affinity}
     classes = classify(pods, selector_keys(running), spec_of)
 
-    sound, unplaced = _sort_out(classes, snapshot, settings)
+    sound, unplaced = sort_out(classes, snapshot, settings)
     moving = frozenset(pod.key for pod in pods if pod.node_name)
     problem = Problem(snapshot, settings, sound, moving)
-    placer = _place_all(problem, defer=True)
+    placer = Placer(problem, defer=True)
+    place_all(placer)
     if placer.broke_a_promise:
         # Limits cut short what was bought last, and zones are out of balance:
         # once more, with every pod counted only when it has its node.
         for one in sound:
             one.taken = 0
         problem = Problem(snapshot, settings, sound, moving)
-        placer = _place_all(problem, defer=False)
+        placer = Placer(problem, defer=False)
+        place_all(placer)
 
     explainer = Explainer(placer)
     nobody = not usable_pools(snapshot)
@@ -83,69 +84,3 @@ def _plan_once(snapshot: ClusterSnapshot, settings: SchedulingSettings) -> tuple
         unplaced += [Unplaced(pod, (refusal,)) for pod in pods_left]
     unplaced.sort(key=lambda one: (one.pod.namespace, one.pod.name))
     return Plan(nodes, existing, tuple(unplaced)), problem.hosts.kinds_of_claims()
-
-
-def _sort_out(
-    classes: list[PodClass], snapshot: ClusterSnapshot, settings: SchedulingSettings
-) -> tuple[list[PodClass], list[Unplaced]]:
-    """Set aside the pods that no node can help."""
-    volumes = Volumes(snapshot, settings)
-    sound, unplaced = [], []
-    for one in classes:
-        problem = why_invalid(one.spec)
-        if problem is None:
-            found = volumes.of(one.namespace, one.spec)
-            problem = found if isinstance(found, Refusal) else None
-        if problem is None:
-            one.spec = without_empty_terms(one.spec)
-            sound.append(one)
-        else:
-            unplaced += [Unplaced(pod, (problem,)) for pod in one.pods]
-    return sound, unplaced
-
-
-def _place_all(problem: Problem, *, defer: bool) -> Placer:
-    """Place classes in order, and again while that gets anybody further.
-
-    A pod may wait for another (affinity, a skew to be lifted), so who found no
-    place is asked again after everybody else had a turn.
-    """
-    placer = Placer(problem, defer=defer)
-    waiting = _in_order(placer, problem)
-    alone = [one for one in waiting if _is_alone(placer, one)]
-    for one in alone:
-        placer.place(one)
-    tied = [one for one in waiting if one.waiting and not placer.want(one, 0).free]
-    problem.packer.expect(problem.load_of(tied))
-    progress = True
-    while waiting and progress:
-        progress = False
-        for one in waiting:
-            progress |= placer.place(one) > 0
-        placer.open_fleets()
-        waiting = [one for one in waiting if one.waiting]
-    return placer
-
-
-def _is_alone(placer: Placer, one: PodClass) -> bool:
-    """Tell whether pods of a class keep each other off their nodes."""
-    return any(h.own and h.rule.kind is Kind.ANTI for h in placer.want(one, 0).host_rules)
-
-
-def _in_order(placer: Placer, problem: Problem) -> list[PodClass]:
-    """Sort: who fixes the number of nodes first, then the largest, the free late.
-
-    Free classes come late because they can use what others leave; last come
-    those that seek the company of others, who must be somewhere by then.
-    """
-    shares = share_of_total(problem)
-    cheapest = problem.settings.packing is Packing.CHEAPEST
-
-    def rank(one: PodClass) -> tuple[bool, bool, bool, float, int]:
-        want = placer.want(one, 0)
-        alone = _is_alone(placer, one)
-        bound = 0 if want.host_rules else 1 if want.keys or want.host_counters else 2
-        follows = problem.follows_others(want.ties)
-        return (follows, cheapest and want.free, not alone, -shares[id(one)], bound)
-
-    return sorted(problem.classes, key=rank)

@@ -1,0 +1,140 @@
+"""Which nodes to give back or replace, looking at every one of them.
+
+Moves are taken by what they save per unit of disruption, each reckoned on top
+of those before it, until what is left is below the threshold or over budget.
+"""
+
+import heapq
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from dovetail.core.disruption.balanced import pool_totals
+from dovetail.core.disruption.candidates import Candidate, Spared
+from dovetail.core.disruption.ground import Ground, Verdict
+from dovetail.core.disruption.moves import Move, Stay
+from dovetail.core.disruption.view import View
+from dovetail.core.disruption.whatif import WhatIf
+from dovetail.model.settings import ConsolidationSettings, SchedulingSettings
+
+
+class Consolidation(msgspec.Struct, frozen=True):
+    """What to do now, and why every other candidate stays."""
+
+    moves: tuple[Move, ...] = ()
+    """Each is reckoned on top of those before it: any first few of them go together."""
+    stays: tuple[Stay, ...] = ()
+
+
+def consolidate(
+    view: View,
+    room: Mapping[str, int],
+    *,
+    settings: ConsolidationSettings | None = None,
+    scheduling: SchedulingSettings | None = None,
+) -> Consolidation:
+    """Choose nodes to give back or replace, as many as budgets have ``room`` for, by pool."""
+    settings = settings or ConsolidationSettings()
+    if not view.candidates:
+        return Consolidation()
+    totals = {**pool_totals(view.candidates, view.snapshot.nodes), **view.totals}
+    ground = Ground(WhatIf(view, scheduling), settings, totals)
+    one_pass = _Pass(ground, view.candidates, room)
+    one_pass.choose_single()
+    return Consolidation(tuple(one_pass.moves), one_pass.stays())
+
+
+def stay_of(spared: Spared, price: float = 0.0) -> Stay:
+    """Say why a machine stays that is not even a candidate."""
+    machine = spared.machine
+    name = machine.node.name if machine.node is not None else machine.identity
+    return Stay(node=name, price=price, code="spared", because=spared.because)
+
+
+class _Entry(NamedTuple):
+    """A candidate in the order of choosing; the best comes first."""
+
+    rank: float
+    name: str
+    version: int
+    verdict: Verdict
+
+
+class _Pass:
+    """One pass over all candidates."""
+
+    def __init__(
+        self, ground: Ground, candidates: Sequence[Candidate], room: Mapping[str, int]
+    ) -> None:
+        self._ground = ground
+        self._candidates = {one.node.name: one for one in candidates}
+        self._costs = {one.node.name: one.cost for one in candidates}
+        self._room = dict(room)
+        self._verdicts: dict[str, Verdict] = {}
+        self._over_budget: set[str] = set()
+        self.moves: list[Move] = []
+
+    def choose_single(self) -> None:
+        """Take nodes one by one, what saves most for its disruption first."""
+        heap = [
+            entry for name in sorted(self._candidates) if (entry := self._weigh(name)) is not None
+        ]
+        heapq.heapify(heap)
+        while heap:
+            entry = heapq.heappop(heap)
+            name = entry.name
+            one = self._candidates[name]
+            if name in self._ground.receives:
+                continue
+            if self._room.get(one.pool.name, 0) <= 0:
+                self._over_budget.add(name)
+                continue
+            if entry.version != self._ground.version:
+                # Others have moved since: what was true then may not be now.
+                again = self._weigh(name)
+                if again is None:
+                    continue
+                if heap and again.rank > heap[0].rank:
+                    heapq.heappush(heap, again)
+                    continue
+                entry = again
+            self._take([one], entry.verdict)
+
+    def _weigh(self, name: str) -> _Entry | None:
+        verdict = self._verdicts[name] = self._ground.weigh(self._candidates[name])
+        if verdict.code:
+            return None
+        rank = -verdict.saving / self._costs[name]
+        return _Entry(rank, name, self._ground.version, verdict)
+
+    def _take(self, removed: Sequence[Candidate], verdict: Verdict) -> None:
+        found = self._ground.take(removed, verdict)
+        if isinstance(found, Verdict):
+            for one in removed:
+                self._verdicts[one.node.name] = found
+            return
+        self.moves.append(found)
+        for one in removed:
+            self._room[one.pool.name] -= 1
+
+    def stays(self) -> tuple[Stay, ...]:
+        """Return why each of the others stays."""
+        gone = {one.node.name for move in self.moves for one in move.removed}
+        return tuple(
+            self._stay(one) for name, one in sorted(self._candidates.items()) if name not in gone
+        )
+
+    def _stay(self, one: Candidate) -> Stay:
+        name = one.node.name
+        verdict = self._verdicts[name]
+        code, because = verdict.code, verdict.because
+        if name in self._ground.receives:
+            code, because = "receives", f"it takes pods of {self._ground.receives[name]}"
+        elif name in self._over_budget:
+            code = "budget"
+            because = (
+                f"it would save {verdict.saving:.4f} USD per hour, "
+                f"but NodePool {one.pool.name!r} has no budget left"
+            )
+        return Stay(node=name, price=one.price, code=code, because=because)

@@ -1,0 +1,237 @@
+"""The same questions for pods without ties: arrays only, a fraction of a millisecond.
+
+Pods whose places depend on other pods, ports or volumes, and pools with limits in
+sight, minValues or reservations are for the solver itself (``WhatIf.ask``).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dovetail.core.disruption.whatif import WhatIf
+from dovetail.core.scheduling.arrays import Floats, Ints
+from dovetail.core.scheduling.shelves import Shelves
+from dovetail.core.scheduling.states import DEAD
+from dovetail.core.scheduling.volumes import NO_VOLUMES
+from dovetail.model import labels as label_keys
+
+NEVER = float("inf")
+_WINDOW = 32
+_STALE = 64
+"""So many changes of the ground later, lists of hosts with room are made anew."""
+
+
+class Guess(NamedTuple):
+    """What would become of the pods of some hosts."""
+
+    price: float
+    """USD per hour of the one node to be bought; 0: none is; infinite: one would not do."""
+    placed: list[tuple[int, int, int]]
+    """(class, host, pods)"""
+    lost: int = -1
+    """The first class that fits on no node at all."""
+    starting: int = -1
+    """A host that is needed and has not started up."""
+    spot: bool = False
+    """The node to be bought could be a spot node."""
+    kind: str = ""
+    """The cheapest type that would do."""
+
+
+class QuickLook:
+    """Answers for hosts with plain pods only."""
+
+    def __init__(self, whatif: WhatIf) -> None:
+        self._whatif = whatif
+        problem = self._problem = whatif.problem
+        self._sizes: Floats = np.zeros((len(whatif.trial.classes), len(problem.axis)))
+        self._asks: list[int] = []
+        self._plain: list[bool] = []
+        for number, one in enumerate(whatif.trial.classes):
+            want = whatif.trial.placer.want(one, 0)
+            self._sizes[number] = want.size
+            self._asks.append(want.ask)
+            self._plain.append(
+                len(problem.forms[id(one)]) == 1
+                and not (want.rules or want.host_counters or want.zonal_counters)
+                and not (want.ports or want.volumes)
+                and want.alternatives is NO_VOLUMES.alternatives
+            )
+        self._asked = [
+            [(r, amount) for r, amount in enumerate(size) if amount > 0]
+            for size in self._sizes.tolist()
+        ]
+        board = problem.board
+        self._plain_pools = all(one.unlimited or one.ample for one in board.allowances) and not any(
+            board.picky or board.reservations.offered(pool) for pool in range(len(problem.tables))
+        )
+        self._starts = np.array(
+            [whatif.is_starting(host) for host in range(problem.hosts.existing)], dtype=bool
+        )
+        self._shelves = Shelves(problem.space)
+        self._roomy: dict[tuple[tuple[float, ...], int], tuple[int, Ints]] = {}
+        self._new: dict[tuple[int, ...], list[list[int]]] = {}
+        self._may_be_spot: dict[int, bool] = {}
+        self._changes = 0
+        self._free: Floats = np.zeros(0)
+        self._rows: list[Floats] = []
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look again at what hosts have free: something was kept."""
+        hosts = self._problem.hosts
+        end = hosts.existing
+        self._free = hosts.top[:, :end] - hosts.used[:, :end]
+        self._rows = list(self._free)
+        self._changes += 1
+
+    def knows(self, gone: list[int]) -> bool:
+        """Tell whether these hosts have plain pods only."""
+        loads = self._whatif.loads
+        return (
+            self._plain_pools
+            and all(self._plain[number] for host in gone for number in loads.get(host, ()))
+            and not self._whatif.hopeless(gone)
+        )
+
+    def ask(self, gone: list[int]) -> Guess:
+        """Find places for the pods of these hosts, largest first, first fit."""
+        demand = self._demand(gone)
+        self._free[:, gone] = -1.0
+        placed: list[tuple[int, int, int]] = []
+        left: list[tuple[int, int]] = []
+        for number, count in demand:
+            rest = self._fill(number, count, placed)
+            if rest:
+                left.append((number, rest))
+        self._put_back([*gone, *(host for _, host, _ in placed)])
+        starting = next((host for _, host, _ in placed if self._starts[host]), -1)
+        guess = self._buy(left, placed) if left else Guess(0.0, placed)
+        return guess._replace(starting=starting)
+
+    def load(self, gone: list[int]) -> Floats:
+        """Return what the pods of these hosts ask for together."""
+        total = np.zeros(self._sizes.shape[1])
+        for host in gone:
+            for number, pods in self._whatif.loads.get(host, {}).items():
+                total += self._sizes[number] * len(pods)
+        return total
+
+    def _demand(self, gone: list[int]) -> list[tuple[int, int]]:
+        """Return (class, pods), largest first by their share of what is asked for."""
+        counts: dict[int, int] = {}
+        for host in gone:
+            for number, pods in self._whatif.loads.get(host, {}).items():
+                counts[number] = counts.get(number, 0) + len(pods)
+        numbers = sorted(counts)
+        if len(numbers) < 2:
+            return list(counts.items())
+        sizes = self._sizes[numbers]
+        total = np.maximum(np.array([counts[n] for n in numbers]) @ sizes, 1.0)
+        order = np.argsort(-(sizes / total).sum(axis=1), kind="stable")
+        return [(numbers[at], counts[numbers[at]]) for at in order.tolist()]
+
+    def _fill(self, number: int, count: int, placed: list[tuple[int, int, int]]) -> int:
+        """Use hosts in their order; returns how many pods found none."""
+        roomy, asked, size = self._with_room(number), self._asked[number], self._sizes[number]
+        at, width = 0, _WINDOW
+        while at < len(roomy):
+            window = roomy[at : at + width]
+            at, width = at + width, width * 4
+            r, amount = asked[0]
+            room = self._rows[r].take(window) / amount
+            for r, amount in asked[1:]:
+                np.minimum(room, self._rows[r].take(window) / amount, out=room)
+            for place in (room >= 1.0).nonzero()[0].tolist():
+                host = int(window[place])
+                taken = min(count, int(room[place]))
+                self._free[:, host] -= size * taken
+                placed.append((number, host, taken))
+                count -= taken
+                if not count:
+                    return 0
+        return count
+
+    def _with_room(self, number: int) -> Ints:
+        """Return the hosts that may have room for a pod: what was so not long ago."""
+        ask, size = self._asks[number], self._sizes[number]
+        key = (tuple(size.tolist()), ask)
+        known = self._roomy.get(key)
+        if known is None or self._changes - known[0] >= _STALE:
+            fine = self._problem.hosts.welcoming(ask).copy()
+            free = self._problem.hosts.top - self._problem.hosts.used
+            for r, amount in self._asked[number]:
+                fine &= free[r, : len(fine)] >= amount
+            known = self._roomy[key] = (self._changes, np.flatnonzero(fine))
+        return known[1]
+
+    def _put_back(self, hosts: list[int]) -> None:
+        every = self._problem.hosts
+        self._free[:, hosts] = every.top[:, hosts] - every.used[:, hosts]
+
+    # -- one new node ---------------------------------------------------------------------
+
+    def _buy(self, left: list[tuple[int, int]], placed: list[tuple[int, int, int]]) -> Guess:
+        """Price the cheapest single node for what is left."""
+        need = np.zeros(self._sizes.shape[1])
+        for number, count in left:
+            need += self._sizes[number] * count
+        asks = tuple(sorted({self._asks[number] for number, _ in left}))
+        space = self._problem.space
+        for tier in self._states(asks):
+            best: tuple[float, int, str] | None = None
+            for state in tier:
+                shelf = self._shelves.of(state)
+                place = int(shelf.cheapest_fit(need[:, None])[0])
+                if place < len(shelf.prices) and (best is None or shelf.prices[place] < best[0]):
+                    table = space.pools[space.states[state].pool]
+                    name = table.rows[int(shelf.rows[place])].type.name
+                    best = (float(shelf.prices[place]), state, name)
+            if best is not None:
+                price, state, name = best
+                return Guess(price, placed, spot=self._spot(state), kind=name)
+        lost = next((number for number, _ in left if not self._fits_anywhere(number)), -1)
+        return Guess(NEVER, placed, lost=lost)
+
+    def _fits_anywhere(self, number: int) -> bool:
+        size = self._sizes[number][:, None]
+        for tier in self._states((self._asks[number],)):
+            for state in tier:
+                shelf = self._shelves.of(state)
+                if int(shelf.cheapest_fit(size)[0]) < len(shelf.prices):
+                    return True
+        return False
+
+    def _states(self, asks: tuple[int, ...]) -> list[list[int]]:
+        """Return the claims that could take pods with all these asks, by weight of pools."""
+        known = self._new.get(asks)
+        if known is None:
+            space = self._problem.space
+            known = []
+            for roots in space.tiers():
+                states = []
+                for state in roots:
+                    for ask in asks:
+                        state = space.move(state, ask)
+                    if state != DEAD:
+                        states.append(state)
+                known.append(states)
+            self._new[asks] = known
+        return known
+
+    def _spot(self, state: int) -> bool:
+        known = self._may_be_spot.get(state)
+        if known is None:
+            space = self._problem.space
+            found = space.states[state]
+            table = space.pools[found.pool]
+            known = any(
+                fine
+                and label_keys.SPOT in column[label_keys.CAPACITY_TYPE].values
+                and bool(np.isfinite(table.price[found.rows, index]).any())
+                for index, (fine, column) in enumerate(
+                    zip(found.columns.tolist(), table.columns, strict=True)
+                )
+            )
+            self._may_be_spot[state] = known
+        return known

@@ -1,0 +1,204 @@
+"""Which of the types that would do are cheap enough to replace what is there.
+
+A replacement is judged by the dearest price that it may be launched at, not by
+the one to hope for: otherwise the next pass would find it worth replacing.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from dovetail.core.disruption.candidates import Candidate
+from dovetail.model import labels as label_keys
+from dovetail.model.catalog import InstanceType, Offering
+from dovetail.model.plan import PlannedNode
+from dovetail.model.requirements import Requirement, Requirements
+from dovetail.model.settings import ConsolidationSettings
+
+_IN_ORDER: Final = (label_keys.RESERVED, label_keys.SPOT, label_keys.ON_DEMAND)
+"""Which capacity type a launch takes, the first that can be had."""
+_NEVER: Final = float("inf")
+
+
+class Ruling(NamedTuple):
+    """The replacements as they may be launched, or why they may not."""
+
+    nodes: tuple[PlannedNode, ...] = ()
+    code: str = ""
+    because: str = ""
+
+
+class Sale:
+    """The offerings that a claim's requirements leave, and what they cost."""
+
+    def __init__(self, wanted: Requirements) -> None:
+        self.wanted = wanted
+        self._fine: dict[tuple[str, str, str, str], bool] = {}
+
+    def offerings(self, kind: InstanceType) -> list[Offering]:
+        return [one for one in kind.offerings if one.available and self._allows(one)]
+
+    def worst(self, kind: InstanceType) -> float:
+        """Return the most that a launch of a type may cost; infinite where none is possible."""
+        fine = self.offerings(kind)
+        for capacity_type in _IN_ORDER:
+            prices = [one.price for one in fine if one.capacity_type == capacity_type]
+            if prices:
+                return max(prices)
+        return _NEVER
+
+    def best(self, kind: InstanceType) -> Offering:
+        return min(self.offerings(kind), key=lambda o: (o.price, o.zone, o.capacity_type))
+
+    def has_spot(self, kind: InstanceType) -> bool:
+        return any(one.capacity_type == label_keys.SPOT for one in self.offerings(kind))
+
+    def _allows(self, one: Offering) -> bool:
+        # Thousands of offerings share a few places.
+        key = (one.zone, one.capacity_type, one.zone_id, one.reservation_id)
+        known = self._fine.get(key)
+        if known is None:
+            known = self._fine[key] = self.wanted.clash(one.requirements()) is None
+        return known
+
+
+def rule_on(
+    nodes: Sequence[PlannedNode], removed: Sequence[Candidate], settings: ConsolidationSettings
+) -> Ruling:
+    """Narrow replacements to what is surely cheaper than the nodes that go."""
+    before = sum(one.price for one in removed)
+    if any(one.price <= 0 for one in removed):
+        return Ruling(code="no-price", because="what it costs now is not known")
+    expected = sum(one.price for one in nodes)
+    if expected >= before:
+        return Ruling(code="not-cheaper", because=_dearer(expected, before))
+    all_spot = all(_capacity_type(one) == label_keys.SPOT for one in removed)
+    kept: list[PlannedNode] = []
+    for one in nodes:
+        # Together the dearest launches of all replacements stay below what goes.
+        share = one.price / expected if expected > 0 else 1.0 / len(nodes)
+        ceiling = one.price + (before - expected) * share
+        ruling = _rule_on_one(one, ceiling, removed, settings, all_spot=all_spot, lot=len(nodes))
+        if ruling.code:
+            return ruling
+        kept += ruling.nodes
+    return Ruling(tuple(kept))
+
+
+def _rule_on_one(
+    node: PlannedNode,
+    ceiling: float,
+    removed: Sequence[Candidate],
+    settings: ConsolidationSettings,
+    *,
+    all_spot: bool,
+    lot: int,
+) -> Ruling:
+    sale = Sale(node.requirements)
+    capacity = node.requirements[label_keys.CAPACITY_TYPE]
+    like_for_like = all_spot and capacity.has(label_keys.SPOT)
+    if like_for_like:
+        if not settings.spot_to_spot:
+            return Ruling(
+                code="spot-to-spot",
+                because="spot nodes are not replaced by spot (gate SpotToSpotConsolidation)",
+            )
+        sale = Sale(_pinned_to_spot(node.requirements))
+    types = [one for one in node.instance_types if sale.worst(one) < ceiling]
+    if len(removed) > 1:
+        types = _other_than(types, sale, removed, lot)
+    if not types:
+        return Ruling(
+            code="not-cheaper",
+            because="no type that would do is sure to be launched for less than "
+            f"{ceiling:.4f} USD per hour",
+        )
+    if capacity.has(label_keys.SPOT) and any(sale.has_spot(one) for one in types):
+        # A launch that finds no spot capacity shall fail, not take dearer on-demand.
+        sale = Sale(_pinned_to_spot(node.requirements))
+        types = [one for one in types if sale.has_spot(one)]
+    if like_for_like and len(removed) == 1:
+        if len(types) < settings.spot_types:
+            return Ruling(
+                code="spot-to-spot",
+                because=f"only {len(types)} cheaper spot types would do; "
+                f"fewer than {settings.spot_types} are too few to choose from",
+            )
+        types = types[: max(settings.spot_types, _needed(types, sale.wanted))]
+    lacking = _lacks_variety(types, sale.wanted)
+    if lacking:
+        return Ruling(
+            code="min-values", because=f"cheaper types alone do not meet minValues of {lacking}"
+        )
+    return Ruling((_narrowed(node, types, sale),))
+
+
+def _other_than(
+    types: list[InstanceType], sale: Sale, removed: Sequence[Candidate], lot: int
+) -> list[InstanceType]:
+    """Leave out what is there already: keeping one such node is better than buying it."""
+    names = {one.name for one in types}
+    same = [one for one in removed if one.node.labels.get(label_keys.INSTANCE_TYPE) in names]
+    if not same:
+        return types
+    if lot > 1:
+        there = {one.node.labels.get(label_keys.INSTANCE_TYPE) for one in same}
+        return [one for one in types if one.name not in there]
+    cheapest = min(one.price for one in same)
+    return [one for one in types if sale.worst(one) < cheapest]
+
+
+def _lacks_variety(types: Iterable[InstanceType], wanted: Requirements) -> str:
+    """Return the first label of which these types have fewer values than minValues wants."""
+    listed = list(types)
+    for key, one in sorted(wanted.items()):
+        if one.min_values is not None and len(_values(listed, key, one)) < one.min_values:
+            return key
+    return ""
+
+
+def _needed(types: Sequence[InstanceType], wanted: Requirements) -> int:
+    """Return how many of the cheapest types it takes to meet minValues."""
+    return next(
+        (n for n in range(1, len(types)) if not _lacks_variety(types[:n], wanted)), len(types)
+    )
+
+
+def _values(types: Iterable[InstanceType], key: str, wanted: Requirement) -> set[str]:
+    found: set[str] = set()
+    for kind in types:
+        own = kind.requirements.get(key)
+        if own is not None and not own.complement:
+            found |= {value for value in own.values if wanted.has(value)}
+    return found
+
+
+def _narrowed(node: PlannedNode, types: list[InstanceType], sale: Sale) -> PlannedNode:
+    names = frozenset(one.name for one in types)
+    asked = sale.wanted[label_keys.INSTANCE_TYPE]
+    named = Requirement(label_keys.INSTANCE_TYPE, False, names, min_values=asked.min_values)
+    best = {one.name: sale.best(one) for one in types}
+    ordered = sorted(types, key=lambda one: (best[one.name].price, one.name))
+    return replace(
+        node,
+        instance_types=tuple(ordered),
+        offering=best[ordered[0].name],
+        requirements=Requirements({**sale.wanted, label_keys.INSTANCE_TYPE: named}),
+    )
+
+
+def _pinned_to_spot(wanted: Requirements) -> Requirements:
+    low = wanted[label_keys.CAPACITY_TYPE].min_values
+    only = Requirement(
+        label_keys.CAPACITY_TYPE, False, frozenset({label_keys.SPOT}), min_values=low
+    )
+    return Requirements({**wanted, label_keys.CAPACITY_TYPE: only})
+
+
+def _capacity_type(one: Candidate) -> str:
+    return one.node.labels.get(label_keys.CAPACITY_TYPE, "")
+
+
+def _dearer(price: float, before: float) -> str:
+    return f"the cheapest nodes for its pods cost {price:.4f} USD per hour, it costs {before:.4f}"
