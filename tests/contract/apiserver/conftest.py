@@ -1,13 +1,17 @@
 """The API servers that are held to the contract."""
 
+import ssl
 from collections.abc import Iterator
 from itertools import count
 
 import pytest
 
 from tests.contract.apiserver.inmemory import InMemory
+from tests.contract.apiserver.live import Live, connected
 from tests.contract.apiserver.overhttp import Connection, OverHttp
 from tests.contract.apiserver.subject import Subject
+from tests.live.cluster import Cluster as LiveCluster
+from tests.live.crds import install_crds
 from tests.sim.http.serving import TOKEN, Cluster, a_cluster
 
 _numbers = count(1)
@@ -17,7 +21,8 @@ _numbers = count(1)
 def served() -> Iterator[tuple[Cluster, Connection]]:
     """The simulated server over HTTP; one for all tests, as a real one would be."""
     with a_cluster() as cluster:
-        connection = Connection(cluster.url, TOKEN, cluster.certificate)
+        context = ssl.create_default_context(cadata=cluster.certificate)
+        connection = Connection(cluster.url, context, token=TOKEN)
         yield cluster, connection
         connection.close()
 
@@ -35,10 +40,23 @@ class Served(OverHttp):
         return str(int(old) - 1)
 
 
-@pytest.fixture(params=["memory", "http"])
-def server(request: pytest.FixtureRequest) -> Subject:
+@pytest.fixture(scope="session")
+def reached(live_cluster: LiveCluster) -> Iterator[tuple[LiveCluster, Connection]]:
+    """A real API server that serves our CRDs."""
+    install_crds(live_cluster)
+    connection = connected(live_cluster)
+    yield live_cluster, connection
+    connection.close()
+
+
+@pytest.fixture(params=["memory", "http", pytest.param("live", marks=pytest.mark.live)])
+def server(request: pytest.FixtureRequest) -> Iterator[Subject]:
     """An API server with an empty namespace."""
     if request.param == "memory":
-        return InMemory()
-    cluster, connection = request.getfixturevalue("served")
-    return Served(cluster, connection, test=str(next(_numbers)))
+        yield InMemory()
+    elif request.param == "http":
+        yield Served(*request.getfixturevalue("served"), test=str(next(_numbers)))
+    else:
+        live = Live(*request.getfixturevalue("reached"))
+        yield live
+        live.leave()

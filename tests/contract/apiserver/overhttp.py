@@ -32,10 +32,12 @@ def error_of(status: Mapping[str, Any]) -> ApiError:
 class Connection:
     """Sends requests to one server."""
 
-    def __init__(self, url: str, token: str, certificate: str) -> None:
+    def __init__(self, url: str, context: ssl.SSLContext, *, token: str = "") -> None:
         self._host = urlsplit(url).netloc
-        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": "contract/1"}
-        self._context = ssl.create_default_context(cadata=certificate)
+        self._headers = {"User-Agent": "contract/1"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._context = context
         self._kept = self._connection()
 
     def _connection(self) -> http.client.HTTPSConnection:

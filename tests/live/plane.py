@@ -1,0 +1,186 @@
+"""A Kubernetes control plane of our own on loopback, whose parts can be stopped and started."""
+
+import http.client
+import json
+import shutil
+import socket
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tests.live.certificates import Authority, new_key, private_pem, public_pem
+from tests.live.cluster import Cluster, wait_for
+from tests.live.flags import (
+    apiserver_flags,
+    controller_manager_flags,
+    etcd_flags,
+    scheduler_flags,
+)
+from tests.live.process import Process
+
+ADMINISTRATORS = "system:masters"
+_START = 120.0
+"""Seconds that a start may take; a busy machine needs a good part of it."""
+
+
+class ControlPlane(Cluster):
+    """etcd, kube-apiserver, kube-controller-manager and kube-scheduler, each a process."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.folder = folder
+        self._authority = Authority()
+        self._ports = dict(zip(("etcd", "peer", "apiserver"), _free_ports(3), strict=True))
+        super().__init__(self.kubeconfig_for("admin", ADMINISTRATORS))
+        self._write_certificates()
+
+        def process(name: str, flags: list[str]) -> Process:
+            return Process(name, [program, name, *flags], folder / f"{name}.log")
+
+        peer = f"http://127.0.0.1:{self._ports['peer']}"
+        self.etcd = process("etcd", etcd_flags(folder, client=self._etcd_url, peer=peer))
+        self.apiserver = process(
+            "apiserver",
+            apiserver_flags(folder, port=self._ports["apiserver"], etcd=self._etcd_url),
+        )
+        manager = self.kubeconfig_for("system:kube-controller-manager")
+        self.controller_manager = process(
+            "controller-manager", controller_manager_flags(folder, manager)
+        )
+        scheduler = self.kubeconfig_for("system:kube-scheduler")
+        self.scheduler = process("scheduler", scheduler_flags(scheduler))
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        """In the order in which they start."""
+        return (self.etcd, self.apiserver, self.controller_manager, self.scheduler)
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self._ports['apiserver']}"
+
+    def start(self) -> None:
+        """Start everything and wait until it works; leaves nothing running when it fails."""
+        try:
+            self.etcd.start()
+            self.apiserver.start()
+            self.wait_until_ready()
+            self.controller_manager.start()
+            self.scheduler.start()
+            self._wait("pods may be created", self._has_default_account)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop everything; the logs stay, the data do not."""
+        for process in reversed(self.processes):
+            # Nobody needs what they would still write.
+            process.kill()
+        shutil.rmtree(self.folder / "etcd", ignore_errors=True)
+
+    def wait_until_ready(self) -> None:
+        """Wait until the API server says of itself that it is."""
+        self._wait("the API server is ready", self._is_ready)
+
+    def restart_apiserver(self, *, forgetting: bool = False) -> None:
+        """Kill the API server and start it again, by default with its history.
+
+        ``forgetting`` also removes every old version, so that watches and
+        pages that want to go on where they were get 410 Gone.
+        """
+        self.apiserver.kill()
+        if forgetting:
+            self.compact()
+        self.apiserver.start()
+        self.wait_until_ready()
+
+    def compact(self) -> int:
+        """Remove all but the newest version of everything; return that revision."""
+        key = b64encode(b"\0").decode()
+        revision = int(self._ask_etcd("range", {"key": key})["header"]["revision"])
+        self._ask_etcd("compaction", {"revision": str(revision), "physical": True})
+        return revision
+
+    def kubeconfig_for(self, user: str, *groups: str) -> Path:
+        """Write a kubeconfig with a client certificate for a user; return its path."""
+        signed = self._authority.for_user(user, *groups)
+        credentials = {
+            "client-certificate-data": b64encode(signed.certificate.encode()).decode(),
+            "client-key-data": b64encode(signed.key.encode()).decode(),
+        }
+        return self._write_kubeconfig(user, credentials)
+
+    def kubeconfig_for_account(self, name: str, namespace: str) -> Path:
+        """Write a kubeconfig with a token of a ServiceAccount; return its path."""
+        token = self.kubectl("create", "token", name, "-n", namespace, "--duration=8h").strip()
+        return self._write_kubeconfig(f"{namespace}-{name}", {"token": token})
+
+    def _write_kubeconfig(self, user: str, credentials: dict[str, str]) -> Path:
+        authority = b64encode(self._authority.certificate.encode()).decode()
+        cluster = {"server": self.url, "certificate-authority-data": authority}
+        whole = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "live", "cluster": cluster}],
+            "users": [{"name": user, "user": credentials}],
+            "contexts": [{"name": "live", "context": {"cluster": "live", "user": user}}],
+            "current-context": "live",
+        }
+        path = self.folder / f"{user.replace(':', '-')}.kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(whole))
+        return path
+
+    def _write_certificates(self) -> None:
+        serving, accounts = self._authority.for_server(), new_key()
+        contents = {
+            "ca.crt": self._authority.certificate,
+            "apiserver.crt": serving.certificate,
+            "apiserver.key": serving.key,
+            "accounts.key": private_pem(accounts),
+            "accounts.pub": public_pem(accounts),
+        }
+        for name, text in contents.items():
+            path = self.folder / name
+            path.touch(mode=0o600)
+            path.write_text(text)
+
+    def _wait(self, what: str, holds: Callable[[], bool]) -> None:
+        def looked() -> bool:
+            for process in self.processes:
+                process.check()
+            return holds()
+
+        try:
+            wait_for(what, looked, seconds=_START)
+        except AssertionError as error:
+            tails = "\n".join(process.tail() for process in self.processes)
+            raise RuntimeError(f"{error}\n{tails}") from None
+
+    def _is_ready(self) -> bool:
+        return self.try_kubectl("get", "--raw=/readyz").returncode == 0
+
+    def _has_default_account(self) -> bool:
+        return self.try_kubectl("get", "serviceaccount", "default").returncode == 0
+
+    @property
+    def _etcd_url(self) -> str:
+        return f"http://127.0.0.1:{self._ports['etcd']}"
+
+    def _ask_etcd(self, verb: str, body: dict[str, Any]) -> dict[str, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", self._ports["etcd"], timeout=30)
+        with closing(connection):
+            connection.request("POST", f"/v3/kv/{verb}", json.dumps(body))
+            answer: dict[str, Any] = json.load(connection.getresponse())
+        return answer
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now; held together, so that they differ."""
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
