@@ -1,9 +1,9 @@
 """Keeps a mirror equal to the API server: lists once, then watches for ever."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -47,6 +47,24 @@ class _Event(msgspec.Struct):
 
 
 _DECODER: Final = msgspec.json.Decoder(_Event)
+
+
+class Listing(Protocol):
+    """Takes a whole list that comes page by page."""
+
+    def take(self, objects: Iterable[Object]) -> None: ...
+
+    def end(self, revision: str) -> None: ...
+
+
+class Keeper(Protocol):
+    """Keeps what is heard, as ``state.mirror.Mirror`` does."""
+
+    def relist(self, resource: Resource) -> Listing: ...
+
+    def put(self, resource: Resource, obj: Object) -> None: ...
+
+    def remove(self, resource: Resource, obj: Object) -> None: ...
 
 
 class Feed:
@@ -104,7 +122,7 @@ class Watcher:
 
     def __init__(
         self,
-        mirror: Mirror,
+        mirror: Keeper,
         resource: Resource,
         connection: Connection,
         *,

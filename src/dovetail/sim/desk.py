@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from dovetail.ports.resources import Resource
 from dovetail.sim.apiserver.options import WatchOptions
-from dovetail.sim.apiserver.server import ApiServer
+from dovetail.sim.apiserver.verbs import Verbs
 from dovetail.sim.apiserver.watching import WatchEvent
 from dovetail.sim.engine import Appointment, Engine
 
@@ -50,7 +50,7 @@ class Desk(Generic[Key]):
 
 
 def follow(
-    api: ApiServer,
+    api: Verbs,
     engine: Engine,
     resource: Resource,
     handle: Callable[[WatchEvent], None],

@@ -11,7 +11,7 @@ from typing import Any, Final
 from dovetail.ports.kubeerrors import NotFound
 from dovetail.ports.resources import NODES
 from dovetail.sim.apiserver.frozen import Object
-from dovetail.sim.apiserver.server import ApiServer
+from dovetail.sim.apiserver.verbs import Verbs
 from dovetail.sim.engine import Appointment, Engine
 from dovetail.sim.kubelet.memory import Kubelet
 from dovetail.sim.kubelet.nodestatus import beaten, owner
@@ -39,7 +39,7 @@ def new_lease(node: Object, *, now: datetime) -> dict[str, Any]:
 class Heartbeats:
     """Beats for every kubelet that is alive."""
 
-    def __init__(self, api: ApiServer, engine: Engine) -> None:
+    def __init__(self, api: Verbs, engine: Engine) -> None:
         self._api = api
         self._engine = engine
         self._beats: dict[Kubelet, int] = {}

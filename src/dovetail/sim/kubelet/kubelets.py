@@ -8,7 +8,7 @@ from dovetail.ports.kubeerrors import AlreadyExists, NotFound
 from dovetail.ports.resources import CSI_NODES, LEASES, NODES, PODS
 from dovetail.sim.apiserver.frozen import Object
 from dovetail.sim.apiserver.options import ListOptions
-from dovetail.sim.apiserver.server import ApiServer
+from dovetail.sim.apiserver.verbs import Verbs
 from dovetail.sim.apiserver.watching import EventType, WatchEvent
 from dovetail.sim.desk import follow
 from dovetail.sim.engine import Engine
@@ -31,7 +31,7 @@ class Kubelets:
 
     def __init__(
         self,
-        api: ApiServer,
+        api: Verbs,
         engine: Engine,
         *,
         latencies: Latencies = _USUAL,

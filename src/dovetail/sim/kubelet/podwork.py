@@ -14,7 +14,7 @@ from dovetail.ports.kubeerrors import NotFound
 from dovetail.ports.resources import PODS
 from dovetail.sim.apiserver.deleting import DeleteOptions
 from dovetail.sim.apiserver.frozen import Object
-from dovetail.sim.apiserver.server import ApiServer
+from dovetail.sim.apiserver.verbs import Verbs
 from dovetail.sim.engine import Engine
 from dovetail.sim.kubelet import podstatus
 from dovetail.sim.kubelet.latencies import Waits
@@ -34,7 +34,7 @@ _LONGEST_BACK_OFF: Final = timedelta(minutes=5)
 class PodWork:
     """Runs the pods of all kubelets."""
 
-    def __init__(self, api: ApiServer, engine: Engine, waits: Waits) -> None:
+    def __init__(self, api: Verbs, engine: Engine, waits: Waits) -> None:
         self._api = api
         self._engine = engine
         self._waits = waits
