@@ -28,6 +28,7 @@ from dovetail.controllers.batching import Windows
 from dovetail.controllers.disruption import Disruption
 from dovetail.controllers.eviction import EvictionQueue
 from dovetail.controllers.nodepools import counting, health, readiness, stamping, validation
+from dovetail.controllers.overlays import Overlaying
 from dovetail.controllers.provisioning import Provisioning
 from dovetail.controllers.runtime import Registration
 from dovetail.controllers.staticpools import Filling, Trimming
@@ -45,6 +46,7 @@ from dovetail.state.headcount import HeadCount
 from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
 from dovetail.state.outcomes import LaunchOutcomes
+from dovetail.state.overlays import Overlays
 from dovetail.state.promises import Promises
 from dovetail.state.scarcity import Scarcity
 
@@ -72,6 +74,7 @@ CONTROLLERS: Final[tuple[Factory, ...]] = (
     repair.registration,
     Filling,
     Trimming,
+    Overlaying,
     interruption.registration,
     statuschecks.registration,
     tagging.registration,
@@ -100,6 +103,7 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     evictions: Evictions
     scarcity: Scarcity
     headcount: HeadCount = msgspec.field(default_factory=HeadCount)
+    overlays: Overlays = msgspec.field(default_factory=Overlays)
     outcomes: LaunchOutcomes = msgspec.field(default_factory=LaunchOutcomes)
     kube: Kube
     cloud: Cloud

@@ -6,7 +6,7 @@ from typing import Final
 
 from dovetail.codec.nodeclaims import encode_node_claim
 from dovetail.controllers.retiring import retire
-from dovetail.controllers.runtime import Registration, Requeue
+from dovetail.controllers.runtime import Registration, Requeue, raise_first
 from dovetail.core.provisioning import claim_of_template, is_buyable
 from dovetail.core.staticpools import Tenant, granted, missing, standing, surplus
 from dovetail.model.nodepool import NodePool
@@ -81,10 +81,7 @@ class Filling:
 
         # Act.
         self._headcount.begin(name, count)
-        results = await self._loop.together([self._create(pool) for _ in range(count)])
-        for one in results:
-            if isinstance(one, Exception):
-                raise one  # What was made is in the mirror; the rest is asked for again.
+        raise_first(await self._loop.together([self._create(pool) for _ in range(count)]))
         return _AGAIN
 
     async def _create(self, pool: NodePool) -> None:
@@ -142,12 +139,14 @@ class Trimming:
         going = surplus(pool, tenants, self._loop.now())
 
         # Act.
-        results = await self._loop.together(
-            [retire(one, "scaled_down", kube=self._kube, metrics=self._metrics) for one in going]
+        raise_first(
+            await self._loop.together(
+                [
+                    retire(one, "scaled_down", kube=self._kube, metrics=self._metrics)
+                    for one in going
+                ]
+            )
         )
-        for one in results:
-            if isinstance(one, Exception):
-                raise one
 
         # Tell.
         if going:

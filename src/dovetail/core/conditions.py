@@ -17,6 +17,7 @@ class Family(msgspec.Struct, frozen=True):
 
 CLAIM = Family(("Launched", "Registered", "Initialized"))
 POOL = Family(("ValidationSucceeded", "NodeClassReady"))
+OVERLAY = Family(("ValidationSucceeded",))
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ def mistakes(pool: NodePool) -> list[str]:
     return [
         *_label_mistakes(pool),
         *_taint_mistakes(pool),
-        *(wrong for one in pool.template.requirements for wrong in _requirement_mistakes(one)),
+        *(wrong for one in pool.template.requirements for wrong in _pool_mistakes(one)),
     ]
 
 
@@ -87,11 +87,16 @@ def _taint_mistakes(pool: NodePool) -> Iterator[str]:
         seen.add((one.key, one.effect))
 
 
-def _requirement_mistakes(one: RequirementSpec) -> Iterator[str]:
+def _pool_mistakes(one: RequirementSpec) -> Iterator[str]:
+    if one.key == label_keys.NODEPOOL:
+        yield f"requirement on {one.key} is not for a pool to make"
+    yield from requirement_mistakes(one)
+
+
+def requirement_mistakes(one: RequirementSpec) -> Iterator[str]:
+    """Say what no label could ever satisfy, or nobody may ask for."""
     key = label_keys.stable_key(one.key)
-    if key == label_keys.NODEPOOL:
-        yield f"requirement on {key} is not for a pool to make"
-    elif label_keys.is_restricted(key):
+    if key != label_keys.NODEPOOL and label_keys.is_restricted(key):
         yield f"requirement on {key} is restricted"
     if one.operator is Operator.IN and not one.values:
         yield f"requirement on {key} allows no value"

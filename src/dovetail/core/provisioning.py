@@ -68,6 +68,7 @@ def claim_for(planned: PlannedNode, pool: NodePool, *, name: str) -> NodeClaim:
                 **plain.annotations,
                 label_keys.MIN_VALUES_RELAXED: str(planned.min_values_relaxed).lower(),
                 label_keys.PROMISED_TO: promised,
+                **_overlaid(planned),
             }
         ),
         requirements=tuple(planned.requirements.and_also([types]).specs()),
@@ -75,6 +76,15 @@ def claim_for(planned: PlannedNode, pool: NodePool, *, name: str) -> NodeClaim:
         taints=planned.taints,
         startup_taints=planned.startup_taints,
     )
+
+
+def _overlaid(planned: PlannedNode) -> dict[str, str]:
+    types = planned.instance_types
+    applied = {
+        label_keys.PRICE_OVERLAID: any(one.price_overlaid for one in types),
+        label_keys.CAPACITY_OVERLAID: any(one.capacity_overlaid for one in types),
+    }
+    return {name: "true" for name, yes in applied.items() if yes}
 
 
 def claim_of_template(pool: NodePool, *, name: str) -> NodeClaim:
@@ -93,6 +103,26 @@ def claim_of_template(pool: NodePool, *, name: str) -> NodeClaim:
         node_class=template.node_class,
         expire_after=template.expire_after,
         termination_grace_period=template.termination_grace_period,
+    )
+
+
+def claim_from_template(pool: NodePool, *, name: str) -> NodeClaim:
+    """Return a claim for any machine that a pool may have, made for no pod in particular."""
+    key, value = pool.template.node_class.label
+    labels = {**pool.template.labels, label_keys.NODEPOOL: pool.name, key: value}
+    return NodeClaim(
+        name=name,
+        labels=FrozenDict(labels),
+        annotations=FrozenDict(
+            {**pool.template.annotations, **Stamp(pool_hash(pool)).annotations()}
+        ),
+        owners=(Owner("karpenter.sh/v1", "NodePool", pool.name, pool.uid, controller=False),),
+        requirements=pool.template.requirements,
+        taints=pool.template.taints,
+        startup_taints=pool.template.startup_taints,
+        node_class=pool.template.node_class,
+        expire_after=pool.template.expire_after,
+        termination_grace_period=pool.template.termination_grace_period,
     )
 
 

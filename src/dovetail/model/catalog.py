@@ -15,6 +15,8 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True):
     price: float
     """USD per hour."""
     available: bool = True
+    lacks_price: bool = False
+    """It would be available, if anybody knew what it costs."""
     zone_id: str = ""
     reservation_id: str = ""
     reservation_capacity: int = 0
@@ -47,6 +49,10 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
     overhead: Resources = NOTHING
     """Kube-reserved, system-reserved and eviction threshold together."""
     offerings: tuple[Offering, ...] = ()
+    price_overlaid: bool = False
+    """NodeOverlays say what some of its offerings cost."""
+    capacity_overlaid: bool = False
+    """NodeOverlays say that it has more."""
 
     @property
     def allocatable(self) -> Resources:

@@ -157,6 +157,27 @@ EC2_NODE_CLASSES = _cluster_wide(
         custom=True,
     )
 )
+NODE_OVERLAYS = _cluster_wide(
+    Resource(
+        "karpenter.sh",
+        "v1alpha1",
+        "nodeoverlays",
+        "NodeOverlay",
+        short_names=("overlays",),
+        counts_generations=True,
+        custom=True,
+    )
+)
+CAPACITY_BUFFERS = Resource(
+    "autoscaling.x-k8s.io",
+    "v1beta1",
+    "capacitybuffers",
+    "CapacityBuffer",
+    short_names=("cb",),
+    counts_generations=True,
+    custom=True,
+)
+POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", subresources=())
 
 RESOURCES: Final = (
     NODES,
@@ -186,6 +207,9 @@ RESOURCES: Final = (
     NODE_POOLS,
     NODE_CLAIMS,
     EC2_NODE_CLASSES,
+    NODE_OVERLAYS,
+    CAPACITY_BUFFERS,
+    POD_TEMPLATES,
 )
 
 _BY_KIND: Final = {(one.api_version, one.kind): one for one in RESOURCES}

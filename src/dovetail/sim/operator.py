@@ -24,6 +24,7 @@ from dovetail.state.evictions import Evictions
 from dovetail.state.inflight import ReadYourWrites
 from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
+from dovetail.state.overlays import Overlays
 from dovetail.state.promises import Promises
 from dovetail.state.scarcity import Scarcity
 
@@ -58,10 +59,10 @@ class Operator:
     ) -> None:
         """Start working; ``kube`` leads to ``api``, perhaps by way of somebody who looks on."""
         self._loop = VirtualLoop(engine)
-        self.mirror = Mirror()
+        self.mirror = Mirror(gates)
         self._stops = feed(self.mirror, api, engine)
         kube = ReadYourWrites(kube, self.mirror)
-        scarcity = Scarcity()
+        scarcity, overlays = Scarcity(), Overlays(on=gates.NodeOverlay)
         cloud = SimCloud(
             ec2,
             loop=self._loop,
@@ -69,6 +70,7 @@ class Operator:
             prices=prices,
             node_class=self.mirror.node_class,
             scarcity=scarcity,
+            overlays=overlays,
             discounts=discounts,
         )
         tools = Tools(
@@ -77,6 +79,7 @@ class Operator:
             nominations=Nominations(),
             evictions=Evictions(),
             scarcity=scarcity,
+            overlays=overlays,
             kube=kube,
             cloud=cloud,
             interruptions=SimInterruptions(ec2.queue, loop=self._loop),

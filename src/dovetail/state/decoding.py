@@ -1,13 +1,14 @@
 """From the wire to what the mirror keeps, kind by kind."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
 
-from dovetail.codec import nodeclaims, nodeclasses, nodepools, nodes, storage, workloads
+from dovetail.codec import nodeclaims, nodeclasses, nodepools, nodes, overlays, storage, workloads
 from dovetail.codec.fields import Field, Findings
 from dovetail.codec.pods import decode_pod
+from dovetail.model.settings import Gates
 from dovetail.model.workloads import Controller
 from dovetail.ports import resources as kinds
 from dovetail.ports.kube import Object
@@ -56,8 +57,16 @@ DECODERS: dict[Resource, Callable[[Field], Any]] = {
     kinds.STORAGE_CLASSES: storage.decode_storage_class,
     kinds.CSI_NODES: nodes.decode_csi_node,
     kinds.VOLUME_ATTACHMENTS: _decode_attachment,
+    kinds.NODE_OVERLAYS: overlays.decode_overlay,
 }
 """The kinds that are mirrored."""
+
+
+def mirrored(gates: Gates) -> Iterator[Resource]:
+    """Return the kinds to mirror: those of what is switched off need not even be installed."""
+    for one in DECODERS:
+        if one is not kinds.NODE_OVERLAYS or gates.NodeOverlay:
+            yield one
 
 
 _MOST_SHARED: Final = 200_000

@@ -9,13 +9,15 @@ from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodeclass import NodeClass
 from dovetail.model.nodepool import NodePool
 from dovetail.model.nodes import Node, NodeObject
+from dovetail.model.overlays import NodeOverlay
 from dovetail.model.pods import Pod
+from dovetail.model.settings import Gates
 from dovetail.model.storage import VolumeClaim
 from dovetail.model.workloads import DisruptionBudget
 from dovetail.ports import resources as kinds
 from dovetail.ports.kube import Object
 from dovetail.ports.resources import Resource
-from dovetail.state.decoding import DECODERS, VolumeAttachment, decoder
+from dovetail.state.decoding import VolumeAttachment, decoder, mirrored
 from dovetail.state.joining import Joined
 from dovetail.state.table import Change, Handler, Index, Listing, Table
 
@@ -26,7 +28,7 @@ _NO_LIMITS: FrozenDict[str, int] = FrozenDict()
 class Mirror:
     """Watch events in, answers out; holds what ``state.decoding`` lists."""
 
-    def __init__(self) -> None:
+    def __init__(self, gates: Gates = Gates()) -> None:  # noqa: B008 - frozen
         shared: dict[Any, Any] = {}
         self.tables: dict[Resource, Table[Any]] = {
             resource: Table(
@@ -34,7 +36,7 @@ class Mirror:
                 decoder(resource, shared),
                 keep_wire=resource is kinds.EC2_NODE_CLASSES,
             )
-            for resource in DECODERS
+            for resource in mirrored(gates)
         }
         self._pods: Table[Pod] = self.tables[kinds.PODS]
         self._nodes: Table[NodeObject] = self.tables[kinds.NODES]
@@ -167,6 +169,11 @@ class Mirror:
     def raw_node_class(self, name: str) -> Object | None:
         """Return a node class as it is on the wire: the cloud reads more of it than we do."""
         return self._classes.wire(name)
+
+    def overlays(self) -> Collection[NodeOverlay]:
+        """Return all NodeOverlays; only where they are switched on."""
+        table: Table[NodeOverlay] = self.tables[kinds.NODE_OVERLAYS]
+        return table.all()
 
     def budgets_for(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
         """Return the PodDisruptionBudgets that speak for a pod."""

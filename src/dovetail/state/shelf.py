@@ -190,11 +190,11 @@ def _with_scarcity(full: InstanceType, marks: frozenset[Scarce]) -> InstanceType
 
 
 def _closed_if_scarce(name: str, offering: Offering, marks: frozenset[Scarce]) -> Offering:
-    if offering.available and is_scarce(
+    if (offering.available or offering.lacks_price) and is_scarce(
         marks,
         capacity_type=offering.capacity_type,
         instance_type=name,
         zone=offering.zone,
     ):
-        return msgspec.structs.replace(offering, available=False)
+        return msgspec.structs.replace(offering, available=False, lacks_price=False)
     return offering

@@ -64,6 +64,7 @@ def offerings_of(
                     capacity_type=capacity_type,
                     price=UNPRICED if price is None else price,
                     available=usable and price is not None and not scarce,
+                    lacks_price=usable and price is None and not scarce,
                 )
             )
     found.extend(

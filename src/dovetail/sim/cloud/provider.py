@@ -35,6 +35,7 @@ from dovetail.sim.cloud.client import Ec2Client
 from dovetail.sim.cloud.errors import NO_SUCH_INSTANCE, THROTTLED, Ec2Error
 from dovetail.sim.cloud.instances import Ec2Instance
 from dovetail.sim.cloud.resolving import Network, profile_of, resolve
+from dovetail.state.overlays import Overlays
 from dovetail.state.scarcity import Scarce, Scarcity
 from dovetail.state.shelf import Shelf
 from dovetail.state.sightings import Sightings, drift_of
@@ -71,6 +72,7 @@ class SimCloud:
         node_class: Callable[[str], NodeClass | None],
         network: Network | None = None,
         scarcity: Scarcity | None = None,
+        overlays: Overlays | None = None,
         cluster: str = "sandbox",
         discounts: DiscountBook = NO_DISCOUNTS,
     ) -> None:
@@ -81,6 +83,7 @@ class SimCloud:
         self._cluster = cluster
         self._network = network or Network.of(ec2.region)
         self._scarcity = scarcity or Scarcity()
+        self._overlays = overlays or Overlays()
         self._shelf = Shelf(
             catalog.machines_in(ec2.region.name),
             region=ec2.region,
@@ -143,7 +146,8 @@ class SimCloud:
         node_class = self._node_class(pool.template.node_class.name)
         if node_class is None or node_class.deleting or not node_class.ready:
             return ()
-        return self._shelf.instance_types(node_class, now=self._loop.now())
+        types = self._shelf.instance_types(node_class, now=self._loop.now())
+        return self._overlays.applied(pool, types)
 
     async def drift(self, claim: NodeClaim) -> str | None:
         """Return why a claim's class would not launch its machine as it is, or None."""
@@ -180,8 +184,8 @@ class SimCloud:
         node_class = self._class_of(claim)
         failed: list[FleetError] = []
         while True:
-            types = self._shelf.instance_types(node_class, now=self._loop.now())
-            choices = self._choices_for(claim, types)
+            sold = self._shelf.instance_types(node_class, now=self._loop.now())
+            choices = self._choices_for(claim, self._overlays.applied_to(claim, sold))
             if isinstance(choices, Refused):
                 raise InsufficientCapacity(_nothing_left(claim, failed, choices))
             answer = await self._create_fleet(claim, node_class, choices)
