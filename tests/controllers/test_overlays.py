@@ -30,7 +30,7 @@ def a_cluster(*more: dict[str, Any], app: dict[str, Any] | None = None, gates: G
     types = pool["spec"]["template"]["spec"]["requirements"][1]
     types["values"] = ["m5.large", "t3.small"]
     web = app or an_app(replicas=1)
-    box = a_box(a_story(objects=(a_node_class(), pool, *more, web)), gates=gates)
+    box = a_box(a_story(objects=(a_node_class(), pool, *more, web), home=0), gates=gates)
     wait(box, 60)
     return box
 
