@@ -1,0 +1,89 @@
+{{/* What everything is called. */}}
+{{- define "dovetail.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What selects the pods; never changes for a release. */}}
+{{- define "dovetail.selectorLabels" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* What is said of every object. */}}
+{{- define "dovetail.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "dovetail.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.additionalLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "dovetail.annotations" -}}
+{{- with .Values.additionalAnnotations -}}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end -}}
+
+{{- define "dovetail.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "dovetail.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- required "serviceAccount.name is needed when serviceAccount.create is false" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dovetail.image" -}}
+{{- $image := .Values.controller.image -}}
+{{- $repository := required "controller.image.repository: where is the image? deploy/Dockerfile makes it" $image.repository -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $repository $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion $image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dovetail.leaseNamespace" -}}
+{{- default .Release.Namespace .Values.settings.leaderElectionNamespace -}}
+{{- end -}}
+
+{{/* The affinity of the values, with our pods for terms that do not say whose. */}}
+{{- define "dovetail.affinity" -}}
+{{- $selector := dict "matchLabels" (include "dovetail.selectorLabels" . | fromYaml) -}}
+{{- $affinity := deepCopy .Values.affinity -}}
+{{- range $term := dig "podAntiAffinity" "requiredDuringSchedulingIgnoredDuringExecution" list $affinity -}}
+{{- if not (hasKey $term "labelSelector") -}}
+{{- $_ := set $term "labelSelector" $selector -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $affinity -}}
+{{- end -}}
+
+{{- define "dovetail.topologySpreadConstraints" -}}
+{{- $selector := dict "matchLabels" (include "dovetail.selectorLabels" . | fromYaml) -}}
+{{- $spread := list -}}
+{{- range .Values.topologySpreadConstraints -}}
+{{- $spread = append $spread (merge (deepCopy .) (dict "labelSelector" $selector)) -}}
+{{- end -}}
+{{- toYaml $spread -}}
+{{- end -}}
+
+{{/* NodeRepair=false,... of settings.featureGates. */}}
+{{- define "dovetail.featureGates" -}}
+{{- $gates := list -}}
+{{- range $name, $open := .Values.settings.featureGates -}}
+{{- $gates = append $gates (printf "%s%s=%t" (substr 0 1 $name | upper) (substr 1 -1 $name) $open) -}}
+{{- end -}}
+{{- join "," $gates -}}
+{{- end -}}
