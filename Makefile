@@ -56,7 +56,7 @@ crds: $(READY) ## Write the CustomResourceDefinitions of the chart anew, from th
 
 requirements: ## Compile requirements/*.in to pinned versions with hashes (needs uv)
 	@command -v uv >/dev/null || { echo 'make requirements needs uv on the PATH' >&2; exit 1; }
-	@for name in run dev; do \
+	@for name in run dev build; do \
 		uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 			--no-emit-index-url --no-header --no-annotate \
 			requirements/$$name.in --output-file requirements/$$name.txt || exit 1; \
