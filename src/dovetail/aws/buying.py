@@ -81,8 +81,9 @@ class Buyer:
         """
         late = await self._late(claims)
         new = [claim for claim in claims if claim.uid not in late]
-        bought = dict(zip((one.uid for one in new), await self._buy(new, launchable, types)))
-        return [(late | bought)[claim.uid] for claim in claims]
+        outcomes = await self._buy(new, launchable, types)
+        known = late | dict(zip((one.uid for one in new), outcomes, strict=True))
+        return [known[claim.uid] for claim in claims]
 
     def may_have_bought(self, claim: NodeClaim) -> bool:
         """Tell whether an order for a claim is still without an answer."""

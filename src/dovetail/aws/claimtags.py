@@ -3,13 +3,13 @@
 One CreateFleet buys for many claims, and EC2 tags all its instances alike. So
 every instance carries the whole list, and both the process that bought and any
 that comes after it deal the instances in the same order: the instances by their
-ids, the claims as listed.
+ids, the claims as listed. What a claim says in the cluster counts for more.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import count
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from dovetail.model import labels as label_keys
 from dovetail.model.nodeclaim import NodeClaim
@@ -25,7 +25,7 @@ _MOST: Final = 50
 _ADDED_LATER: Final = 2
 """``Name`` and the claim's own tag, once the node is there."""
 
-T = TypeVar("T")
+M = TypeVar("M", bound="Tagged")
 
 
 def cluster_tags(cluster: str, *, pool: str, node_class: str) -> dict[str, str]:
@@ -60,22 +60,57 @@ def fitting(claims: Sequence[NodeClaim], tags: Mapping[str, str]) -> int:
     return many
 
 
-def deal(machines: Iterable[tuple[str, Mapping[str, str], T]]) -> dict[str, tuple[str, T]]:
-    """Give machines (id, tags, itself) to claims: claim's key → (claim's name, machine).
+class Tagged(Protocol):
+    """A machine that says for whom it was bought."""
 
-    Machines that a process died over are dealt as it would have done.
+    @property
+    def id(self) -> str: ...
+    @property
+    def tags(self) -> Mapping[str, str]: ...
+    @property
+    def ending(self) -> bool: ...
+
+
+def nobody_has_one(_: str) -> str | None:
+    """Say of every claim that it is there and has no machine yet."""
+    return ""
+
+
+def deal(
+    machines: Iterable[M], machine_of: Callable[[str], str | None] = nobody_has_one
+) -> dict[str, tuple[str, M]]:
+    """Give machines to claims: claim's key → (claim's name, machine).
+
+    Machines that a process died over are dealt as it would have done. Who has one
+    already (``machine_of`` tells a claim's instance, "" for none yet, None when
+    there is no such claim) keeps it, whatever EC2 shows or hides today; the rest
+    are for those who have none, and those that end come last.
     """
-    purchases: dict[tuple[str, ...], list[tuple[str, T]]] = {}
-    for machine_id, tags, machine in machines:
-        values = _values(tags)
+    purchases: dict[tuple[str, ...], list[M]] = {}
+    for one in machines:
+        values = _values(one.tags)
         if values:
-            purchases.setdefault(values, []).append((machine_id, machine))
-    dealt: dict[str, tuple[str, T]] = {}
+            purchases.setdefault(values, []).append(one)
+    dealt: dict[str, tuple[str, M]] = {}
     for values, bought in purchases.items():
-        bought.sort(key=lambda one: one[0])
-        for (name, mark), (_, machine) in zip(_entries(values), bought, strict=False):
-            dealt[f"{name}={mark}"] = (name, machine)
+        held = {name: machine_of(name) for name, _ in _entries(values)}
+        owners = {machine: name for name, machine in held.items() if machine}
+        free = sorted(
+            (one for one in bought if one.id not in owners), key=lambda one: (one.ending, one.id)
+        )
+        kept = {owners[one.id]: one for one in bought if one.id in owners}
+        for name, mark in _entries(values):
+            if name in kept:
+                dealt[f"{name}={mark}"] = (name, kept[name])
+            elif held[name] == "" and free:
+                dealt[f"{name}={mark}"] = (name, free.pop(0))
     return dealt
+
+
+def keys_in(tags: Iterable[Mapping[str, str]]) -> set[str]:
+    """Return the keys of all claims that machines with these tags were bought for."""
+    purchases = {_values(one) for one in tags}
+    return {f"{name}={mark}" for values in purchases for name, mark in _entries(values)}
 
 
 def key_of(claim: NodeClaim) -> str:

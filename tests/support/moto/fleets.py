@@ -1,11 +1,12 @@
 """CreateFleet as EC2 does it: cheapest first, sold-out pools as errors, no token twice."""
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any
 
 from moto.core.responses import ActionResult
+from moto.ec2 import ec2_backends
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import convert_tag_spec
@@ -28,8 +29,17 @@ class Shop:
         self.at_most: int | None = None
         """How many instances one call returns at most."""
         self.requests: list[dict[str, Any]] = []
+        self.hidden: set[str] = set()
+        """Instances that descriptions leave out, as EC2 does with the newest for a moment."""
         self.spot_prices: dict[tuple[str, str], float] = {}
         """(instance type, zone) → price."""
+
+    def age(self, by: timedelta) -> None:
+        """Have all instances be older than they are."""
+        for account in ec2_backends.values():
+            for backend in account.values():
+                for one in backend.all_instances():
+                    one.launch_time -= by
 
     def gone(self, instance_ids: Iterable[str]) -> None:
         for one in instance_ids:
@@ -70,6 +80,15 @@ class Ec2(EC2Response):
             if token:
                 SHOP.answers[token] = (asked, answer)
         return ActionResult(answer)
+
+    def describe_instances(self) -> ActionResult:
+        answer = super().describe_instances()
+        answer.result["Reservations"] = [
+            one
+            for one in answer.result["Reservations"]
+            if not SHOP.hidden & {instance.id for instance in one.instances}
+        ]
+        return answer
 
     def terminate_instances(self) -> ActionResult:
         answer = super().terminate_instances()

@@ -92,6 +92,8 @@ class Site:
         self.catalog = catalog
         self.prices = prices
         self.classes = {"default": NodeClass()}
+        self.statuses: dict[str, str] = {}
+        """Claim → the instance that its status names."""
 
 
 class AwsProcess:
@@ -120,7 +122,13 @@ class AwsProcess:
         self.classes = FixedClasses(subnets, security_group=group)
         self.scarcity = Scarcity()
         self.templates = LaunchTemplates(aws=self.aws, ec2=ec2, loop=self.loop, cluster=CLUSTER)
-        self.machines = Machines(aws=self.aws, ec2=ec2, loop=self.loop, cluster=CLUSTER)
+        self.machines = Machines(
+            aws=self.aws,
+            ec2=ec2,
+            loop=self.loop,
+            cluster=CLUSTER,
+            machine_of=lambda name: site.statuses.get(name, ""),
+        )
         self.use(RoomLeft())
 
     def use(self, room: RoomLeft) -> None:
