@@ -12,7 +12,17 @@ from dovetail import __version__
 from dovetail.cli.failing import EXIT_BUG, report_bug
 from dovetail.errors import BadInput, DovetailError
 
-COMMANDS = ("catalog", "completion", "convert", "crds", "demo", "run", "sandbox", "simulate")
+COMMANDS = (
+    "catalog",
+    "completion",
+    "convert",
+    "crds",
+    "demo",
+    "run",
+    "sandbox",
+    "simulate",
+    "virtual",
+)
 """Each is a function of that name in the module of that name beside this one."""
 
 EXIT_BAD_INPUT = 1

@@ -21,6 +21,7 @@ from dovetail.cli.files import attempt, read_bytes
 from dovetail.codec.prices import read_prices
 from dovetail.controllers.batching import Windows
 from dovetail.core.machines.settings import MachineSettings
+from dovetail.data import bundled_catalog, bundled_prices
 from dovetail.errors import BadInput, Mistake
 from dovetail.host.clock import RealClock
 from dovetail.host.serving import ALL, Endpoints, serving
@@ -43,6 +44,8 @@ from dovetail.running.leading import Election, usual_namespace
 from dovetail.running.onaws import AwsHire, AwsSettings
 from dovetail.running.operating import Operation, Settings
 from dovetail.running.stocking import StockSettings
+from dovetail.running.virtual.account import USUAL_REGION, AccountSettings
+from dovetail.running.virtual.hiring import VirtualHire, VirtualSettings
 
 _WITHOUT_EFFECT = ("SpotToSpotConsolidation", "NodeOverlay", "CapacityBuffer")
 """Gates of Karpenter that open nothing here yet."""
@@ -83,6 +86,8 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     context: str
     prices: str | None
     discounts: str | None
+    virtual_endpoint: str
+    virtual_anyway: bool
 
 
 def _option(name: str, **more: Any) -> _Decorator:
@@ -131,7 +136,7 @@ def _gates(_: click.Context, __: click.Parameter, given: str) -> Gates:
     epilog="Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 bad input, a cluster or account that "
     "cannot be used, or the leader's lease lost; 70 a bug in Dovetail."
 )
-@click.option("--cloud", type=click.Choice(["aws"]), default="aws", show_default=True)
+@click.option("--cloud", type=click.Choice(["aws", "virtual"]), default="aws", show_default=True)
 @_option("--cluster-name", required=True, help="Tagged on all that is bought; EKS's name of it.")
 @_option("--cluster-endpoint", default="", callback=_endpoint, help="Default: EKS is asked.")
 @_option(
@@ -247,6 +252,13 @@ def _gates(_: click.Context, __: click.Parameter, given: str) -> Gates:
 @click.option("--context", default="", help="Of the kubeconfig. Default: the current one.")
 @click.option("--prices", metavar="FILE", help="A price book in CSV, for what AWS does not tell.")
 @click.option("--discounts", metavar="FILE", help=DISCOUNTS_HELP)
+@click.option(
+    "--virtual-endpoint",
+    default="",
+    callback=_endpoint,
+    help="With --cloud virtual: what `dovetail virtual` says. Default: one that ends with us.",
+)
+@click.option("--virtual-anyway", is_flag=True, help="Also where there are real nodes.")
 def run(**options: Any) -> None:
     """Run the autoscaler for a cluster, until it is told to stop.
 
@@ -263,9 +275,12 @@ def run(**options: Any) -> None:
             given.kubeconfig, environ=os.environ, clock=clock, context=given.context
         ),
     )
-    hire = attempt(mistakes, lambda: _hire(given))
-    if access is None or hire is None:
+    stock = attempt(mistakes, lambda: _stock(given))
+    if access is None or stock is None:
         raise BadInput(mistakes)
+    hire: Hire = AwsHire(_aws(given, stock))
+    if given.cloud == "virtual":
+        hire = VirtualHire(access, _virtual(given, stock))
     log = LineLog(_print, clock=clock, level=given.log_level, form=given.log_format)
     for gate in _WITHOUT_EFFECT:
         if getattr(given.feature_gates, gate):
@@ -274,14 +289,27 @@ def run(**options: Any) -> None:
     _leave()
 
 
-def _hire(given: Given) -> Hire:
+def _stock(given: Given) -> StockSettings:
     """Read the files that are named; raises with the mistakes of all."""
     mistakes: list[Mistake] = []
     discounts = attempt(mistakes, lambda: discounts_in(given.discounts))
     prices = attempt(mistakes, lambda: _prices(given.prices))
     if mistakes:
         raise BadInput(mistakes)
-    settings = AwsSettings(
+    return StockSettings(
+        machines=MachineSettings(
+            reserved_enis=given.reserved_enis,
+            vm_memory_overhead=given.vm_memory_overhead_percent,
+            reserved_capacity=given.feature_gates.ReservedCapacity,
+        ),
+        prices=prices,
+        discounts=discounts or NO_DISCOUNTS,
+        isolated=given.isolated_vpc,
+    )
+
+
+def _aws(given: Given, stock: StockSettings) -> AwsSettings:
+    return AwsSettings(
         cluster_name=given.cluster_name,
         cluster_endpoint=given.cluster_endpoint,
         cluster_ca_bundle=given.cluster_ca_bundle,
@@ -289,18 +317,22 @@ def _hire(given: Given) -> Hire:
         interruption_queue=given.interruption_queue,
         isolated_vpc=given.isolated_vpc,
         disable_dry_run=given.disable_dry_run,
-        stock=StockSettings(
-            machines=MachineSettings(
-                reserved_enis=given.reserved_enis,
-                vm_memory_overhead=given.vm_memory_overhead_percent,
-                reserved_capacity=given.feature_gates.ReservedCapacity,
-            ),
-            prices=prices,
-            discounts=discounts or NO_DISCOUNTS,
-            isolated=given.isolated_vpc,
-        ),
+        stock=stock,
     )
-    return AwsHire(settings)
+
+
+def _virtual(given: Given, stock: StockSettings) -> VirtualSettings:
+    return VirtualSettings(
+        cluster_name=given.cluster_name,
+        account=AccountSettings(
+            region=given.region or USUAL_REGION,
+            catalog=bundled_catalog(),
+            prices=stock.prices or bundled_prices(),
+        ),
+        endpoint=given.virtual_endpoint,
+        discounts=stock.discounts,
+        anyway=given.virtual_anyway,
+    )
 
 
 def _prices(file: str | None) -> PriceBook | None:

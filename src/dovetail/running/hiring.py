@@ -56,6 +56,8 @@ class Hired(msgspec.Struct, frozen=True, kw_only=True):
     checkups: Checkups = UNCHECKED
     tagging: Tagging | None = None
     close: Callable[[], None]
+    leave: Callable[[], Awaitable[None]] = _at_once
+    """What takes a moment to end, at the very end."""
     provider: str = "aws"
     """What metrics call it."""
     ca_bundle: str = ""

@@ -235,6 +235,7 @@ class Operation:
         await self._leadership.close()
         if self._hired is not None:
             self._hired.close()
+            await self._hired.leave()
         self._offload.close()
         await self._connection.close()
         if self._runtime is not None:

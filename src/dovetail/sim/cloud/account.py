@@ -29,6 +29,8 @@ from dovetail.sim.cloud.stock import Stock
 from dovetail.sim.engine import Engine
 from dovetail.sim.machine import Machine
 
+_ADDRESSES: Final = 900_000
+"""Of a zone, to begin to count at."""
 WARNING: Final = timedelta(minutes=2)
 """Between the notice of a spot interruption and the interruption."""
 
@@ -88,7 +90,9 @@ class VirtualEc2:
         latencies: Latencies = USUAL,
         rates: Mapping[Operation, Rate] = RATES,
         reservations: Iterable[CapacityReservation] = (),
+        first: int = 1,
     ) -> None:
+        """``first`` is where ids and addresses are counted from."""
         self._engine = engine
         self._chance = chance
         self.region = region
@@ -104,8 +108,8 @@ class VirtualEc2:
         """Called with the provider id when a machine is gone."""
         self.reclaimed: set[str] = set()
         """What was taken back from under its owner, by provider id."""
-        self._numbers = count(1)
-        self._addresses = {zone: count(10) for zone in region.zones}
+        self._numbers = count(first)
+        self._addresses = {zone: count(9 + first % _ADDRESSES) for zone in region.zones}
         self._instances: dict[str, Ec2Instance] = {}
         self._bought: dict[str, Ec2Instance] = {}
         self._troubles: list[Trouble] = []

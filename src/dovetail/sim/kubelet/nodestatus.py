@@ -12,6 +12,8 @@ from dovetail.sim.apiserver.times import timestamp
 from dovetail.sim.machine import Machine
 
 NOT_READY: Final = Taint("node.kubernetes.io/not-ready", Effect.NO_SCHEDULE)
+OS_IMAGE: Final = "Dovetail sandbox"
+"""By which virtual nodes are told from real ones."""
 _ANNOTATIONS: Final = {
     "node.alpha.kubernetes.io/ttl": "0",
     "volumes.kubernetes.io/controller-managed-attach-detach": "true",
@@ -123,7 +125,7 @@ def _info(machine: Machine) -> dict[str, str]:
     return {
         "architecture": machine.labels.get(ARCH, "amd64"),
         "operatingSystem": machine.labels.get(OS, "linux"),
-        "osImage": "Dovetail sandbox",
+        "osImage": OS_IMAGE,
         "kernelVersion": "6.12.0",
         "containerRuntimeVersion": "containerd://2.1.0",
         "kubeletVersion": "v1.34.0",

@@ -1,0 +1,1 @@
+"""EC2 and kubelets that exist in memory only, on an API server that is real."""
