@@ -13,11 +13,13 @@ class Family(msgspec.Struct, frozen=True):
 
     dependents: tuple[str, ...]
     root: str = "Ready"
+    """Empty where no condition sums up the others."""
 
 
 CLAIM = Family(("Launched", "Registered", "Initialized"))
 POOL = Family(("ValidationSucceeded", "NodeClassReady"))
 OVERLAY = Family(("ValidationSucceeded",))
+BUFFER = Family((), root="")
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +42,7 @@ def settled(known: Conditions, subject: Subject) -> Conditions:
         generation=subject.generation,
     )
     names = (*subject.family.dependents, subject.family.root)
-    missing = {name: awaited for name in names if name not in known}
+    missing = {name: awaited for name in names if name and name not in known}
     return FrozenDict({**known, **missing}) if missing else known
 
 
@@ -71,7 +73,8 @@ def changed(
             name: msgspec.structs.replace(one, generation=subject.generation)
             for name, one in now.items()
         }
-    return _with_root(FrozenDict(now), subject)
+    after_all = FrozenDict(now)
+    return _with_root(after_all, subject) if subject.family.root else after_all
 
 
 def cleared(known: Conditions, kind: str) -> Conditions:

@@ -5,7 +5,16 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.codec import nodeclaims, nodeclasses, nodepools, nodes, overlays, storage, workloads
+from dovetail.codec import (
+    buffers,
+    nodeclaims,
+    nodeclasses,
+    nodepools,
+    nodes,
+    overlays,
+    storage,
+    workloads,
+)
 from dovetail.codec.fields import Field, Findings
 from dovetail.codec.pods import decode_pod
 from dovetail.model.settings import Gates
@@ -58,15 +67,18 @@ DECODERS: dict[Resource, Callable[[Field], Any]] = {
     kinds.CSI_NODES: nodes.decode_csi_node,
     kinds.VOLUME_ATTACHMENTS: _decode_attachment,
     kinds.NODE_OVERLAYS: overlays.decode_overlay,
+    kinds.CAPACITY_BUFFERS: buffers.decode_buffer,
 }
 """The kinds that are mirrored."""
 
 
 def mirrored(gates: Gates) -> Iterator[Resource]:
     """Return the kinds to mirror: those of what is switched off need not even be installed."""
-    for one in DECODERS:
-        if one is not kinds.NODE_OVERLAYS or gates.NodeOverlay:
-            yield one
+    switched = {
+        kinds.NODE_OVERLAYS: gates.NodeOverlay,
+        kinds.CAPACITY_BUFFERS: gates.CapacityBuffer,
+    }
+    return (one for one in DECODERS if switched.get(one, True))
 
 
 _MOST_SHARED: Final = 200_000

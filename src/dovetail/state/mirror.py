@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from dovetail.codec.nodes import CsiNode
+from dovetail.model.buffers import CapacityBuffer
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodeclass import NodeClass
@@ -174,6 +175,12 @@ class Mirror:
         """Return all NodeOverlays; only where they are switched on."""
         table: Table[NodeOverlay] = self.tables[kinds.NODE_OVERLAYS]
         return table.all()
+
+    def buffer(self, key: str) -> CapacityBuffer | None:
+        """Return a CapacityBuffer by ``namespace/name``; only where they are switched on."""
+        table: Table[CapacityBuffer] = self.tables[kinds.CAPACITY_BUFFERS]
+        namespace, _, name = key.partition("/")
+        return table.get(name, namespace)
 
     def budgets_for(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
         """Return the PodDisruptionBudgets that speak for a pod."""
