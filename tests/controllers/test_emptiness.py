@@ -47,10 +47,11 @@ def a_world(
     budgets: tuple[Budget, ...] = ANY_NUMBER,
     **machine: Any,
 ) -> World:
-    """A pool with machines that are consolidatable, unless told otherwise."""
+    """A pool that gives back empty nodes only, with machines that are consolidatable."""
     world = World()
     world.cloud.types = DEFAULT_TYPES
-    a_pool(world, after=after, budgets=budgets)
+    rules = {"policy": ConsolidationPolicy.WHEN_EMPTY}
+    a_pool(world, after=after, budgets=budgets, rules=rules)
     for number in range(nodes):
         name = "node" if nodes == 1 else f"node-{number}"
         a_machine(world, name, **{"conditions": CONSOLIDATABLE, **machine})
@@ -366,7 +367,9 @@ def test_every_policy_gives_empty_nodes_back(policy: ConsolidationPolicy) -> Non
 
 def test_a_node_that_is_empty_and_drifted_goes_for_being_empty() -> None:
     drifted = Condition(status=TRUE, reason="NodePoolDrifted", generation=1)
-    world = run(a_world(conditions={**CONSOLIDATABLE, "Drifted": drifted}))
+    world = a_world(conditions={**CONSOLIDATABLE, "Drifted": drifted}).wait(15)
+
+    run(world, 0)
 
     assert condition(world.claim().conditions, "DisruptionReason") == ("True", "Empty")
 

@@ -1,8 +1,8 @@
 """The provisioner in a small world, and hands to do what all others would do."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from dovetail.codec.conditions import show_conditions
 from dovetail.controllers.provisioning import Provisioning
@@ -14,28 +14,11 @@ from dovetail.model.conditions import TRUE, Conditions
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.pods import Pod
 from dovetail.ports.resources import DAEMON_SETS, NODE_CLAIMS, NODE_POOLS, NODES, PODS
-from dovetail.sim.chance import SeededChance
-from dovetail.state.promises import Promises
 from tests.support import wire
 from tests.support.catalog import DEFAULT_TYPES
 from tests.support.world import World
 
-T = TypeVar("T")
 FINALIZER = "karpenter.sh/termination"
-
-
-class AtOnce:
-    """``ports.offload.Offload``; a test may have something happen while it thinks."""
-
-    def __init__(self) -> None:
-        self.meanwhile: Callable[[], object] = lambda: None
-        self.passes = 0
-
-    async def run(self, work: Callable[[], T]) -> T:
-        found = work()
-        self.passes += 1
-        self.meanwhile()
-        return found
 
 
 class Shop(World):
@@ -46,8 +29,6 @@ class Shop(World):
     """
 
     def __init__(self, types: Sequence[InstanceType] = DEFAULT_TYPES) -> None:
-        self.offload = AtOnce()
-        self.chance = SeededChance(1)
         super().__init__()
         self.cloud.types = tuple(types)
 
@@ -57,10 +38,6 @@ class Shop(World):
             self.add_pool()
         self.run(partial(self._provisioner, **settings))
         return self
-
-    def _born(self) -> None:
-        super()._born()
-        self.promises = Promises(self.mirror)
 
     def add_pool(self, name: str = "default", *, ready: bool | None = True, **fields: Any) -> None:
         made = wire.pool(name, **fields)

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from dovetail.controllers.runtime import Registration, Runtime
 from dovetail.model.conditions import Conditions
@@ -27,14 +27,31 @@ from dovetail.state.inflight import ReadYourWrites
 from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
 from dovetail.state.outcomes import LaunchOutcomes
+from dovetail.state.promises import Promises
 from dovetail.state.scarcity import Scarcity
+from dovetail.state.stays import Stays
 from tests.support.cloud import ScriptedCloud
 from tests.support.cluster import START
 from tests.support.faults import Faults
 from tests.support.telling import KeptEvents, KeptLog, KeptMetrics
 
+T = TypeVar("T")
 Factory = Callable[..., Any]
 """A controller, or its ``registration``; it is given what its parameters are named after."""
+
+
+class AtOnce:
+    """``ports.offload.Offload``; a test may have something happen while it thinks."""
+
+    def __init__(self) -> None:
+        self.meanwhile: Callable[[], object] = lambda: None
+        self.passes = 0
+
+    async def run(self, work: Callable[[], T]) -> T:
+        found = work()
+        self.passes += 1
+        self.meanwhile()
+        return found
 
 
 class World:
@@ -48,6 +65,7 @@ class World:
         self.chance = SeededChance(1)
         self.api = ApiServer(now=self.engine.now)
         self.cloud = self.interruptions = ScriptedCloud(self.engine, note=self._note)
+        self.offload, self.chance = AtOnce(), SeededChance(1)
         self.log, self.metrics, self.events = KeptLog(), KeptMetrics(), KeptEvents()
         self.writes: list[tuple[str, str]] = []
         """Every change that controllers made to the world: verb, and what was changed."""
@@ -66,6 +84,7 @@ class World:
         self.evictions = Evictions()
         self.headcount = HeadCount()
         self.nominations = Nominations()
+        self.promises, self.stays = Promises(self.mirror), Stays()
         self._stops = feed(self.mirror, self.api, self.engine)
 
     async def _note(self, verb: str, about: str) -> None:

@@ -1,91 +1,114 @@
-"""Carrying out a disruption: mark the nodes, look once more, delete their claims.
+"""Begins disruptions: mark the nodes, look once more, then buy for their pods or let them go.
 
-Nothing of this is remembered: the taint and the claim's DisruptionReason say
-what was begun, and whoever finds them without a deletion takes them off again.
+Nothing of this is remembered: marks say what was begun, replacements say for
+whom they come, and whoever finds marks of which nothing comes takes them off.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from dovetail.codec.claimpatches import status_patch
-from dovetail.controllers.marking import put_mark, take_mark
-from dovetail.core.conditions import cleared
-from dovetail.core.disruption.budgets import Reason
+from dovetail.codec.nodeclaims import encode_node_claim
+from dovetail.controllers.marks import Marks
+from dovetail.controllers.parting import Parting, Why
 from dovetail.core.disruption.candidates import Candidate
-from dovetail.core.lifecycle import stated
+from dovetail.core.disruption.moves import Move
+from dovetail.core.disruption.undertaking import undertaking
+from dovetail.core.provisioning import claim_for, claim_of_template
 from dovetail.model import labels as label_keys
-from dovetail.model.conditions import TRUE, is_true
+from dovetail.model.conditions import is_true
 from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.taints import DISRUPTED
+from dovetail.model.nodepool import NodePool
+from dovetail.ports.chance import Chance
 from dovetail.ports.kube import Kube
-from dovetail.ports.kubeerrors import NotFound
 from dovetail.ports.loop import Loop
-from dovetail.ports.resources import NODE_CLAIMS, NODES
+from dovetail.ports.resources import NODE_CLAIMS
 from dovetail.ports.telemetry import Events, Log, Metrics
 from dovetail.state.mirror import Mirror
-
-_WHY = "DisruptionReason"
+from dovetail.state.nominations import Nominations
+from dovetail.state.promises import Promises
+from dovetail.state.undertakings import Undertakings
 
 
 class Commands:
-    """Begins disruptions, and takes back those that came to nothing."""
+    """Carries moves out as far as that takes no waiting; ``Replacing`` does the rest."""
 
     def __init__(
-        self, *, mirror: Mirror, kube: Kube, loop: Loop, log: Log, events: Events, metrics: Metrics
+        self,
+        *,
+        mirror: Mirror,
+        promises: Promises,
+        nominations: Nominations,
+        kube: Kube,
+        loop: Loop,
+        chance: Chance,
+        log: Log,
+        events: Events,
+        metrics: Metrics,
     ) -> None:
         self._mirror = mirror
+        self._promises = promises
+        self._nominations = nominations
+        self._undertakings = Undertakings(mirror)
         self._kube = kube
         self._loop = loop
+        self._chance = chance
         self._log = log
-        self._events = events
         self._metrics = metrics
+        self._marks = Marks(mirror=mirror, promises=promises, kube=kube, clock=loop, log=log)
+        self._parting = Parting(
+            mirror=mirror, kube=kube, loop=loop, log=log, events=events, metrics=metrics
+        )
 
-    async def delete(
-        self,
-        chosen: Sequence[Candidate],
-        reason: Reason,
-        *,
-        label: str,
-        still_wanted: Callable[[Candidate], bool],
+    async def begin(
+        self, move: Move, why: Why, *, still_wanted: Callable[[Candidate], bool]
     ) -> int:
-        """Mark candidates and delete those that are wanted even then; return how many.
+        """Mark a move's nodes and go on with those that are wanted even then.
 
-        ``label`` is the consolidation type of metrics. The mark keeps new pods
-        away, so that what ``still_wanted`` sees behind it holds.
+        The mark keeps new pods away, so that what ``still_wanted`` sees behind it
+        holds. Nodes that only go may go without the others; those for which
+        something is bought go together or not at all. Returns how many are going,
+        or will once their replacements are ready.
         """
+        bought = len(move.replacements) + len(move.from_template)
         self._log.info(
             "disrupting node(s)",
-            command=f"{reason.lower()}/delete",
-            decision="delete",
-            disrupted_node_count=len(chosen),
-            replacement_node_count=0,
-            pod_count=sum(len(one.reschedulable) for one in chosen),
-            disrupted_nodes=", ".join(one.node.name for one in chosen),
+            command=f"{why.reason.lower()}/{why.decision}",
+            decision=why.decision,
+            disrupted_node_count=len(move.removed),
+            replacement_node_count=bought,
+            pod_count=move.evictions,
+            disrupted_nodes=", ".join(one.node.name for one in move.removed),
         )
-        marked = await self._each(chosen, lambda one: self._mark(one, reason))
+        marked = await self._each(
+            move.removed, lambda one: self._marks.put(one.claim, one.node, why.reason)
+        )
         going = [one for one in marked if still_wanted(one)]
         if len(going) < len(marked):
             self._metrics.count(
                 "karpenter_voluntary_disruption_failed_validations_total",
                 len(marked) - len(going),
-                consolidation_type=label,
+                consolidation_type=why.label,
             )
-        deleted = await self._each(going, self._delete)
-        for one in deleted:
-            self._tell(one, reason, label)
-        return len(deleted)
+        if not going or (bought and len(going) < len(move.removed)):
+            return 0
+        self._metrics.count("karpenter_voluntary_disruption_decisions_total", 1, **why.labels)
+        self._promise(move, going)
+        if bought:
+            return len(going) if await self._buy(move, why) else 0
+        latest = [self._mirror.claim(one.claim.name) or one.claim for one in going]
+        return len(await self._parting.delete(latest, why))
 
     async def take_back(self) -> None:
         """Take marks off machines that nobody is deleting: a crash or a failure left them."""
-        for node in self._mirror.nodes():
-            claims = self._mirror.claims_of(node.provider_id)
-            if len(claims) != 1 or node.deleting or _is_leaving(claims[0]):
+        for claim in tuple(self._mirror.claims()):
+            if claim.deleting or is_true(claim.conditions, "InstanceTerminating"):
                 continue
-            if DISRUPTED in node.taints:
-                await take_mark(node, kube=self._kube, log=self._log)
-            if _WHY in claims[0].conditions:
-                await self._write(claims[0], _without_reason(claims[0]))
+            if not self._marks.has(claim) or self._undertakings.takes(claim):
+                continue
+            nodes = self._mirror.nodes_of(claim.provider_id)
+            if len(nodes) == 1 and not nodes[0].deleting:
+                await self._marks.take(claim)
 
     async def _each(
         self, ones: Sequence[Candidate], act: Callable[[Candidate], Awaitable[None]]
@@ -103,66 +126,60 @@ class Commands:
             if not isinstance(result, Exception)
         ]
 
-    async def _mark(self, one: Candidate, reason: Reason) -> None:
-        await put_mark(one.node, kube=self._kube, log=self._log)
-        claim = self._mirror.claim(one.claim.name) or one.claim
-        await self._write(claim, stated(claim, self._loop.now(), _WHY, TRUE, reason.value))
+    def _promise(self, move: Move, going: Sequence[Candidate]) -> None:
+        """See that nobody fills, or takes away, the nodes that pods are to go to."""
+        now = self._loop.now()
+        moving = {pod.uid for one in going for pod in one.reschedulable}
+        for placement in move.placements:
+            node = self._mirror.node(placement.node)
+            claims = self._mirror.claims_of(node.provider_id) if node is not None else ()
+            for claim in claims[:1]:
+                self._promises.make(claim.name, [p for p in placement.pods if p.uid in moving])
+                self._nominations.nominate(claim.provider_id, now)
 
-    async def _write(self, before: NodeClaim, after: NodeClaim) -> None:
-        patch = status_patch(before, after)
-        if patch:
-            await self._kube.patch(NODE_CLAIMS, before.name, patch, subresource="status")
+    async def _buy(self, move: Move, why: Why) -> bool:
+        """Write claims for all that is to come, each of which says what it is for."""
+        wanted = [one.nodepool for one in move.replacements] + list(move.from_template)
+        pools = [pool for name in wanted if (pool := self._mirror.pool(name)) is not None]
+        if len(pools) < len(wanted):
+            return False  # One was deleted just now, and its nodes go with it.
+        names = [f"{pool}-{self._chance.letters(5)}" for pool in wanted]
+        begun = undertaking([one.claim for one in move.removed], names).annotations()
+        works = [
+            self._create(_written(move, number, pool, name, begun), why)
+            for number, (pool, name) in enumerate(zip(pools, names, strict=True))
+        ]
+        # Before any is written: the news of a claim must find its pods spoken for.
+        for name, planned in zip(names, move.replacements, strict=False):
+            self._promises.make(name, planned.pods)
+        for error in await self._loop.together(works):
+            if isinstance(error, Exception):
+                # Those that were made are found to be too few, and what was begun ends.
+                raise error
+        return True
 
-    async def _delete(self, one: Candidate) -> None:
-        try:
-            await self._kube.delete(NODE_CLAIMS, one.claim.name, uid=one.claim.uid)
-        except NotFound:
-            return  # Somebody was quicker; the goal is met.
-
-    def _tell(self, one: Candidate, reason: Reason, label: str) -> None:
-        for resource, name, uid in (
-            (NODES, one.node.name, one.node.uid),
-            (NODE_CLAIMS, one.claim.name, one.claim.uid),
-        ):
-            self._events.publish(
-                resource,
-                name,
-                uid=uid,
-                reason="DisruptionTerminating",
-                message=f"Disrupting {resource.kind}: {reason}",
-            )
-        cause = reason.lower()
-        self._metrics.count(
-            "karpenter_voluntary_disruption_decisions_total",
-            decision="delete",
-            reason=cause,
-            consolidation_type=label,
+    async def _create(self, claim: NodeClaim, why: Why) -> None:
+        await self._kube.create(NODE_CLAIMS, encode_node_claim(claim))
+        self._log.info(
+            "created nodeclaim",
+            nodepool=claim.pool,
+            nodeclaim=claim.name,
+            requests=claim.requests.spelled(),
         )
-        for name, count in (
-            ("karpenter_nodeclaims_disrupted_total", 1),
-            ("karpenter_pods_disruption_initiated_total", len(one.reschedulable)),
-        ):
-            self._metrics.count(
-                name,
-                count,
-                reason=cause,
-                nodepool=one.pool.name,
-                capacity_type=one.node.labels.get(label_keys.CAPACITY_TYPE, ""),
-                consolidation_policy=str(one.pool.disruption.policy),
-                termination_mode=_mode(one.claim),
-            )
+        self._metrics.count(
+            "karpenter_nodeclaims_created_total",
+            reason=why.reason.lower(),
+            nodepool=claim.pool,
+            min_values_relaxed=claim.annotations.get(label_keys.MIN_VALUES_RELAXED, "false"),
+        )
 
 
-def _without_reason(claim: NodeClaim) -> NodeClaim:
-    return msgspec.structs.replace(claim, conditions=cleared(claim.conditions, _WHY))
-
-
-def _is_leaving(claim: NodeClaim) -> bool:
-    return claim.deleting or is_true(claim.conditions, "InstanceTerminating")
-
-
-def _mode(claim: NodeClaim) -> str:
-    grace = claim.termination_grace_period
-    if grace is None:
-        return "graceful"
-    return "eventual" if grace else "forceful"
+def _written(
+    move: Move, number: int, pool: NodePool, name: str, begun: dict[str, str]
+) -> NodeClaim:
+    """Return one of the claims that a move makes; planned ones come first."""
+    if number < len(move.replacements):
+        claim = claim_for(move.replacements[number], pool, name=name)
+    else:
+        claim = claim_of_template(pool, name=name)
+    return msgspec.structs.replace(claim, annotations=claim.annotations.with_items(begun))

@@ -1,98 +1,130 @@
-"""Takes away nodes that are not needed: one method after the other, within budgets.
+"""Takes away nodes that are not needed, or not what they should be, within budgets.
 
 Nobody looks round every few seconds: a pass is made when a machine becomes
-empty or ripe, when budgets may have room again, and at the moment at which the
-next machine will be ripe.
+empty, ripe or drifts, when budgets may have room again, and at the moment at
+which the next machine will be ripe. What needs a look at the whole cluster is
+looked at as often as its pace allows.
 """
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
+from dovetail.controllers.announcing import Announcements
 from dovetail.controllers.commands import Commands
 from dovetail.controllers.idleness import Idleness
+from dovetail.controllers.parting import Why
 from dovetail.controllers.runtime import SINGLETON, Registration, Requeue
-from dovetail.core.disruption.budgets import allowance, census, left
-from dovetail.core.disruption.candidates import (
-    Candidate,
-    Machine,
-    Spared,
-    Surroundings,
-    consider,
-)
-from dovetail.core.disruption.emptiness import EMPTINESS
-from dovetail.core.disruption.methods import Method
-from dovetail.core.podrules import remark_on
-from dovetail.model.catalog import InstanceType
-from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodepool import NodePool
+from dovetail.controllers.surveying import LOOK_AGAIN, Found, Survey
+from dovetail.core.disruption.candidates import Candidate
+from dovetail.core.disruption.consolidating import confirm
+from dovetail.core.disruption.methodlist import METHODS
+from dovetail.core.disruption.methods import Decision, Method, Question
+from dovetail.core.disruption.moves import Move
+from dovetail.model.settings import ConsolidationSettings, SchedulingSettings
+from dovetail.ports.chance import Chance
 from dovetail.ports.cloud import Cloud
 from dovetail.ports.kube import Kube
 from dovetail.ports.loop import Loop
+from dovetail.ports.offload import Offload
 from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
-from dovetail.ports.telemetry import DEDUPE, Events, Log, Metrics
+from dovetail.ports.telemetry import Events, Log, Metrics
 from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
+from dovetail.state.promises import Promises
+from dovetail.state.stays import Stays
 
 NAME: Final = "disruption"
-METHODS: Final = (EMPTINESS,)
-"""In this order; the first that does something ends a pass."""
-LOOK_AGAIN: Final = timedelta(seconds=10)
-"""Only while a machine that would go is held back by something that nobody tells of."""
 
 _UNSYNCED: Final = Requeue(timedelta(seconds=1))
 _AT_ONCE: Final = Requeue(timedelta())
-_POOL_DEDUPE: Final = timedelta(minutes=1)
-_SETTING_DEDUPE: Final = timedelta(minutes=15)
+_CONSOLIDATION: Final = ConsolidationSettings()
+_SCHEDULING: Final = SchedulingSettings()
 
 
-class _Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What one method finds when it looks round."""
+class _Turn(msgspec.Struct, frozen=True):
+    """What came of one method's turn."""
 
-    candidates: tuple[Candidate, ...] = ()
-    held_back: bool = False
-    ripe_at: datetime | None = None
+    acted: bool = False
+    due: datetime | None = None
+    """When it wants another."""
+
+
+class _Proposal(msgspec.Struct, frozen=True):
+    """Moves that are to be looked at again, and when."""
+
+    moves: tuple[Move, ...]
+    at: datetime
 
 
 class Disruption:
-    """One pass at a time over the machines that a method wants."""
+    """One pass at a time over the machines that methods want."""
 
     def __init__(
         self,
         *,
         mirror: Mirror,
+        promises: Promises,
         nominations: Nominations,
+        stays: Stays,
         kube: Kube,
         cloud: Cloud,
         loop: Loop,
+        offload: Offload,
+        chance: Chance,
         log: Log,
         events: Events,
         metrics: Metrics,
+        settings: SchedulingSettings = _SCHEDULING,
+        consolidation: ConsolidationSettings = _CONSOLIDATION,
     ) -> None:
         self._mirror = mirror
-        self._nominations = nominations
-        self._cloud = cloud
+        self._stays = stays
         self._loop = loop
+        self._offload = offload
         self._log = log
-        self._events = events
         self._metrics = metrics
-        self._commands = Commands(
-            mirror=mirror, kube=kube, loop=loop, log=log, events=events, metrics=metrics
+        self._settings = settings
+        self._consolidation = consolidation
+        self._announcements = Announcements(events)
+        self._idleness = Idleness(mirror=mirror, clock=loop)
+        self._survey = Survey(
+            mirror=mirror,
+            promises=promises,
+            nominations=nominations,
+            cloud=cloud,
+            idleness=self._idleness,
+            stays=stays,
+            announcements=self._announcements,
+            log=log,
+            metrics=metrics,
         )
-        self._types: dict[str, tuple[tuple[InstanceType, ...], FrozenDict[str, InstanceType]]] = {}
-        self.idleness = Idleness(mirror=mirror, clock=loop)
+        self._commands = Commands(
+            mirror=mirror,
+            promises=promises,
+            nominations=nominations,
+            kube=kube,
+            loop=loop,
+            chance=chance,
+            log=log,
+            events=events,
+            metrics=metrics,
+        )
+        self._proposals: dict[str, _Proposal] = {}
+        """By the reason of the method that made them."""
 
     def registration(self) -> Registration:
-        """Have it told of all by which a node becomes, or stays, idle."""
+        """Have it told of all by which a node becomes, or stays, fit to go."""
         return Registration(
             name=NAME,
             controller=self,
             watches=(
-                (NODE_CLAIMS, self.idleness.on_claim),
-                (PODS, self.idleness.on_pod),
-                (NODES, self.idleness.on_node),
-                (NODE_POOLS, self.idleness.on_pool),
+                (NODE_CLAIMS, self._idleness.on_claim),
+                (PODS, self._idleness.on_pod),
+                (NODES, self._idleness.on_node),
+                (NODE_POOLS, self._idleness.on_pool),
             ),
             at_start=(SINGLETON,),
             workers=1,
@@ -100,143 +132,150 @@ class Disruption:
 
     async def reconcile(self, _: str) -> Requeue | None:
         """Make a pass; tell when the next is due."""
-        now = self._loop.now()
         if not self._mirror.synced():
             return _UNSYNCED
         await self._commands.take_back()
-        self.idleness.short = frozenset()
+        self._idleness.short = frozenset()
         dues: list[datetime] = []
         for method in METHODS:
-            found = self._look_round(method, now)
-            if await self._act(method, found.candidates, now):
+            turn = await self._turn(method)
+            if turn.acted:
                 return _AT_ONCE
-            if found.held_back or found.candidates:
-                dues.append(now + LOOK_AGAIN)
-            if found.ripe_at is not None:
-                dues.append(found.ripe_at)
-        return Requeue(min(dues) - now) if dues else None
+            if turn.due is not None:
+                dues.append(turn.due)
+        return Requeue(min(dues) - self._loop.now()) if dues else None
 
-    def _look_round(self, method: Method, now: datetime) -> _Found:
-        candidates: list[Candidate] = []
-        held_back = False
-        dues: list[datetime] = []
-        around = self._around(now)
-        for claim in self._mirror.claims():
-            if claim.deleting or not claim.provider_id:
-                continue
-            machine = self.idleness.machine(claim)
-            wish = method.wish(machine, self._mirror.pool(claim.pool), now)
-            if wish.at is not None:
-                dues.append(wish.at)
-            if wish.never:
-                self._tell(machine, "Unconsolidatable", wish.never, _SETTING_DEDUPE)
-            if not wish.now:
-                continue
-            self._tell_of_pods(machine, now)
-            verdict = consider(machine, around, method.manner)
-            if isinstance(verdict, Spared):
-                held_back = True
-                self._tell(machine, "DisruptionBlocked", verdict.because, DEDUPE)
-            else:
-                candidates.append(verdict)
-        self._metrics.gauge(
-            "karpenter_voluntary_disruption_eligible_nodes",
-            len(candidates),
+    async def _turn(self, method: Method) -> _Turn:
+        """Give a method its turn: whom it wants, what budgets allow, what it decides."""
+        now = self._loop.now()
+        proposal = self._proposals.get(method.reason)
+        if proposal is not None and now < proposal.at:
+            return _Turn(due=proposal.at)
+        pace = self._idleness.paces[method.reason] if method.looks_at_all else None
+        if pace is not None and proposal is None and now < pace.due(now):
+            return _Turn(due=pace.due(now))
+        found = self._survey.look_round(method, now)
+        if proposal is not None:
+            return await self._confirm(method, found)
+        if not found.candidates:
+            if pace is not None:
+                pace.looks()
+                pace.looked(now, nodes=0, found=False)
+            return _Turn(due=found.due)
+        return await self._decide(method, found)
+
+    async def _decide(self, method: Method, found: Found) -> _Turn:
+        now = self._loop.now()
+        room = self._survey.rooms(found.candidates, method, now)
+        self._is_short(one for one in found.candidates if not room[one.pool.name])
+        question = Question(
+            candidates=found.candidates,
+            room=room,
+            standing=self._survey.standings(found.candidates),
+            settings=self._consolidation,
+            scheduling=self._settings,
+        )
+        decision = await self._answer(method, question) if any(room.values()) else Decision()
+        self._is_short(decision.over_budget)
+        self._stays.note(decision.stays)
+        if method.settle:
+            return self._propose(method, found, decision)
+        self._announcements.held(found.candidates, decision.stays)
+        acted = await self._begin(method, decision.moves)
+        return _Turn(acted, _earlier(found.due, now + LOOK_AGAIN))
+
+    async def _answer(self, method: Method, question: Question) -> Decision:
+        """Have a method decide; with the whole cluster before it that takes a while."""
+        if not method.looks_at_all:
+            return method.decide(question)
+        pace, now = self._idleness.paces[method.reason], self._loop.now()
+        view = self._survey.view(question.candidates, now)
+        pace.looks()
+        asked = msgspec.structs.replace(question, view=view)
+        decision = await self._offload.run(lambda: method.decide(asked))
+        then = self._loop.now()
+        self._metrics.observe(
+            "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
+            (then - now).total_seconds(),
             reason=method.reason.lower(),
+            consolidation_type="" if not method.settle else "multi",
         )
-        return _Found(
-            candidates=tuple(candidates), held_back=held_back, ripe_at=min(dues, default=None)
+        pace.looked(
+            then,
+            nodes=len(view.snapshot.nodes),
+            found=bool(decision.moves),
+            again=bool(decision.over_budget),
         )
+        return decision
 
-    async def _act(self, method: Method, candidates: tuple[Candidate, ...], now: datetime) -> bool:
-        """Take away what budgets allow; tell whether that came to anything."""
-        if not candidates:
-            return False
-        pools = {one.pool.name: one.pool for one in candidates}
-        room = {name: self._room(pool, method, now) for name, pool in sorted(pools.items())}
-        choice = method.choose(candidates, room)
-        self.idleness.short = frozenset(one.pool.name for one in choice.over_budget)
-        if not choice.chosen:
+    def _propose(self, method: Method, found: Found, decision: Decision) -> _Turn:
+        """Wait before anything is done: a cluster in motion changes its mind."""
+        self._announcements.stays(found.candidates, decision.stays)
+        now = self._loop.now()
+        if not decision.moves:
+            return _Turn(due=_earlier(found.due, self._idleness.paces[method.reason].due(now)))
+        for move in decision.moves:
+            self._announcements.proposed(move)
+        proposal = _Proposal(decision.moves, now + method.settle)
+        self._proposals[method.reason] = proposal
+        return _Turn(due=proposal.at)
+
+    async def _confirm(self, method: Method, found: Found) -> _Turn:
+        """Act on what was proposed, as far as it still holds."""
+        now = self._loop.now()
+        moves = self._proposals.pop(method.reason).moves
+        room = self._survey.rooms(found.candidates, method, now)
+        view = self._survey.view(found.candidates, now)
+        holding, objections = await self._offload.run(
+            lambda: confirm(moves, view, room, self._settings)
+        )
+        for move, objection in objections:
+            self._announcements.rejected(move, objection.code, objection.because)
+            if objection.code != "scheduling":
+                self._metrics.count(
+                    "karpenter_voluntary_disruption_failed_validations_total",
+                    len(move.removed),
+                    consolidation_type=method.label(move),
+                )
+        acted = await self._begin(method, holding)
+        return _Turn(acted, _earlier(found.due, self._idleness.paces[method.reason].due(now)))
+
+    async def _begin(self, method: Method, moves: tuple[Move, ...]) -> bool:
+        """Begin moves; tell whether anything came of it."""
+        if not moves:
             return False
 
         def still_wanted(one: Candidate) -> bool:
-            latest = self._mirror.claim(one.claim.name)
-            if latest is None or latest.deleting:
-                return False
-            machine = self.idleness.machine(latest)
-            if not method.wish(machine, self._mirror.pool(latest.pool), now).now:
-                return False
-            around = self._around(now, in_hand=frozenset({one.identity}))
-            return isinstance(consider(machine, around, method.manner), Candidate)
+            return self._survey.is_still_wanted(one, method, self._loop.now())
 
-        deleted = await self._commands.delete(
-            choice.chosen, method.reason, label=method.label, still_wanted=still_wanted
+        results = await self._loop.together(
+            [
+                self._commands.begin(move, _why(method, move), still_wanted=still_wanted)
+                for move in moves
+            ]
         )
-        if not deleted:
+        going = [one for one in results if not isinstance(one, Exception)]
+        errors = [one for one in results if isinstance(one, Exception)]
+        if errors and not any(going):
+            raise errors[0]
+        for error in errors:
+            self._log.error("disrupting node", error=str(error))
+        for move in moves:
+            for one in move.removed:
+                self._stays.forget(one.node.name)
+        if errors or not all(going):
             await self._commands.take_back()
-        return deleted > 0
+        return any(going)
 
-    def _room(self, pool: NodePool, method: Method, now: datetime) -> int:
-        """Return how many more nodes of a pool may be disrupted."""
-        counted = census(
-            (one, self.idleness.node(one)) for one in self._mirror.claims_in(pool.name)
-        )
-        allowed = allowance(pool.disruption.budgets, method.reason, total=counted.total, now=now)
-        for mistake in allowed.mistakes:
-            self._log.error("invalid disruption budget", nodepool=pool.name, error=mistake)
-        room = left(allowed.allowed, counted)
-        for name, value in (
-            ("karpenter_nodepools_allowed_disruptions", room),
-            ("karpenter_nodepools_nodes_consuming_budgets", counted.disrupting),
-        ):
-            self._metrics.gauge(name, value, nodepool=pool.name, reason=method.reason.value)
-        if room == 0 and counted.total > 0:
-            self._events.publish(
-                NODE_POOLS,
-                pool.name,
-                uid=pool.uid,
-                reason="DisruptionBlocked",
-                message=f"No allowed disruptions for disruption reason {method.reason} "
-                "due to blocking budget",
-                dedupe=_POOL_DEDUPE,
-            )
-        return room
+    def _is_short(self, held_back: Iterable[Candidate]) -> None:
+        """Remember whose budget is used up: when one of theirs has gone, it is looked again."""
+        self._idleness.short |= {one.pool.name for one in held_back}
 
-    def _around(self, now: datetime, in_hand: frozenset[str] = frozenset()) -> Surroundings:
-        return Surroundings(
-            now=now,
-            pool=self._mirror.pool,
-            types=self._types_of,
-            budgets=self._mirror.budgets_for,
-            nominated=self._nominations.nominated,
-            in_hand=in_hand,
-        )
 
-    def _types_of(self, pool: NodePool) -> FrozenDict[str, InstanceType]:
-        types = self._cloud.instance_types(pool)
-        known = self._types.get(pool.name)
-        if known is None or known[0] is not types:
-            known = types, FrozenDict({one.name: one for one in types})
-            self._types[pool.name] = known
-        return known[1]
+def _why(method: Method, move: Move) -> Why:
+    buys = bool(move.replacements or move.from_template)
+    return Why(method.reason, method.label(move), "replace" if buys else "delete")
 
-    def _tell(self, machine: Machine, reason: str, message: str, dedupe: timedelta) -> None:
-        for resource, one in ((NODES, machine.node), (NODE_CLAIMS, machine.claim)):
-            if one is not None and message:
-                self._events.publish(
-                    resource, one.name, uid=one.uid, reason=reason, message=message, dedupe=dedupe
-                )
 
-    def _tell_of_pods(self, machine: Machine, now: datetime) -> None:
-        for pod in machine.pods:
-            remark = remark_on(pod, now)
-            if remark is not None:
-                self._events.publish(
-                    PODS,
-                    pod.name,
-                    namespace=pod.namespace,
-                    uid=pod.uid,
-                    reason=remark.reason,
-                    message=remark.message,
-                    warning=remark.warning,
-                )
+def _earlier(one: datetime | None, other: datetime) -> datetime:
+    return other if one is None else min(one, other)

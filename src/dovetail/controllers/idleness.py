@@ -3,8 +3,14 @@
 from collections.abc import Iterable
 from datetime import datetime
 
+from dovetail.controllers.marks import DISRUPTION_REASON
+from dovetail.controllers.pacing import Pace
 from dovetail.controllers.runtime import SINGLETON
+from dovetail.controllers.setbacks import Setbacks
+from dovetail.core.disruption.budgets import Reason
 from dovetail.core.disruption.candidates import Machine, is_empty
+from dovetail.core.disruption.undertaking import read_undertaking
+from dovetail.core.drift import DRIFTED
 from dovetail.core.podrules import is_reschedulable
 from dovetail.model import labels as label_keys
 from dovetail.model.conditions import is_true
@@ -12,6 +18,8 @@ from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodes import NodeObject
 from dovetail.ports.loop import Clock
 from dovetail.state.mirror import Change, Mirror
+
+_NOW = (SINGLETON,)
 
 
 class Idleness:
@@ -22,6 +30,9 @@ class Idleness:
         self._clock = clock
         self.short: frozenset[str] = frozenset()
         """Pools whose budgets held somebody back in the last pass."""
+        self.paces = {reason: Pace() for reason in (Reason.DRIFTED, Reason.UNDERUTILIZED)}
+        """Of those who look at the whole cluster."""
+        self.setbacks = Setbacks()
         self._emptied: dict[str, datetime] = {}
         """When the last pod that mattered left a node, as far as we saw it."""
 
@@ -43,23 +54,33 @@ class Idleness:
         )
 
     def on_claim(self, change: Change) -> Iterable[str]:
-        """Look when a claim becomes consolidatable, or by leaving makes room in a budget."""
+        """Look when a claim ripens or drifts, or by leaving makes room in a budget."""
         old, new = change.old, change.new
+        self._learn(old, new)
         if new is None or new.deleting:
-            return (SINGLETON,) if change.either.pool in self.short else ()
+            woken = self._changed()
+            return _NOW if change.either.pool in self.short else woken
         if old is not None and _ripening(old) == _ripening(new):
             return ()
-        return (SINGLETON,) if self._is_idle(new) else ()
+        woken = self._changed()
+        if is_true(new.conditions, DRIFTED):
+            if old is None or not is_true(old.conditions, DRIFTED):
+                self.paces[Reason.DRIFTED].hurry()
+            return _NOW
+        return _NOW if self._is_idle(new) else woken
 
     def on_pod(self, change: Change) -> Iterable[str]:
         """Look when the last pod that matters has left a node."""
-        if change.new is not None and is_reschedulable(change.new):
-            return ()
+        old, new = change.old, change.new
+        if new is not None and is_reschedulable(new):
+            moved = old is None or old.node_name != new.node_name
+            return self._changed() if moved and new.node_name else ()
         node = self._mirror.node(change.either.node_name)
         if node is None:
             return ()
-        if change.old is not None and is_reschedulable(change.old):
+        if old is not None and is_reschedulable(old):
             self._emptied[node.name] = self._clock.now()
+            return self._of_node(node) or self._changed()
         return self._of_node(node)
 
     def on_node(self, change: Change) -> Iterable[str]:
@@ -70,19 +91,48 @@ class Idleness:
         elif old is not None and _standing(old) == _standing(new):
             return ()
         if change.either.labels.get(label_keys.NODEPOOL) in self.short:
-            return (SINGLETON,)
-        return self._of_node(new) if new is not None else ()
+            return _NOW
+        idle = self._of_node(new) if new is not None else ()
+        return idle or self._changed()
 
     def on_pool(self, change: Change) -> Iterable[str]:
         """Look when somebody changes a pool's rules."""
         old, new = change.old, change.new
         if new is not None and (old is None or old.generation != new.generation):
-            return (SINGLETON,)
+            for pace in self.paces.values():
+                pace.hurry()
+            return _NOW
         return ()
+
+    def setback(self, claim: NodeClaim, reason: Reason) -> datetime | None:
+        """Tell until when a claim is not to be replaced, after what came for it last."""
+        return self.setbacks.until(_key(claim, reason), self._clock.now())
+
+    def _changed(self) -> Iterable[str]:
+        """Have the whole looked at when its time has come; asked once, that is not forgotten."""
+        news = [pace.touch() for pace in self.paces.values()]
+        return _NOW if any(news) else ()
+
+    def _learn(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
+        """Note whether what is to replace nodes comes."""
+        if old is None or old.deleting:
+            return
+        begun = old.conditions.get(DISRUPTION_REASON)
+        if begun is not None and (new is None or new.deleting):
+            self.setbacks.succeeded(_key(old, begun.reason))
+        was_for = read_undertaking(old)
+        if was_for is None:
+            return
+        if new is None or new.deleting or read_undertaking(new) is None:
+            for one in was_for.leaving:
+                claim = self._mirror.claim(one.name)
+                why = claim.conditions.get(DISRUPTION_REASON) if claim is not None else None
+                if claim is not None and why is not None and not claim.deleting:
+                    self.setbacks.failed(_key(claim, why.reason), self._clock.now())
 
     def _of_node(self, node: NodeObject) -> Iterable[str]:
         claims = self._mirror.claims_of(node.provider_id)
-        return (SINGLETON,) if any(self._is_idle(one) for one in claims) else ()
+        return _NOW if any(self._is_idle(one) for one in claims) else ()
 
     def _is_idle(self, claim: NodeClaim) -> bool:
         if claim.deleting or not is_true(claim.conditions, "Consolidatable"):
@@ -90,8 +140,15 @@ class Idleness:
         return is_empty(self.machine(claim).pods)
 
 
+def _key(claim: NodeClaim, reason: str) -> str:
+    """Nodes that drifted share the fate of their pool: all are replaced by the same."""
+    return claim.pool if reason == Reason.DRIFTED else f"{claim.pool}/{claim.name}"
+
+
 def _ripening(claim: NodeClaim) -> tuple[object, ...]:
-    return is_true(claim.conditions, "Consolidatable"), claim.last_pod_event, claim.provider_id
+    known = claim.conditions
+    kinds = ("Consolidatable", DRIFTED, "Initialized", DISRUPTION_REASON)
+    return *(is_true(known, kind) for kind in kinds), claim.last_pod_event, claim.provider_id
 
 
 def _standing(node: NodeObject) -> tuple[object, ...]:

@@ -1,12 +1,13 @@
 """Buys nodes for pods that wait: gather, decide, write claims, tell."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from dovetail.codec.nodeclaims import encode_node_claim
 from dovetail.controllers.batching import Batch, Windows
 from dovetail.controllers.runtime import SINGLETON, Registration, Requeue
+from dovetail.controllers.scene import Scene
 from dovetail.controllers.verdicts import Verdicts, some_of
 from dovetail.core.provisioning import (
     claim_for,
@@ -16,7 +17,6 @@ from dovetail.core.provisioning import (
     named,
 )
 from dovetail.core.scheduling.solve import solve
-from dovetail.model.catalog import InstanceType
 from dovetail.model.nodepool import NodePool
 from dovetail.model.nodes import Node
 from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode
@@ -30,9 +30,9 @@ from dovetail.ports.offload import Offload
 from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, PODS
 from dovetail.ports.telemetry import Events, Log, Metrics
 from dovetail.state.decisions import Decisions
+from dovetail.state.marked import is_only_marked
 from dovetail.state.mirror import Change, Mirror
 from dovetail.state.nominations import Nominations
-from dovetail.state.picture import Picture
 from dovetail.state.promises import Promises
 
 AGAIN: Final = timedelta(seconds=10)
@@ -65,9 +65,8 @@ class Provisioning:
         self._mirror = mirror
         self._promises = promises
         self._nominations = nominations
-        self._picture = Picture(mirror, promises)
+        self._scene = Scene(mirror=mirror, promises=promises, cloud=cloud)
         self._kube = kube
-        self._cloud = cloud
         self._loop = loop
         self._offload = offload
         self._chance = chance
@@ -121,7 +120,7 @@ class Provisioning:
         if new is None or not is_usable(new):
             return
         if old is None or not is_usable(old) or old.generation != new.generation:
-            if any(self._waiting()):
+            if any(self._scene.waiting()):
                 self._batch.add(new.name, self._loop.now())
                 yield SINGLETON
 
@@ -133,7 +132,7 @@ class Provisioning:
         if closes is not None and closes > now:
             return Requeue(closes - now)
         self._keep_promises(now)
-        pods = sorted(self._waiting(), key=lambda pod: pod.key)
+        pods = sorted(self._scene.waiting(), key=lambda pod: pod.key)
         if closes is None:
             self._join(pods, now)
             closes = self._batch.closes_at()
@@ -143,8 +142,8 @@ class Provisioning:
         if not self._mirror.synced():
             return _UNSYNCED
         self._batch.close()
-        pools, types = self._shops()
-        snapshot = self._picture.snapshot(now, pending=pods, pools=pools.values(), types=types)
+        snapshot = self._scene.snapshot(now)
+        pools = {pool.name: pool for pool in snapshot.node_pools}
 
         # Decide: pure, and away from the loop.
         if pods:
@@ -176,22 +175,10 @@ class Provisioning:
             self._decisions.asked(pod.uid, now)
             self._batch.add(pod.uid, now)
         for node in self._mirror.joined_nodes():
-            if node.deleting and any(
-                may_move(pod) and not self._promises.holds(pod) for pod in node.pods
-            ):
+            if not node.deleting or is_only_marked(node, self._mirror):
+                continue
+            if any(may_move(pod) and not self._promises.holds(pod) for pod in node.pods):
                 self._batch.add(node.claim or node.name, now)
-
-    def _shops(self) -> tuple[dict[str, NodePool], dict[str, tuple[InstanceType, ...]]]:
-        """Return the pools that can buy, and what each could."""
-        pools = [pool for pool in self._mirror.pools() if is_usable(pool)]
-        types = {pool.name: self._cloud.instance_types(pool) for pool in pools}
-        types = {name: found for name, found in types.items() if found}
-        return {pool.name: pool for pool in pools if pool.name in types}, types
-
-    def _waiting(self) -> Iterator[Pod]:
-        for pod in self._mirror.unbound_pods():
-            if is_provisionable(pod) and not self._promises.holds(pod):
-                yield pod
 
     async def _create(
         self, planned: Sequence[PlannedNode], pools: dict[str, NodePool]
@@ -256,6 +243,7 @@ class Provisioning:
         now = self._loop.now()
         waiting = {pod.uid for pod in pods}
         failed = sum(one.pod.uid in waiting for one in plan.unplaced)
+        self._metrics.gauge("karpenter_scheduler_queue_depth", len(pods), controller="provisioner")
         self._metrics.gauge(
             "karpenter_scheduler_unschedulable_pods_count", failed, controller="provisioner"
         )

@@ -30,10 +30,16 @@ from dovetail.controllers.eviction import EvictionQueue
 from dovetail.controllers.nodepools import counting, health, readiness, stamping, validation
 from dovetail.controllers.overlays import Overlaying
 from dovetail.controllers.provisioning import Provisioning
+from dovetail.controllers.replacing import Replacing
 from dovetail.controllers.runtime import Registration
 from dovetail.controllers.staticpools import Filling, Trimming
 from dovetail.controllers.termination import Termination
-from dovetail.model.settings import Gates, InterruptionSettings, SchedulingSettings
+from dovetail.model.settings import (
+    ConsolidationSettings,
+    Gates,
+    InterruptionSettings,
+    SchedulingSettings,
+)
 from dovetail.ports.chance import Chance
 from dovetail.ports.cloud import Checkups, Cloud, Interruptions
 from dovetail.ports.kube import Kube
@@ -49,6 +55,7 @@ from dovetail.state.outcomes import LaunchOutcomes
 from dovetail.state.overlays import Overlays
 from dovetail.state.promises import Promises
 from dovetail.state.scarcity import Scarcity
+from dovetail.state.stays import Stays
 
 
 class Registrable(Protocol):
@@ -67,6 +74,7 @@ CONTROLLERS: Final[tuple[Factory, ...]] = (
     Termination,
     EvictionQueue,
     Disruption,
+    Replacing,
     consolidatable.registration,
     drift.registration,
     podevents.registration,
@@ -105,6 +113,7 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     headcount: HeadCount = msgspec.field(default_factory=HeadCount)
     overlays: Overlays = msgspec.field(default_factory=Overlays)
     outcomes: LaunchOutcomes = msgspec.field(default_factory=LaunchOutcomes)
+    stays: Stays = msgspec.field(default_factory=Stays)
     kube: Kube
     cloud: Cloud
     interruptions: Interruptions
@@ -122,6 +131,7 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     ca_bundle: str = ""
     """Of the cluster's certificate authority, in base64; machines are told it."""
     interruption_settings: InterruptionSettings = InterruptionSettings()
+    consolidation: ConsolidationSettings = ConsolidationSettings()
     gates: Gates = Gates()
 
 

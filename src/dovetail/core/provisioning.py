@@ -106,26 +106,6 @@ def claim_of_template(pool: NodePool, *, name: str) -> NodeClaim:
     )
 
 
-def claim_from_template(pool: NodePool, *, name: str) -> NodeClaim:
-    """Return a claim for any machine that a pool may have, made for no pod in particular."""
-    key, value = pool.template.node_class.label
-    labels = {**pool.template.labels, label_keys.NODEPOOL: pool.name, key: value}
-    return NodeClaim(
-        name=name,
-        labels=FrozenDict(labels),
-        annotations=FrozenDict(
-            {**pool.template.annotations, **Stamp(pool_hash(pool)).annotations()}
-        ),
-        owners=(Owner("karpenter.sh/v1", "NodePool", pool.name, pool.uid, controller=False),),
-        requirements=pool.template.requirements,
-        taints=pool.template.taints,
-        startup_taints=pool.template.startup_taints,
-        node_class=pool.template.node_class,
-        expire_after=pool.template.expire_after,
-        termination_grace_period=pool.template.termination_grace_period,
-    )
-
-
 def why_not(unplaced: Unplaced) -> str:
     """Say in one line why a pod gets no node, pool by pool."""
     told = "; ".join(_told(one) for one in unplaced.refusals)

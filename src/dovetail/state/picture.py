@@ -13,6 +13,7 @@ from dovetail.model.pods import Pod
 from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.model.workloads import Controller, DaemonSet
 from dovetail.ports import resources as kinds
+from dovetail.state.marked import is_only_marked
 from dovetail.state.mirror import Mirror
 from dovetail.state.promises import Promises
 from dovetail.state.prospects import Prospects
@@ -67,6 +68,10 @@ class Picture:
 
     def _as_it_is(self, node: Node, now: datetime) -> Node:
         """See a node that got stuck with the taints and the room that it has now."""
+        if is_only_marked(node, self._mirror):
+            # It keeps those of its pods that nobody has found a place for yet.
+            staying = tuple(pod for pod in node.pods if not self._promises.holds(pod))
+            return replace(node, deleting=False, pods=staying)
         if node.initialized or not node.registered or not node.claim:
             return node
         claim = self._mirror.claim(node.claim)

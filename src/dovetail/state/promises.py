@@ -1,10 +1,10 @@
-"""Pods that were promised a node which is still on its way."""
+"""Pods that were promised a node: one on its way, or one with room for them."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from dovetail.model.conditions import is_true
-from dovetail.model.labels import PROMISED_TO
+from dovetail.model.labels import PROMISED_TO, REPLACES
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.pods import Pod
 from dovetail.ports import resources as kinds
@@ -35,6 +35,9 @@ class Promises:
     def make(self, claim: str, pods: Iterable[Pod]) -> None:
         """Promise pods the node of a claim; an earlier promise to them is over.
 
+        Pods that run may be promised a node that is there already: they come to it
+        when they have to leave theirs, and until then nobody else plans for them.
+
         Deciding takes a while: pods that have found a place or have gone since
         then are promised nothing.
         """
@@ -47,6 +50,11 @@ class Promises:
     def holds(self, pod: Pod) -> bool:
         """Tell whether a pod needs no other node for now."""
         return pod.uid in self._claim_of
+
+    def release(self, pods: Iterable[Pod]) -> None:
+        """End the promises to pods: they stay where they are after all."""
+        for pod in pods:
+            self._break(pod.uid)
 
     def kept_by(self, claim: str) -> tuple[Pod, ...]:
         """Return the pods that a claim's node is expected to take."""
@@ -66,21 +74,19 @@ class Promises:
     def lapse(self, now: datetime) -> None:
         """End the promises that nothing will come of.
 
-        Their node is there and the pods are still not on it, or it will never be
-        of use, or the claim was never written. Recalls what was promised before a
-        restart, once everything has been listed.
+        Their node is there and pods that wait are still not on it, or it will never
+        be of use, or the claim was never written. Pods that still have to leave
+        their old node keep theirs. Recalls what was promised before a restart, once
+        everything has been listed.
         """
         if self._unread and self._mirror.synced():
             self._recall()
         for name in tuple(self._pods_of):
             claim = self._mirror.claim(name)
-            if (
-                claim is None
-                or claim.deleting
-                or _settled(claim, now)
-                or is_stuck(claim, self._mirror, now)
-            ):
+            if claim is None or claim.deleting or is_stuck(claim, self._mirror, now):
                 self._break_all(name)
+            elif _settled(claim, now):
+                self.release(pod for pod in self.kept_by(name) if not pod.node_name)
 
     def crowded_out(self, node_name: str) -> list[Pod]:
         """End promises of a node that others have filled; return the pods it cannot take.
@@ -110,11 +116,13 @@ class Promises:
             self.make(claim.name, self._named_by(claim))
 
     def _named_by(self, claim: NodeClaim) -> Iterator[Pod]:
+        # What replaces a node was made for pods that run there until it is ready.
+        moving = REPLACES in claim.annotations
         for entry in claim.annotations.get(PROMISED_TO, "").split(","):
             namespace, _, rest = entry.partition("/")
             name, _, uid = rest.partition("/")
             pod = self._mirror.pod(namespace, name)
-            if pod is not None and pod.uid == uid and not pod.node_name:
+            if pod is not None and pod.uid == uid and (moving or not pod.node_name):
                 yield pod
 
     def _still_wants(self, pod: Pod) -> bool:
@@ -138,7 +146,8 @@ class Promises:
             self._unread.discard(change.either.name)
             self._break_all(change.either.name)
         elif change.old is None and new.name not in self._pods_of:
-            if PROMISED_TO in new.annotations and not is_true(new.conditions, "Initialized"):
+            waited_for = not is_true(new.conditions, "Initialized") or REPLACES in new.annotations
+            if PROMISED_TO in new.annotations and waited_for:
                 self._unread.add(new.name)
 
     def _break(self, uid: str) -> None:

@@ -1,12 +1,12 @@
 """Giving back nodes that nobody needs."""
 
-from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
 from dovetail.core.disruption.budgets import Reason
 from dovetail.core.disruption.candidates import Candidate, Machine, Manner, is_empty
-from dovetail.core.disruption.methods import NO_WISH, Choice, Method, Wish
+from dovetail.core.disruption.methods import NO_WISH, Decision, Method, Question, Wish
+from dovetail.core.disruption.moves import Move
 from dovetail.model.conditions import is_true
 from dovetail.model.nodepool import NodePool
 
@@ -48,20 +48,26 @@ def wish(machine: Machine, pool: NodePool | None, now: datetime) -> Wish:
     return Wish(now=True) if ripe <= now else Wish(at=ripe)
 
 
-def choose(candidates: Iterable[Candidate], left: Mapping[str, int]) -> Choice:
+def decide(question: Question) -> Decision:
     """Choose who goes: what saves most first, as many as each pool's budget has left."""
-    remaining = dict(left)
+    remaining = dict(question.room)
     chosen: list[Candidate] = []
     over: list[Candidate] = []
-    for one in sorted(candidates, key=lambda one: (-one.savings_ratio, one.node.name)):
+    for one in sorted(question.candidates, key=lambda one: (-one.savings_ratio, one.node.name)):
         if remaining.get(one.pool.name, 0) > 0:
             remaining[one.pool.name] -= 1
             chosen.append(one)
         else:
             over.append(one)
-    return Choice(tuple(chosen), tuple(over))
+    saving = sum(one.price for one in chosen)
+    moves = (Move(removed=tuple(chosen), saving=saving),) if chosen else ()
+    return Decision(moves, tuple(over))
 
 
 EMPTINESS: Final = Method(
-    reason=Reason.EMPTY, label="empty", manner=Manner.GRACEFUL, wish=wish, choose=choose
+    reason=Reason.EMPTY,
+    label=lambda _: "empty",
+    manner=Manner.GRACEFUL,
+    wish=wish,
+    decide=decide,
 )

@@ -11,6 +11,8 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
     removed: tuple[Candidate, ...]
     replacements: tuple[PlannedNode, ...] = ()
+    from_template: tuple[str, ...] = ()
+    """NodePools, each of which buys one node as its template says, whatever runs there."""
     placements: tuple[ExistingPlacement, ...] = ()
     """Which of the pods go to nodes that are there."""
     saving: float = 0.0

@@ -1,0 +1,53 @@
+"""How often the whole cluster is thought over: not for every pod that comes or goes."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+LEAST: Final = timedelta(seconds=10)
+MOST: Final = timedelta(minutes=5)
+"""Prices, and what is sold out, change without anybody telling: it is looked again by then."""
+_EACH: Final = timedelta(milliseconds=30)
+"""Between two looks for every node: a look takes time in proportion to them."""
+
+
+class Pace:
+    """When a method that looks at everything may look next.
+
+    Not before something has changed since it last did. A cluster in which pods
+    come and go all the time is looked at ever more rarely while nothing is found.
+    """
+
+    def __init__(self) -> None:
+        self._changed = True
+        self._fruitless = 0
+        self._not_before: datetime | None = None
+        self._at_latest: datetime | None = None
+
+    def touch(self) -> bool:
+        """Note that something changed; tell whether nobody knew of any change before."""
+        news = not self._changed
+        self._changed = True
+        return news
+
+    def hurry(self) -> None:
+        """Have it look at once: something has changed that people wait for."""
+        self._changed, self._not_before, self._fruitless = True, None, 0
+
+    def due(self, now: datetime) -> datetime:
+        """Tell when to look next; a moment that has passed means now."""
+        if self._changed or self._at_latest is None:
+            return self._not_before or now
+        return self._at_latest
+
+    def looks(self) -> None:
+        """Note that a picture is taken: what changes from here on is news."""
+        self._changed = False
+
+    def looked(self, now: datetime, *, nodes: int, found: bool, again: bool = False) -> None:
+        """Note what a look came to; ``again`` where time alone may change the answer."""
+        self._fruitless = 0 if found else self._fruitless + 1
+        usual = min(max(_EACH * nodes, LEAST), MOST)
+        wait = min(usual * (1 << min(max(self._fruitless - 1, 0), 10)), MOST)
+        self._not_before = now if found else now + wait
+        self._at_latest = now + MOST
+        self._changed = self._changed or found or again

@@ -1,0 +1,206 @@
+"""Sees the cluster as those do who want to take nodes away: candidates, budgets, the whole."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from dovetail.controllers.announcing import Announcements
+from dovetail.controllers.idleness import Idleness
+from dovetail.controllers.scene import Scene
+from dovetail.core.disruption.budgets import allowance, census, left
+from dovetail.core.disruption.candidates import Candidate, Spared, Surroundings, consider
+from dovetail.core.disruption.methods import Method
+from dovetail.core.disruption.moves import Stay
+from dovetail.core.disruption.view import View, in_window
+from dovetail.core.staticpools import Standing, standing
+from dovetail.model.catalog import InstanceType
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.nodepool import NodePool
+from dovetail.ports.cloud import Cloud
+from dovetail.ports.telemetry import Log, Metrics
+from dovetail.state.mirror import Mirror
+from dovetail.state.nominations import Nominations
+from dovetail.state.promises import Promises
+from dovetail.state.stays import Stays
+from dovetail.state.undertakings import Undertakings
+
+LOOK_AGAIN: Final = timedelta(seconds=10)
+"""Only while a machine that would go is held back by something that nobody tells of."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What one method finds when it looks round."""
+
+    candidates: tuple[Candidate, ...] = ()
+    due: datetime | None = None
+    """When it may find something else, as far as that is a matter of time."""
+
+
+class Survey:
+    """Reads the mirror for methods, and tells what keeps nodes from going."""
+
+    def __init__(
+        self,
+        *,
+        mirror: Mirror,
+        promises: Promises,
+        nominations: Nominations,
+        cloud: Cloud,
+        idleness: Idleness,
+        stays: Stays,
+        announcements: Announcements,
+        log: Log,
+        metrics: Metrics,
+    ) -> None:
+        self._mirror = mirror
+        self._promises = promises
+        self._nominations = nominations
+        self._cloud = cloud
+        self._idleness = idleness
+        self._stays = stays
+        self._tell = announcements
+        self._log = log
+        self._metrics = metrics
+        self._scene = Scene(mirror=mirror, promises=promises, cloud=cloud)
+        self._undertakings = Undertakings(mirror)
+        self._types: dict[str, tuple[tuple[InstanceType, ...], FrozenDict[str, InstanceType]]] = {}
+
+    def look_round(self, method: Method, now: datetime) -> Found:
+        """Return whom a method wants and may have; tell the others why not."""
+        candidates: list[Candidate] = []
+        dues: list[datetime] = []
+        around = self._around(now)
+        for claim in self._mirror.claims():
+            if claim.deleting or not claim.provider_id:
+                continue
+            verdict = self._judge(claim, method, around)
+            if isinstance(verdict, Candidate):
+                candidates.append(verdict)
+            elif verdict is not None:
+                dues.append(verdict)
+        self._metrics.gauge(
+            "karpenter_voluntary_disruption_eligible_nodes",
+            len(candidates),
+            reason=method.reason.lower(),
+        )
+        return Found(candidates=tuple(candidates), due=min(dues, default=None))
+
+    def _judge(
+        self, claim: NodeClaim, method: Method, around: Surroundings
+    ) -> Candidate | datetime | None:
+        """Return a candidate, or when a machine may become one, or None."""
+        machine = self._idleness.machine(claim)
+        wish = method.wish(machine, self._mirror.pool(claim.pool), around.now)
+        if wish.never:
+            self._tell.unconsolidatable(machine, wish.never)
+            self._keep(machine.node.name if machine.node else "", "setting", wish.never)
+        if not wish.now or self._undertakings.takes(claim):
+            return wish.at
+        setback = self._idleness.setback(claim, method.reason)
+        if setback is not None:
+            return setback
+        self._tell.of_pods(machine.pods, around.now)
+        verdict = consider(machine, around, method.manner)
+        if isinstance(verdict, Candidate):
+            problem = method.unfit(verdict)
+            if problem is None:
+                return verdict
+            self._tell.unconsolidatable(machine, problem)
+            self._keep(verdict.node.name, "unfit", problem, verdict.price)
+            return None
+        self._tell.blocked(machine, verdict.because)
+        if machine.node is not None and verdict.because:
+            self._keep(machine.node.name, "spared", verdict.because)
+        return around.now + LOOK_AGAIN
+
+    def _keep(self, node: str, code: str, because: str, price: float = 0.0) -> None:
+        if node:
+            self._stays.note([Stay(node=node, price=price, code=code, because=because)])
+
+    def is_still_wanted(self, one: Candidate, method: Method, now: datetime) -> bool:
+        """Look once more at a machine that was marked; it must be as it was when chosen.
+
+        Pods that came in between have no place to go to; those that went need none.
+        """
+        claim = self._mirror.claim(one.claim.name)
+        if claim is None or claim.deleting:
+            return False
+        machine = self._idleness.machine(claim)
+        if not method.wish(machine, self._mirror.pool(claim.pool), now).now:
+            return False
+        verdict = consider(machine, self._around(now, frozenset({one.identity})), method.manner)
+        if isinstance(verdict, Spared):
+            return False
+        known = {pod.uid for pod in one.reschedulable}
+        return all(pod.uid in known for pod in verdict.reschedulable)
+
+    def rooms(
+        self, candidates: Iterable[Candidate], method: Method, now: datetime
+    ) -> dict[str, int]:
+        """Return how many more nodes of each candidate's pool may be disrupted."""
+        pools = {one.pool.name: one.pool for one in candidates}
+        return {name: self._room(pool, method, now) for name, pool in sorted(pools.items())}
+
+    def _room(self, pool: NodePool, method: Method, now: datetime) -> int:
+        counted = census(
+            (one, self._idleness.node(one)) for one in self._mirror.claims_in(pool.name)
+        )
+        allowed = allowance(pool.disruption.budgets, method.reason, total=counted.total, now=now)
+        for mistake in allowed.mistakes:
+            self._log.error("invalid disruption budget", nodepool=pool.name, error=mistake)
+        room = left(allowed.allowed, counted)
+        for name, value in (
+            ("karpenter_nodepools_allowed_disruptions", room),
+            ("karpenter_nodepools_nodes_consuming_budgets", counted.disrupting),
+        ):
+            self._metrics.gauge(name, value, nodepool=pool.name, reason=method.reason.value)
+        if room == 0 and counted.total > 0:
+            self._tell.no_budget(pool, method.reason, allowed.mistakes)
+        return room
+
+    def standings(self, candidates: Iterable[Candidate]) -> Mapping[str, Standing]:
+        """Sort the claims of static pools."""
+        pools = {one.pool.name for one in candidates if one.pool.replicas is not None}
+        return {name: standing(self._mirror.claims_in(name)) for name in sorted(pools)}
+
+    def view(self, candidates: tuple[Candidate, ...], now: datetime) -> View:
+        """Return the whole cluster at this instant."""
+        return View(
+            snapshot=self._scene.snapshot(now),
+            candidates=candidates,
+            closed=frozenset(self._closed(now)),
+        )
+
+    def _closed(self, now: datetime) -> Iterable[str]:
+        for pool in self._mirror.pools():
+            if pool.disruption.consolidate_after:
+                for claim in self._mirror.claims_in(pool.name):
+                    if claim.node_name and in_window(claim, pool, now):
+                        yield claim.node_name
+
+    def _around(self, now: datetime, in_hand: frozenset[str] = frozenset()) -> Surroundings:
+        return Surroundings(
+            now=now,
+            pool=self._mirror.pool,
+            types=self._types_of,
+            budgets=self._mirror.budgets_for,
+            nominated=self._is_spoken_for,
+            in_hand=in_hand,
+        )
+
+    def _is_spoken_for(self, identity: str, now: datetime) -> bool:
+        """Tell whether pods are about to come to a machine."""
+        if self._nominations.nominated(identity, now):
+            return True
+        return any(self._promises.kept_by(one.name) for one in self._mirror.claims_of(identity))
+
+    def _types_of(self, pool: NodePool) -> FrozenDict[str, InstanceType]:
+        types = self._cloud.instance_types(pool)
+        known = self._types.get(pool.name)
+        if known is None or known[0] is not types:
+            known = types, FrozenDict({one.name: one for one in types})
+            self._types[pool.name] = known
+        return known[1]
