@@ -97,6 +97,8 @@ def eviction_cost(pod: Pod) -> float:
 
     A deletion cost that is no number counts as none.
     """
+    if not pod.priority and label_keys.POD_DELETION_COST not in pod.annotations:
+        return 1.0  # Nearly all of them.
     text = pod.annotations.get(label_keys.POD_DELETION_COST, "0")
     try:
         wish = float(int(text))

@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from dovetail.core.disruption.balanced import pool_totals
+from dovetail.core.disruption.balanced import PoolTotals, pool_totals
 from dovetail.core.disruption.candidates import Candidate, Spared
 from dovetail.core.disruption.ground import Ground, Verdict
 from dovetail.core.disruption.moves import Move, Stay
+from dovetail.core.disruption.sets import SetSearch
 from dovetail.core.disruption.view import View
 from dovetail.core.disruption.whatif import WhatIf
+from dovetail.model.nodepool import ConsolidationPolicy
 from dovetail.model.settings import ConsolidationSettings, SchedulingSettings
 
 
@@ -38,11 +40,20 @@ def consolidate(
     settings = settings or ConsolidationSettings()
     if not view.candidates:
         return Consolidation()
-    totals = {**pool_totals(view.candidates, view.snapshot.nodes), **view.totals}
-    ground = Ground(WhatIf(view, scheduling), settings, totals)
-    one_pass = _Pass(ground, view.candidates, room)
+    whatif = WhatIf(view, scheduling)
+    ground = Ground(whatif, settings, _totals(view))
+    one_pass = _Pass(ground, view.candidates, whatif.costs, room)
     one_pass.choose_single()
+    one_pass.choose_sets(SetSearch(ground, whatif))
     return Consolidation(tuple(one_pass.moves), one_pass.stays())
+
+
+def _totals(view: View) -> dict[str, PoolTotals]:
+    """Return the totals of Balanced pools, as given or else reckoned; others need none."""
+    balanced = [
+        one for one in view.candidates if one.pool.disruption.policy is ConsolidationPolicy.BALANCED
+    ]
+    return {**pool_totals(balanced, view.snapshot.nodes), **view.totals}
 
 
 def stay_of(spared: Spared, price: float = 0.0) -> Stay:
@@ -65,11 +76,15 @@ class _Pass:
     """One pass over all candidates."""
 
     def __init__(
-        self, ground: Ground, candidates: Sequence[Candidate], room: Mapping[str, int]
+        self,
+        ground: Ground,
+        candidates: Sequence[Candidate],
+        costs: Mapping[str, float],
+        room: Mapping[str, int],
     ) -> None:
         self._ground = ground
         self._candidates = {one.node.name: one for one in candidates}
-        self._costs = {one.node.name: one.cost for one in candidates}
+        self._costs = costs
         self._room = dict(room)
         self._verdicts: dict[str, Verdict] = {}
         self._over_budget: set[str] = set()
@@ -101,6 +116,20 @@ class _Pass:
                 entry = again
             self._take([one], entry.verdict)
 
+    def choose_sets(self, search: SetSearch) -> None:
+        """Take sets of nodes that are worth replacing together."""
+        while True:
+            gone = {one.node.name for move in self.moves for one in move.removed}
+            left = [
+                one
+                for name, one in sorted(self._candidates.items())
+                if name not in gone and name not in self._ground.receives
+            ]
+            move = search.best(left, self._room)
+            if move is None:
+                break
+            self._chosen(move)
+
     def _weigh(self, name: str) -> _Entry | None:
         verdict = self._verdicts[name] = self._ground.weigh(self._candidates[name])
         if verdict.code:
@@ -114,8 +143,11 @@ class _Pass:
             for one in removed:
                 self._verdicts[one.node.name] = found
             return
-        self.moves.append(found)
-        for one in removed:
+        self._chosen(found)
+
+    def _chosen(self, move: Move) -> None:
+        self.moves.append(move)
+        for one in move.removed:
             self._room[one.pool.name] -= 1
 
     def stays(self) -> tuple[Stay, ...]:

@@ -38,6 +38,7 @@ class Ground:
         self._settings = settings
         self._totals = totals
         self.quick = QuickLook(whatif)
+        self.least_per_cost = settings.min_saving_per_cost
         self.version = 0
         """Goes up with every move that is chosen."""
         self.receives: dict[str, str] = {}
@@ -176,7 +177,7 @@ class Ground:
 
     def _worth(self, removed: Sequence[Candidate], saving: float, fine: Verdict) -> Verdict:
         """Hold a saving against the thresholds."""
-        disruption = sum(one.cost for one in removed)
+        disruption = sum(self._whatif.costs[one.node.name] for one in removed)
         settings = self._settings
         if saving <= 0 and any(one.price > 0 for one in removed):
             return Verdict(code="not-cheaper", because="it would save nothing")

@@ -65,15 +65,22 @@ class QuickLook:
         self._plain_pools = all(one.unlimited or one.ample for one in board.allowances) and not any(
             board.picky or board.reservations.offered(pool) for pool in range(len(problem.tables))
         )
-        self._starts = np.array(
-            [whatif.is_starting(host) for host in range(problem.hosts.existing)], dtype=bool
-        )
+        self._starts = {h for h in range(problem.hosts.existing) if whatif.is_starting(h)}
         self._shelves = Shelves(problem.space)
-        self._roomy: dict[tuple[tuple[float, ...], int], tuple[int, Ints]] = {}
+        kinds: dict[tuple[tuple[float, ...], int], int] = {}
+        self._kind = [
+            kinds.setdefault((tuple(size), ask), len(kinds))
+            for size, ask in zip(self._sizes.tolist(), self._asks, strict=True)
+        ]
+        """Class → number of what hosts see of it: its size and its ask."""
+        self._roomy: dict[int, tuple[int, Ints]] = {}
         self._new: dict[tuple[int, ...], list[list[int]]] = {}
         self._may_be_spot: dict[int, bool] = {}
         self._changes = 0
+        self._base: Floats = np.zeros(0)
+        """What hosts have free."""
         self._free: Floats = np.zeros(0)
+        """The same, in the midst of a question."""
         self._rows: list[Floats] = []
         self.refresh()
 
@@ -81,7 +88,8 @@ class QuickLook:
         """Look again at what hosts have free: something was kept."""
         hosts = self._problem.hosts
         end = hosts.existing
-        self._free = hosts.top[:, :end] - hosts.used[:, :end]
+        self._base = hosts.top[:, :end] - hosts.used[:, :end]
+        self._free = self._base.copy()
         self._rows = list(self._free)
         self._changes += 1
 
@@ -105,7 +113,9 @@ class QuickLook:
             if rest:
                 left.append((number, rest))
         self._put_back([*gone, *(host for _, host, _ in placed)])
-        starting = next((host for _, host, _ in placed if self._starts[host]), -1)
+        starting = -1
+        if self._starts:
+            starting = next((host for _, host, _ in placed if host in self._starts), -1)
         guess = self._buy(left, placed) if left else Guess(0.0, placed)
         return guess._replace(starting=starting)
 
@@ -154,20 +164,17 @@ class QuickLook:
 
     def _with_room(self, number: int) -> Ints:
         """Return the hosts that may have room for a pod: what was so not long ago."""
-        ask, size = self._asks[number], self._sizes[number]
-        key = (tuple(size.tolist()), ask)
-        known = self._roomy.get(key)
+        kind = self._kind[number]
+        known = self._roomy.get(kind)
         if known is None or self._changes - known[0] >= _STALE:
-            fine = self._problem.hosts.welcoming(ask).copy()
-            free = self._problem.hosts.top - self._problem.hosts.used
+            fine = self._problem.hosts.welcoming(self._asks[number]).copy()
             for r, amount in self._asked[number]:
-                fine &= free[r, : len(fine)] >= amount
-            known = self._roomy[key] = (self._changes, np.flatnonzero(fine))
+                fine &= self._base[r] >= amount
+            known = self._roomy[kind] = (self._changes, np.flatnonzero(fine))
         return known[1]
 
     def _put_back(self, hosts: list[int]) -> None:
-        every = self._problem.hosts
-        self._free[:, hosts] = every.top[:, hosts] - every.used[:, hosts]
+        self._free[:, hosts] = self._base[:, hosts]
 
     # -- one new node ---------------------------------------------------------------------
 

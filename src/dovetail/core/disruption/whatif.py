@@ -99,7 +99,9 @@ class WhatIf:
         first = self._sound(classify(waiting, keys, spec_of), view, settings)
         classes = first + self._sound(classify(moving, keys, spec_of), view, settings)
         gone = frozenset(pod.key for pod in waiting if pod.node_name)
-        self.problem = Problem(snapshot, settings, classes, gone, order or _least_worth(view))
+        self.costs = {one.node.name: one.cost for one in view.candidates}
+        """Node → what moving its pods is worth avoiding."""
+        self.problem = Problem(snapshot, settings, classes, gone, order or self._least_worth())
         self.trial = Trial(self.problem)
         self.hosts = self.problem.hosts.numbers
         self._tied = any(True for _ in self.problem.topology.counters)
@@ -157,6 +159,17 @@ class WhatIf:
                 )
                 handed[number] = at + count
         return found
+
+    def _least_worth(self) -> Callable[[Node], tuple[bool, float, str]]:
+        """Fill first who is likeliest to stay: others, then who saves least for its pods."""
+        worth = {
+            one.node.name: one.price / self.costs[one.node.name] for one in self.view.candidates
+        }
+
+        def rank(node: Node) -> tuple[bool, float, str]:
+            return (not node.initialized, worth.get(node.name, 0.0), node.name)
+
+        return rank
 
     # -- asking ------------------------------------------------------------------------
 
@@ -248,13 +261,3 @@ class WhatIf:
     def is_starting(self, host: int) -> bool:
         node = self.problem.hosts.nodes[host]
         return node.managed and not node.initialized
-
-
-def _least_worth(view: View) -> Callable[[Node], tuple[bool, float, str]]:
-    """Fill first who is likeliest to stay: others, then who saves least for its pods."""
-    worth = {one.node.name: one.savings_ratio for one in view.candidates}
-
-    def rank(node: Node) -> tuple[bool, float, str]:
-        return (not node.initialized, worth.get(node.name, 0.0), node.name)
-
-    return rank

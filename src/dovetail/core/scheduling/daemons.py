@@ -6,6 +6,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from dovetail.core.scheduling.arrays import Bools
+from dovetail.core.scheduling.noticing import noticed
 from dovetail.core.scheduling.tables import PoolTable
 from dovetail.core.scheduling.topology import node_alternatives
 from dovetail.model import labels as label_keys
@@ -83,8 +84,7 @@ class Outstanding:
         self._due: dict[tuple[Requirements, tuple[Taint, ...]], Resources] = {}
 
     def on(self, node: Node) -> Resources:
-        labels = Requirements.of_labels({**node.labels, label_keys.HOSTNAME: node.hostname})
-        seen = Requirements({key: labels[key] for key in self._keys if key in labels})
+        seen = noticed(node, self._keys)
         taints = node.effective_taints()
         due = self._due.get((seen, taints))
         if due is None:

@@ -11,11 +11,11 @@ import numpy as np
 
 from dovetail.core.scheduling.arrays import Bools, Floats, Ints
 from dovetail.core.scheduling.daemons import Outstanding
+from dovetail.core.scheduling.noticing import noticed
 from dovetail.core.scheduling.states import StateSpace
 from dovetail.core.scheduling.tables import vector
 from dovetail.core.scheduling.topology import Topology
 from dovetail.core.scheduling.wants import Want
-from dovetail.model import labels as label_keys
 from dovetail.model.nodes import Node
 from dovetail.model.requirements import Requirements
 from dovetail.model.taints import Taint, untolerated
@@ -58,9 +58,7 @@ class Hosts:
             left = node.available() - daemons.on(node)
             # A node that promises more than it has takes nothing more.
             self.top[:, index] = vector(left, axis) if min(left.values(), default=0) >= 0 else -1.0
-            labels = Requirements.of_labels({**node.labels, label_keys.HOSTNAME: node.hostname})
-            seen = Requirements({k: labels[k] for k in label_interest if k in labels})
-            kind = (seen, node.effective_taints())
+            kind = (noticed(node, label_interest), node.effective_taints())
             kinds.append(self._kinds.setdefault(kind, len(self._kinds)))
         self.kind: Ints = np.array(kinds, dtype=np.int64)
         self.kinds = list(self._kinds)

@@ -19,6 +19,7 @@ from dovetail.core.scheduling.relaxing import (
 )
 from dovetail.core.scheduling.reservations import Reservations
 from dovetail.core.scheduling.running import (
+    Running,
     attached_volumes,
     count_running,
     occupy_ports,
@@ -100,7 +101,7 @@ class Problem:
         self._rules = {
             id(one): self.topology.rules_of(one, self.forms[id(one)][0]) for one in classes
         }
-        running = running_pods(snapshot.nodes, moving)
+        running = self._watched(moving)
         for namespace, _, spec in running:
             self.topology.anti_affinity_rules(namespace, spec)
         self.hosts = Hosts(
@@ -146,6 +147,15 @@ class Problem:
         for one in classes:
             load += vector(one.spec.requests, self.axis) * one.waiting
         return load
+
+    def _watched(self, moving: frozenset[str]) -> Running:
+        """Return the pods that run, unless nobody here or there looks at any."""
+        nodes = self.snapshot.nodes
+        if not any(True for _ in self.topology.counters) and not any(
+            pod.spec.anti_affinity for node in nodes for pod in node.pods
+        ):
+            return {}
+        return running_pods(nodes, moving)
 
     # -- compiling a class ---------------------------------------------------------
 
