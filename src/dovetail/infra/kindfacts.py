@@ -154,6 +154,14 @@ _NETWORK: Final = (
         fixed="GroupId IpProtocol FromPort ToPort CidrIp SourceSecurityGroupId",
         tagged=False,
     ),
+    # Only ever given. Properties: Ids, or Tags (a map), and VpcId if that is known.
+    _facts(
+        "subnet-selection",
+        "subnets that were there before",
+        ("", "aws_subnets"),
+        attributes={"ids": ("", "ids"), "vpc-id": ("", "vpc_id")},
+        tagged=False,
+    ),
     # Tags on what was there before us. Properties: ResourceIds, Tags (a map).
     _facts(
         "ec2-tags",

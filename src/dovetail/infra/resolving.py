@@ -29,7 +29,7 @@ def found(
     sources: list[Mapping[str, Any]] = [made.get(address, {})] if made else []
     if existing is not None and address not in without:
         sources.append(existing.attributes)
-    if address in wanted:
+    if address in wanted and not wanted[address].given:
         sources.append(predicted(wanted[address], observed.account))
     for known in sources:
         if attribute in known:

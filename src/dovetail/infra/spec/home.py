@@ -72,6 +72,7 @@ class HomeExisting(Part):
         default=None,
         description="Name of the role that the cluster's nodes have; ours will share it.",
     )
+    ssm: bool = Field(default=False, description="Let SSM manage nodes of that role.")
     oidc_provider: Literal["existing", "create"] = Field(
         default="existing",
         description="Whether IAM knows the cluster's OIDC provider already (for irsa).",

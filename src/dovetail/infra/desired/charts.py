@@ -1,0 +1,59 @@
+"""Where the charts of add-ons and controllers are, and which version is known to do."""
+
+from typing import Final
+
+import msgspec
+
+
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
+    """A Helm chart: in a repository, at an oci:// address, or in a directory."""
+
+    chart: str
+    repository: str | None = None
+    version: str | None = None
+    namespace: str = "kube-system"
+
+
+ADDONS: Final[dict[str, Chart]] = {
+    "metrics-server": Chart(
+        chart="metrics-server",
+        repository="https://kubernetes-sigs.github.io/metrics-server",
+        version="3.12.2",
+    ),
+    "kube-state-metrics": Chart(
+        chart="kube-state-metrics",
+        repository="https://prometheus-community.github.io/helm-charts",
+        version="5.28.0",
+    ),
+    "keda": Chart(
+        chart="keda",
+        repository="https://kedacore.github.io/charts",
+        version="2.16.1",
+        namespace="keda",
+    ),
+    "vertical-pod-autoscaler": Chart(
+        chart="vpa",
+        repository="https://charts.fairwinds.com/stable",
+        version="4.7.1",
+    ),
+    "kube-ops-view": Chart(
+        chart="kube-ops-view",
+        repository="https://christianhuth.github.io/helm-charts",
+        version="3.6.0",
+    ),
+    "node-termination-handler": Chart(
+        chart="oci://public.ecr.aws/aws-ec2/helm/aws-node-termination-handler",
+        version="0.27.0",
+    ),
+}
+CONTROLLERS: Final[dict[str, tuple[Chart, Chart]]] = {
+    "dovetail": (
+        Chart(chart="deploy/chart"),
+        Chart(chart="deploy/crds"),
+    ),
+    "karpenter": (
+        Chart(chart="oci://public.ecr.aws/karpenter/karpenter", version="1.8.1"),
+        Chart(chart="oci://public.ecr.aws/karpenter/karpenter-crd", version="1.8.1"),
+    ),
+}
+"""The controller's chart, and that of its CRDs; Helm never updates CRDs inside a chart."""

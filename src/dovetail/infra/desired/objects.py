@@ -1,0 +1,115 @@
+"""Kubernetes objects: aws-auth, namespaces, service accounts, and what a user adds."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from dovetail.infra.desired.addons import system_addresses
+from dovetail.infra.desired.control import ADMIN_GROUP, principal
+from dovetail.infra.desired.controller import REGIONAL_STS, ROLE_ARN, association
+from dovetail.infra.desired.naming import Names, is_existing, pool_addresses
+from dovetail.infra.desired.pools import kube_object
+from dovetail.infra.desired.roles import has_groups, node_role_arn, shared_node_role
+from dovetail.infra.references import ref
+from dovetail.infra.resources import Resource
+from dovetail.infra.spec.cluster import ClusterSpec
+from dovetail.infra.spec.home import HomeFargate
+
+_NODE_GROUPS = ["system:bootstrappers", "system:nodes"]
+_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+def objects(spec: ClusterSpec, names: Names) -> Iterator[Resource]:
+    """Hand out the objects that are neither charts nor NodePools."""
+    cluster = (names.cluster_address,)
+    if spec.access.mode == "aws-auth" and not is_existing(spec):
+        yield kube_object(_aws_auth(spec, names), cluster, "who may use the cluster")
+    given = {_name(one) for one in spec.objects if one.get("kind") == "Namespace"}
+    homes = dict.fromkeys(one.namespace for one in spec.service_accounts)
+    for namespace in homes:
+        if namespace not in _THERE and namespace not in given:
+            manifest = {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": namespace},
+            }
+            yield kube_object(manifest, cluster)
+    yield from _service_accounts(spec, names)
+    for one in spec.objects:
+        # Pods among them need nodes, and a namespace of theirs must be there first.
+        space = one.get("metadata", {}).get("namespace")
+        home = (f"kubernetes-object/Namespace/{space}",) if space in given else ()
+        yield kube_object(one, (*system_addresses(spec), *pool_addresses(spec), *home))
+
+
+def _name(one: dict[str, Any]) -> Any:
+    return one.get("metadata", {}).get("name")
+
+
+def _service_accounts(spec: ClusterSpec, names: Names) -> Iterator[Resource]:
+    for one in spec.service_accounts:
+        role = names.account_role(one.namespace, one.name)
+        annotations = dict(one.annotations)
+        if spec.uses_irsa:
+            annotations[ROLE_ARN] = ref(f"iam-role/{role}", "arn")
+            if spec.controller.regional_sts:
+                annotations[REGIONAL_STS] = "true"
+        else:
+            yield association(names, one.namespace, one.name, role)
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {
+                "name": one.name,
+                "namespace": one.namespace,
+                **({"annotations": annotations} if annotations else {}),
+            },
+        }
+        made = one.namespace not in _THERE
+        home = (f"kubernetes-object/Namespace/{one.namespace}",) if made else ()
+        yield kube_object(manifest, (names.cluster_address, *home))
+
+
+def _aws_auth(spec: ClusterSpec, names: Names) -> dict[str, Any]:
+    node = {"username": "system:node:{{EC2PrivateDNSName}}", "groups": _NODE_GROUPS}
+    roles: list[dict[str, Any]] = []
+    if has_groups(spec):
+        roles.append({"rolearn": ref(f"iam-role/{names.group_role}", "arn"), **node})
+    if shared_node_role(spec, names) is None or spec.iam.node_role.arn is not None:
+        roles.append({"rolearn": node_role_arn(spec, names), **node})
+    if isinstance(spec.home, HomeFargate):
+        roles.append(
+            {
+                "rolearn": ref(f"iam-role/{names.fargate_role}", "arn"),
+                "username": "system:node:{{SessionName}}",
+                "groups": [*_NODE_GROUPS, "system:node-proxier"],
+            }
+        )
+    users: list[dict[str, Any]] = []
+    for who in spec.access.admins:
+        arn, name = principal(who), who.rpartition("/")[2]
+        entry = {"username": name, "groups": [ADMIN_GROUP]}
+        (users if ":user/" in arn else roles).append(
+            {"userarn" if ":user/" in arn else "rolearn": arn, **entry}
+        )
+    for role in spec.access.roles:
+        name = role.username or role.role_arn.rpartition("/")[2]
+        roles.append({"rolearn": role.role_arn, "username": name, "groups": list(role.groups)})
+    for user in spec.access.users:
+        name = user.username or user.user_arn.rpartition("/")[2]
+        users.append({"userarn": user.user_arn, "username": name, "groups": list(user.groups)})
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "aws-auth", "namespace": "kube-system"},
+        "data": {
+            "mapRoles": _text(roles),
+            "mapUsers": _text(users),
+            "mapAccounts": _text(spec.access.accounts),
+        },
+    }
+
+
+def _text(value: Any) -> str:
+    return yaml.safe_dump(value, sort_keys=False, width=1000)
