@@ -171,7 +171,7 @@ class Disruption:
         question = Question(
             candidates=found.candidates,
             room=room,
-            standing=self._survey.standings(found.candidates),
+            spare=self._survey.spare(found.candidates),
             settings=self._consolidation,
             scheduling=self._settings,
         )

@@ -1,6 +1,6 @@
 """Sees the cluster as those do who want to take nodes away: candidates, budgets, the whole."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -9,12 +9,12 @@ import msgspec
 from dovetail.controllers.announcing import Announcements
 from dovetail.controllers.idleness import Idleness
 from dovetail.controllers.scene import Scene
-from dovetail.core.disruption.budgets import allowance, census, left
+from dovetail.core.disruption.budgets import UNLIMITED, allowance, census, left
 from dovetail.core.disruption.candidates import Candidate, Spared, Surroundings, consider
 from dovetail.core.disruption.methods import Method
 from dovetail.core.disruption.moves import Stay
 from dovetail.core.disruption.view import View, in_window
-from dovetail.core.staticpools import Standing, standing
+from dovetail.core.staticpools import granted, standing
 from dovetail.model.catalog import InstanceType
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim
@@ -161,10 +161,18 @@ class Survey:
             self._tell.no_budget(pool, method.reason, allowed.mistakes)
         return room
 
-    def standings(self, candidates: Iterable[Candidate]) -> Mapping[str, Standing]:
-        """Sort the claims of static pools."""
-        pools = {one.pool.name for one in candidates if one.pool.replicas is not None}
-        return {name: standing(self._mirror.claims_in(name)) for name in sorted(pools)}
+    def spare(self, candidates: Iterable[Candidate]) -> dict[str, int]:
+        """Return how many nodes of each static pool may have a double for a while.
+
+        None of a pool that has more than it wants: those go first.
+        """
+        found = {}
+        pools = {one.pool.name: one.pool for one in candidates if one.pool.replicas is not None}
+        for name, pool in sorted(pools.items()):
+            there = standing(self._mirror.claims_in(name))
+            many = len(there.active) > (pool.replicas or 0)
+            found[name] = 0 if many else granted(pool, there, UNLIMITED)
+        return found
 
     def view(self, candidates: tuple[Candidate, ...], now: datetime) -> View:
         """Return the whole cluster at this instant."""

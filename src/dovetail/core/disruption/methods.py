@@ -10,7 +10,6 @@ from dovetail.core.disruption.budgets import Reason
 from dovetail.core.disruption.candidates import Candidate, Machine, Manner
 from dovetail.core.disruption.moves import Move, Stay
 from dovetail.core.disruption.view import View
-from dovetail.core.staticpools import Standing
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodepool import NodePool
 from dovetail.model.settings import ConsolidationSettings, SchedulingSettings
@@ -37,8 +36,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """Pool → how many of its nodes its budgets let go now."""
     view: View | None = None
     """The whole cluster, for methods that look at all of it."""
-    standing: Mapping[str, Standing] = FrozenDict()
-    """Of static pools: the claims that they have."""
+    spare: Mapping[str, int] = FrozenDict()
+    """Static pool → how many of its nodes may have a double for a while."""
     settings: ConsolidationSettings = ConsolidationSettings()
     scheduling: SchedulingSettings = SchedulingSettings()
 

@@ -15,7 +15,6 @@ from dovetail.core.disruption.methods import (
 )
 from dovetail.core.disruption.moves import Move
 from dovetail.core.drift import DRIFTED
-from dovetail.core.staticpools import Standing, granted
 from dovetail.model.conditions import is_true
 from dovetail.model.nodepool import NodePool
 
@@ -31,8 +30,7 @@ def wish(machine: Machine, pool: NodePool | None, _: datetime) -> Wish:
 def decide(question: Question) -> Decision:
     """Replace as many as budget and limit allow, each by what the template says now.
 
-    Nothing is reckoned about pods: as many nodes as before will be there. A pool
-    with more nodes than it wants waits until those have gone.
+    Nothing is reckoned about pods: as many nodes as before will be there.
     """
     by_pool: dict[str, list[Candidate]] = {}
     for one in in_order(question.candidates):
@@ -40,11 +38,7 @@ def decide(question: Question) -> Decision:
     moves: list[Move] = []
     over: list[Candidate] = []
     for name, candidates in sorted(by_pool.items()):
-        pool = candidates[0].pool
-        now = question.standing.get(name, Standing())
-        if pool.replicas is None or len(now.active) > pool.replicas:
-            continue
-        allowed = granted(pool, now, min(question.room.get(name, 0), len(candidates)))
+        allowed = min(question.room.get(name, 0), question.spare.get(name, 0))
         over += candidates[allowed:]
         moves += [Move(removed=(one,), from_template=(name,)) for one in candidates[:allowed]]
     return Decision(tuple(moves), tuple(over))
