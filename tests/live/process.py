@@ -48,6 +48,13 @@ class Process:
         """Ask it to end; kill it when it takes too long."""
         self._end(signal.SIGTERM)
 
+    def wait(self, *, seconds: float) -> int:
+        """Wait for it to end by itself; returns its exit code."""
+        assert self._running is not None, f"{self.name} does not run"
+        code = self._running.wait(seconds)
+        self._end(signal.SIGTERM)
+        return code
+
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 
