@@ -8,6 +8,8 @@ MOST: Final = timedelta(minutes=5)
 """Prices, and what is sold out, change without anybody telling: it is looked again by then."""
 _EACH: Final = timedelta(milliseconds=30)
 """Between two looks for every node: a look takes time in proportion to them."""
+_RARER: Final = 3
+"""How many times longer than usual it is waited while one look after the other is in vain."""
 
 
 class Pace:
@@ -47,7 +49,7 @@ class Pace:
         """Note what a look came to; ``again`` where time alone may change the answer."""
         self._fruitless = 0 if found else self._fruitless + 1
         usual = min(max(_EACH * nodes, LEAST), MOST)
-        wait = min(usual * (1 << min(max(self._fruitless - 1, 0), 10)), MOST)
+        wait = min(usual * min(max(self._fruitless, 1), _RARER), MOST)
         self._not_before = now if found else now + wait
         self._at_latest = now + MOST
         self._changed = self._changed or found or again

@@ -1,0 +1,128 @@
+"""Controllers that are killed after a given step, and started again."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+from dovetail.data import bundled_prices
+from dovetail.model.machines import Catalog
+from dovetail.ports.kube import Object
+from dovetail.ports.resources import EVENTS, Resource
+from dovetail.sim.apiserver.server import ApiServer
+from dovetail.sim.box import Box
+from dovetail.sim.cloud.ledger import Purchase
+from dovetail.sim.invariants import GuardedKube, Invariants
+from dovetail.sim.loop import Pause
+from dovetail.sim.scenario.model import Scenario
+from tests.support.boxes import wait
+
+DEAD_FOR = timedelta(seconds=7)
+MOST_STEPS = 400
+
+
+class Fate:
+    """Decides after which step the controllers die; they come back a little later."""
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+        self.box: Box | None = None
+        self.struck = ""
+
+    def step(self, what: str) -> bool:
+        """Count something done; tell whether it was the last thing."""
+        if self.box is None or self.struck:
+            return False
+        self._left -= 1
+        if self._left:
+            return False
+        self.struck = what
+        self.box.operator.kill()
+        self.box.engine.after(DEAD_FOR, self.box.restart)
+        return True
+
+
+class MortalKube(GuardedKube):
+    """The way to the API server of somebody who may die after any write."""
+
+    def __init__(self, api: ApiServer, invariants: Invariants, fate: Fate) -> None:
+        super().__init__(api, invariants)
+        self._fate = fate
+
+    async def create(
+        self, resource: Resource, obj: Mapping[str, Any], namespace: str = ""
+    ) -> Object:
+        made = await super().create(resource, obj, namespace)
+        if resource is not EVENTS:
+            await self._live_on(f"create {resource.kind}")
+        return made
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> Object:
+        made = await super().patch(resource, name, patch, namespace, subresource=subresource)
+        await self._live_on(f"patch {resource.kind} {subresource}")
+        return made
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace_seconds: int | None = None,
+    ) -> Object | None:
+        left = await super().delete(resource, name, namespace, uid=uid, grace_seconds=grace_seconds)
+        await self._live_on(f"delete {resource.kind}")
+        return left
+
+    async def evict(self, name: str, namespace: str, *, uid: str) -> None:
+        await super().evict(name, namespace, uid=uid)
+        await self._live_on("evict")
+
+    async def _live_on(self, what: str) -> None:
+        if self._fate.step(what):
+            await Pause()  # Nobody ends it: the process is gone.
+
+
+def a_mortal_box(scenario: Scenario, catalog: Catalog, fate: Fate) -> Box:
+    """A cluster whose controllers die after a step that fate chooses."""
+    box = Box(
+        scenario,
+        catalog=catalog,
+        prices=bundled_prices(),
+        kube=lambda api, invariants: MortalKube(api, invariants, fate),
+    )
+
+    def bought_or_given_back(purchase: Purchase) -> None:
+        fate.step("give back" if purchase.shutting_down else "buy")
+
+    box.ec2.ledger.listeners.append(bought_or_given_back)
+    return box
+
+
+def for_every_step(
+    a_box: Callable[[Fate], Box],
+    prepare: Callable[[Box], None],
+    check: Callable[[Box, str], None],
+) -> int:
+    """Kill after the first step, the second, and so on, until there are no more."""
+    for steps in count(1):
+        assert steps < MOST_STEPS, "there is no end to it"
+        fate = Fate(steps)
+        box = a_box(fate)
+        wait(box, 3)
+        prepare(box)
+        fate.box = box
+        check(box, f"killed after step {steps}")
+        assert box.invariants.violations == [], f"{steps}: {fate.struck}"
+        if not fate.struck:
+            return steps - 1
+    raise AssertionError("counting never ends")
