@@ -191,6 +191,36 @@ def test_a_full_subnet_is_given_up_and_its_zone_set_aside_for_that_type(
     assert process.addresses.free(full) == 0
 
 
+def test_a_zone_stays_open_while_another_of_its_subnets_has_addresses(
+    moto: MotoAws, process: AwsProcess
+) -> None:
+    first, *_ = process.classes.subnets
+    other = msgspec.structs.replace(first, id=second_subnet(process, first.zone))
+    process.classes.subnets = (first, other)
+    process.addresses.left = {first.id: 500, other.id: 400}
+    moto.shop.full_subnets = {first.id}
+
+    (machine,) = bought(process, claims(1))
+
+    assert machine.subnet == other.id
+    assert ("m5.large", first.zone, SPOT) in available(process)
+
+
+def test_a_zone_all_of_whose_subnets_are_full_is_set_aside(
+    moto: MotoAws, process: AwsProcess
+) -> None:
+    first, *_ = process.classes.subnets
+    other = msgspec.structs.replace(first, id=second_subnet(process, first.zone))
+    process.classes.subnets = (first, other)
+    process.addresses.left = {first.id: 500, other.id: 400}
+    moto.shop.full_subnets = {first.id, other.id}
+
+    with pytest.raises(NodeClassNotReady):
+        process.do(process.cloud.create(a_claim(types=["m5.large"], created=claims(1)[0].created)))
+
+    assert ("m5.large", first.zone, SPOT) not in available(process)
+
+
 def test_addresses_are_counted_while_machines_are_on_their_way_and_given_back_where_unused(
     moto: MotoAws, process: AwsProcess
 ) -> None:

@@ -11,6 +11,7 @@ from dovetail.model.catalog import InstanceType, Offering
 from dovetail.model.nodeclass import CapacityReservation, NodeClass
 from dovetail.model.requirements import Requirements
 from dovetail.model.resources import NOTHING
+from dovetail.ports.cloud import InstanceNotFound
 from dovetail.sim.cloud.stock import Shortage
 from tests.aws.buying import claims
 from tests.sim.cloud.place import ON_DEMAND, A, B, a_claim
@@ -121,3 +122,21 @@ def test_machines_launched_into_a_reservation_are_taken_off_its_room(
     assert room.left("cr-plain") == 1
     (request,) = moto.shop.requests
     assert request["TargetCapacitySpecification"]["DefaultTargetCapacityType"] == "on-demand"
+
+
+def test_a_machine_that_is_gone_leaves_its_room_in_the_reservation(
+    moto: MotoAws, process: AwsProcess
+) -> None:
+    room = RoomLeft()
+    room.counted({"cr-plain": 3})
+    process.use(room)
+    process.site.classes["default"] = NodeClass(reservations=(PLAIN,))
+    machine = process.do(process.cloud.create(a_claim(kinds=[label_keys.RESERVED])))
+
+    process.do(process.cloud.delete(machine.provider_id))
+    ending = room.left("cr-plain")
+    for _ in range(2):
+        with pytest.raises(InstanceNotFound):
+            process.do(process.cloud.delete(machine.provider_id))
+
+    assert (ending, room.left("cr-plain")) == (2, 3)

@@ -199,6 +199,12 @@ def test_nothing_else_ends_up_in_a_reservation_by_accident() -> None:
     }
 
 
+def test_where_reservations_are_switched_off_nothing_is_said_of_them() -> None:
+    left_to_ec2 = msgspec.structs.replace(a_launchable(), reserved_capacity=False)
+
+    assert "CapacityReservationSpecification" not in data(left_to_ec2)
+
+
 def test_user_data_is_made_of_labels_with_the_capacity_type_and_all_taints() -> None:
     mine, starting = Taint("team", Effect.NO_SCHEDULE), Taint("cni", Effect.NO_EXECUTE)
     claim = a_claim(taints=(mine,), startup_taints=(starting,))

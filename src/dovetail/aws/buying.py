@@ -178,7 +178,10 @@ class Buyer:
 
     def _note(self, plan: Plan, answer: Answer, purchases: Iterable[Purchase]) -> None:
         """Remember what turned out to be sold out, and what reservations have left."""
-        self._set_aside(answer.failures, plan.capacity_type)
+        for failure in answer.failures:
+            if failure.code == SUBNET_FULL:
+                self._addresses.exhaust(failure.subnet)
+        self._set_aside(answer.failures, plan)
         for reservation in plan.filled_up(answer):
             self._room.exhaust(reservation)
         for one in purchases:
@@ -196,9 +199,6 @@ class Buyer:
             self._addresses.give_back(
                 {one: many * (order.count - used[one]) for one, many in needed.items()}
             )
-        for failure in answer.failures:
-            if failure.code == SUBNET_FULL:
-                self._addresses.exhaust(failure.subnet)
         return answer
 
     async def _create_fleet(self, plan: Plan, order: Order) -> Answer:
@@ -234,15 +234,24 @@ class Buyer:
             self._attempts.clear()
         self._attempts[first] += 1
 
-    def _set_aside(self, failures: Iterable[Failure], capacity_type: str) -> None:
+    def _set_aside(self, failures: Iterable[Failure], plan: Plan) -> None:
+        kind = plan.capacity_type
         marks = [
             Scarce(capacity_type=label_keys.SPOT)
             if kind_of(one.code) is Kind.NO_SPOT_ROLE
-            else Scarce(capacity_type=capacity_type, instance_type=one.instance_type, zone=one.zone)
+            else Scarce(capacity_type=kind, instance_type=one.instance_type, zone=one.zone)
             for one in failures
-            if one.is_scarcity
+            if one.is_scarcity and not self._has_another_subnet(one, plan)
         ]
         self._scarcity.mark(marks, now=self._clock.now())
+
+    def _has_another_subnet(self, failure: Failure, plan: Plan) -> bool:
+        """Tell whether only a subnet was full, and its zone has another with addresses left."""
+        return failure.code == SUBNET_FULL and any(
+            self._addresses.free(one.id) > 0
+            for one in plan.launchable.subnets
+            if one.zone == failure.zone
+        )
 
 
 def for_claim(claim: NodeClaim, error: CloudError) -> CloudError:

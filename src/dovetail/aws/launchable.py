@@ -59,6 +59,8 @@ class Launchable(msgspec.Struct, frozen=True, kw_only=True):
     """
     ipv6: bool = False
     """The cluster's address family."""
+    reserved_capacity: bool = True
+    """Whether we decide what is launched into capacity reservations, or leave it to EC2."""
 
 
 class Launchables(Protocol):

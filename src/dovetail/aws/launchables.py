@@ -29,9 +29,12 @@ _WITHOUT_IPV6_METADATA: Final = frozenset(
 class ClassBook:
     """``Launchables`` from what is in the status of node classes."""
 
-    def __init__(self, cluster: Callable[[], Cluster], *, region: str) -> None:
+    def __init__(
+        self, cluster: Callable[[], Cluster], *, region: str, reserved_capacity: bool = True
+    ) -> None:
         self._cluster = cluster
         self._region = region
+        self._reserved_capacity = reserved_capacity
         self._known: dict[str, tuple[NodeClass, Cluster, Launchable]] = {}
 
     def launchable(self, node_class: NodeClass) -> Launchable:
@@ -40,7 +43,9 @@ class ClassBook:
         known = self._known.get(node_class.name)
         if known is not None and known[0] == node_class and known[1] == cluster:
             return known[2]
-        made = launchable_of(node_class, cluster, self._region)
+        made = launchable_of(
+            node_class, cluster, self._region, reserved_capacity=self._reserved_capacity
+        )
         self._known[node_class.name] = (node_class, cluster, made)
         return made
 
@@ -48,7 +53,9 @@ class ClassBook:
         self._known.pop(name, None)
 
 
-def launchable_of(node_class: NodeClass, cluster: Cluster, region: str) -> Launchable:
+def launchable_of(
+    node_class: NodeClass, cluster: Cluster, region: str, *, reserved_capacity: bool = True
+) -> Launchable:
     """Return a class in full; raises ``NodeClassNotReady`` when something is missing."""
     found = node_class.found
     missing = [
@@ -82,6 +89,7 @@ def launchable_of(node_class: NodeClass, cluster: Cluster, region: str) -> Launc
         user_data=user_data,
         template=FrozenDict(_template(node_class, region)),
         ipv6=cluster.ipv6,
+        reserved_capacity=reserved_capacity,
     )
 
 

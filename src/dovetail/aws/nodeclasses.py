@@ -244,7 +244,9 @@ class NodeClassResolver:
         whole = self._complete(_decoded({**raw, "status": report.status}))
         facts = self._parts.facts
         try:
-            launchable = launchable_of(whole, facts.cluster, facts.region)
+            launchable = launchable_of(
+                whole, facts.cluster, facts.region, reserved_capacity=self._reserved_capacity
+            )
         except NodeClassNotReady as error:
             report.problems[kind] = ("DependenciesNotReady", str(error))
             return

@@ -14,6 +14,7 @@ from dovetail.aws.launchable import Classes, Launchable
 from dovetail.aws.launchtemplates import LaunchTemplates
 from dovetail.aws.machines import Described, Machines
 from dovetail.aws.ordering import Purchase, alike
+from dovetail.aws.reservations import RoomLeft
 from dovetail.core.machines.launching import Choice, labels_of, shape_of
 from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType
@@ -27,6 +28,7 @@ from dovetail.ports.cloud import (
     CloudError,
     CreateFailed,
     Instance,
+    InstanceNotFound,
     InsufficientCapacity,
     NodeClassNotReady,
 )
@@ -73,6 +75,7 @@ class AwsCloud:
         templates: LaunchTemplates,
         classes: Classes,
         node_class: Callable[[str], NodeClass | None],
+        room: RoomLeft | None = None,
         overlays: Overlays | None = None,
         metrics: Metrics = UNTOLD,
     ) -> None:
@@ -84,6 +87,9 @@ class AwsCloud:
         self._classes = classes
         self._node_class = node_class
         self._overlays = overlays or Overlays()
+        self._room = room or RoomLeft()
+        self._leaving: dict[str, str] = {}
+        """Provider id → reservation, of machines that end."""
         self._by_name = TypesByName()
         self._sightings = Sightings()
         self._started = loop.now()
@@ -101,7 +107,13 @@ class AwsCloud:
 
     async def delete(self, provider_id: str) -> None:
         """Have a machine terminate; InstanceNotFound once it has."""
-        found = await self._machines.find(_id_of(provider_id))
+        try:
+            found = await self._machines.find(_id_of(provider_id))
+        except InstanceNotFound:
+            self._room.give_back(self._leaving.pop(provider_id, ""))
+            raise
+        if found.instance.reservation:
+            self._leaving[provider_id] = found.instance.reservation
         if not found.instance.terminating:
             await self._machines.terminate(found.id)
 

@@ -73,8 +73,9 @@ def template_data(
         ],
         "Placement": {**launchable.template.get("Placement", {}), "Tenancy": _tenancy(claim)},
         "TagSpecifications": [{"ResourceType": kind, "Tags": as_list(tags)} for kind in tagged],
-        **_reserving(_reservation(variant.reservation, launchable)),
     }
+    if launchable.reserved_capacity:
+        data |= _reserving(_reservation(variant.reservation, launchable))
     if claim.requests.get(NITRO_SANDBOX):
         data["EnclaveOptions"] = {"Enabled": True}
     return data

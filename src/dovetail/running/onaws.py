@@ -134,8 +134,12 @@ class AwsHire:
             ),
             types=shelf,
             templates=templates,
-            classes=_Classes(resolver, ClassBook(lambda: facts.cluster, region=aws.region)),
+            classes=_Classes(
+                resolver,
+                ClassBook(lambda: facts.cluster, region=aws.region, reserved_capacity=reserved),
+            ),
             node_class=node_class,
+            room=room,
             metrics=around.metrics,
         )
         loop.spawn(_keep_tidy(templates, around))

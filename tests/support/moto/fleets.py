@@ -29,6 +29,8 @@ class Shop:
         self.at_most: int | None = None
         """How many instances one call returns at most."""
         self.requests: list[dict[str, Any]] = []
+        self.full_subnets: set[str] = set()
+        """Those in which EC2 has no address left."""
         self.hidden: set[str] = set()
         """Instances that descriptions leave out, as EC2 does with the newest for a moment."""
         self.spot_prices: dict[tuple[str, str], float] = {}
@@ -123,7 +125,8 @@ class Ec2(EC2Response):
         for template, overrides in sorted(self._overrides(asked), key=_price):
             name, zone = overrides["InstanceType"], overrides["AvailabilityZone"]
             shown = {"LaunchTemplateAndOverrides": {**template[0], "Overrides": overrides}}
-            while many and SHOP.stock.has(name, zone, kind, now=_now()):
+            is_full = overrides["SubnetId"] in SHOP.full_subnets
+            while many and not is_full and SHOP.stock.has(name, zone, kind, now=_now()):
                 instance = self._run(template[1], overrides, kind, tags)
                 SHOP.stock.take(instance.id, name, zone, kind, now=_now())
                 bought.append(
@@ -138,6 +141,8 @@ class Ec2(EC2Response):
             if not many:
                 break
             code = SHOP.errors.get((name, zone), "InsufficientInstanceCapacity")
+            if is_full:
+                code = "InsufficientFreeAddressesInSubnet"
             errors.append({**shown, "ErrorCode": code, "ErrorMessage": f"no {name} in {zone}"})
         return {"FleetId": "fleet-1", "Instances": bought, "Errors": errors}
 
@@ -175,6 +180,11 @@ class Ec2(EC2Response):
             **options,
         )
         instance = reservation.instances[0]
+        asked = data.get("CapacityReservationSpecification", {})
+        held = asked.get("CapacityReservationTarget", {}).get("CapacityReservationId")
+        if held:
+            instance.capacity_reservation_id = held
+            instance.capacity_reservation_specification = asked
         for interface in instance.nics.values():
             # So that terminating gives the address back, as EC2 does.
             interface.delete_on_termination = True

@@ -156,6 +156,7 @@ class AwsProcess:
             templates=self.templates,
             classes=self.classes,
             node_class=lambda name: self.site.classes.get(name),
+            room=room,
         )
 
     def do(self, work: Awaitable[T]) -> T:
