@@ -55,7 +55,7 @@ def test_a_pool_is_read_with_all_it_says() -> None:
             consolidateAfter: Never
             consolidationPolicy: WhenEmpty
             budgets:
-              - {nodes: 5, schedule: "@daily", duration: 1h30m, reasons: [Drifted]}
+              - {nodes: "5", schedule: "@daily", duration: 1h30m, reasons: [Drifted]}
           template:
             metadata: {labels: {team: a}, annotations: {b: c}}
             spec:

@@ -24,6 +24,8 @@ TERMS = {
     "capacityReservationSelectorTerms": ("tags", "id", "ownerID", "instanceMatchCriteria"),
 }
 TAKEN_PREFIX = "kubernetes.io/cluster"
+OWNERS = frozenset({"owner", "ownerID"})
+"""Fields of a term that narrow what others select and select nothing by themselves."""
 OPTIONAL_TERMS = ("capacityReservationSelectorTerms",)
 IDS = {
     "subnetSelectorTerms": re.compile("subnet-[0-9a-z]+"),
@@ -64,8 +66,8 @@ def _check_terms(terms: Field, name: str, known: tuple[str, ...]) -> None:
     for one in terms.items():
         one.known_keys(known)
         given = [key for key in known if one[key].value]
-        if not given or given == ["ownerID"]:
-            one.mistake(f"needs one of {', '.join(key for key in known if key != 'ownerID')}")
+        if not set(given) - OWNERS:
+            one.mistake(f"needs one of {', '.join(key for key in known if key not in OWNERS)}")
         _check_term(one, name)
     mixed = [(one, told) for one in terms.items() if (told := _mixture(one, name, known))]
     # The rules of the CRD, but for images, refuse only if every term is mixed.

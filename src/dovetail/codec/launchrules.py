@@ -53,8 +53,8 @@ def _check_disk(ebs: Field) -> None:
     size, snapshot, rate = ebs["volumeSize"], ebs["snapshotID"], ebs["volumeInitializationRate"]
     if not snapshot.value and not size.value:
         ebs.mistake("needs volumeSize or snapshotID")
-    if size and isinstance(size.value, str):
-        found = _VOLUME_SIZE.fullmatch(size.value)
+    if size.text():
+        found = _VOLUME_SIZE.fullmatch(size.text())
         if not found or int(found[1]) > LARGEST_VOLUME[found[2]]:
             size.mistake(f"{size.value!r} is no size of a volume: 1Gi to 59000Gi, or up to 64T")
     if ebs["volumeType"]:

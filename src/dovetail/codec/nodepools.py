@@ -246,8 +246,8 @@ def _policy(field: Field, default: str) -> str:
 def _budget(field: Field) -> Budget:
     field.known_keys(("nodes", "schedule", "duration", "reasons"))
     nodes = field["nodes"]
-    share = str(nodes.value) if type(nodes.value) in (str, int) else "10%"
-    if nodes and not BUDGET_NODES.fullmatch(share):
+    share = nodes.text(Budget().nodes)
+    if not BUDGET_NODES.fullmatch(share):
         nodes.mistake(f"{nodes.value!r} is neither a number of nodes nor a share such as '10%'")
     schedule, length = field["schedule"], field["duration"]
     if bool(schedule) != bool(length):

@@ -14,6 +14,7 @@ from dovetail.codec.classrules import (
     MOST_TERMS,
     OPTIONAL_TERMS,
     OWNER_ID,
+    OWNERS,
     PLACEMENT_ID,
     TERMS,
 )
@@ -49,7 +50,7 @@ def selector_terms() -> dict[str, Schema]:
 
 def _terms(name: str, known: Sequence[str]) -> Schema:
     fields = _fields(name)
-    enough = [one for one in known if one not in ("owner", "ownerID")]
+    enough = [one for one in known if one not in OWNERS]
     one = record(
         "All that is said in a term must hold.",
         {field: fields[field] for field in known},

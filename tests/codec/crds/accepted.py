@@ -1,0 +1,221 @@
+"""Objects and changes that are right, some of them only just."""
+
+from typing import NamedTuple
+
+from dovetail.model import labels as keys
+from tests.codec.crds.objects import (
+    CLASS_REF,
+    Object,
+    a_buffer,
+    a_claim,
+    a_class,
+    a_pool,
+    an_overlay,
+    budgeted,
+    demand,
+    labelled,
+    requiring,
+    templated,
+    with_disks,
+    with_images,
+    with_interfaces,
+)
+
+_TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
+_FAMILIES = ("AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", "Windows2025")
+_AWS = sorted(one for one in keys.WELL_KNOWN if one.startswith("karpenter.k8s.aws/"))
+
+POOLS: dict[str, Object] = {
+    "the least": a_pool(),
+    "every duration": a_pool(disruption={"consolidateAfter": "1h30m20s"}),
+    "never": a_pool(disruption={"consolidateAfter": "Never", "budgets": []}),
+    "each policy": a_pool(disruption={"consolidationPolicy": "Balanced"}),
+    "a budget for two reasons": budgeted(nodes="0", reasons=["Empty", "Drifted"]),
+    "a budget at night": budgeted(nodes="100%", schedule="0 22 * * 1-5", duration="8h30m"),
+    "a budget each day": budgeted(schedule="@daily", duration="1h0m0s"),
+    "limits": a_pool(limits={"cpu": 100, "memory": "1.5Ti", "nvidia.com/gpu": "8"}, weight=100),
+    "a static pool": a_pool(replicas=0, limits={"nodes": "10"}),
+    "a static pool without limits": a_pool(replicas=3, limits={}),
+    "labels": labelled(
+        {
+            "team": "",
+            "kubernetes.io/role": "a",
+            "kops.k8s.io/x": "a",
+            "karpenter.sh/capacity-type": "spot",
+        }
+    ),
+    "labels of AWS": labelled({"karpenter.k8s.aws/instance-category": "c"}),
+    "taints": templated(
+        taints=[_TAINT, {**_TAINT, "effect": "NoExecute"}, {"key": "a/b", "effect": "NoSchedule"}],
+        startupTaints=[{"key": "cilium", "value": "", "effect": "NoExecute"}],
+        expireAfter="Never",
+        terminationGracePeriod="0s",
+    ),
+    "another cloud": templated(nodeClassRef={"group": "example.com", "kind": "A", "name": "b"}),
+    "60 values": requiring(demand("team", "In", *(f"a{n}" for n in range(60)))),
+    "well-known labels": requiring(*(demand(key, "Exists") for key in _AWS)),
+    "known and unknown capacity types": requiring(
+        demand("karpenter.sh/capacity-type", "In", "spot", "on_demand"),
+        demand("karpenter.k8s.aws/instance-tenancy", "In", "dedicated", "host"),
+        demand("karpenter.sh/capacity-type", "NotIn", "none"),
+    ),
+    "labels of Kubernetes": requiring(
+        *(
+            demand(key, "In", "a")
+            for key in (
+                "kubernetes.io/arch",
+                "beta.kubernetes.io/arch",
+                "node.kubernetes.io/instance-type",
+                "topology.kubernetes.io/zone",
+                "failure-domain.beta.kubernetes.io/zone",
+                "node-restriction.kubernetes.io/x",
+                "k8s.io/x",
+            )
+        )
+    ),
+    "numbers": requiring(
+        demand("karpenter.k8s.aws/instance-cpu", "Gt", "0"),
+        demand("karpenter.k8s.aws/instance-cpu", "Lte", "64"),
+        demand("karpenter.k8s.aws/instance-memory", "Gte", "1024", minValues=1),
+        demand("karpenter.k8s.aws/instance-memory", "Lt", "999999999"),
+        demand("karpenter.k8s.aws/instance-family", "Exists", minValues=50),
+        demand("karpenter.k8s.aws/instance-size", "In", "a", "b", minValues=2),
+    ),
+}
+CLAIMS: dict[str, Object] = {
+    "the least": a_claim(),
+    "a claim of a pool": a_claim(
+        requirements=[
+            demand("karpenter.sh/nodepool", "In", "default"),
+            demand("node.kubernetes.io/instance-type", "In", *(f"m{n}.large" for n in range(1000))),
+        ],
+        resources={"requests": {"cpu": "150m", "memory": "1Gi", "pods": "3"}},
+        taints=[_TAINT],
+    ),
+}
+CLASSES: dict[str, Object] = {
+    "the least": a_class(),
+    "a profile": a_class(role=None, instanceProfile="p"),
+    **{
+        f"{family} by id": with_images({"id": "ami-1"}, family=family)
+        for family in (*_FAMILIES, "Custom")
+    },
+    **{
+        f"{family} by alias": with_images({"alias": f"{family.lower()}@latest"}, family=beside)
+        for family in _FAMILIES
+        for beside in (family, None, "Custom")
+    },
+    "a version": with_images({"alias": "bottlerocket@v1.20.0"}, family=None),
+    "names and owners": with_images(
+        {"name": "a*", "owner": "self"},
+        {"owner": "012345678901", "tags": {"a": "*"}},
+        {"ssmParameter": "/my/image"},
+    ),
+    "tags": a_class(
+        tags={"karpenter.sh/custom-key": "a", "kubernetes.io/role/key": "", "Name": "a"}
+    ),
+    "some terms mixed": a_class(
+        subnetSelectorTerms=[{"id": "subnet-1"}, {"id": "subnet-2", "tags": {"a": "b"}}],
+        securityGroupSelectorTerms=[{"name": "a"}, {"id": "sg-2", "name": "b"}],
+    ),
+    "reservations": a_class(
+        capacityReservationSelectorTerms=[
+            {"id": "cr-1"},
+            {"ownerID": "012345678901", "tags": {"a": "*"}},
+            {"instanceMatchCriteria": "targeted"},
+        ]
+    ),
+    "no reservations": a_class(capacityReservationSelectorTerms=[]),
+    "a placement group": a_class(placementGroupSelector={"id": "pg-0a1b"}),
+    **{
+        f"a disk of {size}": with_disks({"volumeSize": size})
+        for size in ("1Gi", "59000Gi", "1G", "64000G", "18Ti", "58Ti", "64T")
+    },
+    "a disk of a snapshot": with_disks(
+        {"snapshotID": "snap-1", "volumeInitializationRate": 300, "volumeType": "io2", "iops": 100}
+    ),
+    "no disk": a_class(blockDeviceMappings=[{"deviceName": "/dev/xvda", "rootVolume": True}]),
+    "interfaces": with_interfaces(
+        (0, 0, "interface"), (0, 1, "efa-only"), (1, 0, "interface"), (1, 1, "efa-only")
+    ),
+    "no interfaces": a_class(networkInterfaces=[]),
+    "the rest": a_class(
+        context="a",
+        userData="#!/bin/sh\n",
+        instanceStorePolicy="RAID0",
+        detailedMonitoring=True,
+        associatePublicIPAddress=False,
+        ipPrefixCount=0,
+        connectionTracking={"tcpEstablishedTimeout": 60, "udpTimeout": 60},
+        cpuOptions={"nestedVirtualization": "enabled"},
+        metadataOptions={"httpPutResponseHopLimit": 64, "httpTokens": "optional"},
+    ),
+    "kubelet": a_class(
+        kubelet={
+            "clusterDNS": ["10.0.1.100"],
+            "maxPods": 110,
+            "podsPerCore": 0,
+            "systemReserved": {"cpu": "100m", "memory": "1Gi", "pid": 100},
+            "kubeReserved": {"ephemeral-storage": "3Gi"},
+            "evictionHard": {"memory.available": "5%", "nodefs.available": "100Mi"},
+            "evictionSoft": {"memory.available": "10.5%"},
+            "evictionSoftGracePeriod": {"memory.available": "1m30s"},
+            "evictionMaxPodGracePeriod": 60,
+            "imageGCHighThresholdPercent": 85,
+            "imageGCLowThresholdPercent": 80,
+            "cpuCFSQuota": True,
+            "topologyManagerPolicy": "single-numa-node",
+        }
+    ),
+}
+OVERLAYS: dict[str, Object] = {
+    "the least": an_overlay(),
+    "a price": an_overlay(price="0.25", weight=10_000),
+    **{
+        f"by {change}": an_overlay(priceAdjustment=change)
+        for change in ("+10%", "-10%", "-99.5%", "-100%", "+0.5", "-3", "+.5")
+    },
+    "capacity": an_overlay(
+        capacity={"smarter-devices/fuse": 1},
+        requirements=[
+            demand("karpenter.sh/nodepool", "In", "default"),
+            demand("karpenter.k8s.aws/instance-family", "NotIn", "m5"),
+        ],
+    ),
+}
+BUFFERS: dict[str, Object] = {
+    "of a template": a_buffer(podTemplateRef={"name": "a"}, replicas=3),
+    "of a template, by limits": a_buffer(podTemplateRef={"name": "a"}, limits={"cpu": "10"}),
+    "of a workload": a_buffer(
+        scalableRef={"apiGroup": "apps", "kind": "Deployment", "name": "a"}, percentage=20
+    ),
+}
+
+ACCEPTED: list[tuple[str, Object]] = [
+    (f"{obj['kind']}, {what}", obj)
+    for kind in (POOLS, CLAIMS, CLASSES, OVERLAYS, BUFFERS)
+    for what, obj in kind.items()
+]
+
+
+class Change(NamedTuple):
+    what: str
+    before: Object
+    after: Object
+
+
+ALLOWED_CHANGES = [
+    Change("a static pool grows", a_pool(replicas=1), a_pool(replicas=5)),
+    Change(
+        "a static pool gets another limit",
+        a_pool(replicas=1, limits={"nodes": 1}),
+        a_pool(replicas=1, limits={"nodes": 9}),
+    ),
+    Change(
+        "a pool gets another class", a_pool(), templated(nodeClassRef={**CLASS_REF, "name": "b"})
+    ),
+    Change("a class gets another role", a_class(), a_class(role="others")),
+    Change(
+        "a class changes from role to profile", a_class(), a_class(role=None, instanceProfile="p")
+    ),
+]

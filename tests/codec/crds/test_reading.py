@@ -1,0 +1,38 @@
+"""What the definitions refuse, reading refuses as well: the two have the same rules."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dovetail.codec.fields import Field, Findings
+from dovetail.codec.nodeclaims import decode_node_claim
+from dovetail.codec.nodeclasses import decode_node_class
+from dovetail.codec.nodepools import decode_node_pool
+from tests.codec.crds.accepted import ACCEPTED
+from tests.codec.crds.objects import Object, Refused
+from tests.codec.crds.refused import REFUSED
+
+DECODERS: dict[str, Callable[[Field], Any]] = {
+    "NodePool": decode_node_pool,
+    "NodeClaim": decode_node_claim,
+    "EC2NodeClass": decode_node_class,
+}
+READ = [one for one in REFUSED if one.object["kind"] in DECODERS]
+TAKEN = [one for one in ACCEPTED if one[1]["kind"] in DECODERS]
+
+
+def mistakes(obj: Object) -> list[str]:
+    findings = Findings(by_the_letter=True)
+    DECODERS[obj["kind"]](Field(obj, findings))
+    return [message for _, message in findings.found]
+
+
+@pytest.mark.parametrize("one", READ, ids=[one.what for one in READ])
+def test_what_the_api_refuses_is_a_mistake_in_a_file(one: Refused) -> None:
+    assert mistakes(one.object) != []
+
+
+@pytest.mark.parametrize("obj", [obj for _, obj in TAKEN], ids=[what for what, _ in TAKEN])
+def test_what_the_api_takes_is_right_in_a_file(obj: Object) -> None:
+    assert mistakes(obj) == []
