@@ -22,6 +22,7 @@ PRIVATE_SERVICES: Final = (
     "s3 ec2 ecr.api ecr.dkr sts ssm sqs eks eks-auth logs elasticloadbalancing".split()
 )
 """What nodes and the controller talk to; there is none for IAM or prices."""
+_FOR_LOAD_BALANCERS: Final = {"kubernetes.io/role/elb": "1"}
 _BY_ROUTE: Final = ("s3", "dynamodb")
 
 
@@ -69,7 +70,7 @@ def network(spec: ClusterSpec, names: Names, region: Region) -> Iterator[Resourc
         yield from _found(existing, names)
         return
     vpc = created((spec.vpc.create if spec.vpc else None) or CreatedVpc())
-    yield from _vpc(vpc, names, zones_of(vpc, region))
+    yield from _vpc(vpc, names, region)
 
 
 def _found(existing: ExistingVpc, names: Names) -> Iterator[Resource]:
@@ -95,8 +96,8 @@ def _found(existing: ExistingVpc, names: Names) -> Iterator[Resource]:
                 )
 
 
-def _vpc(vpc: CreatedVpc, names: Names, zones: list[str]) -> Iterator[Resource]:
-    vpc_id = ref("vpc/main", "id")
+def _vpc(vpc: CreatedVpc, names: Names, region: Region) -> Iterator[Resource]:
+    vpc_id, zones = ref("vpc/main", "id"), zones_of(vpc, region)
     shared = {f"kubernetes.io/cluster/{names.cluster}": "shared"}
     yield Resource(
         kind="vpc",
@@ -110,18 +111,18 @@ def _vpc(vpc: CreatedVpc, names: Names, zones: list[str]) -> Iterator[Resource]:
     )
     for zone, block in zip(zones, private_blocks(vpc, len(zones)), strict=False):
         tags = {**shared, "kubernetes.io/role/internal-elb": "1", DISCOVERY: names.cluster}
-        yield _subnet(f"private-{zone}", block, zone, tags)
+        yield _subnet(f"private-{zone}", block, zone, region.name, tags)
         yield _route_table(f"private-{zone}")
         yield _association(f"private-{zone}", f"private-{zone}")
     if vpc.nat is not Nat.NONE:
-        yield from _way_out(vpc, zones, shared)
+        yield from _way_out(vpc, zones, region.name, shared)
     for service in vpc.endpoints:
         yield _endpoint(service, vpc_id, zones, names)
     if any(service not in _BY_ROUTE for service in vpc.endpoints):
         yield from _endpoint_group(names, vpc_id, vpc.cidr)
 
 
-def _subnet(name: str, block: str, zone: str, tags: dict[str, str]) -> Resource:
+def _subnet(name: str, block: str, zone: str, region: str, tags: dict[str, str]) -> Resource:
     public = name.startswith("public-")
     return Resource(
         kind="subnet",
@@ -129,7 +130,7 @@ def _subnet(name: str, block: str, zone: str, tags: dict[str, str]) -> Resource:
         properties={
             "VpcId": ref("vpc/main", "id"),
             "CidrBlock": block,
-            "AvailabilityZone": zone,
+            "AvailabilityZone": aws("region") + zone.removeprefix(region),
             "MapPublicIpOnLaunch": public,
         },
         tags=tags,
@@ -151,7 +152,9 @@ def _association(subnet: str, table: str) -> Resource:
     )
 
 
-def _way_out(vpc: CreatedVpc, zones: list[str], shared: dict[str, str]) -> Iterator[Resource]:
+def _way_out(
+    vpc: CreatedVpc, zones: list[str], region: str, shared: dict[str, str]
+) -> Iterator[Resource]:
     attached = "internet-gateway-attachment/main"
     yield Resource(kind="internet-gateway", name="main")
     yield Resource(
@@ -174,7 +177,7 @@ def _way_out(vpc: CreatedVpc, zones: list[str], shared: dict[str, str]) -> Itera
         depends_on=(attached,),
     )
     for zone, block in zip(zones, public_blocks(vpc, len(zones)), strict=False):
-        yield _subnet(f"public-{zone}", block, zone, {**shared, "kubernetes.io/role/elb": "1"})
+        yield _subnet(f"public-{zone}", block, zone, region, {**shared, **_FOR_LOAD_BALANCERS})
         yield _association(f"public-{zone}", "public")
     gateways = zones if vpc.nat is Nat.PER_ZONE else zones[:1]
     for zone in gateways:
