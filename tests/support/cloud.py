@@ -95,7 +95,7 @@ class ScriptedCloud:
             provider_id,
             instance_type=TYPE,
             zone=ZONE,
-            capacity_type=self.labels[label_keys.CAPACITY_TYPE],
+            capacity_type=self.labels.get(label_keys.CAPACITY_TYPE, label_keys.ON_DEMAND),
             image_id="ami-1",
             claim=claim.name,
             nodepool=claim.pool,
