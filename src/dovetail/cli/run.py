@@ -32,6 +32,7 @@ from dovetail.kube.preflight import LEASE
 from dovetail.model.discounts import NO_DISCOUNTS
 from dovetail.model.prices import PriceBook
 from dovetail.model.settings import (
+    ConsolidationSettings,
     Gates,
     InterruptionSettings,
     MinValues,
@@ -47,8 +48,9 @@ from dovetail.running.stocking import StockSettings
 from dovetail.running.virtual.account import USUAL_REGION, AccountSettings
 from dovetail.running.virtual.hiring import VirtualHire, VirtualSettings
 
-_WITHOUT_EFFECT = ("SpotToSpotConsolidation", "NodeOverlay", "CapacityBuffer")
+_WITHOUT_EFFECT = ("NodeOverlay", "CapacityBuffer")
 """Gates of Karpenter that open nothing here yet."""
+_CONSOLIDATION = ConsolidationSettings()
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -70,6 +72,10 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     batch_idle_duration: timedelta
     preference_policy: str
     min_values_policy: str
+    consolidation_min_saving: float
+    consolidation_min_saving_per_pod: float
+    balanced_threshold: float
+    spot_to_spot_types: int
     feature_gates: Gates
     kube_client_qps: float
     kube_client_burst: int
@@ -188,11 +194,39 @@ def _gates(_: click.Context, __: click.Parameter, given: str) -> Gates:
     "--min-values-policy", MinValues, MinValues.STRICT, help="Whether minValues may be undercut."
 )
 @_option(
+    "--consolidation-min-saving",
+    type=click.FloatRange(0),
+    default=_CONSOLIDATION.min_saving,
+    show_default=True,
+    help="USD per hour that moving pods must save at least.",
+)
+@_option(
+    "--consolidation-min-saving-per-pod",
+    type=click.FloatRange(0),
+    default=_CONSOLIDATION.min_saving_per_cost,
+    show_default=True,
+    help="USD per hour that must be saved for each pod that moves.",
+)
+@_option(
+    "--balanced-threshold",
+    type=click.FloatRange(0, min_open=True),
+    default=_CONSOLIDATION.balanced_k,
+    show_default=True,
+    help="Policy Balanced: how many times its share of savings a move may disrupt.",
+)
+@_option(
+    "--spot-to-spot-types",
+    type=click.IntRange(1),
+    default=_CONSOLIDATION.spot_types,
+    show_default=True,
+    help="Cheaper types that must be there before a spot node is replaced by spot.",
+)
+@_option(
     "--feature-gates",
     default="",
     callback=_gates,
     metavar="GATE=BOOL,...",
-    help="ReservedCapacity (true), NodeRepair, StaticCapacity (false); "
+    help="ReservedCapacity (true), NodeRepair, SpotToSpotConsolidation, StaticCapacity (false); "
     "Karpenter's others have no effect yet.",
 )
 @_option(
@@ -350,6 +384,13 @@ def _settings(given: Given) -> Settings:
         ),
         windows=Windows(idle=given.batch_idle_duration, longest=given.batch_max_duration),
         interruption=InterruptionSettings(act_on_rebalance=given.act_on_rebalance),
+        consolidation=ConsolidationSettings(
+            spot_to_spot=given.feature_gates.SpotToSpotConsolidation,
+            spot_types=given.spot_to_spot_types,
+            balanced_k=given.balanced_threshold,
+            min_saving=given.consolidation_min_saving,
+            min_saving_per_cost=given.consolidation_min_saving_per_pod,
+        ),
         election=_election(given),
         gates=given.feature_gates,
     )

@@ -23,7 +23,12 @@ from dovetail.kube.connection import Connection
 from dovetail.kube.limiting import BURST, QPS, RateLimit
 from dovetail.kube.preflight import Unsuitable, check_alone, check_kinds, kubernetes_version
 from dovetail.kube.watching import Feed
-from dovetail.model.settings import Gates, InterruptionSettings, SchedulingSettings
+from dovetail.model.settings import (
+    ConsolidationSettings,
+    Gates,
+    InterruptionSettings,
+    SchedulingSettings,
+)
 from dovetail.ports.telemetry import Log
 from dovetail.running.hiring import Hire, Hired, Surroundings
 from dovetail.running.instruments import Instruments
@@ -50,6 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     scheduling: SchedulingSettings = SchedulingSettings()
     windows: Windows = Windows()
     interruption: InterruptionSettings = InterruptionSettings()
+    consolidation: ConsolidationSettings = ConsolidationSettings()
     election: Election | None = Election()
     """None: there is only one replica."""
     gates: Gates = Gates()
@@ -171,6 +177,7 @@ class Operation:
             interruptions=self._hired.interruptions,
             checkups=self._hired.checkups,
             tagging=self._hired.tagging,
+            shifts=self._hired.shifts,
             loop=self._loop,
             offload=self._offload,
             chance=chance,
@@ -181,6 +188,7 @@ class Operation:
             windows=self._settings.windows,
             ca_bundle=self._hired.ca_bundle,
             interruption_settings=self._settings.interruption,
+            consolidation=self._settings.consolidation,
             gates=self._settings.gates,
         )
         self._runtime = Runtime(
