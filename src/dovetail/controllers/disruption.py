@@ -31,6 +31,7 @@ from dovetail.ports.loop import Loop
 from dovetail.ports.offload import Offload
 from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from dovetail.ports.telemetry import Events, Log, Metrics
+from dovetail.state.buffers import Buffers
 from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
 from dovetail.state.promises import Promises
@@ -79,7 +80,9 @@ class Disruption:
         metrics: Metrics,
         settings: SchedulingSettings = _SCHEDULING,
         consolidation: ConsolidationSettings = _CONSOLIDATION,
+        buffers: Buffers | None = None,
     ) -> None:
+        self._buffers = buffers or Buffers()
         self._mirror = mirror
         self._stays = stays
         self._loop = loop
@@ -89,12 +92,13 @@ class Disruption:
         self._settings = settings
         self._consolidation = consolidation
         self._announcements = Announcements(events)
-        self._idleness = Idleness(mirror=mirror, clock=loop)
+        self._idleness = Idleness(mirror=mirror, clock=loop, buffers=self._buffers)
         self._survey = Survey(
             mirror=mirror,
             promises=promises,
             nominations=nominations,
             cloud=cloud,
+            buffers=self._buffers,
             idleness=self._idleness,
             stays=stays,
             announcements=self._announcements,
@@ -126,6 +130,7 @@ class Disruption:
                 (NODES, self._idleness.on_node),
                 (NODE_POOLS, self._idleness.on_pool),
             ),
+            sources=(lambda ask: self._buffers.on_freed(lambda: ask(SINGLETON)),),
             at_start=(SINGLETON,),
             workers=1,
         )

@@ -17,6 +17,7 @@ from dovetail.model.conditions import is_true
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodes import NodeObject
 from dovetail.ports.loop import Clock
+from dovetail.state.buffers import Buffers
 from dovetail.state.mirror import Change, Mirror
 
 _NOW = (SINGLETON,)
@@ -25,8 +26,9 @@ _NOW = (SINGLETON,)
 class Idleness:
     """Follows the mirror; each handler says whether somebody should look round."""
 
-    def __init__(self, *, mirror: Mirror, clock: Clock) -> None:
+    def __init__(self, *, mirror: Mirror, clock: Clock, buffers: Buffers) -> None:
         self._mirror = mirror
+        self._buffers = buffers
         self._clock = clock
         self.short: frozenset[str] = frozenset()
         """Pools whose budgets held somebody back in the last pass."""
@@ -51,6 +53,7 @@ class Idleness:
             node=node,
             pods=self._mirror.pods_on(node.name),
             emptied=self._emptied.get(node.name),
+            room_wanted=self._buffers.need(node.name),
         )
 
     def on_claim(self, change: Change) -> Iterable[str]:

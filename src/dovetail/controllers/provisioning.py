@@ -1,6 +1,6 @@
 """Buys nodes for pods that wait: gather, decide, write claims, tell."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,6 +17,7 @@ from dovetail.core.provisioning import (
     named,
 )
 from dovetail.core.scheduling.solve import solve
+from dovetail.model.buffers import is_virtual
 from dovetail.model.nodepool import NodePool
 from dovetail.model.nodes import Node
 from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode
@@ -29,6 +30,7 @@ from dovetail.ports.loop import Loop
 from dovetail.ports.offload import Offload
 from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, PODS
 from dovetail.ports.telemetry import Events, Log, Metrics
+from dovetail.state.buffers import Buffers
 from dovetail.state.decisions import Decisions
 from dovetail.state.marked import is_only_marked
 from dovetail.state.mirror import Change, Mirror
@@ -61,11 +63,13 @@ class Provisioning:
         metrics: Metrics,
         settings: SchedulingSettings = _DEFAULTS,
         windows: Windows = _WINDOWS,
+        buffers: Buffers | None = None,
     ) -> None:
+        self._buffers = buffers or Buffers()
         self._mirror = mirror
         self._promises = promises
         self._nominations = nominations
-        self._scene = Scene(mirror=mirror, promises=promises, cloud=cloud)
+        self._scene = Scene(mirror=mirror, promises=promises, cloud=cloud, buffers=self._buffers)
         self._kube = kube
         self._loop = loop
         self._offload = offload
@@ -87,7 +91,15 @@ class Provisioning:
                 (NODE_CLAIMS, self.on_claim),
                 (NODE_POOLS, self.on_pool),
             ),
+            sources=(self._heed_buffers,),
         )
+
+    def _heed_buffers(self, ask: Callable[[str], None]) -> None:
+        def look() -> None:
+            self._batch.add("buffers", self._loop.now())
+            ask(SINGLETON)
+
+        self._buffers.on_wanted(look)
 
     def on_pod(self, change: Change) -> Iterable[str]:
         """Let a pod that waits join the batch, and those whose place another has taken."""
@@ -151,11 +163,12 @@ class Provisioning:
         plan = await self._offload.run(lambda: solve(snapshot, self._settings))
 
         # Act. First what takes no time, so that it is true when something else happens.
+        self._buffers.placed(plan.existing, snapshot.pending)
         self._use_existing(plan.existing, {node.name: node for node in snapshot.nodes})
         failures = await self._create(plan.nodes, pools)
 
         # Tell.
-        self._verdicts.unplaced(plan.unplaced)
+        self._verdicts.unplaced([one for one in plan.unplaced if not is_virtual(one.pod)])
         self._measure(pods, plan, since=now)
         if failures:
             # What was made is in the mirror; the rest is planned again.
@@ -215,7 +228,7 @@ class Provisioning:
             nodepool=pool.name,
             min_values_relaxed=str(node.min_values_relaxed).lower(),
         )
-        for pod in node.pods:
+        for pod in _real(node.pods):
             self._verdicts.placed(pod, f"nodeclaim/{name}")
 
     def _use_existing(
@@ -225,12 +238,14 @@ class Provisioning:
         now = self._loop.now()
         unready = []
         for placement in placements:
-            node = nodes[placement.node]
+            node, pods = nodes[placement.node], _real(placement.pods)
+            if not pods:
+                continue  # Room for buffers is kept without holding on to nodes.
             if node.claim and not node.initialized:
                 self._promises.make(node.claim, placement.pods)
                 unready.append(placement)
             self._nominations.nominate(node.provider_id or node.name, now)
-            for pod in placement.pods:
+            for pod in pods:
                 self._verdicts.placed(pod, f"node/{placement.node}")
         if unready:
             self._log.info(
@@ -258,3 +273,8 @@ class Provisioning:
                 self._metrics.observe(
                     "karpenter_pods_scheduling_decision_duration_seconds", took.total_seconds()
                 )
+
+
+def _real(pods: Iterable[Pod]) -> list[Pod]:
+    """Leave out pods that only stand for room: nobody can be told anything of them."""
+    return [pod for pod in pods if not is_virtual(pod)]

@@ -24,8 +24,10 @@ from dovetail.controllers import (
     statuschecks,
     tagging,
     transitions,
+    zonalshift,
 )
 from dovetail.controllers.batching import Windows
+from dovetail.controllers.buffers import Buffering
 from dovetail.controllers.disruption import Disruption
 from dovetail.controllers.eviction import EvictionQueue
 from dovetail.controllers.nodepools import counting, health, readiness, stamping, validation
@@ -48,6 +50,8 @@ from dovetail.ports.loop import Loop
 from dovetail.ports.offload import Offload
 from dovetail.ports.tagging import Tagging
 from dovetail.ports.telemetry import Events, Log, Metrics
+from dovetail.ports.zones import ZonalShifts
+from dovetail.state.buffers import Buffers
 from dovetail.state.evictions import Evictions
 from dovetail.state.headcount import HeadCount
 from dovetail.state.mirror import Mirror
@@ -85,6 +89,7 @@ CONTROLLERS: Final[tuple[Factory, ...]] = (
     Filling,
     Trimming,
     Overlaying,
+    Buffering,
     interruption.registration,
     statuschecks.registration,
     tagging.registration,
@@ -92,6 +97,7 @@ CONTROLLERS: Final[tuple[Factory, ...]] = (
     garbage.machines_registration,
     consistency.registration,
     hydration.registration,
+    zonalshift.registration,
     nodeclass.registration,
     classstamping.registration,
     stamping.registration,
@@ -114,12 +120,15 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     scarcity: Scarcity
     headcount: HeadCount = msgspec.field(default_factory=HeadCount)
     overlays: Overlays = msgspec.field(default_factory=Overlays)
+    buffers: Buffers = msgspec.field(default_factory=Buffers)
     outcomes: LaunchOutcomes = msgspec.field(default_factory=LaunchOutcomes)
     stays: Stays = msgspec.field(default_factory=Stays)
     kube: Kube
     cloud: Cloud
     interruptions: Interruptions
     checkups: Checkups = statuschecks.UNCHECKED
+    shifts: ZonalShifts | None = None
+    """None: nobody knows of zones to stay away from."""
     tagging: Tagging | None = None
     """None: machines are not tagged."""
     loop: Loop

@@ -7,6 +7,7 @@ from dovetail.core.provisioning import is_provisionable, is_usable
 from dovetail.model.pods import Pod
 from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.ports.cloud import Cloud
+from dovetail.state.buffers import Buffers
 from dovetail.state.mirror import Mirror
 from dovetail.state.picture import Picture
 from dovetail.state.promises import Promises
@@ -15,7 +16,10 @@ from dovetail.state.promises import Promises
 class Scene:
     """The same for those who buy nodes and for those who give them back."""
 
-    def __init__(self, *, mirror: Mirror, promises: Promises, cloud: Cloud) -> None:
+    def __init__(
+        self, *, mirror: Mirror, promises: Promises, cloud: Cloud, buffers: Buffers
+    ) -> None:
+        self._buffers = buffers
         self._mirror = mirror
         self._promises = promises
         self._cloud = cloud
@@ -28,12 +32,15 @@ class Scene:
                 yield pod
 
     def snapshot(self, now: datetime) -> ClusterSnapshot:
-        """Return the whole cluster at this instant, and the pools that can buy."""
+        """Return the whole cluster at this instant, and the pools that can buy.
+
+        Pods that stand for room in buffers wait, too.
+        """
         usable = [pool for pool in self._mirror.pools() if is_usable(pool)]
         types = {pool.name: self._cloud.instance_types(pool) for pool in usable}
         return self._picture.snapshot(
             now,
-            pending=sorted(self.waiting(), key=lambda pod: pod.key),
+            pending=(*sorted(self.waiting(), key=lambda pod: pod.key), *self._buffers.pods()),
             pools=[pool for pool in usable if types[pool.name]],
             types={name: found for name, found in types.items() if found},
         )

@@ -21,6 +21,7 @@ from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import NodePool
 from dovetail.ports.cloud import Cloud
 from dovetail.ports.telemetry import Log, Metrics
+from dovetail.state.buffers import Buffers
 from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
 from dovetail.state.promises import Promises
@@ -49,6 +50,7 @@ class Survey:
         promises: Promises,
         nominations: Nominations,
         cloud: Cloud,
+        buffers: Buffers,
         idleness: Idleness,
         stays: Stays,
         announcements: Announcements,
@@ -64,7 +66,7 @@ class Survey:
         self._tell = announcements
         self._log = log
         self._metrics = metrics
-        self._scene = Scene(mirror=mirror, promises=promises, cloud=cloud)
+        self._scene = Scene(mirror=mirror, promises=promises, cloud=cloud, buffers=buffers)
         self._undertakings = Undertakings(mirror)
         self._types: dict[str, tuple[tuple[InstanceType, ...], FrozenDict[str, InstanceType]]] = {}
 

@@ -7,6 +7,7 @@ import msgspec
 
 from dovetail.core.hashing import Stamp, pool_hash
 from dovetail.model import labels as label_keys
+from dovetail.model.buffers import is_virtual
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import NodePool
@@ -58,7 +59,9 @@ def claim_for(planned: PlannedNode, pool: NodePool, *, name: str) -> NodeClaim:
     types = Requirement.one_of(
         label_keys.INSTANCE_TYPE, *(one.name for one in planned.instance_types)
     )
-    promised = ",".join(f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in planned.pods)
+    promised = ",".join(
+        f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in planned.pods if not is_virtual(pod)
+    )
     plain = claim_of_template(pool, name=name)
     return msgspec.structs.replace(
         plain,

@@ -20,6 +20,7 @@ from dovetail.sim.cloud.queue import SimInterruptions
 from dovetail.sim.engine import Engine
 from dovetail.sim.kube import feed
 from dovetail.sim.loop import VirtualLoop
+from dovetail.state.buffers import Buffers
 from dovetail.state.evictions import Evictions
 from dovetail.state.inflight import ReadYourWrites
 from dovetail.state.mirror import Mirror
@@ -80,6 +81,7 @@ class Operator:
             evictions=Evictions(),
             scarcity=scarcity,
             overlays=overlays,
+            buffers=Buffers(on=gates.CapacityBuffer),
             kube=kube,
             cloud=cloud,
             interruptions=SimInterruptions(ec2.queue, loop=self._loop),

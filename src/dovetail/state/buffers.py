@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from dovetail.model import labels as label_keys
 from dovetail.model.buffers import is_virtual
+from dovetail.model.plan import ExistingPlacement
 from dovetail.model.pods import Pod
 
 
@@ -17,46 +18,53 @@ class Buffers:
         self._pods: dict[str, tuple[Pod, ...]] = {}
         self._room: Counter[str] = Counter()
         self._verdicts: dict[str, bool] = {}
-        self._tell: list[Callable[[str], None]] = []
+        self._wanted: list[Callable[[], None]] = []
+        self._freed: list[Callable[[], None]] = []
 
-    def on_change(self, tell: Callable[[str], None]) -> None:
+    def on_wanted(self, tell: Callable[[], None]) -> None:
         """Have somebody told when there is a reason to look for room."""
-        self._tell.append(tell)
+        self._wanted.append(tell)
+
+    def on_freed(self, tell: Callable[[], None]) -> None:
+        """Have somebody told when the room of a node may no longer be wanted."""
+        self._freed.append(tell)
 
     def keep(self, buffer: str, pods: tuple[Pod, ...]) -> None:
         """Keep room for these pods from now on."""
         self._pods[buffer] = pods
-        for tell in self._tell:
-            tell(buffer)
+        for tell in self._wanted:
+            tell()
 
     def drop(self, buffer: str) -> None:
         """Keep no room for a buffer."""
-        self._pods.pop(buffer, None)
         self._verdicts.pop(buffer, None)
+        if self._pods.pop(buffer, None) is not None:
+            for tell in self._wanted:
+                tell()
 
     def pods(self) -> Iterator[Pod]:
         """Return all virtual pods, buffer by buffer."""
         for buffer in sorted(self._pods):
             yield from self._pods[buffer]
 
-    def placed(self, existing: Iterable[tuple[str, Iterable[Pod]]], asked: Iterable[Pod]) -> None:
-        """Take note of where a plan has the virtual pods that it was asked to place.
-
-        ``existing`` are nodes that are there, by name, with pods for them.
-        """
-        self._looked = True
-        self._room = Counter()
+    def placed(self, existing: Iterable[ExistingPlacement], asked: Iterable[Pod]) -> None:
+        """Take note of where a plan has the virtual pods that it was asked to place."""
+        before, self._room = self._room, Counter()
+        first, self._looked = not self._looked, True
         fits: set[str] = set()
-        for node, pods in existing:
-            virtual = [pod for pod in pods if is_virtual(pod)]
-            fits.update(pod.uid for pod in virtual)
+        for one in existing:
+            virtual = [pod.uid for pod in one.pods if is_virtual(pod)]
+            fits.update(virtual)
             if virtual:
-                self._room[node] = len(virtual)
+                self._room[one.node] = len(virtual)
         self._verdicts = {}
         for pod in asked:
             if is_virtual(pod):
                 buffer = buffer_of(pod)
                 self._verdicts[buffer] = self._verdicts.get(buffer, True) and pod.uid in fits
+        if first or before.keys() - self._room.keys():
+            for tell in self._freed:
+                tell()
 
     def need(self, node: str) -> bool:
         """Tell whether a node's room is wanted, or might be: until somebody has looked."""

@@ -5,9 +5,7 @@ from typing import Final
 from dovetail.codec.crds.definition import AGE, Column, Definition
 from dovetail.codec.crds.parts import status
 from dovetail.codec.crds.schema import Schema, amounts, record, rule, text, whole
-
-ACTIVE_CAPACITY: Final = "buffer.x-k8s.io/active-capacity"
-"""The one way to keep capacity free that there is: as if pods were waiting for it."""
+from dovetail.model.buffers import ACTIVE_CAPACITY
 
 
 def _template(about: str) -> Schema:

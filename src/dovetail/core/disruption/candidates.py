@@ -43,6 +43,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[Pod, ...] = ()
     emptied: datetime | None = None
     """When the last pod that mattered left, where somebody saw it: claims say it late."""
+    room_wanted: bool = False
+    """A CapacityBuffer counts on the room that it has, or may."""
 
     @property
     def tainted(self) -> bool:

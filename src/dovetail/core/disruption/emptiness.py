@@ -42,6 +42,8 @@ def wish(machine: Machine, pool: NodePool | None, now: datetime) -> Wish:
         return NO_WISH
     if pool.disruption.consolidate_after is None:
         return Wish(never=f"NodePool {pool.name!r} has consolidateAfter: Never")
+    if machine.room_wanted:
+        return Wish(never="a CapacityBuffer counts on its room")
     ripe = ripe_at(machine, pool)
     if ripe is None or not is_true(claim.conditions, "Consolidatable"):
         return NO_WISH
