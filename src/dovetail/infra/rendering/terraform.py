@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from dovetail.infra.kindfacts import KINDS
-from dovetail.infra.references import AWS, OPENING, Reference, parts
+from dovetail.infra.references import AWS, Reference, parts
 from dovetail.infra.rendering.labels import snake
 from dovetail.infra.rendering.tfshapes import LOOKUPS, SHAPES
 from dovetail.infra.resources import Resource
@@ -16,6 +16,14 @@ _FACTS: Final = {
     "dns-suffix": "${data.aws_partition.current.dns_suffix}",
 }
 _ATTACHMENT: Final = "aws_iam_role_policy_attachment"
+
+
+class _Expression(str):
+    """Text that Terraform is to evaluate; all other text is taken as it is."""
+
+    __slots__ = ()
+
+
 Blocks = dict[str, dict[str, dict[str, Any]]]
 """Type → label → arguments."""
 
@@ -105,13 +113,15 @@ class _Rendering:
         yield from self._attachments(one)
         if one.kind == "iam-policy":
             for role in one.properties.get("Roles", ()):
-                policy = f"${{aws_iam_policy.{snake(one.name)}.arn}}"
+                policy = _Expression(f"${{aws_iam_policy.{snake(one.name)}.arn}}")
                 yield _ATTACHMENT, snake(f"{role}-{one.name}"), {"role": role, "policy_arn": policy}
         if one.kind == "eks-access-entry":
             for number, policy in enumerate(one.properties.get("AccessPolicies", ())):
                 arguments = {
                     "cluster_name": one.properties["ClusterName"],
-                    "principal_arn": f"${{aws_eks_access_entry.{snake(one.name)}.principal_arn}}",
+                    "principal_arn": _Expression(
+                        f"${{aws_eks_access_entry.{snake(one.name)}.principal_arn}}"
+                    ),
                     "policy_arn": policy["PolicyArn"],
                     "access_scope": {"type": policy["AccessScope"]["Type"]},
                 }
@@ -120,7 +130,7 @@ class _Rendering:
         if one.kind == "event-rule":
             for target in one.properties["Targets"]:
                 arguments = {
-                    "rule": f"${{aws_cloudwatch_event_rule.{snake(one.name)}.name}}",
+                    "rule": _Expression(f"${{aws_cloudwatch_event_rule.{snake(one.name)}.name}}"),
                     "target_id": target["Id"],
                     "arn": target["Arn"],
                 }
@@ -133,7 +143,7 @@ class _Rendering:
             name = parts(policy)[-1]
             last = name.address if isinstance(name, Reference) else name
             label = snake(f"{one.name}-{last.rpartition('/')[2]}")
-            role = f"${{aws_iam_role.{snake(one.name)}.name}}"
+            role = _Expression(f"${{aws_iam_role.{snake(one.name)}.name}}")
             yield _ATTACHMENT, label, {"role": role, "policy_arn": policy}
 
     def _add_tags(self, made: Blocks, one: Resource) -> None:
@@ -149,6 +159,8 @@ class _Rendering:
 
     def value(self, value: Any) -> Any:
         """Return a value with its references as expressions."""
+        if isinstance(value, _Expression):
+            return value
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, Mapping):
@@ -158,10 +170,8 @@ class _Rendering:
         return value
 
     def _text(self, text: str) -> str:
-        if OPENING not in text:
-            return text
         return "".join(
-            one if isinstance(one, str) else self._expression(one) for one in parts(text)
+            _escaped(one) if isinstance(one, str) else self._expression(one) for one in parts(text)
         )
 
     def _expression(self, reference: Reference) -> str:
@@ -178,6 +188,10 @@ class _Rendering:
         if reference.attribute == "issuer":
             return f'${{replace({path}, "https://", "")}}'
         return f"${{{path}}}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("${", "$${").replace("%{", "%%{")
 
 
 def _words(name: str) -> str:
