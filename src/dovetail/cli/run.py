@@ -68,6 +68,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     vm_memory_overhead_percent: float
     reserved_enis: int
     disable_dry_run: bool
+    enable_zonal_shift: bool
     batch_max_duration: timedelta
     batch_idle_duration: timedelta
     preference_policy: str
@@ -175,6 +176,7 @@ def _gates(_: click.Context, __: click.Parameter, given: str) -> Gates:
     help="Network interfaces that pods cannot use.",
 )
 @_yes_or_no("--disable-dry-run", help="Do not try launches before an EC2NodeClass is ready.")
+@_yes_or_no("--enable-zonal-shift", help="Buy nothing in zones that EKS is shifted away from.")
 @_option(
     "--batch-max-duration",
     type=Duration(),
@@ -351,6 +353,7 @@ def _aws(given: Given, stock: StockSettings) -> AwsSettings:
         interruption_queue=given.interruption_queue,
         isolated_vpc=given.isolated_vpc,
         disable_dry_run=given.disable_dry_run,
+        enable_zonal_shift=given.enable_zonal_shift,
         stock=stock,
     )
 

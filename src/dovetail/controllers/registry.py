@@ -30,7 +30,14 @@ from dovetail.controllers.batching import Windows
 from dovetail.controllers.buffers import Buffering
 from dovetail.controllers.disruption import Disruption
 from dovetail.controllers.eviction import EvictionQueue
-from dovetail.controllers.nodepools import counting, health, readiness, stamping, validation
+from dovetail.controllers.nodepools import (
+    budgets,
+    counting,
+    health,
+    readiness,
+    stamping,
+    validation,
+)
 from dovetail.controllers.overlays import Overlaying
 from dovetail.controllers.provisioning import Provisioning
 from dovetail.controllers.replacing import Replacing
@@ -102,6 +109,7 @@ CONTROLLERS: Final[tuple[Factory, ...]] = (
     classstamping.registration,
     stamping.registration,
     validation.registration,
+    budgets.registration,
     readiness.registration,
     counting.registration,
     health.registration,

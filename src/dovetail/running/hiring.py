@@ -13,6 +13,7 @@ from dovetail.ports.kube import Kube
 from dovetail.ports.loop import Loop
 from dovetail.ports.tagging import Tagging
 from dovetail.ports.telemetry import Log, Metrics
+from dovetail.ports.zones import ZonalShifts
 from dovetail.state.mirror import Mirror
 from dovetail.state.scarcity import Scarcity
 
@@ -55,6 +56,7 @@ class Hired(msgspec.Struct, frozen=True, kw_only=True):
     interruptions: Interruptions
     checkups: Checkups = UNCHECKED
     tagging: Tagging | None = None
+    shifts: ZonalShifts | None = None
     close: Callable[[], None]
     leave: Callable[[], Awaitable[None]] = _at_once
     """What takes a moment to end, at the very end."""

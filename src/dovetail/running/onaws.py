@@ -23,7 +23,9 @@ from dovetail.aws.rehearsing import Rehearsal
 from dovetail.aws.reservations import Reservations, RoomLeft
 from dovetail.aws.session import THREADS, Aws
 from dovetail.aws.statuschecks import Ec2Checkups
+from dovetail.aws.stayingaway import StayingAway, TaggingCloud
 from dovetail.aws.userdata.bootstrap import Cluster
+from dovetail.aws.zonalshift import ArcZonalShifts
 from dovetail.errors import BadInput, DovetailError, Mistake
 from dovetail.host.offload import ThreadOffload
 from dovetail.model.nodeclass import NodeClass
@@ -52,6 +54,8 @@ class AwsSettings(msgspec.Struct, frozen=True, kw_only=True):
     interruption_queue: str = ""
     isolated_vpc: bool = False
     disable_dry_run: bool = False
+    enable_zonal_shift: bool = False
+    """Stay out of zones that the cluster is shifted away from."""
     stock: StockSettings = StockSettings()
 
 
@@ -79,7 +83,7 @@ class AwsHire:
             metrics=around.metrics,
             guard=around.guard,
         )
-        await _greet(aws, around.log)
+        identity = await _greet(aws, around.log)
         cluster, ec2 = settings.cluster_name, aws.ec2()
         facts = await _facts(aws, settings, around)
         shelf = await stocked_shelf(aws, settings.stock, around)
@@ -145,11 +149,16 @@ class AwsHire:
         loop.spawn(_keep_tidy(templates, around))
         loop.spawn(facts.follow_version(around.look_up_version, loop=loop, log=around.log))
         loop.spawn(_keep_profiles_tidy(parts.profiles, around))
+        shifts = await _shifts(aws, settings, around, identity)
+        served: TaggingCloud = cloud
+        if shifts is not None:
+            served = StayingAway(cloud, is_shifted=shifts.is_shifted, clock=loop)
         return Hired(
-            cloud=cloud,
+            cloud=served,
+            shifts=shifts,
             interruptions=_interruptions(aws, settings, around),
             checkups=Ec2Checkups(aws=aws, ec2=ec2, log=around.log),
-            tagging=cloud,
+            tagging=served,
             close=threads.close,
             ca_bundle=facts.cluster.ca_bundle,
         )
@@ -173,7 +182,7 @@ class _Classes:
         self._book.forget(node_class["metadata"]["name"])
 
 
-async def _greet(aws: Aws, log: Log) -> None:
+async def _greet(aws: Aws, log: Log) -> str:
     """Find out who we are to AWS; raises when it does not know us, or we no region."""
     if not aws.region:
         what = "no AWS region is known; set AWS_REGION, or give --region"
@@ -184,6 +193,34 @@ async def _greet(aws: Aws, log: Log) -> None:
     except AwsError as error:
         raise DovetailError(f"AWS cannot be used: {error}") from error
     log.info("found aws account", account=told["Account"], arn=told["Arn"], region=aws.region)
+    return str(told["Arn"])
+
+
+async def _shifts(
+    aws: Aws, settings: AwsSettings, around: Surroundings, identity: str
+) -> ArcZonalShifts | None:
+    """Return what is known of zonal shifts; raises when the cluster is not registered for them."""
+    if not settings.enable_zonal_shift:
+        return None
+    _, partition, _, _, account, _ = identity.split(":", 5)
+    shifts = ArcZonalShifts(
+        aws,
+        cluster_arn=f"arn:{partition}:eks:{aws.region}:{account}:cluster/{settings.cluster_name}",
+        zones=lambda: _zones(around.mirror),
+        clock=around.loop,
+    )
+    await shifts.begin()
+    return shifts
+
+
+def _zones(mirror: Mirror) -> dict[str, str]:
+    """Return the zones that node classes use, with their ids."""
+    return {
+        zone: zone_id
+        for one in mirror.node_classes()
+        if one.zones is not None
+        for zone, zone_id in one.zones.items()
+    }
 
 
 async def _facts(aws: Aws, settings: AwsSettings, around: Surroundings) -> ClusterFacts:

@@ -47,6 +47,12 @@ class Scarcity:
             self._until[one] = until
             heappush(self._expiries, (until, one))
 
+    def lift(self, many: Iterable[Scarce]) -> None:
+        """Have these be as if they had never been marked."""
+        for one in many:
+            if self._until.pop(one, None) is not None:
+                self._changed()
+
     def version(self, now: datetime) -> int:
         """Return a number that is another one whenever the picture is."""
         self._let_go(now)

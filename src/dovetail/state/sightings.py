@@ -28,6 +28,15 @@ class Sightings:
         """Take one more."""
         self._seen[machine.provider_id] = (now, machine)
 
+    def ever(self, provider_id: str) -> Instance | None:
+        """Return a machine as it was last seen, however long ago."""
+        seen = self._seen.get(provider_id)
+        return None if seen is None else seen[1]
+
+    def all(self) -> list[Instance]:
+        """Return all that were seen and not forgotten."""
+        return [one for _, one in self._seen.values()]
+
     def recent(self, provider_id: str, *, now: datetime) -> Instance | None:
         """Return a machine that was seen within a few minutes."""
         seen = self._seen.get(provider_id)
