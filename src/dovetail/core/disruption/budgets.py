@@ -76,6 +76,19 @@ def allowance(budgets: Iterable[Budget], reason: Reason, *, total: int, now: dat
     return Allowance(0 if mistakes else least, tuple(mistakes))
 
 
+def mistakes(budgets: Iterable[Budget]) -> tuple[str, ...]:
+    """Return what cannot be read of budgets, whether they would hold now or not."""
+    wrong: list[str] = []
+    for number, budget in enumerate(budgets):
+        try:
+            nodes_of(budget, 1)
+            if budget.schedule is not None:
+                parse_schedule(budget.schedule)
+        except ValueError as error:
+            wrong.append(f"budgets[{number}]: {error}")
+    return tuple(wrong)
+
+
 def census(machines: Iterable[tuple[NodeClaim, NodeObject | None]]) -> Census:
     """Count a pool's nodes: those that started up, and those of them that are out of order."""
     total = disrupting = 0
