@@ -1,25 +1,23 @@
 """The chart's roles are exactly what the controllers need: nothing missing, nothing unused."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from dovetail.data import bundled_catalog, bundled_prices
-from dovetail.ports.kube import Kube, Object
-from dovetail.ports.resources import PODS, Resource
+from dovetail.ports.kube import Kube
 from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.box import Box
 from dovetail.sim.driver import Driver
 from dovetail.sim.invariants import GuardedKube, Invariants
 from tests.cli.demos import bundled
 from tests.support.charts import only, rendered
+from tests.support.noting import NotingKube
 from tests.support.permissions import (
     EVERYTHING,
     Permission,
     asked_for,
     granted,
-    permission,
     watched,
 )
 
@@ -42,60 +40,6 @@ def rules(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [rule for role in roles(objects) for rule in role["rules"]]
 
 
-class Recording:
-    """``ports.kube.Kube`` that notes what is asked of another."""
-
-    def __init__(self, kube: Kube, seen: set[Permission]) -> None:
-        self._kube = kube
-        self._seen = seen
-
-    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        self._seen.add(permission(resource, "get"))
-        return await self._kube.get(resource, name, namespace)
-
-    async def list(
-        self, resource: Resource, *, labels: str = "", fields: str = ""
-    ) -> Sequence[Object]:
-        self._seen.add(permission(resource, "list"))
-        return await self._kube.list(resource, labels=labels, fields=fields)
-
-    async def create(
-        self, resource: Resource, obj: Mapping[str, Any], namespace: str = ""
-    ) -> Object:
-        self._seen.add(permission(resource, "create"))
-        return await self._kube.create(resource, obj, namespace)
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> Object:
-        self._seen.add(permission(resource, "patch", subresource))
-        return await self._kube.patch(resource, name, patch, namespace, subresource=subresource)
-
-    async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str = "",
-        *,
-        uid: str = "",
-        grace_seconds: int | None = None,
-    ) -> Object | None:
-        self._seen.add(permission(resource, "delete"))
-        return await self._kube.delete(
-            resource, name, namespace, uid=uid, grace_seconds=grace_seconds
-        )
-
-    async def evict(self, name: str, namespace: str, *, uid: str) -> None:
-        self._seen.add(permission(PODS, "evict"))
-        await self._kube.evict(name, namespace, uid=uid)
-
-
 def test_nothing_is_missing_and_nothing_is_unused() -> None:
     objects = rendered(settings=ALL_GATES)
 
@@ -116,7 +60,7 @@ def test_what_controllers_do_in_a_whole_cluster_is_allowed(name: str) -> None:
     done: set[Permission] = set()
 
     def recorded(api: ApiServer, invariants: Invariants) -> Kube:
-        return Recording(GuardedKube(api, invariants), done)
+        return NotingKube(GuardedKube(api, invariants), done)
 
     story = bundled(name)
     box = Box(story, catalog=bundled_catalog(), prices=bundled_prices(), kube=recorded)

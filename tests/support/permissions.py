@@ -22,6 +22,7 @@ _CHOSEN_LATER: dict[str, tuple[Resource, ...]] = {
         resources.STATEFUL_SETS,
         resources.REPLICA_SETS,
     ),
+    "controllers/reserved.py": (resources.NODES, resources.NODE_CLAIMS),
 }
 """Where the kind comes in a variable: what it can be."""
 EVERYTHING = Gates(**dict.fromkeys(Gates.__struct_fields__, True))
