@@ -20,6 +20,8 @@ def decode_buffer(root: Field) -> CapacityBuffer:
     """Read an autoscaling.x-k8s.io/v1beta1 CapacityBuffer."""
     meta, spec = metadata(root), root["spec"]
     scalable = spec["scalableRef"]
+    if spec.findings.written_by_hand:
+        _check(spec)
     return CapacityBuffer(
         name=meta.name,
         namespace=meta.namespace,
@@ -40,6 +42,18 @@ def decode_buffer(root: Field) -> CapacityBuffer:
         conditions=conditions(root["status"]["conditions"]),
         room_for=root["status"]["replicas"].whole(),
     )
+
+
+def _check(spec: Field) -> None:
+    """Note what the CRD refuses."""
+    template, scalable = spec["podTemplateRef"], spec["scalableRef"]
+    if bool(template) == bool(scalable):
+        spec.mistake("needs podTemplateRef or scalableRef, exactly one")
+    if template and not (spec["replicas"] or spec["limits"]):
+        spec.mistake("podTemplateRef needs replicas or limits")
+    for reference, parts in ((template, ("name",)), (scalable, ("kind", "name"))):
+        for part in parts if reference else ():
+            reference[part].required()
 
 
 def buffer_status_patch(before: CapacityBuffer, after: CapacityBuffer) -> dict[str, Any]:

@@ -7,31 +7,40 @@ from dovetail.codec.amounts import resources
 from dovetail.codec.conditions import conditions, show_conditions
 from dovetail.codec.fields import Field
 from dovetail.codec.metadata import metadata
-from dovetail.codec.nodepools import MOST_ENTRIES
-from dovetail.codec.requirements import POOL_OPERATORS, requirements
+from dovetail.codec.nodepools import pool_requirements
+from dovetail.model import labels as label_keys
 from dovetail.model.overlays import NodeOverlay
+from dovetail.model.requirements import RequirementSpec
 from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
-PRICE: Final = r"\d+(\.\d+)?"
-ADJUSTMENT: Final = r"[+-]\d+(\.\d+)?|\+\d+(\.\d+)?%|-(100(\.0+)?|\d{1,2}(\.\d+)?)%"
+PRICE: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
+ADJUSTMENT: Final = re.compile(
+    r"[+-][0-9]*\.?[0-9]+|\+[0-9]*\.?[0-9]+%|-(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)%"
+)
 HEAVIEST: Final = 10_000
 NOT_EXTENDED: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 """What the cloud knows of every machine; an overlay may not change it."""
-_PRICE: Final = re.compile(PRICE)
-_ADJUSTMENT: Final = re.compile(ADJUSTMENT)
+NOT_PER_TYPE: Final = (
+    f"{label_keys.AWS_DOMAIN}/instance-tenancy",
+    label_keys.CAPACITY_RESERVATION_ID,
+    label_keys.CAPACITY_RESERVATION_TYPE,
+    label_keys.CAPACITY_RESERVATION_INTERRUPTIBLE,
+    label_keys.PLACEMENT_GROUP_ID,
+    f"{label_keys.AWS_DOMAIN}/placement-group-partition",
+)
+"""Labels that are chosen for each machine; what all machines of a type have cannot hang on them."""
 
 
 def decode_overlay(root: Field) -> NodeOverlay:
     """Read a karpenter.sh/v1alpha1 NodeOverlay by the rules of its CRD."""
     meta, spec = metadata(root), root["spec"]
     spec.known_keys("requirements price priceAdjustment capacity weight".split())
-    spec["requirements"].at_most(MOST_ENTRIES)
     price, adjustment = spec["price"].text(), spec["priceAdjustment"].text()
     if price and adjustment:
         spec["priceAdjustment"].mistake("goes with price never: say one of the two")
-    if price and not _PRICE.fullmatch(price):
+    if price and not PRICE.fullmatch(price):
         spec["price"].mistake(f"{price!r} is no price such as 0.25")
-    if adjustment and not _ADJUSTMENT.fullmatch(adjustment):
+    if adjustment and not ADJUSTMENT.fullmatch(adjustment):
         spec["priceAdjustment"].mistake(f"{adjustment!r} is no change such as +0.05 or -10%")
     capacity = resources(spec["capacity"])
     for name in NOT_EXTENDED:
@@ -41,7 +50,7 @@ def decode_overlay(root: Field) -> NodeOverlay:
         name=meta.name,
         uid=meta.uid,
         weight=spec["weight"].whole(low=1, high=HEAVIEST) or 0,
-        requirements=requirements(spec["requirements"], POOL_OPERATORS),
+        requirements=_requirements(spec["requirements"]),
         price=price,
         price_adjustment=adjustment,
         capacity=capacity,
@@ -49,6 +58,15 @@ def decode_overlay(root: Field) -> NodeOverlay:
         resource_version=meta.resource_version,
         conditions=conditions(root["status"]["conditions"]),
     )
+
+
+def _requirements(field: Field) -> tuple[RequirementSpec, ...]:
+    if field.value is None and field.findings.written_by_hand:
+        field.mistake("is missing; write [] to mean every instance type")
+    for one in field.items():
+        if one["key"].value in NOT_PER_TYPE and field.findings.written_by_hand:
+            one["key"].mistake(f"{one['key'].value!r} is nothing that an instance type has")
+    return pool_requirements(field, claim=True)
 
 
 def overlay_status_patch(before: NodeOverlay, after: NodeOverlay) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The definition of NodeOverlays."""
 
-import re
 from typing import Final
 
 from dovetail.codec.crds.definition import AGE, READY, Column, Definition
@@ -16,29 +15,9 @@ from dovetail.codec.crds.schema import (
     text,
     whole,
 )
-from dovetail.model import labels as keys
-from dovetail.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from dovetail.codec.overlays import ADJUSTMENT, HEAVIEST, NOT_EXTENDED, NOT_PER_TYPE, PRICE
 
-HEAVIEST: Final = 10_000
-PRICE: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
-PRICE_ADJUSTMENT: Final = re.compile(
-    r"[+-][0-9]*\.?[0-9]+|\+[0-9]*\.?[0-9]+%|-[0-9]{1,2}(\.[0-9]+)?%|-100%"
-)
-OWN_RESOURCES: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
-"""What a machine has by itself, and no overlay can change."""
-MOST_RESOURCES: Final = 100
-NOT_PER_TYPE: Final = tuple(
-    f"{keys.AWS_DOMAIN}/{name}"
-    for name in (
-        "instance-tenancy",
-        "capacity-reservation-id",
-        "capacity-reservation-type",
-        "capacity-reservation-interruptible",
-        "placement-group-id",
-        "placement-group-partition",
-    )
-)
-"""Labels that are chosen for each machine; what all machines of a type have cannot hang on them."""
+_MOST_RESOURCES: Final = 100
 
 
 def _spec() -> Schema:
@@ -56,17 +35,17 @@ def _spec() -> Schema:
         "priceAdjustment": text(
             "How much more or less an hour costs than AWS says.",
             matching(
-                PRICE_ADJUSTMENT,
+                ADJUSTMENT,
                 "must be a signed amount such as -0.05 or a signed share from -100% such as +10%",
             ),
         ),
         "capacity": amounts(
             "Extended resources that machines have besides.",
             rule(
-                f"self.all(name, !(name in {listed(OWN_RESOURCES)}))",
-                f"can add extended resources only, not {', '.join(OWN_RESOURCES)}",
+                f"self.all(name, !(name in {listed(NOT_EXTENDED)}))",
+                f"can add extended resources only, not {', '.join(NOT_EXTENDED)}",
             ),
-            most=MOST_RESOURCES,
+            most=_MOST_RESOURCES,
         ),
         "weight": whole(
             "Where several overlays say different things the heaviest counts; one without has 0.",
