@@ -13,7 +13,7 @@ from dovetail.core.scheduling.classes import PodClass
 from dovetail.core.scheduling.placing import Placer
 from dovetail.core.scheduling.problem import Problem
 from dovetail.core.scheduling.running import Running, count_running
-from dovetail.core.scheduling.topology import Counter
+from dovetail.core.scheduling.topology import Counter, Rule
 from dovetail.core.scheduling.turns import place_all
 from dovetail.core.scheduling.wants import Want
 from dovetail.model.pods import Pod
@@ -31,7 +31,8 @@ class Trial:
         self.classes = tuple(problem.classes)
         self._limits = [one.left.copy() for one in problem.board.allowances]
         self._slots = problem.board.reservations.slots()
-        self._domains: list[tuple[dict[str, int], dict[str, int]]] = []
+        self._counts: list[tuple[Counter, dict[str, int]]] = []
+        self._owners: list[tuple[Rule, dict[str, int]]] = []
         self._ports: list[int] = []
         self._attached: dict[str, list[set[str]]] = {}
 
@@ -82,9 +83,10 @@ class Trial:
         hosts.top[:, list(gone)] = had
         hosts.forget_headroom()
         self._count(running, gone, 1)
-        for was, now in self._domains:
-            now.clear()
-            now.update(was)
+        for counter, counts in self._counts:
+            counter.counts = counts
+        for rule, owners in self._owners:
+            rule.owners = owners
         hosts.ports[:] = self._ports
         for driver, sets in self._attached.items():
             board.attached[driver] = sets
@@ -140,9 +142,10 @@ class Trial:
                 want = self.placer.want(one, form)
                 for counter in (*want.zonal_counters, *(r.counter for r, _ in want.zonal_rules)):
                     counters[id(counter)] = counter
-        live = [one.counts for one in counters.values()]
-        live += [rule.owners for one in counters.values() for rule in one.rules]
-        self._domains = [(dict(one), one) for one in live]
+        self._counts = [(one, dict(one.counts)) for one in counters.values()]
+        self._owners = [
+            (rule, dict(rule.owners)) for one in counters.values() for rule in one.rules
+        ]
         self._ports = list(problem.hosts.ports)
         drivers = {driver for one in classes for driver in problem.attached[id(one)].drivers}
         self._attached = {
