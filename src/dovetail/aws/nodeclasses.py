@@ -18,6 +18,7 @@ from dovetail.aws.rehearsing import Rehearsal
 from dovetail.aws.reservations import Reservations, RoomLeft
 from dovetail.aws.selecting import spelled
 from dovetail.codec.fields import Field, Findings
+from dovetail.codec.kubeletexpressions import expressions_in
 from dovetail.codec.nodeclasses import decode_node_class
 from dovetail.codec.paths import show
 from dovetail.core.classchecks import class_problem
@@ -100,7 +101,9 @@ class NodeClassResolver:
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
-        problem = class_problem(node_class, _unreadable(findings, "spec", "kubelet"))
+        problem = _expressions(raw) or class_problem(
+            node_class, _unreadable(findings, "spec", "kubelet")
+        )
         others = _unreadable(findings, "spec")
         if problem is None and others:
             problem = ("InvalidSpec", "; ".join(others))
@@ -263,6 +266,14 @@ class NodeClassResolver:
         )
         found = msgspec.structs.replace(node_class.found, placement_group=group)
         return msgspec.structs.replace(node_class, found=found, reservations=held)
+
+
+def _expressions(raw: Mapping[str, Any]) -> tuple[str, str] | None:
+    named = [f"spec.kubelet.{one}" for one in expressions_in(raw["spec"].get("kubelet") or {})]
+    if not named:
+        return None
+    told = f"{', '.join(named)}: expressions are not supported; write a number or a quantity"
+    return "KubeletExpressionsDisabled", told
 
 
 def _decoded(raw: Mapping[str, Any]) -> NodeClass:

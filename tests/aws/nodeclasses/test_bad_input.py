@@ -116,3 +116,12 @@ def test_a_call_that_is_not_allowed_is_told_with_what_to_do(
         f"{operation}: UnauthorizedOperation: no identity-based policy allows it;"
         " allow it in the policies of the controller's role"
     )
+
+
+def test_kubelet_settings_as_expressions_are_refused_by_their_name(process: ClassProcess) -> None:
+    found = process.resolve(a_class(kubelet={"maxPods": "vcpus * 10"}))
+
+    assert reasons(found)["ValidationSucceeded"] == "KubeletExpressionsDisabled"
+    assert message(found, "ValidationSucceeded") == (
+        "spec.kubelet.maxPods: expressions are not supported; write a number or a quantity"
+    )
