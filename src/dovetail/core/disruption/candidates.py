@@ -1,6 +1,6 @@
 """Which machines may be disrupted, and for each of the others the reason why not."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -45,6 +45,15 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """When the last pod that mattered left, where somebody saw it: claims say it late."""
     room_wanted: bool = False
     """A CapacityBuffer counts on the room that it has, or may."""
+
+    @property
+    def leaving(self) -> bool:
+        """Whether somebody deletes it already."""
+        deleting = [one.deleting for one in (self.claim, self.node) if one is not None]
+        terminating = self.claim is not None and is_true(
+            self.claim.conditions, "InstanceTerminating"
+        )
+        return any(deleting) or terminating
 
     @property
     def tainted(self) -> bool:
@@ -140,7 +149,7 @@ def consider(machine: Machine, around: Surroundings, manner: Manner) -> Candidat
         node=node,
         pool=pool,
         reschedulable=tuple(pod for pod in machine.pods if is_reschedulable(pod)),
-        price=_price(node, types),
+        price=price_of(node, types),
     )
 
 
@@ -150,7 +159,7 @@ def _problem_of_node(
     """Return why a machine is spared for its own sake: None for no reason, empty for none told."""
     if node.labels.get(label_keys.INITIALIZED) != "true":
         return "its node is not initialized"
-    if claim.deleting or node.deleting or is_true(claim.conditions, "InstanceTerminating"):
+    if machine.leaving:
         return "it is being deleted"
     if machine.tainted and machine.identity not in around.in_hand:
         return "it is marked for deletion"
@@ -179,8 +188,8 @@ def _problem_of_pods(pods: Iterable[Pod], around: Surroundings) -> str:
     return ""
 
 
-def _price(node: NodeObject, types: FrozenDict[str, InstanceType]) -> float:
-    """Return what the machine costs, available or not; 0 where nobody knows."""
+def price_of(node: NodeObject, types: Mapping[str, InstanceType]) -> float:
+    """Return what the machine costs in USD per hour, available or not; 0 where nobody knows."""
     kind = types.get(node.labels.get(label_keys.INSTANCE_TYPE, ""))
     place = (node.labels.get(label_keys.ZONE), node.labels.get(label_keys.CAPACITY_TYPE))
     for offering in kind.offerings if kind is not None else ():
