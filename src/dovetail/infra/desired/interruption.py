@@ -10,11 +10,11 @@ from dovetail.infra.resources import Resource
 
 RULES: Final = (
     ("health", "aws.health", "AWS Health Event"),
-    ("spot-interruption", "aws.ec2", "EC2 Spot Instance Interruption Warning"),
+    ("spot", "aws.ec2", "EC2 Spot Instance Interruption Warning"),
     ("rebalance", "aws.ec2", "EC2 Instance Rebalance Recommendation"),
-    ("state-change", "aws.ec2", "EC2 Instance State-change Notification"),
+    ("state", "aws.ec2", "EC2 Instance State-change Notification"),
     (
-        "reservation-interruption",
+        "reservation",
         "aws.ec2",
         "EC2 Capacity Reservation Instance Interruption Warning",
     ),

@@ -10,7 +10,8 @@ from dovetail.codec.text import as_utf8
 from dovetail.codec.yamltext import Unreadable, YamlReader
 from dovetail.data import bundled_catalog
 from dovetail.errors import BadInput, Mistake
-from dovetail.infra.spec.checking import Finding, check
+from dovetail.infra.checking import check
+from dovetail.infra.checking.findings import Finding
 from dovetail.infra.spec.cluster import ClusterSpec
 from dovetail.infra.spec.wording import findings
 from dovetail.model.machines import Catalog

@@ -1,0 +1,35 @@
+"""What the fields of cluster.yaml must be to each other and to the world."""
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from dovetail.infra.checking.findings import Check, Finding
+from dovetail.infra.checking.groups import group_findings
+from dovetail.infra.checking.identity import access_findings, name_findings, role_findings
+from dovetail.infra.checking.networks import address_findings, vpc_findings
+from dovetail.infra.checking.places import place_findings, tag_findings
+from dovetail.infra.checking.pools import pool_findings
+from dovetail.infra.checking.software import software_findings
+from dovetail.infra.spec.cluster import ClusterSpec
+from dovetail.model.machines import Catalog
+
+_CHECKS: Final[tuple[tuple[Check, frozenset[str]], ...]] = (
+    (place_findings, frozenset()),
+    (tag_findings, frozenset()),
+    (vpc_findings, frozenset({"region", "vpc", "home"})),
+    (address_findings, frozenset()),
+    (name_findings, frozenset({"name", "home", "controller", "serviceAccounts"})),
+    (role_findings, frozenset({"home", "iam"})),
+    (access_findings, frozenset({"home", "access"})),
+    (group_findings, frozenset({"region", "home"})),
+    (pool_findings, frozenset({"region", "vpc", "nodePools", "nodeClasses"})),
+    (software_findings, frozenset({"home", "addons", "controller"})),
+)
+"""Each check, and the fields without which it cannot be made."""
+
+
+def check(spec: ClusterSpec, catalog: Catalog, unsure: Collection[str] = ()) -> Iterator[Finding]:
+    """Hand out everything that is wrong; ``unsure`` are fields that could not be read."""
+    for one, needs in _CHECKS:
+        if not needs.intersection(unsure):
+            yield from one(spec, catalog)

@@ -1,0 +1,56 @@
+"""Checks: controller and add-ons, and what does not go together."""
+
+from collections.abc import Iterator
+
+from dovetail.infra.checking.findings import Finding
+from dovetail.infra.spec.cluster import ClusterSpec
+from dovetail.infra.spec.home import HomeExisting, HomeFargate, HomeGroup
+from dovetail.model.machines import Catalog
+
+
+def software_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
+    """Check the controller, the add-ons and further objects."""
+    handler = spec.addons.node_termination_handler
+    if handler is not None and handler.enabled and spec.controller.interruption_queue:
+        yield (
+            ("addons", "node-termination-handler"),
+            "does not go with the interruption queue: both would drain the same node at the same "
+            "time, and the handler's drain keeps the controller from replacing it first; leave "
+            "it out, or set controller.interruptionQueue: false",
+        )
+    yield from _home_findings(spec)
+    if spec.controller.regional_sts and not spec.uses_irsa:
+        yield ("controller", "regionalSts"), "is about irsa; Pod Identity does not use STS's ways"
+    for number, one in enumerate(spec.objects):
+        meta = one.get("metadata")
+        if not one.get("apiVersion") or not one.get("kind"):
+            yield ("objects", number), "has no apiVersion or no kind"
+        if not isinstance(meta, dict) or not meta.get("name"):
+            yield ("objects", number), "has no metadata.name"
+
+
+def _home_findings(spec: ClusterSpec) -> Iterator[Finding]:
+    agent = spec.addons.pod_identity_agent
+    if not isinstance(spec.home, HomeExisting):
+        if not spec.uses_irsa and agent is not None and not agent.enabled:
+            yield (
+                ("addons", "pod-identity-agent"),
+                "must be on: identity is pod-identity, and pods get their roles from it",
+            )
+        if not spec.addons.vpc_cni.enabled and isinstance(spec.home, HomeGroup):
+            yield (
+                ("addons", "vpc-cni"),
+                "must be on: nodes without a network plugin never become ready",
+            )
+    if isinstance(spec.home, HomeFargate) and "kube-system" not in spec.home.namespaces:
+        yield (
+            ("home", "namespaces"),
+            "must hold kube-system: CoreDNS runs there, and without it the controller finds "
+            "neither AWS nor the nodes that CoreDNS would wait for",
+        )
+    if isinstance(spec.home, HomeGroup) and spec.home.desired < spec.controller.replicas:
+        yield (
+            ("home", "desired"),
+            f"{spec.home.desired} nodes for {spec.controller.replicas} replicas of the "
+            "controller, which do not share a node: raise one or lower the other",
+        )
