@@ -48,8 +48,6 @@ from dovetail.running.stocking import StockSettings
 from dovetail.running.virtual.account import USUAL_REGION, AccountSettings
 from dovetail.running.virtual.hiring import VirtualHire, VirtualSettings
 
-_WITHOUT_EFFECT = ("NodeOverlay", "CapacityBuffer")
-"""Gates of Karpenter that open nothing here yet."""
 _CONSOLIDATION = ConsolidationSettings()
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -228,8 +226,8 @@ def _gates(_: click.Context, __: click.Parameter, given: str) -> Gates:
     default="",
     callback=_gates,
     metavar="GATE=BOOL,...",
-    help="ReservedCapacity (true), NodeRepair, SpotToSpotConsolidation, StaticCapacity (false); "
-    "Karpenter's others have no effect yet.",
+    help="ReservedCapacity (true); NodeRepair, SpotToSpotConsolidation, NodeOverlay, "
+    "StaticCapacity, CapacityBuffer (false).",
 )
 @_option(
     "--kube-client-qps",
@@ -318,9 +316,6 @@ def run(**options: Any) -> None:
     if given.cloud == "virtual":
         hire = VirtualHire(access, _virtual(given, stock))
     log = LineLog(_print, clock=clock, level=given.log_level, form=given.log_format)
-    for gate in _WITHOUT_EFFECT:
-        if getattr(given.feature_gates, gate):
-            log.info("feature gate has no effect yet", gate=gate)
     asyncio.run(_operate(given, access, hire, log))
     _leave()
 

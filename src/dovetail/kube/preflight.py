@@ -8,16 +8,12 @@ import msgspec
 from dovetail.errors import DovetailError
 from dovetail.kube.connection import Connection
 from dovetail.kube.electing import OURS
+from dovetail.model.settings import Gates
 from dovetail.ports.kube import Kube
 from dovetail.ports.kubeerrors import Forbidden, NotFound, Unauthorized
-from dovetail.ports.resources import (
-    DEPLOYMENTS,
-    EC2_NODE_CLASSES,
-    LEASES,
-    NODE_CLAIMS,
-    NODE_POOLS,
-)
+from dovetail.ports.resources import DEPLOYMENTS, LEASES
 from dovetail.ports.telemetry import Log
+from dovetail.state.decoding import mirrored
 
 OLDEST: Final = (1, 30)
 """The first Kubernetes that has all that we rely on."""
@@ -45,10 +41,12 @@ async def kubernetes_version(connection: Connection) -> str:
     return f"{major}.{minor}"
 
 
-async def check_kinds(connection: Connection) -> None:
-    """Raise unless NodePools, NodeClaims and EC2NodeClasses are known to the API server."""
+async def check_kinds(connection: Connection, gates: Gates = Gates()) -> None:  # noqa: B008 - frozen
+    """Raise unless NodePools and the like are known to the API server, as far as we need them."""
     missing = []
-    for one in (NODE_POOLS, NODE_CLAIMS, EC2_NODE_CLASSES):
+    for one in mirrored(gates):
+        if not one.custom:
+            continue
         try:
             told = await connection.ask("GET", f"/apis/{one.api_version}")
         except NotFound:

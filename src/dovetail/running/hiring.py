@@ -15,6 +15,7 @@ from dovetail.ports.tagging import Tagging
 from dovetail.ports.telemetry import Log, Metrics
 from dovetail.ports.zones import ZonalShifts
 from dovetail.state.mirror import Mirror
+from dovetail.state.overlays import Overlays
 from dovetail.state.scarcity import Scarcity
 
 _LONG: Final = timedelta(hours=1)
@@ -38,6 +39,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     kube: Kube
     mirror: Mirror
     scarcity: Scarcity
+    overlays: Overlays = msgspec.field(default_factory=Overlays)
     kubernetes_version: str
     look_up_version: Callable[[], Awaitable[str]]
     """Asks the API server again: clusters are upgraded."""

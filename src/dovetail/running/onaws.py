@@ -143,6 +143,7 @@ class AwsHire:
                 ClassBook(lambda: facts.cluster, region=aws.region, reserved_capacity=reserved),
             ),
             node_class=node_class,
+            overlays=around.overlays,
             room=room,
             metrics=around.metrics,
         )

@@ -33,10 +33,12 @@ from dovetail.ports.telemetry import Log
 from dovetail.running.hiring import Hire, Hired, Surroundings
 from dovetail.running.instruments import Instruments
 from dovetail.running.leading import Alone, Elected, Election, Leadership
+from dovetail.state.buffers import Buffers
 from dovetail.state.evictions import Evictions
 from dovetail.state.inflight import ReadYourWrites
 from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
+from dovetail.state.overlays import Overlays
 from dovetail.state.promises import Promises
 from dovetail.state.scarcity import Scarcity
 
@@ -120,12 +122,14 @@ class Operation:
         try:
             async with asyncio.timeout(_FIRST_LOOK):
                 version = await kubernetes_version(self._connection)
-                await check_kinds(self._connection)
+                await check_kinds(self._connection, self._settings.gates)
                 await check_alone(kube, now=self._loop.now(), log=self._log)
         except TimeoutError as error:
             what = f"{self._connection.server} gave no answer within {_FIRST_LOOK:g}s"
             raise Unsuitable(what) from error
-        mirror, scarcity = Mirror(), Scarcity()
+        gates = self._settings.gates
+        mirror, scarcity = Mirror(gates), Scarcity()
+        overlays = Overlays(on=gates.NodeOverlay)
         self._instruments.scraping.show(mirror)
         self._hired = await self._hire(
             Surroundings(
@@ -136,6 +140,7 @@ class Operation:
                 kube=kube,
                 mirror=mirror,
                 scarcity=scarcity,
+                overlays=overlays,
                 kubernetes_version=version,
                 look_up_version=lambda: kubernetes_version(self._connection),
                 authority=self._access.authority,
@@ -167,6 +172,8 @@ class Operation:
             nominations=Nominations(),
             evictions=Evictions(),
             scarcity=scarcity,
+            overlays=overlays,
+            buffers=Buffers(on=gates.CapacityBuffer),
             kube=writes,
             cloud=MeteredCloud(
                 self._hired.cloud,
@@ -189,7 +196,7 @@ class Operation:
             ca_bundle=self._hired.ca_bundle,
             interruption_settings=self._settings.interruption,
             consolidation=self._settings.consolidation,
-            gates=self._settings.gates,
+            gates=gates,
         )
         self._runtime = Runtime(
             registrations(tools), mirror=mirror, loop=self._loop, log=self._log, metrics=metrics
