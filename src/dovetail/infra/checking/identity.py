@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from dovetail.codec.paths import Path
-from dovetail.infra.desired.naming import ROLE_LIMIT, Names
 from dovetail.infra.checking.findings import Finding
+from dovetail.infra.desired.naming import ROLE_LIMIT, Names
 from dovetail.infra.spec.cluster import ClusterSpec
 from dovetail.infra.spec.home import HomeExisting, HomeFargate, HomeGroup
 from dovetail.model.machines import Catalog

@@ -6,8 +6,8 @@ from itertools import combinations
 
 from dovetail.codec.nearest import did_you_mean
 from dovetail.codec.paths import Path
-from dovetail.infra.desired.zones import SMALLEST, private_blocks, public_blocks, zones_of
 from dovetail.infra.checking.findings import Finding
+from dovetail.infra.desired.zones import SMALLEST, private_blocks, public_blocks, zones_of
 from dovetail.infra.spec.cluster import ClusterSpec
 from dovetail.infra.spec.home import HomeExisting
 from dovetail.infra.spec.network import CreatedVpc, ExistingVpc, Nat

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from dovetail.codec.nearest import did_you_mean
-from dovetail.infra.resources import NAME_TAG, OWNER_TAG
 from dovetail.infra.checking.findings import Finding
+from dovetail.infra.resources import NAME_TAG, OWNER_TAG
 from dovetail.infra.spec.cluster import ClusterSpec
 from dovetail.model.machines import Catalog
 

@@ -12,11 +12,11 @@ from dovetail.core.machines.families import family_named
 from dovetail.core.machines.labels import machine_labels
 from dovetail.core.machines.naming import category_and_generation, family_of, size_of
 from dovetail.core.machines.offerings import capacity_types
+from dovetail.infra.checking.findings import Finding
 from dovetail.infra.desired.naming import Names
 from dovetail.infra.desired.network import network_of
 from dovetail.infra.desired.pools import class_object, pool_object
 from dovetail.infra.desired.zones import zones_of
-from dovetail.infra.checking.findings import Finding
 from dovetail.infra.spec.cluster import ClusterSpec
 from dovetail.infra.spec.pools import Pool, name_of
 from dovetail.model import labels as label_keys

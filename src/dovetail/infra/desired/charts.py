@@ -48,8 +48,8 @@ ADDONS: Final[dict[str, Chart]] = {
 }
 CONTROLLERS: Final[dict[str, tuple[Chart, Chart]]] = {
     "dovetail": (
-        Chart(chart="deploy/chart"),
-        Chart(chart="deploy/crds"),
+        Chart(chart="deploy/charts/dovetail"),
+        Chart(chart="deploy/charts/dovetail-crd"),
     ),
     "karpenter": (
         Chart(chart="oci://public.ecr.aws/karpenter/karpenter", version="1.8.1"),
