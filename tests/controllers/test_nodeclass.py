@@ -183,6 +183,22 @@ def test_each_problem_is_logged_once_with_what_the_cloud_said() -> None:
     assert line["error"] == "no subnet matches team=a"
 
 
+def test_one_line_is_enough_for_calls_that_fail_alike() -> None:
+    said = "ExpiredToken: the token has expired; give the controller credentials"
+    world = a_world(
+        SubnetsReady=("SubnetsResolutionFailed", f"DescribeSubnets: {said}"),
+        AMIsReady=("AMIsResolutionFailed", f"DescribeImages: {said}"),
+        InstanceProfileReady=("RoleNotFound", "GetInstanceProfile: NoSuchEntity: no such role"),
+    )
+
+    world.wait(600)
+
+    alike, other = world.log.said("failed resolving nodeclass")
+    assert alike["condition"] == "AMIsReady, SubnetsReady"
+    assert alike["error"] == f"DescribeImages: {said}"
+    assert other["condition"] == "InstanceProfileReady"
+
+
 def test_reservations_are_no_condition_where_they_are_switched_off() -> None:
     world = World()
     off = SchedulingSettings(reserved_capacity=False)

@@ -128,15 +128,20 @@ class NodeClasses:
     def _tell_of_problems(self, node_class: NodeClass, found: ClassStatus) -> None:
         told = {**found.unsure, **found.problems}
         before = self._told.get(node_class.name, {})
-        for kind, (reason, message) in told.items():
+        # Expired credentials fail every call in the same way: one line says it for all.
+        causes: dict[str, list[str]] = {}
+        for kind, (reason, message) in sorted(told.items()):
             if before.get(kind) != (reason, message):
-                self._log.error(
-                    "failed resolving nodeclass",
-                    nodeclass=node_class.name,
-                    condition=kind,
-                    reason=reason,
-                    error=message,
-                )
+                causes.setdefault(_cause(message), []).append(kind)
+        for kinds in causes.values():
+            reason, message = told[kinds[0]]
+            self._log.error(
+                "failed resolving nodeclass",
+                nodeclass=node_class.name,
+                condition=", ".join(kinds),
+                reason=reason,
+                error=message,
+            )
         self._told[node_class.name] = told
 
     def _tell_of_users(self, node_class: NodeClass, users: list[str]) -> None:
@@ -191,6 +196,12 @@ def registration(
         watches=[(EC2_NODE_CLASSES, class_itself), (NODE_CLAIMS, class_of_gone_claim)],
         workers=10,
     )
+
+
+def _cause(message: str) -> str:
+    """Return what is said after the call that it was said to."""
+    call, _, rest = message.partition(": ")
+    return rest if rest and " " not in call else message
 
 
 def _stirring(node_class: NodeClass) -> tuple[object, ...]:
