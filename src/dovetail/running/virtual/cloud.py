@@ -15,6 +15,7 @@ from dovetail.ports.cloud import ClassStatus, CloudError, Instance, Message
 from dovetail.ports.loop import Loop
 from dovetail.running.virtual.wire import Answer, Call, decode, encode, error_of
 from dovetail.sim.cloud.ledger import Purchase
+from dovetail.state.overlays import Overlays
 from dovetail.state.scarcity import Scarcity
 from dovetail.state.shelf import Shelf
 
@@ -72,12 +73,14 @@ class RemoteCloud:
         *,
         shelf: Shelf,
         scarcity: Scarcity,
+        overlays: Overlays,
         loop: Loop,
         node_class: Callable[[str], NodeClass | None],
     ) -> None:
         self._wire = wire
         self._shelf = shelf
         self._scarcity = scarcity
+        self._overlays = overlays
         self._loop = loop
         self._node_class = node_class
 
@@ -97,7 +100,8 @@ class RemoteCloud:
         node_class = self._node_class(pool.template.node_class.name)
         if node_class is None or node_class.deleting or not node_class.ready:
             return ()
-        return self._shelf.instance_types(node_class, now=self._loop.now())
+        types = self._shelf.instance_types(node_class, now=self._loop.now())
+        return self._overlays.applied(pool, types)
 
     async def drift(self, claim: NodeClaim) -> str | None:
         return (await self._ask_about(claim, "drift")).drift

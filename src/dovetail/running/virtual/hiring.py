@@ -89,6 +89,7 @@ class VirtualHire:
                 running=dict,
             ),
             scarcity=around.scarcity,
+            overlays=around.overlays,
             loop=around.loop,
             node_class=around.mirror.node_class,
         )
