@@ -12,7 +12,9 @@ HOLD = "contract.dovetail.dev/hold"
 
 
 def a_config_map(name: str, *, labels: dict[str, str] | None = None, **data: str) -> Object:
-    return {"metadata": {"name": name, "labels": labels or {}}, "data": data}
+    """With labels or data only where there are some: an empty map has an owner, too."""
+    meta: Object = {"name": name, **({"labels": labels} if labels else {})}
+    return {"metadata": meta, **({"data": data} if data else {})}
 
 
 def a_lease(name: str, **labels: str) -> Object:
@@ -26,6 +28,8 @@ def a_pod(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> Ob
         "spec": {
             "containers": [{"name": "main", "image": "app:1"}],
             "automountServiceAccountToken": False,
+            # Nobody's: tests bind it themselves.
+            "schedulerName": "contract",
             **spec,
         },
     }

@@ -66,6 +66,7 @@ class Connection:
         return HttpWatching(connection, response)
 
     def close(self) -> None:
+        """Let the connection go; the next request makes a new one."""
         self._kept.close()
 
 

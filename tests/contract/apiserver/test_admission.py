@@ -48,7 +48,17 @@ def labelled(name: str, **labels: str) -> Object:
 def wrong_fields(server: Subject, resource: Resource, obj: Object) -> list[str]:
     with pytest.raises(Invalid) as refused:
         server.create(resource, obj)
-    return [one["field"] for one in refused.value.details["causes"]]
+    return told_fields(refused.value)
+
+
+def told_fields(refused: Invalid) -> list[str]:
+    """Return the fields that a refusal names.
+
+    Kubernetes also says, of no field, that rules have not been looked at, and
+    puts a dot before the path of a scale subresource.
+    """
+    fields = [one["field"] for one in refused.details["causes"] if one["field"] != "<nil>"]
+    return [one.removeprefix(".") for one in fields]
 
 
 def names_it(told: list[str], field: str) -> bool:
@@ -241,7 +251,7 @@ def test_a_pool_stays_with_its_kind_of_class_but_may_change_the_class(server: Su
 
     server.patch(NODE_POOLS, name, referring(name="other"))
     for wrong in ({"group": "else.io"}, {"kind": "OtherClass"}):
-        with pytest.raises(Invalid, match="immutable"):
+        with pytest.raises(Invalid, match="cannot be changed"):
             server.patch(NODE_POOLS, name, referring(**wrong))
 
 
@@ -251,9 +261,9 @@ def test_a_pool_stays_static_or_dynamic(server: Subject) -> None:
     server.create(NODE_POOLS, a_node_pool(dynamic))
 
     server.patch(NODE_POOLS, static, {"spec": {"replicas": 3, "limits": {"nodes": 5}}})
-    with pytest.raises(Invalid, match="static"):
+    with pytest.raises(Invalid, match="replicas can be neither added"):
         server.patch(NODE_POOLS, static, {"spec": {"replicas": None}})
-    with pytest.raises(Invalid, match="static"):
+    with pytest.raises(Invalid, match="replicas can be neither added"):
         server.patch(NODE_POOLS, dynamic, {"spec": {"replicas": 1}})
 
 
@@ -261,7 +271,7 @@ def test_a_claims_spec_never_changes(server: Subject) -> None:
     name = server.unique("c")
     server.create(NODE_CLAIMS, a_node_claim(name))
 
-    with pytest.raises(Invalid, match="spec is immutable"):
+    with pytest.raises(Invalid, match="the spec of a claim cannot be changed"):
         server.patch(NODE_CLAIMS, name, {"spec": {"expireAfter": "1h"}})
 
 
@@ -350,8 +360,7 @@ def test_the_template_of_a_workload_is_held_to_the_rules_of_pods(server: Subject
     with pytest.raises(Invalid) as refused:
         server.patch(DEPLOYMENTS, "d", {"spec": nameless})
 
-    fields = [one["field"] for one in refused.value.details["causes"]]
-    assert fields == ["spec.template.spec.containers[0].name"]
+    assert told_fields(refused.value) == ["spec.template.spec.containers[0].name"]
 
 
 def test_pods_of_a_job_end_and_those_of_a_deployment_go_on(server: Subject) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.ports.kubeerrors import BadRequest, Conflict, NotFound
+from dovetail.ports.kubeerrors import BadRequest, Conflict, Invalid, NotFound
 from dovetail.ports.resources import CONFIG_MAPS, DEPLOYMENTS, NODE_POOLS, NODES
 from tests.contract.apiserver.objects import a_config_map, a_deployment, a_node_pool, exists
 from tests.contract.apiserver.subject import Object, Subject
@@ -194,11 +194,34 @@ def test_what_the_server_filled_in_belongs_to_nobody_who_applied(server: Subject
 
 
 def test_an_empty_map_leaves_what_others_put_into_it(server: Subject) -> None:
-    server.apply(CONFIG_MAPS, a_config_map("a", labels={"a": "b"}), manager="me")
+    server.apply(CONFIG_MAPS, a_config_map("a", x="1"), manager="me")
 
-    after = server.apply(CONFIG_MAPS, a_config_map("a"), manager="you")
+    after = server.apply(CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {}}, manager="you")
 
-    assert after["metadata"]["labels"] == {"a": "b"}
+    assert after["data"] == {"x": "1"}
+
+
+def test_an_empty_map_is_stored_as_none_and_belongs_to_whoever_applied_it_first(
+    server: Subject,
+) -> None:
+    empty = {"metadata": {"name": "a"}, "data": {}}
+    made = server.apply(CONFIG_MAPS, empty, manager="me")
+
+    with pytest.raises(Conflict, match="\\.data"):
+        server.apply(CONFIG_MAPS, empty, manager="you")
+
+    assert not made.get("data")
+
+
+def test_conflicts_over_several_fields_are_told_by_owner(server: Subject) -> None:
+    server.apply(CONFIG_MAPS, a_config_map("a", x="1", y="1"), manager="me")
+
+    with pytest.raises(Conflict) as refused:
+        server.apply(CONFIG_MAPS, a_config_map("a", x="2", y="2"), manager="you")
+
+    told = 'Apply failed with 2 conflicts: conflicts with "me":\n- .data.x\n- .data.y'
+    assert str(refused.value) == told
+    assert [one["field"] for one in refused.value.details["causes"]] == [".data.x", ".data.y"]
 
 
 def test_ownership_goes_with_the_field(server: Subject) -> None:
@@ -210,9 +233,9 @@ def test_ownership_goes_with_the_field(server: Subject) -> None:
 
 
 def test_apply_needs_a_manager_and_an_object_without_managed_fields(server: Subject) -> None:
-    made = server.create(CONFIG_MAPS, a_config_map("a"), manager="m")
+    made = server.create(CONFIG_MAPS, a_config_map("a", x="1"), manager="m")
 
-    with pytest.raises(BadRequest):
+    with pytest.raises(Invalid, match="fieldManager"):
         server.apply(CONFIG_MAPS, a_config_map("a"), manager="")
     with pytest.raises(BadRequest):
         server.apply(CONFIG_MAPS, made, manager="me")

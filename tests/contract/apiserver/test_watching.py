@@ -132,9 +132,9 @@ def test_a_watch_from_a_forgotten_version_is_gone(server: Subject) -> None:
 
 def test_bookmarks_tell_how_far_a_watch_is(server: Subject) -> None:
     server.create(LEASES, a_lease("a"))
+    last = server.create(LEASES, a_lease("b"))
     watch = server.watch(LEASES, bookmarks=True)
-    watch.take(1)
-    last = server.create(PODS, a_pod("elsewhere"))
+    watch.take(2)
 
     mark = watch.bookmark()
 

@@ -243,12 +243,19 @@ def test_writing_the_same_again_changes_no_version_and_tells_no_watcher(server: 
     watch.stop()
 
 
-@pytest.mark.parametrize("field", ["creationTimestamp", "deletionTimestamp"])
-def test_what_happened_when_cannot_be_rewritten(server: Subject, field: str) -> None:
+def test_when_an_object_was_made_stays_whatever_is_written(server: Subject) -> None:
+    made = server.create(LEASES, a_lease("a"))["metadata"]
+
+    after = server.patch(LEASES, "a", {"metadata": {"creationTimestamp": "1999-01-01T00:00:00Z"}})
+
+    assert after["metadata"]["creationTimestamp"] == made["creationTimestamp"]
+
+
+def test_a_deletion_cannot_be_begun_by_writing_its_time(server: Subject) -> None:
     server.create(LEASES, a_lease("a"))
 
     with pytest.raises(Invalid, match="field is immutable"):
-        server.patch(LEASES, "a", {"metadata": {field: "1999-01-01T00:00:00Z"}})
+        server.patch(LEASES, "a", {"metadata": {"deletionTimestamp": "1999-01-01T00:00:00Z"}})
 
 
 def test_updating_what_is_not_there_is_not_found(server: Subject) -> None:

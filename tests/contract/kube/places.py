@@ -71,6 +71,7 @@ async def over_http() -> AsyncIterator[Kube]:
 async def in_cluster(cluster: Cluster) -> AsyncIterator[Kube]:
     async with connected(cluster.access()) as connection:
         yield HttpKube(connection)
+    await asyncio.sleep(0.3)  # Until every connection has said goodbye.
 
 
 def reaching(way: Callable[[], AbstractAsyncContextManager[Kube]]) -> Reach:

@@ -7,13 +7,22 @@ what the API would take, though it is surely a slip, is taken here as well.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from dovetail.codec.buffers import decode_buffer
 from dovetail.codec.fields import Field, Findings
 from dovetail.codec.nodeclaims import decode_node_claim
 from dovetail.codec.nodeclasses import decode_node_class
 from dovetail.codec.nodepools import decode_node_pool
+from dovetail.codec.overlays import decode_overlay
 from dovetail.codec.paths import show
-from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, Resource
-from dovetail.sim.apiserver.causes import Cause, Wire, forbidden, invalid, required
+from dovetail.ports.resources import (
+    CAPACITY_BUFFERS,
+    EC2_NODE_CLASSES,
+    NODE_CLAIMS,
+    NODE_OVERLAYS,
+    NODE_POOLS,
+    Resource,
+)
+from dovetail.sim.apiserver.causes import Cause, Wire, invalid, required
 from dovetail.sim.apiserver.frozen import look
 from dovetail.sim.apiserver.patching import same_json
 
@@ -21,6 +30,8 @@ _DECODERS: Final[dict[Resource, Callable[[Field], Any]]] = {
     NODE_POOLS: decode_node_pool,
     NODE_CLAIMS: decode_node_claim,
     EC2_NODE_CLASSES: decode_node_class,
+    NODE_OVERLAYS: decode_overlay,
+    CAPACITY_BUFFERS: decode_buffer,
 }
 CUSTOM: Final = tuple(_DECODERS)
 _MISSING: Final = "is missing"
@@ -60,21 +71,22 @@ def fixed_references(old: Wire, new: Wire) -> Iterator[Cause]:
         path = ("spec", "template", "spec", "nodeClassRef", name)
         before, after = look(old, *path), look(new, *path)
         if before is not None and after is not None and before != after:
-            yield invalid(".".join(path[:-1]), f"nodeClassRef.{name} is immutable")
+            yield invalid(".".join(path[:-1]), f"{name} cannot be changed; make a new pool instead")
 
 
 def fixed_nature(old: Wire, new: Wire) -> Iterator[Cause]:
     """Tell when a pool turns from dynamic to static or back, by gaining or losing replicas."""
     before, after = look(old, "spec", "replicas"), look(new, "spec", "replicas")
     if (before is None) != (after is None):
-        what = "cannot transition between static (replicas set) and dynamic (replicas unset)"
+        what = "replicas can be neither added to a pool nor removed from it"
         yield invalid("spec", f"{what}; make a new pool instead")
 
 
 def fixed_spec(old: Wire, new: Wire) -> Iterator[Cause]:
     """Tell when the spec of a claim changes, which it never may."""
     if not same_json(old.get("spec"), new.get("spec")):
-        yield forbidden("spec", "spec is immutable")
+        what = "the spec of a claim cannot be changed"
+        yield invalid("spec", f"{what}; make a new one instead")
 
 
 def fill_in_pool(obj: dict[str, Any]) -> None:

@@ -141,29 +141,43 @@ def _settle_conflicts(
     force: bool,
 ) -> None:
     current = leaves(resource, live)
-    # An empty map or list is stored as none, so whoever wants it empty has what he wants.
-    contested = frozenset(
-        path
-        for path, value in wanted.items()
-        if (value not in ({}, []) if path not in current else not same_json(current[path], value))
-    )
-    causes = []
+    contested = frozenset(path for path, value in wanted.items() if _differs(path, value, current))
+    conflicts: dict[str, list[str]] = {}
     for other, owned in list(ownership.items()):
         lost = contested & owned.fields
         if force:
             ownership[other] = owned._replace(fields=owned.fields - lost)
-        for path in sorted(lost):
-            causes.append(
-                {
-                    "reason": "FieldManagerConflict",
-                    "message": f"conflict with {_told(resource, other)}",
-                    "field": _dotted(path),
-                }
-            )
-    if causes and not force:
-        plural = "s" if len(causes) > 1 else ""
-        named = "; ".join(f"{one['message']}: {one['field']}" for one in causes)
-        raise Conflict(f"Apply failed with {len(causes)} conflict{plural}: {named}", causes=causes)
+        elif lost:
+            conflicts[_told(resource, other)] = [_dotted(path) for path in sorted(lost)]
+    if conflicts:
+        raise _refusal(conflicts)
+
+
+def _differs(path: Path, wanted: Any, current: Mapping[Path, Any]) -> bool:
+    if path in current:
+        return not same_json(current[path], wanted)
+    # An empty map or list is stored as none. Whoever applies one differs from that, but
+    # not from a map with something in it: the two are merged.
+    return wanted not in ({}, []) or not _covers_owned(path, frozenset(current))
+
+
+def _refusal(conflicts: Mapping[str, list[str]]) -> Conflict:
+    """Name every field that someone else has a different idea of, by owner."""
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": field}
+        for owner, fields in conflicts.items()
+        for field in fields
+    ]
+    if len(causes) == 1:
+        told = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    else:
+        lines = [
+            line
+            for owner, fields in sorted(conflicts.items())
+            for line in (f"conflicts with {owner}:", *(f"- {field}" for field in fields))
+        ]
+        told = f"{len(causes)} conflicts: " + "\n".join(lines)
+    return Conflict(f"Apply failed with {told}", causes=causes)
 
 
 def _told(resource: Resource, manager: Manager) -> str:

@@ -63,12 +63,12 @@ def check_identity(resource: Resource, old: Object, given: Mapping[str, Any]) ->
 
 
 def check_times(resource: Resource, old: Object, given: Mapping[str, Any]) -> None:
-    """Refuse to move what happened; a deletion under way is simply kept."""
-    current = old["metadata"]
+    """Refuse to begin a deletion by writing; one that is under way is simply kept."""
+    if old["metadata"].get("deletionTimestamp"):
+        return
     moved = [
         name
-        for name in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
-        if given.get(name) not in (None, current.get(name))
-        and (name == "creationTimestamp" or not current.get("deletionTimestamp"))
+        for name in ("deletionTimestamp", "deletionGracePeriodSeconds")
+        if given.get(name) is not None
     ]
     refuse(resource, old, [invalid(f"metadata.{name}", "field is immutable") for name in moved])

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from dovetail.ports.kubeerrors import (
     BadRequest,
+    Invalid,
     NotFound,
     UnsupportedMediaType,
 )
@@ -137,8 +138,14 @@ class ApiServer:
         """Make a manager's configuration true (server-side apply); creates what is missing."""
         check_shape(config)
         meta = config.get("metadata") or {}
-        if not manager or not meta.get("name") or meta.get("managedFields"):
-            raise BadRequest("apply needs a manager, metadata.name, and no managedFields")
+        if not manager:
+            raise Invalid(
+                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: '
+                "Required value: is required for apply patch",
+                kind="PatchOptions",
+            )
+        if not meta.get("name") or meta.get("managedFields"):
+            raise BadRequest("apply needs metadata.name, and no managedFields")
         _check_subresource(resource, subresource)
         namespace = namespace or meta.get("namespace", "")
         options = WriteOptions(manager=manager, dry_run=dry_run)

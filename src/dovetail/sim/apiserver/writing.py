@@ -1,6 +1,6 @@
 """Creating and changing objects: what the server decides and what the writer may."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -49,6 +49,8 @@ _KEPT_METADATA: Final = (
 
 _NOT_FOR_AUTHORS: Final = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds")
 _EMPTY_IS_ABSENT: Final = ("labels", "annotations", "finalizers", "ownerReferences")
+_EMPTY_CONTENT_IS_ABSENT: Final = ("data", "binaryData")
+"""Of ConfigMaps and Secrets."""
 
 
 class Writer:
@@ -78,6 +80,8 @@ class Writer:
         for field in _NOT_FOR_AUTHORS:
             meta.pop(field, None)
         _drop_empty(meta)
+        if not resource.custom:
+            _drop_empty(new, _EMPTY_CONTENT_IS_ABSENT)
         meta["uid"] = self._naming.uid()
         meta["creationTimestamp"] = self.timestamp()
         if resource.counts_generations:
@@ -159,6 +163,8 @@ class Writer:
             new.pop("status", None)
             if "status" in old:
                 new["status"] = old["status"]
+        if not resource.custom:
+            _drop_empty(new, _EMPTY_CONTENT_IS_ABSENT)
         fill_in(resource, new)
         frozen = freeze_object(new)
         if resource.counts_generations and _content(frozen) != _content(old):
@@ -238,10 +244,10 @@ def _metadata(old: Object, given: Mapping[str, Any]) -> dict[str, Any]:
     return meta
 
 
-def _drop_empty(meta: dict[str, Any]) -> None:
-    for name in _EMPTY_IS_ABSENT:
-        if name in meta and not meta[name]:
-            del meta[name]
+def _drop_empty(obj: dict[str, Any], names: Sequence[str] = _EMPTY_IS_ABSENT) -> None:
+    for name in names:
+        if name in obj and not obj[name]:
+            del obj[name]
 
 
 def _content(obj: Object) -> Object:
