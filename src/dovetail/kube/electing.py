@@ -83,18 +83,17 @@ class Elector:
 
     async def keep(self) -> LeaseLost:
         """Renew for as long as that succeeds; come back with what went wrong then."""
-        complaint = "somebody else has taken it"
+        complaint = ""
         while True:
             await self._wait()
-            now = self._clock()
-            if self._candidate.has_lost(now=now):
-                return LeaseLost(f"lost the lease {self._shown}: {complaint}; ending")
+            if self._candidate.has_lost(now=self._clock()):
+                return LeaseLost(f"lost the lease {self._shown}: {self._how_lost()}{complaint}")
+            complaint = ""
             try:
                 async with asyncio.timeout(self._timing.renew_deadline * _SHARE):
                     await self._step()
-                    complaint = "it could not be renewed in time"
             except (DovetailError, TimeoutError) as error:
-                complaint = f"it could not be renewed in time: {_why(error)}"
+                complaint = f": {_why(error)}"
                 self._log.info("cannot renew the lease", lease=self._shown, error=_why(error))
 
     async def give_up(self) -> None:
@@ -112,6 +111,12 @@ class Elector:
             self._log.info("the lease was not given up", lease=self._shown, error=_why(error))
         else:
             self._log.info("gave up the lease", lease=self._shown)
+
+    def _how_lost(self) -> str:
+        seen = self._candidate.seen
+        if seen is None or seen.holder != self._candidate.me:
+            return "somebody else has taken it"
+        return "it could not be renewed in time"
 
     @property
     def _shown(self) -> str:
