@@ -1,0 +1,49 @@
+"""A watch that neither hears nor tries anything for minutes is found out."""
+
+import asyncio
+from datetime import datetime, timedelta
+
+from dovetail.host.chance import RealChance
+from dovetail.host.loop import AsyncioLoop
+from dovetail.kube.connection import Connection
+from dovetail.kube.limiting import RateLimit
+from dovetail.kube.watching import STUCK_AFTER, Feed
+from dovetail.ports.resources import PODS
+from dovetail.state.mirror import Mirror
+from tests.contract.apiserver.objects import a_pod
+from tests.kube.serving import served, until
+from tests.support.telling import KeptLog
+
+
+class LaterLoop(AsyncioLoop):
+    """A loop whose clock can be set ahead."""
+
+    ahead = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
+def test_kinds_of_which_nothing_was_heard_are_stuck_until_something_is() -> None:
+    async def story() -> None:
+        async with served() as server:
+            loop, mirror = LaterLoop(), Mirror()
+            limit = RateLimit(clock=asyncio.get_running_loop().time)
+            connection = Connection(server.access, limit=limit, agent="test")
+            feed = Feed(mirror, connection, loop=loop, chance=RealChance(), log=KeptLog())
+            await feed.start()
+            at_first = feed.stuck()
+
+            loop.ahead = STUCK_AFTER + timedelta(seconds=1)
+            in_silence = feed.stuck()
+            server.api.create(PODS, a_pod("news"), "default")
+            await until(lambda: mirror.pod("default", "news") is not None, lambda: "news")
+            after_news = feed.stuck()
+
+            await loop.stop()
+            await connection.close()
+        assert at_first == []
+        assert set(in_silence) == {one.qualified for one in mirror.tables}
+        assert set(in_silence) - set(after_news) == {"pods"}
+
+    asyncio.run(story())
