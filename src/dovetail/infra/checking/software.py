@@ -19,8 +19,10 @@ def software_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
             "it out, or set controller.interruptionQueue: false",
         )
     yield from _home_findings(spec)
-    if spec.controller.regional_sts and not spec.uses_irsa:
-        yield ("controller", "regionalSts"), "is about irsa; Pod Identity does not use STS's ways"
+    given = spec.controller.values.get("controller", {})
+    elsewhere = isinstance(given, dict) and "image" in given
+    if spec.controller.kind == "dovetail" and not (spec.controller.image or elsewhere):
+        yield ("controller", "image"), "is missing: where you keep the controller's image"
     for number, one in enumerate(spec.objects):
         meta = one.get("metadata")
         if not one.get("apiVersion") or not one.get("kind"):

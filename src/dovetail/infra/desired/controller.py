@@ -111,6 +111,7 @@ def chart_values(spec: ClusterSpec, names: Names, network: Network) -> dict[str,
         },
         "settings": settings,
         "controller": {
+            **({"image": _image(one.image)} if one.image else {}),
             "resources": one.resources,
             # Asking the instance metadata for it fails where the hop limit is 1.
             "env": [{"name": "AWS_REGION", "value": aws("region")}],
@@ -118,6 +119,16 @@ def chart_values(spec: ClusterSpec, names: Names, network: Network) -> dict[str,
         **_place(spec),
     }
     return _merged(values, one.values)
+
+
+def _image(address: str) -> dict[str, str]:
+    """Return an image's address in the parts that charts want."""
+    rest, _, digest = address.partition("@")
+    repository, colon, tag = rest.rpartition(":")
+    if not colon or "/" in tag:  # That was a port.
+        repository, tag = rest, ""
+    found = {"repository": repository, "tag": tag, "digest": digest}
+    return {key: value for key, value in found.items() if value}
 
 
 def _place(spec: ClusterSpec) -> dict[str, Any]:

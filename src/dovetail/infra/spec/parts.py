@@ -27,7 +27,7 @@ def _literal(text: str) -> str:
 
 
 Text = Annotated[str, Field(min_length=1), AfterValidator(_literal)]
-Arn = Annotated[str, Field(pattern=r"^arn:[a-z-]+:[a-z0-9-]+:[a-z0-9-]*:[0-9]*:.+$")]
+Arn = Annotated[str, Field(pattern=r"^arn:[a-z-]+:[a-z0-9-]+:[a-z0-9-]*:([0-9]{12}|aws)?:.+$")]
 KubeName = Annotated[
     str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", min_length=1, max_length=253)
 ]

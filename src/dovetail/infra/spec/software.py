@@ -14,6 +14,11 @@ class Controller(Part):
         default="dovetail", description="Ours, or upstream's chart on the same foundations."
     )
     version: Text | None = Field(default=None, description="Version of the chart.")
+    image: Text | None = Field(
+        default=None,
+        description="Where you keep the image that deploy/Dockerfile makes: repository, :tag and "
+        "@digest if any. Upstream's chart knows its own.",
+    )
     chart: Text | None = Field(
         default=None, description="Where the chart is: a path or an oci:// address."
     )
@@ -29,7 +34,8 @@ class Controller(Part):
         default=True, description="A queue for AWS's warnings, with the rules that fill it."
     )
     regional_sts: bool = Field(
-        default=False, description="Tell IRSA to use the region's STS (a VPC endpoint's, say)."
+        default=False,
+        description="Have pods ask the region's STS for their roles (a VPC endpoint's, say).",
     )
     resources: dict[str, Any] = Field(
         default={"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
