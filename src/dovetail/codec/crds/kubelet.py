@@ -65,7 +65,7 @@ def _signals(about: str, value: Rule) -> Schema:
     known = rule(
         f"self.all(name, name in {listed(SIGNALS)})", f"eviction signals are {', '.join(SIGNALS)}"
     )
-    return mapping(about, text("", value), known, most=len(SIGNALS))
+    return mapping(about, text("For this signal.", value), known, most=len(SIGNALS))
 
 
 def _percent(about: str) -> Schema:

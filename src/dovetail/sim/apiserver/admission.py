@@ -14,6 +14,7 @@ from dovetail.codec.nodeclasses import decode_node_class
 from dovetail.codec.nodepools import decode_node_pool
 from dovetail.codec.overlays import decode_overlay
 from dovetail.codec.paths import show
+from dovetail.model.buffers import ACTIVE_CAPACITY
 from dovetail.ports.resources import (
     CAPACITY_BUFFERS,
     EC2_NODE_CLASSES,
@@ -131,3 +132,10 @@ def fill_in_class(obj: dict[str, Any]) -> None:
     options = spec.get("metadataOptions") if isinstance(spec, dict) else ()
     if isinstance(spec, dict) and (options is None or isinstance(options, dict)):
         obj["spec"] = {**spec, "metadataOptions": _filled(_METADATA_OPTIONS, options or {})}
+
+
+def fill_in_buffer(obj: dict[str, Any]) -> None:
+    """Complete a CapacityBuffer in place."""
+    spec = obj.get("spec")
+    if isinstance(spec, dict) and spec.get("provisioningStrategy") is None:
+        obj["spec"] = {**spec, "provisioningStrategy": ACTIVE_CAPACITY}

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dovetail.ports.resources import (
+    CAPACITY_BUFFERS,
     DAEMON_SETS,
     DEPLOYMENTS,
     EC2_NODE_CLASSES,
@@ -19,7 +20,12 @@ from dovetail.ports.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from dovetail.sim.apiserver.admission import fill_in_claim, fill_in_class, fill_in_pool
+from dovetail.sim.apiserver.admission import (
+    fill_in_buffer,
+    fill_in_claim,
+    fill_in_class,
+    fill_in_pool,
+)
 from dovetail.sim.apiserver.frozen import freeze
 
 _POD_SPEC: Final = {
@@ -166,6 +172,7 @@ _DEFAULTS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
     NODE_POOLS: fill_in_pool,
     NODE_CLAIMS: fill_in_claim,
     EC2_NODE_CLASSES: fill_in_class,
+    CAPACITY_BUFFERS: fill_in_buffer,
 }
 _ADMISSIONS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
     PODS: _stay_a_while,
