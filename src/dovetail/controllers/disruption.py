@@ -165,7 +165,7 @@ class Disruption:
         if not found.candidates:
             if pace is not None:
                 pace.looks()
-                pace.looked(now, nodes=0, found=False)
+                pace.looked(now, nodes=0, found=False, again=found.due)
             return _Turn(due=found.due)
         return await self._decide(method, found)
 
@@ -180,7 +180,9 @@ class Disruption:
             settings=self._consolidation,
             scheduling=self._settings,
         )
-        decision = await self._answer(method, question) if any(room.values()) else Decision()
+        decision = Decision()
+        if any(room.values()):
+            decision = await self._answer(method, question, found.ripe)
         self._is_short(decision.over_budget)
         self._stays.note(decision.stays)
         if method.settle:
@@ -189,7 +191,7 @@ class Disruption:
         acted = await self._begin(method, decision.moves)
         return _Turn(acted, _earlier(found.due, now + LOOK_AGAIN))
 
-    async def _answer(self, method: Method, question: Question) -> Decision:
+    async def _answer(self, method: Method, question: Question, ripe: datetime | None) -> Decision:
         """Have a method decide; with the whole cluster before it that takes a while."""
         if not method.looks_at_all:
             return method.decide(question)
@@ -209,7 +211,7 @@ class Disruption:
             then,
             nodes=len(view.snapshot.nodes),
             found=bool(decision.moves),
-            again=bool(decision.over_budget),
+            again=then if decision.over_budget else ripe,
         )
         return decision
 
@@ -218,7 +220,8 @@ class Disruption:
         self._announcements.stays(found.candidates, decision.stays)
         now = self._loop.now()
         if not decision.moves:
-            return _Turn(due=_earlier(found.due, self._idleness.paces[method.reason].due(now)))
+            due = max(self._idleness.paces[method.reason].due(now), now + LOOK_AGAIN)
+            return _Turn(due=_earlier(found.due, due))
         for move in decision.moves:
             self._announcements.proposed(move)
         proposal = _Proposal(decision.moves, now + method.settle)
@@ -247,6 +250,7 @@ class Disruption:
 
     async def _begin(self, method: Method, moves: tuple[Move, ...]) -> bool:
         """Begin moves; tell whether anything came of it."""
+        moves = self._within_budgets(method, moves)
         if not moves:
             return False
 
@@ -271,6 +275,21 @@ class Disruption:
         if errors or not all(going):
             await self._commands.take_back()
         return any(going)
+
+    def _within_budgets(self, method: Method, moves: tuple[Move, ...]) -> tuple[Move, ...]:
+        """Return the moves that budgets allow even now: thinking takes time."""
+        removed = [one for move in moves for one in move.removed]
+        room = self._survey.rooms(removed, method, self._loop.now())
+        allowed: list[Move] = []
+        for move in moves:
+            for one in move.removed:
+                room[one.pool.name] -= 1
+            if min(room[one.pool.name] for one in move.removed) >= 0:
+                allowed.append(move)
+                continue
+            for one in move.removed:
+                room[one.pool.name] += 1
+        return tuple(allowed)
 
     def _is_short(self, held_back: Iterable[Candidate]) -> None:
         """Remember whose budget is used up: when one of theirs has gone, it is looked again."""

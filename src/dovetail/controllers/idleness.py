@@ -109,6 +109,8 @@ class Idleness:
 
     def setback(self, claim: NodeClaim, reason: Reason) -> datetime | None:
         """Tell until when a claim is not to be replaced, after what came for it last."""
+        if reason is Reason.EMPTY:
+            return None  # Nothing has to come for it.
         return self.setbacks.until(_key(claim, reason), self._clock.now())
 
     def _changed(self) -> Iterable[str]:

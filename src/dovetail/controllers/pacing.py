@@ -45,11 +45,14 @@ class Pace:
         """Note that a picture is taken: what changes from here on is news."""
         self._changed = False
 
-    def looked(self, now: datetime, *, nodes: int, found: bool, again: bool = False) -> None:
-        """Note what a look came to; ``again`` where time alone may change the answer."""
+    def looked(
+        self, now: datetime, *, nodes: int, found: bool, again: datetime | None = None
+    ) -> None:
+        """Note what a look came to; ``again`` is when time alone may change the answer."""
         self._fruitless = 0 if found else self._fruitless + 1
         usual = min(max(_EACH * nodes, LEAST), MOST)
         wait = min(usual * min(max(self._fruitless, 1), _RARER), MOST)
         self._not_before = now if found else now + wait
-        self._at_latest = now + MOST
-        self._changed = self._changed or found or again
+        latest = now + MOST if again is None else min(now + MOST, again)
+        self._at_latest = max(latest, self._not_before) if nodes else latest
+        self._changed = self._changed or found

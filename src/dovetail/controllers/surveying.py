@@ -14,8 +14,10 @@ from dovetail.core.disruption.candidates import Candidate, Spared, Surroundings,
 from dovetail.core.disruption.methods import Method
 from dovetail.core.disruption.moves import Stay
 from dovetail.core.disruption.view import View, in_window
+from dovetail.core.drift import DRIFTED
 from dovetail.core.staticpools import granted, standing
 from dovetail.model.catalog import InstanceType
+from dovetail.model.conditions import is_true
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import NodePool
@@ -36,8 +38,15 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What one method finds when it looks round."""
 
     candidates: tuple[Candidate, ...] = ()
-    due: datetime | None = None
-    """When it may find something else, as far as that is a matter of time."""
+    ripe: datetime | None = None
+    """When the next machine will be wanted, if nothing happens until then."""
+    again: datetime | None = None
+    """When to look again at those that are held back by what nobody tells of."""
+
+    @property
+    def due(self) -> datetime | None:
+        """When it may find something else, as far as that is a matter of time."""
+        return min((one for one in (self.ripe, self.again) if one is not None), default=None)
 
 
 class Survey:
@@ -73,7 +82,8 @@ class Survey:
     def look_round(self, method: Method, now: datetime) -> Found:
         """Return whom a method wants and may have; tell the others why not."""
         candidates: list[Candidate] = []
-        dues: list[datetime] = []
+        ripe: list[datetime] = []
+        held_back = False
         around = self._around(now)
         for claim in self._mirror.claims():
             if claim.deleting or not claim.provider_id:
@@ -81,26 +91,33 @@ class Survey:
             verdict = self._judge(claim, method, around)
             if isinstance(verdict, Candidate):
                 candidates.append(verdict)
-            elif verdict is not None:
-                dues.append(verdict)
+            elif isinstance(verdict, datetime):
+                ripe.append(verdict)
+            else:
+                held_back = held_back or verdict
         self._metrics.gauge(
             "karpenter_voluntary_disruption_eligible_nodes",
             len(candidates),
             reason=method.reason.lower(),
         )
-        return Found(candidates=tuple(candidates), due=min(dues, default=None))
+        return Found(
+            candidates=tuple(candidates),
+            ripe=min(ripe, default=None),
+            again=now + LOOK_AGAIN if held_back else None,
+        )
 
     def _judge(
         self, claim: NodeClaim, method: Method, around: Surroundings
-    ) -> Candidate | datetime | None:
-        """Return a candidate, or when a machine may become one, or None."""
+    ) -> Candidate | datetime | bool:
+        """Return a candidate, or when a machine will be wanted, or whether it is held back."""
         machine = self._idleness.machine(claim)
         wish = method.wish(machine, self._mirror.pool(claim.pool), around.now)
         if wish.never:
             self._tell.unconsolidatable(machine, wish.never)
-            self._keep(machine.node.name if machine.node else "", "setting", wish.never)
+            if machine.node is not None and not is_true(claim.conditions, DRIFTED):
+                self._keep(machine.node.name, "setting", wish.never)
         if not wish.now or self._undertakings.takes(claim):
-            return wish.at
+            return wish.at or False
         setback = self._idleness.setback(claim, method.reason)
         if setback is not None:
             return setback
@@ -112,15 +129,14 @@ class Survey:
                 return verdict
             self._tell.unconsolidatable(machine, problem)
             self._keep(verdict.node.name, "unfit", problem, verdict.price)
-            return None
+            return False
         self._tell.blocked(machine, verdict.because)
         if machine.node is not None and verdict.because:
             self._keep(machine.node.name, "spared", verdict.because)
-        return around.now + LOOK_AGAIN
+        return True
 
     def _keep(self, node: str, code: str, because: str, price: float = 0.0) -> None:
-        if node:
-            self._stays.note([Stay(node=node, price=price, code=code, because=because)])
+        self._stays.note([Stay(node=node, price=price, code=code, because=because)])
 
     def is_still_wanted(self, one: Candidate, method: Method, now: datetime) -> bool:
         """Look once more at a machine that was marked; it must be as it was when chosen.
