@@ -54,9 +54,9 @@ def compute(spec: ClusterSpec, names: Names, network: Network) -> Iterator[Resou
         shared = spec.iam.node_role.arn is not None
         yield Resource(
             kind="instance-profile",
-            name=role,
+            name=names.instance_profile,
             properties={
-                "InstanceProfileName": role,
+                "InstanceProfileName": names.instance_profile,
                 "Path": spec.iam.path,
                 "Roles": [role if shared else ref(f"iam-role/{role}", "name")],
             },

@@ -38,6 +38,10 @@ class Names(msgspec.Struct, frozen=True):
         return f"{self.prefix}-node"
 
     @property
+    def instance_profile(self) -> str:
+        return f"{self.prefix}-node"
+
+    @property
     def group_role(self) -> str:
         return f"{self.prefix}-node-group"
 

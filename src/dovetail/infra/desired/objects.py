@@ -72,12 +72,11 @@ def _service_accounts(spec: ClusterSpec, names: Names) -> Iterator[Resource]:
 
 
 def _aws_auth(spec: ClusterSpec, names: Names) -> dict[str, Any]:
-    node = {"username": "system:node:{{EC2PrivateDNSName}}", "groups": _NODE_GROUPS}
     roles: list[dict[str, Any]] = []
     if has_groups(spec):
-        roles.append({"rolearn": ref(f"iam-role/{names.group_role}", "arn"), **node})
+        roles.append(_nodes(ref(f"iam-role/{names.group_role}", "arn")))
     if shared_node_role(spec, names) is None or spec.iam.node_role.arn is not None:
-        roles.append({"rolearn": node_role_arn(spec, names), **node})
+        roles.append(_nodes(node_role_arn(spec, names)))
     if isinstance(spec.home, HomeFargate):
         roles.append(
             {
@@ -109,6 +108,11 @@ def _aws_auth(spec: ClusterSpec, names: Names) -> dict[str, Any]:
             "mapAccounts": _text(spec.access.accounts),
         },
     }
+
+
+def _nodes(role: str) -> dict[str, Any]:
+    name = "system:node:{{EC2PrivateDNSName}}"
+    return {"rolearn": role, "username": name, "groups": [*_NODE_GROUPS]}
 
 
 def _text(value: Any) -> str:

@@ -39,7 +39,7 @@ def _joins(spec: ClusterSpec, names: Names, network: Network) -> list[str]:
     found = []
     role = node_role(spec, names)
     if uses_instance_profile(spec, network):
-        found.append(f"instance-profile/{role}")
+        found.append(f"instance-profile/{names.instance_profile}")
     elif spec.iam.node_role.arn is None:
         found.append(f"iam-role/{role}")
     return found
@@ -64,8 +64,9 @@ def class_object(
     """Return an EC2NodeClass."""
     if isinstance(one, dict):
         return one
-    role = node_role(spec, names)
-    identity = {"instanceProfile": role} if uses_instance_profile(spec, network) else {"role": role}
+    identity = {"role": node_role(spec, names)}
+    if uses_instance_profile(spec, network):
+        identity = {"instanceProfile": names.instance_profile}
     body: dict[str, Any] = {
         **identity,
         **_image(one),
