@@ -8,6 +8,7 @@ import pytest
 
 from tests.live.building import controlplane_binary
 from tests.live.cluster import Cluster
+from tests.live.crds import install_crds
 from tests.live.plane import ControlPlane
 
 
@@ -44,6 +45,13 @@ def live_cluster(
     program = request.getfixturevalue("controlplane_program")
     with running_control_plane(program, tmp_path_factory.mktemp("controlplane")) as plane:
         yield plane
+
+
+@pytest.fixture(scope="session")
+def equipped_cluster(live_cluster: Cluster) -> Cluster:
+    """The shared cluster, with our CRDs."""
+    install_crds(live_cluster)
+    return live_cluster
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """The control plane itself: it comes up whole, survives restarts, and leaves nothing behind."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,15 @@ import pytest
 from tests.live.cluster import wait_for
 from tests.live.fixtures import running_control_plane
 from tests.live.plane import ControlPlane
+
+_ROOT = Path(__file__).parents[2]
+
+
+def runs(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path("/proc", str(pid), "status").read_text()
+    except FileNotFoundError:
+        return False
 
 
 def a_deployment(name: str, replicas: int) -> dict[str, object]:
@@ -95,5 +106,32 @@ def test_nothing_runs_any_more_when_a_test_has_failed(
         failing_test()
 
     assert len(pids) == 4
-    assert not any(Path("/proc", str(pid)).exists() for pid in pids)
+    assert not any(runs(pid) for pid in pids)
     assert not (tmp_path / "etcd").exists()
+
+
+_KILLED = """
+import sys, signal
+from pathlib import Path
+from tests.live.plane import ControlPlane
+
+plane = ControlPlane(Path(sys.argv[1]), Path(sys.argv[2]))
+plane.etcd.start()
+print(plane.etcd.pid, flush=True)
+signal.pause()
+"""
+
+
+def test_nothing_outlives_a_test_run_that_is_killed(
+    controlplane_program: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", _KILLED, str(controlplane_program), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_ROOT) as run:
+        assert run.stdout is not None
+        pid = int(run.stdout.readline())
+        began = runs(pid)
+
+        run.kill()
+
+    wait_for("etcd has ended, too", lambda: not runs(pid), seconds=20)
+    assert began

@@ -11,7 +11,6 @@ from tests.contract.apiserver.live import Live, connected
 from tests.contract.apiserver.overhttp import Connection, OverHttp
 from tests.contract.apiserver.subject import Subject
 from tests.live.cluster import Cluster as LiveCluster
-from tests.live.crds import install_crds
 from tests.sim.http.serving import TOKEN, Cluster, a_cluster
 
 _numbers = count(1)
@@ -41,11 +40,10 @@ class Served(OverHttp):
 
 
 @pytest.fixture(scope="session")
-def reached(live_cluster: LiveCluster) -> Iterator[tuple[LiveCluster, Connection]]:
-    """A real API server that serves our CRDs."""
-    install_crds(live_cluster)
-    connection = connected(live_cluster)
-    yield live_cluster, connection
+def reached(equipped_cluster: LiveCluster) -> Iterator[tuple[LiveCluster, Connection]]:
+    """A real API server."""
+    connection = connected(equipped_cluster)
+    yield equipped_cluster, connection
     connection.close()
 
 

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.contract.kube.places import Reach, in_cluster, in_memory, over_http, reaching
-from tests.live.crds import install_crds
 
 
 @pytest.fixture(params=["memory", "http", pytest.param("live", marks=pytest.mark.live)])
@@ -12,6 +11,5 @@ def reach(request: pytest.FixtureRequest) -> Reach:
         return reaching(in_memory)
     if request.param == "http":
         return reaching(over_http)
-    cluster = request.getfixturevalue("live_cluster")
-    install_crds(cluster)
+    cluster = request.getfixturevalue("equipped_cluster")
     return reaching(lambda: in_cluster(cluster))
