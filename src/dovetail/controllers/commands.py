@@ -93,6 +93,13 @@ class Commands:
         if not going or (bought and len(going) < len(move.removed)):
             return 0
         self._metrics.count("karpenter_voluntary_disruption_decisions_total", 1, **why.labels)
+        for pool in sorted({one.pool.name for one in going}):
+            self._metrics.count(
+                "karpenter_voluntary_disruption_decisions_by_nodepool_total",
+                1,
+                nodepool=pool,
+                **why.labels,
+            )
         self._promise(move, going)
         if bought:
             return len(going) if await self._buy(move, why) else 0

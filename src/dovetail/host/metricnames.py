@@ -168,12 +168,12 @@ METRICS: Final = (
     ),
     # Nodes given back or replaced on our own account.
     _counter(
-        "karpenter_voluntary_disruption_decisions_total", _DECIDED, "Nodes decided to disrupt."
+        "karpenter_voluntary_disruption_decisions_total", _DECIDED, "Decisions to disrupt nodes."
     ),
     _counter(
         "karpenter_voluntary_disruption_decisions_by_nodepool_total",
         (*_DECIDED, "nodepool"),
-        "Nodes decided to disrupt, by NodePool.",
+        "Decisions to disrupt nodes, by NodePool.",
     ),
     _histogram(
         "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
@@ -189,11 +189,6 @@ METRICS: Final = (
         "karpenter_voluntary_disruption_failed_validations_total",
         ("consolidation_type",),
         "Nodes that a second look spared.",
-    ),
-    _counter(
-        "karpenter_voluntary_disruption_consolidation_timeouts_total",
-        ("consolidation_type",),
-        "Searches that were given up for lack of time.",
     ),
     _counter(
         "karpenter_voluntary_disruption_queue_failures_total",
