@@ -14,7 +14,7 @@ from dovetail.errors import DovetailError
     "kinds",
     nargs=-1,
     metavar="[KIND]...",
-    type=click.Choice([one.kind for one in DEFINITIONS], case_sensitive=False),
+    type=click.Choice([one.kind for one in DEFINITIONS]),
 )
 @click.option(
     "-d",
