@@ -36,7 +36,8 @@ class Board:
         self.picky = {index for index, one in enumerate(varieties) if one.wanted}
         """Pools with minValues."""
         self.settings = settings
-        self.fewest = settings.packing is Packing.FEWEST
+        self.fewest = self.by_name = settings.packing is Packing.FEWEST
+        """Fill claims before opening others; and choose between equal pools by name."""
         self.log: list[tuple[Want, list[int], list[int]]] = []
         """(class, hosts, how many of its pods on each), in the order of placing."""
         self.relaxed: dict[int, dict[str, int]] = {}

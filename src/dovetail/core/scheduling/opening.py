@@ -82,7 +82,7 @@ class Opener:
             ]
             if openings:
                 # Pools of equal weight compete on price; the reference goes by name.
-                by_name = self._board.fewest
+                by_name = self._board.by_name
                 return openings[0] if by_name else min(openings, key=lambda one: one.cost_per_pod)
         return None
 
