@@ -41,7 +41,7 @@ def wanted(spec: ClusterSpec, catalog: Catalog | None = None) -> tuple[Resource,
     found.extend(access(spec, names))
     if spec.controller.interruption_queue:
         found.extend(interruption(names))
-    found.extend(compute(spec, names, place))
+    found.extend(compute(spec, names, place, region))
     found.extend(addons(spec, names))
     found.extend(controller(spec, names, place))
     found.extend(pools(spec, names, place))

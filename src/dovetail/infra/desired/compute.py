@@ -11,6 +11,7 @@ from dovetail.infra.references import ref
 from dovetail.infra.resources import Resource
 from dovetail.infra.spec.cluster import ClusterSpec
 from dovetail.infra.spec.home import HomeFargate, HomeGroup, NodeGroup, TaintSpec
+from dovetail.model.machines import Region
 
 _EFFECTS: Final = {
     "NoSchedule": "NO_SCHEDULE",
@@ -18,6 +19,13 @@ _EFFECTS: Final = {
     "NoExecute": "NO_EXECUTE",
 }
 _IMAGES: Final = {"amd64": "AL2023_x86_64_STANDARD", "arm64": "AL2023_ARM_64_STANDARD"}
+
+
+_USUAL: Final = {
+    "amd64": ("m7i.large", "m7a.large", "m6i.large", "m6a.large", "m5.large"),
+    "arm64": ("m8g.large", "m7g.large", "m6g.large"),
+}
+_ENOUGH: Final = 3
 
 
 def home_addresses(spec: ClusterSpec) -> tuple[str, ...]:
@@ -41,12 +49,20 @@ def uses_instance_profile(spec: ClusterSpec, network: Network) -> bool:
     return spec.iam.node_role.instance_profile or network.isolated
 
 
-def compute(spec: ClusterSpec, names: Names, network: Network) -> Iterator[Resource]:
+def machines_of(group: NodeGroup, region: Region) -> list[str]:
+    """Return the instance types of a group: those written down, or usual ones."""
+    usual = [one for one in _USUAL[group.architecture] if region.offered.get(one)]
+    return list(group.instance_types) or usual[:_ENOUGH]
+
+
+def compute(
+    spec: ClusterSpec, names: Names, network: Network, region: Region
+) -> Iterator[Resource]:
     """Hand out everything that pods run on before the controller buys nodes."""
     if isinstance(spec.home, HomeGroup):
-        yield from _group(_with_home(spec.home), spec, names, network)
+        yield from _group(_with_home(spec.home), spec, names, network, region)
     for group in spec.node_groups:
-        yield from _group(group, spec, names, network)
+        yield from _group(group, spec, names, network, region)
     for namespace in fargate_namespaces(spec):
         yield _profile(namespace, names, network)
     if uses_instance_profile(spec, network):
@@ -75,15 +91,16 @@ def _with_home(home: HomeGroup) -> NodeGroup:
 
 
 def _group(
-    group: NodeGroup, spec: ClusterSpec, names: Names, network: Network
+    group: NodeGroup, spec: ClusterSpec, names: Names, network: Network, region: Region
 ) -> Iterator[Resource]:
+    machines = machines_of(group, region)
     template = f"{names.cluster}-{group.name}"
     properties: dict[str, Any] = {
         "ClusterName": names.of_cluster("name"),
         "NodegroupName": group.name,
         "NodeRole": ref(f"iam-role/{names.group_role}", "arn"),
         "Subnets": network.subnets,
-        "InstanceTypes": group.instance_types,
+        "InstanceTypes": machines,
         "AmiType": _IMAGES[group.architecture],
         "CapacityType": group.capacity_type.upper().replace("-", "_"),
         "ScalingConfig": {
@@ -118,13 +135,13 @@ def _group(
             )
             if on
         ),
-        monthly_usd=_monthly(group, spec.region),
+        monthly_usd=_monthly(group, machines[0], spec.region),
         why="the controller's home" if isinstance(group, HomeGroup) else "nodes that stay",
     )
 
 
-def _monthly(group: NodeGroup, region: str) -> float:
-    prices, machine = bundled_prices(), group.instance_types[0]
+def _monthly(group: NodeGroup, machine: str, region: str) -> float:
+    prices = bundled_prices()
     spot = group.capacity_type == "spot"
     price = prices.spot(machine, region=region) if spot else prices.on_demand(machine, region)
     return HOURS * group.desired * (price or 0.0)

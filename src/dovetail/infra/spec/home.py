@@ -22,7 +22,9 @@ class NodeGroup(Part):
     """A managed node group: machines that stay."""
 
     name: KubeName = Field(max_length=63)
-    instance_types: list[Text] = Field(default=["m6i.large", "m5.large"], min_length=1)
+    instance_types: list[Text] = Field(
+        default=[], description="General-purpose ones of size large that the region has if absent."
+    )
     architecture: Architecture = "amd64"
     capacity_type: Capacity = "on-demand"
     desired: int = Field(default=2, ge=0)
