@@ -15,13 +15,21 @@ from dovetail.aws.templatedata import (
     Variant,
     boot_of,
     name_of,
+    placement_labels,
     template_data,
     variant_of,
 )
 from dovetail.core.machines.build import instance_types
 from dovetail.core.machines.launching import Choice
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.launchspec import ConnectionTracking, Interface, LaunchSpec
+from dovetail.model.labels import PLACEMENT_GROUP_ID, PLACEMENT_GROUP_PARTITION
+from dovetail.model.launchspec import (
+    ConnectionTracking,
+    Found,
+    Interface,
+    LaunchSpec,
+    PlacementGroup,
+)
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodeclass import CapacityReservation, NodeClass
 from dovetail.model.requirements import Operator, Requirement, Requirements, RequirementSpec
@@ -351,3 +359,38 @@ def test_a_class_takes_its_own_templates_along_and_no_others(
 
     other.stop()
     assert templates(process) == {"somebody-elses"}
+
+
+def in_partitions(*allowed: str) -> tuple[Launchable, NodeClaim]:
+    group = PlacementGroup(id="pg-1", strategy="partition", partitions=3)
+    made = a_launchable()
+    node_class = msgspec.structs.replace(made.node_class, found=Found(placement_group=group))
+    claim = a_claim()
+    if allowed:
+        wanted = RequirementSpec(PLACEMENT_GROUP_PARTITION, Operator.IN, allowed)
+        claim = requiring(claim, wanted)
+    return msgspec.structs.replace(made, node_class=node_class), claim
+
+
+@pytest.mark.parametrize(
+    ("allowed", "number"),
+    [((), None), (("1", "2", "3"), None), (("3", "2"), 2), (("7",), None)],
+)
+def test_a_partition_is_named_only_to_claims_that_do_not_take_any(
+    allowed: tuple[str, ...], number: int | None
+) -> None:
+    launchable, claim = in_partitions(*allowed)
+
+    placement = data(launchable, claim=claim)["Placement"]
+    labels = placement_labels(claim, launchable.node_class)
+
+    assert placement.get("PartitionNumber") == number
+    assert labels[PLACEMENT_GROUP_PARTITION] == ("" if number is None else str(number))
+    assert labels[PLACEMENT_GROUP_ID] == "pg-1"
+
+
+def test_other_placement_groups_have_no_partitions() -> None:
+    plain = NodeClass(found=Found(placement_group=PlacementGroup(id="pg-1", strategy="cluster")))
+
+    assert placement_labels(a_claim(), plain) == {PLACEMENT_GROUP_ID: "pg-1"}
+    assert placement_labels(a_claim(), NodeClass()) == {}

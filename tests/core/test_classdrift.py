@@ -9,7 +9,7 @@ from dovetail.core.classdrift import DriftUnknown, Machine, class_drift
 from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.launchspec import Found, Image, Subnet
+from dovetail.model.launchspec import Found, Image, PlacementGroup, Subnet
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodeclass import CapacityReservation, NodeClass
 from dovetail.model.requirements import Operator, Requirement, Requirements, RequirementSpec
@@ -129,10 +129,10 @@ def test_a_reservation_that_is_not_selected_any_more_is_drift_while_the_machine_
 def test_a_placement_group_that_came_went_or_changed_is_drift() -> None:
     inside = {label_keys.PLACEMENT_GROUP_ID: "pg-1"}
 
-    assert drift(node_class=found(placement_group="pg-1")) == "PlacementGroupDrift"
+    assert drift(node_class=found(placement_group=PlacementGroup(id="pg-1"))) == "PlacementGroupDrift"
     assert drift(labels=inside) == "PlacementGroupDrift"
-    assert drift(node_class=found(placement_group="pg-2"), labels=inside) == "PlacementGroupDrift"
-    assert drift(node_class=found(placement_group="pg-1"), labels=inside) is None
+    assert drift(node_class=found(placement_group=PlacementGroup(id="pg-2")), labels=inside) == "PlacementGroupDrift"
+    assert drift(node_class=found(placement_group=PlacementGroup(id="pg-1")), labels=inside) is None
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def launchable_of(
             ("subnets", found.subnets),
             ("security groups", found.security_groups),
             ("instance profile", found.instance_profile),
-            ("placement group", found.placement_group or not node_class.launch.placement_group),
+            ("placement group", found.placement_group.id or not node_class.launch.placement_group),
         )
         if not there
     ]
@@ -143,8 +143,8 @@ def _template(node_class: NodeClass, region: str) -> dict[str, Any]:
         shown["BlockDeviceMappings"] = devices
     if launch.nested_virtualization:
         shown["CpuOptions"] = {"NestedVirtualization": launch.nested_virtualization}
-    if node_class.found.placement_group:
-        shown["Placement"] = {"GroupId": node_class.found.placement_group}
+    if node_class.found.placement_group.id:
+        shown["Placement"] = {"GroupId": node_class.found.placement_group.id}
     return shown
 
 

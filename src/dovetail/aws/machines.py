@@ -225,6 +225,7 @@ def described(one: Mapping[str, Any]) -> Described:
             subnet=one.get("SubnetId", ""),
             security_groups=tuple(group["GroupId"] for group in one.get("SecurityGroups", ())),
             reservation=reservation,
+            partition=str(one.get("Placement", {}).get("PartitionNumber") or ""),
         ),
     )
 

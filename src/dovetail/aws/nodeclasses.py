@@ -23,6 +23,7 @@ from dovetail.codec.nodeclasses import decode_node_class
 from dovetail.codec.paths import show
 from dovetail.core.classchecks import class_problem
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.launchspec import NO_GROUP, PlacementGroup
 from dovetail.model.nodeclass import NodeClass
 from dovetail.ports.cloud import ClassStatus, NodeClassNotReady
 from dovetail.ports.loop import Loop
@@ -80,7 +81,7 @@ class NodeClassResolver:
         self._loop = loop
         self._room = room
         self._reserved_capacity = reserved_capacity
-        self._placement_groups: dict[str, str] = {}
+        self._placement_groups: dict[str, PlacementGroup] = {}
         self._completed: dict[str, tuple[NodeClass, NodeClass]] = {}
 
     async def resolve(self, raw: dict[str, Any]) -> ClassStatus:
@@ -259,7 +260,7 @@ class NodeClassResolver:
             report.problems[kind] = problem
 
     def _complete(self, node_class: NodeClass) -> NodeClass:
-        group = self._placement_groups.get(node_class.uid, "")
+        group = self._placement_groups.get(node_class.uid, NO_GROUP)
         held = tuple(
             msgspec.structs.replace(one, available=self._room.left(one.id))
             for one in node_class.reservations

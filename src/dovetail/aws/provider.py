@@ -15,6 +15,7 @@ from dovetail.aws.launchtemplates import LaunchTemplates
 from dovetail.aws.machines import Described, Machines
 from dovetail.aws.ordering import Purchase, alike
 from dovetail.aws.reservations import RoomLeft
+from dovetail.aws.templatedata import placement_labels
 from dovetail.core.machines.launching import Choice, labels_of, shape_of
 from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType
@@ -313,10 +314,7 @@ def _described(claim: NodeClaim, seen: Instance, choice: Choice, node_class: Nod
     labels = labels_of(choice, claim)
     if claim.pool:
         labels = labels.with_items({label_keys.NODEPOOL: claim.pool})
-    if node_class.found.placement_group:
-        labels = labels.with_items(
-            {label_keys.PLACEMENT_GROUP_ID: node_class.found.placement_group}
-        )
+    labels = labels.with_items(placement_labels(claim, node_class))
     annotations = {
         key: node_class.annotations[key] for key in _HASHES if key in node_class.annotations
     }

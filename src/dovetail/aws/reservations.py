@@ -9,7 +9,7 @@ import msgspec
 from dovetail.aws.faults import AwsError, Kind
 from dovetail.aws.selecting import tag_filters
 from dovetail.aws.session import Aws
-from dovetail.model.launchspec import SelectorTerm
+from dovetail.model.launchspec import PlacementGroup, SelectorTerm
 from dovetail.ports.loop import Clock
 from dovetail.ports.telemetry import Log
 
@@ -107,8 +107,8 @@ class Reservations:
         self._room.counted({one.id: one.free for one in found.values()})
         return [found[one] for one in sorted(found)]
 
-    async def placement_group(self, term: SelectorTerm) -> str | None:
-        """Return the id of the placement group that is meant; None when there is none."""
+    async def placement_group(self, term: SelectorTerm) -> PlacementGroup | None:
+        """Return the placement group that is meant; None when there is none."""
         ec2 = self._aws.ec2()
         asked: dict[str, Any] = {"GroupIds": [term.id]} if term.id else {"GroupNames": [term.name]}
         asked["Filters"] = [{"Name": "state", "Values": ["available"]}]
@@ -120,7 +120,13 @@ class Reservations:
             if error.kind is Kind.GONE or error.code.startswith("InvalidPlacementGroup"):
                 return None
             raise
-        return next((one.get("GroupId", "") for one in answer["PlacementGroups"]), None)
+        for one in answer["PlacementGroups"]:
+            return PlacementGroup(
+                id=one.get("GroupId", ""),
+                strategy=one.get("Strategy", ""),
+                partitions=one.get("PartitionCount", 0),
+            )
+        return None
 
     async def _describe(self, asked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         ec2 = self._aws.ec2()

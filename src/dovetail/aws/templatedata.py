@@ -15,7 +15,7 @@ from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.launchspec import ConnectionTracking, Interface
 from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.nodeclass import CapacityReservation
+from dovetail.model.nodeclass import CapacityReservation, NodeClass
 from dovetail.model.requirements import Requirements
 from dovetail.model.resources import PODS
 from dovetail.model.taints import UNREGISTERED
@@ -71,7 +71,11 @@ def template_data(
         "NetworkInterfaces": [
             _interface(one, launchable) for one in _places(launch.interfaces, variant.efas)
         ],
-        "Placement": {**launchable.template.get("Placement", {}), "Tenancy": _tenancy(claim)},
+        "Placement": {
+            **launchable.template.get("Placement", {}),
+            **_partition(claim, launchable.node_class),
+            "Tenancy": _tenancy(claim),
+        },
         "TagSpecifications": [{"ResourceType": kind, "Tags": as_list(tags)} for kind in tagged],
     }
     if launchable.reserved_capacity:
@@ -103,6 +107,33 @@ def boot_of(variant: Variant, claim: NodeClaim, capacity_type: str) -> Boot:
         labels=FrozenDict({**claim.labels, label_keys.CAPACITY_TYPE: capacity_type}),
         taints=taints,
     )
+
+
+def placement_labels(claim: NodeClaim, node_class: NodeClass) -> dict[str, str]:
+    """Return what a claim is to say of its placement group.
+
+    An empty partition is one that EC2 chooses, and tells later.
+    """
+    group = node_class.found.placement_group
+    if not group.id:
+        return {}
+    labels = {label_keys.PLACEMENT_GROUP_ID: group.id}
+    if group.partitions:
+        labels[label_keys.PLACEMENT_GROUP_PARTITION] = _wanted_partition(claim, node_class)
+    return labels
+
+
+def _partition(claim: NodeClaim, node_class: NodeClass) -> dict[str, int]:
+    wanted = _wanted_partition(claim, node_class)
+    return {"PartitionNumber": int(wanted)} if wanted else {}
+
+
+def _wanted_partition(claim: NodeClaim, node_class: NodeClass) -> str:
+    """Return the first partition that a claim allows; nothing where it allows all."""
+    known = Requirements.of_specs(claim.requirements).allowed(label_keys.PLACEMENT_GROUP_PARTITION)
+    every = [str(one + 1) for one in range(node_class.found.placement_group.partitions)]
+    allowed = [one for one in every if known.has(one)]
+    return "" if allowed == every else next(iter(allowed), "")
 
 
 def _tenancy(claim: NodeClaim) -> str:

@@ -8,6 +8,7 @@ from dovetail.codec.claimpatches import metadata_patch, status_patch
 from dovetail.controllers.finalizing import Finalizer
 from dovetail.controllers.initializing import Initializer
 from dovetail.controllers.launching import GivenUp, Launcher, NotLaunched
+from dovetail.controllers.partitions import Partitions
 from dovetail.controllers.poolhealth import PoolHealth
 from dovetail.controllers.queue import Backoff
 from dovetail.controllers.registering import Hook, Registrar
@@ -191,6 +192,7 @@ def registration(
     hooks: Sequence[Hook] = (),
 ) -> Registration:
     """Return the controller with all its steps."""
+    hooks = (*hooks, Partitions(cloud=cloud))
     launcher = Launcher(cloud=cloud, kube=kube, clock=loop, log=log, events=events, metrics=metrics)
     controller = Lifecycle(
         launcher=launcher,

@@ -57,9 +57,9 @@ def class_drift(
         return "SubnetDrift"
     if _left_its_reservation(claim, node_class, machine):
         return "CapacityReservationDrift"
-    if node_class.launch.placement_group is not None and not found.placement_group:
+    if node_class.launch.placement_group is not None and not found.placement_group.id:
         raise DriftUnknown(f"EC2NodeClass {node_class.name}: its placement group is not known yet")
-    if claim.labels.get(label_keys.PLACEMENT_GROUP_ID, "") != found.placement_group:
+    if claim.labels.get(label_keys.PLACEMENT_GROUP_ID, "") != found.placement_group.id:
         return "PlacementGroupDrift"
     return None
 

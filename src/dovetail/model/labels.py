@@ -47,6 +47,7 @@ EC2_NODE_CLASS = f"{AWS_DOMAIN}/ec2nodeclass"
 EC2_NODE_CLASS_HASH = f"{AWS_DOMAIN}/ec2nodeclass-hash"
 EC2_NODE_CLASS_HASH_VERSION = f"{AWS_DOMAIN}/ec2nodeclass-hash-version"
 PLACEMENT_GROUP_ID = f"{AWS_DOMAIN}/placement-group-id"
+PLACEMENT_GROUP_PARTITION = f"{AWS_DOMAIN}/placement-group-partition"
 CAPACITY_RESERVATION_ID = f"{AWS_DOMAIN}/capacity-reservation-id"
 CAPACITY_RESERVATION_TYPE = f"{AWS_DOMAIN}/capacity-reservation-type"
 CAPACITY_RESERVATION_INTERRUPTIBLE = f"{AWS_DOMAIN}/capacity-reservation-interruptible"
@@ -104,7 +105,7 @@ WELL_KNOWN = CORE_WELL_KNOWN | {
     EC2_NODE_CLASS,
     f"{AWS_DOMAIN}/nitro-sandbox",
     PLACEMENT_GROUP_ID,
-    f"{AWS_DOMAIN}/placement-group-partition",
+    PLACEMENT_GROUP_PARTITION,
     *AWS_INSTANCE_LABELS,
 }
 """Keys that a pod may narrow although no NodePool defines them."""

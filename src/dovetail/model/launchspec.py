@@ -87,6 +87,19 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     requirements: tuple[RequirementSpec, ...] = ()
 
 
+class PlacementGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A placement group, as EC2 describes it."""
+
+    id: str = ""
+    strategy: str = ""
+    """``cluster``, ``spread`` or ``partition``."""
+    partitions: int = 0
+    """Of a partition placement group."""
+
+
+NO_GROUP = PlacementGroup()
+
+
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What a class selects in the account, from its status."""
 
@@ -96,5 +109,5 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     images: tuple[Image, ...] = ()
     """Newest first."""
     instance_profile: str = ""
-    placement_group: str = ""
-    """Its id; the status has no place for it, so that only who looked it up knows it."""
+    placement_group: PlacementGroup = NO_GROUP
+    """The status has no place for it, so that only who looked it up knows it."""

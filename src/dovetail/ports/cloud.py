@@ -63,6 +63,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     security_groups: tuple[str, ...] = ()
     reservation: str = ""
     """The capacity reservation that it was bought in."""
+    partition: str = ""
+    """Its partition of a partition placement group, once there is one."""
 
 
 class ClassStatus(msgspec.Struct, frozen=True, kw_only=True):

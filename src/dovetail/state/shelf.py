@@ -158,7 +158,9 @@ def _shaping(node_class: NodeClass) -> NodeClass:
     """
     return msgspec.structs.replace(
         node_class,
-        found=Found(images=node_class.found.images),
+        found=Found(
+            images=node_class.found.images, placement_group=node_class.found.placement_group
+        ),
         conditions=NO_CONDITIONS,
         annotations=EMPTY,
         generation=0,

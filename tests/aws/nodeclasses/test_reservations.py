@@ -142,7 +142,7 @@ def test_a_placement_group_is_found_by_name_or_id(
     raw["status"] = process.resolve(raw).status
 
     node_class = decode_node_class(Field(raw, Findings(written_by_hand=False)))
-    assert process.resolver.completed(node_class).found.placement_group == "pg-1"
+    assert process.resolver.completed(node_class).found.placement_group.id == "pg-1"
 
 
 def test_a_placement_group_that_is_not_there_is_named(process: ClassProcess) -> None:

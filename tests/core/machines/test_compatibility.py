@@ -5,8 +5,15 @@ import pytest
 
 from dovetail.core.machines.capacity import EFA
 from dovetail.core.machines.compatibility import can_start
+from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.launchspec import ConnectionTracking, Interface, LaunchSpec
+from dovetail.model.launchspec import (
+    ConnectionTracking,
+    Found,
+    Interface,
+    LaunchSpec,
+    PlacementGroup,
+)
 from dovetail.model.machines import Region
 from dovetail.model.nodeclass import Kubelet, NodeClass
 from dovetail.model.resources import PODS
@@ -35,6 +42,30 @@ def test_nested_virtualization_needs_a_processor_that_has_it() -> None:
     assert not can_start(plain, a_class(nested_virtualization="enabled"))
     assert can_start(able, a_class(nested_virtualization="enabled"))
     assert can_start(plain, a_class(nested_virtualization="disabled"))
+
+
+def in_a_group(strategy: str, partitions: int = 0) -> NodeClass:
+    group = PlacementGroup(id="pg-1", strategy=strategy, partitions=partitions)
+    return NodeClass(found=Found(placement_group=group))
+
+
+def test_a_placement_group_takes_the_machines_that_its_strategy_is_for() -> None:
+    picky = msgspec.structs.replace(machine("m5.large"), placement_strategies=("spread",))
+    untold = msgspec.structs.replace(picky, placement_strategies=())
+
+    assert can_start(picky, in_a_group("spread"))
+    assert not can_start(picky, in_a_group("cluster"))
+    assert can_start(untold, in_a_group("cluster"))
+
+
+def test_pods_can_ask_for_a_placement_group_and_for_its_partitions() -> None:
+    known = bought("m5.large", in_a_group("partition", 3)).requirements
+    without = bought("m5.large").requirements
+
+    assert known[label_keys.PLACEMENT_GROUP_ID].values == {"pg-1"}
+    assert known[label_keys.PLACEMENT_GROUP_PARTITION].values == {"1", "2", "3"}
+    assert without[label_keys.PLACEMENT_GROUP_ID].operator == "DoesNotExist"
+    assert without[label_keys.PLACEMENT_GROUP_PARTITION].operator == "DoesNotExist"
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,6 @@ def test_every_well_known_label_is_either_given_or_said_not_to_exist() -> None:
     added_elsewhere = {
         label_keys.NODEPOOL,
         label_keys.EC2_NODE_CLASS,
-        "karpenter.k8s.aws/placement-group-id",
-        "karpenter.k8s.aws/placement-group-partition",
     }
 
     assert set(known) == label_keys.WELL_KNOWN - added_elsewhere

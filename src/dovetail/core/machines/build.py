@@ -12,6 +12,7 @@ from dovetail.core.machines.settings import DEFAULT_SETTINGS, MachineSettings
 from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.launchspec import PlacementGroup
 from dovetail.model.machines import Machine, Region
 from dovetail.model.nodeclass import CapacityReservation, NodeClass
 from dovetail.model.prices import PriceBook
@@ -48,6 +49,7 @@ def instance_types(
         unavailable=unavailable,
     )
     reservations = node_class.reservations if settings.reserved_capacity else ()
+    grouped = _placement_labels(node_class.found.placement_group)
     built = []
     for machine in machines:
         held = tuple(one for one in reservations if one.instance_type == machine.name)
@@ -58,7 +60,9 @@ def instance_types(
         built.append(
             InstanceType(
                 name=machine.name,
-                requirements=_requirements(machine, family, market, sold_in, held),
+                requirements=Requirements(
+                    {**_requirements(machine, family, market, sold_in, held), **grouped}
+                ),
                 capacity=capacity,
                 overhead=overhead_of(machine, node_class, capacity),
                 offerings=offerings_of(
@@ -71,6 +75,16 @@ def instance_types(
             )
         )
     return tuple(built)
+
+
+def _placement_labels(group: PlacementGroup) -> Requirements:
+    partitions = [str(number) for number in range(1, group.partitions + 1)]
+    return collect(
+        {
+            label_keys.PLACEMENT_GROUP_ID: (group.id,) if group.id else (),
+            label_keys.PLACEMENT_GROUP_PARTITION: partitions,
+        }
+    )
 
 
 def _requirements(

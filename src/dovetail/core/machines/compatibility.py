@@ -21,6 +21,9 @@ def can_start(machine: Machine, node_class: NodeClass) -> bool:
         return False
     if launch.connection_tracking is not None and machine.hypervisor != "nitro":
         return False
+    strategy = node_class.found.placement_group.strategy
+    if strategy and machine.placement_strategies and strategy not in machine.placement_strategies:
+        return False
     return not launch.interfaces or _has_place_for(launch.interfaces, machine)
 
 
