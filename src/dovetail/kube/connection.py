@@ -23,6 +23,10 @@ _AT_ONCE: Final = 150
 """Connections; each request under way, and each watch, has one of its own."""
 
 
+def _let_pass() -> None:
+    """Guard nothing."""
+
+
 class Connection:
     """Made and used on one asyncio loop; ``close`` it at the end."""
 
@@ -32,7 +36,7 @@ class Connection:
         *,
         limit: RateLimit,
         agent: str,
-        guard: Callable[[], None] = lambda: None,
+        guard: Callable[[], None] = _let_pass,
     ) -> None:
         """``guard`` is asked right before every write is sent, and raises if it must not be."""
         self._access = access
@@ -61,15 +65,22 @@ class Connection:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         content_type: str = JSON,
+        changes: bool = True,
     ) -> Object:
-        """Make one request; raises ``ports.kubeerrors``."""
+        """Make one request; raises ``ports.kubeerrors``, and what the guard does.
+
+        Without ``changes`` it is a question, whatever the method.
+        """
         data = None if body is None else msgspec.json.encode(body)
         headers = {} if data is None else {"Content-Type": content_type}
         total = _READ if method == "GET" else _WRITE
         timeout = aiohttp.ClientTimeout(total=total, sock_connect=_CONNECT)
         self.under_way += 1
         try:
-            sending = self._answered(method, path, query, timeout, headers=headers, data=data)
+            guard = self._guard if changes and method != "GET" else _let_pass
+            sending = self._answered(
+                method, path, query, timeout, headers=headers, data=data, guard=guard
+            )
             async with sending as response:
                 answer: Object = msgspec.json.decode(await response.read())
                 return answer
@@ -107,6 +118,7 @@ class Connection:
         *,
         headers: Mapping[str, str] | None = None,
         data: bytes | None = None,
+        guard: Callable[[], None] = _let_pass,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; leads to its answer unless that is a refusal."""
         await self._limit.wait()
@@ -115,9 +127,8 @@ class Connection:
             sent = dict(headers or {})
             if token:
                 sent["Authorization"] = f"Bearer {token}"
-            if method != "GET":
-                # Only now: waiting for its turn may have taken any time.
-                self._guard()
+            # Only now: waiting for its turn may have taken any time.
+            guard()
             try:
                 async with self._session.request(
                     method,

@@ -22,6 +22,7 @@ from dovetail.kube.config import Access
 from dovetail.kube.connection import Connection
 from dovetail.kube.limiting import BURST, QPS, RateLimit
 from dovetail.kube.preflight import Unsuitable, check_alone, check_kinds, kubernetes_version
+from dovetail.kube.rights import check_rights
 from dovetail.kube.watching import Feed
 from dovetail.model.settings import (
     ConsolidationSettings,
@@ -118,17 +119,17 @@ class Operation:
             await self._end()
 
     async def _begin(self) -> None:
-        kube, chance = HttpKube(self._connection), self._chance
+        kube, chance, gates = HttpKube(self._connection), self._chance, self._settings.gates
+        mirror, scarcity = Mirror(gates), Scarcity()
         try:
             async with asyncio.timeout(_FIRST_LOOK):
                 version = await kubernetes_version(self._connection)
-                await check_kinds(self._connection, self._settings.gates)
+                await check_kinds(self._connection, gates)
                 await check_alone(kube, now=self._loop.now(), log=self._log)
+                await check_rights(self._connection, read=mirror.tables)
         except TimeoutError as error:
             what = f"{self._connection.server} gave no answer within {_FIRST_LOOK:g}s"
             raise Unsuitable(what) from error
-        gates = self._settings.gates
-        mirror, scarcity = Mirror(gates), Scarcity()
         overlays = Overlays(on=gates.NodeOverlay)
         self._instruments.scraping.show(mirror)
         self._hired = await self._hire(
