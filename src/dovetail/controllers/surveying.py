@@ -112,9 +112,9 @@ class Survey:
         """Return a candidate, or when a machine will be wanted, or whether it is held back."""
         machine = self._idleness.machine(claim)
         wish = method.wish(machine, self._mirror.pool(claim.pool), around.now)
-        if wish.never:
+        if wish.never and machine.node is not None:
             self._tell.unconsolidatable(machine, wish.never)
-            if machine.node is not None and not is_true(claim.conditions, DRIFTED):
+            if not is_true(claim.conditions, DRIFTED):
                 self._keep(machine.node.name, "setting", wish.never)
         if not wish.now or self._undertakings.takes(claim):
             return wish.at or False
