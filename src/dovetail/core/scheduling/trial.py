@@ -83,8 +83,8 @@ class Trial:
         hosts.top[:, list(gone)] = had
         hosts.forget_headroom()
         self._count(running, gone, 1)
-        for counter, counts in self._counts:
-            counter.counts = counts
+        for counter, seen in self._counts:
+            counter.counts = seen
         for rule, owners in self._owners:
             rule.owners = owners
         hosts.ports[:] = self._ports
