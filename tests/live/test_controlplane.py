@@ -9,6 +9,7 @@ import pytest
 from tests.live.cluster import wait_for
 from tests.live.fixtures import running_control_plane
 from tests.live.plane import ControlPlane
+from tests.live.replicas import a_deployment
 
 _ROOT = Path(__file__).parents[2]
 
@@ -18,22 +19,6 @@ def runs(pid: int) -> bool:
         return "\nState:\tZ" not in Path("/proc", str(pid), "status").read_text()
     except FileNotFoundError:
         return False
-
-
-def a_deployment(name: str, replicas: int) -> dict[str, object]:
-    labels = {"app": name}
-    container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": template,
-        },
-    }
 
 
 def a_node(name: str) -> dict[str, object]:
@@ -114,6 +99,7 @@ _KILLED = """
 import sys, signal
 from pathlib import Path
 from tests.live.plane import ControlPlane
+from tests.live.replicas import a_deployment
 
 plane = ControlPlane(Path(sys.argv[1]), Path(sys.argv[2]))
 plane.etcd.start()
