@@ -95,12 +95,24 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return self.price / self.cost
 
 
+class Blocker(msgspec.Struct, frozen=True, order=True):
+    """An object by whose wish nodes stay: somebody may change it."""
+
+    kind: str
+    name: str
+    """With its namespace, if it has one."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
 class Spared(msgspec.Struct, frozen=True):
     """A machine that is left alone, and why."""
 
     machine: Machine
     because: str
     """Empty where it is nobody's business: not our machine, or already seen to."""
+    blocker: Blocker | None = None
 
 
 def eviction_cost(pod: Pod) -> float:
@@ -133,16 +145,17 @@ def consider(machine: Machine, around: Surroundings, manner: Manner) -> Candidat
         return Spared(machine, "its node has not joined")
     problem = _problem_of_node(machine, claim, node, around)
     if problem is not None:
-        return Spared(machine, problem)
+        wish = node.annotations.get(label_keys.DO_NOT_DISRUPT) == "true"
+        return Spared(machine, problem, Blocker("Node", node.name) if wish else None)
     pool = around.pool(claim.pool)
     types = around.types(pool) if pool is not None else FrozenDict()
     if pool is None or not types:
         return Spared(machine, f"NodePool {claim.pool!r} not found")
     # With a deadline for draining, pods cannot hold up for ever what has to be done.
     if manner is Manner.GRACEFUL or claim.termination_grace_period is None:
-        problem = _problem_of_pods(machine.pods, around)
-        if problem:
-            return Spared(machine, problem)
+        held = _held_by_pods(machine.pods, around)
+        if held is not None:
+            return Spared(machine, *held)
     return Candidate(
         identity=machine.identity,
         claim=claim,
@@ -172,20 +185,23 @@ def _problem_of_node(
     return None
 
 
-def _problem_of_pods(pods: Iterable[Pod], around: Surroundings) -> str:
-    """Return which pod keeps a node from being disrupted, if one does."""
+def _held_by_pods(pods: Iterable[Pod], around: Surroundings) -> tuple[str, Blocker] | None:
+    """Return what keeps a node with these pods from being disrupted, and who could end that."""
     for pod in pods:
         if is_active(pod) and protection(pod, around.now).active:
-            return f"Pod {pod.key} has the annotation {label_keys.DO_NOT_DISRUPT}"
+            because = f"Pod {pod.key} has the annotation {label_keys.DO_NOT_DISRUPT}"
+            return because, Blocker("Pod", pod.key)
     for pod in pods:
         blocking = blocking_budget(pod, around.budgets(pod), around.now)
         if len(blocking) > 1:
             names = ", ".join(f"{one.namespace}/{one.name}" for one in blocking)
-            return f"Pod {pod.key} has several PodDisruptionBudgets: {names}"
+            because = f"Pod {pod.key} has several PodDisruptionBudgets: {names}"
+            return because, Blocker("PodDisruptionBudget", names)
         if blocking:
             (only,) = blocking
-            return f"Pdb {only.namespace}/{only.name} prevents pod evictions"
-    return ""
+            name = f"{only.namespace}/{only.name}"
+            return f"Pdb {name} prevents pod evictions", Blocker("PodDisruptionBudget", name)
+    return None
 
 
 def price_of(node: NodeObject, types: Mapping[str, InstanceType]) -> float:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from dovetail.core.disruption.balanced import PoolTotals, pool_totals
-from dovetail.core.disruption.candidates import Candidate, Spared
+from dovetail.core.disruption.candidates import Blocker, Candidate, Spared
 from dovetail.core.disruption.ground import Ground, Verdict
 from dovetail.core.disruption.moves import Move, Stay
 from dovetail.core.disruption.sets import SetSearch
@@ -60,7 +60,9 @@ def stay_of(spared: Spared, price: float = 0.0) -> Stay:
     """Say why a machine stays that is not even a candidate."""
     machine = spared.machine
     name = machine.node.name if machine.node is not None else machine.identity
-    return Stay(node=name, price=price, code="spared", because=spared.because)
+    return Stay(
+        node=name, price=price, code="spared", because=spared.because, blocker=spared.blocker
+    )
 
 
 class _Entry(NamedTuple):
@@ -169,4 +171,5 @@ class _Pass:
                 f"it would save {verdict.saving:.4f} USD per hour, "
                 f"but NodePool {one.pool.name!r} has no budget left"
             )
-        return Stay(node=name, price=one.price, code=code, because=because)
+        whose = Blocker("NodePool", one.pool.name) if code == "budget" else None
+        return Stay(node=name, price=one.price, code=code, because=because, blocker=whose)

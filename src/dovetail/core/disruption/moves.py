@@ -2,7 +2,7 @@
 
 import msgspec
 
-from dovetail.core.disruption.candidates import Candidate
+from dovetail.core.disruption.candidates import Blocker, Candidate
 from dovetail.model.plan import ExistingPlacement, PlannedNode
 
 
@@ -37,3 +37,5 @@ class Stay(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     """Stable and short, like ``budget`` or ``no-place``."""
     because: str
+    blocker: Blocker | None = None
+    """Whose wish it is, where somebody could change that."""

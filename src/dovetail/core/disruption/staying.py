@@ -7,6 +7,7 @@ import msgspec
 
 from dovetail.core.disruption.budgets import Reason
 from dovetail.core.disruption.candidates import (
+    Blocker,
     Candidate,
     Machine,
     Manner,
@@ -75,20 +76,29 @@ def _alone(machine: Machine, ground: Ground) -> Candidate | Stay:
     drifted = is_true(claim.conditions, DRIFTED)
     verdict = consider(machine, around, Manner.EVENTUAL if drifted else Manner.GRACEFUL)
     if isinstance(verdict, Spared):
-        return stay("spared", verdict.because)
+        return stay("spared", verdict.because, verdict.blocker)
+    whose = Blocker("NodePool", pool.name)
     if pool.name in ground.mistakes:
-        return stay("budget", f"NodePool {pool.name!r}: {ground.mistakes[pool.name]}")
+        return stay("budget", f"NodePool {pool.name!r}: {ground.mistakes[pool.name]}", whose)
     if drifted:
         why = f"it has drifted ({claim.conditions[DRIFTED].reason})"
-        return stay(*_unless_short(pool, Reason.DRIFTED, why, ground))
-    if is_empty(machine.pods):
-        return stay(*_why_empty(machine, pool, ground))
-    told = _why_not_moved(machine, pool, verdict, ground)
-    return stay(*told) if told is not None else verdict
+        told = _unless_short(pool, Reason.DRIFTED, why, ground)
+    elif is_empty(machine.pods):
+        told = _why_empty(machine, pool, ground)
+    else:
+        not_moved = _why_not_moved(machine, pool, verdict, ground)
+        if not_moved is None:
+            return verdict
+        told = not_moved
+    return stay(*told, whose if told[0] in _OF_THE_POOL else None)
 
 
-def _stay(node: str, price: float, code: str, because: str) -> Stay:
-    return Stay(node=node, price=price, code=code, because=because)
+def _stay(node: str, price: float, code: str, because: str, blocker: Blocker | None = None) -> Stay:
+    return Stay(node=node, price=price, code=code, because=because, blocker=blocker)
+
+
+_OF_THE_POOL = ("budget", "setting")
+"""Reasons that end when somebody edits the NodePool."""
 
 
 def _why_empty(machine: Machine, pool: NodePool, ground: Ground) -> tuple[str, str]:
