@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from dovetail.codec.converting import convert_files
+from dovetail.codec.crds.definition import Definition
+from dovetail.codec.crds.definitions import DEFINITIONS
 from dovetail.codec.crds.nodepool import NODE_POOL
 from tests.codec.crds import accepted, refused
 from tests.codec.crds.objects import (
@@ -113,6 +115,28 @@ def test_manifests_that_people_have_are_taken(cluster: Cluster, path: Path) -> N
 
     assert found
     assert refusals(cluster, found) == [""] * len(found)
+
+
+def larger(schema: Any) -> Any:
+    """Return a schema in which lists and maps may be twice as long."""
+    if isinstance(schema, dict):
+        bounds = ("maxItems", "maxProperties")
+        return {
+            name: one * 2 if name in bounds and isinstance(one, int) else larger(one)
+            for name, one in schema.items()
+        }
+    return [larger(one) for one in schema] if isinstance(schema, list) else schema
+
+
+@pytest.mark.parametrize("one", DEFINITIONS, ids=lambda one: one.kind)
+def test_rules_cost_far_less_than_an_api_server_allows(cluster: Cluster, one: Definition) -> None:
+    """How cost is reckoned differs from version to version; there must be room."""
+    doubled = json.dumps(larger(one.written()))
+
+    told = cluster.try_kubectl("apply", "--dry-run=server", "-f", "-", stdin=doubled)
+
+    assert "exceeds budget" not in told.stderr
+    assert told.returncode == 0
 
 
 def test_what_is_not_said_is_filled_in(cluster: Cluster) -> None:
