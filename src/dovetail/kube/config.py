@@ -5,7 +5,6 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +12,7 @@ import yaml
 
 from dovetail.errors import BadInput, Mistake
 from dovetail.kube.credentials import Credentials, FixedToken, Plugin, PluginToken, TokenFile
+from dovetail.kube.tls import load_identity
 from dovetail.ports.loop import Clock
 
 MOUNTED: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -29,6 +29,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     """The certificate authority in PEM; empty when the system's own are trusted."""
     server_name: str | None = None
     """What the server's certificate is for, where that is not its address."""
+    proxy: str | None = None
+    """URL of a proxy in between."""
 
 
 def find_access(
@@ -93,9 +95,10 @@ def from_kubeconfig(
     return Access(
         server=server.rstrip("/"),
         tls=tls,
-        credentials=_credentials(whole, user, environ, clock),
+        credentials=_credentials(whole, user, environ, clock, tls),
         authority=authority,
         server_name=cluster.get("tls-server-name") or None,
+        proxy=_proxy(whole, cluster),
     )
 
 
@@ -133,8 +136,20 @@ class _Kubeconfig:
         return _text(Path(entry[""], str(named))) if named else ""
 
 
+def _proxy(whole: _Kubeconfig, cluster: Mapping[str, Any]) -> str | None:
+    given = str(cluster.get("proxy-url") or "")
+    if given and not given.startswith(("http://", "https://")):
+        message = f"{given!r} is no proxy that can be used; only http:// and https:// ones can"
+        raise _mistake(whole.shown, "proxy-url", message)
+    return given or None
+
+
 def _credentials(
-    whole: _Kubeconfig, user: Mapping[str, Any], environ: Mapping[str, str], clock: Clock
+    whole: _Kubeconfig,
+    user: Mapping[str, Any],
+    environ: Mapping[str, str],
+    clock: Clock,
+    tls: ssl.SSLContext,
 ) -> Credentials:
     if user.get("token"):
         return FixedToken(str(user["token"]))
@@ -142,10 +157,10 @@ def _credentials(
         return TokenFile(Path(user[""], str(user["tokenFile"])), clock=clock)
     plugin = user.get("exec")
     if isinstance(plugin, dict):
-        return PluginToken(_plugin(whole, plugin, user[""], environ), clock=clock)
-    for field in ("username", "auth-provider"):
+        return PluginToken(_plugin(whole, plugin, user[""], environ), clock=clock, tls=tls)
+    for field in ("username", "password", "auth-provider"):
         if user.get(field):
-            message = "is not supported; use a token, a certificate or an exec plugin"
+            message = "is not in Kubernetes any more; use a token, a certificate or an exec plugin"
             raise _mistake(whole.shown, f"user.{field}", message)
     return FixedToken()
 
@@ -180,16 +195,11 @@ def _tls(
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if certificate:
-        # OpenSSL reads keys from files only.
-        with TemporaryDirectory() as folder:
-            both = Path(folder, "both.pem")
-            both.touch(mode=0o600)
-            both.write_text(f"{certificate}\n{key}\n")
-            try:
-                context.load_cert_chain(both)
-            except ssl.SSLError as error:
-                message = f"and client-key do not belong together ({error.reason or error})"
-                raise _mistake(shown, "client-certificate", message) from None
+        try:
+            load_identity(context, certificate, key)
+        except ssl.SSLError as error:
+            message = f"and client-key do not belong together ({error.reason or error})"
+            raise _mistake(shown, "client-certificate", message) from None
     return context
 
 

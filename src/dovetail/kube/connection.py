@@ -139,6 +139,7 @@ class Connection:
                     timeout=timeout,
                     allow_redirects=False,
                     server_hostname=self._access.server_name,
+                    proxy=self._access.proxy,
                 ) as response:
                     if response.status < 400:
                         yield response

@@ -1,6 +1,7 @@
 """Who we are to the API server: tokens that stay, change, or have to be asked for."""
 
 import asyncio
+import ssl
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from dovetail.errors import DovetailError
+from dovetail.kube.tls import load_identity
 from dovetail.ports.loop import Clock
 
 _REREAD: Final = timedelta(minutes=1)
@@ -62,7 +64,7 @@ class TokenFile:
 
 
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that prints a token, such as ``aws eks get-token``."""
+    """A program that prints a token, such as ``aws eks get-token``, or a certificate."""
 
     command: str
     arguments: Sequence[str] = ()
@@ -72,27 +74,50 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
-class PluginToken:
-    """A token asked of a program; asked again shortly before it ends."""
+class _Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The status of an ExecCredential."""
 
-    def __init__(self, plugin: Plugin, *, clock: Clock) -> None:
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+    expiration_timestamp: datetime | None = None
+
+
+class PluginToken:
+    """A token or certificate asked of a program; asked again shortly before it ends."""
+
+    def __init__(self, plugin: Plugin, *, clock: Clock, tls: ssl.SSLContext) -> None:
+        """Have new connections made with ``tls`` show the certificate, if one is given."""
         self._plugin = plugin
         self._clock = clock
-        self._known = ""
-        self._ends: datetime | None = None
+        self._tls = tls
+        self._known: _Told | None = None
         self._asking = asyncio.Lock()
 
     async def token(self, *, refused: bool = False) -> str:
         before = self._known
         # One at a time: hundreds of requests may find the token too old at once.
         async with self._asking:
-            renewed = self._known != before
-            if not self._known or self._is_old() or (refused and not renewed):
-                self._known, self._ends = _read(self._plugin, await _run(self._plugin))
-        return self._known
+            known, renewed = self._known, self._known != before
+            if known is None or self._is_old(known) or (refused and not renewed):
+                known = _read(self._plugin, await _run(self._plugin))
+                self._show(known)
+                self._known = known
+        return known.token
 
-    def _is_old(self) -> bool:
-        return self._ends is not None and self._clock.now() >= self._ends - _MARGIN
+    def _is_old(self, known: _Told) -> bool:
+        ends = known.expiration_timestamp
+        return ends is not None and self._clock.now() >= ends - _MARGIN
+
+    def _show(self, told: _Told) -> None:
+        if not told.client_certificate_data:
+            return
+        try:
+            load_identity(self._tls, told.client_certificate_data, told.client_key_data)
+        except ssl.SSLError as error:
+            why = error.reason or str(error)
+            message = f"{self._plugin.command} printed a certificate that cannot be used ({why})"
+            raise NoCredentials(message) from error
 
 
 async def _run(plugin: Plugin) -> bytes:
@@ -131,15 +156,20 @@ async def _run(plugin: Plugin) -> bytes:
     return out
 
 
-def _read(plugin: Plugin, printed: bytes) -> tuple[str, datetime | None]:
+def _read(plugin: Plugin, printed: bytes) -> _Told:
     try:
         status: dict[str, Any] = msgspec.json.decode(printed)["status"]
-        ends = status.get("expirationTimestamp")
-        token = status.get("token") or ""
-        until = None if ends is None else msgspec.convert(ends, datetime)
-    except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError) as error:
+        given = {name: value for name, value in status.items() if value is not None}
+        told = msgspec.convert(given, _Told)
+    except (
+        msgspec.DecodeError,
+        msgspec.ValidationError,
+        AttributeError,
+        KeyError,
+        TypeError,
+    ) as error:
         message = f"{plugin.command} printed no ExecCredential with a status"
         raise NoCredentials(message) from error
-    if not token:
-        raise NoCredentials(f"{plugin.command} printed no token, and only tokens are taken")
-    return str(token), until
+    if not (told.token or told.client_certificate_data):
+        raise NoCredentials(f"{plugin.command} printed no token and no certificate")
+    return told
