@@ -21,6 +21,7 @@ from dovetail.kube.credentials import NoCredentials
 from dovetail.kube.preflight import kubernetes_version
 from dovetail.sim.http.certificate import Certificate, new_certificate
 from tests.kube.serving import connected
+from tests.live.certificates import Authority
 
 HOST = "127.0.0.1"
 
@@ -66,16 +67,17 @@ def prints(tmp_path: Path, **status: str) -> dict[str, Any]:
 
 
 def test_a_plugin_may_give_a_certificate_instead_of_a_token(tmp_path: Path) -> None:
-    server, client = new_certificate(HOST), new_certificate(HOST)
+    server, authority = new_certificate(HOST), Authority()
+    client = authority.for_user("me")
     plugin = prints(tmp_path, clientCertificateData=client.certificate, clientKeyData=client.key)
 
     async def run() -> str:
-        async with a_server(server, trusts=client.certificate) as port:
-            authority = b64encode(server.certificate.encode()).decode()
+        async with a_server(server, trusts=authority.certificate) as port:
+            its_own = b64encode(server.certificate.encode()).decode()
             access = access_of(
                 tmp_path,
                 {"exec": plugin},
-                **{"server": f"https://{HOST}:{port}", "certificate-authority-data": authority},
+                **{"server": f"https://{HOST}:{port}", "certificate-authority-data": its_own},
             )
             async with connected(access) as connection:
                 return await kubernetes_version(connection)
