@@ -29,12 +29,18 @@ def explain_nodes(
     *,
     settings: ConsolidationSettings | None = None,
     scheduling: SchedulingSettings | None = None,
+    unhurried: bool = False,
 ) -> tuple[Stay, ...]:
-    """Return for every node why it stays and what it costs, by name."""
+    """Return for every node why it stays and what it costs, by name.
+
+    ``unhurried`` asks what could go in the end, however few budgets allow at once.
+    """
     types = {pool.name: types_of(pool) for pool in mirror.pools()}
     by_name = {pool: FrozenDict({one.name: one for one in found}) for pool, found in types.items()}
 
     def room(pool: NodePool, reason: Reason) -> int:
+        if unhurried and not mistakes(pool.disruption.budgets):
+            return len(mirror.claims_in(pool.name))
         counted = census((one, _node(mirror, one)) for one in mirror.claims_in(pool.name))
         allowed = allowance(pool.disruption.budgets, reason, total=counted.total, now=now)
         return left(allowed.allowed, counted)

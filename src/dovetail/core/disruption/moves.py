@@ -39,3 +39,5 @@ class Stay(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     blocker: Blocker | None = None
     """Whose wish it is, where somebody could change that."""
+    saving: float = 0.0
+    """USD per hour that are saved when it goes, for one that is about to."""

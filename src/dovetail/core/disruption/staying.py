@@ -90,11 +90,19 @@ def _alone(machine: Machine, ground: Ground) -> Candidate | Stay:
         if not_moved is None:
             return verdict
         told = not_moved
-    return stay(*told, whose if told[0] in _OF_THE_POOL else None)
+    saving = price if told[0] == "goes" and not drifted else 0.0
+    return stay(*told, whose if told[0] in _OF_THE_POOL else None, saving)
 
 
-def _stay(node: str, price: float, code: str, because: str, blocker: Blocker | None = None) -> Stay:
-    return Stay(node=node, price=price, code=code, because=because, blocker=blocker)
+def _stay(
+    node: str,
+    price: float,
+    code: str,
+    because: str,
+    blocker: Blocker | None = None,
+    saving: float = 0.0,
+) -> Stay:
+    return Stay(node=node, price=price, code=code, because=because, blocker=blocker, saving=saving)
 
 
 _OF_THE_POOL = ("budget", "setting")
@@ -137,7 +145,13 @@ def _together(candidates: tuple[Candidate, ...], ground: Ground) -> Iterable[Sta
     yield from decided.stays
     for move in decided.moves:
         for one in move.removed:
-            yield Stay(node=one.node.name, price=one.price, code="goes", because=_told(move))
+            yield Stay(
+                node=one.node.name,
+                price=one.price,
+                code="goes",
+                because=_told(move),
+                saving=move.saving / len(move.removed),
+            )
 
 
 def _told(move: Move) -> str:
