@@ -53,8 +53,9 @@ def aws(attribute: str) -> str:
 def references(value: Any) -> Iterator[Reference]:
     """Hand out every reference in a value, keys included, in order of appearance."""
     if isinstance(value, str):
-        for address, attribute in _PATTERN.findall(value):
-            yield Reference(address, attribute)
+        if OPENING in value:
+            for address, attribute in _PATTERN.findall(value):
+                yield Reference(address, attribute)
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             yield from references(key)
