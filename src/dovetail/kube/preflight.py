@@ -57,7 +57,8 @@ async def check_kinds(connection: Connection, gates: Gates = Gates()) -> None:  
     if missing:
         names = ", ".join(f"{one.qualified} ({one.version})" for one in missing)
         raise Unsuitable(
-            f"the API server does not know {names}; install the CustomResourceDefinitions first"
+            f"the API server does not know {names}; install the CustomResourceDefinitions first: "
+            "dovetail crds | kubectl apply -f -"
         )
 
 
