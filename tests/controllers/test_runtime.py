@@ -215,3 +215,31 @@ def test_a_killed_runtime_does_nothing_more() -> None:
 def test_a_change_knows_the_object_as_it_is_or_as_it_was_last() -> None:
     assert Change(NODES, None, "new").either == "new"
     assert Change(NODES, "old", None).either == "old"
+
+
+def test_how_much_waits_and_is_worked_on_is_told() -> None:
+    world = World()
+    runtime = started(world, Scripted(world, takes=60), workers=2)
+
+    for key in "abcde":
+        runtime.ask("scripted", key)
+    world.wait(1)
+    while_working = runtime.loads()
+    world.wait(200)
+
+    assert while_working == [("scripted", 3, 2)]
+    assert runtime.loads() == [("scripted", 0, 0)]
+
+
+def test_a_controller_that_does_not_come_to_an_end_is_found_out_unless_it_listens() -> None:
+    for listens, found in ((False, ["scripted"]), (True, [])):
+        world = World()
+        runtime = started(world, Scripted(world, takes=3600), listens=listens)
+
+        runtime.ask("scripted", "endless")
+        world.wait(14 * 60)
+        too_soon = runtime.stuck()
+        world.wait(2 * 60)
+
+        assert too_soon == []
+        assert runtime.stuck() == found

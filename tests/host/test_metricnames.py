@@ -10,7 +10,6 @@ from dovetail.host.metricnames import METRICS, Kind
 
 _SOURCE = Path(dovetail.__file__).parent
 _KINDS = {"count": Kind.COUNTER, "observe": Kind.HISTOGRAM, "gauge": Kind.GAUGE}
-_NO_LABELS = {"by", "value", "name"}
 
 
 class Told:
@@ -20,7 +19,7 @@ class Told:
         self.where = f"{file.relative_to(_SOURCE)}:{call.lineno}"
         self.kind = kind
         self.name = _pattern(call.args[0]) if call.args else None
-        self.labels = {one.arg for one in call.keywords if one.arg} - _NO_LABELS
+        self.labels = {one.arg for one in call.keywords if one.arg}
         self.has_all = all(one.arg for one in call.keywords)
         """False: some labels come from a dictionary."""
 

@@ -105,7 +105,8 @@ def test_no_series_says_when_another_began() -> None:
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda one: one.name)
 def test_names_say_what_they_are(metric: Metric) -> None:
-    assert metric.name.startswith(("karpenter_", "operator_", "controller_runtime_", "dovetail_"))
+    known = ("karpenter_", "operator_", "controller_runtime_", "workqueue_", "leader_", "dovetail_")
+    assert metric.name.startswith(known)
     assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
     assert metric.help.endswith(".")
     assert list(metric.buckets) == sorted(set(metric.buckets))

@@ -8,6 +8,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dovetail.host.metrics import PrometheusMetrics
 from dovetail.host.scraping import Scraping
+from dovetail.model.catalog import InstanceType, Offering
+from dovetail.model.requirements import Requirements
+from dovetail.model.resources import NOTHING
 from dovetail.ports.resources import NODE_POOLS, NODES, PODS
 from dovetail.state.mirror import Mirror
 from tests.support.boxes import a_pool
@@ -75,6 +78,7 @@ def a_cluster() -> Mirror:
 
 def scraped(
     mirror: Mirror | None = None,
+    types: tuple[InstanceType, ...] = (),
     *,
     metrics: PrometheusMetrics | None = None,
     each_node: bool = True,
@@ -82,7 +86,7 @@ def scraped(
     async def story() -> bytes:
         scraping = Scraping(metrics or PrometheusMetrics(), clock=Noon(), each_node=each_node)
         if mirror is not None:
-            scraping.show(mirror)
+            scraping.show(mirror, lambda _: types)
         return await scraping.text()
 
     return {
@@ -126,6 +130,22 @@ def test_the_cluster_says_how_full_it_is_and_what_pools_may_have() -> None:
     assert found["karpenter_nodepools_limit", pool] == 100
     assert found["karpenter_cluster_state_node_count", frozenset()] == 1
     assert found["karpenter_cluster_state_synced", frozenset()] == 0
+
+
+def test_a_pool_says_what_its_nodes_cost() -> None:
+    offerings = (
+        Offering(zone="eu-west-1a", capacity_type="on-demand", price=0.107),
+        Offering(zone="eu-west-1a", capacity_type="spot", price=0.04),
+    )
+    large = InstanceType(
+        name="m5.large", requirements=Requirements(), capacity=NOTHING, offerings=offerings
+    )
+
+    known, unknown = scraped(a_cluster(), (large,)), scraped(a_cluster())
+
+    pool = frozenset({("nodepool", "default")})
+    assert known["karpenter_nodepools_cost_total", pool] == 0.04
+    assert unknown["karpenter_nodepools_cost_total", pool] == 0
 
 
 def test_single_nodes_can_be_left_out() -> None:

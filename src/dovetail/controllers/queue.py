@@ -86,5 +86,9 @@ class WorkQueue(Generic[Key]):
             if at is not None:
                 self.add(key, at)
 
+    def overdue(self, now: datetime) -> int:
+        """Tell how many keys could be worked on now, if there were hands for them."""
+        return sum(at <= now for at in self._due.values())
+
     def __len__(self) -> int:
         return len(self._due) + len(self._working)

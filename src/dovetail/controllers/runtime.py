@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -16,6 +16,8 @@ from dovetail.state.mirror import Change, Mirror
 
 SINGLETON: Final = ""
 """The key of a controller that looks at the whole cluster."""
+STUCK_AFTER: Final = timedelta(minutes=15)
+"""A look takes moments, with a throttled cloud minutes; what takes longer does not end at all."""
 
 
 class Requeue(msgspec.Struct, frozen=True):
@@ -64,6 +66,16 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """It spends its time waiting for news from outside, and may be cut off in that."""
 
 
+class Load(NamedTuple):
+    """How much one controller has to do."""
+
+    controller: str
+    waiting: int
+    """Keys that are due."""
+    working: int
+    """Keys that are looked at."""
+
+
 class Runtime:
     """All controllers on one loop, each with a queue of its own."""
 
@@ -93,6 +105,14 @@ class Runtime:
         """Tell how many keys are being worked on."""
         return sum(hand.busy for hand in self._hands)
 
+    def loads(self) -> list[Load]:
+        """Tell how much each controller has to do."""
+        return [hand.load() for hand in self._hands]
+
+    def stuck(self) -> list[str]:
+        """Name the controllers that have not come to an end with something for very long."""
+        return [hand.name for hand in self._hands if hand.is_stuck()]
+
     def ask(self, name: str, key: Hashable) -> None:
         """Have a controller look at a key now."""
         for hand in self._hands:
@@ -113,14 +133,22 @@ class _Hand:
         self._loop = loop
         self._log = log
         self._metrics = metrics
-        self._busy = 0
+        self._began: dict[Hashable, datetime] = {}
+        """Keys that are looked at, and since when."""
         self._timer: Timer | None = None
         self._wakes_at: datetime | None = None
         self._resting = False
 
     @property
     def busy(self) -> int:
-        return 0 if self._registration.listens else self._busy
+        return 0 if self._registration.listens else len(self._began)
+
+    def load(self) -> Load:
+        return Load(self.name, self._queue.overdue(self._loop.now()), len(self._began))
+
+    def is_stuck(self) -> bool:
+        before = self._loop.now() - STUCK_AFTER
+        return not self._registration.listens and any(at < before for at in self._began.values())
 
     def rest(self) -> None:
         self._resting = True
@@ -149,7 +177,7 @@ class _Hand:
     def _wake(self) -> None:
         """Arrange to go on when the next key is due; never inside the caller's work."""
         due = self._queue.next_at()
-        if due is None or self._resting or self._busy >= self._registration.workers:
+        if due is None or self._resting or len(self._began) >= self._registration.workers:
             return
         if self._wakes_at is not None and self._wakes_at <= due:
             return
@@ -160,16 +188,15 @@ class _Hand:
 
     def _pump(self) -> None:
         self._wakes_at = self._timer = None
-        while self._busy < self._registration.workers:
+        while len(self._began) < self._registration.workers:
             key = self._queue.take(self._loop.now())
             if key is None:
                 break
-            self._busy += 1
+            self._began[key] = self._loop.now()
             self._loop.spawn(self._reconcile(key))
         self._wake()
 
     async def _reconcile(self, key: Hashable) -> None:
-        since = self._loop.now()
         try:
             requeue = await self._controller.reconcile(key)
         except Conflict:
@@ -183,11 +210,10 @@ class _Hand:
             again = None if requeue is None else self._loop.now() + requeue.after
             self._queue.done(key, again_at=again)
         self._metrics.count("controller_runtime_reconcile_total", controller=self.name)
-        took = (self._loop.now() - since).total_seconds()
+        took = (self._loop.now() - self._began.pop(key)).total_seconds()
         self._metrics.observe(
             "controller_runtime_reconcile_time_seconds", took, controller=self.name
         )
-        self._busy -= 1
         self._wake()
 
     def _failed(self, key: Hashable, message: str) -> None:

@@ -1,12 +1,14 @@
 """The cluster in numbers, made when somebody asks and not kept between."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from dovetail.model import labels as label_keys
+from dovetail.model.catalog import InstanceType
 from dovetail.model.nodepool import NodePool
 from dovetail.model.nodes import Node
 from dovetail.model.pods import Pod
@@ -25,20 +27,31 @@ _SHARED: Final = frozenset((CPU, MEMORY, PODS, EPHEMERAL_STORAGE))
 """What every node has, so that shares of all of it mean something."""
 
 
+_Place = tuple[str, str, str]
+"""Type, zone, capacity type."""
+
+
 class Sight(msgspec.Struct, frozen=True):
     """What the numbers are made of; values only, so that another thread can count."""
 
     nodes: tuple[Node, ...]
     created: Mapping[str, datetime]
     pools: tuple[NodePool, ...]
+    types: Mapping[str, tuple[InstanceType, ...]]
+    """What each NodePool could buy, and for how much."""
     synced: bool
     now: datetime
 
 
-def look(mirror: Mirror, now: datetime) -> Sight:
+Types = Callable[[NodePool], tuple[InstanceType, ...]]
+
+
+def look(mirror: Mirror, now: datetime, types: Types = lambda _: ()) -> Sight:
     """Take hold of what is there; quick, however large the cluster."""
     created = {one.name: one.created for one in mirror.nodes() if one.created is not None}
-    return Sight(mirror.joined_nodes(), created, tuple(mirror.pools()), mirror.synced(), now)
+    pools = tuple(sorted(mirror.pools(), key=lambda one: one.name))
+    known = {one.name: types(one) for one in pools}
+    return Sight(mirror.joined_nodes(), created, pools, known, mirror.synced(), now)
 
 
 def written(sight: Sight, *, each_node: bool) -> bytes:
@@ -76,11 +89,15 @@ def _of_cluster(sight: Sight) -> Iterator[_Gauge]:
     limits = _Gauge(
         "karpenter_nodepools_limit", "What a NodePool may have, in cores, bytes or pieces."
     )
-    for pool in sorted(sight.pools, key=lambda one: one.name):
+    for pool in sight.pools:
         for resource, amount in sorted((pool.limits or {}).items()):
             labels = _labelled({"nodepool": pool.name, "resource_type": resource})
             limits.add(_units(resource, amount), labels)
     yield limits
+    costs = _Gauge("karpenter_nodepools_cost_total", "What a NodePool's nodes cost, USD an hour.")
+    for name, cost in _costs(sight).items():
+        costs.add(cost, _labelled({"nodepool": name}))
+    yield costs
     share = _Gauge(
         "karpenter_cluster_utilization_percent", "How much of what nodes can give is asked for."
     )
@@ -121,6 +138,33 @@ def _of_nodes(sight: Sight) -> tuple[_Gauge, ...]:
         if node.name in sight.created:
             age.add((sight.now - sight.created[node.name]).total_seconds(), who)
     return allocatable, requests, daemons, overhead, age
+
+
+def _costs(sight: Sight) -> dict[str, float]:
+    """Add up the prices of nodes by NodePool; those that nobody knows are left out."""
+    summed = dict.fromkeys(sight.types, 0.0)
+    wanted: dict[str, Counter[_Place]] = {name: Counter() for name in sight.types}
+    for node in sight.nodes:
+        if node.pool in wanted:
+            wanted[node.pool][_place(node)] += 1
+    for pool, places in wanted.items():
+        sold = {name for name, _, _ in places}
+        for kind in sight.types[pool]:
+            if kind.name in sold:
+                for one in kind.offerings:
+                    # Counted once: of several reservations in one place, the first.
+                    count = places.pop((kind.name, one.zone, one.capacity_type), 0)
+                    summed[pool] += count * one.price
+    return summed
+
+
+def _place(node: Node) -> _Place:
+    label = node.labels.get
+    return (
+        label(label_keys.INSTANCE_TYPE, ""),
+        label(label_keys.ZONE, ""),
+        label(label_keys.CAPACITY_TYPE, ""),
+    )
 
 
 def _requests(pods: Iterable[Pod]) -> Resources:

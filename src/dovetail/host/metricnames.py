@@ -260,6 +260,9 @@ METRICS: Final = (
         ("controller",),
         "Looks that ended with an error, and are repeated.",
     ),
+    _gauge("workqueue_depth", ("name",), "Looks that are due, by controller."),
+    _gauge("controller_runtime_active_workers", ("controller",), "Looks under way."),
+    _gauge("leader_election_master_status", ("name",), "1: this replica leads."),
     _histogram(
         "controller_runtime_reconcile_time_seconds", ("controller",), "How long a look took."
     ),

@@ -48,18 +48,18 @@ class PrometheusMetrics:
             registry=self._registry,
         ).labels(version, platform.python_version()).set(1)
 
-    def count(self, name: str, by: float = 1, **labels: str) -> None:
+    def count(self, name: str, by: float = 1, /, **labels: str) -> None:
         made = self._of(name, Kind.COUNTER, labels)
         if isinstance(made, Counter):
             made.inc(by)
 
-    def observe(self, name: str, value: float, **labels: str) -> None:
+    def observe(self, name: str, value: float, /, **labels: str) -> None:
         made = self._of(name, Kind.HISTOGRAM, labels)
         if isinstance(made, Histogram):
             # Clocks that are set back must not make a sum smaller.
             made.observe(max(0.0, value))
 
-    def gauge(self, name: str, value: float, **labels: str) -> None:
+    def gauge(self, name: str, value: float, /, **labels: str) -> None:
         made = self._of(name, Kind.GAUGE, labels)
         if isinstance(made, Gauge):
             made.set(value)

@@ -1,11 +1,15 @@
 """What a scrape is answered with: the process' own numbers, and the cluster's."""
 
 import asyncio
+from collections.abc import Callable, Iterable
 
-from dovetail.host.clustergauges import look, written
+from dovetail.host.clustergauges import Types, look, written
 from dovetail.host.metrics import PrometheusMetrics
 from dovetail.ports.loop import Clock
 from dovetail.state.mirror import Mirror
+
+Load = tuple[str, int, int]
+"""A controller, how many looks wait for it, how many it takes."""
 
 
 class Scraping:
@@ -20,17 +24,27 @@ class Scraping:
         self._clock = clock
         self._each_node = each_node
         self._mirror: Mirror | None = None
+        self._types: Types = lambda _: ()
+        self._loads: Callable[[], Iterable[Load]] = tuple
         self._one_at_a_time = asyncio.Lock()
 
-    def show(self, mirror: Mirror) -> None:
-        """Tell of a cluster from now on."""
+    def show(self, mirror: Mirror, types: Types) -> None:
+        """Tell of a cluster from now on, and with what NodePools could buy, what it costs."""
         self._mirror = mirror
+        self._types = types
+
+    def follow(self, loads: Callable[[], Iterable[Load]]) -> None:
+        """Tell how much controllers have to do from now on."""
+        self._loads = loads
 
     async def text(self) -> bytes:
         async with self._one_at_a_time:
+            for name, waiting, working in self._loads():
+                self._metrics.gauge("workqueue_depth", waiting, name=name)
+                self._metrics.gauge("controller_runtime_active_workers", working, controller=name)
             sight = None
             if self._mirror is not None:
-                sight = look(self._mirror, self._clock.now())
+                sight = look(self._mirror, self._clock.now(), self._types)
                 self._metrics.keep_only("nodepool", {one.name for one in sight.pools})
             own = await asyncio.to_thread(self._metrics.text)
             if sight is None:

@@ -21,23 +21,23 @@ class Log(Protocol):
 class Metrics(Protocol):
     """Counters and the like, by Karpenter's names where the thing is the same."""
 
-    def count(self, name: str, by: float = 1, **labels: str) -> None: ...
+    def count(self, name: str, by: float = 1, /, **labels: str) -> None: ...
 
-    def observe(self, name: str, value: float, **labels: str) -> None: ...
+    def observe(self, name: str, value: float, /, **labels: str) -> None: ...
 
-    def gauge(self, name: str, value: float, **labels: str) -> None: ...
+    def gauge(self, name: str, value: float, /, **labels: str) -> None: ...
 
 
 class _Untold:
     """``Metrics`` that nobody asks for."""
 
-    def count(self, name: str, by: float = 1, **labels: str) -> None:
+    def count(self, name: str, by: float = 1, /, **labels: str) -> None:
         """Leave it uncounted."""
 
-    def observe(self, name: str, value: float, **labels: str) -> None:
+    def observe(self, name: str, value: float, /, **labels: str) -> None:
         """Leave it unobserved."""
 
-    def gauge(self, name: str, value: float, **labels: str) -> None:
+    def gauge(self, name: str, value: float, /, **labels: str) -> None:
         """Leave it unmeasured."""
 
 

@@ -15,3 +15,7 @@ class Instruments:
         self.metrics = PrometheusMetrics(version=__version__)
         self.health = Health()
         self.scraping = Scraping(self.metrics, clock=clock, each_node=each_node)
+
+    def leads(self, is_so: bool) -> None:
+        """Tell whether this replica leads."""
+        self.metrics.gauge("leader_election_master_status", int(is_so), name="dovetail")

@@ -131,7 +131,6 @@ class Operation:
             what = f"{self._connection.server} gave no answer within {_FIRST_LOOK:g}s"
             raise Unsuitable(what) from error
         overlays = Overlays(on=gates.NodeOverlay)
-        self._instruments.scraping.show(mirror)
         self._hired = await self._hire(
             Surroundings(
                 loop=self._loop,
@@ -149,6 +148,7 @@ class Operation:
                 elected=self._be_elected,
             )
         )
+        self._instruments.scraping.show(mirror, self._hired.cloud.instance_types)
         feed = Feed(
             mirror,
             self._connection,
@@ -163,7 +163,9 @@ class Operation:
         # Those who stand by have everything at hand when they are needed.
         await feed.start()
         self._instruments.health.stage = Stage.STANDING_BY
+        self._instruments.leads(False)
         await self._leadership.win()
+        self._instruments.leads(True)
         self._elected.set()
         self._loop.spawn(self._keep_leading())
         writes, metrics = ReadYourWrites(kube, mirror), self._instruments.metrics
@@ -202,7 +204,10 @@ class Operation:
         self._runtime = Runtime(
             registrations(tools), mirror=mirror, loop=self._loop, log=self._log, metrics=metrics
         )
-        self._runtime.start()
+        runtime = self._runtime
+        self._instruments.scraping.follow(runtime.loads)
+        self._instruments.health.watch_over(lambda: [*feed.stuck(), *runtime.stuck()])
+        runtime.start()
         self._instruments.health.stage = Stage.WORKING
         self._log.info(
             "started",

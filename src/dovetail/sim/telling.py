@@ -38,13 +38,13 @@ class BoxMetrics:
     def __init__(self) -> None:
         self._sums: dict[tuple[str, frozenset[tuple[str, str]]], float] = defaultdict(float)
 
-    def count(self, name: str, by: float = 1, **labels: str) -> None:
+    def count(self, name: str, by: float = 1, /, **labels: str) -> None:
         self._sums[(name, frozenset(labels.items()))] += by
 
-    def observe(self, name: str, value: float, **labels: str) -> None:
+    def observe(self, name: str, value: float, /, **labels: str) -> None:
         """Leave distributions to a real registry."""
 
-    def gauge(self, name: str, value: float, **labels: str) -> None:
+    def gauge(self, name: str, value: float, /, **labels: str) -> None:
         self._sums[(name, frozenset(labels.items()))] = value
 
     def total(self, name: str, **labels: str) -> float:
