@@ -1,6 +1,6 @@
 """From the text of cluster.yaml to its model, or to every mistake in it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +12,7 @@ from dovetail.data import bundled_catalog
 from dovetail.errors import BadInput, Mistake
 from dovetail.infra.checking import check
 from dovetail.infra.checking.findings import Finding
+from dovetail.infra.references import OPENING
 from dovetail.infra.spec.cluster import ClusterSpec
 from dovetail.infra.spec.wording import findings
 from dovetail.model.machines import Catalog
@@ -37,6 +38,9 @@ def read_spec(file: str, data: bytes, *, catalog: Catalog | None = None) -> Clus
     if isinstance(text, Mistake):
         raise BadInput([text])
     value = _document(file, text)
+    ours = list(_references(value, ()))
+    if ours:
+        raise BadInput(_placed(file, text, ours))
     try:
         spec = ClusterSpec.model_validate(value)
     except ValidationError as error:
@@ -61,6 +65,19 @@ def _document(file: str, text: bytes) -> dict[str, Any]:
     if not isinstance(documents[0], dict):
         raise BadInput([Mistake(file, 1, "", "is no map of fields: name, region, home …")])
     return documents[0]
+
+
+def _references(value: Any, path: Path) -> Iterator[Finding]:
+    """Find text that we would take for a reference between resources."""
+    if isinstance(value, str) and OPENING in value:
+        yield path, f"may not hold {OPENING!r}, which stands for a reference here"
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _references(key, path)
+            yield from _references(inner, (*path, key))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _references(inner, (*path, number))
 
 
 def _besides(value: dict[str, Any], wrong: Iterable[Finding], catalog: Catalog) -> list[Finding]:

@@ -2,10 +2,8 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
-
-from dovetail.infra.references import OPENING
 
 
 class Part(BaseModel):
@@ -20,13 +18,7 @@ class Part(BaseModel):
     )
 
 
-def _literal(text: str) -> str:
-    if OPENING in text:
-        raise ValueError(f"may not hold {OPENING!r}, which we use for references")
-    return text
-
-
-Text = Annotated[str, Field(min_length=1), AfterValidator(_literal)]
+Text = Annotated[str, Field(min_length=1)]
 Arn = Annotated[str, Field(pattern=r"^arn:[a-z-]+:[a-z0-9-]+:[a-z0-9-]*:([0-9]{12}|aws)?:.+$")]
 KubeName = Annotated[
     str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", min_length=1, max_length=253)
