@@ -13,8 +13,11 @@ from dovetail.state.decoding import mirrored
 
 _SOURCE = Path(dovetail.__file__).parent
 _VERBS = {"get", "list", "create", "patch", "delete", "evict"}
-_NOT_OURS = ("state/inflight.py", "running/virtual/")
-"""Asks for what it was asked for; plays the nodes, which no chart installs."""
+_NOT_OURS = (
+    "state/inflight.py",  # Asks for what it was asked for.
+    "running/virtual/",  # Plays the nodes, which no chart installs.
+    "running/looking.py",  # Looks with the rights of whoever sits before it.
+)
 _CHOSEN_LATER: dict[str, tuple[Resource, ...]] = {
     "controllers/buffers.py": (
         resources.POD_TEMPLATES,
