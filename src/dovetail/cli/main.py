@@ -18,6 +18,7 @@ COMMANDS = (
     "convert",
     "crds",
     "demo",
+    "explain",
     "run",
     "sandbox",
     "simulate",

@@ -77,12 +77,12 @@ def without(objects: Objects, blocker: Blocker) -> Objects:
         lifted = change(one) if _name(one) in names else one
         if lifted is not None:
             changed.append(lifted)
-    lifted_all: dict[Resource, Sequence[Object]] = {**objects, resource: changed}
-    if resource is kinds.NODE_POOLS:
-        lifted_all[kinds.NODE_CLAIMS] = [
-            _ripe(one) if _pool(one) in names else one for one in objects.get(kinds.NODE_CLAIMS, ())
-        ]
-    return lifted_all
+    return {**objects, resource: changed}
+
+
+def in_the_end(objects: Objects) -> Objects:
+    """Return a cluster in which every node has been quiet for long enough."""
+    return {**objects, kinds.NODE_CLAIMS: list(map(_ripe, objects.get(kinds.NODE_CLAIMS, ())))}
 
 
 def _name(obj: Object) -> str:
@@ -91,12 +91,8 @@ def _name(obj: Object) -> str:
     return f"{namespace}/{meta['name']}" if namespace else str(meta["name"])
 
 
-def _pool(claim: Object) -> str:
-    return str((claim["metadata"].get("labels") or {}).get(label_keys.NODEPOOL, ""))
-
-
 def _ripe(claim: Object) -> Object:
-    """Let a claim be consolidatable: in a pool that never consolidates, none is."""
+    """Let a claim be consolidatable, if its node is of use at all."""
     status = claim.get("status") or {}
     others = [one for one in status.get("conditions") or () if one["type"] != _RIPE["type"]]
     if all((one["type"], one["status"]) != ("Initialized", "True") for one in others):

@@ -58,7 +58,7 @@ def explain_nodes(
             claim.node_name
             for pool in mirror.pools()
             for claim in mirror.claims_in(pool.name)
-            if claim.node_name and in_window(claim, pool, now)
+            if claim.node_name and in_window(claim, pool, now) and not unhurried
         }
         return View(snapshot=snapshot, candidates=candidates, closed=frozenset(closed))
 

@@ -1,0 +1,210 @@
+"""A cluster to explain: asked now, or from a dump, and what its nodes cost."""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+import msgspec
+
+from dovetail.cli.discounts import DISCOUNTS_HELP, discounts_in
+from dovetail.cli.files import attempt, read_bytes, read_sources
+from dovetail.cli.output import progress
+from dovetail.codec.catalog import decode_catalog
+from dovetail.codec.documents import Files
+from dovetail.codec.prices import read_prices
+from dovetail.data import bundled_catalog, list_prices
+from dovetail.errors import BadInput, DovetailError, Mistake
+from dovetail.host.clock import RealClock
+from dovetail.kube.config import find_access
+from dovetail.model import labels as label_keys
+from dovetail.model.catalog import InstanceType
+from dovetail.model.machines import Catalog, Region
+from dovetail.model.nodepool import NodePool
+from dovetail.model.prices import PriceBook
+from dovetail.ports import resources as kinds
+from dovetail.ports.kube import Object
+from dovetail.ports.resources import Resource, resource_of_kind
+from dovetail.running.looking import look
+from dovetail.state.blockers import Objects
+from dovetail.state.mirror import Mirror
+from dovetail.state.scarcity import Scarcity
+from dovetail.state.shelf import Shelf
+from dovetail.wiring import DEFAULT_REGION
+
+_Command = Callable[..., Any]
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to look, as the user said."""
+
+    cluster: tuple[str, ...]
+    kubeconfig: str | None
+    context: str
+    catalog: str | None
+    prices: str | None
+    discounts: str | None
+    region: str | None
+
+
+def look_options(command: _Command) -> _Command:
+    """Give a command the options by which users say what to look at."""
+    options = (
+        click.option(
+            "--cluster",
+            multiple=True,
+            metavar="DUMP",
+            type=click.Path(),
+            help="A cluster as `kubectl get … -o json` wrote it, instead of asking one. May be "
+            "repeated.",
+        ),
+        click.option(
+            "--kubeconfig",
+            metavar="FILE",
+            help="Default: KUBECONFIG, else the pod's own identity, else ~/.kube/config.",
+        ),
+        click.option("--context", default="", help="Of the kubeconfig. Default: the current one."),
+        click.option("--catalog", metavar="FILE", type=click.Path(), help="One that you recorded."),
+        click.option("--prices", metavar="FILE", type=click.Path(), help="A price book in CSV."),
+        click.option("--discounts", metavar="FILE", type=click.Path(), help=DISCOUNTS_HELP),
+        click.option("--region", metavar="R", help="Default: that of the nodes."),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Choice(["table", "json"]),
+            default="table",
+            show_default=True,
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+class Looked(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster at one instant, and what can be bought for it."""
+
+    objects: Objects
+    mirror: Mirror
+    now: datetime
+    types_of: Callable[[NodePool], tuple[InstanceType, ...]]
+    prices: str
+
+    def seen_otherwise(self, objects: Objects) -> "Looked":
+        """Return the same with other objects."""
+        changed = mirror_of(objects)
+        return msgspec.structs.replace(self, objects=objects, mirror=changed)
+
+
+def looked(source: Source) -> Looked:
+    """Read or ask for everything; raises with the mistakes of all files."""
+    mistakes: list[Mistake] = []
+    with progress("Looking at the cluster"):
+        catalog = attempt(mistakes, lambda: _catalog(source.catalog))
+        book = attempt(mistakes, lambda: discounts_in(source.discounts))
+        prices = attempt(mistakes, lambda: _prices(source.prices, catalog or bundled_catalog()))
+        objects = attempt(mistakes, lambda: _objects(source))
+    if catalog is None or prices is None or objects is None or book is None:
+        raise BadInput(mistakes)
+    region = _region(catalog, source.region or _said(objects) or DEFAULT_REGION)
+    shelf = Shelf(
+        catalog.machines_in(region.name),
+        region=region,
+        prices=prices,
+        scarcity=Scarcity(),
+        discounts=book,
+    )
+    mirror, now = mirror_of(objects), _when(objects) if source.cluster else RealClock().now()
+
+    def types_of(pool: NodePool) -> tuple[InstanceType, ...]:
+        node_class = mirror.node_class(pool.template.node_class.name)
+        return () if node_class is None else shelf.instance_types(node_class, now=now)
+
+    told = f"{prices.describe()}; region {region.name}"
+    return Looked(objects=objects, mirror=mirror, now=now, types_of=types_of, prices=told)
+
+
+def mirror_of(objects: Objects) -> Mirror:
+    """Return a mirror of objects that were listed once."""
+    mirror = Mirror()
+    for resource in mirror.tables:
+        mirror.replace(resource, objects.get(resource, ()))
+    return mirror
+
+
+def _catalog(file: str | None) -> Catalog:
+    return bundled_catalog() if file is None else decode_catalog(read_bytes(file), file=file)
+
+
+def _prices(file: str | None, catalog: Catalog) -> PriceBook:
+    return list_prices(catalog.machines) if file is None else read_prices(file, read_bytes(file))
+
+
+def _objects(source: Source) -> Objects:
+    if source.cluster:
+        return _from_dumps(source.cluster)
+    access = find_access(
+        source.kubeconfig, environ=os.environ, clock=RealClock(), context=source.context
+    )
+    return asyncio.run(look(access))
+
+
+def _from_dumps(paths: Sequence[str]) -> Objects:
+    files = Files()
+    found: dict[Resource, dict[tuple[str, str], Object]] = {}
+    for name, data in read_sources(paths):
+        for raw in files.objects(name, data):
+            obj = raw.value
+            resource = resource_of_kind(str(obj.get("apiVersion")), str(obj.get("kind")))
+            meta = obj.get("metadata")
+            if resource is None or not isinstance(meta, dict) or "name" not in meta:
+                continue
+            key = (str(meta.get("namespace", "")), str(meta["name"]))
+            found.setdefault(resource, {}).setdefault(key, obj)
+    if files.mistakes:
+        raise BadInput(files.mistakes)
+    if kinds.NODES not in found:
+        hint = "kubectl get nodes,pods,nodepools,nodeclaims,ec2nodeclasses,pdb -A -o json"
+        raise DovetailError(f"there are no nodes in {', '.join(paths)}; make a dump with: {hint}")
+    return {resource: list(ones.values()) for resource, ones in found.items()}
+
+
+def _said(objects: Objects) -> str:
+    """Return the region that most nodes say they are in."""
+    said = Counter(
+        (one["metadata"].get("labels") or {}).get(label_keys.REGION, "")
+        for one in objects.get(kinds.NODES, ())
+    )
+    said.pop("", None)
+    return min(said, key=lambda name: (-said[name], name), default="")
+
+
+def _region(catalog: Catalog, name: str) -> Region:
+    known = catalog.regions.get(name)
+    if known is None:
+        raise DovetailError(
+            f"the catalogue does not know the region {name!r}; choose one with --region, or give "
+            "a catalogue that you recorded with --catalog"
+        )
+    return known
+
+
+def _when(objects: Objects) -> datetime:
+    """Return about when a dump was made: the latest time that anything in it names."""
+    times = [time for node in objects.get(kinds.NODES, ()) for time in _times(node)]
+    times += [time for pod in objects.get(kinds.PODS, ()) for time in _times(pod)]
+    return max(times, default=RealClock().now())
+
+
+def _times(obj: Object) -> Iterator[datetime]:
+    told = [obj["metadata"].get("creationTimestamp")]
+    for one in (obj.get("status") or {}).get("conditions") or ():
+        told += [one.get("lastHeartbeatTime"), one.get("lastTransitionTime")]
+    for text in told:
+        try:
+            yield msgspec.convert(text, datetime)
+        except msgspec.ValidationError:
+            continue
