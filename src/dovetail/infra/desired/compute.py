@@ -126,18 +126,16 @@ def _group(
         kind="eks-node-group",
         name=group.name,
         properties=properties,
-        # Nodes are only ready once they have a network.
-        depends_on=tuple(
-            f"eks-addon/{name}"
-            for name, on in (
-                ("vpc-cni", spec.addons.vpc_cni.enabled),
-                ("kube-proxy", spec.addons.kube_proxy.enabled),
-            )
-            if on
-        ),
+        # Nodes are only ready once they have a network, and a way out of it.
+        depends_on=(*_node_addons(spec), *network.ways),
         monthly_usd=_monthly(group, machines[0], spec.region),
         why="the controller's home" if isinstance(group, HomeGroup) else "nodes that stay",
     )
+
+
+def _node_addons(spec: ClusterSpec) -> list[str]:
+    on = {"vpc-cni": spec.addons.vpc_cni.enabled, "kube-proxy": spec.addons.kube_proxy.enabled}
+    return [f"eks-addon/{name}" for name, enabled in on.items() if enabled]
 
 
 def _monthly(group: NodeGroup, machine: str, region: str) -> float:
@@ -192,5 +190,6 @@ def _profile(namespace: str, names: Names, network: Network) -> Resource:
             "Subnets": network.subnets,
             "Selectors": [{"Namespace": namespace}],
         },
+        depends_on=network.ways,
         why=f"pods of {namespace} run without nodes",
     )

@@ -82,15 +82,31 @@ def _cluster(spec: ClusterSpec, names: Names, network: Network) -> Iterator[Reso
     )
 
 
+def lets_nodes_in(spec: ClusterSpec, names: Names) -> bool:
+    """Tell whether the nodes' role is to be made known to the cluster.
+
+    Node groups and Fargate profiles bring their own roles, and an existing
+    cluster knows the role of its nodes.
+    """
+    return shared_node_role(spec, names) is None or spec.iam.node_role.arn is not None
+
+
+def access_address(spec: ClusterSpec, names: Names) -> str | None:
+    """Return what lets nodes join that pods call for, if that is ours to make."""
+    if spec.access.mode == "aws-auth":
+        return None if is_existing(spec) else "kubernetes-object/ConfigMap/kube-system/aws-auth"
+    if lets_nodes_in(spec, names):
+        return f"eks-access-entry/node-{node_role(spec, names)}"
+    return None
+
+
 def access(spec: ClusterSpec, names: Names) -> Iterator[Resource]:
     """Hand out the access entries, where those are the way in."""
     if spec.access.mode == "aws-auth":
         return
-    if shared_node_role(spec, names) is None or spec.iam.node_role.arn is not None:
-        # Node groups and Fargate profiles bring entries for their own roles.
-        yield _entry(
-            names, f"node-{node_role(spec, names)}", node_role_arn(spec, names), "EC2_LINUX"
-        )
+    if lets_nodes_in(spec, names):
+        name = f"node-{node_role(spec, names)}"
+        yield _entry(names, name, node_role_arn(spec, names), "EC2_LINUX")
     for who in spec.access.admins:
         yield _entry(names, f"admin-{_last(who)}", principal(who), "STANDARD", admin=True)
     for role in spec.access.roles:

@@ -35,6 +35,8 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     control_plane: Any
     isolated: bool = False
     """No way out: node classes need an instance profile, prices are the bundled ones."""
+    ways: tuple[str, ...] = ()
+    """Addresses of what must be there before a node in these subnets reaches anything."""
 
 
 def created(vpc: CreatedVpc) -> CreatedVpc:
@@ -49,11 +51,22 @@ def network_of(spec: ClusterSpec, region: Region) -> Network:
     """Return where the cluster's nodes live."""
     existing = spec.vpc.existing if spec.vpc else None
     if existing is None:
-        vpc = (spec.vpc.create if spec.vpc else None) or CreatedVpc()
-        subnets = [ref(f"subnet/private-{zone}", "id") for zone in zones_of(vpc, region)]
+        vpc = created((spec.vpc.create if spec.vpc else None) or CreatedVpc())
+        zones = zones_of(vpc, region)
+        subnets = [ref(f"subnet/private-{zone}", "id") for zone in zones]
         isolated = vpc.nat is Nat.NONE
+        ways = [f"vpc-endpoint/{service}" for service in vpc.endpoints]
+        if any(service not in _BY_ROUTE for service in vpc.endpoints):
+            ways.append("security-group-rule/endpoints-https")
+        if not isolated:
+            ways.extend(f"route/private-{zone}" for zone in zones)
+        ways.extend(f"route-table-association/private-{zone}" for zone in zones)
         return Network(
-            vpc=ref("vpc/main", "id"), subnets=subnets, control_plane=subnets, isolated=isolated
+            vpc=ref("vpc/main", "id"),
+            subnets=subnets,
+            control_plane=subnets,
+            isolated=isolated,
+            ways=tuple(ways),
         )
     ids: Any = existing.subnets.ids or ref("subnet-selection/nodes", "ids")
     return Network(

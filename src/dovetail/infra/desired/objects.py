@@ -6,17 +6,28 @@ from typing import Any
 import yaml
 
 from dovetail.infra.desired.addons import system_addresses
-from dovetail.infra.desired.control import ADMIN_GROUP, principal
+from dovetail.infra.desired.control import ADMIN_GROUP, lets_nodes_in, principal
 from dovetail.infra.desired.controller import REGIONAL_STS, ROLE_ARN, association
-from dovetail.infra.desired.naming import Names, is_existing, pool_addresses
+from dovetail.infra.desired.naming import (
+    Names,
+    is_existing,
+    pool_addresses,
+    release_of,
+    service_account_of,
+)
 from dovetail.infra.desired.pools import kube_object
-from dovetail.infra.desired.roles import has_groups, node_role_arn, shared_node_role
+from dovetail.infra.desired.roles import has_groups, node_role_arn
 from dovetail.infra.references import ref
 from dovetail.infra.resources import Resource
 from dovetail.infra.spec.cluster import ClusterSpec
 from dovetail.infra.spec.home import HomeFargate
 
 _NODE_GROUPS = ["system:bootstrappers", "system:nodes"]
+_PRIORITIES = {
+    "leader-election": ("coordination.k8s.io", ["leases"], ["get", "create", "update"]),
+    "workload-high": ("*", ["*"], ["*"]),
+}
+"""Levels of the API server's fairness that pods of kube-system have by themselves."""
 _THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -25,6 +36,9 @@ def objects(spec: ClusterSpec, names: Names) -> Iterator[Resource]:
     cluster = (names.cluster_address,)
     if spec.access.mode == "aws-auth" and not is_existing(spec):
         yield kube_object(_aws_auth(spec, names), cluster, "who may use the cluster")
+    if spec.controller.namespace != "kube-system":
+        for level, account_rules in _PRIORITIES.items():
+            yield kube_object(_flow_schema(spec, level, account_rules), cluster)
     given = {_name(one) for one in spec.objects if one.get("kind") == "Namespace"}
     homes = dict.fromkeys(one.namespace for one in spec.service_accounts)
     for namespace in homes:
@@ -41,6 +55,39 @@ def objects(spec: ClusterSpec, names: Names) -> Iterator[Resource]:
         space = one.get("metadata", {}).get("namespace")
         home = (f"kubernetes-object/Namespace/{space}",) if space in given else ()
         yield kube_object(one, (*system_addresses(spec), *pool_addresses(spec), *home))
+
+
+def _flow_schema(
+    spec: ClusterSpec, level: str, rule: tuple[str, list[str], list[str]]
+) -> dict[str, Any]:
+    """Return what keeps the controller from waiting behind everybody else's requests."""
+    group, resources, verbs = rule
+    namespace = spec.controller.namespace
+    rules: dict[str, Any] = {
+        "apiGroups": [group],
+        "resources": resources,
+        "verbs": verbs,
+        "namespaces": [namespace] if level == "leader-election" else ["*"],
+    }
+    if level != "leader-election":
+        rules["clusterScope"] = True
+    account = {"name": service_account_of(spec), "namespace": namespace}
+    return {
+        "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
+        "kind": "FlowSchema",
+        "metadata": {"name": f"{release_of(spec)}-{level}"},
+        "spec": {
+            "distinguisherMethod": {"type": "ByUser"},
+            "matchingPrecedence": 200 if level == "leader-election" else 1000,
+            "priorityLevelConfiguration": {"name": level},
+            "rules": [
+                {
+                    "subjects": [{"kind": "ServiceAccount", "serviceAccount": account}],
+                    "resourceRules": [rules],
+                }
+            ],
+        },
+    }
 
 
 def _name(one: dict[str, Any]) -> Any:
@@ -75,7 +122,7 @@ def _aws_auth(spec: ClusterSpec, names: Names) -> dict[str, Any]:
     roles: list[dict[str, Any]] = []
     if has_groups(spec):
         roles.append(_nodes(ref(f"iam-role/{names.group_role}", "arn")))
-    if shared_node_role(spec, names) is None or spec.iam.node_role.arn is not None:
+    if lets_nodes_in(spec, names):
         roles.append(_nodes(node_role_arn(spec, names)))
     if isinstance(spec.home, HomeFargate):
         roles.append(

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from dovetail.infra.desired.compute import uses_instance_profile
+from dovetail.infra.desired.control import access_address
 from dovetail.infra.desired.controller import crd_address, release_address
 from dovetail.infra.desired.naming import DISCOVERY, Names
 from dovetail.infra.desired.network import Network
 from dovetail.infra.desired.roles import node_role
+from dovetail.infra.desired.security import security_addresses
 from dovetail.infra.resources import Resource
 from dovetail.infra.spec.cluster import ClusterSpec
 from dovetail.infra.spec.home import TaintSpec
@@ -36,7 +38,12 @@ def pools(spec: ClusterSpec, names: Names, network: Network) -> Iterator[Resourc
 
 def _joins(spec: ClusterSpec, names: Names, network: Network) -> list[str]:
     """Return what nodes of a class need to get into the cluster."""
-    found = []
+    found = security_addresses(spec, names)
+    let_in = access_address(spec, names)
+    if let_in is not None:
+        found.append(let_in)
+    if spec.vpc and spec.vpc.existing and spec.vpc.existing.discovery == "tags":
+        found.append("ec2-tags/subnets")
     role = node_role(spec, names)
     if uses_instance_profile(spec, network):
         found.append(f"instance-profile/{names.instance_profile}")

@@ -19,6 +19,14 @@ def makes_node_group(spec: ClusterSpec) -> bool:
     return not is_existing(spec)
 
 
+def security_addresses(spec: ClusterSpec, names: Names) -> list[str]:
+    """Return what must be there before a node can talk to the cluster, and stay that long."""
+    if not makes_node_group(spec):
+        return []
+    rules = ("nodes-from-nodes", "nodes-from-cluster", "cluster-from-nodes")
+    return [f"security-group/{names.node_group}", *(f"security-group-rule/{one}" for one in rules)]
+
+
 def security(spec: ClusterSpec, names: Names, network: Network) -> Iterator[Resource]:
     """Hand out the nodes' security group, and the rules of that and the cluster's own."""
     of_cluster = names.of_cluster("security-group")

@@ -5,6 +5,8 @@ set -eu
 : "${IAM_ROLE_GROUPLESS_DOVETAIL_ARN:?the arn of iam-role groupless-dovetail}"
 export EKS_CLUSTER_GROUPLESS_ENDPOINT IAM_ROLE_GROUPLESS_DOVETAIL_ARN
 cat values/karpenter-dovetail-crd.yaml | helm upgrade --install dovetail-crd deploy/charts/dovetail-crd --namespace karpenter --create-namespace --wait --values -
+cat manifests/flowschema-dovetail-leader-election.yaml | kubectl apply --server-side -f -
+cat manifests/flowschema-dovetail-workload-high.yaml | kubectl apply --server-side -f -
 envsubst '${EKS_CLUSTER_GROUPLESS_ENDPOINT} ${IAM_ROLE_GROUPLESS_DOVETAIL_ARN}' < values/karpenter-dovetail.yaml | helm upgrade --install dovetail deploy/charts/dovetail --namespace karpenter --create-namespace --wait --values -
 cat manifests/ec2nodeclass-default.yaml | kubectl apply --server-side -f -
 cat manifests/nodepool-default.yaml | kubectl apply --server-side -f -
