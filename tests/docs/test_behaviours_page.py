@@ -10,12 +10,24 @@ DIGESTS = {
     "behaviours.md": {"P": 84, "S": 69, "I": 10, "T": 48, "R": 12, "C": 12, "A": 8, "X": 7},
     "behaviours-lifecycle.md": {
         **{"LA": 10, "RG": 24, "IN": 17, "LV": 10, "NF": 13, "EX": 8, "GC": 4, "CO": 2, "HY": 2},
-        **{"PE": 5, "SG": 4, "CN": 9, "NP": 10, "TM": 31, "EV": 14, "DD": 10, "PD": 6, "CA": 24},
+        **{
+            "PE": 5,
+            "SG": 4,
+            "CN": 9,
+            "DF": 21,
+            "NP": 10,
+            "TM": 31,
+            "EV": 14,
+            "DD": 10,
+            "PD": 6,
+            "CA": 24,
+        },
         **{"BU": 20, "EM": 20, "QU": 15, "ST": 5, "VT": 1, "E2E": 6},
     },
+    "behaviours-aws.md": {"": 142},
 }
 """How many lines of each kind the digest has, page by page."""
-ROW = re.compile(r"^\| ((?:E2E|[A-Z]+)\d+) \|", re.MULTILINE)
+ROW = re.compile(r"^\| ((?:E2E|[A-Z]*)\d+) \|", re.MULTILINE)
 EACH_PAGE = pytest.mark.parametrize("page", DIGESTS)
 
 
@@ -47,7 +59,8 @@ def test_every_file_that_a_page_links_to_exists(page: str) -> None:
 
 @EACH_PAGE
 def test_every_line_of_the_digest_is_on_its_page_once(page: str) -> None:
-    listed = ROW.findall(read(page))
+    numbered = "" in DIGESTS[page]
+    listed = [one for one in ROW.findall(read(page)) if one.isdigit() == numbered]
 
     expected = [
         f"{letters}{n}" for letters, count in DIGESTS[page].items() for n in range(1, count + 1)

@@ -13,8 +13,10 @@ FLOOR = {"key": "example.com/floor", "operator": "Exists"}
 
 
 def a_running_box(pool: dict[str, Any] | None = None) -> Box:
-    """Two nodes, each with a pod of its own."""
-    objects = (a_node_class(), pool or a_pool(), an_app(replicas=2))
+    """Two nodes, each with a pod of its own, that nobody replaces."""
+    pool = pool or a_pool()
+    pool["spec"]["disruption"]["budgets"] = [{"nodes": "0"}]
+    objects = (a_node_class(), pool, an_app(replicas=2))
     box = a_box(a_story(objects=objects))
     wait(box, 120)
     return box
