@@ -29,10 +29,10 @@ class ThinnedCluster:
     def __init__(self, nodes: int, pods: int, keep: float, seed: int) -> None:
         before = round(pods / keep)
         mix = deployments(before, seed)
-        # With other sizes of pods the same fleet has as many nodes as are wanted.
+        # With pods of other sizes the fleet has as many nodes as are wanted.
         factor = nodes * PODS_PER_NODE / before
-        waiting = tuple(_scaled(pod, factor) for pod in mix.pending)
-        mix = replace(mix, pending=waiting)
+        plan = solve(_scaled(mix, factor))
+        mix = _scaled(mix, factor * nodes / len(plan.nodes))
         self._mix = mix
         self._pool: NodePool = mix.node_pools[0]
         self._count = 0
@@ -116,7 +116,11 @@ class ThinnedCluster:
         self.prices[name] = offering.price
 
 
-def _scaled(pod: Pod, factor: float) -> Pod:
+def _scaled(mix: ClusterSnapshot, factor: float) -> ClusterSnapshot:
+    return replace(mix, pending=tuple(_scaled_pod(pod, factor) for pod in mix.pending))
+
+
+def _scaled_pod(pod: Pod, factor: float) -> Pod:
     """Give every pod objects of its own, as if it had just been decoded."""
     asked = pod.spec.requests
     requests = Resources(

@@ -7,7 +7,7 @@ from dovetail.core.disruption.balanced import PoolTotals, approves
 from dovetail.core.disruption.candidates import Candidate
 from dovetail.core.disruption.moves import Move
 from dovetail.core.disruption.quick import NEVER, Guess, QuickLook
-from dovetail.core.disruption.replacing import Ruling, rule_on
+from dovetail.core.disruption.replacing import Market, Ruling, rule_on
 from dovetail.core.disruption.whatif import Outcome, WhatIf
 from dovetail.model import labels as label_keys
 from dovetail.model.plan import ExistingPlacement
@@ -37,6 +37,7 @@ class Ground:
         self._whatif = whatif
         self._settings = settings
         self._totals = totals
+        self._market = Market()
         self.quick = QuickLook(whatif)
         self.least_per_cost = settings.min_saving_per_cost
         self.version = 0
@@ -75,8 +76,7 @@ class Ground:
                 f"{guess.price:.4f} USD per hour; it costs {one.price:.4f}"
             )
             return Verdict(code="not-cheaper", because=why)
-        spot = one.node.labels.get(label_keys.CAPACITY_TYPE) == label_keys.SPOT
-        if spot and guess.spot and not self._settings.spot_to_spot:
+        if guess.spot and self.keeps_spot([one]):
             why = "spot nodes are not replaced by spot (gate SpotToSpotConsolidation)"
             return Verdict(code="spot-to-spot", because=why)
         return None
@@ -117,6 +117,12 @@ class Ground:
         if isinstance(found[0], Move):
             self._changed(found[0])
         return found[0]
+
+    def keeps_spot(self, removed: Sequence[Candidate]) -> bool:
+        """Tell whether nodes are all spot, and not to be replaced by others of the kind."""
+        return not self._settings.spot_to_spot and all(
+            one.node.labels.get(label_keys.CAPACITY_TYPE) == label_keys.SPOT for one in removed
+        )
 
     def price_set(self, removed: Sequence[Candidate], *, fewest: bool) -> Verdict:
         """Say what nodes would save that go together."""
@@ -160,7 +166,11 @@ class Ground:
             if most is not None and len(outcome.nodes) > most:
                 why = f"its pods would need {len(outcome.nodes)} new nodes"
                 return None, Verdict(code="not-cheaper", because=why)
-            ruling = rule_on(outcome.nodes, removed, self._settings)
+            hoped = sum(one.price for one in removed) - outcome.price
+            verdict = self._worth(removed, hoped, Verdict(hoped))
+            if hoped > 0 and verdict.code:  # The rules on prices can only make it less.
+                return None, verdict
+            ruling = rule_on(outcome.nodes, removed, self._settings, self._market)
             if ruling.code:
                 return None, Verdict(code=ruling.code, because=ruling.because)
         saving = sum(one.price for one in removed) - sum(one.price for one in ruling.nodes)

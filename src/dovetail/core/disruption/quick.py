@@ -119,14 +119,6 @@ class QuickLook:
         guess = self._buy(left, placed) if left else Guess(0.0, placed)
         return guess._replace(starting=starting)
 
-    def load(self, gone: list[int]) -> Floats:
-        """Return what the pods of these hosts ask for together."""
-        total = np.zeros(self._sizes.shape[1])
-        for host in gone:
-            for number, pods in self._whatif.loads.get(host, {}).items():
-                total += self._sizes[number] * len(pods)
-        return total
-
     def _demand(self, gone: list[int]) -> list[tuple[int, int]]:
         """Return (class, pods), largest first by their share of what is asked for."""
         counts: dict[int, int] = {}

@@ -18,6 +18,12 @@ from dovetail.model.settings import ConsolidationSettings
 
 _IN_ORDER: Final = (label_keys.RESERVED, label_keys.SPOT, label_keys.ON_DEMAND)
 """Which capacity type a launch takes, the first that can be had."""
+_PLACES: Final = (
+    label_keys.ZONE,
+    label_keys.CAPACITY_TYPE,
+    label_keys.ZONE_ID,
+    label_keys.CAPACITY_RESERVATION_ID,
+)
 _NEVER: Final = float("inf")
 
 
@@ -30,23 +36,27 @@ class Ruling(NamedTuple):
 
 
 class Sale:
-    """The offerings that a claim's requirements leave, and what they cost."""
+    """The offerings that some requirements leave, and what they cost."""
 
     def __init__(self, wanted: Requirements) -> None:
-        self.wanted = wanted
-        self._fine: dict[tuple[str, str, str, str], bool] = {}
+        self._wanted = wanted
+        self._places: dict[tuple[str, str, str, str], bool] = {}
+        self._worst: dict[int, float] = {}
 
     def offerings(self, kind: InstanceType) -> list[Offering]:
         return [one for one in kind.offerings if one.available and self._allows(one)]
 
     def worst(self, kind: InstanceType) -> float:
         """Return the most that a launch of a type may cost; infinite where none is possible."""
-        fine = self.offerings(kind)
-        for capacity_type in _IN_ORDER:
-            prices = [one.price for one in fine if one.capacity_type == capacity_type]
-            if prices:
-                return max(prices)
-        return _NEVER
+        known = self._worst.get(id(kind))
+        if known is None:
+            fine = self.offerings(kind)
+            first = next(
+                (name for name in _IN_ORDER if any(one.capacity_type == name for one in fine)), ""
+            )
+            prices = [one.price for one in fine if one.capacity_type == first]
+            known = self._worst[id(kind)] = max(prices, default=_NEVER)
+        return known
 
     def best(self, kind: InstanceType) -> Offering:
         return min(self.offerings(kind), key=lambda o: (o.price, o.zone, o.capacity_type))
@@ -57,14 +67,34 @@ class Sale:
     def _allows(self, one: Offering) -> bool:
         # Thousands of offerings share a few places.
         key = (one.zone, one.capacity_type, one.zone_id, one.reservation_id)
-        known = self._fine.get(key)
+        known = self._places.get(key)
         if known is None:
-            known = self._fine[key] = self.wanted.clash(one.requirements()) is None
+            known = self._places[key] = self._wanted.clash(one.requirements()) is None
+        return known
+
+
+class Market:
+    """The sales of one pass: many claims ask for the same places.
+
+    Types are known by identity, so it must not outlive the catalogue it looks at.
+    """
+
+    def __init__(self) -> None:
+        self._sales: dict[tuple[Requirement | None, ...], Sale] = {}
+
+    def sale(self, wanted: Requirements) -> Sale:
+        key = tuple(wanted.get(name) for name in _PLACES)
+        known = self._sales.get(key)
+        if known is None:
+            known = self._sales[key] = Sale(wanted)
         return known
 
 
 def rule_on(
-    nodes: Sequence[PlannedNode], removed: Sequence[Candidate], settings: ConsolidationSettings
+    nodes: Sequence[PlannedNode],
+    removed: Sequence[Candidate],
+    settings: ConsolidationSettings,
+    market: Market,
 ) -> Ruling:
     """Narrow replacements to what is surely cheaper than the nodes that go."""
     before = sum(one.price for one in removed)
@@ -73,65 +103,77 @@ def rule_on(
     expected = sum(one.price for one in nodes)
     if expected >= before:
         return Ruling(code="not-cheaper", because=_dearer(expected, before))
-    all_spot = all(_capacity_type(one) == label_keys.SPOT for one in removed)
+    case = _Case(removed, settings, market, len(nodes))
     kept: list[PlannedNode] = []
     for one in nodes:
         # Together the dearest launches of all replacements stay below what goes.
         share = one.price / expected if expected > 0 else 1.0 / len(nodes)
-        ceiling = one.price + (before - expected) * share
-        ruling = _rule_on_one(one, ceiling, removed, settings, all_spot=all_spot, lot=len(nodes))
+        ruling = case.rule_on(one, one.price + (before - expected) * share)
         if ruling.code:
             return ruling
         kept += ruling.nodes
     return Ruling(tuple(kept))
 
 
-def _rule_on_one(
-    node: PlannedNode,
-    ceiling: float,
-    removed: Sequence[Candidate],
-    settings: ConsolidationSettings,
-    *,
-    all_spot: bool,
-    lot: int,
-) -> Ruling:
-    sale = Sale(node.requirements)
-    capacity = node.requirements[label_keys.CAPACITY_TYPE]
-    like_for_like = all_spot and capacity.has(label_keys.SPOT)
-    if like_for_like:
-        if not settings.spot_to_spot:
+class _Case:
+    """Nodes that go, and how many come for them."""
+
+    def __init__(
+        self,
+        removed: Sequence[Candidate],
+        settings: ConsolidationSettings,
+        market: Market,
+        lot: int,
+    ) -> None:
+        self._removed = removed
+        self._settings = settings
+        self._market = market
+        self._lot = lot
+        self._all_spot = all(_capacity_type(one) == label_keys.SPOT for one in removed)
+
+    def rule_on(self, node: PlannedNode, ceiling: float) -> Ruling:
+        """Narrow one node to types that are surely launched for less than the ceiling."""
+        wanted = node.requirements
+        may_be_spot = wanted[label_keys.CAPACITY_TYPE].has(label_keys.SPOT)
+        like_for_like = self._all_spot and may_be_spot
+        if like_for_like:
+            if not self._settings.spot_to_spot:
+                return Ruling(
+                    code="spot-to-spot",
+                    because="spot nodes are not replaced by spot (gate SpotToSpotConsolidation)",
+                )
+            wanted = _pinned_to_spot(wanted)
+        sale = self._market.sale(wanted)
+        types = [one for one in node.instance_types if sale.worst(one) < ceiling]
+        if len(self._removed) > 1:
+            types = _other_than(types, sale, self._removed, self._lot)
+        if not types:
             return Ruling(
-                code="spot-to-spot",
-                because="spot nodes are not replaced by spot (gate SpotToSpotConsolidation)",
+                code="not-cheaper",
+                because="no type that would do is sure to be launched for less than "
+                f"{ceiling:.4f} USD per hour",
             )
-        sale = Sale(_pinned_to_spot(node.requirements))
-    types = [one for one in node.instance_types if sale.worst(one) < ceiling]
-    if len(removed) > 1:
-        types = _other_than(types, sale, removed, lot)
-    if not types:
-        return Ruling(
-            code="not-cheaper",
-            because="no type that would do is sure to be launched for less than "
-            f"{ceiling:.4f} USD per hour",
-        )
-    if capacity.has(label_keys.SPOT) and any(sale.has_spot(one) for one in types):
-        # A launch that finds no spot capacity shall fail, not take dearer on-demand.
-        sale = Sale(_pinned_to_spot(node.requirements))
-        types = [one for one in types if sale.has_spot(one)]
-    if like_for_like and len(removed) == 1:
-        if len(types) < settings.spot_types:
+        if may_be_spot and any(sale.has_spot(one) for one in types):
+            # A launch that finds no spot capacity shall fail, not take dearer on-demand.
+            wanted = _pinned_to_spot(wanted)
+            sale = self._market.sale(wanted)
+            types = [one for one in types if sale.has_spot(one)]
+        if like_for_like and len(self._removed) == 1:
+            enough = self._settings.spot_types
+            if len(types) < enough:
+                return Ruling(
+                    code="spot-to-spot",
+                    because=f"only {len(types)} cheaper spot types would do; "
+                    f"fewer than {enough} are too few to choose from",
+                )
+            types = types[: max(enough, _needed(types, wanted))]
+        lacking = _lacks_variety(types, wanted)
+        if lacking:
             return Ruling(
-                code="spot-to-spot",
-                because=f"only {len(types)} cheaper spot types would do; "
-                f"fewer than {settings.spot_types} are too few to choose from",
+                code="min-values",
+                because=f"cheaper types alone do not meet minValues of {lacking}",
             )
-        types = types[: max(settings.spot_types, _needed(types, sale.wanted))]
-    lacking = _lacks_variety(types, sale.wanted)
-    if lacking:
-        return Ruling(
-            code="min-values", because=f"cheaper types alone do not meet minValues of {lacking}"
-        )
-    return Ruling((_narrowed(node, types, sale),))
+        return Ruling((_narrowed(node, types, wanted, sale),))
 
 
 def _other_than(
@@ -174,9 +216,11 @@ def _values(types: Iterable[InstanceType], key: str, wanted: Requirement) -> set
     return found
 
 
-def _narrowed(node: PlannedNode, types: list[InstanceType], sale: Sale) -> PlannedNode:
+def _narrowed(
+    node: PlannedNode, types: list[InstanceType], wanted: Requirements, sale: Sale
+) -> PlannedNode:
     names = frozenset(one.name for one in types)
-    asked = sale.wanted[label_keys.INSTANCE_TYPE]
+    asked = wanted[label_keys.INSTANCE_TYPE]
     named = Requirement(label_keys.INSTANCE_TYPE, False, names, min_values=asked.min_values)
     best = {one.name: sale.best(one) for one in types}
     ordered = sorted(types, key=lambda one: (best[one.name].price, one.name))
@@ -184,7 +228,7 @@ def _narrowed(node: PlannedNode, types: list[InstanceType], sale: Sale) -> Plann
         node,
         instance_types=tuple(ordered),
         offering=best[ordered[0].name],
-        requirements=Requirements({**sale.wanted, label_keys.INSTANCE_TYPE: named}),
+        requirements=Requirements({**wanted, label_keys.INSTANCE_TYPE: named}),
     )
 
 

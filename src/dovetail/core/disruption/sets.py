@@ -18,7 +18,10 @@ from dovetail.core.scheduling.arrays import Floats
 from dovetail.core.scheduling.fleet.linear import INFINITE, Programme
 from dovetail.core.scheduling.states import DEAD
 
-_SIZES: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+_SIZES: Final = (2, 3, 4, 6, 8, 12, 16, 24)
+
+_NO_BETTER: Final = 0.04
+"""Fleets that are bought for a few nodes hardly come nearer to what their pods are worth."""
 
 
 class SetSearch:
@@ -27,23 +30,40 @@ class SetSearch:
     def __init__(self, ground: Ground, whatif: WhatIf) -> None:
         self._ground = ground
         self._whatif = whatif
-        self._values = _values(whatif)
+        self._worth = _Worth(whatif)
         self._least = ground.least_per_cost
+        self._sizes: tuple[int, ...] = _SIZES
 
     def waste(self, one: Candidate) -> float:
         """Return how much of a node's price its pods are not worth, at most."""
-        load = self._ground.quick.load([self._whatif.hosts[one.node.name]])
-        return one.price - float(self._values @ load)
+        return one.price - self._worth.of_host(self._whatif.hosts[one.node.name])
 
-    def best(self, nodes: Iterable[Candidate], room: Mapping[str, int]) -> Move | None:
-        """Make the best set part of the ground, if there is any worth it."""
+    def best(self, nodes: Sequence[Candidate], room: Mapping[str, int]) -> Move | None:
+        """Make the best set part of the ground, if there is any worth it.
+
+        Sets of the size that was best last time, or nearly, are tried first: what
+        is left looks much the same.
+        """
+        found = self._best(nodes, room)
+        if found is None and self._sizes != _SIZES:
+            self._sizes = _SIZES
+            found = self._best(nodes, room)
+        if found is not None:
+            size = len(found.removed)
+            self._sizes = tuple(one for one in _SIZES if size / 2 < one < size * 2)
+        return found
+
+    def _best(self, nodes: Sequence[Candidate], room: Mapping[str, int]) -> Move | None:
         waste = {one.node.name: self.waste(one) for one in nodes if one.price > 0}
         wasteful = [one for one in nodes if waste.get(one.node.name, 0.0) > 0]
         best: tuple[float, Sequence[Candidate]] | None = None
-        for some in _sets(wasteful, waste, self._whatif.costs, room):
+        for some in self._sets(wasteful, waste, room):
             cost = sum(self._whatif.costs[one.node.name] for one in some)
-            hope = sum(waste[one.node.name] for one in some) / cost
+            lost = _NO_BETTER * sum(one.price for one in some)
+            hope = (sum(waste[one.node.name] for one in some) - lost) / cost
             if hope < self._least or (best is not None and hope <= best[0]):
+                continue
+            if self._ground.keeps_spot(some):
                 continue
             verdict = self._ground.price_set(some, fewest=False)
             if not verdict.code and (best is None or verdict.saving / cost > best[0]):
@@ -53,29 +73,26 @@ class SetSearch:
         found = self._ground.take_set(best[1], fewest=False)
         return found if isinstance(found, Move) else None
 
-
-def _sets(
-    nodes: Sequence[Candidate],
-    waste: Mapping[str, float],
-    costs: Mapping[str, float],
-    room: Mapping[str, int],
-) -> Iterator[Sequence[Candidate]]:
-    """Yield the most wasteful nodes, by what moving them costs and as such."""
-    by_ratio = sorted(
-        nodes, key=lambda one: (-waste[one.node.name] / costs[one.node.name], one.node.name)
-    )
-    by_waste = sorted(nodes, key=lambda one: (-waste[one.node.name], one.node.name))
-    seen: set[frozenset[str]] = set()
-    for order in (by_ratio, by_waste):
-        allowed = _within(order, room)
-        for size in _SIZES:
-            if size > len(allowed):
-                break
-            some = allowed[:size]
-            names = frozenset(one.node.name for one in some)
-            if names not in seen:
-                seen.add(names)
-                yield some
+    def _sets(
+        self, nodes: Sequence[Candidate], waste: Mapping[str, float], room: Mapping[str, int]
+    ) -> Iterator[Sequence[Candidate]]:
+        """Yield the most wasteful nodes, by what moving them costs and as such."""
+        costs = self._whatif.costs
+        by_ratio = sorted(
+            nodes, key=lambda one: (-waste[one.node.name] / costs[one.node.name], one.node.name)
+        )
+        by_waste = sorted(nodes, key=lambda one: (-waste[one.node.name], one.node.name))
+        seen: set[frozenset[str]] = set()
+        for order in (by_ratio, by_waste):
+            allowed = _within(order, room)
+            for size in self._sizes:
+                if size > len(allowed):
+                    break
+                some = allowed[:size]
+                names = frozenset(one.node.name for one in some)
+                if names not in seen:
+                    seen.add(names)
+                    yield some
 
 
 def _within(nodes: Iterable[Candidate], room: Mapping[str, int]) -> list[Candidate]:
@@ -88,36 +105,59 @@ def _within(nodes: Iterable[Candidate], room: Mapping[str, int]) -> list[Candida
     return allowed
 
 
-def _values(whatif: WhatIf) -> Floats:
-    """Return what each resource is worth: no fleet holds more value than it costs."""
-    problem = whatif.problem
-    space = problem.space
-    alloc, price = [], []
-    for root in space.roots:
-        if root == DEAD:
-            continue
-        table = space.pools[space.states[root].pool]
-        cost = space.cost[root][: len(table.rows)]
-        fine = np.isfinite(cost) & (table.alloc > 0).all(axis=1)
-        alloc.append(table.alloc[fine])
-        price.append(cost[fine])
-    total = np.zeros(len(problem.axis))
-    for load in whatif.loads.values():
-        for number, pods in load.items():
-            want = whatif.trial.placer.want(whatif.trial.classes[number], 0)
-            total += want.size * len(pods)
-    asked = total > 0
-    values = np.zeros(len(total))
-    if not alloc or not sum(map(len, alloc)) or not asked.any():
+class _Worth:
+    """What pods are worth: what their part of the cheapest fleet would cost, were it divisible."""
+
+    def __init__(self, whatif: WhatIf) -> None:
+        self._whatif = whatif
+        self._problem = whatif.problem
+        totals: dict[tuple[int, ...], Floats] = {}
+        states: list[tuple[int, ...]] = []
+        for one in whatif.trial.classes:
+            want = whatif.trial.placer.want(one, 0)
+            states.append(self._states(want.ask))
+        for load in whatif.loads.values():
+            for number, pods in load.items():
+                known = totals.setdefault(states[number], np.zeros(len(self._problem.axis)))
+                known += self._size(number) * len(pods)
+        values = {key: self._values(key, total) for key, total in sorted(totals.items())}
+        self._of_class = [
+            float(values[key] @ self._size(number)) if key in values else 0.0
+            for number, key in enumerate(states)
+        ]
+
+    def of_host(self, host: int) -> float:
+        load = self._whatif.loads.get(host, {})
+        return sum(self._of_class[number] * len(pods) for number, pods in load.items())
+
+    def _size(self, number: int) -> Floats:
+        return self._whatif.trial.placer.want(self._whatif.trial.classes[number], 0).size
+
+    def _states(self, ask: int) -> tuple[int, ...]:
+        """Return the claims that pods with this ask would open."""
+        space = self._problem.space
+        found = {space.move(root, ask) for root in space.roots}
+        return tuple(sorted(found - {DEAD}))
+
+    def _values(self, states: tuple[int, ...], total: Floats) -> Floats:
+        """Return what each resource is worth: no node holds more value than it costs."""
+        space = self._problem.space
+        alloc, price = [], []
+        for state in states:
+            table = space.pools[space.states[state].pool]
+            cost = space.cost[state][: len(table.rows)]
+            fine = np.isfinite(cost) & (table.alloc >= 0).all(axis=1)
+            alloc.append(table.alloc[fine])
+            price.append(cost[fine])
+        values = np.zeros(len(total))
+        asked = total > 0
+        if not sum(map(len, alloc)) or not asked.any():
+            return values
+        room = np.vstack(alloc)[:, asked] / total[asked]
+        if not (room > 0).any(axis=0).all():
+            return values
+        rows = int(asked.sum())
+        programme = Programme(np.ones(rows), np.full(rows, INFINITE))
+        programme.add_dense_columns(np.concatenate(price), room)
+        values[asked] = np.maximum(programme.solve().duals, 0.0) / total[asked]
         return values
-    room = np.vstack(alloc)[:, asked] / total[asked]
-    rows, types = int(asked.sum()), len(room)
-    programme = Programme(np.ones(rows), np.full(rows, INFINITE))
-    programme.add_columns(
-        np.concatenate(price),
-        np.arange(types) * rows,
-        np.tile(np.arange(rows), types),
-        room.ravel(),
-    )
-    values[asked] = np.maximum(programme.solve().duals, 0.0) / total[asked]
-    return values
