@@ -71,7 +71,12 @@ def _spec(pod: Pod) -> dict[str, Any]:
             "name": "main",
             "resources": {"requests": single, "limits": _unshared(single)} if single else {},
             "ports": [
-                {"hostPort": one.port, "protocol": one.protocol, "hostIP": one.ip}
+                {
+                    "containerPort": one.port,
+                    "hostPort": one.port,
+                    "protocol": one.protocol,
+                    "hostIP": one.ip,
+                }
                 for one in spec.host_ports
             ],
         }

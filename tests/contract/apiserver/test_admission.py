@@ -314,6 +314,12 @@ def test_a_class_may_change_from_role_to_profile(server: Subject) -> None:
 
 
 CONTAINER: Object = {"name": "main", "image": "app:1"}
+SPREAD: Object = {
+    "maxSkew": 1,
+    "topologyKey": "topology.kubernetes.io/zone",
+    "whenUnsatisfiable": "ScheduleAnyway",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+}
 
 
 def asking(requests: dict[str, Any], limits: dict[str, Any]) -> Object:
@@ -328,6 +334,10 @@ def asking(requests: dict[str, Any], limits: dict[str, Any]) -> Object:
         ({"containers": [{"name": "A_b", "image": "a"}]}, "spec.containers[0].name"),
         ({"containers": [{"name": "a"}]}, "spec.containers[0].image"),
         ({"containers": [CONTAINER, CONTAINER]}, "spec.containers[1].name"),
+        (
+            {"containers": [{**CONTAINER, "ports": [{"hostPort": 80}]}]},
+            "spec.containers[0].ports[0].containerPort",
+        ),
         ({"restartPolicy": "Sometimes"}, "spec.restartPolicy"),
         (asking({"cpu": "-1"}, {}), "spec.containers[0].resources.requests[cpu]"),
         (asking({"cpu": "2"}, {"cpu": "1"}), "spec.containers[0].resources.requests"),
@@ -337,6 +347,41 @@ def test_a_pod_that_breaks_a_rule_is_refused_with_its_field(
     server: Subject, spec: dict[str, Any], field: str
 ) -> None:
     assert wrong_fields(server, PODS, a_pod("p", **spec)) == [field]
+
+
+@pytest.mark.parametrize(
+    "spreads", [[SPREAD, {**SPREAD, "maxSkew": 2}], [{**SPREAD, "minDomains": 2}]]
+)
+def test_a_pod_with_a_spread_that_cannot_be_is_refused(
+    server: Subject, spreads: list[Object]
+) -> None:
+    [field] = wrong_fields(server, PODS, a_pod("p", topologySpreadConstraints=spreads))
+
+    assert field.startswith("spec.topologySpreadConstraints[")
+
+
+def test_keys_to_compare_pods_by_become_part_of_the_selector(server: Subject) -> None:
+    spread = {**SPREAD, "matchLabelKeys": ["rev", "missing"]}
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "mismatchLabelKeys": ["rev"],
+    }
+    rules = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+    pod = a_pod(
+        "p",
+        labels={"app": "web", "rev": "7"},
+        topologySpreadConstraints=[spread],
+        affinity={"podAntiAffinity": rules},
+    )
+    spec = server.create(PODS, pod)["spec"]
+
+    [spread] = spec["topologySpreadConstraints"]
+    [term] = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    alike = {"key": "rev", "operator": "In", "values": ["7"]}
+    assert spread["labelSelector"]["matchExpressions"] == [alike]
+    assert term["labelSelector"]["matchExpressions"] == [{**alike, "operator": "NotIn"}]
 
 
 def test_a_workload_must_select_the_pods_of_its_template(server: Subject) -> None:

@@ -27,6 +27,7 @@ from dovetail.sim.apiserver.admission import (
     fill_in_pool,
 )
 from dovetail.sim.apiserver.frozen import freeze
+from dovetail.sim.apiserver.labelkeys import merge_label_keys
 
 _POD_SPEC: Final = {
     "restartPolicy": "Always",
@@ -86,6 +87,11 @@ def _stay_a_while(obj: dict[str, Any]) -> None:
 def _is_about(toleration: Mapping[str, Any], key: str) -> bool:
     about = toleration.get("key") or key
     return about == key and toleration.get("effect") in (None, "", "NoExecute")
+
+
+def _new_pod(obj: dict[str, Any]) -> None:
+    merge_label_keys(obj)
+    _stay_a_while(obj)
 
 
 def _job(obj: dict[str, Any]) -> None:
@@ -175,7 +181,7 @@ _DEFAULTS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
     CAPACITY_BUFFERS: fill_in_buffer,
 }
 _ADMISSIONS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
-    PODS: _stay_a_while,
+    PODS: _new_pod,
     JOBS: _job,
 }
 """What admission plugins add to new objects, which later writes may not take for granted."""

@@ -75,7 +75,14 @@ def _containers(containers: Any, place: str) -> Iterator[Cause]:
         names.add(name)
         if not one.get("image"):
             yield required(f"{here}.image")
+        yield from _ports(one.get("ports"), f"{here}.ports")
         yield from _resources(one.get("resources"), f"{here}.resources")
+
+
+def _ports(ports: Any, place: str) -> Iterator[Cause]:
+    for at, one in enumerate(ports if isinstance(ports, list) else ()):
+        if isinstance(one, dict) and not one.get("containerPort"):
+            yield required(f"{place}[{at}].containerPort")
 
 
 def _resources(resources: Any, place: str) -> Iterator[Cause]:
