@@ -8,6 +8,7 @@ import pytest
 
 from dovetail.core.drift import pool_drift, type_drift
 from dovetail.core.hashing import Stamp, pool_hash
+from dovetail.core.provisioning import claim_of_template
 from dovetail.model import labels as label_keys
 from dovetail.model.catalog import Offering
 from dovetail.model.frozen import FrozenDict
@@ -157,3 +158,24 @@ def test_what_was_bought_in_a_reservation_may_go_on_as_on_demand() -> None:
     assert type_drift(claim, sold(held, *listed)) is None
     assert type_drift(claim, sold(*offerings(1, [(SPOT, Z1)]))) == "InstanceTypeNotFound"
     assert type_drift(claim, sold()) == "InstanceTypeNotFound"
+
+
+@pytest.mark.parametrize(
+    ("operator", "values"),
+    [
+        (Operator.IN, ("red", "blue")),
+        (Operator.NOT_IN, ("red",)),
+        (Operator.EXISTS, ()),
+        (Operator.DOES_NOT_EXIST, ()),
+        (Operator.GT, ("4",)),
+        (Operator.LT, ("4",)),
+    ],
+)
+def test_a_claim_made_from_nothing_but_its_pool_has_not_drifted_from_it(
+    operator: Operator, values: tuple[str, ...]
+) -> None:
+    pool = a_pool(("example.com/room", operator, values))
+
+    claim = claim_of_template(pool, name="static-1")
+
+    assert pool_drift(claim, msgspec.structs.replace(pool, annotations=claim.annotations)) is None

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from dovetail.core.hashing import Stamp, pool_hash
+from dovetail.core.scheduling.tables import some_value
 from dovetail.model import labels as label_keys
 from dovetail.model.buffers import is_virtual
 from dovetail.model.frozen import FrozenDict
@@ -13,7 +14,7 @@ from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import NodePool
 from dovetail.model.plan import PlannedNode, Refusal, Unplaced
 from dovetail.model.pods import Owner, Pod
-from dovetail.model.requirements import Requirement
+from dovetail.model.requirements import Requirement, Requirements
 
 LONGEST_MESSAGE: Final = 1000
 """Of an Event; Kubernetes takes 1,024 characters."""
@@ -65,7 +66,7 @@ def claim_for(planned: PlannedNode, pool: NodePool, *, name: str) -> NodeClaim:
     plain = claim_of_template(pool, name=name)
     return msgspec.structs.replace(
         plain,
-        labels=FrozenDict({**planned.labels, **plain.labels}),
+        labels=FrozenDict({**planned.labels, **_own_labels(pool)}),
         annotations=FrozenDict(
             {
                 **plain.annotations,
@@ -93,10 +94,9 @@ def _overlaid(planned: PlannedNode) -> dict[str, str]:
 def claim_of_template(pool: NodePool, *, name: str) -> NodeClaim:
     """Return a claim for any machine that a pool allows."""
     template = pool.template
-    key, value = template.node_class.label
     return NodeClaim(
         name=name,
-        labels=FrozenDict({**template.labels, label_keys.NODEPOOL: pool.name, key: value}),
+        labels=FrozenDict({**_made_up_labels(pool), **_own_labels(pool)}),
         # Of the pool as decided on: its own annotation may be from before an edit.
         annotations=FrozenDict({**template.annotations, **Stamp(pool_hash(pool)).annotations()}),
         owners=(Owner("karpenter.sh/v1", "NodePool", pool.name, pool.uid, controller=False),),
@@ -107,6 +107,27 @@ def claim_of_template(pool: NodePool, *, name: str) -> NodeClaim:
         expire_after=template.expire_after,
         termination_grace_period=template.termination_grace_period,
     )
+
+
+def _own_labels(pool: NodePool) -> dict[str, str]:
+    """Return what every node of a pool says."""
+    key, value = pool.template.node_class.label
+    return {**pool.template.labels, label_keys.NODEPOOL: pool.name, key: value}
+
+
+def _made_up_labels(pool: NodePool) -> dict[str, str]:
+    """Return a value for each label that a pool's requirements leave open, and no machine settles.
+
+    A node without it would not be what its pool asks for, and be replaced for ever.
+    """
+    wanted = Requirements.of_specs(pool.template.requirements)
+    return {
+        key: chosen
+        for key, one in wanted.items()
+        if key not in label_keys.WELL_KNOWN
+        and not label_keys.is_restricted(key)
+        and (chosen := some_value(one))
+    }
 
 
 def why_not(unplaced: Unplaced) -> str:
