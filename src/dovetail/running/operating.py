@@ -34,6 +34,7 @@ from dovetail.ports.telemetry import Log
 from dovetail.running.hiring import Hire, Hired, Surroundings
 from dovetail.running.instruments import Instruments
 from dovetail.running.leading import Alone, Elected, Election, Leadership
+from dovetail.running.warming import Warming
 from dovetail.state.buffers import Buffers
 from dovetail.state.evictions import Evictions
 from dovetail.state.inflight import ReadYourWrites
@@ -162,6 +163,7 @@ class Operation:
         self._instruments.health.watch_over(feed.stuck)
         # Those who stand by have everything at hand when they are needed.
         await feed.start()
+        Warming(mirror, self._hired.cloud, loop=self._loop)
         self._instruments.health.stage = Stage.STANDING_BY
         self._instruments.leads(False)
         await self._leadership.win()
