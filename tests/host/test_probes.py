@@ -60,6 +60,10 @@ async def numbers() -> bytes:
     return b"karpenter_build_info 1\n"
 
 
+async def many_numbers() -> bytes:
+    return await numbers() * 100_000
+
+
 class Served:
     def __init__(self, http: aiohttp.ClientSession, health: Health, ports: tuple[int, int]) -> None:
         self.http = http
@@ -94,6 +98,34 @@ def test_the_numbers_and_the_answers_are_on_ports_of_their_own() -> None:
             assert await process.get("/readyz") == (200, "ok")
 
     asyncio.run(story())
+
+
+def test_numbers_are_packed_for_those_who_say_that_they_can_unpack_them() -> None:
+    async def story() -> list[str | None]:
+        async with a_process() as process:
+            url = f"http://127.0.0.1:{process.metrics_port}/metrics"
+            answers = []
+            for wanted in ("gzip", "identity"):
+                async with process.http.get(url, headers={"Accept-Encoding": wanted}) as answer:
+                    assert await answer.text() == "karpenter_build_info 1\n"
+                    answers.append(answer.headers.get("Content-Encoding"))
+            return answers
+
+    assert asyncio.run(story()) == ["gzip", None]
+
+
+def test_megabytes_of_numbers_are_packed_too() -> None:
+    async def story() -> int:
+        port = free_ports()[0]
+        endpoints = Endpoints(metrics_port=port, probe_port=0)
+        async with (
+            serving(endpoints, scrape=many_numbers, health=Health()),
+            aiohttp.ClientSession() as http,
+            http.get(f"http://127.0.0.1:{port}/metrics") as answer,
+        ):
+            return len(await answer.read())
+
+    assert asyncio.run(story()) == 100_000 * len("karpenter_build_info 1\n")
 
 
 def test_a_process_that_starts_is_alive_but_not_ready() -> None:
