@@ -27,6 +27,7 @@ from dovetail.host.clock import RealClock
 from dovetail.host.serving import ALL, Endpoints, serving
 from dovetail.host.telling import FORMATS, LEVELS, LineLog
 from dovetail.kube.config import Access, find_access
+from dovetail.kube.lease import LeaseLost
 from dovetail.kube.limiting import BURST, QPS
 from dovetail.kube.preflight import LEASE
 from dovetail.model.discounts import NO_DISCOUNTS
@@ -316,8 +317,12 @@ def run(**options: Any) -> None:
     if given.cloud == "virtual":
         hire = VirtualHire(access, _virtual(given, stock))
     log = LineLog(_print, clock=clock, level=given.log_level, form=given.log_format)
-    asyncio.run(_operate(given, access, hire, log))
-    _leave()
+    try:
+        asyncio.run(_operate(given, access, hire, log))
+    except LeaseLost as error:
+        click.echo(f"Error: {error}", err=True)
+        _leave(1)
+    _leave(0)
 
 
 def _stock(given: Given) -> StockSettings:
@@ -426,10 +431,10 @@ def _print(line: str) -> None:
         sys.stdout.flush()
 
 
-def _leave() -> NoReturn:
+def _leave(code: int) -> NoReturn:
     """End the process now.
 
     A call to AWS may still wait in a thread (for a message, up to 20 s), and Python
     would wait for the thread.
     """
-    os._exit(0)
+    os._exit(code)

@@ -224,7 +224,9 @@ class Operation:
         await self._elected.wait()
 
     async def _keep_leading(self) -> None:
-        self._break(await self._leadership.keep())
+        lost = await self._leadership.keep()
+        self._log.error("no longer the leader", error=str(lost))
+        self._break(lost)
 
     def _break(self, error: Exception) -> None:
         if not self._broken.done():

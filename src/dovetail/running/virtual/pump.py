@@ -14,7 +14,7 @@ from dovetail.ports.telemetry import Log
 from dovetail.sim.engine import Appointment, Engine
 
 _LONGEST_NAP: Final = 1.0
-_GOODBYE: Final = 2.0
+_GOODBYE: Final = 0.5
 
 
 class RealTimeEngine(Engine):
