@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from dovetail.model import labels as label_keys
+from dovetail.model.launchspec import Found, Image, Subnet
 from dovetail.model.nodeclass import NodeClass
 from dovetail.model.nodepool import NodeClassRef
 from dovetail.ports.cloud import (
@@ -243,3 +244,55 @@ def test_the_types_are_the_same_tuple_until_something_changes(world: World) -> N
 
     assert world.cloud.instance_types(POOL) is before
     assert {one.name for one in before} == {"m5.large", "c5.xlarge", "m5.xlarge", "m5.metal"}
+
+
+def a_class_that_found(*groups: str, subnet: str, image: str) -> NodeClass:
+    found = Found(
+        subnets=(Subnet(id=subnet, zone=A), Subnet(id=f"{subnet}-b", zone=B)),
+        security_groups=groups,
+        images=(Image(id=image),),
+    )
+    return NodeClass(found=found)
+
+
+def test_a_machine_has_drifted_when_its_class_would_launch_it_otherwise(world: World) -> None:
+    world.classes["default"] = a_class_that_found("sg-1", subnet="subnet-1", image="ami-1")
+    claim = a_claim(zones=[A])
+    bought = world.do(world.cloud.create(claim))
+    seen = world.do(world.cloud.get(bought.provider_id))
+    launched = msgspec.structs.replace(
+        claim,
+        provider_id=bought.provider_id,
+        image_id=bought.image_id,
+        labels=claim.labels.with_items(bought.labels),
+    )
+
+    def drift(*groups: str, subnet: str = seen.subnet, image: str = seen.image_id) -> str | None:
+        world.classes["default"] = a_class_that_found(*groups, subnet=subnet, image=image)
+        return world.do(world.cloud.drift(launched))
+
+    assert seen.security_groups
+    assert drift(*seen.security_groups) is None
+    assert drift(*seen.security_groups, "sg-2") == "SecurityGroupDrift"
+    assert drift(*seen.security_groups, subnet="subnet-2") == "SubnetDrift"
+    assert drift(*seen.security_groups, image="ami-2") == "AMIDrift"
+
+
+def test_without_its_class_nothing_is_said_of_drift(world: World) -> None:
+    claim = a_claim()
+    bought = world.do(world.cloud.create(claim))
+    world.classes.clear()
+
+    told = world.do(
+        world.cloud.drift(msgspec.structs.replace(claim, provider_id=bought.provider_id))
+    )
+
+    assert told is None
+
+
+def test_what_is_gone_cannot_be_told_of_drift(world: World) -> None:
+    world.classes["default"] = a_class_that_found("sg-1", subnet="subnet-1", image="ami-1")
+    gone = msgspec.structs.replace(a_claim(), provider_id=f"aws:///{A}/i-0123456789abcdef0")
+
+    with pytest.raises(InstanceNotFound):
+        world.do(world.cloud.drift(gone))
