@@ -397,6 +397,17 @@ def test_a_node_is_within_its_window_until_consolidate_after_has_passed() -> Non
     assert not in_window(claim, a_pool(disruption=Disruption(consolidate_after=None)), START)
 
 
+def test_a_candidate_whose_node_is_on_its_way_out_is_left_alone() -> None:
+    snapshot = a_cluster(a_bought_node("a", TYPES[7], [a_pod("p")]))
+    view = view_of(snapshot)
+    marked = tuple(replace(node, deleting=True) for node in snapshot.nodes)
+
+    found = consolidate(replace(view, snapshot=replace(snapshot, nodes=marked)), {"default": 9})
+
+    assert found.moves == ()
+    assert codes(found) == {"a": "spared"}
+
+
 def test_a_machine_that_was_spared_says_so_under_its_nodes_name() -> None:
     machine = Machine(identity="i-1", node=NodeObject(name="n"))
 

@@ -42,10 +42,13 @@ def consolidate(
         return Consolidation()
     whatif = WhatIf(view, scheduling)
     ground = Ground(whatif, settings, _totals(view))
-    one_pass = _Pass(ground, view.candidates, whatif.costs, room)
+    there = [one for one in view.candidates if one.node.name in whatif.hosts]
+    one_pass = _Pass(ground, there, whatif.costs, room)
     one_pass.choose_single()
     one_pass.choose_sets(SetSearch(ground, whatif))
-    return Consolidation(tuple(one_pass.moves), one_pass.stays())
+    leaving = [_leaving(one) for one in view.candidates if one.node.name not in whatif.hosts]
+    stays = sorted([*one_pass.stays(), *leaving], key=lambda one: one.node)
+    return Consolidation(tuple(one_pass.moves), tuple(stays))
 
 
 def _totals(view: View) -> dict[str, PoolTotals]:
@@ -54,6 +57,11 @@ def _totals(view: View) -> dict[str, PoolTotals]:
         one for one in view.candidates if one.pool.disruption.policy is ConsolidationPolicy.BALANCED
     ]
     return {**pool_totals(balanced, view.snapshot.nodes), **view.totals}
+
+
+def _leaving(one: Candidate) -> Stay:
+    why = "it is on its way out already"
+    return Stay(node=one.node.name, price=one.price, code="spared", because=why)
 
 
 def stay_of(spared: Spared, price: float = 0.0) -> Stay:

@@ -25,9 +25,9 @@ class Recheck:
     def __init__(
         self, view: View, room: Mapping[str, int], scheduling: SchedulingSettings | None = None
     ) -> None:
-        self._names = {one.node.name for one in view.candidates}
         self._room = dict(room)
         self._whatif = WhatIf(view, scheduling)
+        self._names = {one.node.name for one in view.candidates} & set(self._whatif.hosts)
 
     def objection(self, move: Move) -> Objection | None:
         """Return what is against a move now; None: it may be made."""

@@ -20,6 +20,8 @@ from dovetail.core.scheduling.states import DEAD
 
 _SIZES: Final = (2, 3, 4, 6, 8, 12, 16, 24)
 
+_FEW: Final = 4
+"""Up to so many nodes need no search for a fleet: one or two larger ones will do."""
 _NO_BETTER: Final = 0.04
 """Fleets that are bought for a few nodes hardly come nearer to what their pods are worth."""
 
@@ -65,12 +67,12 @@ class SetSearch:
                 continue
             if self._ground.keeps_spot(some):
                 continue
-            verdict = self._ground.price_set(some, fewest=False)
+            verdict = self._ground.price_set(some, fewest=len(some) <= _FEW)
             if not verdict.code and (best is None or verdict.saving / cost > best[0]):
                 best = (verdict.saving / cost, some)
         if best is None:
             return None
-        found = self._ground.take_set(best[1], fewest=False)
+        found = self._ground.take_set(best[1], fewest=len(best[1]) <= _FEW)
         return found if isinstance(found, Move) else None
 
     def _sets(
