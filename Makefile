@@ -9,7 +9,7 @@ RUN   := $(VENV)/bin/python -m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-slow live lint format bench bench-steady bench-aws crds requirements clean
+.PHONY: help setup demo test test-slow live lint format bench bench-steady bench-consolidation bench-aws crds requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: the nodes that pods need, bought and given back; and beforehand, what they would cost'
@@ -47,6 +47,9 @@ bench: $(READY) ## Measure speed and cost of planning; one JSON line a case
 
 bench-steady: $(READY) ## Measure an hour of a simulated cluster of 2,000 nodes; takes minutes
 	@$(RUN) bench.steady $(ARGS)
+
+bench-consolidation: $(READY) ## Measure consolidation: speed of a pass, cost and evictions in the end
+	@$(RUN) bench.consolidation $(ARGS)
 
 bench-aws: $(READY) ## Measure the AWS adapter against moto
 	@$(RUN) bench.aws $(ARGS)
