@@ -103,6 +103,7 @@ def test_an_unknown_path_is_not_found_as_kubernetes_says_it(cluster: Cluster, pa
         ("POST", "/api/v1/pods"),
         ("POST", "/api/v1/namespaces/default/pods/x"),
         ("DELETE", "/apis/apps/v1/namespaces/default/deployments/x/scale"),
+        ("DELETE", "/api/v1/namespaces"),
         ("GET", "/api/v1/namespaces/default/pods/x/eviction"),
         ("GET", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"),
         ("POST", "/version"),

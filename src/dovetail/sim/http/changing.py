@@ -7,7 +7,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from dovetail.ports.kubeerrors import BadRequest, MethodNotAllowed, NotFound, UnsupportedMediaType
-from dovetail.ports.resources import PODS
+from dovetail.ports.resources import NAMESPACES, PODS
 from dovetail.sim.apiserver.frozen import Object
 from dovetail.sim.apiserver.options import PatchType
 from dovetail.sim.apiserver.server import ApiServer
@@ -25,6 +25,7 @@ from dovetail.sim.http.strictness import strictness
 _CREATED: Final = 201
 _KINDS: Final = {"scale": "Scale", "eviction": "Eviction", "binding": "Binding"}
 """The kinds that subresources are written as."""
+_NOT_ALLOWED: Final = "the server does not allow this method on the requested resource"
 
 
 class Changer:
@@ -43,9 +44,7 @@ class Changer:
 
     def create(self, request: web.Request, target: Target, data: bytes) -> web.Response:
         if target.resource.namespaced and not target.namespace:
-            raise MethodNotAllowed(
-                "the server does not allow this method on the requested resource"
-            )
+            raise MethodNotAllowed(_NOT_ALLOWED)
         obj, warnings = _checked(request, target, read_object(request, data))
         options = _write_options(request)
         made = self._api.create(target.resource, obj, target.namespace, options=options)
@@ -120,6 +119,8 @@ class Changer:
         return self._done(answer(shown), dry_run=options.dry_run)
 
     def delete_all(self, request: web.Request, target: Target, data: bytes) -> web.Response:
+        if target.resource is NAMESPACES:
+            raise MethodNotAllowed(_NOT_ALLOWED)
         options = delete_options(request.query, _options_in(request, data))
         which = list_options(target, request.query)
         deleted = self._api.delete_all(target.resource, which, options=options)

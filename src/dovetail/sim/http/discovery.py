@@ -6,11 +6,13 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.ports.resources import (
+    CAPACITY_BUFFERS,
     CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
     JOBS,
+    NAMESPACES,
     PODS,
     REPLICA_SETS,
     RESOURCES,
@@ -174,6 +176,8 @@ def _served(group_version: str) -> list[Resource]:
 
 
 def _verbs(one: Resource) -> tuple[str, ...]:
+    if one is NAMESPACES:
+        return tuple(verb for verb in _VERBS if verb != "deletecollection")
     return ("create",) if one in REVIEWS else _VERBS
 
 
@@ -192,5 +196,5 @@ def _names(one: Resource) -> dict[str, Any]:
     if one in _IN_ALL:
         names["categories"] = ["all"]
     elif one.custom:
-        names["categories"] = ["karpenter"]
+        names["categories"] = ["autoscaling" if one is CAPACITY_BUFFERS else "karpenter"]
     return names

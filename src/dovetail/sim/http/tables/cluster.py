@@ -113,7 +113,6 @@ SECRET_COLUMNS: Final = (
     Column("Data", size("data"), type="integer"),
     AGE,
 )
-SERVICE_ACCOUNT_COLUMNS: Final = (NAME, Column("Secrets", size("secrets"), type="integer"), AGE)
 
 
 def _reference(obj: Object, _: datetime) -> Cell:
@@ -148,5 +147,5 @@ PRIORITY_CLASS_COLUMNS: Final = (
     Column("Value", count("value"), type="integer"),
     Column("Global-Default", yes_or_no("globalDefault"), type="boolean"),
     AGE,
-    Column("PreemptionPolicy", text("preemptionPolicy", missing="PreemptLowerPriority"), wide=True),
+    Column("PreemptionPolicy", text("preemptionPolicy", missing="PreemptLowerPriority")),
 )

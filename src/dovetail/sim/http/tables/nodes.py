@@ -95,3 +95,17 @@ EC2_NODE_CLASS_COLUMNS: Final = (
     AGE,
     Column("Role", text("spec", "role"), wide=True),
 )
+NODE_OVERLAY_COLUMNS: Final = (
+    NAME,
+    Column("Ready", condition("Ready")),
+    AGE,
+    Column("Weight", text("spec", "weight"), wide=True),
+)
+BUFFER_COLUMNS: Final = (
+    NAME,
+    Column("Strategy", text("spec", "provisioningStrategy")),
+    Column("PodTemplate", text("status", "podTemplateRef", "name")),
+    Column("Replicas", text("status", "replicas")),
+    Column("Ready", condition("ReadyForProvisioning")),
+    AGE,
+)

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Final
 
 from dovetail.sim.apiserver.frozen import Object, look
+from dovetail.sim.apiserver.selectors import selector_text
 from dovetail.sim.http.tables.ages import age, span
 from dovetail.sim.http.tables.column import (
     AGE,
@@ -92,6 +93,24 @@ def _last_schedule(obj: Object, now: datetime) -> Cell:
     return NONE if last is None else age(last, now)
 
 
+def _job_selector(obj: Object, _: datetime) -> Cell:
+    return selector_text(look(obj, "spec", "jobTemplate", "spec", "selector") or {}) or NONE
+
+
+def _controller(obj: Object, _: datetime) -> Cell:
+    owners = obj["metadata"].get("ownerReferences") or ()
+    for one in owners:
+        if one.get("controller"):
+            group = one["apiVersion"].partition("/")[0] if "/" in one["apiVersion"] else ""
+            kind = one["kind"].lower()
+            return f"{kind}.{group}/{one['name']}" if group else f"{kind}/{one['name']}"
+    return NONE
+
+
+def _pod_labels(obj: Object, _: datetime) -> Cell:
+    return pairs(look(obj, "template", "metadata", "labels"))
+
+
 DEPLOYMENT_COLUMNS: Final = (
     NAME,
     Column("Ready", _ready_of_wanted),
@@ -142,4 +161,17 @@ CRON_JOB_COLUMNS: Final = (
     Column("Last Schedule", _last_schedule),
     AGE,
     *_pods("spec", "jobTemplate", "spec", "template", selected=False),
+    Column("Selector", _job_selector, wide=True),
+)
+REVISION_COLUMNS: Final = (
+    NAME,
+    Column("Controller", _controller),
+    Column("Revision", text("revision", missing="0")),
+    AGE,
+)
+POD_TEMPLATE_COLUMNS: Final = (
+    NAME,
+    Column("Containers", _of_containers("name", "template")),
+    Column("Images", _of_containers("image", "template")),
+    Column("Pod Labels", _pod_labels),
 )
