@@ -14,6 +14,7 @@ from dovetail.errors import BadInput, DovetailError
 
 COMMANDS = (
     "catalog",
+    "cluster",
     "completion",
     "convert",
     "crds",

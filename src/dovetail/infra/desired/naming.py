@@ -12,7 +12,6 @@ from dovetail.infra.spec.pools import name_of
 DISCOVERY: Final = "karpenter.sh/discovery"
 """The tag by which node classes find subnets and security groups."""
 ROLE_LIMIT: Final = 64
-POLICY_LIMIT: Final = 128
 CONTROLLER_TAINT: Final = "karpenter.sh/controller"
 
 

@@ -80,7 +80,9 @@ def software_files(resources: Iterable[Resource], values: Values) -> Files:
     head = [
         "#!/bin/sh",
         "# What the templates do not make, in the order in which it can be made.",
+        "# Charts in directories are looked for where you are.",
         "set -eu",
+        'here=$(dirname "$0")',
     ]
     needed = [f': "${{{name}:?the {_asked(one)}}}"' for name, one in sorted(values.open.items())]
     exported = [f"export {' '.join(sorted(values.open))}"] if values.open else []
@@ -98,7 +100,7 @@ def _filled(value: Any, values: Values, path: str) -> tuple[str, str]:
     text = yaml_text(values.of(value))
     names = " ".join(f"${{{name}}}" for name in sorted(values.open) if f"${{{name}}}" in text)
     # Only ours: a start-up script has dollar signs of its own.
-    return text, f"envsubst '{names}' < {path}" if names else f"cat {path}"
+    return text, f"envsubst '{names}' < \"$here/{path}\"" if names else f'cat "$here/{path}"'
 
 
 def _helm(one: Resource) -> str:

@@ -1,14 +1,16 @@
 #!/bin/sh
 # What the templates do not make, in the order in which it can be made.
+# Charts in directories are looked for where you are.
 set -eu
+here=$(dirname "$0")
 : "${EKS_CLUSTER_DEV_EKS_CLUSTER_ENDPOINT:?the endpoint of eks-cluster dev-eks-cluster}"
 export EKS_CLUSTER_DEV_EKS_CLUSTER_ENDPOINT
 aws ec2 create-tags --resources subnet-0123456789abcdef1 subnet-0123456789abcdef2 subnet-0123456789abcdef3 --tags Key=karpenter.sh/discovery,Value=dev-eks-cluster
-cat values/kube-system-dovetail-crd.yaml | helm upgrade --install dovetail-crd deploy/charts/dovetail-crd --namespace kube-system --create-namespace --wait --values -
-envsubst '${EKS_CLUSTER_DEV_EKS_CLUSTER_ENDPOINT}' < values/kube-system-dovetail.yaml | helm upgrade --install dovetail deploy/charts/dovetail --namespace kube-system --create-namespace --wait --values -
-cat manifests/ec2nodeclass-default.yaml | kubectl apply --server-side -f -
-cat manifests/nodepool-x86.yaml | kubectl apply --server-side -f -
-cat manifests/nodepool-graviton.yaml | kubectl apply --server-side -f -
-cat values/kube-system-metrics-server.yaml | helm upgrade --install metrics-server metrics-server --namespace kube-system --create-namespace --repo https://kubernetes-sigs.github.io/metrics-server --version 3.12.2 --wait --values -
-cat manifests/deployment-default-nginx-amd64.yaml | kubectl apply --server-side -f -
-cat manifests/deployment-default-nginx-arm64.yaml | kubectl apply --server-side -f -
+cat "$here/values/kube-system-dovetail-crd.yaml" | helm upgrade --install dovetail-crd deploy/charts/dovetail-crd --namespace kube-system --create-namespace --wait --values -
+envsubst '${EKS_CLUSTER_DEV_EKS_CLUSTER_ENDPOINT}' < "$here/values/kube-system-dovetail.yaml" | helm upgrade --install dovetail deploy/charts/dovetail --namespace kube-system --create-namespace --wait --values -
+cat "$here/manifests/ec2nodeclass-default.yaml" | kubectl apply --server-side -f -
+cat "$here/manifests/nodepool-x86.yaml" | kubectl apply --server-side -f -
+cat "$here/manifests/nodepool-graviton.yaml" | kubectl apply --server-side -f -
+cat "$here/values/kube-system-metrics-server.yaml" | helm upgrade --install metrics-server metrics-server --namespace kube-system --create-namespace --repo https://kubernetes-sigs.github.io/metrics-server --version 3.12.2 --wait --values -
+cat "$here/manifests/deployment-default-nginx-amd64.yaml" | kubectl apply --server-side -f -
+cat "$here/manifests/deployment-default-nginx-arm64.yaml" | kubectl apply --server-side -f -

@@ -1,6 +1,8 @@
 #!/bin/sh
 # What the templates do not make, in the order in which it can be made.
+# Charts in directories are looked for where you are.
 set -eu
+here=$(dirname "$0")
 : "${EKS_CLUSTER_BACKEND_ENDPOINT:?the endpoint of eks-cluster backend}"
 : "${IAM_ROLE_BACKEND_DOVETAIL_ARN:?the arn of iam-role backend-dovetail}"
 : "${IAM_ROLE_BACKEND_NODE_ARN:?the arn of iam-role backend-node}"
@@ -8,17 +10,17 @@ set -eu
 : "${IAM_ROLE_BACKEND_REPORTING_REPORTS_ARN:?the arn of iam-role backend-reporting-reports}"
 export EKS_CLUSTER_BACKEND_ENDPOINT IAM_ROLE_BACKEND_DOVETAIL_ARN IAM_ROLE_BACKEND_NODE_ARN IAM_ROLE_BACKEND_NODE_GROUP_ARN IAM_ROLE_BACKEND_REPORTING_REPORTS_ARN
 aws ec2 create-tags --resources subnet-0a1b2c3d4e5f60001 subnet-0a1b2c3d4e5f60002 subnet-0a1b2c3d4e5f60003 --tags Key=karpenter.sh/discovery,Value=backend
-cat values/kube-system-dovetail-crd.yaml | helm upgrade --install dovetail-crd deploy/charts/dovetail-crd --namespace kube-system --create-namespace --wait --values -
-envsubst '${IAM_ROLE_BACKEND_NODE_ARN} ${IAM_ROLE_BACKEND_NODE_GROUP_ARN}' < manifests/configmap-kube-system-aws-auth.yaml | kubectl apply --server-side -f -
-cat manifests/namespace-reporting.yaml | kubectl apply --server-side -f -
-envsubst '${IAM_ROLE_BACKEND_REPORTING_REPORTS_ARN}' < manifests/serviceaccount-reporting-reports.yaml | kubectl apply --server-side -f -
-envsubst '${EKS_CLUSTER_BACKEND_ENDPOINT} ${IAM_ROLE_BACKEND_DOVETAIL_ARN}' < values/kube-system-dovetail.yaml | helm upgrade --install dovetail deploy/charts/dovetail --namespace kube-system --create-namespace --wait --values -
-cat manifests/ec2nodeclass-default.yaml | kubectl apply --server-side -f -
-cat manifests/nodepool-general.yaml | kubectl apply --server-side -f -
-cat manifests/nodepool-spot.yaml | kubectl apply --server-side -f -
-cat values/kube-system-metrics-server.yaml | helm upgrade --install metrics-server metrics-server --namespace kube-system --create-namespace --repo https://kubernetes-sigs.github.io/metrics-server --version 3.12.2 --wait --values -
-cat values/kube-system-kube-state-metrics.yaml | helm upgrade --install kube-state-metrics kube-state-metrics --namespace kube-system --create-namespace --repo https://prometheus-community.github.io/helm-charts --version 5.28.0 --wait --values -
-cat values/keda-keda.yaml | helm upgrade --install keda keda --namespace keda --create-namespace --repo https://kedacore.github.io/charts --version 2.16.1 --wait --values -
-cat values/kube-system-vertical-pod-autoscaler.yaml | helm upgrade --install vertical-pod-autoscaler vpa --namespace kube-system --create-namespace --repo https://charts.fairwinds.com/stable --version 4.7.1 --wait --values -
-cat values/kube-system-kube-ops-view.yaml | helm upgrade --install kube-ops-view kube-ops-view --namespace kube-system --create-namespace --repo https://christianhuth.github.io/helm-charts --version 3.6.0 --wait --values -
-cat values/kube-system-node-termination-handler.yaml | helm upgrade --install node-termination-handler oci://public.ecr.aws/aws-ec2/helm/aws-node-termination-handler --namespace kube-system --create-namespace --version 0.27.0 --wait --values -
+cat "$here/values/kube-system-dovetail-crd.yaml" | helm upgrade --install dovetail-crd deploy/charts/dovetail-crd --namespace kube-system --create-namespace --wait --values -
+envsubst '${IAM_ROLE_BACKEND_NODE_ARN} ${IAM_ROLE_BACKEND_NODE_GROUP_ARN}' < "$here/manifests/configmap-kube-system-aws-auth.yaml" | kubectl apply --server-side -f -
+cat "$here/manifests/namespace-reporting.yaml" | kubectl apply --server-side -f -
+envsubst '${IAM_ROLE_BACKEND_REPORTING_REPORTS_ARN}' < "$here/manifests/serviceaccount-reporting-reports.yaml" | kubectl apply --server-side -f -
+envsubst '${EKS_CLUSTER_BACKEND_ENDPOINT} ${IAM_ROLE_BACKEND_DOVETAIL_ARN}' < "$here/values/kube-system-dovetail.yaml" | helm upgrade --install dovetail deploy/charts/dovetail --namespace kube-system --create-namespace --wait --values -
+cat "$here/manifests/ec2nodeclass-default.yaml" | kubectl apply --server-side -f -
+cat "$here/manifests/nodepool-general.yaml" | kubectl apply --server-side -f -
+cat "$here/manifests/nodepool-spot.yaml" | kubectl apply --server-side -f -
+cat "$here/values/kube-system-metrics-server.yaml" | helm upgrade --install metrics-server metrics-server --namespace kube-system --create-namespace --repo https://kubernetes-sigs.github.io/metrics-server --version 3.12.2 --wait --values -
+cat "$here/values/kube-system-kube-state-metrics.yaml" | helm upgrade --install kube-state-metrics kube-state-metrics --namespace kube-system --create-namespace --repo https://prometheus-community.github.io/helm-charts --version 5.28.0 --wait --values -
+cat "$here/values/keda-keda.yaml" | helm upgrade --install keda keda --namespace keda --create-namespace --repo https://kedacore.github.io/charts --version 2.16.1 --wait --values -
+cat "$here/values/kube-system-vertical-pod-autoscaler.yaml" | helm upgrade --install vertical-pod-autoscaler vpa --namespace kube-system --create-namespace --repo https://charts.fairwinds.com/stable --version 4.7.1 --wait --values -
+cat "$here/values/kube-system-kube-ops-view.yaml" | helm upgrade --install kube-ops-view kube-ops-view --namespace kube-system --create-namespace --repo https://christianhuth.github.io/helm-charts --version 3.6.0 --wait --values -
+cat "$here/values/kube-system-node-termination-handler.yaml" | helm upgrade --install node-termination-handler oci://public.ecr.aws/aws-ec2/helm/aws-node-termination-handler --namespace kube-system --create-namespace --version 0.27.0 --wait --values -
