@@ -78,6 +78,35 @@ def test_an_order_that_brought_too_little_is_completed_by_another(
     assert len(all_machines(process)) == 3
 
 
+def test_machines_are_looked_for_by_their_tags_where_ec2_does_not_repeat_its_answer(
+    moto: MotoAws, process: AwsProcess
+) -> None:
+    moto.shop.mute = True
+    wanted = claims(3)
+    there = lose_answers(moto, process, wanted)
+
+    first = process.together([process.cloud.create(claim) for claim in wanted])
+    then = bought(process, wanted)
+
+    assert all(isinstance(one, CreateFailed) for one in first)
+    assert sorted(map(machine, then)) == there == all_machines(process)
+
+
+def test_an_answer_without_anything_is_no_reason_to_buy_again(
+    moto: MotoAws, process: AwsProcess
+) -> None:
+    moto.shop.mute = True
+    wanted = claims(2)
+    moto.door.script(msgspec.structs.replace(LOST, times=1))
+
+    first = process.together([process.cloud.create(claim) for claim in wanted])
+    then = bought(process, wanted)
+
+    assert all(isinstance(one, CreateFailed) for one in first)
+    assert sorted(map(machine, then)) == all_machines(process)
+    assert len(then) == 2
+
+
 def test_an_answer_that_stays_away_buys_nothing_else_meanwhile(
     moto: MotoAws, process: AwsProcess
 ) -> None:

@@ -35,6 +35,13 @@ class LostAnswer(CreateFailed):
     """EC2 may have bought something, and did not say so."""
 
 
+_UNTOLD: Final = LostAnswer(
+    "InternalError",
+    "CreateFleet: EC2 was asked the same again and did not say what it had launched;"
+    " its machines will be looked for",
+)
+
+
 class Buyer:
     """Buys until all claims have a machine or nothing is left to ask for."""
 
@@ -100,6 +107,12 @@ class Buyer:
                 continue
             except AwsError:
                 answer = Answer()  # An error in EC2's own words: nothing was bought.
+            else:
+                if not answer.bought and not answer.failures:
+                    # Known to EC2, and it does not say as what: their tags will.
+                    self._lost.settle(order, ())
+                    failed |= {one.uid: for_claim(one, _UNTOLD) for one in order.plan.claims}
+                    continue
             purchases = order.plan.purchases(answer)
             if self._lost.settle(order, purchases):
                 self._note(order.plan, answer, purchases)
@@ -126,7 +139,9 @@ class Buyer:
             failed += failures
             if not bought and not any(one.is_scarcity for one in failures):
                 told = told_of(failures) or "EC2 returned too few instances, and no error"
-                useless = CreateFailed(launch_reason(told), told)
+                # Nothing at all may mean that EC2 knew the token, and does not repeat itself.
+                error_kind = CreateFailed if failures else LostAnswer
+                useless = error_kind(launch_reason(told), told)
                 return outcomes + [for_claim(claim, useless) for claim in left]
         return outcomes
 
