@@ -21,6 +21,8 @@ from dovetail.model.nodeclass import NodeClass
 from dovetail.model.prices import PriceBook
 from dovetail.ports.resources import NODES, PODS
 from dovetail.ports.telemetry import Log
+from dovetail.running.virtual.disks import KINDS as DISKS
+from dovetail.running.virtual.disks import Disks
 from dovetail.running.virtual.pump import Pump
 from dovetail.running.virtual.remote import RemoteApi
 from dovetail.running.virtual.shadow import Shadow
@@ -78,7 +80,7 @@ class VirtualAccount:
             first=1 + int(self._chance.fraction() * _FIRST_NUMBERS),
         )
         self._pump = Pump(clock, log=log)
-        self._shadow = Shadow((PODS, NODES), self._pump)
+        self._shadow = Shadow((PODS, NODES, *DISKS), self._pump)
         self._connection = Connection(
             access,
             limit=RateLimit(clock=asyncio.get_running_loop().time, qps=_QPS, burst=_BURST),
@@ -101,6 +103,7 @@ class VirtualAccount:
             await watcher.list_first()
             self._loop.spawn(watcher.run())
         kubelets = Kubelets(api, self._pump.engine)
+        Disks(api, self._pump.engine, zone=min(self.ec2.region.zones))
 
         def boot(machine: Machine) -> None:
             self._pump.post(lambda: kubelets.boot(machine))
