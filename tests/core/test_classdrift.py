@@ -129,9 +129,14 @@ def test_a_reservation_that_is_not_selected_any_more_is_drift_while_the_machine_
 def test_a_placement_group_that_came_went_or_changed_is_drift() -> None:
     inside = {label_keys.PLACEMENT_GROUP_ID: "pg-1"}
 
-    assert drift(node_class=found(placement_group=PlacementGroup(id="pg-1"))) == "PlacementGroupDrift"
+    assert (
+        drift(node_class=found(placement_group=PlacementGroup(id="pg-1"))) == "PlacementGroupDrift"
+    )
     assert drift(labels=inside) == "PlacementGroupDrift"
-    assert drift(node_class=found(placement_group=PlacementGroup(id="pg-2")), labels=inside) == "PlacementGroupDrift"
+    assert (
+        drift(node_class=found(placement_group=PlacementGroup(id="pg-2")), labels=inside)
+        == "PlacementGroupDrift"
+    )
     assert drift(node_class=found(placement_group=PlacementGroup(id="pg-1")), labels=inside) is None
 
 
@@ -142,6 +147,7 @@ def test_a_placement_group_that_came_went_or_changed_is_drift() -> None:
         ({"provider_id": ""}, {}),
         ({"labels": FrozenDict()}, {}),
         ({}, found(images=())),
+        ({}, found(images=(for_arch("ami-arm", "arm64"),))),
         ({}, found(subnets=())),
         ({}, found(security_groups=())),
     ],

@@ -86,16 +86,18 @@ def _static_drift(claim: NodeClaim, node_class: NodeClass) -> bool:
     return known and theirs[0] != ours[0]
 
 
-def _image_for(
-    claim: NodeClaim, node_class: NodeClass, types: Mapping[str, InstanceType]
-) -> str | None:
+def _image_for(claim: NodeClaim, node_class: NodeClass, types: Mapping[str, InstanceType]) -> str:
     name = claim.labels.get(label_keys.INSTANCE_TYPE, "")
     one = types.get(name)
     if one is None:
         raise DriftUnknown(f"nodeclaim {claim.name}: instance type {name!r} is not known")
     if not node_class.found.images:
         raise DriftUnknown(f"EC2NodeClass {node_class.name} has no images")
-    return image_of(node_class.found.images, one)
+    image = image_of(node_class.found.images, one)
+    if image is None:
+        # Nothing could take its place.
+        raise DriftUnknown(f"EC2NodeClass {node_class.name} has no image for {name}")
+    return image
 
 
 def _left_its_reservation(claim: NodeClaim, node_class: NodeClass, machine: Machine) -> bool:
