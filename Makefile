@@ -51,6 +51,9 @@ bench-steady: $(READY) ## Measure an hour of a simulated cluster of 2,000 nodes;
 bench-consolidation: $(READY) ## Measure consolidation: speed of a pass, cost and evictions in the end
 	@$(RUN) bench.consolidation $(ARGS)
 
+bench-kube: $(READY) ## Measure the start and one decision in a cluster of 5,000 nodes and 50,000 pods
+	@$(RUN) bench.kube $(ARGS)
+
 bench-aws: $(READY) ## Measure the AWS adapter against moto
 	@$(RUN) bench.aws $(ARGS)
 
