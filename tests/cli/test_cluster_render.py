@@ -28,7 +28,7 @@ def run(*words: str, given: bytes = b"") -> Result:
 def test_a_rendering_is_written_with_the_software_beside_it(
     form: Format, main: str, tmp_path: Path
 ) -> None:
-    done = run("render", "-f", FARGATE, "--format", form, "-d", str(tmp_path / "out"))
+    done = run("render", "-f", FARGATE, "--format", form.value, "-d", str(tmp_path / "out"))
 
     assert done.exit_code == 0, done.output
     json.loads((tmp_path / "out" / main).read_text())

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -106,26 +107,22 @@ def _filled(value: Any, values: Values, path: str) -> tuple[str, str]:
 def _helm(one: Resource) -> str:
     namespace, _, release = one.name.partition("/")
     chart = one.properties
-    words = [
-        f"helm upgrade --install {release} {chart['chart']}",
-        f"--namespace {namespace}",
-    ]
+    words = ["helm", "upgrade", "--install", release, chart["chart"], "--namespace", namespace]
     if chart.get("createNamespace"):
         words.append("--create-namespace")
     if chart.get("repository"):
-        words.append(f"--repo {chart['repository']}")
+        words += ["--repo", chart["repository"]]
     if chart.get("version"):
-        words.append(f"--version {chart['version']}")
-    return " ".join([*words, "--wait --values -"])
+        words += ["--version", chart["version"]]
+    return shlex.join([*words, "--wait", "--values", "-"])
 
 
 def _tagging(properties: Mapping[str, Any]) -> list[str]:
     ids = properties["ResourceIds"]
-    what = " ".join(ids) if isinstance(ids, list) else str(ids)
-    return [
-        f"aws ec2 create-tags --resources {what} --tags Key={key},Value={value}"
-        for key, value in properties["Tags"].items()
-    ]
+    # A list that is only known later is a name for the shell to fill in.
+    what = shlex.join(ids) if isinstance(ids, list) else str(ids)
+    tags = [f"Key={key},Value={value}" for key, value in properties["Tags"].items()]
+    return [f"aws ec2 create-tags --resources {what} --tags {shlex.join(tags)}"]
 
 
 def _json(value: Any) -> str:
