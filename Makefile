@@ -9,7 +9,7 @@ RUN   := $(VENV)/bin/python -m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-slow live lint format bench bench-steady bench-consolidation bench-aws crds requirements clean
+.PHONY: help setup demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws crds requirements clean
 
 help: ## List the targets
 	@echo 'Dovetail: the nodes that pods need, bought and given back; and beforehand, what they would cost'
