@@ -203,10 +203,7 @@ def test_a_wrong_amount_of_a_container_is_explained(resources: str, message: str
         f"spec: {{containers: [{{name: c, resources: {resources}}}]}}\n"
     )
 
-    if resources == "[]":
-        assert told(text) == []  # Empty either way.
-    else:
-        assert message in told(text)[0]
+    assert message in told(text)[0]
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def pod_resources(field: Field) -> Resources:
 def _resources(field: Field, *, sane: bool) -> Resources:
     value = field.value
     if not value:
+        field.mapping()
         return NOTHING
     key = None
     if isinstance(value, dict):

@@ -221,10 +221,10 @@ class Field:
 
     def known_keys(self, known: Iterable[str]) -> None:
         """Note fields that look misspelt; those that look like nothing survive."""
-        if not self.findings.written_by_hand or not isinstance(self.value, dict):
+        if not self.findings.written_by_hand:
             return
         names = set(known)
-        for key in self.value:
+        for key in self.mapping():
             if key in names:
                 continue
             free = names - self.value.keys()

@@ -12,6 +12,7 @@ LARGEST_VOLUME = {"Gi": 59000, "G": 64000, "Ti": 58, "T": 64}
 SLOWEST_RATE, FASTEST_RATE = 100, 300
 """MiB a second at which a volume is filled from its snapshot."""
 MOST_HOPS = 64
+PLACE = ("networkCardIndex", "deviceIndex", "interfaceType")
 INTERFACE_TYPES = ("interface", "efa-only")
 TOKENS = ("required", "optional")
 TIMEOUTS = {
@@ -33,6 +34,7 @@ def check_launch_spec(spec: Field) -> None:
     spec["ipPrefixCount"].whole(low=0)
     for name in ("detailedMonitoring", "associatePublicIPAddress"):
         spec[name].boolean()
+    spec["cpuOptions"].known_keys(("nestedVirtualization",))
     nested = spec["cpuOptions"]["nestedVirtualization"]
     if nested:
         nested.choice(SWITCH, "enabled", "setting")
@@ -71,6 +73,9 @@ def _check_interfaces(interfaces: Field) -> None:
     efa_cards: set[int | None] = set()
     primary = False
     for one in interfaces.items():
+        one.known_keys(PLACE)
+        for name in PLACE:
+            one[name].required()
         card = one["networkCardIndex"].whole(low=0)
         device = one["deviceIndex"].whole(low=0)
         kind = one["interfaceType"].choice(INTERFACE_TYPES, "interface", "interface type")

@@ -1,5 +1,6 @@
 """EC2NodeClasses on the wire, read and written."""
 
+import re
 from typing import Any
 
 from dovetail.codec.amounts import is_quantity, quantity_bytes, resources
@@ -35,6 +36,9 @@ _KUBELET = (
     "evictionSoftGracePeriod evictionMaxPodGracePeriod imageGCHighThresholdPercent "
     "imageGCLowThresholdPercent cpuCFSQuota"
 ).split()
+SHARE = re.compile(r"[0-9]+(\.[0-9]+)?%")
+GO_DURATION = re.compile(r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+|0")
+"""As the kubelet reads them, unlike Karpenter's own: with fractions and small units."""
 STORE_POLICIES = ("RAID0",)
 RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
 SIGNALS = (
@@ -111,7 +115,7 @@ def decode_kubelet(field: Field) -> Kubelet:
         system_reserved=resources(field["systemReserved"]),
         eviction_hard=_eviction(field["evictionHard"]),
         eviction_soft=_eviction(field["evictionSoft"]),
-        eviction_soft_grace=field["evictionSoftGracePeriod"].labels(),
+        eviction_soft_grace=_patience(field["evictionSoftGracePeriod"]),
         eviction_max_pod_grace=field["evictionMaxPodGracePeriod"].whole(),
         cluster_dns=field["clusterDNS"].texts(),
         image_gc_high=field["imageGCHighThresholdPercent"].whole(low=0, high=100),
@@ -130,8 +134,16 @@ def _eviction(field: Field) -> FrozenDict[str, str]:
         if entry.key not in SIGNALS:
             known = did_you_mean(str(entry.key), SIGNALS)
             entry.mistake(f"{entry.key!r} is no eviction signal{known}")
-        elif not is_quantity(value.removesuffix("%")):
+        elif not (SHARE.fullmatch(value) or is_quantity(value)):
             entry.mistake(f"{value!r} is neither an amount nor a share such as '5%'")
+    return read
+
+
+def _patience(field: Field) -> FrozenDict[str, str]:
+    read = field.labels()
+    for entry in field.entries():
+        if not GO_DURATION.fullmatch(read.get(str(entry.key), "")):
+            entry.mistake(f"{entry.value!r} is no duration; write it as in 30s or 1m30s")
     return read
 
 

@@ -161,7 +161,7 @@ def _fingerprint(wire: Any, claim: bool) -> bytes | None:
 
 
 def _pool_requirements(field: Field, *, claim: bool) -> tuple[RequirementSpec, ...]:
-    if field.value is None and not claim:
+    if field.value is None and field.findings.written_by_hand:
         field.mistake("is missing; write [] to allow everything")
     field.at_most(MOST_ENTRIES)
     for one in field.items():
@@ -205,7 +205,8 @@ def node_class_ref(field: Field) -> NodeClassRef:
     if "/" in group:
         field["group"].mistake(f"{group!r} has a version; write {group.split('/')[0]!r}")
     kind = field["kind"].text()
-    if group == "karpenter.k8s.aws" and kind and field.findings.written_by_hand:
+    guessing = field.findings.written_by_hand and not field.findings.by_the_letter
+    if group == "karpenter.k8s.aws" and kind and guessing:
         field["kind"].choice(("EC2NodeClass",), kind, f"kind of {group}")
     return NodeClassRef(group, kind, field["name"].text())
 
@@ -254,8 +255,11 @@ def _budget(field: Field) -> Budget:
         field.mistake("needs schedule and duration together, or neither")
     if schedule and not CRON.fullmatch(schedule.text().strip()):
         schedule.mistake(f"{schedule.value!r} is no cron schedule; write five fields or @daily")
-    for one in field["reasons"].items():
-        one.choice(REASONS, REASONS[0], "reason to disrupt")
+    reasons = [
+        one.choice(REASONS, REASONS[0], "reason to disrupt") for one in field["reasons"].items()
+    ]
+    if len(set(reasons)) < len(reasons) and field.findings.written_by_hand:
+        field["reasons"].mistake("names a reason twice")
     return Budget(
         nodes=share,
         schedule=schedule.text() or None,

@@ -38,9 +38,9 @@ def decode_overlay(root: Field) -> NodeOverlay:
     price, adjustment = spec["price"].text(), spec["priceAdjustment"].text()
     if price and adjustment:
         spec["priceAdjustment"].mistake("goes with price never: say one of the two")
-    if price and not PRICE.fullmatch(price):
+    if spec["price"] and not PRICE.fullmatch(price):
         spec["price"].mistake(f"{price!r} is no price such as 0.25")
-    if adjustment and not ADJUSTMENT.fullmatch(adjustment):
+    if spec["priceAdjustment"] and not ADJUSTMENT.fullmatch(adjustment):
         spec["priceAdjustment"].mistake(f"{adjustment!r} is no change such as +0.05 or -10%")
     capacity = resources(spec["capacity"])
     for name in NOT_EXTENDED:
@@ -61,8 +61,6 @@ def decode_overlay(root: Field) -> NodeOverlay:
 
 
 def _requirements(field: Field) -> tuple[RequirementSpec, ...]:
-    if field.value is None and field.findings.written_by_hand:
-        field.mistake("is missing; write [] to mean every instance type")
     for one in field.items():
         if one["key"].value in NOT_PER_TYPE and field.findings.written_by_hand:
             one["key"].mistake(f"{one['key'].value!r} is nothing that an instance type has")

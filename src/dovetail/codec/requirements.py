@@ -64,7 +64,7 @@ def requirements(
     field: Field, operators: tuple[str, ...] = NODE_OPERATORS
 ) -> tuple[RequirementSpec, ...]:
     """Read a list of them, leaving out those that are wrong."""
-    if not field.value:
+    if field.value is None:
         return ()
     read = (requirement(one, operators) for one in field.items())
     return tuple(one for one in read if one is not None)
@@ -91,6 +91,8 @@ def _values(field: Field, operator: Operator | None) -> tuple[str, ...]:
     for one in field.items():
         if operator in NUMERIC and type(one.value) is int:
             read.append(str(one.value))
+        elif one.value is None:
+            one.mistake("is missing; write '' for a label without value")
         else:
             read.append(one.text())
     return tuple(read)
@@ -180,7 +182,7 @@ def taint(field: Field) -> Taint | None:
 
 def taints(field: Field) -> tuple[Taint, ...]:
     """Read a list of taints, leaving out those that are wrong."""
-    if not field.value:
+    if field.value is None:
         return ()
     read = (taint(one) for one in field.items())
     return tuple(one for one in read if one is not None)

@@ -211,7 +211,12 @@ LAUNCHING = [
     ),
     Refused(
         "an interface without a place",
-        a_class(networkInterfaces=[{"networkCardIndex": 0, "interfaceType": "interface"}]),
+        a_class(
+            networkInterfaces=[
+                {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
+                {"networkCardIndex": 1, "interfaceType": "interface"},
+            ]
+        ),
         "deviceIndex: Required",
     ),
     Refused("151 interfaces", with_interfaces(*[(0, n, "interface") for n in range(151)]), "150"),
@@ -251,6 +256,14 @@ KUBELET = [
         ({"systemReserved": {"cpu": "-1"}}, "systemReserved.cpu"),
         ({"evictionHard": {"memory": "5%"}}, "eviction signals are memory.available"),
         ({"evictionHard": {"memory.available": "low"}}, "or a share such as 5%"),
+        ({"evictionHard": {"memory.available": "5Mi%"}}, "or a share such as 5%"),
+        (
+            {
+                "evictionSoft": {"memory.available": "5%"},
+                "evictionSoftGracePeriod": {"memory.available": "soon"},
+            },
+            "must be a duration such as 30s or 1m30s",
+        ),
         ({"evictionSoft": {"memory.available": "5%"}}, "needs an evictionSoftGracePeriod"),
         ({"evictionSoftGracePeriod": {"memory.available": "1m"}}, "needs an evictionSoft"),
         ({"imageGCHighThresholdPercent": 101}, "less than or equal to 100"),

@@ -69,6 +69,9 @@ DISRUPTION = [
         budgeted(nodes="1", reasons=["CloudProvider"]),
         'supported values: "Underutilized", "Empty", "Drifted"',
     ),
+    Refused("a reason twice", budgeted(nodes="1", reasons=["Empty", "Empty"]), "Duplicate value"),
+    Refused("a budget that is a text", a_pool(disruption={"budgets": ["1"]}), "of type object"),
+    Refused("disruption that is a text", a_pool(disruption="never"), "must be of type object"),
     Refused(
         "51 budgets", a_pool(disruption={"budgets": [{"nodes": "1"}] * 51}), "at most 50 items"
     ),
@@ -107,6 +110,7 @@ LABELS = [
         labelled({"karpenter.k8s.aws/instance-colour": "a"}),
         "defines no such label",
     ),
+    Refused("a label key with a blank", labelled({"a b": "a"}), "every key must be a label key"),
     Refused("a label value with a blank", labelled({"team": "a b"}), "must be a label value"),
     Refused("a label value too long", labelled({"team": "a" * 64}), "may not be more than 63"),
     Refused(
@@ -131,6 +135,7 @@ def _requirements() -> Iterator[Refused]:
             demand("karpenter.k8s.aws/instance-colour", "In", "red"),
             "defines no such label",
         ),
+        ("null as a value", {**demand("team", "In"), "values": [None]}, "of type string"),
         ("no key", {"operator": "Exists"}, "key: Required"),
         ("no operator", {"key": "team"}, "operator: Required"),
         ("an unknown operator", demand("team", "unknown", "a"), 'supported values: "In"'),
@@ -201,6 +206,7 @@ def _node_parts() -> Iterator[Refused]:
         ("terminationGracePeriod", "Never", "must be a duration such as"),
         ("terminationGracePeriod", "-1s", "must be a duration such as"),
         ("terminationGracePeriod", "30", "must be a duration such as"),
+        ("requirements", None, "requirements: Required"),
         ("nodeClassRef", None, "nodeClassRef: Required"),
         ("nodeClassRef", {**CLASS_REF, "group": "karpenter.k8s.aws/v1"}, "without its version"),
         *(

@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from dovetail.codec.crds.parts import SPAN
 from dovetail.codec.crds.schema import (
+    AMOUNT,
     Rule,
     Schema,
     amounts,
@@ -18,12 +18,13 @@ from dovetail.codec.crds.schema import (
     text,
     whole,
 )
-from dovetail.codec.nodeclasses import RESERVABLE, SIGNALS
+from dovetail.codec.nodeclasses import GO_DURATION, RESERVABLE, SHARE, SIGNALS
 
 _THRESHOLD: Final = matching(
-    re.compile(r"\+?[0-9.]+([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,4}|%)?"),
+    re.compile(f"{AMOUNT}|{SHARE.pattern}"),
     "must be an amount such as 100Mi or a share such as 5%",
 )
+_PATIENCE: Final = matching(GO_DURATION, "must be a duration such as 30s or 1m30s")
 
 
 def kubelet() -> Schema:
@@ -36,7 +37,7 @@ def kubelet() -> Schema:
         "systemReserved": _reserved("What the operating system keeps for itself."),
         "evictionHard": _signals("Below this pods are evicted at once.", _THRESHOLD),
         "evictionSoft": _signals("Below this pods are evicted after a while.", _THRESHOLD),
-        "evictionSoftGracePeriod": _signals("How long that while is.", SPAN),
+        "evictionSoftGracePeriod": _signals("How long that while is.", _PATIENCE),
         "evictionMaxPodGracePeriod": whole(
             "How many seconds pods get at most that are evicted after a while."
         ),

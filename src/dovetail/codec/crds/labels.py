@@ -80,12 +80,20 @@ def key_rules(key: str, *, nodepool: bool, aws_but: tuple[str, ...] = ()) -> lis
     return found
 
 
+def _on(one: Rule, name: str) -> str:
+    """Return the expression of a rule about another variable than ``self``."""
+    return str(one["rule"]).replace("self", name, 1)
+
+
 def pool_labels(about: str) -> Schema:
     """Return the schema of the labels that a pool's nodes get."""
     rules = [
         rule(f"self.all(key, {one['rule']})", one["message"])
         for one in key_rules("key", nodepool=False)
     ]
+    rules.append(
+        rule(f"self.all(key, {_on(_GOOD_KEY, 'key')})", f"every key {_GOOD_KEY['message']}")
+    )
     value = text("Value of the label.", _GOOD_VALUE, longest=LONGEST_VALUE)
     return mapping(about, value, *rules, most=MOST_ENTRIES)
 

@@ -13,7 +13,8 @@ Schema = dict[str, Any]
 Rule = dict[str, Any]
 
 _LONGEST_TEXT = 256
-_QUANTITY = r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,4})?$"
+AMOUNT = r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,4})?"
+"""A quantity of zero or more, as a regular expression."""
 
 
 def rule(expression: str, message: str) -> Rule:
@@ -150,7 +151,7 @@ def amounts(about: str, *rules: Rule, most: int | None = None) -> Schema:
     """Return the schema of a resource list: names to quantities of zero or more."""
     quantity = {
         "anyOf": [{"type": "integer"}, {"type": "string"}],
-        "pattern": _QUANTITY,
+        "pattern": f"^{AMOUNT}$",
         "minimum": 0,
         "x-kubernetes-int-or-string": True,
     }
