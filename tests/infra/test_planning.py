@@ -122,6 +122,21 @@ def test_a_value_that_cannot_change_replaces_the_resource_and_what_hangs_on_it()
     assert plan(moved, account.observed()).steps == ()
 
 
+def test_a_new_version_of_a_launch_template_reaches_its_node_group_in_the_same_plan() -> None:
+    larger = a_cluster(home={"kind": "managed-node-group", "diskGib": 50})
+    account = PaperAccount(wanted(a_cluster()))
+    account.run(plan(wanted(a_cluster()), account.observed()))
+
+    steps = plan(wanted(larger), account.observed()).steps
+
+    assert [one.id for one in steps] == [
+        "change launch-template/dev-controller",
+        "change eks-node-group/controller",
+    ]
+    assert steps[1].needs == (steps[0].id,)
+    assert str(steps[1].changes[0]).endswith("→ (known once it is made)")
+
+
 def test_what_is_ours_and_no_longer_wanted_goes_last() -> None:
     both = a_cluster(nodePools=[{"name": "default"}, {"name": "spot"}])
     account = PaperAccount(wanted(both))

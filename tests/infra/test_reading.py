@@ -220,6 +220,10 @@ def test_the_termination_handler_is_refused_beside_the_interruption_queue() -> N
             "addons.pod-identity-agent: must be on: identity is pod-identity",
         ),
         ({"addons": {"vpc-cni": False}}, "addons.vpc-cni: must be on"),
+        (
+            {"access": {"creatorIsAdmin": False}},
+            "access.creatorIsAdmin: with nobody in admins, nobody could put anything",
+        ),
         ({"access": {"accounts": ["123456789012"]}}, "access.accounts: whole accounts need mode"),
         (
             {"home": "existing", "access": {"mode": "aws-auth"}},

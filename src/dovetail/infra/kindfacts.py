@@ -35,6 +35,8 @@ class KindFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Properties whose lists are sets: two orders of the same members are equal."""
     json_text: frozenset[str] = frozenset()
     """Properties that are JSON written as text: compared by what they say."""
+    moving: frozenset[str] = frozenset()
+    """Attributes that are others after every change: a launch template's version."""
     tagged: bool = True
     """Whether it carries tags."""
     slow: int = 2
@@ -51,6 +53,7 @@ def _facts(
     fixed: str = "",
     unordered: str = "",
     json_text: str = "",
+    moving: str = "",
     tagged: bool = True,
     slow: int = 2,
 ) -> KindFacts:
@@ -64,6 +67,7 @@ def _facts(
         fixed=frozenset(fixed.split()) | ({identity} if identity else frozenset()),
         unordered=frozenset(unordered.split()),
         json_text=frozenset(json_text.split()),
+        moving=frozenset(moving.split()),
         tagged=tagged,
         slow=slow,
     )
@@ -179,6 +183,7 @@ _NETWORK: Final = (
             "version": ("LatestVersionNumber", "latest_version"),
         },
         identity="LaunchTemplateName",
+        moving="version",
     ),
 )
 

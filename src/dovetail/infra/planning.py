@@ -13,7 +13,7 @@ import msgspec
 
 from dovetail.infra.comparing import Change, changes
 from dovetail.infra.kindfacts import KINDS
-from dovetail.infra.references import Reference
+from dovetail.infra.references import Reference, Unresolved
 from dovetail.infra.resolving import found
 from dovetail.infra.resources import Existing, Observed, Resource, in_order
 
@@ -119,8 +119,13 @@ class _Drawing:
         self.observed = observed
         self.anew: set[str] = set()
         """What will be made in this plan: its old attributes are worth nothing."""
+        self.changing: set[str] = set()
 
     def look_up(self, reference: Reference) -> Any:
+        if reference.address in self.changing:
+            kind = reference.address.partition("/")[0]
+            if reference.attribute in KINDS[kind].moving:
+                raise Unresolved(reference)
         return found(reference, observed=self.observed, wanted=self.wanted, without=self.anew)
 
     def step(self, one: Resource) -> list[Step]:
@@ -138,6 +143,7 @@ class _Drawing:
                 Step(verb=Verb.CREATE, address=one.address, wanted=one, changes=forcing),
             ]
         if differing:
+            self.changing.add(one.address)
             changing = Step(
                 verb=Verb.CHANGE,
                 address=one.address,

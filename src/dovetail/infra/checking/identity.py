@@ -92,6 +92,11 @@ def access_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
             "aws-auth of an existing cluster is not ours to rewrite; use entries, or have nodes "
             "share a role that it knows (home.nodeRole)",
         )
+    if not (chosen.creator_is_admin or chosen.admins or isinstance(spec.home, HomeExisting)):
+        yield (
+            ("access", "creatorIsAdmin"),
+            "with nobody in admins, nobody could put anything into the cluster",
+        )
     for name, given, part in (
         ("roles", [one.role_arn for one in chosen.roles], ":role/"),
         ("users", [one.user_arn for one in chosen.users], ":user/"),
