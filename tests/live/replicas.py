@@ -126,10 +126,14 @@ class Site:
         for one in (*self.replicas, self.account):
             one.kill()
 
-    def replica(self, *options: str, kubeconfig: Path | None = None) -> Dovetail:
+    def replica(
+        self, *options: str, kubeconfig: Path | None = None, own_account: bool = False
+    ) -> Dovetail:
         """Start one more replica; several compete for the lease."""
         name = f"replica-{len(self.replicas)}"
-        arguments = ["run", "--cloud", "virtual", "--virtual-endpoint", self.endpoint]
+        arguments = ["run", "--cloud", "virtual"]
+        if not own_account:
+            arguments += ["--virtual-endpoint", self.endpoint]
         arguments += ["--cluster-name", CLUSTER, "--metrics-port", "0", "--health-probe-port", "0"]
         arguments += ["--kubeconfig", str(kubeconfig or self.cluster.kubeconfig), *options]
         made = Dovetail(name, arguments, self._folder / f"{name}.log")

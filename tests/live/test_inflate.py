@@ -35,3 +35,15 @@ def test_inflate_goes_from_nothing_to_ten_pods_and_back(site: Site) -> None:
     assert not site.held()
     assert code == 0
     assert replica.fields("gave up the lease")
+
+
+def test_the_account_may_live_inside_the_controllers(site: Site) -> None:
+    site.cluster.apply(a_deployment("alone", 3))
+    replica = site.replica(own_account=True)
+
+    wait_for("three pods are ready", lambda: site.ready("alone") == 3, seconds=120)
+    replica.signal(signal.SIGTERM)
+    code = replica.wait(seconds=5)
+
+    assert code == 0
+    assert not site.purchases()
