@@ -139,6 +139,8 @@ class _Pass:
             if move is None:
                 break
             self._chosen(move)
+            if search.tired:
+                break
 
     def _weigh(self, name: str) -> _Entry | None:
         verdict = self._verdicts[name] = self._ground.weigh(self._candidates[name])

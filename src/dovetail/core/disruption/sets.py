@@ -35,10 +35,19 @@ class SetSearch:
         self._worth = _Worth(whatif)
         self._least = ground.least_per_cost
         self._sizes: tuple[int, ...] = _SIZES
+        self._asked = 0
 
     def waste(self, one: Candidate) -> float:
         """Return how much of a node's price its pods are not worth, at most."""
         return one.price - self._worth.of_host(self._whatif.hosts[one.node.name])
+
+    @property
+    def tired(self) -> bool:
+        """Whether it has looked at enough sets for one pass; the next follows at once.
+
+        Only to be asked when one was found: nothing is given up that way.
+        """
+        return self._asked >= 2 * len(_SIZES)
 
     def best(self, nodes: Sequence[Candidate], room: Mapping[str, int]) -> Move | None:
         """Make the best set part of the ground, if there is any worth it.
@@ -67,6 +76,7 @@ class SetSearch:
                 continue
             if self._ground.keeps_spot(some):
                 continue
+            self._asked += 1
             verdict = self._ground.price_set(some, fewest=len(some) <= _FEW)
             if not verdict.code and (best is None or verdict.saving / cost > best[0]):
                 best = (verdict.saving / cost, some)
