@@ -102,3 +102,18 @@ def test_of_thousands_of_nominations_ten_are_told_and_then_five_a_second() -> No
 
     assert burst == 10
     assert len(world.written()) == 15
+
+
+def test_of_one_object_twenty_five_events_are_told_and_then_one_in_five_minutes() -> None:
+    world = Telling()
+
+    for number in range(100):
+        world.tell("chatty", message=f"tried {number} times")
+    world.tell("quiet")
+    at_once = len(world.written())
+    world.wait(600)
+    for number in range(100):
+        world.tell("chatty", message=f"still {number}")
+
+    assert at_once == 25 + 1
+    assert len(world.written()) == at_once + 2

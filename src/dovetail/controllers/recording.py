@@ -17,25 +17,38 @@ _FEWEST_TO_SWEEP: Final = 20_000
 _BURST, _PER_SECOND = 10.0, 5.0
 _MANY: Final = frozenset({"Nominated"})
 """Reasons of which a scale-up tells thousands at once; only so many are written."""
+_OF_ONE_BURST, _OF_ONE_PER_SECOND = 25.0, 1 / 300
+"""Of one object, whatever is told: a message with a number in it is another one each time."""
 
 
 class Allowance:
     """How many may be told: a burst, then so many a second."""
 
-    def __init__(self) -> None:
-        self._left = _BURST
+    __slots__ = ("_burst", "_filled", "_left", "_per_second")
+
+    def __init__(self, burst: float = _BURST, per_second: float = _PER_SECOND) -> None:
+        self._burst = self._left = burst
+        self._per_second = per_second
         self._filled: datetime | None = None
 
     def take(self, now: datetime) -> bool:
         """Use one up, if there is one."""
-        if self._filled is not None:
-            grown = (now - self._filled).total_seconds() * _PER_SECOND
-            self._left = min(_BURST, self._left + grown)
-        self._filled = now
+        self._fill(now)
         if self._left < 1:
             return False
         self._left -= 1
         return True
+
+    def is_whole(self, now: datetime) -> bool:
+        """Tell whether it is as if none had ever been taken."""
+        self._fill(now)
+        return self._left == self._burst
+
+    def _fill(self, now: datetime) -> None:
+        if self._filled is not None:
+            grown = (now - self._filled).total_seconds() * self._per_second
+            self._left = min(self._burst, self._left + grown)
+        self._filled = now
 
 
 class Recorder:
@@ -49,6 +62,8 @@ class Recorder:
         self._told: dict[tuple[str, ...], datetime] = {}
         self._sweep_at = _FEWEST_TO_SWEEP
         self._allowance = {reason: Allowance() for reason in _MANY}
+        self._of_one: dict[tuple[str, str, str], Allowance] = {}
+        self._thin_out_at = _FEWEST_TO_SWEEP
 
     def publish(
         self,
@@ -73,6 +88,8 @@ class Recorder:
         allowance = self._allowance.get(reason)
         if allowance is not None and not allowance.take(now):
             return
+        if not self._allowance_of((resource.plural, namespace, name), now).take(now):
+            return
         self._remember(key, now + dedupe, now)
         event = {
             "metadata": {"name": f"{name}.{self._chance.letters(16)}"},
@@ -87,6 +104,15 @@ class Recorder:
             "count": 1,
         }
         self._loop.spawn(self._write(event, namespace or "default"))
+
+    def _allowance_of(self, key: tuple[str, str, str], now: datetime) -> Allowance:
+        known = self._of_one.get(key)
+        if known is None:
+            if len(self._of_one) >= self._thin_out_at:
+                used = {one: left for one, left in self._of_one.items() if not left.is_whole(now)}
+                self._of_one, self._thin_out_at = used, max(_FEWEST_TO_SWEEP, 2 * len(used))
+            known = self._of_one[key] = Allowance(_OF_ONE_BURST, _OF_ONE_PER_SECOND)
+        return known
 
     def _remember(self, key: tuple[str, ...], until: datetime, now: datetime) -> None:
         if len(self._told) >= self._sweep_at:
