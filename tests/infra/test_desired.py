@@ -1,22 +1,25 @@
 """What a cluster.yaml asks for: each choice shows in the resources, and nothing is left loose."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import botocore.session
+import jsonschema
 import pytest
 import yaml
 
 import dovetail.aws
 from dovetail.infra.desired import outputs, wanted
 from dovetail.infra.kindfacts import KINDS
-from dovetail.infra.references import AWS, AWS_ATTRIBUTES, references
+from dovetail.infra.references import AWS, AWS_ATTRIBUTES, references, resolved
 from dovetail.infra.resources import NAME_TAG, OWNER_TAG, Resource
 from dovetail.infra.spec.cluster import ClusterSpec
 from tests.support.clusters import EXAMPLES, a_cluster, an_example
 
 NAMES = [one.stem for one in EXAMPLES]
+CHARTS = Path(__file__).parents[2] / "deploy" / "charts"
 IMAGE = {"image": "registry.example.com/dovetail:1"}
 
 
@@ -348,3 +351,21 @@ def _calls_of(package: Path) -> set[str]:
     )
     found = {methods[one] for one in named if one in methods}
     return {_OTHER_NAMES.get(one, one) for one in found}
+
+
+@pytest.mark.parametrize("example", NAMES)
+def test_our_own_chart_takes_the_values_that_it_gets(example: str) -> None:
+    schema = json.loads((CHARTS / "dovetail" / "values.schema.json").read_text(encoding="utf-8"))
+    releases = [one for one in wanted(an_example(example)) if one.kind == "helm-release"]
+
+    for one in releases:
+        if one.properties["chart"] == "deploy/charts/dovetail":
+            values = resolved(one.properties["values"], lambda _: "https://known.later")
+            jsonschema.validate(values, schema)
+
+
+def test_our_own_charts_are_where_the_release_looks_for_them() -> None:
+    charts = {one.properties["chart"] for one in wanted(a_cluster()) if one.kind == "helm-release"}
+
+    assert charts == {"deploy/charts/dovetail", "deploy/charts/dovetail-crd"}
+    assert all((CHARTS.parents[1] / chart / "Chart.yaml").is_file() for chart in charts)
