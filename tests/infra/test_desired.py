@@ -361,7 +361,7 @@ def test_our_own_chart_takes_the_values_that_it_gets(example: str) -> None:
     for one in releases:
         if one.properties["chart"] == "deploy/charts/dovetail":
             values = resolved(one.properties["values"], lambda _: "https://known.later")
-            jsonschema.validate(values, schema)
+            jsonschema.Draft7Validator(schema).validate(values)
 
 
 def test_our_own_charts_are_where_the_release_looks_for_them() -> None:
