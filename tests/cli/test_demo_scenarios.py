@@ -16,9 +16,12 @@ from dovetail.sim.cloud.latencies import INSTANT_API
 from tests.cli.demos import as_golden, bundled, outcome_of, phase_of, played
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "demo"
+LONG = ("churn",)
+"""A whole day takes its time."""
+EVERY = [pytest.param(one, marks=pytest.mark.slow if one in LONG else ()) for one in scenarios()]
 
 
-@pytest.mark.parametrize("name", scenarios())
+@pytest.mark.parametrize("name", EVERY)
 def test_a_scenario_ends_as_it_always_did(name: str) -> None:
     file = GOLDEN / f"{name}.txt"
 
@@ -29,7 +32,7 @@ def test_a_scenario_ends_as_it_always_did(name: str) -> None:
     assert told == file.read_text()
 
 
-@pytest.mark.parametrize("name", scenarios())
+@pytest.mark.parametrize("name", EVERY)
 def test_a_scenario_reaches_its_goals_and_breaks_no_invariant(name: str) -> None:
     outcome = outcome_of(name)
 
@@ -128,3 +131,23 @@ def test_another_process_with_another_hash_seed_tells_the_same() -> None:
 
     assert first == second
     assert "disrupt" in first or "deleted node" in first
+
+
+def test_a_thinned_cluster_is_moved_together_and_costs_less_than_half() -> None:
+    full = phase_of(outcome_of("consolidate"), "fill")
+
+    thin = phase_of(outcome_of("consolidate"), "thin")
+
+    assert thin.pods_running == 56
+    assert thin.price_per_hour < full.price_per_hour / 2
+    assert thin.evictions > 0
+
+
+def test_a_new_image_rolls_through_every_node_and_leaves_the_cluster_as_it_was() -> None:
+    full = phase_of(outcome_of("drift-ami"), "fill")
+
+    roll = phase_of(outcome_of("drift-ami"), "roll")
+
+    assert roll.launched == roll.terminated == full.launched
+    assert roll.price_per_hour == full.price_per_hour
+

@@ -11,7 +11,7 @@ from dovetail.model.prices import PriceBook
 from dovetail.sim.driver import PhaseReport, Report, Way
 from dovetail.sim.scenario.model import Phase, Scenario
 
-_NUMBERS: Final = frozenset(range(1, 8))
+_NUMBERS: Final = frozenset(range(1, 9))
 """Columns of the table of phases that are flush right."""
 _WAY: Final = (
     ("WAITING", "waiting"),
@@ -79,7 +79,7 @@ def wall_line(outcome: Outcome) -> Text:
 
 
 def _phases(phases: Sequence[PhaseReport]) -> Iterator[Text]:
-    head = "PHASE TIME PODS NODES $/HOUR LAUNCHED TERMINATED EVICTIONS".split()
+    head = "PHASE TIME PODS NODES $/HOUR COST LAUNCHED TERMINATED EVICTIONS".split()
     rows = [[*head, "INSTANCE TYPES"], *(_phase_row(one) for one in phases)]
     header, *lines = columns(rows, _NUMBERS)
     yield Text(header, style="bold")
@@ -91,10 +91,13 @@ def _phase_row(phase: PhaseReport) -> list[str]:
     types = (f"{count} × {name}" for name, count in phase.instance_types.items())
     return [
         phase.name,
-        _seconds(phase.virtual_seconds),
+        _seconds(phase.virtual_seconds)
+        if phase.virtual_seconds < 3600
+        else _span(phase.virtual_seconds),
         str(phase.pods_running),
         str(phase.nodes),
         f"{phase.price_per_hour:.4f}",
+        f"${phase.cost:.4f}",
         str(phase.launched),
         str(phase.terminated),
         str(phase.evictions),
@@ -138,8 +141,16 @@ def _remarks(outcome: Outcome, prices: PriceBook) -> Iterator[Text]:
 
 
 def _goal(phase: Phase) -> str:
-    counts = ((phase.until.running, "pods running"), (phase.until.nodes, "nodes"))
-    return " and ".join(f"{count} {what}" for count, what in counts if count is not None)
+    until = phase.until
+    counts = (
+        (until.running, "pods running"),
+        (until.nodes, "nodes"),
+        (until.drifted, "claims drifted"),
+    )
+    told = [f"{count} {what}" for count, what in counts if count is not None]
+    if until.quiet is not None:
+        told.append(f"nothing bought or given back for {_span(until.quiet.total_seconds())}")
+    return " and ".join(told)
 
 
 def _total(way: Way) -> float:
@@ -154,4 +165,7 @@ def _seconds(many: float) -> str:
 def _span(seconds: float) -> str:
     """Return a length of time as a person says it."""
     minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

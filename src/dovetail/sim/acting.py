@@ -2,14 +2,23 @@
 
 from functools import singledispatch
 
-from dovetail.model.labels import SPOT
+from dovetail.model.labels import POD_DELETION_COST, SPOT
 from dovetail.ports.kubeerrors import NotFound
-from dovetail.ports.resources import RESOURCES, Resource
+from dovetail.ports.resources import DEPLOYMENTS, PODS, RESOURCES, Resource
 from dovetail.sim.apiserver.options import ListOptions, PatchType
 from dovetail.sim.box import Box
 from dovetail.sim.cloud.instances import State
 from dovetail.sim.cloud.stock import Shortage
-from dovetail.sim.scenario.model import Action, Apply, Delete, Interrupt, Scale, SellOut
+from dovetail.sim.scenario.model import (
+    Action,
+    Apply,
+    Delete,
+    Interrupt,
+    Release,
+    Scale,
+    SellOut,
+    Thin,
+)
 
 
 @singledispatch
@@ -66,6 +75,36 @@ def _(action: SellOut, box: Box) -> None:
             until=until,
         )
     )
+
+
+@act.register
+def _(action: Thin, box: Box) -> None:
+    for deployment in box.api.list(DEPLOYMENTS).items:
+        meta, spec = deployment["metadata"], deployment["spec"]
+        wanted = ",".join(
+            f"{key}={value}" for key, value in spec["selector"]["matchLabels"].items()
+        )
+        listed = box.api.list(PODS, ListOptions(namespace=meta["namespace"], labels=wanted)).items
+        names = sorted(one["metadata"]["name"] for one in listed)
+        leaving = round(len(names) * action.share)
+        for name in _drawn(names, leaving, box):
+            # So that its ReplicaSet picks this one, as users have it pick.
+            note = {"metadata": {"annotations": {POD_DELETION_COST: "-1000"}}}
+            box.api.patch(PODS, name, note, PatchType.MERGE, meta["namespace"])
+        smaller = {"spec": {"replicas": len(names) - leaving}}
+        box.api.patch(DEPLOYMENTS, meta["name"], smaller, PatchType.MERGE, meta["namespace"])
+
+
+def _drawn(names: list[str], count: int, box: Box) -> list[str]:
+    """Draw some of them, each as likely as the others."""
+    left = list(names)
+    return [left.pop(int(box.chance.fraction() * len(left))) for _ in range(count)]
+
+
+@act.register
+def _(action: Release, box: Box) -> None:
+    released = box.ec2.latest.get(action.family, "v0")
+    box.ec2.latest[action.family] = f"v{int(released[1:]) + 1}"
 
 
 def _resource(kind: str) -> Resource:

@@ -38,6 +38,8 @@ class Chronicle:
         """Node → when it was first ready."""
         self.claim_made: dict[str, datetime] = {}
         self.claim_initialized: dict[str, datetime] = {}
+        self.drifted: set[str] = set()
+        """Claims whose machines are no longer what their pool or class asks for."""
         self.provider_of: dict[str, str] = {}
         """Node → provider id."""
         follow(api, engine, PODS, self._pod)
@@ -88,10 +90,15 @@ class Chronicle:
         if event.type is EventType.DELETED:
             self.claim_made.pop(name, None)
             self.claim_initialized.pop(name, None)
+            self.drifted.discard(name)
             return
         self.claim_made.setdefault(name, self._engine.now())
         if _condition(event.object, "Initialized") == "True":
             self.claim_initialized.setdefault(name, self._engine.now())
+        if _condition(event.object, "Drifted") == "True":
+            self.drifted.add(name)
+        else:
+            self.drifted.discard(name)
 
 
 def _follows_its_node(pod: Object) -> bool:

@@ -11,6 +11,7 @@ from dovetail.errors import ScenarioError
 from dovetail.ports.kubeerrors import ApiError
 from dovetail.sim.acting import act
 from dovetail.sim.box import Box
+from dovetail.sim.cloud.ledger import Purchase
 from dovetail.sim.scenario.model import Action, Phase, Scenario, Until, Wait
 
 EVICTIONS: Final = "karpenter_pods_eviction_requests_total"
@@ -47,6 +48,9 @@ class PhaseReport(msgspec.Struct, frozen=True, kw_only=True):
     pods_running: int
     nodes: int
     price_per_hour: float
+    """At its end."""
+    cost: float
+    """USD spent on machines in it."""
     launched: int
     terminated: int
     evictions: int
@@ -84,6 +88,12 @@ class Driver:
         self.phase: Phase | None = None
         self.listeners: list[Callable[[Phase | PhaseReport], None]] = []
         """Are told of each phase when it begins, and what it came to when it ends."""
+        self._stirred = box.engine.now()
+        """When something was last bought or given back."""
+        box.ec2.ledger.listeners.append(self._stir)
+
+    def _stir(self, _: Purchase) -> None:
+        self._stirred = self._box.engine.now()
 
     def run(self) -> Report:
         """Run to the end, as fast as can be."""
@@ -119,6 +129,7 @@ class Driver:
         box = self._box
         start, before = box.engine.now(), self._counts()
         bought = len(box.ec2.ledger.purchases)
+        spent = box.ec2.ledger.cost(start)
         for action in phase.actions:
             if isinstance(action, Wait):
                 over = box.engine.now() + action.lasts
@@ -137,6 +148,7 @@ class Driver:
             pods_running=box.chronicle.running,
             nodes=box.ec2.ledger.machines,
             price_per_hour=round(box.ec2.ledger.price_per_hour(), 4),
+            cost=round(box.ec2.ledger.cost(box.engine.now()) - spent, 6),
             launched=after["launched"] - before["launched"],
             terminated=after["terminated"] - before["terminated"],
             evictions=after["evictions"] - before["evictions"],
@@ -174,6 +186,10 @@ class Driver:
     def _is(self, until: Until) -> bool:
         box = self._box
         if until.nodes is not None and box.ec2.ledger.machines != until.nodes:
+            return False
+        if until.drifted is not None and len(box.chronicle.drifted) != until.drifted:
+            return False
+        if until.quiet is not None and box.engine.now() - self._stirred < until.quiet:
             return False
         pods = box.chronicle
         return until.running is None or (pods.running == until.running and not pods.unsettled)

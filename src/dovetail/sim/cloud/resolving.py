@@ -16,7 +16,7 @@ from dovetail.sim.cloud.images import Image, digits, images_of
 
 _POOR: Final = 0.25
 """Of the types that a region's best zone sells: in a zone below that nobody has subnets."""
-_FAMILIES: Final = {
+FAMILIES: Final = {
     "al2": "AL2",
     "al2023": "AL2023",
     "bottlerocket": "Bottlerocket",
@@ -24,6 +24,7 @@ _FAMILIES: Final = {
     "windows2022": "Windows2022",
     "windows2025": "Windows2025",
 }
+"""Alias → the family whose images it means."""
 _NONE_RELEASED: Final[Mapping[str, str]] = FrozenDict()
 
 
@@ -119,9 +120,9 @@ def _subnets(terms: Iterable[Mapping[str, Any]], network: Network) -> list[dict[
 def _images(spec: Mapping[str, Any], latest: Mapping[str, str]) -> list[Image]:
     for term in spec.get("amiSelectorTerms", ()):
         alias, _, version = term.get("alias", "").partition("@")
-        if alias in _FAMILIES:
-            newest = latest.get(_FAMILIES[alias], "")
-            family = spec.get("amiFamily") or _FAMILIES[alias]
+        if alias in FAMILIES:
+            newest = latest.get(FAMILIES[alias], "")
+            family = spec.get("amiFamily") or FAMILIES[alias]
             return images_of(family, newest if version in ("", "latest") else version)
     family = spec.get("amiFamily") or "Custom"
     return images_of(family, latest.get(family, ""))

@@ -58,13 +58,25 @@ class SellOut(msgspec.Struct, frozen=True, kw_only=True):
     lasts: timedelta | None = None
 
 
+class Thin(msgspec.Struct, frozen=True):
+    """Let a share of the pods of every Deployment go, picked at random."""
+
+    share: float
+
+
+class Release(msgspec.Struct, frozen=True):
+    """Publish newer images of a family; node classes that ask for the latest get them."""
+
+    family: str
+
+
 class Wait(msgspec.Struct, frozen=True):
     """Let time pass."""
 
     lasts: timedelta
 
 
-Action = Apply | Scale | Delete | Interrupt | SellOut | Wait
+Action = Apply | Scale | Delete | Interrupt | SellOut | Thin | Release | Wait
 
 
 class Until(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +86,10 @@ class Until(msgspec.Struct, frozen=True, kw_only=True):
     """So many pods run, and none waits or stops (DaemonSets' aside)."""
     nodes: int | None = None
     """So many machines are paid for."""
+    drifted: int | None = None
+    """So many claims have drifted."""
+    quiet: timedelta | None = None
+    """Nothing was bought or given back for so long."""
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):

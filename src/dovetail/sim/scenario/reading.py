@@ -17,6 +17,7 @@ from dovetail.model.labels import ON_DEMAND, RESERVED, SPOT
 from dovetail.model.machines import Catalog
 from dovetail.ports.kube import Object
 from dovetail.ports.resources import resource_of_kind
+from dovetail.sim.cloud.resolving import FAMILIES
 from dovetail.sim.scenario.model import (
     USUAL_LIMIT,
     Action,
@@ -25,9 +26,11 @@ from dovetail.sim.scenario.model import (
     Home,
     Interrupt,
     Phase,
+    Release,
     Scale,
     Scenario,
     SellOut,
+    Thin,
     Until,
     Wait,
 )
@@ -138,8 +141,10 @@ class _Reader:
             "apply": lambda one: Apply(self._objects(one)),
             "scale": _scale,
             "delete": _delete,
-            "interrupt": _interrupt,
+            "interrupt": lambda one: Interrupt(_share(one)),
             "sellOut": lambda one: self._sell_out(one, region),
+            "thin": lambda one: Thin(_share(one)),
+            "release": _release,
             "wait": _wait,
         }
         if not _only(field, readers):
@@ -217,8 +222,13 @@ def _pattern(field: Field, known: Iterable[str], what: str) -> str:
 
 
 def _until(field: Field) -> Until:
-    _only(field, ("running", "nodes"))
-    return Until(running=field["running"].whole(low=0), nodes=field["nodes"].whole(low=0))
+    _only(field, ("running", "nodes", "drifted", "quiet"))
+    return Until(
+        running=field["running"].whole(low=0),
+        nodes=field["nodes"].whole(low=0),
+        drifted=field["drifted"].whole(low=0),
+        quiet=duration(field["quiet"], never_allowed=False) if field["quiet"] else None,
+    )
 
 
 def _scale(field: Field) -> Scale:
@@ -246,13 +256,18 @@ def _delete(field: Field) -> Delete:
     )
 
 
-def _interrupt(field: Field) -> Interrupt:
+def _share(field: Field) -> float:
     _only(field, ("share",))
     share = field["share"].value
     if type(share) not in (int, float) or not 0 < share <= 1:
         field["share"].mistake(f"{share!r} is no share; write a number above 0 and up to 1")
         share = 1
-    return Interrupt(float(share))
+    return float(share)
+
+
+def _release(field: Field) -> Release:
+    _only(field, ("family",))
+    return Release(field["family"].choice(sorted(FAMILIES.values()), "AL2023", "family of images"))
 
 
 def _wait(field: Field) -> Wait:
