@@ -4,12 +4,13 @@ import pytest
 
 from dovetail.ports.kubeerrors import (
     Conflict,
+    Forbidden,
     InternalError,
     Invalid,
     NotFound,
     TooManyRequests,
 )
-from dovetail.ports.resources import POD_DISRUPTION_BUDGETS, PODS
+from dovetail.ports.resources import POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
 from tests.contract.apiserver.objects import (
     NO_FINALIZERS,
     a_budget,
@@ -44,6 +45,23 @@ def evicted(server: Subject, *candidates: str) -> list[str]:
         except TooManyRequests:
             continue
     return went
+
+
+def test_a_pod_has_the_priority_of_its_class(server: Subject) -> None:
+    name = server.unique("urgent")
+    server.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": 1000})
+
+    urgent = server.create(PODS, a_pod("urgent", priorityClassName=name))
+    critical = server.create(PODS, a_pod("critical", priorityClassName="system-node-critical"))
+    usual = server.create(PODS, a_pod("usual"))
+
+    priorities = [one["spec"].get("priority", 0) for one in (urgent, critical, usual)]
+    assert priorities == [1000, 2_000_001_000, 0]
+
+
+def test_a_pod_of_a_priority_class_that_is_not_there_is_refused(server: Subject) -> None:
+    with pytest.raises(Forbidden, match="no PriorityClass with name missing was found"):
+        server.create(PODS, a_pod("p", priorityClassName="missing"))
 
 
 def test_binding_assigns_the_pod_and_says_that_it_is_scheduled(server: Subject) -> None:

@@ -13,7 +13,7 @@ from dovetail.ports.kubeerrors import (
     Invalid,
     NotFound,
 )
-from dovetail.ports.resources import NAMESPACES, Resource
+from dovetail.ports.resources import NAMESPACES, PODS, Resource
 from dovetail.sim.apiserver.applying import Manager, track_update
 from dovetail.sim.apiserver.checking import Checker, check_shape
 from dovetail.sim.apiserver.defaulting import begin, fill_in
@@ -21,6 +21,7 @@ from dovetail.sim.apiserver.deleting import Deleter
 from dovetail.sim.apiserver.frozen import Object, freeze
 from dovetail.sim.apiserver.identity import check_identity, check_times, type_of
 from dovetail.sim.apiserver.naming import Naming
+from dovetail.sim.apiserver.priorities import Priorities
 from dovetail.sim.apiserver.store import Store
 from dovetail.sim.apiserver.times import timestamp
 
@@ -61,6 +62,7 @@ class Writer:
         self._deleter = deleter
         self._naming = Naming()
         self._checker = Checker()
+        self._priorities = Priorities(store)
         self._now = now
 
     def timestamp(self) -> str:
@@ -87,6 +89,8 @@ class Writer:
         if resource.counts_generations:
             meta["generation"] = 1
         begin(resource, new)
+        if resource is PODS:
+            self._priorities.give(new)
         self._checker.check_new(resource, new)
         if options.manager and "managedFields" not in meta:
             manager = Manager(options.manager, "Update")
