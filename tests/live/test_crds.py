@@ -184,6 +184,12 @@ def test_a_field_that_there_is_not_is_told(cluster: Cluster) -> None:
     assert 'unknown field "spec.template.spec.expiresAfter"' in told.stderr
 
 
+def test_kubectl_explains_every_field(cluster: Cluster) -> None:
+    told = cluster.kubectl("explain", "nodepool.spec.disruption.budgets.nodes")
+
+    assert "How many nodes of the pool may go at once" in told
+
+
 def columns(cluster: Cluster, *arguments: str) -> list[str]:
     header = cluster.kubectl("get", *arguments).splitlines()[0]
     return header.split()
