@@ -12,8 +12,10 @@ from dovetail.ports.resources import NAMESPACES, PODS, Resource
 from tests.contract.apiserver.subject import MERGE, Event, Object, Watching
 
 APPLY = "application/apply-patch+yaml"
-_PATIENCE = 10.0
-"""Seconds to wait for an answer or an event."""
+_PATIENCE = 30.0
+"""Seconds to wait for an answer; Kubernetes thinks ten about some evictions."""
+_LASTS = 10
+"""Seconds that a watch without bookmarks lasts: for as long an event may be waited for."""
 _BOOKMARK_AFTER = 1
 """Seconds that a watch with bookmarks lasts: the last thing it sends is one."""
 
@@ -260,7 +262,7 @@ class OverHttp:
             "allowWatchBookmarks": "true" if bookmarks else "",
             "sendInitialEvents": "true" if initial_events else "",
             "resourceVersionMatch": "NotOlderThan" if initial_events else "",
-            "timeoutSeconds": _BOOKMARK_AFTER if bookmarks else int(_PATIENCE),
+            "timeoutSeconds": _BOOKMARK_AFTER if bookmarks else _LASTS,
         }
         return self._connection.follow(self._path(resource), query)
 
