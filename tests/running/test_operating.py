@@ -124,3 +124,24 @@ def test_it_can_be_stopped_while_it_waits_for_the_api_server() -> None:
         assert await process.end() < 5
 
     in_a_cluster(work)
+
+
+def test_of_two_processes_one_works_and_the_other_goes_on_when_it_stops() -> None:
+    async def work(cluster: RealTimeCluster, server: Served) -> None:
+        first = Process(cluster, server)
+        await until(lambda: bool(cluster.log.said("started")))
+        second = Process(cluster, server)
+        cluster.scale(10)
+        await cluster.until(running=10)
+        working = len(cluster.log.said("started"))
+        await first.end()
+        cluster.scale(0)
+        await cluster.until(running=0, bought=0, claims=0, machines=0)
+        await second.end()
+
+        assert working == 1
+        assert len(cluster.log.said("became the leader")) == 2
+        assert cluster.box.ec2.ledger.bought_twice() == []
+        assert cluster.box.invariants.violations == []
+
+    in_a_cluster(work)
