@@ -12,7 +12,7 @@ from dovetail.model.conditions import is_true
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import NodePool
 from dovetail.model.pods import Pod
-from dovetail.model.resources import NODES
+from dovetail.model.resources import NODES, NOTHING
 
 _LEAVING: Final = "DisruptionReason"
 
@@ -54,7 +54,7 @@ def granted(pool: NodePool, now: Standing, wanted: int, spoken_for: int = 0) -> 
 
     ``spoken_for`` are those that others are about to ask for.
     """
-    limit = (pool.limits or {}).get(NODES)
+    limit = (pool.limits or NOTHING).get(NODES)
     if limit is None:
         return wanted
     return max(0, min(wanted, limit - now.total - spoken_for))
