@@ -21,7 +21,7 @@ from tests.support.consolidating import (
 
 LONG = int(os.environ.get("DOVETAIL_ATTACK", "0"))
 attack = settings(
-    max_examples=LONG or 40,
+    max_examples=LONG or 25,
     derandomize=not LONG,
     database=None,
     deadline=None,

@@ -18,7 +18,7 @@ from dovetail.core.scheduling.arrays import Floats
 from dovetail.core.scheduling.fleet.linear import INFINITE, Programme
 from dovetail.core.scheduling.states import DEAD
 
-_SIZES: Final = (2, 3, 4, 6, 8, 12, 16, 24)
+_SIZES: Final = (2, 3, 4, 8, 16)
 
 _FEW: Final = 4
 """Up to so many nodes need no search for a fleet: one or two larger ones will do."""
