@@ -1,18 +1,19 @@
 """Every mistake in a cluster.yaml, at once, with its line and what would be right."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.errors import BadInput
 from dovetail.infra.reading import read_spec
+from dovetail.infra.rendering import Format, rendered
 from dovetail.infra.spec.schema import json_schema
 from tests.support.clusters import EXAMPLES, a_cluster, a_file
 
@@ -242,6 +243,15 @@ def test_the_termination_handler_is_refused_beside_the_interruption_queue() -> N
             "iam.path: 'no-slashes' is no IAM path: it begins and ends with a slash",
         ),
         (
+            {"ingress": [{"ports": 80}, {"ports": "80"}]},
+            "ingress[1]: tcp 80 is there twice; join the cidrs",
+        ),
+        ({"access": {"admins": ["alice", "alice"]}}, "access.admins[1]: alice is there twice"),
+        (
+            {"objects": [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}] * 2},
+            "objects[1]: Pod/a is there twice",
+        ),
+        (
             {"serviceAccounts": [{"name": "a"}, {"name": "a"}]},
             "serviceAccounts[1]: default/a is there twice",
         ),
@@ -293,6 +303,36 @@ def test_whatever_stands_in_a_field_it_is_read_or_refused_and_nothing_else(
 
     with suppress(BadInput):
         read_spec("cluster.yaml", json.dumps(whole).encode())
+
+
+WORDS = st.sampled_from(
+    ["", "x", "-", "Never", "10.0.0.0/8", "::/0", "arn:x", "subnet-1", "sg-1", "1-", "m5.large"]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(EXAMPLES), st.data())
+def test_an_example_with_anything_changed_in_it_is_refused_or_rendered(
+    path: Path, data: st.DataObject
+) -> None:
+    whole = yaml.safe_load(path.read_text(encoding="utf-8"))
+    *way, last = data.draw(st.sampled_from(list(_places(whole))))
+    here: Any = whole
+    for step in way:
+        here = here[step]
+    here[last] = data.draw(JSON | WORDS)
+
+    with suppress(BadInput):
+        spec = read_spec("cluster.yaml", json.dumps(whole).encode())
+        rendered(spec, data.draw(st.sampled_from(list(Format))))
+
+
+def _places(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value)
+    for step, inner in inside:
+        yield (*before, step)
+        if isinstance(inner, dict | list):
+            yield from _places(inner, (*before, step))
 
 
 def test_the_published_schema_is_that_of_the_model(golden: Callable[[Path, str], None]) -> None:

@@ -96,10 +96,14 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 def in_order(resources: Iterable[Resource]) -> list[Resource]:
     """Return resources so that each comes after what it needs; else as they were given.
 
-    Raises ``graphlib.CycleError`` for a circle and ``KeyError`` for a reference
-    to nothing; both are bugs in ``desired``, not mistakes of a user.
+    Raises ``graphlib.CycleError`` for a circle, ``KeyError`` for a reference to
+    nothing and ``ValueError`` for twins; all are bugs in ``desired``, not
+    mistakes of a user.
     """
-    by_address = {one.address: one for one in resources}
+    by_address: dict[str, Resource] = {}
+    for one in resources:
+        if by_address.setdefault(one.address, one) is not one:
+            raise ValueError(f"{one.address} is wanted twice")
     place = {address: number for number, address in enumerate(by_address)}
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for one in by_address.values():

@@ -105,8 +105,24 @@ def access_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
             if part not in arn:
                 field = "roleArn" if name == "roles" else "userArn"
                 yield ("access", name, number, field), f"{arn!r} is no {name[:-1]}"
+    yield from _twice(spec)
     if chosen.mode == "entries":
         yield from _system_groups(spec)
+
+
+def _twice(spec: ClusterSpec) -> Iterator[Finding]:
+    chosen = spec.access
+    everybody = (
+        ("admins", list(chosen.admins)),
+        ("roles", [one.role_arn for one in chosen.roles]),
+        ("users", [one.user_arn for one in chosen.users]),
+    )
+    seen: set[str] = set()
+    for name, ones in everybody:
+        for number, who in enumerate(ones):
+            if who in seen:
+                yield ("access", name, number), f"{who} is there twice"
+            seen.add(who)
 
 
 def _system_groups(spec: ClusterSpec) -> Iterator[Finding]:

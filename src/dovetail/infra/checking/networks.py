@@ -124,7 +124,11 @@ def address_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
         yield from _blocks(("endpoint", name), blocks)
     if not (spec.endpoint.public or spec.endpoint.private):
         yield ("endpoint",), "is neither public nor private: nobody could reach the cluster"
+    seen: set[tuple[str, str]] = set()
     for number, one in enumerate(spec.ingress):
+        if (one.protocol, str(one.ports)) in seen:
+            yield ("ingress", number), f"{one.protocol} {one.ports} is there twice; join the cidrs"
+        seen.add((one.protocol, str(one.ports)))
         yield from _blocks(("ingress", number, "cidrs"), one.cidrs)
         low, _, high = str(one.ports).partition("-")
         ends = [low, high or low]

@@ -1,7 +1,9 @@
 """Checks: controller and add-ons, and what does not go together."""
 
 from collections.abc import Iterator
+from typing import Any
 
+from dovetail.codec.paths import Path
 from dovetail.infra.checking.findings import Finding
 from dovetail.infra.spec.cluster import ClusterSpec
 from dovetail.infra.spec.home import HomeExisting, HomeFargate, HomeGroup
@@ -23,12 +25,31 @@ def software_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
     elsewhere = isinstance(given, dict) and "image" in given
     if spec.controller.kind == "dovetail" and not (spec.controller.image or elsewhere):
         yield ("controller", "image"), "is missing: where you keep the controller's image"
+    yield from _object_findings(spec)
+
+
+def _object_findings(spec: ClusterSpec) -> Iterator[Finding]:
+    seen: set[tuple[str, ...]] = {
+        ("ServiceAccount", one.namespace, one.name) for one in spec.service_accounts
+    }
     for number, one in enumerate(spec.objects):
+        path: Path = ("objects", number)
         meta = one.get("metadata")
-        if not one.get("apiVersion") or not one.get("kind"):
-            yield ("objects", number), "has no apiVersion or no kind"
-        if not isinstance(meta, dict) or not meta.get("name"):
-            yield ("objects", number), "has no metadata.name"
+        if not (_is_text(one.get("apiVersion")) and _is_text(one.get("kind"))):
+            yield path, "has no apiVersion or no kind"
+        if not isinstance(meta, dict) or not _is_text(meta.get("name")):
+            yield path, "has no metadata.name"
+        elif not _is_text(meta.get("namespace", "default")):
+            yield (*path, "metadata", "namespace"), f"{meta['namespace']!r} is no namespace"
+        else:
+            key = (str(one.get("kind")), meta.get("namespace", ""), meta["name"])
+            if key in seen:
+                yield path, f"{'/'.join(filter(None, key))} is there twice"
+            seen.add(key)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def _home_findings(spec: ClusterSpec) -> Iterator[Finding]:

@@ -108,7 +108,7 @@ def access(spec: ClusterSpec, names: Names) -> Iterator[Resource]:
         name = f"node-{node_role(spec, names)}"
         yield _entry(names, name, node_role_arn(spec, names), "EC2_LINUX")
     for who in spec.access.admins:
-        yield _entry(names, f"admin-{_last(who)}", principal(who), "STANDARD", admin=True)
+        yield _entry(names, f"admin-{_short(who)}", principal(who), "STANDARD", admin=True)
     for role in spec.access.roles:
         yield _person(names, role.role_arn, role.username, role.groups)
     for user in spec.access.users:
@@ -120,17 +120,19 @@ def principal(who: str) -> str:
     return who if who.startswith("arn:") else arn("iam", f"user/{who}", region="")
 
 
-def _last(who: str) -> str:
-    return who.rpartition("/")[2]
+def _short(who: str) -> str:
+    """Return a name for whom an ARN stands for: "123456789012-role-Developers"."""
+    if not who.startswith("arn:"):
+        return who
+    account, _, path = who.split(":", 4)[4].partition(":")
+    return f"{account}-{path.replace('/', '-')}"
 
 
 def _person(names: Names, who: str, username: str | None, groups: list[str]) -> Resource:
     # EKS takes no group that begins with "system:"; the admin policy says the same.
     admin = ADMIN_GROUP in groups
     others = [one for one in groups if one != ADMIN_GROUP]
-    entry = _entry(
-        names, f"{'user' if ':user/' in who else 'role'}-{_last(who)}", who, "STANDARD", admin=admin
-    )
+    entry = _entry(names, _short(who), who, "STANDARD", admin=admin)
     more: dict[str, Any] = {"KubernetesGroups": others} if others else {}
     if username:
         more["Username"] = username
