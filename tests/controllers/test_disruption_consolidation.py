@@ -13,7 +13,7 @@ from dovetail.controllers.replacing import Replacing
 from dovetail.model import labels as label_keys
 from dovetail.model.nodepool import Budget, ConsolidationPolicy
 from dovetail.model.settings import ConsolidationSettings
-from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS
+from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, NODES
 from tests.support.fleet import a_budget, a_machine, an_owner, provider_id_of, stop_pod
 from tests.support.replaced import Yard
 
@@ -301,3 +301,15 @@ def test_a_node_whose_pods_lost_their_destination_meanwhile_stays() -> None:
     yard.wait(16)
 
     assert f"claim-{goes}" not in yard.leaving()
+
+
+def test_a_node_that_stays_says_what_it_costs_and_is_forgotten_when_it_has_gone() -> None:
+    yard = a_yard("node", rules={"policy": ConsolidationPolicy.WHEN_EMPTY}).open()
+    before = yard.stays.of("node")
+
+    yard.patch(NODES, "node", {"metadata": {"finalizers": None}})
+    yard.delete(NODES, "node")
+
+    assert before is not None
+    assert before.price == pytest.approx(0.2)
+    assert yard.stays.of("node") is None

@@ -32,7 +32,7 @@ from dovetail.ports.offload import Offload
 from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from dovetail.ports.telemetry import Events, Log, Metrics
 from dovetail.state.buffers import Buffers
-from dovetail.state.mirror import Mirror
+from dovetail.state.mirror import Change, Mirror
 from dovetail.state.nominations import Nominations
 from dovetail.state.promises import Promises
 from dovetail.state.stays import Stays
@@ -127,13 +127,18 @@ class Disruption:
             watches=(
                 (NODE_CLAIMS, self._idleness.on_claim),
                 (PODS, self._idleness.on_pod),
-                (NODES, self._idleness.on_node),
+                (NODES, self._of_node),
                 (NODE_POOLS, self._idleness.on_pool),
             ),
             sources=(lambda ask: self._buffers.on_freed(lambda: ask(SINGLETON)),),
             at_start=(SINGLETON,),
             workers=1,
         )
+
+    def _of_node(self, change: Change) -> Iterable[str]:
+        if change.new is None:
+            self._stays.forget(change.either.name)
+        return self._idleness.on_node(change)
 
     async def reconcile(self, _: str) -> Requeue | None:
         """Make a pass; tell when the next is due."""

@@ -10,7 +10,13 @@ from dovetail.controllers.announcing import Announcements
 from dovetail.controllers.idleness import Idleness
 from dovetail.controllers.scene import Scene
 from dovetail.core.disruption.budgets import UNLIMITED, allowance, census, left
-from dovetail.core.disruption.candidates import Candidate, Spared, Surroundings, consider
+from dovetail.core.disruption.candidates import (
+    Candidate,
+    Spared,
+    Surroundings,
+    consider,
+    price_of,
+)
 from dovetail.core.disruption.methods import Method
 from dovetail.core.disruption.moves import Stay
 from dovetail.core.disruption.view import View, in_window
@@ -21,6 +27,7 @@ from dovetail.model.conditions import is_true
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import NodePool
+from dovetail.model.nodes import NodeObject
 from dovetail.ports.cloud import Cloud
 from dovetail.ports.telemetry import Log, Metrics
 from dovetail.state.buffers import Buffers
@@ -115,7 +122,7 @@ class Survey:
         if wish.never and machine.node is not None:
             self._tell.unconsolidatable(machine, wish.never)
             if not is_true(claim.conditions, DRIFTED):
-                self._keep(machine.node.name, "setting", wish.never)
+                self._keep(machine.node, claim.pool, "setting", wish.never)
         if not wish.now or self._undertakings.takes(claim):
             return wish.at or False
         setback = self._idleness.setback(claim, method.reason)
@@ -128,15 +135,17 @@ class Survey:
             if problem is None:
                 return verdict
             self._tell.unconsolidatable(machine, problem)
-            self._keep(verdict.node.name, "unfit", problem, verdict.price)
+            self._keep(verdict.node, claim.pool, "unfit", problem)
             return False
         self._tell.blocked(machine, verdict.because)
         if machine.node is not None and verdict.because:
-            self._keep(machine.node.name, "spared", verdict.because)
+            self._keep(machine.node, claim.pool, "spared", verdict.because)
         return True
 
-    def _keep(self, node: str, code: str, because: str, price: float = 0.0) -> None:
-        self._stays.note([Stay(node=node, price=price, code=code, because=because)])
+    def _keep(self, node: NodeObject, pool_name: str, code: str, because: str) -> None:
+        pool = self._mirror.pool(pool_name)
+        price = price_of(node, self._types_of(pool)) if pool is not None else 0.0
+        self._stays.note([Stay(node=node.name, price=price, code=code, because=because)])
 
     def is_still_wanted(self, one: Candidate, method: Method, now: datetime) -> bool:
         """Look once more at a machine that was marked; it must be as it was when chosen.

@@ -9,7 +9,7 @@ from dovetail.controllers.runtime import Runtime
 from dovetail.model.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.machines import Catalog
 from dovetail.model.prices import PriceBook
-from dovetail.model.settings import Gates, SchedulingSettings
+from dovetail.model.settings import ConsolidationSettings, Gates, SchedulingSettings
 from dovetail.ports.chance import Chance
 from dovetail.ports.kube import Kube
 from dovetail.ports.telemetry import Log, Metrics
@@ -92,6 +92,7 @@ class Operator:
             events=Recorder(kube=kube, loop=self._loop, chance=chance, log=log),
             metrics=metrics,
             settings=settings,
+            consolidation=ConsolidationSettings(spot_to_spot=gates.SpotToSpotConsolidation),
             gates=gates,
         )
         self.runtime = Runtime(
