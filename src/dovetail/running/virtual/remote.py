@@ -31,6 +31,7 @@ _STRATEGIC: Final = "application/strategic-merge-patch+json"
 _PASSING: Final = (Unavailable, Timeout, TooManyRequests, InternalError)
 """A kubelet outlives an API server that is away."""
 _PAUSE: Final = timedelta(milliseconds=500)
+_PATIENCE: Final = 10
 _NODE: Final = "spec.nodeName="
 
 
@@ -146,13 +147,21 @@ class RemoteApi:
         return obj
 
     def _done(self, request: Callable[[], Any]) -> Object:
-        """Have a request made on the loop, and wait; again and again while the server is away."""
+        """Have a request made on the loop, and wait; again and again while the server is away.
+
+        What it fails to do though it is there is not tried for ever: one object
+        must not keep all kubelets waiting.
+        """
+        failures = 0
         while not self._pump.is_stopped:
             try:
                 made = asyncio.run_coroutine_threadsafe(request(), self._loop)
                 answer: Object = made.result()
                 return answer
-            except _PASSING:
+            except _PASSING as error:
+                failures += isinstance(error, InternalError)
+                if failures == _PATIENCE:
+                    raise
                 asyncio.run_coroutine_threadsafe(
                     asyncio.sleep(_PAUSE.total_seconds()), self._loop
                 ).result()
