@@ -59,3 +59,14 @@ def test_a_protected_node_stays() -> None:
     yard.run(Disruption, Replacing).wait(60)
 
     assert yard.marked() == []
+
+
+def test_how_many_have_drifted_is_measured_over_all_pools() -> None:
+    yard = a_yard(2, replicas=2, budget="0")
+    yard.add_pool("other", after=None, budgets=(Budget(nodes="0"),))
+    yard.machine("node-other", pool="other", drifted=yard.now - timedelta(minutes=5))
+
+    yard.open()
+
+    name = "karpenter_voluntary_disruption_eligible_nodes"
+    assert yard.metrics.total(name, reason="drifted") == 3

@@ -84,6 +84,7 @@ class Survey:
         self._metrics = metrics
         self._scene = Scene(mirror=mirror, promises=promises, cloud=cloud, buffers=buffers)
         self._undertakings = Undertakings(mirror)
+        self._eligible: dict[Method, int] = {}
         self._types: dict[str, tuple[tuple[InstanceType, ...], FrozenDict[str, InstanceType]]] = {}
 
     def look_round(self, method: Method, now: datetime) -> Found:
@@ -102,9 +103,10 @@ class Survey:
                 ripe.append(verdict)
             else:
                 held_back = held_back or verdict
+        self._eligible[method] = len(candidates)
         self._metrics.gauge(
             "karpenter_voluntary_disruption_eligible_nodes",
-            len(candidates),
+            sum(many for one, many in self._eligible.items() if one.reason is method.reason),
             reason=method.reason.lower(),
         )
         return Found(
