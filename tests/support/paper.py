@@ -72,7 +72,7 @@ class PaperAccount:
         }
         if "ids" in made:
             made["ids"] = ["subnet-1", "subnet-2"]
-        return made | (predicted(one, self.account) if not one.given else {})
+        return made | predicted(one, self.account)
 
     def _look_up(self, reference: Reference) -> Any:
         live = Observed(account=self.account, resources=self.resources)
