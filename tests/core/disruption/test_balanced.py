@@ -11,7 +11,9 @@ from dovetail.core.disruption.candidates import Candidate
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import ConsolidationPolicy, Disruption
 from dovetail.model.nodes import NodeObject
-from tests.support.build import a_node, a_pool, pods
+from tests.support.build import a_node, a_pool, cluster, pods
+from tests.support.catalog import a_type
+from tests.support.consolidating import a_bought_node
 
 BALANCED = a_pool("default", disruption=Disruption(policy=ConsolidationPolicy.BALANCED))
 some = st.floats(0.01, 1000.0)
@@ -81,15 +83,16 @@ def test_bl10_a_saving_across_pools_is_divided_by_the_price_of_what_they_lose() 
     assert not approves([mine, theirs], 1.9, {"default": PoolTotals(1.0, 2.0)}, 1.0)
 
 
-def test_bl11_all_nodes_of_a_pool_count_as_disruption_whatever_they_cost() -> None:
+def test_bl11_all_nodes_of_a_pool_count_candidates_or_not() -> None:
+    kind = a_type("big", price=3.0)
     known = a_candidate("a", price=2.0, count=3)
     nodes = [
         a_node("a", pool="default", pods=pods(3, "x")),
-        a_node("spared", pool="default", pods=pods(4, "y")),
+        a_bought_node("spared", kind, pods(4, "y")),
+        a_node("no-price", pool="default"),
         a_node("foreign", pods=pods(9, "z")),
     ]
 
-    totals = pool_totals([known], nodes)
+    totals = pool_totals([known], cluster(types=[kind], nodes=nodes))
 
-    assert totals == {"default": PoolTotals(2.0, 4.0 + 5.0)}
-    assert pool_totals([known], nodes, {"default": 7.0})["default"].cost == 7.0
+    assert totals == {"default": PoolTotals(2.0 + 3.0, 4.0 + 5.0 + 1.0)}

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dovetail.core.disruption.candidates import Machine, Spared
-from dovetail.core.disruption.consolidation import Consolidation, consolidate, stay_of
+from dovetail.core.disruption.consolidation import Consolidation, consolidate
 from dovetail.core.disruption.view import in_window, unfit
 from dovetail.model import labels as label_keys
 from dovetail.model.nodeclaim import NodeClaim
@@ -406,11 +405,3 @@ def test_a_candidate_whose_node_is_on_its_way_out_is_left_alone() -> None:
 
     assert found.moves == ()
     assert codes(found) == {"a": "spared"}
-
-
-def test_a_machine_that_was_spared_says_so_under_its_nodes_name() -> None:
-    machine = Machine(identity="i-1", node=NodeObject(name="n"))
-
-    stay = stay_of(Spared(machine, "it is being deleted"), 0.5)
-
-    assert (stay.node, stay.code, stay.price) == ("n", "spared", 0.5)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from dovetail.core.disruption.consolidation import consolidate
 from dovetail.core.disruption.moves import Move
-from dovetail.core.disruption.recheck import Recheck, recheck
+from dovetail.core.disruption.recheck import Objection, Recheck
 from dovetail.core.disruption.view import View
 from dovetail.model import labels as label_keys
 from dovetail.model.snapshot import ClusterSnapshot
@@ -39,6 +39,10 @@ def one_large(cpu: str = "1500m", types: Any = TYPES) -> View:
 def the_move(view: View) -> Move:
     (move,) = consolidate(view, ROOM).moves
     return move
+
+
+def recheck(move: Move, view: View, room: dict[str, int]) -> Objection | None:
+    return Recheck(view, room).objection(move)
 
 
 def test_a_move_that_is_still_right_may_be_made() -> None:

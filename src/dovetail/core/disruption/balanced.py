@@ -5,9 +5,11 @@ from typing import Final
 
 import msgspec
 
-from dovetail.core.disruption.candidates import Candidate, eviction_cost
+from dovetail.core.disruption.candidates import Candidate, eviction_cost, price_of
+from dovetail.model.catalog import InstanceType
 from dovetail.model.nodepool import ConsolidationPolicy
 from dovetail.model.nodes import Node
+from dovetail.model.snapshot import ClusterSnapshot
 
 _ENOUGH: Final = 1e-9
 """A score that falls short by no more than this is as good."""
@@ -31,26 +33,24 @@ def score(saving: float, disruption: float, totals: PoolTotals | None) -> float:
 
 
 def pool_totals(
-    candidates: Iterable[Candidate], nodes: Iterable[Node], costs: Mapping[str, float] | None = None
+    candidates: Iterable[Candidate], snapshot: ClusterSnapshot
 ) -> dict[str, PoolTotals]:
-    """Reckon the totals of every pool that has candidates.
-
-    ``costs`` are what pools cost where somebody keeps account of it; else the
-    prices of the candidates count. All nodes of a pool count as disruption.
-    """
+    """Reckon the totals of every pool that has candidates: all of its nodes count."""
     known = {one.node.name: one for one in candidates}
-    price: dict[str, float] = {}
-    for one in known.values():
-        price[one.pool.name] = price.get(one.pool.name, 0.0) + one.price
-    disruption: dict[str, float] = dict.fromkeys(price, 0.0)
-    for node in nodes:
-        if node.pool in disruption:
-            candidate = known.get(node.name)
-            disruption[node.pool] += candidate.cost if candidate else _cost(node)
-    tracked = costs or {}
-    return {
-        pool: PoolTotals(tracked.get(pool, 0.0) or price[pool], disruption[pool]) for pool in price
-    }
+    pools = {one.pool.name for one in known.values()}
+    types = {pool: _by_name(snapshot.instance_types.get(pool, ())) for pool in pools}
+    price, disruption = dict.fromkeys(sorted(pools), 0.0), dict.fromkeys(pools, 0.0)
+    for node in snapshot.nodes:
+        if node.pool not in pools:
+            continue
+        candidate = known.get(node.name)
+        price[node.pool] += candidate.price if candidate else price_of(node, types[node.pool])
+        disruption[node.pool] += candidate.cost if candidate else _cost(node)
+    return {pool: PoolTotals(price[pool], disruption[pool]) for pool in price}
+
+
+def _by_name(types: Iterable[InstanceType]) -> dict[str, InstanceType]:
+    return {one.name: one for one in types}
 
 
 def _cost(node: Node) -> float:

@@ -14,7 +14,7 @@ from dovetail.model.conditions import is_true
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import NodePool
-from dovetail.model.nodes import NodeObject
+from dovetail.model.nodes import Node, NodeObject
 from dovetail.model.pods import Pod
 from dovetail.model.taints import DISRUPTED
 from dovetail.model.workloads import DisruptionBudget
@@ -204,7 +204,7 @@ def _held_by_pods(pods: Iterable[Pod], around: Surroundings) -> tuple[str, Block
     return None
 
 
-def price_of(node: NodeObject, types: Mapping[str, InstanceType]) -> float:
+def price_of(node: NodeObject | Node, types: Mapping[str, InstanceType]) -> float:
     """Return what the machine costs in USD per hour, available or not; 0 where nobody knows."""
     kind = types.get(node.labels.get(label_keys.INSTANCE_TYPE, ""))
     place = (node.labels.get(label_keys.ZONE), node.labels.get(label_keys.CAPACITY_TYPE))

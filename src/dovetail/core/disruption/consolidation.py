@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from dovetail.core.disruption.balanced import PoolTotals, pool_totals
-from dovetail.core.disruption.candidates import Blocker, Candidate, Spared
+from dovetail.core.disruption.candidates import Blocker, Candidate
 from dovetail.core.disruption.ground import Ground, Verdict
 from dovetail.core.disruption.moves import Move, Stay
 from dovetail.core.disruption.sets import SetSearch
@@ -52,25 +52,16 @@ def consolidate(
 
 
 def _totals(view: View) -> dict[str, PoolTotals]:
-    """Return the totals of Balanced pools, as given or else reckoned; others need none."""
+    """Return the totals of Balanced pools; others need none."""
     balanced = [
         one for one in view.candidates if one.pool.disruption.policy is ConsolidationPolicy.BALANCED
     ]
-    return {**pool_totals(balanced, view.snapshot.nodes), **view.totals}
+    return pool_totals(balanced, view.snapshot)
 
 
 def _leaving(one: Candidate) -> Stay:
     why = "it is on its way out already"
     return Stay(node=one.node.name, price=one.price, code="spared", because=why)
-
-
-def stay_of(spared: Spared, price: float = 0.0) -> Stay:
-    """Say why a machine stays that is not even a candidate."""
-    machine = spared.machine
-    name = machine.node.name if machine.node is not None else machine.identity
-    return Stay(
-        node=name, price=price, code="spared", because=spared.because, blocker=spared.blocker
-    )
 
 
 class _Entry(NamedTuple):

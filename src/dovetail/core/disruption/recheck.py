@@ -64,16 +64,6 @@ class Recheck:
         return problem
 
 
-def recheck(
-    move: Move,
-    view: View,
-    room: Mapping[str, int],
-    scheduling: SchedulingSettings | None = None,
-) -> Objection | None:
-    """Return what is against one move now; for several of a pass use ``Recheck``."""
-    return Recheck(view, room, scheduling).objection(move)
-
-
 def _difference(move: Move, outcome: Outcome) -> str:
     """Say in what the answer is another now; empty: it is as good."""
     if outcome.blocked:

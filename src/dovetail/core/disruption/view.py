@@ -4,10 +4,8 @@ from datetime import datetime
 
 import msgspec
 
-from dovetail.core.disruption.balanced import PoolTotals
 from dovetail.core.disruption.candidates import Candidate
 from dovetail.model import labels as label_keys
-from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import ConsolidationPolicy, NodePool
 from dovetail.model.snapshot import ClusterSnapshot
@@ -21,8 +19,6 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """Machines that may be disrupted; their nodes are in the snapshot, by name."""
     closed: frozenset[str] = frozenset()
     """Nodes that pods came to or left just now (``in_window``): they take no running pods."""
-    totals: FrozenDict[str, PoolTotals] = FrozenDict()
-    """Of pools with the policy Balanced; those that are missing are reckoned."""
 
 
 def in_window(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
