@@ -173,6 +173,14 @@ class Site:
         """Return what is still paid for."""
         return [one for one in self.purchases() if one.shutting_down is None]
 
+    def clear(self) -> None:
+        """Have nobody want anything and nothing left, for whoever comes next."""
+        self.cluster.kubectl("delete", "deployment", "--all", "-n", "default")
+        self.cluster.kubectl("delete", "nodeclaims,nodes", "--all", "--wait=false")
+        wait_for("nothing is left", lambda: not (self.claims() or self.nodes()), seconds=120)
+        for one in self.replicas:
+            one.stop()  # Whoever is killed keeps the lease for a while.
+
     def tails(self) -> str:
         return "\n".join(one.tail() for one in (*self.replicas, self.account))
 
