@@ -1,6 +1,8 @@
 """Writing down what was decided, as a Plan."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -29,8 +31,6 @@ class Answer:
         self.dropped: list[tuple[str, list[Pod]]] = []
         self._numbers: dict[str, int] = {}
         self._claims: dict[int, int] = {}
-        nodes = problem.snapshot.nodes
-        self._taken = {node.name for node in nodes} | {node.claim for node in nodes}
 
     def write(self) -> tuple[tuple[PlannedNode, ...], tuple[ExistingPlacement, ...]]:
         """Return the new nodes and what existing ones take.
@@ -42,8 +42,8 @@ class Answer:
         hosts = self._problem.hosts
         existing = tuple(
             ExistingPlacement(hosts.nodes[host].name, pods[host])
-            for host in range(hosts.existing)
-            if pods[host]
+            for host in sorted(pods)
+            if host < hosts.existing
         )
         nodes: dict[int, PlannedNode] = {}
         claims = np.arange(hosts.existing, hosts.count)
@@ -54,9 +54,14 @@ class Answer:
             self._write_state(state, claims[states == state], pods, nodes)
         return tuple(nodes[claim] for claim in sorted(nodes)), existing
 
-    def _pods_by_host(self) -> list[list[Pod]]:
-        hosts = self._problem.hosts
-        pods: list[list[Pod]] = [[] for _ in range(hosts.count)]
+    @cached_property
+    def _taken(self) -> set[str]:
+        """The names that nodes and claims bear."""
+        nodes = self._problem.snapshot.nodes
+        return {node.name for node in nodes} | {node.claim for node in nodes}
+
+    def _pods_by_host(self) -> dict[int, list[Pod]]:
+        pods: dict[int, list[Pod]] = defaultdict(list)
         handed: dict[int, int] = {}
         for want, where, counts in self._problem.board.log:
             one = want.pod_class
@@ -69,7 +74,11 @@ class Answer:
         return pods
 
     def _write_state(
-        self, number: int, claims: Ints, pods: list[list[Pod]], nodes: dict[int, PlannedNode]
+        self,
+        number: int,
+        claims: Ints,
+        pods: Mapping[int, list[Pod]],
+        nodes: dict[int, PlannedNode],
     ) -> None:
         problem = self._problem
         state = problem.space.states[number]
