@@ -39,13 +39,20 @@ def changes(
     """Return what would have to change; nothing when all is as wanted.
 
     Only what is wanted is compared: properties, keys and tags that somebody
-    else added stay. What the reader did not see is not compared either.
+    else added stay, except in what is wholly ours (``KindFacts.exact``). What
+    the reader did not see is not compared either.
     """
     facts = KINDS[wanted.kind]
     found: list[Change] = []
     for name, value in wanted.properties.items():
         if name in existing.properties:
             found.extend(_property(facts, name, value, existing.properties[name], look_up))
+    if "*" in facts.exact:
+        found.extend(
+            Change((name,), value, ABSENT)
+            for name, value in existing.properties.items()
+            if name not in wanted.properties
+        )
     if facts.tagged:
         for key, value in wanted.tags.items():
             before = existing.tags.get(key, ABSENT)
@@ -65,16 +72,20 @@ def _property(
         return
     if name in facts.json_text:
         before, after = _parsed(before), _parsed(after)
-    for path, old, new in _differences((name,), before, after, facts.unordered):
+    exact = name in facts.exact or "*" in facts.exact
+    for path, old, new in _differences((name,), before, after, facts.unordered, exact):
         yield Change(path, old, new, replaces)
 
 
 def _differences(
-    path: tuple[str, ...], before: Any, after: Any, unordered: frozenset[str]
+    path: tuple[str, ...], before: Any, after: Any, unordered: frozenset[str], exact: bool
 ) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
     if isinstance(after, Mapping) and isinstance(before, Mapping):
         for key, inner in after.items():
-            yield from _differences((*path, key), before.get(key, ABSENT), inner, unordered)
+            old = before.get(key, ABSENT)
+            yield from _differences((*path, key), old, inner, unordered, exact)
+        if exact:
+            yield from (((*path, key), before[key], ABSENT) for key in before if key not in after)
         return
     if path[-1] in unordered and isinstance(after, list) and isinstance(before, list | tuple):
         if _as_set(before) != _as_set(after):

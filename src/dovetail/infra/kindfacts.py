@@ -35,6 +35,11 @@ class KindFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Properties whose lists are sets: two orders of the same members are equal."""
     json_text: frozenset[str] = frozenset()
     """Properties that are JSON written as text: compared by what they say."""
+    exact: frozenset[str] = frozenset()
+    """Properties that are wholly ours: a key that is there and not wanted has to go.
+
+    ``*`` stands for all of them, and for properties that are not wanted at all.
+    """
     moving: frozenset[str] = frozenset()
     """Attributes that are others after every change: a launch template's version."""
     tagged: bool = True
@@ -53,6 +58,7 @@ def _facts(
     fixed: str = "",
     unordered: str = "",
     json_text: str = "",
+    exact: str = "",
     moving: str = "",
     tagged: bool = True,
     slow: int = 2,
@@ -67,6 +73,7 @@ def _facts(
         fixed=frozenset(fixed.split()) | ({identity} if identity else frozenset()),
         unordered=frozenset(unordered.split()),
         json_text=frozenset(json_text.split()),
+        exact=frozenset(exact.split()),
         moving=frozenset(moving.split()),
         tagged=tagged,
         slow=slow,
@@ -260,6 +267,7 @@ _EKS: Final = (
         identity="NodegroupName",
         fixed="ClusterName NodeRole Subnets InstanceTypes CapacityType AmiType",
         unordered="Subnets InstanceTypes Taints",
+        exact="Labels",
         slow=180,
     ),
     _facts(
@@ -338,9 +346,17 @@ _AROUND: Final = (
 _KUBERNETES: Final = (
     # Name: "namespace/release". Properties: chart (a path or oci:// address, or a name in
     # ``repository``), repository, version, namespace, createNamespace, values.
-    _facts("helm-release", "Helm release", ("", "helm_release"), tagged=False, slow=45),
-    # Name: "Kind/name" or "Kind/namespace/name". Properties: the manifest itself.
-    _facts("kubernetes-object", "Kubernetes object", ("", ""), tagged=False),
+    _facts(
+        "helm-release",
+        "Helm release",
+        ("", "helm_release"),
+        exact="values",
+        tagged=False,
+        slow=45,
+    ),
+    # Name: "Kind/name" or "Kind/namespace/name". Properties: the manifest itself; what is there
+    # is seen through what was applied last (see ``pruning``).
+    _facts("kubernetes-object", "Kubernetes object", ("", ""), exact="*", tagged=False),
 )
 
 KINDS: Final[Mapping[str, KindFacts]] = FrozenDict(
