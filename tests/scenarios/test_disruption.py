@@ -1,5 +1,7 @@
 """Nodes are replaced in a whole cluster: consolidation, drift, and what may go wrong."""
 
+import math
+
 import pytest
 
 from dovetail.data import bundled_prices
@@ -122,3 +124,26 @@ def test_a_replacement_that_cannot_be_had_leaves_the_node_as_it_was() -> None:
     kinds = {one["type"] for one in left["status"]["conditions"]}
     assert "DisruptionReason" not in kinds
     assert box.chronicle.running == 1
+
+
+def test_a_day_of_ups_and_downs_ends_at_rest_and_replaces_nothing_like_with_like() -> None:
+    sizes = {"web": ("700m", 40), "api": ("300m", 60), "job": ("1500m", 16)}
+    apps = [a_small_app(name, cpu=cpu) for name, (cpu, _) in sizes.items()]
+    box = a_box(a_replacing_pool(budget="10%"), *apps)
+
+    most = 0
+    for quarter in range(96):
+        share = (1 - math.cos(2 * math.pi * quarter / 96)) / 2
+        for name, (_, peak) in sizes.items():
+            act(scaled(int(4 + peak * share), name), box)
+        wait(box, 900)
+        most = max(most, len(claims(box)))
+    wait(box, 3 * 3600)
+    bought = len(box.ec2.ledger.purchases)
+    wait(box, 4 * 3600)
+
+    assert bought <= 3 * most
+    assert len(box.ec2.ledger.purchases) == bought
+    assert (box.chronicle.running, box.chronicle.unsettled) == (12, 0)
+    assert types_of(box) == ["m5.2xlarge", "m5.large"]
+    assert box.invariants.violations == []
