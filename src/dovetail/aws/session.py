@@ -89,6 +89,10 @@ class Aws:
     def region(self) -> str:
         return self._region or self._session.region_name or ""
 
+    def credentials(self) -> Any:
+        """Return what calls are signed with; None when there is nothing."""
+        return self._session.get_credentials()
+
     def client(self, service: Any, *, region: str | None = None) -> Any:
         """Return a client, always the same; raises ``AwsError`` when no region is known."""
         known = self._clients.get((service, region))

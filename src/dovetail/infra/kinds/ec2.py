@@ -1,0 +1,142 @@
+"""What all things of EC2 share that are found by their tags."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from dovetail.infra.handling import Attributes
+from dovetail.infra.kinds.shapes import differing, tag_list, tag_map
+from dovetail.infra.reach import Raw, Reach
+from dovetail.infra.resources import NAME_TAG, OWNER_TAG, Existing, Resource
+
+_GONE: Final = frozenset({"deleted", "deleting", "failed"})
+
+
+class Tagged(ABC):
+    """One kind of EC2's, described by one call and tagged when it is made."""
+
+    kind: str
+    lists: ClassVar[tuple[str, str]]
+    """The describing method, and the key of the list in its answer."""
+    id_key: ClassVar[str]
+    calls_itself: ClassVar[str]
+    """EC2's name for the type, in TagSpecifications."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
+        found = await self._described(_tag_filter(OWNER_TAG, cluster))
+        named: dict[str, Existing] = {}
+        for raw in found:
+            name = self.name_of(raw)
+            # Two of a kind: an answer got lost once. One is kept, the other is nobody's.
+            unique = name if name not in named else f"{name}#{raw[self.id_key]}"
+            named[unique] = await self._existing(raw, unique)
+        return named.values()
+
+    async def create(self, resource: Resource) -> Attributes:
+        # Looked up first: the last run may have been cut off before it heard the answer.
+        raw = await self._of_name(resource)
+        if raw is None:
+            raw = await self.make(resource, self._tags(resource))
+        return self.attributes(await self.ready(raw))
+
+    async def change(self, existing: Existing, resource: Resource) -> Attributes:
+        names = differing(existing, resource)
+        if "Tags" in names:
+            await self._reach.ask(
+                "ec2",
+                "create_tags",
+                Resources=[self.id_of(existing)],
+                Tags=tag_list(resource.tags),
+            )
+        changed = names - {"Tags"}
+        if changed:
+            return {**existing.attributes, **await self.amend(existing, resource, changed)}
+        return existing.attributes
+
+    async def remove(self, existing: Existing) -> None:
+        id_ = self.id_of(existing)
+        if id_:
+            await self.unmake(id_)
+
+    @abstractmethod
+    def properties(self, raw: Raw) -> Mapping[str, Any]:
+        """Return what can be seen of it, in CloudFormation's shape."""
+
+    @abstractmethod
+    async def make(self, resource: Resource, tags: list[Raw]) -> Raw:
+        """Create it, tagged; return it as it is described."""
+
+    @abstractmethod
+    async def unmake(self, id_: str) -> None:
+        """Remove it, and wait until it is gone if that takes time."""
+
+    async def amend(
+        self, existing: Existing, resource: Resource, names: frozenset[str]
+    ) -> Attributes:
+        """Change properties; most kinds have none that could be changed."""
+        raise NotImplementedError(f"{resource.address}: {sorted(names)} cannot be changed")
+
+    async def more(self, raw: Raw) -> Mapping[str, Any]:
+        """Return properties that take further calls to see."""
+        return {}
+
+    async def ready(self, raw: Raw) -> Raw:
+        """Wait until others can use it."""
+        return raw
+
+    def attributes(self, raw: Raw) -> Attributes:
+        return {"id": raw[self.id_key]}
+
+    def name_of(self, raw: Raw) -> str:
+        return tag_map(raw.get("Tags")).get(NAME_TAG) or str(raw[self.id_key])
+
+    def id_of(self, existing: Existing) -> str:
+        return str(existing.attributes.get("id", ""))
+
+    async def one(self, id_: str) -> Raw | None:
+        """Return it as it is now; None when it is gone."""
+        found = await self._described({"Name": self.id_filter, "Values": [id_]})
+        return found[0] if found else None
+
+    @property
+    def id_filter(self) -> str:
+        return self.calls_itself + "-id"
+
+    async def gone(self, id_: str) -> None:
+        """Wait until it is gone."""
+
+        async def look() -> bool | None:
+            return True if await self.one(id_) is None else None
+
+        await self._reach.until(f"{id_} is being removed", look)
+
+    async def _existing(self, raw: Raw, name: str) -> Existing:
+        return Existing(
+            kind=self.kind,
+            name=name,
+            properties={**self.properties(raw), **await self.more(raw)},
+            tags=tag_map(raw.get("Tags")),
+            attributes=self.attributes(raw),
+            settled=raw.get("State") != "pending",
+        )
+
+    async def _of_name(self, resource: Resource) -> Raw | None:
+        found = await self._described(_tag_filter(OWNER_TAG, resource.tags[OWNER_TAG]))
+        return next((raw for raw in found if self.name_of(raw) == resource.name), None)
+
+    async def _described(self, *filters: Raw) -> list[Raw]:
+        method, key = self.lists
+        found = await self._reach.ask_all("ec2", method, key, **{self._filters: list(filters)})
+        return [raw for raw in found if str(raw.get("State", "")).lower() not in _GONE]
+
+    _filters: ClassVar[str] = "Filters"
+
+    def _tags(self, resource: Resource) -> list[Raw]:
+        return [{"ResourceType": self.calls_itself, "Tags": tag_list(resource.tags)}]
+
+
+def _tag_filter(key: str, value: str) -> Raw:
+    return {"Name": f"tag:{key}", "Values": [value]}

@@ -1,0 +1,95 @@
+"""Helm releases."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from dovetail.infra.handling import Attributes
+from dovetail.infra.helm import Helm, Installed, Release, installed
+from dovetail.infra.kubedoor import KubeDoor
+from dovetail.infra.resources import OWNER_TAG, Existing, Resource
+
+_MORE: Final = "(holds what is no longer wanted)"
+
+
+class HelmReleases:
+    """Releases by namespace and name; read from the cluster, made by helm."""
+
+    kind = "helm-release"
+
+    def __init__(self, cluster: str, door: KubeDoor, helm: Helm) -> None:
+        self._note = f"dovetail cluster {cluster}"
+        self._cluster = cluster
+        self._door = door
+        self._helm = helm
+
+    async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
+        api = await self._door.open()
+        if api is None:
+            return []
+        there = await installed(api)
+        by_name = {one.name: one for one in wanted}
+        found: list[Existing] = []
+        for (namespace, release), one in there.items():
+            resource = by_name.get(f"{namespace}/{release}")
+            if resource is not None:
+                found.append(self._existing(one, resource.properties))
+            elif one.note == self._note:
+                found.append(self._existing(one, {}))
+        return found
+
+    async def create(self, resource: Resource) -> Attributes:
+        wanted = resource.properties
+        await self._helm.install(
+            Release(
+                name=resource.name.rpartition("/")[2],
+                namespace=wanted["namespace"],
+                chart=wanted["chart"],
+                repository=wanted.get("repository") or "",
+                version=wanted.get("version") or "",
+                values=wanted.get("values") or {},
+                create_namespace=bool(wanted.get("createNamespace", True)),
+                note=self._note,
+            )
+        )
+        return {}
+
+    async def change(self, existing: Existing, resource: Resource) -> Attributes:
+        return await self.create(resource)
+
+    async def remove(self, existing: Existing) -> None:
+        namespace, _, name = existing.name.partition("/")
+        if await self._door.open() is not None:
+            await self._helm.uninstall(name, namespace)
+
+    def _existing(self, one: Installed, wanted: Mapping[str, Any]) -> Existing:
+        chart = str(wanted.get("chart", one.chart))
+        # Where a chart came from is not written down; its name is the address's last part.
+        same = chart.rpartition("/")[2] == one.chart
+        return Existing(
+            kind=self.kind,
+            name=f"{one.namespace}/{one.name}",
+            properties={
+                "chart": chart if same else one.chart,
+                "version": one.version,
+                "namespace": one.namespace,
+                "values": _values(one, wanted.get("values") or {}),
+            },
+            tags={OWNER_TAG: self._cluster} if one.note == self._note else {},
+        )
+
+
+def _values(one: Installed, wanted: Mapping[str, Any]) -> Any:
+    if one.status != "deployed":
+        return f"(the release is {one.status or 'in an unknown state'})"
+    if one.values == wanted:
+        return wanted
+    if _holds(one.values, wanted):
+        # Only wanted keys are compared; a value that was taken out of the file must go, too.
+        return _MORE
+    return one.values
+
+
+def _holds(values: Any, wanted: Any) -> bool:
+    if isinstance(values, Mapping) and isinstance(wanted, Mapping):
+        return all(key in values and _holds(values[key], one) for key, one in wanted.items())
+    return bool(values == wanted)

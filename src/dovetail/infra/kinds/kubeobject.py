@@ -1,0 +1,162 @@
+"""Kubernetes objects, written by server-side apply and labelled as ours."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+
+from dovetail.infra.handling import Attributes
+from dovetail.infra.kinds.projecting import projected
+from dovetail.infra.kubedoor import KubeApi, KubeDoor
+from dovetail.infra.reach import Reach
+from dovetail.infra.references import references
+from dovetail.infra.resources import OWNER_TAG, Existing, Resource
+from dovetail.model import labels as label_keys
+from dovetail.ports.kube import Object
+from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS
+from dovetail.ports.resources import Resource as KubeKind
+
+APPLIED: Final = "dovetail.sh/applied"
+"""An annotation: the digest of the manifest that was applied last."""
+_MORE: Final = "(holds what is no longer wanted)"
+_OURS: Final = (NODE_POOLS, EC2_NODE_CLASSES)
+"""Kinds that are looked through for what the file no longer names."""
+
+
+class KubeObjects:
+    """Objects of any kind; a NodePool goes with its claims."""
+
+    kind = "kubernetes-object"
+
+    def __init__(self, reach: Reach, door: KubeDoor) -> None:
+        self._reach = reach
+        self._door = door
+
+    async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
+        api = await self._door.open()
+        if api is None:
+            return []
+        found = await self._reach.loop.together([self._found(api, one) for one in wanted])
+        seen: dict[str, Existing] = {}
+        for one in found:
+            if isinstance(one, Exception):
+                raise one
+            if one is not None:
+                seen[one.name] = one
+        for one in await self._others(api, cluster):
+            seen.setdefault(one.name, one)
+        return seen.values()
+
+    async def create(self, resource: Resource) -> Attributes:
+        return await self._apply(resource)
+
+    async def change(self, existing: Existing, resource: Resource) -> Attributes:
+        return await self._apply(resource)
+
+    async def remove(self, existing: Existing) -> None:
+        api = await self._door.open()
+        manifest = existing.properties
+        kind = await api.kind_of(manifest["apiVersion"], manifest["kind"]) if api else None
+        if api is None or kind is None:
+            return
+        name, namespace = _place(manifest)
+        await api.delete(kind, name, namespace)
+        if kind.qualified == NODE_POOLS.qualified:
+            await self._drain(api, name)
+
+        async def look() -> bool | None:
+            return True if await api.get(kind, name, namespace) is None else None
+
+        await self._reach.until(f"{existing.address} is being removed", look)
+
+    async def _apply(self, resource: Resource) -> Attributes:
+        name = resource.name
+
+        async def look() -> tuple[KubeApi, KubeKind] | None:
+            api = await self._door.open()
+            manifest = resource.properties
+            kind = await api.kind_of(manifest["apiVersion"], manifest["kind"]) if api else None
+            return (api, kind) if api and kind else None
+
+        # A definition that was applied a moment ago is served a moment later.
+        waiting = self._reach.until(
+            f"the cluster does not serve {resource.properties['kind']} ({name})",
+            look,
+            patience=self._reach.pace.settling,
+        )
+        api, kind = await waiting
+        await api.apply(kind, self._marked(resource.properties))
+        return {}
+
+    def _marked(self, manifest: Mapping[str, Any]) -> Object:
+        meta = dict(manifest["metadata"])
+        meta["labels"] = {**meta.get("labels", {}), OWNER_TAG: self._reach.cluster}
+        meta["annotations"] = {**meta.get("annotations", {}), APPLIED: _digest(manifest)}
+        return {**manifest, "metadata": meta}
+
+    async def _found(self, api: KubeApi, one: Resource) -> Existing | None:
+        manifest = one.properties
+        kind = await api.kind_of(manifest["apiVersion"], manifest["kind"])
+        if kind is None:
+            return None
+        live = await api.get(kind, *_place(manifest))
+        if live is None:
+            return None
+        seen = projected(manifest, live)
+        applied = (live["metadata"].get("annotations") or {}).get(APPLIED)
+        whole = not any(references(manifest))
+        if seen == manifest and whole and applied not in (None, _digest(manifest)):
+            # Only wanted fields are compared, so that a field that was taken out of the file
+            # would stay for ever.
+            last = list(seen)[-1]
+            seen = {**seen, last: _MORE}
+        return _existing(one.name, {**seen, "metadata": seen["metadata"]}, live)
+
+    async def _others(self, api: KubeApi, cluster: str) -> list[Existing]:
+        """Return pools and classes of ours that the file may no longer name."""
+        found: list[Existing] = []
+        for kind in _OURS:
+            if await api.kind_of(kind.api_version, kind.kind) is None:
+                continue
+            for live in await api.kube.list(kind, labels=f"{OWNER_TAG}={cluster}"):
+                whole = {"apiVersion": kind.api_version, "kind": kind.kind, **live}
+                found.append(_existing(f"{kind.kind}/{live['metadata']['name']}", whole, live))
+        return found
+
+    async def _drain(self, api: KubeApi, pool: str) -> None:
+        """Have a pool's claims go, and wait until their instances are gone with them."""
+        selector = f"{label_keys.NODEPOOL}={pool}"
+
+        async def look() -> bool | None:
+            claims = await api.kube.list(NODE_CLAIMS, labels=selector)
+            for claim in claims:
+                if not claim["metadata"].get("deletionTimestamp"):
+                    await api.delete(NODE_CLAIMS, claim["metadata"]["name"])
+            return None if claims else True
+
+        if await api.kind_of(NODE_CLAIMS.api_version, NODE_CLAIMS.kind) is not None:
+            await self._reach.until(
+                f"NodeClaims of {pool} do not go (does the controller run? "
+                f"kubectl get nodeclaims -l {selector})",
+                look,
+            )
+
+
+def _existing(name: str, seen: Mapping[str, Any], live: Object) -> Existing:
+    owner = (live["metadata"].get("labels") or {}).get(OWNER_TAG)
+    return Existing(
+        kind=KubeObjects.kind,
+        name=name,
+        properties=seen,
+        tags={OWNER_TAG: owner} if owner else {},
+    )
+
+
+def _place(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    meta = manifest["metadata"]
+    return meta["name"], meta.get("namespace", "")
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    return sha256(msgspec.json.encode(manifest, order="sorted")).hexdigest()[:16]

@@ -1,0 +1,107 @@
+"""What was there before us: subnets that are looked up, and tags put on what others own."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dovetail.infra.handling import Attributes
+from dovetail.infra.kinds.shapes import tag_list
+from dovetail.infra.reach import Raw, Reach, if_there
+from dovetail.infra.resources import Existing, Resource
+
+
+class SubnetSelections:
+    """Subnets by ids or tags; never written."""
+
+    kind = "subnet-selection"
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
+        found = [await self._found(one) for one in wanted]
+        return [one for one in found if one is not None]
+
+    async def create(self, resource: Resource) -> Attributes:
+        raise NotImplementedError(f"{resource.address} is only ever looked up")
+
+    async def change(self, existing: Existing, resource: Resource) -> Attributes:
+        raise NotImplementedError(f"{resource.address} is only ever looked up")
+
+    async def remove(self, existing: Existing) -> None:
+        raise NotImplementedError(f"{existing.address} is only ever looked up")
+
+    async def _found(self, one: Resource) -> Existing | None:
+        asked: dict[str, Any] = {}
+        if one.properties.get("Ids"):
+            asked["SubnetIds"] = list(one.properties["Ids"])
+        filters = [
+            {"Name": f"tag:{key}", "Values": [value]}
+            for key, value in one.properties.get("Tags", {}).items()
+        ]
+        if one.properties.get("VpcId"):
+            filters.append({"Name": "vpc-id", "Values": [one.properties["VpcId"]]})
+        if filters:
+            asked["Filters"] = filters
+        work = self._reach.ask_all("ec2", "describe_subnets", "Subnets", **asked)
+        subnets = await if_there(work) or []
+        networks = {raw["VpcId"] for raw in subnets}
+        if len(networks) != 1:
+            return None
+        ids = sorted(raw["SubnetId"] for raw in subnets)
+        return Existing(
+            kind=self.kind, name=one.name, attributes={"ids": ids, "vpc-id": networks.pop()}
+        )
+
+
+class ForeignTags:
+    """Tags of ours on what somebody else owns."""
+
+    kind = "ec2-tags"
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+
+    async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
+        found = [await self._found(one) for one in wanted]
+        return [one for one in found if one is not None]
+
+    async def create(self, resource: Resource) -> Attributes:
+        await self._reach.ask(
+            "ec2",
+            "create_tags",
+            Resources=list(resource.properties["ResourceIds"]),
+            Tags=tag_list(resource.properties["Tags"]),
+        )
+        return {}
+
+    async def change(self, existing: Existing, resource: Resource) -> Attributes:
+        return await self.create(resource)
+
+    async def remove(self, existing: Existing) -> None:
+        if existing.properties["ResourceIds"]:
+            await self._reach.remove(
+                "ec2",
+                "delete_tags",
+                Resources=list(existing.properties["ResourceIds"]),
+                Tags=tag_list(existing.properties["Tags"]),
+            )
+
+    async def _found(self, one: Resource) -> Existing | None:
+        ids, tags = one.properties["ResourceIds"], one.properties["Tags"]
+        if not isinstance(ids, list):
+            return None
+        raw: list[Raw] = await self._reach.ask_all(
+            "ec2",
+            "describe_tags",
+            "Tags",
+            Filters=[
+                {"Name": "resource-id", "Values": list(ids)},
+                {"Name": "key", "Values": sorted(tags)},
+            ],
+        )
+        held = {(tag["ResourceId"], tag["Key"], tag["Value"]) for tag in raw}
+        whole = [id_ for id_ in ids if all((id_, *tag) in held for tag in tags.items())]
+        if not whole:
+            return None
+        seen = {"ResourceIds": whole, "Tags": dict(tags)}
+        return Existing(kind=self.kind, name=one.name, properties=seen)

@@ -1,0 +1,129 @@
+"""VPCs, subnets and internet gateways."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dovetail.infra.handling import Attributes
+from dovetail.infra.kinds.ec2 import Tagged
+from dovetail.infra.reach import Raw
+from dovetail.infra.resources import Existing, Resource
+
+_SWITCHES: Final = {
+    "EnableDnsSupport": "enableDnsSupport",
+    "EnableDnsHostnames": "enableDnsHostnames",
+}
+"""In the order in which they can be switched on."""
+
+
+class Vpcs(Tagged):
+    """VPCs, with their two switches for DNS."""
+
+    kind = "vpc"
+    lists = ("describe_vpcs", "Vpcs")
+    id_key = "VpcId"
+    calls_itself = "vpc"
+
+    def properties(self, raw: Raw) -> Mapping[str, Any]:
+        return {"CidrBlock": raw["CidrBlock"]}
+
+    async def more(self, raw: Raw) -> Mapping[str, Any]:
+        found: dict[str, Any] = {}
+        for name, attribute in _SWITCHES.items():
+            told = await self._reach.ask(
+                "ec2", "describe_vpc_attribute", VpcId=raw["VpcId"], Attribute=attribute
+            )
+            found[name] = bool(told[name]["Value"])
+        return found
+
+    async def make(self, resource: Resource, tags: list[Raw]) -> Raw:
+        made = await self._reach.ask(
+            "ec2",
+            "create_vpc",
+            CidrBlock=resource.properties["CidrBlock"],
+            TagSpecifications=tags,
+        )
+        raw: Raw = made["Vpc"]
+        return raw
+
+    async def create(self, resource: Resource) -> Attributes:
+        attributes = await super().create(resource)
+        await self._switch(attributes["id"], resource, frozenset(_SWITCHES))
+        return attributes
+
+    async def amend(
+        self, existing: Existing, resource: Resource, names: frozenset[str]
+    ) -> Attributes:
+        await self._switch(self.id_of(existing), resource, names)
+        return {}
+
+    async def unmake(self, id_: str) -> None:
+        await self._reach.remove("ec2", "delete_vpc", VpcId=id_)
+
+    async def _switch(self, id_: str, resource: Resource, names: frozenset[str]) -> None:
+        for name in _SWITCHES:
+            if name in names and name in resource.properties:
+                value = {"Value": resource.properties[name]}
+                await self._reach.ask("ec2", "modify_vpc_attribute", VpcId=id_, **{name: value})
+
+
+class Subnets(Tagged):
+    """Subnets of our own VPC."""
+
+    kind = "subnet"
+    lists = ("describe_subnets", "Subnets")
+    id_key = "SubnetId"
+    calls_itself = "subnet"
+
+    def properties(self, raw: Raw) -> Mapping[str, Any]:
+        names = ("VpcId", "CidrBlock", "AvailabilityZone", "MapPublicIpOnLaunch")
+        return {name: raw[name] for name in names}
+
+    async def make(self, resource: Resource, tags: list[Raw]) -> Raw:
+        asked = {name: resource.properties[name] for name in ("VpcId", "CidrBlock")}
+        zone = resource.properties["AvailabilityZone"]
+        made = await self._reach.ask(
+            "ec2", "create_subnet", **asked, AvailabilityZone=zone, TagSpecifications=tags
+        )
+        raw: Raw = made["Subnet"]
+        return raw
+
+    async def create(self, resource: Resource) -> Attributes:
+        attributes = await super().create(resource)
+        if resource.properties.get("MapPublicIpOnLaunch"):
+            await self._give_addresses(attributes["id"], resource)
+        return attributes
+
+    async def amend(
+        self, existing: Existing, resource: Resource, names: frozenset[str]
+    ) -> Attributes:
+        await self._give_addresses(self.id_of(existing), resource)
+        return {}
+
+    async def unmake(self, id_: str) -> None:
+        await self._reach.remove("ec2", "delete_subnet", SubnetId=id_)
+
+    async def _give_addresses(self, id_: str, resource: Resource) -> None:
+        value = {"Value": resource.properties["MapPublicIpOnLaunch"]}
+        await self._reach.ask(
+            "ec2", "modify_subnet_attribute", SubnetId=id_, MapPublicIpOnLaunch=value
+        )
+
+
+class InternetGateways(Tagged):
+    """Internet gateways; ``attachments`` joins them to a VPC."""
+
+    kind = "internet-gateway"
+    lists = ("describe_internet_gateways", "InternetGateways")
+    id_key = "InternetGatewayId"
+    calls_itself = "internet-gateway"
+
+    def properties(self, raw: Raw) -> Mapping[str, Any]:
+        return {}
+
+    async def make(self, resource: Resource, tags: list[Raw]) -> Raw:
+        made = await self._reach.ask("ec2", "create_internet_gateway", TagSpecifications=tags)
+        raw: Raw = made["InternetGateway"]
+        return raw
+
+    async def unmake(self, id_: str) -> None:
+        await self._reach.remove("ec2", "delete_internet_gateway", InternetGatewayId=id_)

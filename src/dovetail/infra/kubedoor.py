@@ -1,0 +1,138 @@
+"""The way into the cluster of a cluster.yaml, which may not be there yet."""
+
+import asyncio
+import ssl
+import time
+from base64 import b64decode
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, Final
+
+import msgspec
+
+from dovetail.infra.ekstoken import EksToken
+from dovetail.infra.reach import Reach
+from dovetail.kube.client import HttpKube
+from dovetail.kube.config import Access
+from dovetail.kube.connection import Connection
+from dovetail.kube.limiting import RateLimit
+from dovetail.kube.paths import path_of
+from dovetail.ports.kube import Object
+from dovetail.ports.kubeerrors import NotFound
+from dovetail.ports.resources import Resource as KubeKind
+
+FIELD_MANAGER: Final = "dovetail-cluster"
+_APPLY: Final = "application/apply-patch+yaml"
+
+
+class Where(msgspec.Struct, frozen=True):
+    """An API server, and what its certificate is checked against."""
+
+    endpoint: str
+    authority: str
+    """In base64, as EKS and kubeconfigs have it."""
+
+
+class KubeApi:
+    """A cluster's API: objects of any kind, found by what the server says it serves."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.kube = HttpKube(connection)
+        self._served: dict[str, list[Object]] = {}
+
+    async def kind_of(self, api_version: str, kind: str) -> KubeKind | None:
+        """Return how a kind is served; None if it is not, or not yet."""
+        served = self._served.get(api_version)
+        if served is None or not any(one["kind"] == kind for one in served):
+            served = await self._resources(api_version)
+        group, _, release = api_version.rpartition("/")
+        for one in served:
+            if one["kind"] == kind and "/" not in one["name"]:
+                return KubeKind(group, release, one["name"], kind, bool(one["namespaced"]))
+        return None
+
+    async def get(self, kind: KubeKind, name: str, namespace: str = "") -> Object | None:
+        try:
+            return await self.kube.get(kind, name, namespace)
+        except NotFound:
+            return None
+
+    async def apply(self, kind: KubeKind, manifest: Object) -> Object:
+        """Have the server make an object as written; what others set of it stays."""
+        meta = manifest["metadata"]
+        return await self._connection.ask(
+            "PATCH",
+            path_of(kind, meta["name"], namespace=meta.get("namespace", "")),
+            query={"fieldManager": FIELD_MANAGER, "force": "true"},
+            body=manifest,
+            content_type=_APPLY,
+        )
+
+    async def delete(self, kind: KubeKind, name: str, namespace: str = "") -> None:
+        """Ask for an object to go; being gone already is success."""
+        try:
+            await self.kube.delete(kind, name, namespace)
+        except NotFound:
+            return
+
+    async def _resources(self, api_version: str) -> list[Object]:
+        root = "/apis" if "/" in api_version else "/api"
+        try:
+            told = await self._connection.ask("GET", f"{root}/{api_version}")
+        except NotFound:
+            return []
+        found: list[Any] = told.get("resources") or []
+        self._served[api_version] = found
+        return found
+
+
+class KubeDoor:
+    """Opens once there is a cluster; ``close`` it at the end."""
+
+    def __init__(self, reach: Reach, *, guard: Callable[[], None] = lambda: None) -> None:
+        """``guard`` is asked right before every write, and raises if there must be none."""
+        self._reach = reach
+        self._guard = guard
+        self._opening = asyncio.Lock()
+        self._connection: Connection | None = None
+        self._api: KubeApi | None = None
+        self.credentials = EksToken(reach.aws, cluster=reach.cluster, clock=reach.loop)
+
+    async def where(self) -> Where | None:
+        """Return where the API server is; None while there is none."""
+        told = await self._reach.ask_if_there("eks", "describe_cluster", name=self._reach.cluster)
+        raw = (told or {}).get("cluster") or {}
+        if raw.get("status") not in ("ACTIVE", "UPDATING") or not raw.get("endpoint"):
+            return None
+        return Where(raw["endpoint"], raw["certificateAuthority"]["data"])
+
+    async def open(self) -> KubeApi | None:
+        """Return the cluster's API; None while there is no cluster."""
+        async with self._opening:
+            if self._api is None:
+                where = await self.where()
+                if where is not None:
+                    self._connection = self._connected(where)
+                    self._api = KubeApi(self._connection)
+            return self._api
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = self._api = None
+
+    def _connected(self, where: Where) -> Connection:
+        authority = b64decode(where.authority).decode()
+        access = Access(
+            server=where.endpoint.rstrip("/"),
+            tls=ssl.create_default_context(cadata=authority),
+            credentials=self.credentials,
+            authority=authority,
+        )
+        return Connection(
+            access,
+            limit=RateLimit(clock=time.monotonic),
+            agent=f"dovetail/{version('dovetail')}",
+            guard=self._guard,
+        )
