@@ -14,6 +14,7 @@ from dovetail.core.disruption.balanced import PoolTotals, pool_totals
 from dovetail.core.disruption.candidates import Blocker, Candidate
 from dovetail.core.disruption.ground import Ground, Verdict
 from dovetail.core.disruption.moves import Move, Stay
+from dovetail.core.disruption.patience import SOON, Patience
 from dovetail.core.disruption.sets import SetSearch
 from dovetail.core.disruption.view import View
 from dovetail.core.disruption.whatif import WhatIf
@@ -43,7 +44,7 @@ def consolidate(
     whatif = WhatIf(view, scheduling)
     ground = Ground(whatif, settings, _totals(view))
     there = [one for one in view.candidates if one.node.name in whatif.hosts]
-    one_pass = _Pass(ground, there, whatif.costs, room)
+    one_pass = _Pass(ground, there, whatif.costs, room, Patience(view, scheduling))
     one_pass.choose_single()
     one_pass.choose_sets(SetSearch(ground, whatif))
     leaving = [_leaving(one) for one in view.candidates if one.node.name not in whatif.hosts]
@@ -82,8 +83,10 @@ class _Pass:
         candidates: Sequence[Candidate],
         costs: Mapping[str, float],
         room: Mapping[str, int],
+        patience: Patience,
     ) -> None:
         self._ground = ground
+        self._patience = patience
         self._candidates = {one.node.name: one for one in candidates}
         self._costs = costs
         self._room = dict(room)
@@ -127,14 +130,18 @@ class _Pass:
                 if name not in gone and name not in self._ground.receives
             ]
             move = search.best(left, self._room)
-            if move is None:
+            if move is None or self._patience.waits_for(move.removed, move.bought):
                 break
             self._chosen(move)
             if search.tired:
                 break
 
     def _weigh(self, name: str) -> _Entry | None:
-        verdict = self._verdicts[name] = self._ground.weigh(self._candidates[name])
+        one = self._candidates[name]
+        verdict = self._ground.weigh(one)
+        if not verdict.code and self._patience.waits_for([one], one.price - verdict.saving):
+            verdict = Verdict(code="young", because=SOON)
+        self._verdicts[name] = verdict
         if verdict.code:
             return None
         rank = -verdict.saving / self._costs[name]

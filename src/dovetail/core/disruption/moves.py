@@ -19,6 +19,11 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     """USD per hour."""
 
     @property
+    def bought(self) -> float:
+        """What its new nodes cost, in USD per hour."""
+        return sum(one.price for one in self.replacements)
+
+    @property
     def disruption(self) -> float:
         """What moving the pods is worth avoiding."""
         return sum(one.cost for one in self.removed)
