@@ -19,6 +19,7 @@ COMMANDS = (
     "convert",
     "crds",
     "demo",
+    "doctor",
     "explain",
     "run",
     "sandbox",

@@ -1,0 +1,65 @@
+"""K11: no instance type does what a pool asks for."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from dovetail.codec.nearest import nearest
+from dovetail.infra.doctor.checking import Check
+from dovetail.infra.doctor.facts import Facts
+from dovetail.infra.doctor.finding import Severity, Symptom
+from dovetail.infra.doctor.machines import machines_of, zones_of
+from dovetail.infra.doctor.seeing import pools
+from dovetail.model import labels as label_keys
+from dovetail.model.nodepool import NodePool
+from dovetail.model.requirements import Operator
+from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_POOLS
+
+_ARCHITECTURES: Final = ("amd64", "arm64")
+
+
+def find(facts: Facts) -> Iterator[Symptom]:
+    """Hand out values that nothing has, and pools that nothing satisfies."""
+    if facts.region not in facts.catalog.regions:
+        return
+    for pool in pools(facts):
+        if pool.replicas == 0 or pool.deleting:
+            continue
+        odd = list(_odd_values(facts, pool))
+        if not odd and machines_of(facts, pool):
+            continue
+        yield Symptom(
+            about=f"NodePool/{pool.name}",
+            seen="; ".join(odd)
+            or f"no instance type of {facts.region} satisfies all its requirements",
+            wrong="nothing is ever bought for it" if not odd else "such a value never matches",
+            fix=f"kubectl edit nodepool {pool.name}  # spec.template.spec.requirements",
+        )
+
+
+def _odd_values(facts: Facts, pool: NodePool) -> Iterator[str]:
+    known = {
+        label_keys.CAPACITY_TYPE: set(label_keys.CAPACITY_TYPES),
+        label_keys.ARCH: set(_ARCHITECTURES),
+        label_keys.ZONE: zones_of(facts, pool),
+        label_keys.INSTANCE_TYPE: {one.name for one in facts.catalog.machines},
+    }
+    for one in pool.template.requirements:
+        there = known.get(label_keys.stable_key(one.key))
+        if there is None or one.operator is not Operator.IN:
+            continue
+        for value in one.values:
+            if value not in there:
+                guess = nearest(value, sorted(there))
+                hint = f"; did you mean {guess!r}?" if guess else ""
+                yield f"{one.key}: nothing has {value!r}{hint}"
+
+
+CHECK = Check(
+    code="K11",
+    title="requirement that can never match",
+    severity=Severity.BROKEN,
+    how="requirements of each NodePool against the catalogue of instance types",
+    mend="correct the value",
+    needs=(NODE_POOLS, EC2_NODE_CLASSES),
+    find=find,
+)

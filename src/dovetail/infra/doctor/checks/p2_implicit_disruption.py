@@ -1,0 +1,41 @@
+"""P2: how fast nodes go is left to defaults."""
+
+from collections.abc import Iterator
+
+from dovetail.infra.doctor.checking import Check
+from dovetail.infra.doctor.facts import Facts
+from dovetail.infra.doctor.finding import Severity, Symptom
+from dovetail.infra.doctor.seeing import at, many, name_of
+from dovetail.ports.resources import NODE_POOLS
+
+
+def find(facts: Facts) -> Iterator[Symptom]:
+    """Hand out pools that say nothing; the API server writes the defaults into them."""
+    for one in facts.of(NODE_POOLS):
+        budgets = many(one, "spec", "disruption", "budgets")
+        after = at(one, "spec", "disruption", "consolidateAfter")
+        whys = []
+        if budgets in ([], [{"nodes": "10%"}]):
+            whys.append("budgets are the default, 10% of nodes at any time")
+        if after in (None, "0s"):
+            whys.append("consolidateAfter is the default, 0s")
+        if whys:
+            yield Symptom(
+                about=f"NodePool/{name_of(one)}",
+                seen="; ".join(whys),
+                wrong="nodes go as soon as a pod has left, and a tenth of them at a time",
+                fix=f"kubectl patch nodepool {name_of(one)} --type merge -p "
+                '\'{"spec":{"disruption":{"consolidateAfter":"5m","budgets":[{"nodes":"10%",'
+                '"reasons":["Underutilized","Drifted"]},{"nodes":"100%","reasons":["Empty"]}]}}}\'',
+            )
+
+
+CHECK = Check(
+    code="P2",
+    title="implicit 10% budget, consolidateAfter 0s",
+    severity=Severity.ADVICE,
+    how="budgets and consolidateAfter of each NodePool are absent or the defaults",
+    mend="state them",
+    needs=(NODE_POOLS,),
+    find=find,
+)

@@ -1,0 +1,53 @@
+"""P7: capacity is reserved and paid for, and nobody selects it."""
+
+from collections.abc import Iterator
+
+from dovetail.infra.doctor.checking import Check
+from dovetail.infra.doctor.controller import controller_of
+from dovetail.infra.doctor.facts import Facts, Part
+from dovetail.infra.doctor.finding import Severity, Symptom
+from dovetail.infra.doctor.machines import machines_of
+from dovetail.infra.doctor.seeing import class_called, many, pools
+from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_POOLS
+
+_SINCE = (1, 6)
+
+
+def find(facts: Facts) -> Iterator[Symptom]:
+    """Hand out open reservations with room, where no class has a selector."""
+    found = controller_of(facts)
+    if found is None or found.version < _SINCE:
+        return
+    if not found.gate("ReservedCapacity", usually=True):
+        return
+    wanted: set[str] = set()
+    for pool in pools(facts):
+        node_class = class_called(facts, pool.template.node_class.name)
+        if many(node_class, "spec", "capacityReservationSelectorTerms"):
+            return  # Somebody has thought of it.
+        wanted |= {one.name for one in machines_of(facts, pool)}
+    for one in facts.aws.reservations:
+        left = int(one.get("AvailableInstanceCount") or 0)
+        kind = str(one.get("InstanceType"))
+        if one.get("InstanceMatchCriteria") != "open" or not left or kind not in wanted:
+            continue
+        name = one["CapacityReservationId"]
+        yield Symptom(
+            about=f"reservation/{name}",
+            seen=f"{left} of {one.get('TotalInstanceCount')} {kind} are unused; no EC2NodeClass "
+            "has capacityReservationSelectorTerms",
+            wrong="launches do not take open reservations by themselves since 1.6",
+            fix="kubectl patch ec2nodeclass default --type merge -p "
+            f'\'{{"spec":{{"capacityReservationSelectorTerms":[{{"id":"{name}"}}]}}}}\'',
+        )
+
+
+CHECK = Check(
+    code="P7",
+    title="open capacity reservation and no selector",
+    severity=Severity.RISK,
+    how="active open reservations with room, of types that NodePools may buy",
+    mend="add a selector, or switch ReservedCapacity off",
+    needs=(Part.CONTROLLER, Part.RESERVATIONS, NODE_POOLS, EC2_NODE_CLASSES),
+    find=find,
+)

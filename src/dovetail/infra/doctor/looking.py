@@ -1,0 +1,38 @@
+"""One look at everything that is within reach."""
+
+from dovetail.aws.session import THREADS, Aws
+from dovetail.host.chance import RealChance
+from dovetail.host.loop import AsyncioLoop
+from dovetail.host.offload import ThreadOffload
+from dovetail.infra.doctor.facts import Facts
+from dovetail.infra.doctor.gathering import Given, facts_of_cluster, facts_with_aws
+from dovetail.infra.doctor.reading.kube import open_connection
+from dovetail.kube.config import Access
+
+
+async def look(given: Given, access: Access | str, *, ask_aws: bool = True) -> Facts:
+    """Read files, Kubernetes and AWS; what is out of reach says why.
+
+    ``access`` may be a text that says why there is none.
+    """
+    if isinstance(access, str):
+        facts = await facts_of_cluster(given, access)
+    else:
+        connection = open_connection(access)
+        try:
+            facts = await facts_of_cluster(given, connection)
+        finally:
+            await connection.close()
+    if not ask_aws:
+        return await facts_with_aws(facts, "nobody was to ask AWS (--no-aws)")
+    threads = ThreadOffload(THREADS, name="aws")
+    try:
+        aws = Aws(
+            loop=AsyncioLoop(),
+            offload=threads,
+            chance=RealChance(),
+            region=facts.region or None,
+        )
+        return await facts_with_aws(facts, aws)
+    finally:
+        threads.close()

@@ -1,0 +1,46 @@
+"""Calls to AWS that cannot change anything: a name that says otherwise is refused here."""
+
+from typing import Any, Final
+
+from botocore import xform_name
+
+from dovetail.aws.session import Aws
+from dovetail.infra.doctor.facts import Raw
+
+READING: Final = ("Describe", "Get", "List")
+
+
+class Account:
+    """An account to look at."""
+
+    def __init__(self, aws: Aws) -> None:
+        self._aws = aws
+
+    @property
+    def region(self) -> str:
+        return self._aws.region
+
+    async def ask(self, service: str, operation: str, **asked: Any) -> Raw:
+        """Make one call; raises ``AwsError``."""
+        method = self._method(service, operation)
+        return await self._aws.call(operation, lambda: method(**asked))
+
+    async def listed(
+        self, service: str, operation: str, answer: str, **asked: Any
+    ) -> tuple[Any, ...]:
+        """Return all pages of a list; raises ``AwsError``."""
+        method = self._method(service, operation)
+        client, name = self._aws.client(service), xform_name(operation)
+
+        def every() -> tuple[Any, ...]:
+            if not client.can_paginate(name):
+                return tuple(method(**asked).get(answer) or ())
+            pages = client.get_paginator(name).paginate(**asked)
+            return tuple(one for page in pages for one in page.get(answer) or ())
+
+        return await self._aws.call(operation, every)
+
+    def _method(self, service: str, operation: str) -> Any:
+        if not operation.startswith(READING):
+            raise ValueError(f"{operation} might change something")
+        return getattr(self._aws.client(service), xform_name(operation))
