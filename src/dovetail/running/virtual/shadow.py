@@ -71,13 +71,14 @@ class Shelf:
             del self.objects[_key(obj)]
             self._tell(EventType.DELETED, obj)
 
-    def replace(self, objects: Iterable[Object]) -> None:
-        """Take a whole list: what is not in it is gone."""
+    def replace(self, objects: Iterable[Object], *, revision: int) -> None:
+        """Take a whole list: what is not in it is gone, unless it was written since."""
         there = {_key(one): one for one in objects}
         for key, known in tuple(self.objects.items()):
             now = there.get(key)
             if now is None or now["metadata"]["uid"] != known["metadata"]["uid"]:
-                self.remove(known)
+                if _revision(known) <= revision:
+                    self.remove(known)
         for one in there.values():
             self.put(one)
 
@@ -115,7 +116,7 @@ class _Listing:
         self._objects += objects
 
     def end(self, revision: str) -> None:
-        self._pump.post(lambda: self._shelf.replace(self._objects))
+        self._pump.post(lambda: self._shelf.replace(self._objects, revision=int(revision)))
 
 
 def _key(obj: Object) -> Key:
