@@ -1,5 +1,7 @@
 """Is there an order in which these pods bind? A search with memory and a budget.
 
+Where the budget ends before the search does, nothing is proven: then one order
+after the other is tried, and who came too late in one comes earlier in the next.
 Part of the checker: shares no code with the solver.
 """
 
@@ -14,7 +16,9 @@ Stuck = tuple[Pod, str, str]
 """A pod, the node it cannot bind to, and why not."""
 
 BUDGET = 3000
-"""Bindings tried before the search gives up and reports the best it saw."""
+"""Bindings tried before the search gives up."""
+ATTEMPTS = 100
+"""Whole orders tried after that, before the best one seen is reported."""
 
 
 def series(pod: Pod) -> tuple[object, ...]:
@@ -40,7 +44,34 @@ class Search:
 
     def stuck(self) -> list[Stuck]:
         """Return nobody when an order exists, else those left over in the best attempt."""
-        return [] if self._descend() else (self._best or [])
+        if self._descend():
+            return []
+        proven = self._budget > 0
+        return (self._best or []) if proven or not self._heed_complaints() else []
+
+    def _heed_complaints(self) -> bool:
+        """Bind in orders in which those go first who were left over before."""
+        urgency = [0] * len(self._groups)
+        for _ in range(ATTEMPTS):
+            order = sorted(range(len(urgency)), key=lambda group: -urgency[group])
+            bound = self._bind_first_of(order)
+            if not any(self._left):
+                return True
+            urgency = [old + left for old, left in zip(urgency, self._left, strict=True)]
+            for group in bound:
+                self._unbind(group)
+        return False
+
+    def _bind_first_of(self, order: Sequence[int]) -> list[int]:
+        """Bind the first in order that can be bound, again and again; return who was."""
+        bound: list[int] = []
+        while True:
+            able = (g for g in order if self._left[g] and self._objection(g) is None)
+            group = next(able, None)
+            if group is None:
+                return bound
+            self._bind(group)
+            bound.append(group)
 
     def _descend(self) -> bool:
         taken = self._take_harmless()

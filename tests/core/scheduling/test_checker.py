@@ -24,6 +24,7 @@ from tests.support.build import (
     host_spread,
     node_term,
     pods,
+    selector,
     taint,
     tolerate,
     zone_spread,
@@ -519,3 +520,32 @@ def test_the_final_state_is_stricter_than_some_order_of_arrival() -> None:
 
     assert check(world, plan) == []
     assert [violation.about for violation in final_state(world, plan)] == ["default/owner"]
+
+
+def test_an_order_is_found_although_thousands_of_others_end_with_a_pod_that_came_too_late() -> None:
+    # The guests count whoever is no guest; the host keeps an eye on guests and must be first.
+    guests = {"app": "guest"}
+    anybody_else = zone_spread(selector({}, ("app", "NotIn", ["guest"])))
+    first = a_pod("first", labels={"app": "host"}, spreads=[zone_spread(guests)])
+    many = pods(14, "other", labels={"app": "other"})
+    late = pods(2, "guest", labels=guests, spreads=[anybody_else])
+    world = cluster([*late, first, *many])
+    plan = on(world, Z1, Z1, Z1, *[Z2] * 14)
+
+    assert check(world, plan) == []
+
+
+def test_a_pod_for_which_every_order_is_too_late_is_flagged_beside_however_many_others() -> None:
+    guests = {"app": "guest"}
+    anybody_else = zone_spread(selector({}, ("app", "NotIn", ["guest"])))
+    world = cluster(
+        [
+            a_pod("never", labels={"app": "host"}, spreads=[zone_spread(guests)]),
+            *pods(14, "other", labels={"app": "other"}),
+            *pods(2, "guest", labels=guests, spreads=[anybody_else]),
+        ],
+        nodes=[a_node("old", zone=Z1, pods=pods(2, "running", labels=guests))],
+    )
+    plan = on(world, Z1, *[Z2] * 14, Z1, Z1)
+
+    assert "default/never" in {violation.about for violation in check(world, plan)}
