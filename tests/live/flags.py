@@ -66,6 +66,8 @@ def controller_manager_flags(folder: Path, kubeconfig: Path) -> list[str]:
         f"--service-account-private-key-file={folder / 'accounts.key'}",
         f"--root-ca-file={folder / 'ca.crt'}",
         *_ALONE,
+        # All virtual kubelets share a thread, which a busy machine may keep waiting.
+        "--node-monitor-grace-period=4m",
         "--kube-api-qps=200",
         "--kube-api-burst=400",
     ]

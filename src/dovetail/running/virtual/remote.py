@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from datetime import timedelta
 from typing import Any, Final
 
@@ -61,6 +61,7 @@ class RemoteApi:
         self._shadow = shadow
         self._pump = pump
         self._loop = loop
+        self._renewing: set[str] = set()
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
         shelf = self._shadow.shelves.get(resource)
@@ -103,8 +104,19 @@ class RemoteApi:
         return self._seen(resource, answer)
 
     def renew(self, name: str, namespace: str, *, at: str) -> Object:
+        """Begin to renew a lease; all nodes' are renewed side by side, and soon again."""
         patch = {"spec": {"renewTime": at}}
-        return self._done(lambda: self._kube.patch(LEASES, name, patch, namespace))
+        if name not in self._renewing:
+            self._renewing.add(name)
+            made = self._kube.patch(LEASES, name, patch, namespace)
+            begun = asyncio.run_coroutine_threadsafe(made, self._loop)
+            begun.add_done_callback(lambda done: self._renewed(name, done))
+        return patch
+
+    def _renewed(self, name: str, done: Future[Object]) -> None:
+        self._renewing.discard(name)
+        if not done.cancelled():
+            done.exception()  # Whatever it was, the next time is soon.
 
     def delete(
         self,
