@@ -156,7 +156,7 @@ async def if_there(work: Awaitable[T]) -> T | None:
 
 def is_gone(error: AwsError) -> bool:
     """Tell whether an error says that something is not there."""
-    return error.kind is Kind.GONE or re.search("NotFound|Malformed", error.code) is not None
+    return error.kind is Kind.GONE or re.search(r"NotFound|I[dD]\.Malformed", error.code) is not None
 
 
 def is_there(error: AwsError) -> bool:

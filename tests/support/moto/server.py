@@ -1,6 +1,6 @@
 """moto over HTTP on a free port, extended and scriptable."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
 from urllib.request import Request, urlopen
@@ -13,8 +13,9 @@ from moto.moto_server.werkzeug_app import (
 )
 from werkzeug.serving import make_server
 
-from tests.support.moto.door import Door
-from tests.support.moto.fleets import SHOP, Ec2, Shop
+from tests.support.moto.door import Door, Wsgi
+from tests.support.moto.fleets import SHOP, Shop
+from tests.support.moto.gaps import WholeEc2
 
 
 class MotoAws:
@@ -37,11 +38,11 @@ class MotoAws:
 
 
 @contextmanager
-def moto_aws() -> Iterator[MotoAws]:
-    """Run the server for a while."""
+def moto_aws(front: Callable[[Wsgi], Wsgi] = lambda inner: inner) -> Iterator[MotoAws]:
+    """Run the server for a while; ``front`` may answer for services in moto's place."""
     # Where moto looks up who answers for EC2.
-    moto.ec2.urls.url_paths["{0}/"] = Ec2.dispatch
-    door = Door(DomainDispatcherApplication(create_backend_app))
+    moto.ec2.urls.url_paths["{0}/"] = WholeEc2.dispatch
+    door = Door(front(DomainDispatcherApplication(create_backend_app)))
     server = make_server("127.0.0.1", 0, door, threaded=True, request_handler=_Quiet)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -1,13 +1,13 @@
 """What IAM's kinds share: names that begin with the cluster's, documents, tags."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
-from dovetail.infra.kinds.shapes import tag_list, tag_map
+from dovetail.infra.kinds.shapes import tag_list
 from dovetail.infra.reach import Raw, Reach
-from dovetail.infra.resources import OWNER_TAG, Resource
+from dovetail.infra.resources import OWNER_TAG, Existing, Resource
 
 
 def document(told: Any) -> Any:
@@ -15,26 +15,29 @@ def document(told: Any) -> Any:
     return json.loads(unquote(told)) if isinstance(told, str) else told
 
 
-async def names_of_ours(
-    reach: Reach, listing: tuple[str, str, str], tags: tuple[str, str], **given: Any
-) -> list[str]:
-    """Return the names of what is tagged as the cluster's.
+async def named_after(reach: Reach, method: str, key: str, name: str) -> list[str]:
+    """Return the names of what may be ours by its name.
 
     IAM cannot search by tag, and asking for the tags of everything in an account
-    takes minutes. So only what is named after the cluster is asked: all that we
-    make is.
+    takes minutes. So only what is named after the cluster is looked at: all that
+    we make is.
     """
-    method, key, name_key = listing
-    listed = await reach.ask_all("iam", method, key, **given)
-    ours: list[str] = []
-    for raw in listed:
-        if not raw[name_key].startswith(reach.cluster):
-            continue
-        which = {tags[1]: raw[tags[1]]}
-        told = await reach.ask_if_there("iam", tags[0], **which)
-        if told and tag_map(told.get("Tags")).get(OWNER_TAG) == reach.cluster:
-            ours.append(raw[name_key])
-    return ours
+    listed = await reach.ask_all("iam", method, key)
+    return [raw[name] for raw in listed if raw[name].startswith(reach.cluster)]
+
+
+def known(
+    found: Iterable[Existing | Exception | None], wanted: Iterable[Resource], cluster: str
+) -> list[Existing]:
+    """Return of what was looked at what is wanted, or is tagged as the cluster's."""
+    names = {one.name for one in wanted}
+    kept: list[Existing] = []
+    for one in found:
+        if isinstance(one, Exception):
+            raise one
+        if one is not None and (one.name in names or one.tags.get(OWNER_TAG) == cluster):
+            kept.append(one)
+    return kept
 
 
 async def write_tags(

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dovetail.infra.handling import Attributes
-from dovetail.infra.kinds.iam import OLDEST_VERSIONS, document, write_tags
+from dovetail.infra.kinds.iam import OLDEST_VERSIONS, document, known, write_tags
 from dovetail.infra.kinds.shapes import differing, tag_list, tag_map
 from dovetail.infra.predicting import predicted
 from dovetail.infra.reach import Raw, Reach
-from dovetail.infra.resources import OWNER_TAG, Existing, Resource
+from dovetail.infra.resources import Existing, Resource
 
 
 class Policies:
@@ -25,15 +25,7 @@ class Policies:
         arns = {raw["Arn"] for raw in listed if raw["PolicyName"].startswith(cluster)}
         arns.update(self._arn(one) for one in wanted)
         found = await self._reach.loop.together([self._found(arn) for arn in sorted(arns)])
-        for one in found:
-            if isinstance(one, Exception):
-                raise one
-        names = {one.name for one in wanted}
-        return [
-            one
-            for one in found
-            if isinstance(one, Existing) and (one.name in names or _is_ours(one, cluster))
-        ]
+        return known(found, wanted, cluster)
 
     async def create(self, resource: Resource) -> Attributes:
         wanted = resource.properties
@@ -126,7 +118,3 @@ class Policies:
     async def _drop(self, arn: str, version: Raw) -> None:
         id_: Any = version["VersionId"]
         await self._reach.remove("iam", "delete_policy_version", PolicyArn=arn, VersionId=id_)
-
-
-def _is_ours(one: Existing, cluster: str) -> bool:
-    return one.tags.get(OWNER_TAG) == cluster

@@ -2,16 +2,13 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from dovetail.infra.handling import Attributes
-from dovetail.infra.kinds.iam import attached_arns, document, names_of_ours, write_tags
+from dovetail.infra.kinds.iam import attached_arns, document, known, named_after, write_tags
 from dovetail.infra.kinds.shapes import differing, tag_list, tag_map
 from dovetail.infra.reach import Raw, Reach
 from dovetail.infra.resources import Existing, Resource
-
-_LISTING: Final = ("list_roles", "Roles", "RoleName")
-_TAGS: Final = ("list_role_tags", "RoleName")
 
 
 class Roles:
@@ -23,13 +20,10 @@ class Roles:
         self._reach = reach
 
     async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
-        ours = await names_of_ours(self._reach, _LISTING, _TAGS)
+        ours = await named_after(self._reach, "list_roles", "Roles", "RoleName")
         names = sorted({one.name for one in wanted} | set(ours))
         found = await self._reach.loop.together([self._found(name) for name in names])
-        for one in found:
-            if isinstance(one, Exception):
-                raise one
-        return [one for one in found if isinstance(one, Existing)]
+        return known(found, wanted, cluster)
 
     async def create(self, resource: Resource) -> Attributes:
         wanted = resource.properties

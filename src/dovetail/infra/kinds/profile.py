@@ -1,16 +1,12 @@
 """Instance profiles: the role that an instance has."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from dovetail.infra.handling import Attributes
-from dovetail.infra.kinds.iam import names_of_ours, write_tags
+from dovetail.infra.kinds.iam import known, named_after, write_tags
 from dovetail.infra.kinds.shapes import differing, tag_list, tag_map
 from dovetail.infra.reach import Raw, Reach, if_there
 from dovetail.infra.resources import Existing, Resource
-
-_LISTING: Final = ("list_instance_profiles", "InstanceProfiles", "InstanceProfileName")
-_TAGS: Final = ("list_instance_profile_tags", "InstanceProfileName")
 
 
 class InstanceProfiles:
@@ -22,13 +18,11 @@ class InstanceProfiles:
         self._reach = reach
 
     async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
-        ours = await names_of_ours(self._reach, _LISTING, _TAGS)
-        found: list[Existing] = []
-        for name in sorted({one.name for one in wanted} | set(ours)):
-            raw = await self._profile(name)
-            if raw is not None:
-                found.append(_existing(raw))
-        return found
+        listing = ("list_instance_profiles", "InstanceProfiles", "InstanceProfileName")
+        ours = await named_after(self._reach, *listing)
+        names = sorted({one.name for one in wanted} | set(ours))
+        found = await self._reach.loop.together([self._found(name) for name in names])
+        return known(found, wanted, cluster)
 
     async def create(self, resource: Resource) -> Attributes:
         path = resource.properties.get("Path", "/")
@@ -72,6 +66,10 @@ class InstanceProfiles:
                     "iam", "add_role_to_instance_profile", **which, RoleName=role
                 )
         return _existing(raw).attributes
+
+    async def _found(self, name: str) -> Existing | None:
+        raw = await self._profile(name)
+        return _existing(raw) if raw else None
 
     async def _profile(self, name: str) -> Raw | None:
         work = self._reach.ask("iam", "get_instance_profile", InstanceProfileName=name)
