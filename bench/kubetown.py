@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 from dovetail.ports.resources import (
     EC2_NODE_CLASSES,
@@ -26,6 +27,31 @@ def everything(nodes: int, pods: int) -> Iterator[Made]:
         yield NODES, *_node(number)
     for number in range(pods):
         yield PODS, *_pod(number, node=number % nodes)
+
+
+def copies(
+    node: dict[str, Any], pod: dict[str, Any], *, nodes: int, pods: int
+) -> dict[str, dict[str, Any]]:
+    """Return all but the first node and pod as etcd has them, like those that are there."""
+    made: dict[str, dict[str, Any]] = {}
+    for resource, obj, status in everything(nodes, pods):
+        if resource not in (NODES, PODS):
+            continue
+        pattern, folder = (node, "minions") if resource is NODES else (pod, "pods/default")
+        meta, name = pattern["metadata"], obj["metadata"]["name"]
+        if name != meta["name"]:
+            own = {**obj["metadata"], "uid": str(uuid5(NAMESPACE_URL, name))}
+            made[f"/registry/{folder}/{name}"] = {
+                **pattern,
+                "metadata": {**meta, **own, "resourceVersion": None},
+                "spec": {**pattern["spec"], **_where(obj["spec"])},
+                "status": {**pattern["status"], **status},
+            }
+    return made
+
+
+def _where(spec: dict[str, Any]) -> dict[str, Any]:
+    return {key: spec[key] for key in ("nodeName", "providerID") if key in spec}
 
 
 def a_waiting_pod(name: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -5,7 +5,7 @@ import json
 import shutil
 import socket
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from tests.live.flags import (
 from tests.live.process import Process
 
 ADMINISTRATORS = "system:masters"
+_TOGETHER = 100
+"""Objects in one transaction of etcd, which allows 128."""
 _START = 120.0
 """Seconds that a start may take; a busy machine needs a good part of it."""
 
@@ -103,6 +105,15 @@ class ControlPlane(Cluster):
         self._ask_etcd("compaction", {"revision": str(revision), "physical": True})
         return revision
 
+    def store(self, objects: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write objects straight into etcd, by key: thousands in the time of a few requests."""
+        puts = [
+            {"requestPut": {"key": _base64(key), "value": _base64(json.dumps(one))}}
+            for key, one in objects.items()
+        ]
+        for start in range(0, len(puts), _TOGETHER):
+            self._ask_etcd("txn", {"success": puts[start : start + _TOGETHER]})
+
     def kubeconfig_for(self, user: str, *groups: str) -> Path:
         """Write a kubeconfig with a client certificate for a user; return its path."""
         signed = self._authority.for_user(user, *groups)
@@ -173,8 +184,14 @@ class ControlPlane(Cluster):
         connection = http.client.HTTPConnection("127.0.0.1", self._ports["etcd"], timeout=30)
         with closing(connection):
             connection.request("POST", f"/v3/kv/{verb}", json.dumps(body))
-            answer: dict[str, Any] = json.load(connection.getresponse())
+            response = connection.getresponse()
+            answer: dict[str, Any] = json.load(response)
+        assert response.status == http.client.OK, answer
         return answer
+
+
+def _base64(text: str) -> str:
+    return b64encode(text.encode()).decode()
 
 
 def _free_ports(count: int) -> list[int]:
