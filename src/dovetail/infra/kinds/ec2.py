@@ -4,12 +4,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+import msgspec
+
 from dovetail.infra.handling import Attributes
 from dovetail.infra.kinds.shapes import differing, tag_list, tag_map
-from dovetail.infra.reach import Raw, Reach
+from dovetail.infra.reach import Raw, Reach, operation
 from dovetail.infra.resources import NAME_TAG, OWNER_TAG, Existing, Resource
 
 _GONE: Final = frozenset({"deleted", "deleting", "failed"})
+
+
+class Making(msgspec.Struct, frozen=True):
+    """A call that makes something: its method, the answer's key, what is asked."""
+
+    method: str
+    key: str
+    asked: Mapping[str, Any]
 
 
 class Tagged(ABC):
@@ -36,10 +46,9 @@ class Tagged(ABC):
         return named.values()
 
     async def create(self, resource: Resource) -> Attributes:
-        # Looked up first: the last run may have been cut off before it heard the answer.
-        raw = await self._of_name(resource)
-        if raw is None:
-            raw = await self.make(resource, self._tags(resource))
+        raw = await self._reach.aws.call(
+            operation(self.making(resource).method), lambda: self._made(resource)
+        )
         return self.attributes(await self.ready(raw))
 
     async def change(self, existing: Existing, resource: Resource) -> Attributes:
@@ -66,8 +75,8 @@ class Tagged(ABC):
         """Return what can be seen of it, in CloudFormation's shape."""
 
     @abstractmethod
-    async def make(self, resource: Resource, tags: list[Raw]) -> Raw:
-        """Create it, tagged; return it as it is described."""
+    def making(self, resource: Resource) -> Making:
+        """Return the call that makes it, but for the tags."""
 
     @abstractmethod
     async def unmake(self, id_: str) -> None:
@@ -123,19 +132,37 @@ class Tagged(ABC):
             settled=raw.get("State") != "pending",
         )
 
-    async def _of_name(self, resource: Resource) -> Raw | None:
-        found = await self._described(_tag_filter(OWNER_TAG, resource.tags[OWNER_TAG]))
-        return next((raw for raw in found if self.name_of(raw) == resource.name), None)
+    def _made(self, resource: Resource) -> Raw:
+        """Make it unless it is there: in a thread, and again when an answer got lost.
+
+        Most of EC2's calls that create have no token by which they would know a
+        repetition; so each try begins with a look.
+        """
+        client = self._reach.aws.client("ec2")
+        method, key = self.lists
+        owner = _tag_filter(OWNER_TAG, resource.tags[OWNER_TAG])
+        listed = client.get_paginator(method) if client.can_paginate(method) else None
+        pages = (
+            listed.paginate(Filters=[owner])
+            if listed
+            else [getattr(client, method)(Filters=[owner])]
+        )
+        for raw in (one for page in pages for one in page[key]):
+            if _is_there(raw) and self.name_of(raw) == resource.name:
+                return dict(raw)
+        call = self.making(resource)
+        tags = [{"ResourceType": self.calls_itself, "Tags": tag_list(resource.tags)}]
+        answer = getattr(client, call.method)(**call.asked, TagSpecifications=tags)
+        return dict(answer[call.key] if call.key else answer)
 
     async def _described(self, *filters: Raw) -> list[Raw]:
         method, key = self.lists
-        found = await self._reach.ask_all("ec2", method, key, **{self._filters: list(filters)})
-        return [raw for raw in found if str(raw.get("State", "")).lower() not in _GONE]
+        found = await self._reach.ask_all("ec2", method, key, Filters=list(filters))
+        return [raw for raw in found if _is_there(raw)]
 
-    _filters: ClassVar[str] = "Filters"
 
-    def _tags(self, resource: Resource) -> list[Raw]:
-        return [{"ResourceType": self.calls_itself, "Tags": tag_list(resource.tags)}]
+def _is_there(raw: Raw) -> bool:
+    return str(raw.get("State", "")).lower() not in _GONE
 
 
 def _tag_filter(key: str, value: str) -> Raw:

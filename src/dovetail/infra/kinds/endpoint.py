@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dovetail.infra.handling import Attributes
-from dovetail.infra.kinds.ec2 import Tagged
+from dovetail.infra.kinds.ec2 import Making, Tagged
 from dovetail.infra.reach import Raw
 from dovetail.infra.resources import Existing, Resource
 
@@ -34,12 +34,8 @@ class Endpoints(Tagged):
             "SecurityGroupIds": [one["GroupId"] for one in raw.get("Groups", ())],
         }
 
-    async def make(self, resource: Resource, tags: list[Raw]) -> Raw:
-        made = await self._reach.ask(
-            "ec2", "create_vpc_endpoint", **resource.properties, TagSpecifications=tags
-        )
-        raw: Raw = made["VpcEndpoint"]
-        return raw
+    def making(self, resource: Resource) -> Making:
+        return Making("create_vpc_endpoint", "VpcEndpoint", dict(resource.properties))
 
     async def ready(self, raw: Raw) -> Raw:
         async def look() -> Raw | None:

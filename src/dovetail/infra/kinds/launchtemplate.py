@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dovetail.infra.handling import Attributes
-from dovetail.infra.kinds.ec2 import Tagged
+from dovetail.infra.kinds.ec2 import Making, Tagged
 from dovetail.infra.reach import Raw
 from dovetail.infra.resources import Existing, Resource
 
@@ -36,16 +36,10 @@ class LaunchTemplates(Tagged):
     def name_of(self, raw: Raw) -> str:
         return str(raw["LaunchTemplateName"])
 
-    async def make(self, resource: Resource, tags: list[Raw]) -> Raw:
-        made = await self._reach.ask(
-            "ec2",
-            "create_launch_template",
-            LaunchTemplateName=resource.name,
-            LaunchTemplateData=resource.properties["LaunchTemplateData"],
-            TagSpecifications=tags,
-        )
-        raw: Raw = made["LaunchTemplate"]
-        return raw
+    def making(self, resource: Resource) -> Making:
+        data = resource.properties["LaunchTemplateData"]
+        asked = {"LaunchTemplateName": resource.name, "LaunchTemplateData": data}
+        return Making("create_launch_template", "LaunchTemplate", asked)
 
     async def amend(
         self, existing: Existing, resource: Resource, names: frozenset[str]

@@ -5,7 +5,7 @@ from typing import Any
 
 from dovetail.errors import DovetailError
 from dovetail.infra.handling import Attributes
-from dovetail.infra.kinds.ec2 import Tagged
+from dovetail.infra.kinds.ec2 import Making, Tagged
 from dovetail.infra.reach import Raw
 from dovetail.infra.resources import Existing, Resource
 
@@ -27,13 +27,9 @@ class ElasticIps(Tagged):
     def id_of(self, existing: Existing) -> str:
         return str(existing.attributes.get("allocation-id", ""))
 
-    async def make(self, resource: Resource, tags: list[Raw]) -> Raw:
-        return await self._reach.ask(
-            "ec2",
-            "allocate_address",
-            Domain=resource.properties.get("Domain", "vpc"),
-            TagSpecifications=tags,
-        )
+    def making(self, resource: Resource) -> Making:
+        domain = resource.properties.get("Domain", "vpc")
+        return Making("allocate_address", "", {"Domain": domain})
 
     async def unmake(self, id_: str) -> None:
         await self._reach.remove("ec2", "release_address", AllocationId=id_)
@@ -58,12 +54,8 @@ class NatGateways(Tagged):
     def id_filter(self) -> str:
         return "nat-gateway-id"
 
-    async def make(self, resource: Resource, tags: list[Raw]) -> Raw:
-        made = await self._reach.patiently(
-            "ec2", "create_nat_gateway", **resource.properties, TagSpecifications=tags
-        )
-        raw: Raw = made["NatGateway"]
-        return raw
+    def making(self, resource: Resource) -> Making:
+        return Making("create_nat_gateway", "NatGateway", dict(resource.properties))
 
     async def ready(self, raw: Raw) -> Raw:
         async def look() -> Raw | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from dovetail.infra.handling import Attributes
-from dovetail.infra.kinds.ec2 import Tagged
+from dovetail.infra.kinds.ec2 import Making, Tagged
 from dovetail.infra.kinds.shapes import tag_map
 from dovetail.infra.reach import Raw, Reach
 from dovetail.infra.resources import NAME_TAG, OWNER_TAG, Existing, Resource
@@ -25,15 +25,8 @@ class RouteTables(Tagged):
     def properties(self, raw: Raw) -> Mapping[str, Any]:
         return {"VpcId": raw["VpcId"]}
 
-    async def make(self, resource: Resource, tags: list[Raw]) -> Raw:
-        made = await self._reach.ask(
-            "ec2",
-            "create_route_table",
-            VpcId=resource.properties["VpcId"],
-            TagSpecifications=tags,
-        )
-        raw: Raw = made["RouteTable"]
-        return raw
+    def making(self, resource: Resource) -> Making:
+        return Making("create_route_table", "RouteTable", {"VpcId": resource.properties["VpcId"]})
 
     async def unmake(self, id_: str) -> None:
         await self._reach.remove("ec2", "delete_route_table", RouteTableId=id_)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from dovetail.infra.handling import Attributes
-from dovetail.infra.kinds.ec2 import Tagged
+from dovetail.infra.kinds.ec2 import Making, Tagged
 from dovetail.infra.kinds.shapes import differing, tag_list, tag_map
 from dovetail.infra.reach import Raw, Reach
 from dovetail.infra.resources import NAME_TAG, OWNER_TAG, Existing, Resource
@@ -35,18 +35,15 @@ class SecurityGroups(Tagged):
     def id_filter(self) -> str:
         return "group-id"
 
-    async def make(self, resource: Resource, tags: list[Raw]) -> Raw:
+    def making(self, resource: Resource) -> Making:
         wanted = resource.properties
         # A new group lets everything out, which is what we want of ours.
-        made = await self._reach.ask(
-            "ec2",
-            "create_security_group",
-            GroupName=wanted["GroupName"],
-            Description=wanted["GroupDescription"],
-            VpcId=wanted["VpcId"],
-            TagSpecifications=tags,
-        )
-        return {"GroupId": made["GroupId"]}
+        asked = {
+            "GroupName": wanted["GroupName"],
+            "Description": wanted["GroupDescription"],
+            "VpcId": wanted["VpcId"],
+        }
+        return Making("create_security_group", "", asked)
 
     async def amend(
         self, existing: Existing, resource: Resource, names: frozenset[str]

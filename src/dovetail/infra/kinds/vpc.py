@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dovetail.infra.handling import Attributes
-from dovetail.infra.kinds.ec2 import Tagged
+from dovetail.infra.kinds.ec2 import Making, Tagged
 from dovetail.infra.reach import Raw
 from dovetail.infra.resources import Existing, Resource
 
@@ -35,15 +35,8 @@ class Vpcs(Tagged):
             found[name] = bool(told[name]["Value"])
         return found
 
-    async def make(self, resource: Resource, tags: list[Raw]) -> Raw:
-        made = await self._reach.ask(
-            "ec2",
-            "create_vpc",
-            CidrBlock=resource.properties["CidrBlock"],
-            TagSpecifications=tags,
-        )
-        raw: Raw = made["Vpc"]
-        return raw
+    def making(self, resource: Resource) -> Making:
+        return Making("create_vpc", "Vpc", {"CidrBlock": resource.properties["CidrBlock"]})
 
     async def create(self, resource: Resource) -> Attributes:
         attributes = await super().create(resource)
@@ -78,14 +71,10 @@ class Subnets(Tagged):
         names = ("VpcId", "CidrBlock", "AvailabilityZone", "MapPublicIpOnLaunch")
         return {name: raw[name] for name in names}
 
-    async def make(self, resource: Resource, tags: list[Raw]) -> Raw:
-        asked = {name: resource.properties[name] for name in ("VpcId", "CidrBlock")}
-        zone = resource.properties["AvailabilityZone"]
-        made = await self._reach.ask(
-            "ec2", "create_subnet", **asked, AvailabilityZone=zone, TagSpecifications=tags
-        )
-        raw: Raw = made["Subnet"]
-        return raw
+    def making(self, resource: Resource) -> Making:
+        names = ("VpcId", "CidrBlock", "AvailabilityZone")
+        asked = {name: resource.properties[name] for name in names}
+        return Making("create_subnet", "Subnet", asked)
 
     async def create(self, resource: Resource) -> Attributes:
         attributes = await super().create(resource)
@@ -120,10 +109,8 @@ class InternetGateways(Tagged):
     def properties(self, raw: Raw) -> Mapping[str, Any]:
         return {}
 
-    async def make(self, resource: Resource, tags: list[Raw]) -> Raw:
-        made = await self._reach.ask("ec2", "create_internet_gateway", TagSpecifications=tags)
-        raw: Raw = made["InternetGateway"]
-        return raw
+    def making(self, resource: Resource) -> Making:
+        return Making("create_internet_gateway", "InternetGateway", {})
 
     async def unmake(self, id_: str) -> None:
         await self._reach.remove("ec2", "delete_internet_gateway", InternetGatewayId=id_)
