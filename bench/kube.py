@@ -40,6 +40,7 @@ from dovetail.sim.engine import Engine
 from dovetail.sim.http.kubeconfig import kubeconfig
 from dovetail.sim.http.server import Server
 from tests.live.building import controlplane_binary
+from tests.live.cluster import wait_for
 from tests.live.crds import install_crds
 from tests.live.fixtures import running_control_plane
 
@@ -218,6 +219,12 @@ def measured_live(nodes: int, pods: int) -> dict[str, Any]:
         asyncio.run(fill(plane.access(), 1, 1))
         (node,), (pod,) = plane.read("nodes"), plane.read("pods", "-n", "default")
         plane.store(copies(node, pod, nodes=nodes, pods=pods))
+        shown = "/api/v1/pods?limit=1"
+        wait_for(
+            "the API server has seen it all",
+            lambda: plane.try_kubectl("get", "--raw", shown).returncode == 0,
+            seconds=900,
+        )
         if len(plane.read("nodes")) != nodes:
             raise DovetailError("the API server does not show what is in etcd")
         load = os.getloadavg()[0]
