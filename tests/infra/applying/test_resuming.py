@@ -1,0 +1,110 @@
+"""Runs that are cut off, answers that get lost, and what comes after."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from dovetail.infra.executing import StepFailed, carry_out
+from dovetail.infra.site import Site
+from tests.support.moto.account import TestAccount
+from tests.support.moto.door import Fault
+
+MAKING = (
+    "CreateVpc",
+    "CreateSubnet",
+    "CreateInternetGateway",
+    "CreateRouteTable",
+    "AllocateAddress",
+    "CreateNatGateway",
+    "CreateSecurityGroup",
+    "AuthorizeSecurityGroupIngress",
+    "CreateLaunchTemplate",
+    "CreateRole",
+    "CreatePolicy",
+)
+"""Not SQS and EventBridge: those take the same creation twice."""
+
+
+def _one_step_a_run(account: TestAccount, name: str) -> None:
+    spec = account.prepared(name)
+    whole = len(account.plan(spec).steps)
+
+    runs = 0
+    while account.apply(spec, steps=1).done:
+        runs += 1
+
+    assert runs == whole
+    assert account.plan(spec).steps == ()
+    assert account.destroy(spec) == []
+
+
+def test_a_run_that_is_stopped_after_every_step_gets_there_in_the_same_steps(
+    account: TestAccount,
+) -> None:
+    _one_step_a_run(account, "existing-cluster")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["tainted-node-group", "fargate", "managed-node-group", "existing-vpc"]
+)
+def test_every_example_bears_a_stop_after_every_step(account: TestAccount, name: str) -> None:
+    _one_step_a_run(account, name)
+
+
+def test_an_answer_that_gets_lost_makes_nothing_twice(account: TestAccount) -> None:
+    spec = account.prepared("tainted-node-group")
+    for operation in MAKING:
+        account.moto.door.script(Fault(operation=operation, after_effect=True, hang_up=True))
+
+    account.apply(spec)
+
+    assert account.plan(spec).steps == ()
+    vpcs = account.client("ec2", spec.region).describe_vpcs(
+        Filters=[{"Name": "tag:dovetail.sh/cluster", "Values": [spec.name]}]
+    )
+    assert len(vpcs["Vpcs"]) == 1
+
+
+def test_a_step_that_fails_stops_the_run_and_the_next_run_goes_on(account: TestAccount) -> None:
+    spec = account.prepared("existing-cluster")
+    refused = Fault(operation="CreateQueue", code="AccessDenied", status=403, times=10_000)
+    account.moto.door.script(refused)
+
+    with pytest.raises(StepFailed, match="create sqs-queue/platform-one: CreateQueue"):
+        account.apply(spec)
+    account.moto.door.reset()
+    account.apply(spec)
+
+    assert account.plan(spec).steps == ()
+
+
+def test_a_stop_lets_what_is_under_way_end_and_begins_nothing_new(account: TestAccount) -> None:
+    spec = account.prepared("existing-cluster")
+
+    async def run(site: Site) -> Any:
+        plan, observed = await site.plan()
+        stop = asyncio.Event()
+        stop.set()
+        return await carry_out(plan, site.executor(observed), stop=stop)
+
+    told = account.do(spec, run)
+
+    assert told.done == ()
+    assert len(told.left) == len(account.plan(spec).steps)
+
+
+def test_what_is_cut_off_while_it_is_taken_away_is_taken_away_by_the_next_run(
+    account: TestAccount,
+) -> None:
+    spec = account.prepared("existing-vpc")
+    account.apply(spec)
+    refused = Fault(operation="DeleteSecurityGroup", code="AccessDenied", status=403, times=10_000)
+    account.moto.door.script(refused)
+
+    with pytest.raises(StepFailed):
+        account.destroy(spec)
+    account.moto.door.reset()
+
+    assert account.destroy(spec) == []
