@@ -2,6 +2,9 @@
 
 import click
 
+from dovetail.cli.cluster_apply import apply
+from dovetail.cli.cluster_destroy import destroy
+from dovetail.cli.cluster_plan import plan, status
 from dovetail.cli.cluster_render import render, schema
 
 
@@ -10,5 +13,5 @@ def cluster() -> None:
     """Make a cluster on EKS from one file, change it, and take it away."""
 
 
-cluster.add_command(render)
-cluster.add_command(schema)
+for _command in (plan, apply, status, destroy, render, schema):
+    cluster.add_command(_command)

@@ -1,0 +1,36 @@
+"""Options and prompts that the commands about clusters share."""
+
+import sys
+from typing import Any
+
+import click
+
+from dovetail.cli.files import read_bytes
+from dovetail.errors import DovetailError
+from dovetail.infra.reading import read_spec
+from dovetail.infra.spec.cluster import ClusterSpec
+
+FILE = click.option(
+    "-f", "--filename", "file", required=True, metavar="PATH", help="The cluster.yaml; - for stdin."
+)
+OUTPUT = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json is for programs.",
+)
+YES = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def spec_of(file: str) -> ClusterSpec:
+    """Read a cluster.yaml; raises ``BadInput`` with all its mistakes."""
+    return read_spec(file, read_bytes(file))
+
+
+def asked(question: str, **given: Any) -> Any:
+    """Ask on the terminal; where there is none, say what to do instead."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise DovetailError(f"{question}: there is no terminal to answer at; say --yes")
+    return click.prompt(question, err=True, **given)

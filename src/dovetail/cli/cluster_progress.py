@@ -1,0 +1,103 @@
+"""How far a run has come: a bar with the time left, or plain lines when piped."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from dovetail.cli.output import say
+from dovetail.infra.executing import Teller, seconds_of
+from dovetail.infra.kindfacts import KINDS
+from dovetail.infra.planning import Step, Verb
+
+_SLOW: Final = {name: facts.slow for name, facts in KINDS.items()}
+_DONE: Final = {Verb.CREATE: "made", Verb.CHANGE: "changed", Verb.REMOVE: "removed"}
+
+
+class Lines(Teller):
+    """One line for each step that is done."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._all = len(steps)
+        self._done = 0
+
+    def done(self, step: Step) -> None:
+        self._done += 1
+        say(f"[{self._done}/{self._all}] {_DONE[step.verb]} {_called(step)}")
+
+
+class Bar(Teller):
+    """A bar that counts seconds, since a cluster takes as long as a hundred roles."""
+
+    def __init__(self, steps: Sequence[Step], progress: Progress) -> None:
+        self._progress = progress
+        self._waiting = {one.id: one for one in steps}
+        self._under_way: dict[str, str] = {}
+        self._task: TaskID = progress.add_task(
+            "", total=sum(_SLOW[one.kind] for one in steps), left="", doing=""
+        )
+        self._show()
+
+    def begun(self, step: Step) -> None:
+        self._under_way[step.id] = _called(step)
+        self._show()
+
+    def done(self, step: Step) -> None:
+        self._under_way.pop(step.id, None)
+        self._waiting.pop(step.id, None)
+        self._progress.advance(self._task, _SLOW[step.kind])
+        self._show()
+
+    def _show(self) -> None:
+        left = seconds_of(tuple(self._waiting.values()), _SLOW)
+        doing = ", ".join(list(self._under_way.values())[:3])
+        more = len(self._under_way) - 3
+        self._progress.update(
+            self._task,
+            left=f"about {_minutes(left)} left" if left else "",
+            doing=doing + (f" and {more} more" if more > 0 else ""),
+        )
+
+
+@contextmanager
+def told(steps: Sequence[Step]) -> Iterator[Teller]:
+    """Show progress while steps are done."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield Lines(steps)
+        return
+    columns = (BarColumn(), TextColumn("{task.fields[left]}"), TextColumn("{task.fields[doing]}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield Bar(steps, progress)
+
+
+@asynccontextmanager
+async def stoppable() -> AsyncIterator[asyncio.Event]:
+    """Lead to an event that Ctrl-C sets; a second one ends everything at once."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    main = asyncio.current_task()
+
+    def interrupted() -> None:
+        if stop.is_set() and main is not None:
+            main.cancel()
+        else:
+            say("stopping once what is under way has ended; Ctrl-C again ends it at once")
+            stop.set()
+
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    try:
+        yield stop
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def _called(step: Step) -> str:
+    return f"{KINDS[step.kind].called} {step.name}"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{round(seconds / 60)} min" if seconds >= 90 else f"{round(seconds)} s"

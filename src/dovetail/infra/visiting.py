@@ -1,0 +1,48 @@
+"""A site for one command: threads, clients and connections, all closed at the end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from dovetail.aws.session import THREADS, Aws
+from dovetail.host.chance import RealChance
+from dovetail.host.loop import AsyncioLoop
+from dovetail.host.offload import ThreadOffload
+from dovetail.infra.site import Site, open_site, refuse_to_write
+from dovetail.infra.spec.cluster import ClusterSpec
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def visited(spec: ClusterSpec, *, may_write: bool) -> AsyncIterator[Site]:
+    """Lead to a site; without ``may_write`` every call that could change something raises."""
+    loop = AsyncioLoop()
+    threads = ThreadOffload(THREADS, name="aws")
+    try:
+        aws = Aws(
+            loop=loop,
+            offload=threads,
+            chance=RealChance(),
+            region=spec.region,
+            guard=_let_pass if may_write else refuse_to_write,
+        )
+        async with open_site(spec, aws=aws, loop=loop, may_write=may_write) as site:
+            yield site
+    finally:
+        threads.close()
+
+
+def visit(spec: ClusterSpec, work: Callable[[Site], Awaitable[T]], *, may_write: bool = False) -> T:
+    """Open a site, do one thing with it, and close it."""
+
+    async def run() -> T:
+        async with visited(spec, may_write=may_write) as site:
+            return await work(site)
+
+    return asyncio.run(run())
+
+
+def _let_pass() -> None:
+    """Guard nothing."""
