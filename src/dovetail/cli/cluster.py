@@ -1,17 +1,35 @@
 """``dovetail cluster``: a cluster from an AWS account, and back to nothing."""
 
+from importlib import import_module
+from typing import Final
+
 import click
 
-from dovetail.cli.cluster_apply import apply
-from dovetail.cli.cluster_destroy import destroy
-from dovetail.cli.cluster_plan import plan, status
-from dovetail.cli.cluster_render import render, schema
+_COMMANDS: Final = {
+    "plan": "cluster_plan",
+    "apply": "cluster_apply",
+    "status": "cluster_plan",
+    "destroy": "cluster_destroy",
+    "render": "cluster_render",
+    "schema": "cluster_render",
+}
+"""Each is a function of that name in the module beside this one."""
 
 
-@click.group()
+class _Cluster(click.Group):
+    """Loads a command when it is asked for: rendering needs no AWS, and no SDK of it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = _COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command = getattr(import_module(f"dovetail.cli.{module}"), cmd_name)
+        return command if isinstance(command, click.Command) else None
+
+
+@click.group(cls=_Cluster)
 def cluster() -> None:
     """Make a cluster on EKS from one file, change it, and take it away."""
-
-
-for _command in (plan, apply, status, destroy, render, schema):
-    cluster.add_command(_command)
