@@ -80,11 +80,9 @@ def doctor(
     could not look at it names, and never calls it fine.
     """
     checks = _chosen(only)
-    access = (
-        "nobody was to ask Kubernetes (--no-kubernetes)"
-        if no_kubernetes
-        else _access(kubeconfig, context)
-    )
+    access: Access | str = "nobody was to ask Kubernetes (--no-kubernetes)"
+    if not no_kubernetes:
+        access = _access(kubeconfig, context)
     files, unseen = file_facts(
         spec=None if file is None else (file, read_bytes(file)), terraform=terraform, plan=plan
     )

@@ -123,10 +123,12 @@ def controller_of(facts: Facts) -> Controller | None:
 
 
 def pods_of(facts: Facts, deployment: Object) -> Iterator[Object]:
-    """Hand out the pods that a Deployment selects."""
+    """Hand out the pods that a Deployment selects, those that are going left out."""
     wanted = at(deployment, "spec", "selector", "matchLabels") or {}
     for pod in facts.of(PODS):
         labels = at(pod, "metadata", "labels") or {}
+        if at(pod, "metadata", "deletionTimestamp"):
+            continue
         if namespace_of(pod) == namespace_of(deployment) and wanted.items() <= labels.items():
             yield pod
 

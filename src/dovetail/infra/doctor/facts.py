@@ -22,6 +22,7 @@ class Part(StrEnum):
     CONTROLLER = "the controller's Deployment"
     AWS_AUTH = "ConfigMap kube-system/aws-auth"
     METRICS = "the controller's metrics"
+    TYPES = "the region's instance types"
     CLUSTER = "the cluster in EKS"
     ACCESS = "access entries in EKS"
     POD_IDENTITIES = "Pod Identity associations in EKS"
@@ -49,6 +50,7 @@ AWS_PARTS = tuple(
         Part.CONTROLLER,
         Part.AWS_AUTH,
         Part.METRICS,
+        Part.TYPES,
         Part.TERRAFORM,
         Part.PLAN,
         Part.SPEC,

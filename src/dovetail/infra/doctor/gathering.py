@@ -67,6 +67,9 @@ async def facts_with_aws(facts: Facts, aws: Aws | str) -> Facts:
     """Return the same facts with what AWS says; a text says why nobody asks."""
     seen, unseen = no_aws(aws) if isinstance(aws, str) else await aws_facts(aws, asked(facts))
     region = facts.region or ("" if isinstance(aws, str) else aws.region)
+    if region not in facts.catalog.regions:
+        why = f"the catalogue does not know the region {region!r}; say one with --region"
+        unseen = {**unseen, Part.TYPES: why}
     return _without(msgspec.structs.replace(facts, aws=seen, region=region), unseen)
 
 

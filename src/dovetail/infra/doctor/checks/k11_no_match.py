@@ -5,7 +5,7 @@ from typing import Final
 
 from dovetail.codec.nearest import nearest
 from dovetail.infra.doctor.checking import Check
-from dovetail.infra.doctor.facts import Facts
+from dovetail.infra.doctor.facts import Facts, Part
 from dovetail.infra.doctor.finding import Severity, Symptom
 from dovetail.infra.doctor.machines import machines_of, zones_of
 from dovetail.infra.doctor.seeing import pools
@@ -19,8 +19,6 @@ _ARCHITECTURES: Final = ("amd64", "arm64")
 
 def find(facts: Facts) -> Iterator[Symptom]:
     """Hand out values that nothing has, and pools that nothing satisfies."""
-    if facts.region not in facts.catalog.regions:
-        return
     for pool in pools(facts):
         if pool.replicas == 0 or pool.deleting:
             continue
@@ -60,6 +58,6 @@ CHECK = Check(
     severity=Severity.BROKEN,
     how="requirements of each NodePool against the catalogue of instance types",
     mend="correct the value",
-    needs=(NODE_POOLS, EC2_NODE_CLASSES),
+    needs=(NODE_POOLS, EC2_NODE_CLASSES, Part.TYPES),
     find=find,
 )

@@ -71,6 +71,6 @@ CHECK = Check(
     severity=Severity.RISK,
     how="free addresses of the classes' subnets; maxPods against the types of each NodePool",
     mend="prefix delegation, a bigger range, or no maxPods",
-    needs=(EC2_NODE_CLASSES, NODE_POOLS, DAEMON_SETS, Part.NETWORK),
+    needs=(EC2_NODE_CLASSES, NODE_POOLS, DAEMON_SETS, Part.NETWORK, Part.TYPES),
     find=find,
 )

@@ -23,7 +23,7 @@ def find(facts: Facts) -> Iterator[Symptom]:
             yield Symptom(
                 about=f"NodePool/{name_of(one)}",
                 seen="; ".join(whys),
-                wrong="nodes go as soon as a pod has left, and a tenth of them at a time",
+                wrong="how soon and how many nodes go at once is left to the API server's defaults",
                 fix=f"kubectl patch nodepool {name_of(one)} --type merge -p "
                 '\'{"spec":{"disruption":{"consolidateAfter":"5m","budgets":[{"nodes":"10%",'
                 '"reasons":["Underutilized","Drifted"]},{"nodes":"100%","reasons":["Empty"]}]}}}\'',

@@ -41,6 +41,6 @@ CHECK = Check(
     severity=Severity.ADVICE,
     how="types that each spot NodePool may buy are counted, with SpotToSpotConsolidation on",
     mend="widen the requirements",
-    needs=(Part.CONTROLLER, NODE_POOLS, EC2_NODE_CLASSES),
+    needs=(Part.CONTROLLER, NODE_POOLS, EC2_NODE_CLASSES, Part.TYPES),
     find=find,
 )
