@@ -145,7 +145,8 @@ async def _finished(line: list[str]) -> None:
         raise
     if process.returncode:
         said = " ".join(out.decode(errors="replace").split())[-_SAID:]
-        raise DovetailError(f"helm {line[1]} {line[2]} ended with {process.returncode}: {said}")
+        what = " ".join(line[1:4])
+        raise DovetailError(f"helm {what} ended with {process.returncode}: {said}")
 
 
 def _decoded(data: str) -> dict[str, Any]:

@@ -56,6 +56,8 @@ _STATELESS = ("access-entries", "pod-identity-associations")
 class Eks:
     """A WSGI application around moto's that answers for EKS."""
 
+    instant = False
+    """Whether things are there at once: for those who would have to wait in real time."""
     endpoint: str = "https://127.0.0.1:1"
     authority: str = ""
     _numbers: ClassVar[Any] = count(1)
@@ -134,6 +136,8 @@ class Eks:
             "region": region,
         }
         self.parts[name] = {one: {} for one in PARTS}
+        if self.instant:
+            self.clusters[name]["status"] = "ACTIVE"
         return {"cluster": self.clusters[name]}
 
     def _cluster(self, method: str, cluster: Raw) -> Raw:
@@ -204,7 +208,7 @@ class Eks:
             kind.arn: f"{where}/{name}",
         }
         if what not in _STATELESS:
-            made["status"] = "CREATING"
+            made["status"] = "ACTIVE" if self.instant else "CREATING"
         if what == "addons":
             made.setdefault("addonVersion", "v1.0.0-eksbuild.1")
         held[name] = made

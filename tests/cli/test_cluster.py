@@ -1,0 +1,132 @@
+"""``dovetail cluster plan``, ``apply``, ``status`` and ``destroy`` as a user runs them."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from dovetail.cli.main import cli
+from tests.support import helmprogram
+from tests.support.clusters import EXAMPLES, a_file
+from tests.support.moto.account import TestAccount, an_account
+
+ROOT = Path(__file__).parents[2]
+TAINTED = next(one for one in EXAMPLES if one.stem == "tainted-node-group")
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def account() -> Iterator[TestAccount]:
+    with an_account() as made:
+        made.eks.instant = True
+        yield made
+
+
+@pytest.fixture
+def run(account: TestAccount, tmp_path: Path) -> Run:
+    """Return what runs the command with this account, and a helm, in its environment."""
+    helm = tmp_path / "bin" / "helm"
+    helm.parent.mkdir()
+    helm.write_text(f'#!/bin/sh\nexec {sys.executable} -P {helmprogram.__file__} "$@"\n')
+    helm.chmod(0o755)
+    environment = {
+        "AWS_ENDPOINT_URL": account.moto.url,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "KUBECONFIG": str(tmp_path / "kubeconfig"),
+        "PATH": f"{helm.parent}:{os.environ['PATH']}",
+    }
+
+    def invoke(*words: str, given: bytes = b"", **more: str) -> Result:
+        env = {**environment, **more}
+        return CliRunner().invoke(cli, ["cluster", *words], input=given, env=env)
+
+    return invoke
+
+
+def test_from_an_empty_account_to_a_cluster_and_back(run: Run, tmp_path: Path) -> None:
+    planned = run("plan", "-f", str(TAINTED))
+    applied = run("apply", "-f", str(TAINTED), "--yes")
+    again = run("plan", "-f", str(TAINTED))
+    seen = run("status", "-f", str(TAINTED), "-o", "json")
+    destroyed = run("destroy", "-f", str(TAINTED), "--yes")
+
+    assert planned.exit_code == 2, planned.output
+    assert "+ EKS cluster karpenter-mng" in planned.output
+    assert "60 to make" in planned.output
+    assert "$249.66 a month" in planned.output
+    assert applied.exit_code == 0, applied.output
+    assert "[60/60]" in applied.output
+    assert "controllerRoleArn" in applied.output
+    config = yaml.safe_load((tmp_path / "kubeconfig").read_text())
+    assert config["current-context"] == "karpenter-mng"
+    assert again.exit_code == 0, again.output
+    assert "nothing to do" in again.output
+    assert seen.exit_code == 0, seen.output
+    assert {one["state"] for one in json.loads(seen.stdout)} == {"as wanted"}
+    assert destroyed.exit_code == 0, destroyed.output
+    assert "nothing is left" in destroyed.output
+
+
+def test_a_plan_for_programs_says_the_same(run: Run) -> None:
+    done = run("plan", "-f", str(TAINTED), "-o", "json")
+
+    told = json.loads(done.stdout)
+    assert done.exit_code == 2
+    assert len(told["steps"]) == 60
+    assert told["steps"][0]["verb"] == "create"
+    assert told["monthlyUsd"] == 249.66
+
+
+def test_a_dry_run_says_every_step_and_changes_nothing(account: TestAccount, run: Run) -> None:
+    done = run("apply", "-f", str(TAINTED), "--dry-run")
+
+    assert done.exit_code == 0, done.output
+    assert "create EKS cluster karpenter-mng: the control plane" in done.output
+    writes = [one for one in account.moto.door.calls if one.startswith(("Create", "POST"))]
+    assert writes == []
+
+
+def test_without_a_terminal_nothing_is_done_that_was_not_agreed_to(
+    account: TestAccount, run: Run
+) -> None:
+    done = run("apply", "-f", str(TAINTED))
+
+    assert done.exit_code == 1
+    assert "say --yes" in done.output
+    assert account.eks.clusters == {}
+
+
+def test_another_account_than_the_files_is_refused_before_anything_is_read(
+    account: TestAccount, run: Run
+) -> None:
+    done = run("plan", "-f", "-", given=a_file(account="999999999999"))
+
+    assert done.exit_code == 1
+    assert "account: is 999999999999, and the credentials are of 123456789012" in done.output
+    assert set(account.moto.door.calls) == {"GetCallerIdentity"}
+
+
+def test_what_should_have_been_there_before_is_named(run: Run) -> None:
+    guest = next(one for one in EXAMPLES if one.stem == "existing-cluster")
+
+    done = run("plan", "-f", str(guest))
+
+    assert done.exit_code == 2
+    assert "EKS cluster platform-one should be there and is not" in done.output
+
+
+def test_without_helm_the_run_stops_there_and_says_what_to_do(
+    account: TestAccount, run: Run, tmp_path: Path
+) -> None:
+    done = run("apply", "-f", str(TAINTED), "--yes", PATH=str(tmp_path))
+
+    assert done.exit_code == 1
+    assert "helm is not on the PATH" in done.output
+    assert "go on with dovetail cluster apply -f" in done.output
+    assert "karpenter-mng" in account.eks.clusters
