@@ -69,6 +69,8 @@ class Account:
         eks.reset()
         self._reserved: list[dict[str, str]] = []
         moto.door.answering["DescribeCapacityReservations"] = self._answer_reservations
+        self.default_key = "alias/aws/ebs"
+        moto.door.answering["GetEbsDefaultKmsKeyId"] = self._answer_default_key
         self.ec2, self.iam = self._client("ec2"), self._client("iam")
         self.eks, self.sqs = self._client("eks"), self._client("sqs")
         self.events, self.kms = self._client("events"), self._client("kms")
@@ -131,6 +133,12 @@ class Account:
         """Give the controller a managed policy."""
         made = self.iam.create_policy(PolicyName=name, PolicyDocument=json.dumps(document))
         self.iam.attach_role_policy(RoleName=CONTROLLER, PolicyArn=made["Policy"]["Arn"])
+
+    def write_inline(self) -> None:
+        """Give the controller a policy of its role's own."""
+        reads = {"Effect": "Allow", "Action": "ec2:DescribeVpcs", "Resource": "*"}
+        document = json.dumps({"Version": "2012-10-17", "Statement": [reads]})
+        self.iam.put_role_policy(RoleName=CONTROLLER, PolicyName="own", PolicyDocument=document)
 
     def forbid(self, name: str) -> None:
         """Take one of the controller's policies away."""
@@ -207,6 +215,15 @@ class Account:
                 "availableInstanceCount": str(left),
             }
         )
+
+    def encrypt_by_default(self, key: str) -> None:
+        """Have EBS encrypt every volume with a key; moto does not know which."""
+        self.ec2.enable_ebs_encryption_by_default()
+        self.default_key = key
+
+    def _answer_default_key(self, _: bytes) -> tuple[str, bytes]:
+        told = f"<kmsKeyId>{self.default_key}</kmsKeyId>"
+        return "text/xml", f"<Response>{told}</Response>".encode()
 
     def _answer_reservations(self, _: bytes) -> tuple[str, bytes]:
         items = "".join(

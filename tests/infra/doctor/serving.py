@@ -1,8 +1,11 @@
 """The cluster over HTTPS, with kinds that the sandbox lacks, and a note of every request."""
 
+import asyncio
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from threading import Thread
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -12,9 +15,11 @@ from dovetail.infra.doctor.reading.kube import open_connection
 from dovetail.kube.config import Access
 from dovetail.kube.credentials import FixedToken
 from dovetail.kube.paths import path_of
+from dovetail.sim.http.kubeconfig import kubeconfig
 from dovetail.sim.http.server import Server
 from tests.infra.doctor.cluster import NOW, Cluster
 
+T = TypeVar("T")
 _TOKEN = "let-me-in"  # noqa: S105 - for tests
 
 
@@ -53,6 +58,27 @@ async def served(cluster: Cluster) -> AsyncIterator[tuple[WholeServer, Access]]:
         yield server, access
     finally:
         await server.stop()
+
+
+@contextmanager
+def on_a_thread(cluster: Cluster) -> Iterator[dict[str, Any]]:
+    """Serve to a program of its own for a while; gives its kubeconfig."""
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    def wait(work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, loop).result(timeout=20)
+
+    server = WholeServer(cluster)
+    port = wait(server.start())
+    try:
+        yield kubeconfig(f"https://127.0.0.1:{port}", _TOKEN, server.certificate)
+    finally:
+        wait(server.stop())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 async def asked_of_kubernetes(cluster: Cluster, given: Given) -> Facts:

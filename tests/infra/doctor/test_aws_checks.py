@@ -99,21 +99,21 @@ def _encrypt(cluster: Cluster, key: str) -> None:
     cluster.node_class(lambda one: one["spec"].update(blockDeviceMappings=[disk]))
 
 
+def _key_of_others(account: Account) -> str:
+    owner = {"AWS": f"arn:aws:iam::{NUMBER}:role/security"}
+    only = {"Effect": "Allow", "Principal": owner, "Action": "kms:*", "Resource": "*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [only]})
+    return str(account.kms.create_key(Policy=policy)["KeyMetadata"]["Arn"])
+
+
 @finds("I10")
-def volumes_have_a_key_that_nobody_may_use(account: Account, cluster: Cluster) -> None:
-    policy = {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Effect": "Allow",
-                "Principal": {"AWS": f"arn:aws:iam::{NUMBER}:role/security"},
-                "Action": "kms:*",
-                "Resource": "*",
-            }
-        ],
-    }
-    key = account.kms.create_key(Policy=json.dumps(policy))["KeyMetadata"]["Arn"]
-    _encrypt(cluster, key)
+def every_volume_has_a_key_that_nobody_may_use(account: Account, cluster: Cluster) -> None:
+    account.encrypt_by_default(_key_of_others(account))
+
+
+@finds("I10")
+def volumes_of_a_class_have_a_key_that_nobody_may_use(account: Account, cluster: Cluster) -> None:
+    _encrypt(cluster, _key_of_others(account))
 
 
 @finds("N1")
