@@ -31,28 +31,31 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--pods", type=int, help="25 a node unless given")
     parser.add_argument("--minutes", type=int, default=MINUTES, help="of virtual time")
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument(
+        "--policy", default="WhenEmpty", help="consolidationPolicy, e.g. WhenEmptyOrUnderutilized"
+    )
     parser.add_argument("--profile", action="store_true", help="where the time goes")
     chosen = parser.parse_args(arguments)
     if chosen.nodes is not None:
         pods = chosen.pods or 25 * chosen.nodes
-        return _case(chosen.nodes, pods, chosen.minutes, chosen.seed, profile=chosen.profile)
+        town = Town(nodes=chosen.nodes, pods=pods, seed=chosen.seed, policy=chosen.policy)
+        return _case(town, timedelta(minutes=chosen.minutes), profile=chosen.profile)
     failed = 0
     for nodes, pods in CASES:
         # In a process of its own, so that its peak of memory is its own, too.
         command = [sys.executable, "-m", "bench.steady", "--nodes", str(nodes)]
         command += ["--pods", str(pods), "--minutes", str(chosen.minutes)]
-        command += ["--seed", str(chosen.seed)] + ["--profile"] * chosen.profile
+        command += ["--seed", str(chosen.seed), "--policy", chosen.policy]
+        command += ["--profile"] * chosen.profile
         failed |= subprocess.run(command, check=False).returncode  # noqa: S603
     return failed
 
 
-def _case(nodes: int, pods: int, minutes: int, seed: int, *, profile: bool) -> int:
+def _case(town: Town, hour: timedelta, *, profile: bool) -> int:
     gc.collect()
-    town = Town(nodes=nodes, pods=pods, seed=seed)
     build_seconds, build_cpu_seconds = _timed(town.build, "building", profile=profile)
     built_in, build_mib = town.elapsed(), peak_kib() / 1024
     before = town.counts()
-    hour = timedelta(minutes=minutes)
     wall_seconds, cpu_seconds = _timed(lambda: town.live(hour), "the hour", profile=profile)
     happened = {name: now - before[name] for name, now in town.counts().items()}
     line: dict[str, Any] = {

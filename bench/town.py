@@ -24,12 +24,14 @@ REPLICAS = 250
 REPLACED = 0.01
 """Share of the pods that are replaced while the cluster is watched."""
 PATIENCE = timedelta(hours=1)
+_DECISIONS = "karpenter_voluntary_disruption_decisions_total"
 
 
 class Town:
     """About ``nodes`` nodes with ``pods`` pods, one of a DaemonSet on each."""
 
-    def __init__(self, *, nodes: int, pods: int, seed: int) -> None:
+    def __init__(self, *, nodes: int, pods: int, seed: int, policy: str = "WhenEmpty") -> None:
+        self._policy = policy
         self._wanted = pods - nodes
         self._random = Random(seed)
         self._deployments = list(_deployments(self._wanted, CPUS * USABLE * nodes / self._wanted))
@@ -67,6 +69,7 @@ class Town:
             "reconciles": int(box.metrics.total("controller_runtime_reconcile_total")),
             "writes": int(box.api.resource_version),
             "heartbeats": box.kubelets.heartbeats,
+            "disruptions": int(box.metrics.total(_DECISIONS)),
         }
 
     def build(self) -> None:
@@ -74,7 +77,7 @@ class Town:
         box = self._box
         # A thousand instances a minute is more than EC2 sells; how fast we buy is not in question.
         box.ec2.throttle = Throttle(UNLIMITED)
-        box.apply([_NODE_CLASS, _POOL, _DAEMON_SET, *self._deployments])
+        box.apply([_NODE_CLASS, _pool(self._policy), _DAEMON_SET, *self._deployments])
         while box.chronicle.running < self._wanted or box.chronicle.unsettled:
             if self.elapsed() > PATIENCE:
                 raise RuntimeError(f"only {self.pods} pods run after {self.elapsed()}")
@@ -157,46 +160,6 @@ _NODE_CLASS = {
         "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "town"}}],
     },
 }
-_POOL = {
-    "apiVersion": "karpenter.sh/v1",
-    "kind": "NodePool",
-    "metadata": {"name": "default"},
-    "spec": {
-        "template": {
-            "spec": {
-                "nodeClassRef": {
-                    "group": "karpenter.k8s.aws",
-                    "kind": "EC2NodeClass",
-                    "name": "default",
-                },
-                "requirements": [
-                    {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
-                    {
-                        "key": "karpenter.sh/capacity-type",
-                        "operator": "In",
-                        "values": ["on-demand"],
-                    },
-                    {
-                        "key": "karpenter.k8s.aws/instance-category",
-                        "operator": "In",
-                        "values": ["m"],
-                    },
-                    {
-                        "key": "karpenter.k8s.aws/instance-cpu",
-                        "operator": "In",
-                        "values": [str(CPUS)],
-                    },
-                    {
-                        "key": "topology.kubernetes.io/zone",
-                        "operator": "In",
-                        "values": ["us-east-1a", "us-east-1b", "us-east-1c"],
-                    },
-                ],
-            }
-        },
-        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s"},
-    },
-}
 _DAEMON_SET = {
     "apiVersion": "apps/v1",
     "kind": "DaemonSet",
@@ -218,3 +181,46 @@ _DAEMON_SET = {
         },
     },
 }
+
+
+def _pool(policy: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "default"},
+        "spec": {
+            "template": {
+                "spec": {
+                    "nodeClassRef": {
+                        "group": "karpenter.k8s.aws",
+                        "kind": "EC2NodeClass",
+                        "name": "default",
+                    },
+                    "requirements": [
+                        {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+                        {
+                            "key": "karpenter.sh/capacity-type",
+                            "operator": "In",
+                            "values": ["on-demand"],
+                        },
+                        {
+                            "key": "karpenter.k8s.aws/instance-category",
+                            "operator": "In",
+                            "values": ["m"],
+                        },
+                        {
+                            "key": "karpenter.k8s.aws/instance-cpu",
+                            "operator": "In",
+                            "values": [str(CPUS)],
+                        },
+                        {
+                            "key": "topology.kubernetes.io/zone",
+                            "operator": "In",
+                            "values": ["us-east-1a", "us-east-1b", "us-east-1c"],
+                        },
+                    ],
+                }
+            },
+            "disruption": {"consolidationPolicy": policy, "consolidateAfter": "30s"},
+        },
+    }

@@ -109,16 +109,24 @@ class _Pass:
             if self._room.get(one.pool.name, 0) <= 0:
                 self._over_budget.add(name)
                 continue
-            if entry.version != self._ground.version:
-                # Others have moved since: what was true then may not be now.
-                again = self._weigh(name)
-                if again is None:
-                    continue
-                if heap and again.rank > heap[0].rank:
-                    heapq.heappush(heap, again)
-                    continue
-                entry = again
-            self._take([one], entry.verdict)
+            best = self._looked_at_again(entry, heap)
+            if best is not None:
+                self._take([one], best.verdict)
+
+    def _looked_at_again(self, entry: _Entry, others: list[_Entry]) -> _Entry | None:
+        """Return an entry if it still is the best; put it back, if it is any good."""
+        if entry.version != self._ground.version:
+            # Others have moved since: what was true then may not be now.
+            again = self._weigh(entry.name)
+            if again is None or _put_back(again, others):
+                return None
+            entry = again
+        if entry.verdict.hoped:
+            exact = self._weigh(entry.name, exactly=True)
+            if exact is None or _put_back(exact, others):
+                return None
+            entry = exact
+        return entry
 
     def choose_sets(self, search: SetSearch) -> None:
         """Take sets of nodes that are worth replacing together."""
@@ -136,9 +144,9 @@ class _Pass:
             if search.tired:
                 break
 
-    def _weigh(self, name: str) -> _Entry | None:
+    def _weigh(self, name: str, *, exactly: bool = False) -> _Entry | None:
         one = self._candidates[name]
-        verdict = self._ground.weigh(one)
+        verdict = self._ground.weigh_exactly(one) if exactly else self._ground.weigh(one)
         if not verdict.code and self._patience.waits_for([one], one.price - verdict.saving):
             verdict = Verdict(code="young", because=SOON)
         self._verdicts[name] = verdict
@@ -181,3 +189,11 @@ class _Pass:
             )
         whose = Blocker("NodePool", one.pool.name) if code == "budget" else None
         return Stay(node=name, price=one.price, code=code, because=because, blocker=whose)
+
+
+def _put_back(entry: _Entry, others: list[_Entry]) -> bool:
+    """Let an entry wait behind those that are better now; tell whether it has to."""
+    waits = bool(others) and entry.rank > others[0].rank
+    if waits:
+        heapq.heappush(others, entry)
+    return waits

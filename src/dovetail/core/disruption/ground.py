@@ -26,6 +26,8 @@ class Verdict(NamedTuple):
     because: str = ""
     guess: Guess | None = None
     """Where everybody goes, when nothing is bought and no pod has ties."""
+    hoped: bool = False
+    """It would save so much if no pod had ties; what it does save the solver must say."""
 
 
 class Ground:
@@ -46,22 +48,30 @@ class Ground:
         """Node → a node whose pods it takes; it stays this time."""
 
     def weigh(self, one: Candidate) -> Verdict:
-        """Say what a node's removal would save at most."""
+        """Say what a node's removal would save at most.
+
+        In a cluster that is well filled nearly every node has to stay even if its
+        pods had no ties: for those the solver need not be asked.
+        """
         host = self._whatif.hosts[one.node.name]
-        if not self.quick.knows([host]):
-            return self._weigh_by_solver(one, host)
+        if not self.quick.bounds([host]):
+            return self.weigh_exactly(one)
+        plain = self.quick.knows([host])
         guess = self.quick.ask([host])
         if guess.starting >= 0:
             return self._starting(self._whatif.problem.hosts.nodes[guess.starting].name)
         if guess.price == 0.0:
-            return self._worth([one], one.price, Verdict(one.price, guess=guess))
+            fine = Verdict(one.price, guess=guess) if plain else Verdict(one.price, hoped=True)
+            return self._worth([one], one.price, fine)
         if guess.lost >= 0:
             return Verdict(code="no-place", because=self._blocked([host]))
+        if guess.price == NEVER and not plain:
+            return self.weigh_exactly(one)
         problem = self._unsold(one, guess)
         if problem is not None:
             return problem
         saving = one.price - guess.price
-        return self._worth([one], saving, Verdict(saving))
+        return self._worth([one], saving, Verdict(saving, hoped=not plain))
 
     def _unsold(self, one: Candidate, guess: Guess) -> Verdict | None:
         """Return why no replacement is bought, as far as its price alone tells."""
@@ -81,8 +91,9 @@ class Ground:
             return Verdict(code="spot-to-spot", because=why)
         return None
 
-    def _weigh_by_solver(self, one: Candidate, host: int) -> Verdict:
-        outcome = self._whatif.ask([host], fewest=True)
+    def weigh_exactly(self, one: Candidate) -> Verdict:
+        """Have the solver say it: some ten times slower."""
+        outcome = self._whatif.ask([self._whatif.hosts[one.node.name]], fewest=True)
         move, verdict = self._judge([one], outcome)
         return verdict if move is None else Verdict(move.saving)
 

@@ -48,11 +48,13 @@ class QuickLook:
         self._asks: list[int] = []
         self._plain: list[bool] = []
         for number, one in enumerate(whatif.trial.classes):
-            want = whatif.trial.placer.want(one, 0)
+            forms = len(problem.forms[id(one)])
+            # The last has given up every wish: others ask for more.
+            want = whatif.trial.placer.want(one, forms - 1)
             self._sizes[number] = want.size
             self._asks.append(want.ask)
             self._plain.append(
-                len(problem.forms[id(one)]) == 1
+                forms == 1
                 and not (want.rules or want.host_counters or want.zonal_counters)
                 and not (want.ports or want.volumes)
                 and want.alternatives is NO_VOLUMES.alternatives
@@ -96,11 +98,16 @@ class QuickLook:
     def knows(self, gone: list[int]) -> bool:
         """Tell whether these hosts have plain pods only."""
         loads = self._whatif.loads
-        return (
-            self._plain_pools
-            and all(self._plain[number] for host in gone for number in loads.get(host, ()))
-            and not self._whatif.hopeless(gone)
+        return self.bounds(gone) and all(
+            self._plain[number] for host in gone for number in loads.get(host, ())
         )
+
+    def bounds(self, gone: list[int]) -> bool:
+        """Tell whether nothing better than the answer for these hosts can be hoped for.
+
+        It leaves out ties, ports, volumes and wishes; with them it is dearer, if anything.
+        """
+        return self._plain_pools and not self._whatif.hopeless(gone)
 
     def ask(self, gone: list[int]) -> Guess:
         """Find places for the pods of these hosts, largest first, first fit."""
