@@ -49,7 +49,7 @@ def test_lines_tell_phases_and_end_with_the_report(tmp_path: Path) -> None:
     assert lines[0] == "     0.0 s  one …"
     assert lines[1] == "     2.5 s  one: done in 2.5 s: 1 pod on 1 node, $0.0960/h"
     assert lines[3].split() == [
-        *"PHASE TIME PODS NODES $/HOUR LAUNCHED TERMINATED EVICTIONS INSTANCE TYPES".split()
+        *"PHASE TIME PODS NODES $/HOUR COST LAUNCHED TERMINATED EVICTIONS INSTANCE TYPES".split()
     ]
     assert "Invariants: none broken." in lines
     assert not any(line != line.rstrip() or "\x1b" in line for line in lines)

@@ -50,11 +50,11 @@ def test_what_was_started_goes_on_beside_and_ends_with_the_loop() -> None:
 
         loop.spawn(tick())
         assert seen == []
-        await loop.sleep(3 * SOON)
+        while len(seen) < 2:  # However busy the machine is.
+            await loop.sleep(SOON)
         await loop.stop()
         ticked = len(seen)
         await loop.sleep(3 * SOON)
-        assert ticked >= 2
         return seen[ticked:]
 
     assert asyncio.run(run()) == []

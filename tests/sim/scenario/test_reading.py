@@ -257,7 +257,7 @@ def test_a_mistake_is_told_with_its_place(text: str, told: str) -> None:
     ("text", "place", "told"),
     [
         ("x", "", "must be a map, not 'x'"),
-        ("{}", "", "needs exactly one of apply, scale, delete, interrupt, sellOut, wait"),
+        ("{}", "", "needs exactly one of apply, scale, delete, interrupt, sellOut, thin"),
         ("{wait: 1s, delete: {kind: Node}}", "", "needs exactly one of apply, scale, "),
         ("scael: {}", ".scael", "no such field; did you mean 'scale'?"),
         ("reboot: {}", ".reboot", "no such field; known are apply, scale, "),
