@@ -46,6 +46,9 @@ def outcome_json(outcome: Outcome, prices: PriceBook) -> str:
         "reached": report.reached,
         "phases": [_phase_json(one) for one in report.phases],
         "cost": report.cost,
+        "cost_over_time": [
+            {"seconds": since, "price_per_hour": price} for since, price in report.price_steps
+        ],
         "own_seconds": report.own_seconds,
         "wall_seconds": round(outcome.wall_seconds, 3),
         "invariant_violations": list(outcome.violations),

@@ -66,6 +66,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     phases: tuple[PhaseReport, ...]
     cost: float
     """USD spent on machines."""
+    price_steps: tuple[tuple[float, float], ...] = ()
+    """Seconds since the start and what an hour costs from then on, in USD."""
     invariant_violations: tuple[str, ...] = ()
 
     @property
@@ -88,12 +90,21 @@ class Driver:
         self.phase: Phase | None = None
         self.listeners: list[Callable[[Phase | PhaseReport], None]] = []
         """Are told of each phase when it begins, and what it came to when it ends."""
-        self._stirred = box.engine.now()
+        self._began = self._stirred = box.engine.now()
         """When something was last bought or given back."""
+        self._steps: list[tuple[float, float]] = []
         box.ec2.ledger.listeners.append(self._stir)
 
     def _stir(self, _: Purchase) -> None:
         self._stirred = self._box.engine.now()
+
+    def _note_price(self) -> None:
+        price = round(self._box.ec2.ledger.price_per_hour(), 4)
+        since = _seconds(self._box.engine.now() - self._began)
+        if self._steps and self._steps[-1][0] == since:
+            self._steps.pop()
+        if not self._steps or self._steps[-1][1] != price:
+            self._steps.append((since, price))
 
     def run(self) -> Report:
         """Run to the end, as fast as can be."""
@@ -118,6 +129,7 @@ class Driver:
             scenario=self._scenario.name,
             phases=tuple(reports),
             cost=round(box.ec2.ledger.cost(box.engine.now()), 6),
+            price_steps=tuple(self._steps),
             invariant_violations=tuple(box.invariants.violations),
         )
 
@@ -181,6 +193,7 @@ class Driver:
                 return over()
             else:
                 engine.step()
+                self._note_price()
         return True
 
     def _is(self, until: Until) -> bool:
