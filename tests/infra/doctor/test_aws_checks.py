@@ -13,6 +13,7 @@ from dovetail.infra.doctor.reading.iam import SPOT_ROLE
 from dovetail.ports import resources as kinds
 from tests.infra.doctor.account import (
     CLUSTER,
+    CONTROLLER,
     DISCOVERY,
     NODES,
     NUMBER,
@@ -58,6 +59,11 @@ def the_access_entry_is_a_persons(account: Account, cluster: Cluster) -> None:
 def the_nodes_role_may_not_pull_images(account: Account, cluster: Cluster) -> None:
     policy = "arn:aws:iam::aws:policy/AmazonEC2ContainerRegistryPullOnly"
     account.iam.detach_role_policy(RoleName=NODES, PolicyArn=policy)
+
+
+@finds("I3")
+def the_nodes_role_is_not_there(account: Account, cluster: Cluster) -> None:
+    cluster.node_class(lambda one: one["spec"].update(role="nobody"))
 
 
 @finds("I4")
@@ -207,12 +213,21 @@ def a_launch_template_of_a_class_is_left(account: Account, cluster: Cluster) -> 
     )
 
 
+def _of_class(name: str, region: str) -> list[dict[str, str]]:
+    tags = {
+        **OWNED,
+        "karpenter.k8s.aws/ec2nodeclass": name,
+        "topology.kubernetes.io/region": region,
+    }
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
 @finds("D3")
 def an_instance_profile_of_a_class_is_left(account: Account, cluster: Cluster) -> None:
     account.iam.create_instance_profile(
         InstanceProfileName="demo_1",
         Path=f"/karpenter/{REGION}/{CLUSTER}/1/",
-        Tags=[{"Key": "karpenter.k8s.aws/ec2nodeclass", "Value": "gone"}],
+        Tags=_of_class("gone", REGION),
     )
 
 
@@ -251,6 +266,33 @@ def test_a_key_of_the_account_is_fine_where_the_role_may_use_it(
     _encrypt(cluster, key)
     grants = {"Effect": "Allow", "Action": "kms:CreateGrant", "Resource": key}
     account.allow("Keys", {"Version": "2012-10-17", "Statement": [grants]})
+
+    report = examined(look_at_aws(account, cluster), CHECKS)
+
+    assert report.findings == ()
+
+
+def test_a_key_that_was_granted_to_the_controller_is_fine(
+    account: Account, look_at_aws: LookAtAll
+) -> None:
+    cluster = Cluster(account.instance)
+    key = _key_of_others(account)
+    _encrypt(cluster, key)
+    role = f"arn:aws:iam::{NUMBER}:role/{CONTROLLER}"
+    account.kms.create_grant(KeyId=key, GranteePrincipal=role, Operations=["CreateGrant"])
+
+    report = examined(look_at_aws(account, cluster), CHECKS)
+
+    assert report.findings == ()
+
+
+def test_an_instance_profile_of_a_cluster_of_that_name_elsewhere_is_left_alone(
+    account: Account, look_at_aws: LookAtAll
+) -> None:
+    cluster = Cluster(account.instance)
+    account.iam.create_instance_profile(
+        InstanceProfileName="demo_1", Tags=_of_class("theirs", "eu-west-1")
+    )
 
     report = examined(look_at_aws(account, cluster), CHECKS)
 

@@ -25,6 +25,7 @@ ALL_CALLS = {
     "DescribeCapacityReservations",
     "DescribeCluster",
     "DescribeInstances",
+    "DescribeKey",
     "DescribeLaunchTemplates",
     "DescribeNetworkInterfaces",
     "DescribePodIdentityAssociation",
@@ -46,6 +47,7 @@ ALL_CALLS = {
     "GetRolePolicy",
     "ListAccessEntries",
     "ListAttachedRolePolicies",
+    "ListGrants",
     "ListInstanceProfiles",
     "ListPodIdentityAssociations",
     "ListRolePolicies",
@@ -77,6 +79,7 @@ def test_only_questions_are_asked(account: Account) -> None:
     methods, paths = asyncio.run(look())
 
     assert set(calls.made) == ALL_CALLS
+    assert calls.made["DescribeSubnets"] == calls.made["DescribeCluster"] == 1
     assert set(methods) == {"GET"}
     assert not any("secrets" in path for path in paths)
 

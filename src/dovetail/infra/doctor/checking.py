@@ -20,8 +20,12 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """How it is seen, for the guide."""
     mend: str
     """What to do about it, for the guide."""
-    needs: tuple[Need, ...]
-    """Without any of these nothing can be said."""
+    needs: tuple[Need, ...] = ()
+    """Without all of these nothing can be said."""
+    any_of: tuple[Need, ...] = ()
+    """Nor without one of these."""
+    helped_by: tuple[Need, ...] = ()
+    """Without these something may be found, but nothing called fine."""
     find: Callable[[Facts], Iterable[Symptom]]
 
     def look(self, facts: Facts) -> Iterator[Finding]:
@@ -39,9 +43,17 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     def obstacles(self, facts: Facts) -> tuple[Missing, ...]:
         """Return what the check needs and nobody could read."""
-        return tuple(
-            Missing(named(one), facts.unseen[one]) for one in self.needs if one in facts.unseen
-        )
+        if self.any_of and all(one in facts.unseen for one in self.any_of):
+            return _missing((*self.needs, *self.any_of), facts)
+        return _missing(self.needs, facts)
+
+    def doubts(self, facts: Facts) -> tuple[Missing, ...]:
+        """Return what nobody could read although it would have told more."""
+        return _missing(self.helped_by, facts)
+
+
+def _missing(needs: Iterable[Need], facts: Facts) -> tuple[Missing, ...]:
+    return tuple(Missing(named(one), facts.unseen[one]) for one in needs if one in facts.unseen)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,11 +79,13 @@ def examined(facts: Facts, checks: Iterable[Check]) -> Report:
     made: list[str] = []
     for check in checks:
         missing = check.obstacles(facts)
+        found = [] if missing else list(check.look(facts))
+        missing = missing or (() if found else check.doubts(facts))
         if missing:
             skipped.append(Skipped(code=check.code, title=check.title, missing=missing))
             continue
         made.append(check.code)
-        findings += check.look(facts)
+        findings += found
     grave = list(Severity)
     findings.sort(key=lambda one: grave.index(one.severity))
     return Report(findings=tuple(findings), skipped=tuple(skipped), checked=tuple(made))

@@ -21,6 +21,7 @@ class Part(StrEnum):
 
     CONTROLLER = "the controller's Deployment"
     AWS_AUTH = "ConfigMap kube-system/aws-auth"
+    VERSION = "the controller's version"
     METRICS = "the controller's metrics"
     TYPES = "the region's instance types"
     CLUSTER = "the cluster in EKS"
@@ -49,6 +50,7 @@ AWS_PARTS = tuple(
     not in (
         Part.CONTROLLER,
         Part.AWS_AUTH,
+        Part.VERSION,
         Part.METRICS,
         Part.TYPES,
         Part.TERRAFORM,
@@ -69,6 +71,14 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     """Names of managed policies, AWS's own included."""
     documents: Mapping[str, Raw] = {}
     """Policy's name → document: inline ones, and managed ones that are not AWS's."""
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """A customer's key in KMS, and who may use it."""
+
+    policy: Raw
+    grantees: tuple[str, ...] = ()
+    """ARNs of those to whom its use was granted."""
 
 
 class AwsFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,11 +106,10 @@ class AwsFacts(msgspec.Struct, frozen=True, kw_only=True):
     templates: tuple[Raw, ...] = ()
     profiles: tuple[Raw, ...] = ()
     reservations: tuple[Raw, ...] = ()
-    encrypts: bool = False
-    """Whether EBS encrypts every volume by default."""
     default_key: str = ""
-    keys: Mapping[str, Raw] = {}
-    """KMS key, as the classes or the default name it → its policy."""
+    """With which EBS encrypts every volume; empty when it does not."""
+    keys: Mapping[str, Key] = {}
+    """As the classes or the default name them; AWS's own are left out."""
     queue: Raw | None = None
     """Attributes of the interruption queue; None: there is none of that name."""
     rules: tuple[Raw, ...] = ()

@@ -35,9 +35,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     region: str = ""
 
 
-async def facts_of_cluster(
-    given: Given, connection: Connection | str, *, metrics: bool = True
-) -> Facts:
+async def facts_of_cluster(given: Given, connection: Connection | str) -> Facts:
     """Return what files and Kubernetes say; a text instead of a connection says why not."""
     if isinstance(connection, str):
         seen = _from_file(no_kube(connection), given.files)
@@ -59,8 +57,11 @@ async def facts_of_cluster(
         return facts
     if found is None:
         why = facts.unseen.get(DEPLOYMENTS, "there is no Deployment of Karpenter or Dovetail")
-        return _without(facts, {Part.CONTROLLER: why, Part.METRICS: why})
-    return await _with_metrics(facts, found, connection) if metrics else facts
+        return _without(facts, dict.fromkeys((Part.CONTROLLER, Part.VERSION, Part.METRICS), why))
+    if not found.version:
+        why = f"neither labels nor image of {found.about} tell it"
+        facts = _without(facts, {Part.VERSION: why})
+    return await _with_metrics(facts, found, connection)
 
 
 async def facts_with_aws(facts: Facts, aws: Aws | str) -> Facts:

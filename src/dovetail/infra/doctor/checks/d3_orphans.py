@@ -47,12 +47,19 @@ def find(facts: Facts) -> Iterator[Symptom]:
                 f"aws ec2 delete-launch-template --launch-template-name {name}",
             )
     for one in facts.aws.profiles:
-        if _class(one) and _class(one) not in classes:
+        if _is_of(facts, one) and _class(one) and _class(one) not in classes:
             yield _profile(one)
 
 
 def _class(thing: Raw) -> str:
     return tags_of(thing).get(label_keys.EC2_NODE_CLASS, "")
+
+
+def _is_of(facts: Facts, profile: Raw) -> bool:
+    """Tell whether a profile is this cluster's: IAM has those of all regions."""
+    tags = tags_of(profile)
+    here = tags.get(label_keys.REGION, facts.region) == facts.region
+    return here and f"kubernetes.io/cluster/{facts.cluster}" in tags
 
 
 def _profile(one: Raw) -> Symptom:

@@ -16,8 +16,8 @@ def find(facts: Facts) -> Iterator[Symptom]:
     role = facts.aws.controller_role
     if role is None:
         return
-    for key, policy in sorted(facts.aws.keys.items()):
-        if _is_open(policy, role):
+    for key, told in sorted(facts.aws.keys.items()):
+        if role.arn in told.grantees or _is_open(told.policy, role):
             continue
         why = "the default of EBS" if key == facts.aws.default_key else "named by a node class"
         yield Symptom(

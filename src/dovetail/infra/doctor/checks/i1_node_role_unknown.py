@@ -10,10 +10,17 @@ from dovetail.infra.doctor.finding import Severity, Symptom
 from dovetail.infra.doctor.seeing import at
 from dovetail.ports.resources import EC2_NODE_CLASSES
 
+_WHERE = {
+    "API": "no access entry",
+    "CONFIG_MAP": "aws-auth never",
+    "API_AND_CONFIG_MAP": "neither an access entry nor aws-auth",
+}
+
 
 def find(facts: Facts) -> Iterator[Symptom]:
     """Hand out roles that neither an access entry nor aws-auth names."""
     mode = str(at(facts.aws.cluster, "accessConfig", "authenticationMode") or "CONFIG_MAP")
+    mode = mode if mode in _WHERE else "API_AND_CONFIG_MAP"
     mapped = _mapped(facts) if "CONFIG_MAP" in mode else set()
     roles = {one.arn: one for one in facts.aws.node_roles.values() if one is not None}
     for arn in sorted(roles):
@@ -21,10 +28,9 @@ def find(facts: Facts) -> Iterator[Symptom]:
         bare = f"{arn.partition('/')[0]}/{arn.rpartition('/')[2]}"
         if arn in facts.aws.access_entries or bare in mapped or arn in mapped:
             continue
-        where = "neither access entries nor aws-auth" if mapped else "no access entry"
         yield Symptom(
             about=f"role/{roles[arn].name}",
-            seen=f"authentication mode {mode}: {where} has {arn}",
+            seen=f"authentication mode {mode}: {_WHERE[mode]} names {arn}",
             wrong="kubelets of this role are answered Unauthorized; nodes never register",
             fix=f"aws eks create-access-entry --cluster-name {facts.cluster} "
             f"--principal-arn {arn} --type EC2_LINUX"

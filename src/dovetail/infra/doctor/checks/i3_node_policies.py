@@ -8,7 +8,7 @@ from dovetail.infra.doctor.controller import ROLE_ARN
 from dovetail.infra.doctor.facts import Facts, Part, Role
 from dovetail.infra.doctor.finding import Severity, Symptom
 from dovetail.infra.doctor.policies import may
-from dovetail.infra.doctor.seeing import at, name_of
+from dovetail.infra.doctor.seeing import at, class_called, name_of
 from dovetail.ports.resources import EC2_NODE_CLASSES, SERVICE_ACCOUNTS
 
 _CNI: Final = "AmazonEKS_CNI_Policy"
@@ -24,7 +24,19 @@ _WANTED: Final = {
 
 
 def find(facts: Facts) -> Iterator[Symptom]:
-    """Hand out policies that are missing; the CNI may have a role of its own."""
+    """Hand out policies that are missing, and roles; the CNI may have a role of its own."""
+    for name, role in sorted(facts.aws.node_roles.items()):
+        if role is None:
+            asked = at(class_called(facts, name), "spec") or {}
+            called = asked.get("role") or asked.get("instanceProfile") or "nothing"
+            yield Symptom(
+                about=f"EC2NodeClass/{name}",
+                seen=f"it names {called}, and IAM has no such role",
+                wrong="no instance can be started with this class",
+                fix=f"aws iam create-role --role-name {called} --assume-role-policy-document "
+                '\'{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":'
+                '{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}\'',
+            )
     for role in {one.name: one for one in facts.aws.node_roles.values() if one}.values():
         for policy, (others, action) in _WANTED.items():
             if policy == _CNI and _cni_has_its_own(facts):

@@ -69,6 +69,6 @@ CHECK = Check(
     severity=Severity.BROKEN,
     how="the documents of the controller's role against a table of what each version needs",
     mend="add the actions that are named",
-    needs=(Part.CONTROLLER, Part.CONTROLLER_ROLE),
+    needs=(Part.CONTROLLER, Part.VERSION, Part.CONTROLLER_ROLE),
     find=find,
 )

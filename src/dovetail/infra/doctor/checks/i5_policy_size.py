@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from dovetail.infra.desired import wanted
 from dovetail.infra.doctor.checking import Check
-from dovetail.infra.doctor.facts import Facts
+from dovetail.infra.doctor.facts import Facts, Part
 from dovetail.infra.doctor.finding import Severity, Symptom
 from dovetail.infra.doctor.seeing import at
 
@@ -58,6 +58,6 @@ CHECK = Check(
     severity=Severity.BROKEN,
     how="policies in a Terraform plan, those that cluster.yaml makes, inline ones of the role",
     mend="split it in five or six, or shorten the names in it",
-    needs=(),
+    any_of=(Part.PLAN, Part.SPEC, Part.CONTROLLER_ROLE),
     find=find,
 )

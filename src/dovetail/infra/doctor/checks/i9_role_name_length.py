@@ -5,7 +5,7 @@ from typing import Final
 
 from dovetail.infra.desired.naming import ROLE_LIMIT
 from dovetail.infra.doctor.checking import Check
-from dovetail.infra.doctor.facts import Facts
+from dovetail.infra.doctor.facts import Facts, Part
 from dovetail.infra.doctor.finding import Severity, Symptom
 from dovetail.infra.doctor.seeing import at, name_of
 from dovetail.ports.resources import EC2_NODE_CLASSES
@@ -40,6 +40,6 @@ CHECK = Check(
     severity=Severity.BROKEN,
     how="spec.role of each EC2NodeClass, roles of a Terraform plan, else KarpenterNodeRole-CLUSTER",
     mend="shorten it",
-    needs=(EC2_NODE_CLASSES,),
+    any_of=(EC2_NODE_CLASSES, Part.PLAN),
     find=find,
 )

@@ -87,6 +87,6 @@ CHECK = Check(
     severity=Severity.BROKEN,
     how="fields in the cluster's CustomResourceDefinitions against those of the version",
     mend="apply the definitions that belong to the controller (chart karpenter-crd)",
-    needs=(Part.CONTROLLER, CRDS),
+    needs=(Part.CONTROLLER, Part.VERSION, CRDS),
     find=find,
 )

@@ -42,6 +42,6 @@ CHECK = Check(
     severity=Severity.BROKEN,
     how="spec.conversion of the CustomResourceDefinitions against the controller's namespace",
     mend="set the namespace, or drop the webhook from 1.1 on",
-    needs=(Part.CONTROLLER, CRDS),
+    needs=(Part.CONTROLLER, Part.VERSION, CRDS),
     find=find,
 )

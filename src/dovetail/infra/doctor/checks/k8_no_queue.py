@@ -56,5 +56,6 @@ CHECK = Check(
     how="the controller's interruptionQueue, that queue in SQS, and rules that write to it",
     mend="create queue, rules and policy, and set the name",
     needs=(Part.CONTROLLER, NODE_POOLS),
+    helped_by=(Part.QUEUE,),
     find=find,
 )

@@ -48,6 +48,13 @@ CHECK = Check(
     severity=Severity.RISK,
     how="active open reservations with room, of types that NodePools may buy",
     mend="add a selector, or switch ReservedCapacity off",
-    needs=(Part.CONTROLLER, Part.RESERVATIONS, NODE_POOLS, EC2_NODE_CLASSES, Part.TYPES),
+    needs=(
+        Part.CONTROLLER,
+        Part.VERSION,
+        Part.RESERVATIONS,
+        NODE_POOLS,
+        EC2_NODE_CLASSES,
+        Part.TYPES,
+    ),
     find=find,
 )

@@ -1,5 +1,7 @@
 """Calls to AWS that cannot change anything: a name that says otherwise is refused here."""
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from botocore import xform_name
@@ -15,6 +17,7 @@ class Account:
 
     def __init__(self, aws: Aws) -> None:
         self._aws = aws
+        self._asked: dict[str, asyncio.Future[Any]] = {}
 
     @property
     def region(self) -> str:
@@ -23,7 +26,11 @@ class Account:
     async def ask(self, service: str, operation: str, **asked: Any) -> Raw:
         """Make one call; raises ``AwsError``."""
         method = self._method(service, operation)
-        return await self._aws.call(operation, lambda: method(**asked))
+        found: Raw = await self._once(
+            f"{service} {operation} {asked}",
+            lambda: self._aws.call(operation, lambda: method(**asked)),
+        )
+        return found
 
     async def listed(
         self, service: str, operation: str, answer: str, **asked: Any
@@ -38,7 +45,16 @@ class Account:
             pages = client.get_paginator(name).paginate(**asked)
             return tuple(one for page in pages for one in page.get(answer) or ())
 
-        return await self._aws.call(operation, every)
+        found: tuple[Any, ...] = await self._once(
+            f"{service} {operation} {asked} {answer}", lambda: self._aws.call(operation, every)
+        )
+        return found
+
+    async def _once(self, question: str, ask: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Several parts may want to know the same: it is asked once, and all share the answer."""
+        if question not in self._asked:
+            self._asked[question] = asyncio.ensure_future(ask())
+        return await self._asked[question]
 
     def _method(self, service: str, operation: str) -> Any:
         if not operation.startswith(READING):

@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from dovetail.aws.faults import AwsError, Kind
-from dovetail.infra.doctor.facts import Raw, Role
+from dovetail.infra.doctor.facts import Key, Raw, Role
 from dovetail.infra.doctor.reading.account import Account
 from dovetail.infra.doctor.reading.asking import Asked, NodeClassAsked
 from dovetail.infra.doctor.reading.eks import associations
@@ -126,13 +126,25 @@ async def encryption(account: Account, asked: Asked) -> Found:
     if encrypts:
         told = await account.ask("ec2", "GetEbsDefaultKmsKeyId")
         default_key = str(told.get("KmsKeyId") or "")
-    wanted = {key for one in asked.classes for key in one.keys}
-    wanted |= {default_key} if default_key and not default_key.endswith("alias/aws/ebs") else set()
-    keys: dict[str, Raw] = {}
-    for key in sorted(wanted):
-        policy = await account.ask("kms", "GetKeyPolicy", KeyId=key, PolicyName="default")
-        keys[key] = _document(policy["Policy"])
-    return {"encrypts": encrypts, "default_key": default_key, "keys": keys}
+    wanted = {key for one in asked.classes for key in one.keys} | {default_key}
+    keys = {one: await _key(account, one) for one in sorted(wanted - {""})}
+    return {
+        "default_key": default_key,
+        "keys": {name: key for name, key in keys.items() if key is not None},
+    }
+
+
+async def _key(account: Account, name: str) -> Key | None:
+    """Read a key by id, ARN or alias; None when it is AWS's own, which everybody may use."""
+    told = (await account.ask("kms", "DescribeKey", KeyId=name))["KeyMetadata"]
+    if told.get("KeyManager") == "AWS":
+        return None
+    policy = await account.ask("kms", "GetKeyPolicy", KeyId=told["KeyId"], PolicyName="default")
+    grants = await account.listed("kms", "ListGrants", "Grants", KeyId=told["KeyId"])
+    return Key(
+        policy=_document(policy["Policy"]),
+        grantees=tuple(str(one.get("GranteePrincipal")) for one in grants),
+    )
 
 
 async def _if_there(account: Account, operation: str, **asked: Any) -> Raw | None:

@@ -33,7 +33,7 @@ class KubeFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def unreadable(why: str) -> KubeFacts:
     """Return that nothing of Kubernetes was seen."""
-    parts = (*READ, Part.AWS_AUTH, Part.CONTROLLER, Part.METRICS)
+    parts = (*READ, Part.AWS_AUTH, Part.CONTROLLER, Part.VERSION, Part.METRICS)
     return KubeFacts(unseen=dict.fromkeys(parts, why))
 
 
