@@ -40,20 +40,29 @@ def charge_daemons(table: PoolTable, daemons: Sequence[DaemonSet]) -> list[tuple
     """Take DaemonSets off each type of a pool; return the host ports they hold, by row."""
     if not daemons:
         return []
-    count = len(table.rows)
-    totals: list[list[Resources]] = [[] for _ in range(count)]
     ports: list[tuple[HostPort, Bools]] = []
     taints = table.pool.template.taints
+    served: list[tuple[PodSpec, Bools]] = []
     for daemon in daemons:
         spec = daemon_spec(daemon)
         if spec.needs_devices or _keeps_off(taints, spec):
             continue
         rows = _rows_served(table, spec)
-        for row in np.flatnonzero(rows):
-            totals[row].append(spec.requests)
+        served.append((spec, rows))
         ports += [(port, rows) for port in spec.host_ports]
-    table.charge_daemons([total(some) for some in totals])
+    _charge_alike(table, served)
     return ports
+
+
+def _charge_alike(table: PoolTable, served: Sequence[tuple[PodSpec, Bools]]) -> None:
+    """Charge the rows together that get the same DaemonSets; there are few such sets."""
+    if not served or not table.rows:
+        return
+    sets, codes = np.unique(np.array([rows for _, rows in served]), axis=1, return_inverse=True)
+    for number in range(sets.shape[1]):
+        there = [spec.requests for (spec, _), on in zip(served, sets[:, number], strict=True) if on]
+        if there:
+            table.charge_daemons(codes.ravel() == number, total(there))
 
 
 def _rows_served(table: PoolTable, spec: PodSpec) -> Bools:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dovetail.core.scheduling.arrays import Bools, Floats, Ints
-from dovetail.core.scheduling.tables import NEVER, PoolTable
+from dovetail.core.scheduling.stock import NEVER
+from dovetail.core.scheduling.tables import PoolTable
 from dovetail.model import labels as label_keys
 from dovetail.model.requirements import Requirement, Requirements
 from dovetail.model.taints import Toleration, untolerated
