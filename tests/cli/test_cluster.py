@@ -121,12 +121,22 @@ def test_what_should_have_been_there_before_is_named(run: Run) -> None:
     assert "EKS cluster platform-one should be there and is not" in done.output
 
 
-def test_without_helm_the_run_stops_there_and_says_what_to_do(
-    account: TestAccount, run: Run, tmp_path: Path
-) -> None:
+def test_without_helm_nothing_is_begun(account: TestAccount, run: Run, tmp_path: Path) -> None:
     done = run("apply", "-f", str(TAINTED), "--yes", PATH=str(tmp_path))
 
     assert done.exit_code == 1
     assert "helm is not on the PATH" in done.output
-    assert "go on with dovetail cluster apply -f" in done.output
-    assert "karpenter-mng" in account.eks.clusters
+    assert account.eks.clusters == {}
+
+
+def test_a_chart_that_is_not_there_is_named_before_anything_is_begun(
+    account: TestAccount, run: Run
+) -> None:
+    image = "registry.example.com/dovetail:1"
+    wrong = a_file(controller={"image": image, "chart": "./no/such/chart"})
+
+    done = run("apply", "-f", "-", "--yes", given=wrong)
+
+    assert done.exit_code == 1
+    assert "there is no chart at ./no/such/chart" in done.output
+    assert account.eks.clusters == {}

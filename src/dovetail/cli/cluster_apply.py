@@ -14,6 +14,7 @@ from dovetail.cli.output import say, write_lines
 from dovetail.errors import DovetailError
 from dovetail.infra.desired import outputs
 from dovetail.infra.executing import DryExecutor, Run, StepFailed, carry_out
+from dovetail.infra.helm import lacking
 from dovetail.infra.kubefile import kubeconfig_with_aws, merge_into
 from dovetail.infra.planning import Plan
 from dovetail.infra.references import resolved
@@ -50,8 +51,9 @@ def apply(ctx: click.Context, file: str, yes: bool, dry_run: bool, kubeconfig: P
     async def work(site: Site) -> int:
         found, observed = await site.settled_plan(say)
         write_lines(plan_lines(found, name=spec.name, where=spec.region))
-        if found.missing:
-            raise DovetailError("; ".join(missing_lines(found.missing)))
+        problems = [*missing_lines(found.missing), *_lacking_charts(found)]
+        if problems:
+            raise DovetailError("; ".join(problems))
         if dry_run:
             await carry_out(found, DryExecutor(say), at_once=1)
             return 0
@@ -85,6 +87,11 @@ async def _applied(site: Site, found: Plan, observed: Observed, file: str, kubec
     known = {name: resolved(one, executor.look_up) for name, one in outputs(site.spec).items()}
     write_lines(_ending(site.spec, known))
     return 0
+
+
+def _lacking_charts(found: Plan) -> list[str]:
+    releases = [one.wanted for one in found.steps if one.kind == "helm-release" and one.wanted]
+    return lacking(str(one.properties["chart"]) for one in releases) if releases else []
 
 
 def _confirm(found: Plan) -> None:

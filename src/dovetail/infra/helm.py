@@ -5,7 +5,7 @@ import gzip
 import json
 import shutil
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
@@ -26,6 +26,16 @@ _MISSING: Final = (
     "from helm.sh, or render the cluster and install the charts by other means "
     "(dovetail cluster render --format manifests)"
 )
+
+
+def lacking(charts: Iterable[str]) -> list[str]:
+    """Say what stands in the way of installing charts, before anything is begun."""
+    found = [] if shutil.which("helm") else [_MISSING]
+    for chart in charts:
+        # With a slash and no scheme it is a directory; else a name in a repository.
+        if "/" in chart and "://" not in chart and not Path(chart).is_dir():
+            found.append(f"there is no chart at {chart}: say where it is in controller.chart")
+    return found
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):

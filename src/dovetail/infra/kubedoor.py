@@ -11,14 +11,14 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.infra.ekstoken import EksToken
-from dovetail.infra.reach import Reach
+from dovetail.infra.reach import Reach, TookTooLong
 from dovetail.kube.client import HttpKube
 from dovetail.kube.config import Access
 from dovetail.kube.connection import Connection
 from dovetail.kube.limiting import RateLimit
 from dovetail.kube.paths import path_of
 from dovetail.ports.kube import Object
-from dovetail.ports.kubeerrors import NotFound
+from dovetail.ports.kubeerrors import Forbidden, NotFound, Unauthorized, Unavailable
 from dovetail.ports.resources import Resource as KubeKind
 
 FIELD_MANAGER: Final = "dovetail-cluster"
@@ -51,6 +51,11 @@ class KubeApi:
             if one["kind"] == kind and "/" not in one["name"]:
                 return KubeKind(group, release, one["name"], kind, bool(one["namespaced"]))
         return None
+
+    async def version(self) -> str:
+        """Return the server's version."""
+        told = await self._connection.ask("GET", "/version")
+        return str(told.get("gitVersion", ""))
 
     async def get(self, kind: KubeKind, name: str, namespace: str = "") -> Object | None:
         try:
@@ -116,6 +121,29 @@ class KubeDoor:
                     self._connection = self._connected(where)
                     self._api = KubeApi(self._connection)
             return self._api
+
+    async def ready(self) -> KubeApi:
+        """Wait until the cluster answers us: a new one has no name in DNS for a while."""
+        why = "there is no cluster"
+
+        async def look() -> KubeApi | None:
+            nonlocal why
+            api = await self.open()
+            if api is None:
+                return None
+            try:
+                await api.version()
+            except (Unauthorized, Forbidden, Unavailable) as error:
+                why = str(error)
+                return None
+            return api
+
+        try:
+            return await self._reach.until(
+                "the cluster's API", look, patience=self._reach.pace.settling
+            )
+        except TookTooLong as error:
+            raise TookTooLong(f"{error} ({why})") from error
 
     async def close(self) -> None:
         if self._connection is not None:

@@ -48,8 +48,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
     look: timedelta = timedelta(seconds=5)
     patience: timedelta = timedelta(minutes=40)
-    settling: timedelta = timedelta(minutes=5)
-    """For what should be over soon: a dependency on its way out, a role on its way in."""
+    settling: timedelta = timedelta(minutes=15)
+    """For what goes by itself: a dependency on its way out, a role or a name on its way in."""
 
 
 class TookTooLong(DovetailError):
@@ -156,7 +156,9 @@ async def if_there(work: Awaitable[T]) -> T | None:
 
 def is_gone(error: AwsError) -> bool:
     """Tell whether an error says that something is not there."""
-    return error.kind is Kind.GONE or re.search(r"NotFound|I[dD]\.Malformed", error.code) is not None
+    return (
+        error.kind is Kind.GONE or re.search(r"NotFound|I[dD]\.Malformed", error.code) is not None
+    )
 
 
 def is_there(error: AwsError) -> bool:

@@ -118,6 +118,7 @@ class TestAccount:
     def __init__(self, moto: MotoAws, eks: Eks, served: ServedApi) -> None:
         self.moto, self.eks, self.served = moto, eks, served
         self.helm = PaperHelm(served)
+        self.pace = QUICK
         self._session = _session()
         eks.endpoint, eks.authority = served.url, served.authority
 
@@ -145,7 +146,8 @@ class TestAccount:
             guard=guard,
         )
         helm: Callable[[KubeDoor], PaperHelm] = lambda _: self.helm  # noqa: E731
-        opening = open_site(spec, aws=aws, loop=loop, pace=QUICK, may_write=may_write, helm=helm)
+        given = {"aws": aws, "loop": loop, "helm": helm}
+        opening = open_site(spec, pace=self.pace, may_write=may_write, **given)
         try:
             async with opening as site:
                 yield site

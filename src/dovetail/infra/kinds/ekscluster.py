@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from dovetail.errors import DovetailError
 from dovetail.infra.handling import Attributes
+from dovetail.infra.kinds.incluster import BROKEN
 from dovetail.infra.kinds.shapes import differing, lower, upper
 from dovetail.infra.reach import Raw, Reach
 from dovetail.infra.resources import Existing, Resource
@@ -118,6 +119,9 @@ def _existing(raw: Raw) -> Existing:
             "accessConfig": raw.get("accessConfig") or {},
         }
     )
+    if raw["status"] == "FAILED":
+        # Of no use to anybody: a difference that cannot be changed has it made anew.
+        seen["RoleArn"] = BROKEN
     return Existing(
         kind=Clusters.kind,
         name=raw["name"],

@@ -39,6 +39,7 @@ class HelmReleases:
 
     async def create(self, resource: Resource) -> Attributes:
         wanted = resource.properties
+        await self._door.ready()
         await self._helm.install(
             Release(
                 name=resource.name.rpartition("/")[2],

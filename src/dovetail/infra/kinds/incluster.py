@@ -14,6 +14,7 @@ from dovetail.infra.resources import OWNER_TAG, Existing, Resource
 
 _MOVING: Final = frozenset({"CREATING", "UPDATING", "DELETING"})
 _FAILED: Final = frozenset({"CREATE_FAILED", "DELETE_FAILED"})
+BROKEN: Final = "(it did not come up)"
 
 
 class Calls(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +69,7 @@ class InCluster(ABC):
         return existing.attributes
 
     async def remove(self, existing: Existing) -> None:
-        cluster = existing.properties["ClusterName"]
-        key = self.key_seen(existing)
+        cluster, key = self._reach.cluster, self.key_seen(existing)
         which = {"clusterName": cluster, self.calls.name: key}
         await self._reach.remove("eks", self.calls.removing, **which)
 
@@ -146,10 +146,14 @@ class InCluster(ABC):
         tags = raw.get("tags") or {}
         if name is None and tags.get(OWNER_TAG) != cluster:
             return
+        seen = {**self.properties(raw), **raw["more"]}
+        if raw.get("status") in _FAILED:
+            # Of no use to anybody: a difference that cannot be changed has it made anew.
+            seen["ClusterName"] = BROKEN
         yield Existing(
             kind=self.kind,
             name=name or self.key_raw(raw),
-            properties={**self.properties(raw), **raw["more"]},
+            properties=seen,
             tags=tags,
             attributes=self.attributes(raw),
             settled=raw.get("status") not in _MOVING,

@@ -71,22 +71,18 @@ class KubeObjects:
         await self._reach.until(f"{existing.address} is being removed", look)
 
     async def _apply(self, resource: Resource) -> Attributes:
-        name = resource.name
+        api, manifest = await self._door.ready(), resource.properties
 
-        async def look() -> tuple[KubeApi, KubeKind] | None:
-            api = await self._door.open()
-            manifest = resource.properties
-            kind = await api.kind_of(manifest["apiVersion"], manifest["kind"]) if api else None
-            return (api, kind) if api and kind else None
+        async def look() -> KubeKind | None:
+            return await api.kind_of(manifest["apiVersion"], manifest["kind"])
 
         # A definition that was applied a moment ago is served a moment later.
-        waiting = self._reach.until(
-            f"the cluster does not serve {resource.properties['kind']} ({name})",
+        kind = await self._reach.until(
+            f"the cluster does not serve {manifest['kind']} ({resource.name})",
             look,
             patience=self._reach.pace.settling,
         )
-        api, kind = await waiting
-        await api.apply(kind, self._marked(resource.properties))
+        await api.apply(kind, self._marked(manifest))
         return {}
 
     def _marked(self, manifest: Mapping[str, Any]) -> Object:
@@ -111,7 +107,7 @@ class KubeObjects:
             # would stay for ever.
             last = list(seen)[-1]
             seen = {**seen, last: _MORE}
-        return _existing(one.name, {**seen, "metadata": seen["metadata"]}, live)
+        return _existing(one.name, seen, live)
 
     async def _others(self, api: KubeApi, cluster: str) -> list[Existing]:
         """Return pools and classes of ours that the file may no longer name."""
