@@ -150,4 +150,3 @@ def test_a_new_image_rolls_through_every_node_and_leaves_the_cluster_as_it_was()
 
     assert roll.launched == roll.terminated == full.launched
     assert roll.price_per_hour == full.price_per_hour
-
