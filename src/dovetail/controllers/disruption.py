@@ -98,6 +98,7 @@ class Disruption:
             promises=promises,
             nominations=nominations,
             cloud=cloud,
+            loop=loop,
             buffers=self._buffers,
             idleness=self._idleness,
             stays=stays,
@@ -164,12 +165,13 @@ class Disruption:
         pace = self._idleness.paces[method.reason] if method.looks_at_all else None
         if pace is not None and proposal is None and now < pace.due(now):
             return _Turn(due=pace.due(now))
-        found = self._survey.look_round(method, now)
+        if pace is not None and proposal is None:
+            pace.looks()
+        found = await self._survey.look_round(method, now)
         if proposal is not None:
             return await self._confirm(method, found)
         if not found.candidates:
             if pace is not None:
-                pace.looks()
                 pace.looked(now, nodes=0, found=False, again=found.due)
             return _Turn(due=found.due)
         return await self._decide(method, found)
@@ -188,6 +190,8 @@ class Disruption:
         decision = Decision()
         if any(room.values()):
             decision = await self._answer(method, question, found.ripe)
+        elif method.looks_at_all:
+            self._idleness.paces[method.reason].touch()
         self._is_short(decision.over_budget)
         self._stays.note(decision.stays)
         if method.settle:
@@ -202,7 +206,6 @@ class Disruption:
             return method.decide(question)
         pace, now = self._idleness.paces[method.reason], self._loop.now()
         view = self._survey.view(question.candidates, now)
-        pace.looks()
         asked = msgspec.structs.replace(question, view=view)
         decision = await self._offload.run(lambda: method.decide(asked))
         then = self._loop.now()

@@ -42,7 +42,7 @@ class Pace:
         return self._at_latest
 
     def looks(self) -> None:
-        """Note that a picture is taken: what changes from here on is news."""
+        """Note that a look begins: what changes from here on is news."""
         self._changed = False
 
     def looked(

@@ -1,6 +1,6 @@
 """Sees the cluster as those do who want to take nodes away: candidates, budgets, the whole."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -28,7 +28,11 @@ from dovetail.model.frozen import FrozenDict
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import NodePool
 from dovetail.model.nodes import NodeObject
+from dovetail.model.pods import Pod
+from dovetail.model.workloads import DisruptionBudget
 from dovetail.ports.cloud import Cloud
+from dovetail.ports.loop import Loop
+from dovetail.ports.resources import POD_DISRUPTION_BUDGETS
 from dovetail.ports.telemetry import Log, Metrics
 from dovetail.state.buffers import Buffers
 from dovetail.state.mirror import Mirror
@@ -39,6 +43,10 @@ from dovetail.state.undertakings import Undertakings
 
 LOOK_AGAIN: Final = timedelta(seconds=10)
 """Only while a machine that would go is held back by something that nobody tells of."""
+
+
+_AT_A_STRETCH: Final = 100
+"""So many machines, with all of their pods, are looked at in some ten milliseconds."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +74,7 @@ class Survey:
         promises: Promises,
         nominations: Nominations,
         cloud: Cloud,
+        loop: Loop,
         buffers: Buffers,
         idleness: Idleness,
         stays: Stays,
@@ -77,6 +86,7 @@ class Survey:
         self._promises = promises
         self._nominations = nominations
         self._cloud = cloud
+        self._loop = loop
         self._idleness = idleness
         self._stays = stays
         self._tell = announcements
@@ -87,14 +97,21 @@ class Survey:
         self._eligible: dict[Method, int] = {}
         self._types: dict[str, tuple[tuple[InstanceType, ...], FrozenDict[str, InstanceType]]] = {}
 
-    def look_round(self, method: Method, now: datetime) -> Found:
-        """Return whom a method wants and may have; tell the others why not."""
+    async def look_round(self, method: Method, now: datetime) -> Found:
+        """Return whom a method wants and may have; tell the others why not.
+
+        Others come to their turn in between, so not all are seen at one instant:
+        whoever acts on it looks at the machine once more.
+        """
         candidates: list[Candidate] = []
         ripe: list[datetime] = []
         held_back = False
         around = self._around(now)
-        for claim in self._mirror.claims():
-            if claim.deleting or not claim.provider_id:
+        for number, name in enumerate([claim.name for claim in self._mirror.claims()], 1):
+            if number % _AT_A_STRETCH == 0:
+                await self._loop.sleep(timedelta())
+            claim = self._mirror.claim(name)
+            if claim is None or claim.deleting or not claim.provider_id:
                 continue
             verdict = self._judge(claim, method, around)
             if isinstance(verdict, Candidate):
@@ -223,10 +240,25 @@ class Survey:
             now=now,
             pool=self._mirror.pool,
             types=self._types_of,
-            budgets=self._mirror.budgets_for,
+            budgets=self._budgets(),
             nominated=self._is_spoken_for,
             in_hand=in_hand,
         )
+
+    def _budgets(self) -> Callable[[Pod], tuple[DisruptionBudget, ...]]:
+        """Return who speaks for a pod, as of now: found once for all replicas of a kind."""
+        there = {one.namespace for one in self._mirror.tables[POD_DISRUPTION_BUDGETS].all()}
+        known: dict[tuple[str, FrozenDict[str, str]], tuple[DisruptionBudget, ...]] = {}
+
+        def of(pod: Pod) -> tuple[DisruptionBudget, ...]:
+            if pod.namespace not in there:
+                return ()
+            key = (pod.namespace, pod.labels)
+            if key not in known:
+                known[key] = self._mirror.budgets_for(pod)
+            return known[key]
+
+        return of
 
     def _is_spoken_for(self, identity: str, now: datetime) -> bool:
         """Tell whether pods are about to come to a machine."""

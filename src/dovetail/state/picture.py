@@ -1,7 +1,8 @@
 """The picture a placement is decided on: everything that is there or on its way."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -18,6 +19,8 @@ from dovetail.state.mirror import Mirror
 from dovetail.state.promises import Promises
 from dovetail.state.prospects import Prospects
 from dovetail.state.stuck import is_stuck
+
+_EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 
 Types = Mapping[str, tuple[InstanceType, ...]]
 
@@ -101,7 +104,7 @@ class Picture:
         ]
         if not pods:
             return daemon_set
-        newest = max(pods, key=lambda pod: (str(pod.created or ""), pod.name))
+        newest = max(pods, key=lambda pod: (pod.created or _EARLIEST, pod.name))
         # Its affinity ties it to one node; the template's holds for all.
         spec = replace(newest.spec, node_terms=daemon_set.pod.spec.node_terms)
         return replace(daemon_set, newest=replace(newest, spec=spec))

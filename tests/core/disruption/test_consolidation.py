@@ -14,7 +14,7 @@ from dovetail.model.nodepool import ConsolidationPolicy, Disruption
 from dovetail.model.nodes import NodeObject
 from dovetail.model.settings import ConsolidationSettings
 from dovetail.model.snapshot import ClusterSnapshot
-from tests.support.build import a_node, a_pod, a_pool, affinity, cluster, pods
+from tests.support.build import a_node, a_pod, a_pool, affinity, cluster, pods, prefer_node
 from tests.support.catalog import (
     ON_DEMAND,
     SPOT,
@@ -294,6 +294,31 @@ def test_mn5_no_more_nodes_go_than_the_budget_allows_and_the_others_say_so() -> 
     assert len(removed(found)) == 3
     assert "budget" in codes(found).values()
     assert one_pass(a_cluster(*nodes), room=0).moves == ()
+
+
+def test_who_goes_first_is_decided_by_what_ties_between_pods_leave_of_a_saving() -> None:
+    lonely = {"labels": {"app": "db"}, "anti_affinity": [affinity({"app": "db"})]}
+    snapshot = a_cluster(
+        a_bought_node("stays", TYPES[7], [*pods(5, "a", cpu=1), a_pod("db-0", cpu=0, **lonely)]),
+        a_bought_node("tied", TYPES[4], [a_pod("db-1", cpu="1500m", **lonely)]),
+        a_bought_node("plain", TYPES[3], [a_pod("p", cpu="2800m")]),
+    )
+
+    first = one_pass(snapshot, room=1)
+    both = one_pass(snapshot, room=2)
+
+    assert removed(first) == ["plain"]
+    assert removed(both) == ["plain", "tied"]
+
+
+def test_a_node_whose_pods_have_wishes_stays_only_if_it_would_without_them() -> None:
+    wish = [prefer_node(1, (label_keys.ZONE, "In", [Z2]))]
+    snapshot = a_cluster(
+        a_bought_node("full", TYPES[3], pods(3, "a", cpu=1)),
+        a_bought_node("half", TYPES[3], [a_pod("b", cpu="500m", preferred_node_terms=wish)]),
+    )
+
+    assert "half" in removed(one_pass(snapshot))
 
 
 def test_a_node_that_takes_pods_of_others_stays_in_this_pass() -> None:

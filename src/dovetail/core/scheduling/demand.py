@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from dovetail.core.podrules import is_currently_reschedulable
 from dovetail.model import labels as label_keys
+from dovetail.model.frozen import FrozenDict
 from dovetail.model.plan import Constraint, Refusal
 from dovetail.model.pods import Pod, PodSpec
 from dovetail.model.requirements import NUMERIC, Operator, RequirementSpec
@@ -43,9 +44,17 @@ def asking(snapshot: ClusterSnapshot) -> Callable[[Pod], bool]:
     for one in snapshot.disruption_budgets:
         budgets.setdefault(one.namespace, []).append(one)
 
+    # Replicas have the same labels, and every Deployment may have a budget.
+    known: dict[tuple[str, FrozenDict[str, str]], list[DisruptionBudget]] = {}
+
     def will_ask(pod: Pod) -> bool:
-        near = budgets.get(pod.namespace, ())
-        return is_currently_reschedulable(pod, [one for one in near if _protects(one, pod)], now)
+        near = budgets.get(pod.namespace)
+        if not near:
+            return is_currently_reschedulable(pod, (), now)
+        key = (pod.namespace, pod.labels)
+        if key not in known:
+            known[key] = [one for one in near if _protects(one, pod)]
+        return is_currently_reschedulable(pod, known[key], now)
 
     return will_ask
 
