@@ -22,7 +22,7 @@ _OWNED: Final = "owner=helm"
 _SAID: Final = 600
 """Characters of what helm says that are shown."""
 _MISSING: Final = (
-    "helm is not on the PATH, and charts are installed with it (version 3.8 or later); install it "
+    "helm is not on the PATH, and charts are installed with it (version 3.14 or later); install it "
     "from helm.sh, or render the cluster and install the charts by other means "
     "(dovetail cluster render --format manifests)"
 )

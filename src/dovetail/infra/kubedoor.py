@@ -116,10 +116,7 @@ class KubeDoor:
         """Return the cluster's API; None while there is no cluster."""
         async with self._opening:
             if self._api is None:
-                where = await self.where()
-                if where is not None:
-                    self._connection = self._connected(where)
-                    self._api = KubeApi(self._connection)
+                await self._enter(await self.where())
             return self._api
 
     async def ready(self) -> KubeApi:
@@ -128,7 +125,7 @@ class KubeDoor:
 
         async def look() -> KubeApi | None:
             nonlocal why
-            api = await self.open()
+            api = await self._anew()
             if api is None:
                 return None
             try:
@@ -149,6 +146,22 @@ class KubeDoor:
         if self._connection is not None:
             await self._connection.close()
             self._connection = self._api = None
+
+    async def _anew(self) -> KubeApi | None:
+        """Open, at the other address if another cluster has come in the place of ours."""
+        async with self._opening:
+            where = await self.where()
+            if self._connection is None or where is None:
+                await self._enter(where)
+            elif where.endpoint.rstrip("/") != self._connection.server:
+                await self.close()
+                await self._enter(where)
+            return self._api
+
+    async def _enter(self, where: Where | None) -> None:
+        if where is not None and self._api is None:
+            self._connection = self._connected(where)
+            self._api = KubeApi(self._connection)
 
     def _connected(self, where: Where) -> Connection:
         authority = b64decode(where.authority).decode()

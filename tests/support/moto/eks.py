@@ -69,6 +69,8 @@ class Eks:
 
     def reset(self) -> None:
         self.clusters: dict[str, Raw] = {}
+        self.failed: set[str] = set()
+        """Names of parts that did not come up."""
         self.parts: dict[str, dict[str, dict[str, Raw]]] = {}
 
     def __call__(self, environ: Raw, start: Callable[..., Any]) -> Iterable[bytes]:
@@ -181,6 +183,7 @@ class Eks:
         shown_one = {kind.one: {key: one[key] for key in one if key != "policies"}}
         if method == "DELETE":
             del held[rest[0]]
+            self.failed.discard(rest[0])
         elif method == "POST":
             _amend(one, asked)
             if "status" in one:
@@ -188,6 +191,8 @@ class Eks:
             return {"update": {"id": "1"}, **shown_one}
         elif "status" in one:
             one["status"] = "ACTIVE"
+        if rest[0] in self.failed:
+            shown_one[kind.one]["status"] = "CREATE_FAILED"
         return shown_one
 
     def _create(self, cluster: Raw, what: str, asked: Raw) -> Raw:

@@ -23,8 +23,9 @@ class Clusters:
         self._reach = reach
 
     async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
-        found = [await self.one(name) for name in {cluster, *(one.name for one in wanted)}]
-        return [_existing(raw) for raw in found if raw is not None]
+        by_name = {one.name: one.properties for one in wanted}
+        found = [await self.one(name) for name in {cluster, *by_name}]
+        return [_existing(raw, by_name.get(raw["name"], {})) for raw in found if raw is not None]
 
     async def create(self, resource: Resource) -> Attributes:
         given = {
@@ -99,8 +100,9 @@ class Clusters:
         return await self._reach.until(f"EKS cluster {name}", look)
 
 
-def _existing(raw: Raw) -> Existing:
+def _existing(raw: Raw, wanted: Mapping[str, Any]) -> Existing:
     network = raw.get("resourcesVpcConfig") or {}
+    access = {**(wanted.get("AccessConfig") or {}), **_mode(raw)}
     seen = upper(
         {
             "name": raw["name"],
@@ -116,7 +118,8 @@ def _existing(raw: Raw) -> Existing:
                     "publicAccessCidrs",
                 )
             },
-            "accessConfig": raw.get("accessConfig") or {},
+            # Who made the cluster was let in then, or not: nothing that could be changed now.
+            "accessConfig": access,
         }
     )
     if raw["status"] == "FAILED":
@@ -130,6 +133,11 @@ def _existing(raw: Raw) -> Existing:
         attributes=_attributes(raw),
         settled=raw["status"] not in _MOVING,
     )
+
+
+def _mode(raw: Raw) -> Raw:
+    told = raw.get("accessConfig") or {}
+    return {"AuthenticationMode": told.get("authenticationMode", "CONFIG_MAP")}
 
 
 def _attributes(raw: Raw) -> Attributes:
