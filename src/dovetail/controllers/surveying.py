@@ -19,7 +19,7 @@ from dovetail.core.disruption.candidates import (
 )
 from dovetail.core.disruption.methods import Method
 from dovetail.core.disruption.moves import Stay
-from dovetail.core.disruption.view import View, in_window
+from dovetail.core.disruption.view import View, window_end
 from dovetail.core.drift import DRIFTED
 from dovetail.core.staticpools import granted, standing
 from dovetail.model.catalog import InstanceType
@@ -47,6 +47,10 @@ LOOK_AGAIN: Final = timedelta(seconds=10)
 
 _AT_A_STRETCH: Final = 100
 """So many machines, with all of their pods, are looked at in some ten milliseconds."""
+
+
+_SOON: Final = timedelta(minutes=5)
+"""So long it may be waited for nodes to take pods before others are bought."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,18 +226,22 @@ class Survey:
 
     def view(self, candidates: tuple[Candidate, ...], now: datetime) -> View:
         """Return the whole cluster at this instant."""
+        ends = dict(self._windows(now))
         return View(
             snapshot=self._scene.snapshot(now),
             candidates=candidates,
-            closed=frozenset(self._closed(now)),
+            closed=frozenset(ends),
+            closed_for_long=frozenset(name for name, end in ends.items() if end > now + _SOON),
         )
 
-    def _closed(self, now: datetime) -> Iterable[str]:
+    def _windows(self, now: datetime) -> Iterable[tuple[str, datetime]]:
+        """Yield the nodes that take no pods from others, and until when."""
         for pool in self._mirror.pools():
             if pool.disruption.consolidate_after:
                 for claim in self._mirror.claims_in(pool.name):
-                    if claim.node_name and in_window(claim, pool, now):
-                        yield claim.node_name
+                    end = window_end(claim, pool)
+                    if claim.node_name and end is not None and now < end:
+                        yield claim.node_name, end
 
     def _around(self, now: datetime, in_hand: frozenset[str] = frozenset()) -> Surroundings:
         return Surroundings(

@@ -111,7 +111,7 @@ class _Pass:
                 continue
             best = self._looked_at_again(entry, heap)
             if best is not None:
-                self._take([one], best.verdict)
+                self._take(one, best.verdict)
 
     def _looked_at_again(self, entry: _Entry, others: list[_Entry]) -> _Entry | None:
         """Return an entry if it still is the best; put it back, if it is any good."""
@@ -147,19 +147,19 @@ class _Pass:
     def _weigh(self, name: str, *, exactly: bool = False) -> _Entry | None:
         one = self._candidates[name]
         verdict = self._ground.weigh_exactly(one) if exactly else self._ground.weigh(one)
-        if not verdict.code and self._patience.waits_for([one], one.price - verdict.saving):
-            verdict = Verdict(code="young", because=SOON)
         self._verdicts[name] = verdict
         if verdict.code:
             return None
         rank = -verdict.saving / self._costs[name]
         return _Entry(rank, name, self._ground.version, verdict)
 
-    def _take(self, removed: Sequence[Candidate], verdict: Verdict) -> None:
-        found = self._ground.take(removed, verdict)
+    def _take(self, one: Candidate, verdict: Verdict) -> None:
+        if self._patience.waits_for([one], one.price - verdict.saving):
+            self._verdicts[one.node.name] = Verdict(code="young", because=SOON)
+            return
+        found = self._ground.take([one], verdict)
         if isinstance(found, Verdict):
-            for one in removed:
-                self._verdicts[one.node.name] = found
+            self._verdicts[one.node.name] = found
             return
         self._chosen(found)
 

@@ -7,6 +7,8 @@ node may look as if it had to be replaced which could simply be given back.
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from dovetail.core.disruption.candidates import Candidate
 from dovetail.core.disruption.view import View
 from dovetail.core.disruption.whatif import WhatIf
@@ -29,10 +31,11 @@ class Patience:
 
         ``bought`` is what would be bought now, in USD per hour.
         """
-        if bought <= _HARDLY or not self._view.closed:
+        view = self._view
+        if bought <= _HARDLY or view.closed <= view.closed_for_long:
             return False
         if self._open is None:
-            snapshot, candidates = self._view.snapshot, self._view.candidates
-            self._open = WhatIf(View(snapshot=snapshot, candidates=candidates), self._scheduling)
+            later = replace(view, closed=view.closed_for_long)
+            self._open = WhatIf(later, self._scheduling)
         soon = self._open.without([one.node.name for one in removed])
         return soon.possible and soon.price < bought * (1 - _HARDLY)

@@ -19,16 +19,24 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """Machines that may be disrupted; their nodes are in the snapshot, by name."""
     closed: frozenset[str] = frozenset()
     """Nodes that pods came to or left just now (``in_window``): they take no running pods."""
+    closed_for_long: frozenset[str] = frozenset()
+    """Those of them for which it is not worth waiting."""
+
+
+def window_end(claim: NodeClaim, pool: NodePool) -> datetime | None:
+    """Return when enough time has passed since pods came or went for others to fill a node up."""
+    after = pool.disruption.consolidate_after
+    if not after:
+        return None
+    initialized = claim.conditions.get("Initialized")
+    since = claim.last_pod_event or (initialized.since if initialized is not None else None)
+    return None if since is None else since + after
 
 
 def in_window(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
     """Tell whether pods came or went too recently for a node to be filled up by others."""
-    after = pool.disruption.consolidate_after
-    if not after:
-        return False
-    initialized = claim.conditions.get("Initialized")
-    since = claim.last_pod_event or (initialized.since if initialized is not None else None)
-    return since is not None and now < since + after
+    end = window_end(claim, pool)
+    return end is not None and now < end
 
 
 def unfit(candidate: Candidate) -> str | None:
