@@ -43,8 +43,10 @@ def test_looks_in_vain_become_rarer() -> None:
     assert waits == [LEAST, 2 * LEAST, 3 * LEAST, 3 * LEAST]
 
 
-def test_after_something_was_found_it_is_looked_again_at_once() -> None:
-    assert looked(Pace(), found=True).due(NOW) <= NOW
+def test_after_something_was_found_it_is_looked_again_the_sooner_the_smaller_the_cluster() -> None:
+    waits = [looked(Pace(), nodes=n, found=True).due(NOW) - NOW for n in (10, 2_000)]
+
+    assert waits == [timedelta(seconds=0.15), timedelta(seconds=30)]
 
 
 def test_what_people_wait_for_is_looked_at_at_once() -> None:

@@ -1,6 +1,6 @@
 """What is told about disruption, to those who watch nodes, pools and pods."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -34,9 +34,11 @@ class Announcements:
         """Tell a machine that consolidation is nothing for it."""
         self._both(machine.node, machine.claim, "Unconsolidatable", because, _SETTING_DEDUPE)
 
-    def stays(self, candidates: Iterable[Candidate], stays: Iterable[Stay]) -> None:
-        """Tell nodes that were looked at why they stay; one answer of a kind is enough."""
-        known = {one.node.name: one for one in candidates}
+    def stays(self, known: Mapping[str, Candidate], stays: Iterable[Stay]) -> None:
+        """Tell nodes that were looked at why they stay; one answer of a kind is enough.
+
+        ``known`` are candidates by the names of their nodes.
+        """
         for stay in stays:
             one = known.get(stay.node)
             if one is not None and stay.code not in _EVERYDAY:

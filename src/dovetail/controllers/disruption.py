@@ -17,7 +17,7 @@ from dovetail.controllers.commands import Commands
 from dovetail.controllers.idleness import Idleness
 from dovetail.controllers.parting import Why
 from dovetail.controllers.runtime import SINGLETON, Registration, Requeue
-from dovetail.controllers.surveying import LOOK_AGAIN, Found, Survey
+from dovetail.controllers.surveying import AT_A_STRETCH, LOOK_AGAIN, Found, Survey
 from dovetail.core.disruption.candidates import Candidate
 from dovetail.core.disruption.consolidating import confirm
 from dovetail.core.disruption.methodlist import METHODS
@@ -195,7 +195,7 @@ class Disruption:
         self._is_short(decision.over_budget)
         self._stays.note(decision.stays)
         if method.settle:
-            return self._propose(method, found, decision)
+            return await self._propose(method, found, decision)
         self._announcements.held(found.candidates, decision.stays)
         acted = await self._begin(method, decision.moves)
         return _Turn(acted, _earlier(found.due, now + LOOK_AGAIN))
@@ -223,9 +223,12 @@ class Disruption:
         )
         return decision
 
-    def _propose(self, method: Method, found: Found, decision: Decision) -> _Turn:
+    async def _propose(self, method: Method, found: Found, decision: Decision) -> _Turn:
         """Wait before anything is done: a cluster in motion changes its mind."""
-        self._announcements.stays(found.candidates, decision.stays)
+        known = {one.node.name: one for one in found.candidates}
+        for first in range(0, len(decision.stays), AT_A_STRETCH):
+            self._announcements.stays(known, decision.stays[first : first + AT_A_STRETCH])
+            await self._loop.sleep(timedelta())
         now = self._loop.now()
         if not decision.moves:
             due = max(self._idleness.paces[method.reason].due(now), now + LOOK_AGAIN)

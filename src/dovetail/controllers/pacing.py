@@ -52,7 +52,8 @@ class Pace:
         self._fruitless = 0 if found else self._fruitless + 1
         usual = min(max(_EACH * nodes, LEAST), MOST)
         wait = min(usual * min(max(self._fruitless, 1), _RARER), MOST)
-        self._not_before = now if found else now + wait
+        # What was found keeps nodes busy for a while; what budgets held back does not wait long.
+        self._not_before = now + (min(_EACH * nodes, MOST) / 2 if found else wait)
         latest = now + MOST if again is None else min(now + MOST, again)
         self._at_latest = max(latest, self._not_before) if nodes else latest
         self._changed = self._changed or found

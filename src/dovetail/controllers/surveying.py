@@ -45,7 +45,7 @@ LOOK_AGAIN: Final = timedelta(seconds=10)
 """Only while a machine that would go is held back by something that nobody tells of."""
 
 
-_AT_A_STRETCH: Final = 100
+AT_A_STRETCH: Final = 100
 """So many machines, with all of their pods, are looked at in some ten milliseconds."""
 
 
@@ -112,7 +112,7 @@ class Survey:
         held_back = False
         around = self._around(now)
         for number, name in enumerate([claim.name for claim in self._mirror.claims()], 1):
-            if number % _AT_A_STRETCH == 0:
+            if number % AT_A_STRETCH == 0:
                 await self._loop.sleep(timedelta())
             claim = self._mirror.claim(name)
             if claim is None or claim.deleting or not claim.provider_id:
