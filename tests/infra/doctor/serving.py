@@ -28,18 +28,18 @@ class WholeServer(Server):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster.api, token=_TOKEN, now=lambda: NOW)
-        self._lists = {path_of(kind): ones for kind, ones in cluster.elsewhere.items()}
-        self._metrics = cluster.metrics
+        self._cluster = cluster
         self.asked: list[tuple[str, str]] = []
         """Method and path of every request."""
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.asked.append((request.method, request.path))
-        if request.path in self._lists:
-            items = self._lists[request.path]
+        lists = {path_of(kind): ones for kind, ones in self._cluster.elsewhere.items()}
+        if request.path in lists:
+            items = lists[request.path]
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": items})
         if request.path.endswith("/proxy/metrics"):
-            return web.Response(text="\n".join(self._metrics) + "\n")
+            return web.Response(text="\n".join(self._cluster.metrics) + "\n")
         return await super()._answer(request)
 
 

@@ -9,6 +9,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from dovetail.cli.main import cli
+from dovetail.infra.doctor.kinds import CRDS
 from tests.infra.doctor.account import Account
 from tests.infra.doctor.cluster import Cluster
 from tests.infra.doctor.serving import on_a_thread
@@ -155,3 +156,14 @@ def test_a_code_that_is_none_gets_a_suggestion() -> None:
 
     assert result.exit_code == 1
     assert "there is no check 'P99'; did you mean P9?" in result.stderr
+
+
+def test_a_kind_that_is_not_served_leaves_its_checks_unmade(cluster: Cluster) -> None:
+    del cluster.elsewhere[CRDS]
+
+    result = doctor("--no-aws", "--only", "K5", "--only", "P9")
+
+    assert result.exit_code == 0
+    assert "the API server does not know customresourcedefinitions.apiextensions.k8s.io: K5" in (
+        result.stdout
+    )

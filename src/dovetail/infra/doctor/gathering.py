@@ -59,7 +59,7 @@ async def facts_of_cluster(given: Given, connection: Connection | str) -> Facts:
         why = facts.unseen.get(DEPLOYMENTS, "there is no Deployment of Karpenter or Dovetail")
         return _without(facts, dict.fromkeys((Part.CONTROLLER, Part.VERSION, Part.METRICS), why))
     if not found.version:
-        why = f"neither labels nor image of {found.about} tell it"
+        why = f"neither labels nor image of {found.about} tell its version"
         facts = _without(facts, {Part.VERSION: why})
     return await _with_metrics(facts, found, connection)
 
@@ -108,13 +108,14 @@ def _without(facts: Facts, unseen: Mapping[Need, str]) -> Facts:
 async def _with_metrics(facts: Facts, found: Controller, connection: Connection) -> Facts:
     running = [one for one in found.pods if one.get("status", {}).get("phase") == "Running"]
     if not running:
-        return _without(facts, {Part.METRICS: "no pod of the controller runs"})
+        return _without(facts, {Part.METRICS: f"no pod of {found.about} runs"})
     try:
         lines = await scraped(
             connection, found.namespace, name_of(running[0]), found.setting("METRICS_PORT")
         )
     except ApiError as error:
-        return _without(facts, {Part.METRICS: str(error)})
+        why = f"the metrics of {found.about} cannot be read: {error}"
+        return _without(facts, {Part.METRICS: why})
     return msgspec.structs.replace(facts, metrics=lines)
 
 

@@ -1,6 +1,8 @@
 """Which instance types a NodePool may buy, by the catalogue."""
 
-from dovetail.core.machines.families import family_named
+from functools import lru_cache
+
+from dovetail.core.machines.families import Family, family_named
 from dovetail.core.machines.labels import machine_labels
 from dovetail.core.machines.offerings import capacity_types
 from dovetail.infra.doctor.facts import Facts
@@ -8,6 +10,7 @@ from dovetail.infra.doctor.seeing import at, class_called, many
 from dovetail.model import labels as label_keys
 from dovetail.model.machines import Machine
 from dovetail.model.nodepool import NodePool
+from dovetail.model.requirements import Requirements
 
 _USUAL = "AL2023"
 
@@ -28,8 +31,14 @@ def machines_of(facts: Facts, pool: NodePool) -> tuple[Machine, ...]:
         for one in facts.catalog.machines_in(facts.region)
         if reached & region.offered.get(one.name, frozenset())
         and (sold_as.has(label_keys.RESERVED) or any(map(sold_as.has, capacity_types(one))))
-        and machine_labels(one, family).clash(own) is None
+        and _labels(one, family).clash(own) is None
     )
+
+
+@lru_cache(maxsize=4096)
+def _labels(machine: Machine, family: Family) -> Requirements:
+    """Several checks look at all types for every pool; their labels stay the same."""
+    return machine_labels(machine, family)
 
 
 def zones_of(facts: Facts, pool: NodePool) -> set[str]:

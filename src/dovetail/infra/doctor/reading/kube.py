@@ -70,7 +70,7 @@ async def kube_facts(connection: Connection) -> KubeFacts:
     except NotFound:
         pass
     except ApiError as error:
-        unseen[Part.AWS_AUTH] = str(error)
+        unseen[Part.AWS_AUTH] = f"ConfigMap kube-system/aws-auth: {error}"
     return KubeFacts(objects=objects, aws_auth=aws_auth, unseen=unseen)
 
 
@@ -87,7 +87,8 @@ async def scraped(connection: Connection, namespace: str, pod: str, port: str) -
 async def _listed(kube: HttpKube, kind: Resource) -> tuple[Object, ...] | str:
     try:
         return tuple(await kube.list(kind))
-    except NotFound as error:
-        return () if kind in MAY_BE_UNKNOWN else f"the API server does not know it ({error})"
+    except NotFound:
+        unknown = f"the API server does not know {kind.qualified}"
+        return () if kind in MAY_BE_UNKNOWN else unknown
     except ApiError as error:
-        return str(error)
+        return f"{kind.qualified}: {error}"
