@@ -50,6 +50,7 @@ PARTS = {
         "associationId", "association", "associations", "associationArn", lists_names=False
     ),
 }
+_LONG_AGO = 1_700_000_000
 _STATELESS = ("access-entries", "pod-identity-associations")
 
 
@@ -108,6 +109,8 @@ class Eks:
             raise Refusal(404, "ResourceNotFoundException", f"No cluster found: {names[1]}.")
         if len(names) == 2:
             return self._cluster(method, cluster)
+        if method == "GET" and names[2] == "updates":
+            return {"update": {"id": names[3], "status": "Successful"}}
         if names[2] in ("update-config", "updates"):
             return self._update(cluster, asked)
         return self._part(method, cluster, names[2], names[3:], asked)
@@ -136,6 +139,9 @@ class Eks:
                 "oidc": {"issuer": f"https://oidc.eks.{region}.amazonaws.com/id/{name.upper()}"}
             },
             "region": region,
+            "platformVersion": "eks.1",
+            "kubernetesNetworkConfig": {"serviceIpv4Cidr": "172.20.0.0/16", "ipFamily": "ipv4"},
+            "createdAt": _LONG_AGO,
         }
         self.parts[name] = {one: {} for one in PARTS}
         if self.instant:
@@ -211,6 +217,8 @@ class Eks:
             **asked,
             "clusterName": cluster["name"],
             kind.arn: f"{where}/{name}",
+            "createdAt": _LONG_AGO,
+            "modifiedAt": _LONG_AGO,
         }
         if what not in _STATELESS:
             made["status"] = "ACTIVE" if self.instant else "CREATING"
