@@ -364,3 +364,24 @@ def test_a_node_bought_moments_ago_may_still_be_starting(cluster: Cluster, look:
     report = examined(look(cluster), CHECKS)
 
     assert report.findings == ()
+
+
+def test_our_own_controller_wants_every_field_of_our_own_definitions(
+    cluster: Cluster, look: Look
+) -> None:
+    cluster.api.delete(kinds.DEPLOYMENTS, "karpenter", "kube-system")
+    ours = a_controller()
+    ours["metadata"]["name"] = "dovetail"
+    ours["metadata"]["labels"]["app.kubernetes.io/name"] = "dovetail"
+    cluster.put(kinds.DEPLOYMENTS, ours)
+    whole = examined(look(cluster), CHECKS)
+    versions = cluster.crd("ec2nodeclasses.karpenter.k8s.aws")["spec"]["versions"]
+    fields = versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    del fields["cpuOptions"]
+
+    report = examined(look(cluster), CHECKS)
+
+    assert whole.findings == ()
+    (finding,) = report.findings
+    assert (finding.code, finding.seen) == ("K4", "v1 has no spec.cpuOptions")
+    assert finding.fix == "dovetail crds | kubectl apply --server-side -f -"

@@ -22,8 +22,9 @@ def find(facts: Facts) -> Iterator[Symptom]:
                 seen=f"the cluster is deleted while there are {pools} NodePools and {claims} "
                 "NodeClaims",
                 wrong="instances, interfaces and security groups stay behind and cost money",
-                fix="kubectl delete nodeclaims,nodepools,ec2nodeclasses --all --wait=true  "
-                "# then the chart, then the cluster; or: dovetail cluster destroy",
+                fix="kubectl delete nodepools --all && kubectl delete nodeclaims --all && "
+                "kubectl delete ec2nodeclasses --all  # then the chart, then the cluster; or: "
+                "dovetail cluster destroy",
             )
 
 
@@ -32,7 +33,7 @@ CHECK = Check(
     title="destroy order",
     severity=Severity.BROKEN,
     how="a plan in JSON that deletes the cluster, while NodePools or NodeClaims exist",
-    mend="claims, pools, classes first; wait; then chart, then cluster",
+    mend="pools, claims, classes first; wait; then chart, then cluster",
     needs=(Part.PLAN, NODE_POOLS, NODE_CLAIMS),
     find=find,
 )

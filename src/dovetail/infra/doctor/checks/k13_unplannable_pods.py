@@ -1,5 +1,6 @@
 """K13: pods say nothing of their size; volumes that cannot be planned with."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
@@ -8,7 +9,7 @@ from dovetail.infra.doctor.checking import Check
 from dovetail.infra.doctor.facts import Facts
 from dovetail.infra.doctor.finding import Severity, Symptom
 from dovetail.infra.doctor.kinds import LIMIT_RANGES
-from dovetail.infra.doctor.seeing import at, many, name_of, namespace_of, shown
+from dovetail.infra.doctor.seeing import at, many, name_of, namespace_of
 from dovetail.ports.kube import Object
 from dovetail.ports.resources import DAEMON_SETS, NODE_POOLS, PODS, STORAGE_CLASSES
 
@@ -62,22 +63,18 @@ def _says_nothing(pod: Object) -> bool:
 
 
 def _without_taint(facts: Facts) -> Iterator[Symptom]:
-    lacking = [
-        name_of(one)
-        for one in facts.of(NODE_POOLS)
-        if all(
-            taint.get("key") != _EBS_TAINT
-            for taint in many(one, "spec", "template", "spec", "startupTaints")
-        )
-    ]
-    if lacking:
+    for one in facts.of(NODE_POOLS):
+        taints = many(one, "spec", "template", "spec", "startupTaints")
+        if any(taint.get("key") == _EBS_TAINT for taint in taints):
+            continue
+        name = name_of(one)
+        wanted = json.dumps([*taints, {"key": _EBS_TAINT, "effect": "NoExecute"}])
         yield Symptom(
-            about=f"NodePool/{shown(lacking)}",
-            seen=f"{_EBS_DRIVER} is there, and these have no startup taint {_EBS_TAINT}",
+            about=f"NodePool/{name}",
+            seen=f"{_EBS_DRIVER} is there, and it has no startup taint {_EBS_TAINT}",
             wrong="pods with volumes reach a new node before its driver does",
-            fix=f"kubectl patch nodepool {lacking[0]} --type json -p "
-            '\'[{"op":"add","path":"/spec/template/spec/startupTaints","value":'
-            f'[{{"key":"{_EBS_TAINT}","effect":"NoExecute"}}]}}]\'',
+            fix=f"kubectl patch nodepool {name} --type merge -p "
+            f'\'{{"spec":{{"template":{{"spec":{{"startupTaints":{wanted}}}}}}}}}\'',
         )
 
 

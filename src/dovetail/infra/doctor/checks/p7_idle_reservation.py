@@ -20,12 +20,13 @@ def find(facts: Facts) -> Iterator[Symptom]:
         return
     if not found.gate("ReservedCapacity", usually=True):
         return
-    wanted: set[str] = set()
+    wanted: dict[str, str] = {}
     for pool in pools(facts):
         node_class = class_called(facts, pool.template.node_class.name)
         if many(node_class, "spec", "capacityReservationSelectorTerms"):
             return  # Somebody has thought of it.
-        wanted |= {one.name for one in machines_of(facts, pool)}
+        for machine in machines_of(facts, pool):
+            wanted.setdefault(machine.name, pool.template.node_class.name)
     for one in facts.aws.reservations:
         left = int(one.get("AvailableInstanceCount") or 0)
         kind = str(one.get("InstanceType"))
@@ -37,7 +38,7 @@ def find(facts: Facts) -> Iterator[Symptom]:
             seen=f"{left} of {one.get('TotalInstanceCount')} {kind} are unused; no EC2NodeClass "
             "has capacityReservationSelectorTerms",
             wrong="launches do not take open reservations by themselves since 1.6",
-            fix="kubectl patch ec2nodeclass default --type merge -p "
+            fix=f"kubectl patch ec2nodeclass {wanted[kind]} --type merge -p "
             f'\'{{"spec":{{"capacityReservationSelectorTerms":[{{"id":"{name}"}}]}}}}\'',
         )
 
