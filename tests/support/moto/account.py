@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 import boto3
+import botocore.session
 import msgspec
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.iam.models import AWSManagedPolicy, iam_backends
@@ -119,7 +120,7 @@ class TestAccount:
         self.moto, self.eks, self.served = moto, eks, served
         self.helm = PaperHelm(served)
         self.pace = QUICK
-        self._session = _session()
+        self._session = _Clients()
         eks.endpoint, eks.authority = served.url, served.authority
 
     def client(self, service: Any, region: str = "us-east-1") -> Any:
@@ -245,10 +246,28 @@ class TestAccount:
         self.client("eks").describe_cluster(name=spec.name)
 
 
+class _Clients(boto3.Session):
+    """Makes each client once for an account, however many commands are run in it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            aws_access_key_id="test",
+            aws_secret_access_key="test",  # noqa: S106 - for tests
+            botocore_session=_descriptions(),
+        )
+        self._made: dict[tuple[Any, Any], Any] = {}
+
+    def client(self, service_name: Any, *given: Any, **named: Any) -> Any:
+        key = (service_name, named.get("region_name"))
+        if key not in self._made:
+            self._made[key] = super().client(service_name, *given, **named)
+        return self._made[key]
+
+
 @cache
-def _session() -> boto3.Session:
-    """Read the SDK's descriptions once: they are large."""
-    return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test")  # noqa: S106
+def _descriptions() -> botocore.session.Session:
+    """Read the SDK's descriptions of services once: they are large."""
+    return botocore.session.get_session()
 
 
 def _secret(release: str) -> str:
