@@ -167,3 +167,18 @@ def test_a_kind_that_is_not_served_leaves_its_checks_unmade(cluster: Cluster) ->
     assert "the API server does not know customresourcedefinitions.apiextensions.k8s.io: K5" in (
         result.stdout
     )
+
+
+def test_a_file_and_aws_are_enough_to_find_what_a_class_will_not_find(
+    account: Account, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", account.moto.url)
+    path = tmp_path / "cluster.yaml"
+    path.write_bytes(a_file(name="demo"))
+    account.ec2.delete_tags(Resources=account.subnets, Tags=[{"Key": "karpenter.sh/discovery"}])
+
+    result = doctor("-f", str(path), "--no-kubernetes", "--only", "N3", "--only", "I8")
+
+    assert result.exit_code == 2
+    assert "EC2 has nothing for subnetSelectorTerms" in result.stdout
+    assert "2 checks made of cluster demo, 0 not: 1 findings in 1 of them." in result.stdout
