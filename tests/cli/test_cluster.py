@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,19 +30,24 @@ def account() -> Iterator[TestAccount]:
 
 
 @pytest.fixture
-def run(account: TestAccount, tmp_path: Path) -> Run:
-    """Return what runs the command with this account, and a helm, in its environment."""
+def environment(account: TestAccount, tmp_path: Path) -> dict[str, str]:
+    """Return an environment with this account, and a helm."""
     helm = tmp_path / "bin" / "helm"
     helm.parent.mkdir()
     helm.write_text(f'#!/bin/sh\nexec {sys.executable} -P {helmprogram.__file__} "$@"\n')
     helm.chmod(0o755)
-    environment = {
+    return {
         "AWS_ENDPOINT_URL": account.moto.url,
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "KUBECONFIG": str(tmp_path / "kubeconfig"),
         "PATH": f"{helm.parent}:{os.environ['PATH']}",
     }
+
+
+@pytest.fixture
+def run(environment: dict[str, str]) -> Run:
+    """Return what runs the command in that environment."""
 
     def invoke(*words: str, given: bytes = b"", **more: str) -> Result:
         env = {**environment, **more}
@@ -100,6 +107,26 @@ def test_without_a_terminal_nothing_is_done_that_was_not_agreed_to(
     assert done.exit_code == 1
     assert "say --yes" in done.output
     assert account.eks.clusters == {}
+
+
+def test_ctrl_c_lets_what_is_under_way_end_and_says_how_to_go_on(
+    account: TestAccount, environment: dict[str, str]
+) -> None:
+    words = [sys.executable, "-m", "dovetail", "cluster", "apply", "-f", str(TAINTED), "--yes"]
+    with subprocess.Popen(
+        words, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        assert process.stderr is not None
+        first = next(line for line in process.stderr if line.startswith("[1/60]"))
+
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+
+    assert first
+    assert process.returncode == 130, rest
+    assert "go on with: dovetail cluster apply -f" in rest
+    assert account.apply(account.prepared("tainted-node-group")).done
+    assert account.plan(account.prepared("tainted-node-group")).steps == ()
 
 
 def test_another_account_than_the_files_is_refused_before_anything_is_read(
