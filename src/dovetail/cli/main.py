@@ -95,7 +95,8 @@ class Dovetail(click.Group):
 @click.group(
     cls=Dovetail,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done; 1 bad input; 2 some pods get no node, or a demo falls short; "
+    epilog="Exit codes: 0 done; 1 bad input; 2 some pods get no node, a demo falls short, or a "
+    "doctor finds something; "
     "70 a bug in Dovetail; 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="dovetail", message="%(prog)s %(version)s")
