@@ -16,7 +16,7 @@ from dovetail.infra.kubedoor import KubeDoor
 from dovetail.infra.observing import Observer
 from dovetail.infra.planning import Plan, plan
 from dovetail.infra.reach import Pace, Reach
-from dovetail.infra.resources import Account, Existing, Observed, Resource
+from dovetail.infra.resources import Account, Observed, Resource
 from dovetail.infra.spec.cluster import ClusterSpec
 from dovetail.ports.loop import Loop
 
@@ -112,16 +112,6 @@ async def whose(aws: Aws, spec: ClusterSpec) -> Account:
         )
     suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
     return Account(account=account, region=spec.region, partition=partition, dns_suffix=suffix)
-
-
-def unready(found: Plan) -> list[str]:
-    """Say what should have been there before us and is not."""
-    return [f"{one.address} should be there and is not: {one.why}" for one in found.missing]
-
-
-def moving(observed: Observed) -> list[Existing]:
-    """Return what is on its way just now."""
-    return [one for one in observed.resources.values() if not one.settled]
 
 
 def refuse_to_write() -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 from urllib.parse import unquote
 
 from dovetail.infra.kinds.shapes import tag_list
@@ -45,10 +45,6 @@ async def write_tags(
 ) -> None:
     """Put a resource's tags on it."""
     await reach.ask("iam", method, **which, Tags=tag_list(resource.tags))
-
-
-OLDEST_VERSIONS: Final = 4
-"""A policy has at most five versions; this many leave room for one."""
 
 
 def attached_arns(told: list[Raw]) -> list[str]:

@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from dovetail.infra.handling import Attributes
-from dovetail.infra.kinds.iam import OLDEST_VERSIONS, document, known, write_tags
+from dovetail.infra.kinds.iam import document, known, write_tags
 from dovetail.infra.kinds.shapes import differing, tag_list, tag_map
 from dovetail.infra.predicting import predicted
 from dovetail.infra.reach import Raw, Reach
 from dovetail.infra.resources import Existing, Resource
+
+_MOST_BEFORE_ONE_MORE: Final = 4
+"""A policy has at most five versions."""
 
 
 class Policies:
@@ -112,7 +115,7 @@ class Policies:
             (one for one in versions if not one["IsDefaultVersion"]),
             key=lambda one: one["CreateDate"],
         )
-        for version in spare[: max(0, len(versions) - OLDEST_VERSIONS)]:
+        for version in spare[: max(0, len(versions) - _MOST_BEFORE_ONE_MORE)]:
             await self._drop(arn, version)
 
     async def _drop(self, arn: str, version: Raw) -> None:

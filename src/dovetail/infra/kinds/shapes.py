@@ -49,8 +49,3 @@ def differing(existing: Existing, resource: Resource) -> frozenset[str]:
 
 def _nothing(reference: Reference) -> Any:
     raise Unresolved(reference)
-
-
-def without(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return a map without some of its keys."""
-    return {key: value for key, value in values.items() if key not in names}
