@@ -11,8 +11,12 @@ from dovetail.ports import resources as kinds
 from dovetail.state.mirror import Change, Mirror
 from dovetail.state.stuck import is_stuck
 
-SETTLE = timedelta(seconds=10)
-"""How long after its node is ready a pod may take to be bound before it is planned anew."""
+SETTLE = timedelta(seconds=30)
+"""How long after its node is ready a pod may take to be bound before it is planned anew.
+
+kube-scheduler looks at a pod that it has refused again within ten seconds, but a large
+plan's pods come one after the other.
+"""
 
 
 class Promises:
