@@ -6,6 +6,11 @@ from typing import Any, Protocol
 from dovetail.infra.planning import Step
 from dovetail.infra.resources import Existing, Resource
 
+
+class WrongStep(RuntimeError):
+    """A step that no plan may hold: the thing is only looked up, or can only be replaced."""
+
+
 Attributes = Mapping[str, Any]
 """What others may refer to; the names that ``kindfacts`` lists for the kind."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dovetail.infra.handling import WrongStep
 from dovetail.infra.kinds.incluster import Calls, InCluster
 from dovetail.infra.kinds.shapes import lower, upper
 from dovetail.infra.reach import Raw
@@ -112,7 +113,7 @@ class FargateProfiles(InCluster):
         return {**seen, "Selectors": [_seen_selector(one) for one in raw.get("selectors", ())]}
 
     async def amend(self, existing: Existing, resource: Resource, names: frozenset[str]) -> None:
-        raise NotImplementedError(f"{resource.address}: a profile cannot be changed")
+        raise WrongStep(f"{resource.address}: a profile cannot be changed")
 
 
 def _selector(wanted: Mapping[str, Any]) -> Raw:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from dovetail.infra.handling import Attributes
+from dovetail.infra.handling import Attributes, WrongStep
 from dovetail.infra.kinds.shapes import differing, tag_list, tag_map
 from dovetail.infra.reach import Raw, Reach, operation
 from dovetail.infra.resources import NAME_TAG, OWNER_TAG, Existing, Resource
@@ -86,7 +86,7 @@ class Tagged(ABC):
         self, existing: Existing, resource: Resource, names: frozenset[str]
     ) -> Attributes:
         """Change properties; most kinds have none that could be changed."""
-        raise NotImplementedError(f"{resource.address}: {sorted(names)} cannot be changed")
+        raise WrongStep(f"{resource.address}: {sorted(names)} cannot be changed")
 
     async def more(self, raw: Raw) -> Mapping[str, Any]:
         """Return properties that take further calls to see."""

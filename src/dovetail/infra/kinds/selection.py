@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dovetail.infra.handling import Attributes
+from dovetail.infra.handling import Attributes, WrongStep
 from dovetail.infra.kinds.shapes import tag_list
 from dovetail.infra.reach import Raw, Reach, if_there
 from dovetail.infra.resources import Existing, Resource
@@ -22,13 +22,13 @@ class SubnetSelections:
         return [one for one in found if one is not None]
 
     async def create(self, resource: Resource) -> Attributes:
-        raise NotImplementedError(f"{resource.address} is only ever looked up")
+        raise WrongStep(f"{resource.address} is only ever looked up")
 
     async def change(self, existing: Existing, resource: Resource) -> Attributes:
-        raise NotImplementedError(f"{resource.address} is only ever looked up")
+        raise WrongStep(f"{resource.address} is only ever looked up")
 
     async def remove(self, existing: Existing) -> None:
-        raise NotImplementedError(f"{existing.address} is only ever looked up")
+        raise WrongStep(f"{existing.address} is only ever looked up")
 
     async def _found(self, one: Resource) -> Existing | None:
         asked: dict[str, Any] = {}
