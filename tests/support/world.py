@@ -22,7 +22,6 @@ from dovetail.sim.engine import Engine
 from dovetail.sim.kube import SimKube, feed
 from dovetail.sim.loop import Pause, VirtualLoop
 from dovetail.state.evictions import Evictions
-from dovetail.state.headcount import HeadCount
 from dovetail.state.inflight import ReadYourWrites
 from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
@@ -82,7 +81,6 @@ class World:
         self.faults = Faults(SimKube(self.api), note=self._note)
         self.kube = ReadYourWrites(self.faults, self.mirror)
         self.evictions = Evictions()
-        self.headcount = HeadCount()
         self.nominations = Nominations()
         self.promises, self.stays = Promises(self.mirror), Stays()
         self._stops = feed(self.mirror, self.api, self.engine)

@@ -60,7 +60,6 @@ from dovetail.ports.telemetry import Events, Log, Metrics
 from dovetail.ports.zones import ZonalShifts
 from dovetail.state.buffers import Buffers
 from dovetail.state.evictions import Evictions
-from dovetail.state.headcount import HeadCount
 from dovetail.state.mirror import Mirror
 from dovetail.state.nominations import Nominations
 from dovetail.state.outcomes import LaunchOutcomes
@@ -126,7 +125,6 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     nominations: Nominations
     evictions: Evictions
     scarcity: Scarcity
-    headcount: HeadCount = msgspec.field(default_factory=HeadCount)
     overlays: Overlays = msgspec.field(default_factory=Overlays)
     buffers: Buffers = msgspec.field(default_factory=Buffers)
     outcomes: LaunchOutcomes = msgspec.field(default_factory=LaunchOutcomes)

@@ -16,7 +16,6 @@ from dovetail.ports.kube import Kube
 from dovetail.ports.loop import Loop
 from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS
 from dovetail.ports.telemetry import Log, Metrics
-from dovetail.state.headcount import HeadCount
 from dovetail.state.mirror import Change, Mirror
 
 _AGAIN: Final = Requeue(after=timedelta(minutes=1))
@@ -31,7 +30,6 @@ class Filling:
         self,
         *,
         mirror: Mirror,
-        headcount: HeadCount,
         kube: Kube,
         loop: Loop,
         chance: Chance,
@@ -40,7 +38,6 @@ class Filling:
         gates: Gates,
     ) -> None:
         self._mirror = mirror
-        self._headcount = headcount
         self._kube = kube
         self._loop = loop
         self._chance = chance
@@ -71,25 +68,21 @@ class Filling:
         there = standing(self._mirror.claims_in(name))
 
         # Decide.
-        lacking = missing(pool, there) - self._headcount.coming(name)
+        lacking = missing(pool, there)
         if lacking <= 0:
             return _AGAIN
-        count = granted(pool, there, lacking, self._headcount.coming(name))
+        count = granted(pool, there, lacking)
         if count == 0:
             self._log.info("nodepool has reached its limit", nodepool=name, nodes_missing=lacking)
             return _NO_ROOM
 
         # Act.
-        self._headcount.begin(name, count)
         raise_first(await self._loop.together([self._create(pool) for _ in range(count)]))
         return _AGAIN
 
     async def _create(self, pool: NodePool) -> None:
-        try:
-            claim = claim_of_template(pool, name=f"{pool.name}-{self._chance.letters(5)}")
-            await self._kube.create(NODE_CLAIMS, encode_node_claim(claim))
-        finally:
-            self._headcount.done(pool.name)
+        claim = claim_of_template(pool, name=f"{pool.name}-{self._chance.letters(5)}")
+        await self._kube.create(NODE_CLAIMS, encode_node_claim(claim))
         self._log.info("created nodeclaim", nodepool=pool.name, nodeclaim=claim.name)
         self._metrics.count(
             "karpenter_nodeclaims_created_total",

@@ -49,15 +49,12 @@ def missing(pool: NodePool, now: Standing) -> int:
     return replicas - len(now.active)
 
 
-def granted(pool: NodePool, now: Standing, wanted: int, spoken_for: int = 0) -> int:
-    """Tell how many of the wanted nodes ``limits.nodes`` leaves room for.
-
-    ``spoken_for`` are those that others are about to ask for.
-    """
+def granted(pool: NodePool, now: Standing, wanted: int) -> int:
+    """Tell how many of the wanted nodes ``limits.nodes`` leaves room for."""
     limit = (pool.limits or NOTHING).get(NODES)
     if limit is None:
         return wanted
-    return max(0, min(wanted, limit - now.total - spoken_for))
+    return max(0, min(wanted, limit - now.total))
 
 
 class Tenant(msgspec.Struct, frozen=True):
