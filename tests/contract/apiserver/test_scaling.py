@@ -1,11 +1,16 @@
 """The scale subresource."""
 
+from contextlib import suppress
+from typing import Any
+
 import pytest
 
 from dovetail.ports.kubeerrors import BadRequest, Conflict, Invalid
 from dovetail.ports.resources import DEPLOYMENTS
 from tests.contract.apiserver.objects import a_deployment
 from tests.contract.apiserver.subject import Subject
+
+Raw = dict[str, Any]
 
 
 def test_scale_shows_replicas_and_the_selector_as_text(server: Subject) -> None:
@@ -20,10 +25,8 @@ def test_scale_shows_replicas_and_the_selector_as_text(server: Subject) -> None:
 
 def test_a_changed_scale_changes_the_workload(server: Subject) -> None:
     server.create(DEPLOYMENTS, a_deployment("d", replicas=3))
-    scale = server.get(DEPLOYMENTS, "d", subresource="scale")
 
-    scale["spec"]["replicas"] = 10
-    answer = server.update(DEPLOYMENTS, scale, subresource="scale")
+    scale, answer = scaled_to(10, server)
 
     deployment = server.get(DEPLOYMENTS, "d")
     assert answer["spec"] == {"replicas": 10}
@@ -31,6 +34,15 @@ def test_a_changed_scale_changes_the_workload(server: Subject) -> None:
     assert deployment["metadata"]["generation"] == 2
     with pytest.raises(Conflict):
         server.update(DEPLOYMENTS, scale, subresource="scale")
+
+
+def scaled_to(replicas: int, server: Subject) -> tuple[Raw, Raw]:
+    """Write a scale as it was read; again where a Deployment controller wrote in between."""
+    while True:
+        scale = server.get(DEPLOYMENTS, "d", subresource="scale")
+        scale["spec"]["replicas"] = replicas
+        with suppress(Conflict):
+            return scale, server.update(DEPLOYMENTS, scale, subresource="scale")
 
 
 def test_a_scale_without_a_number_is_none(server: Subject) -> None:
