@@ -11,12 +11,11 @@ import click
 import msgspec
 
 from dovetail.cli.discounts import DISCOUNTS_HELP, discounts_in
-from dovetail.cli.files import attempt, read_bytes, read_sources
+from dovetail.cli.files import attempt, read_sources
 from dovetail.cli.output import progress
-from dovetail.codec.catalog import decode_catalog
+from dovetail.cli.stock import catalog_in, prices_in
 from dovetail.codec.documents import Files
-from dovetail.codec.prices import read_prices
-from dovetail.data import bundled_catalog, list_prices
+from dovetail.data import bundled_catalog
 from dovetail.errors import BadInput, DovetailError, Mistake
 from dovetail.host.clock import RealClock
 from dovetail.kube.config import find_access
@@ -24,7 +23,6 @@ from dovetail.model import labels as label_keys
 from dovetail.model.catalog import InstanceType
 from dovetail.model.machines import Catalog, Region
 from dovetail.model.nodepool import NodePool
-from dovetail.model.prices import PriceBook
 from dovetail.ports import resources as kinds
 from dovetail.ports.kube import Object
 from dovetail.ports.resources import Resource, resource_of_kind
@@ -103,9 +101,9 @@ def looked(source: Source) -> Looked:
     """Read or ask for everything; raises with the mistakes of all files."""
     mistakes: list[Mistake] = []
     with progress("Looking at the cluster"):
-        catalog = attempt(mistakes, lambda: _catalog(source.catalog))
+        catalog = attempt(mistakes, lambda: catalog_in(source.catalog))
         book = attempt(mistakes, lambda: discounts_in(source.discounts))
-        prices = attempt(mistakes, lambda: _prices(source.prices, catalog or bundled_catalog()))
+        prices = attempt(mistakes, lambda: prices_in(source.prices, catalog or bundled_catalog()))
         objects = attempt(mistakes, lambda: _objects(source))
     if catalog is None or prices is None or objects is None or book is None:
         raise BadInput(mistakes)
@@ -133,14 +131,6 @@ def mirror_of(objects: Objects) -> Mirror:
     for resource in mirror.tables:
         mirror.replace(resource, objects.get(resource, ()))
     return mirror
-
-
-def _catalog(file: str | None) -> Catalog:
-    return bundled_catalog() if file is None else decode_catalog(read_bytes(file), file=file)
-
-
-def _prices(file: str | None, catalog: Catalog) -> PriceBook:
-    return list_prices(catalog.machines) if file is None else read_prices(file, read_bytes(file))
 
 
 def _objects(source: Source) -> Objects:

@@ -101,7 +101,7 @@ class Dovetail(click.Group):
 )
 @click.version_option(__version__, prog_name="dovetail", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Show which EC2 instances Kubernetes pods would get, and what they cost."""
+    """Buy, explain and give back the nodes of Kubernetes on EKS; show beforehand what that costs."""
 
 
 def main() -> None:

@@ -14,16 +14,14 @@ from dovetail.cli.discounts import (
     discounts_in,
     discounts_report,
 )
-from dovetail.cli.files import STDIN, attempt, read_bytes, read_sources
+from dovetail.cli.files import STDIN, attempt, read_sources
 from dovetail.cli.output import progress, say, write, write_lines
 from dovetail.cli.plan_table import plan_lines
 from dovetail.cli.report import PriceSource, as_json, as_yaml, report_on
-from dovetail.codec.catalog import decode_catalog
+from dovetail.cli.stock import catalog_in, prices_in
 from dovetail.codec.cluster import Inputs, read_inputs
-from dovetail.codec.prices import read_prices
 from dovetail.core.machines.discounting import Discounts
 from dovetail.core.scheduling.affording import Afforded, solve_discounted
-from dovetail.data import bundled_catalog, list_prices
 from dovetail.errors import BadInput, Mistake
 from dovetail.model.discounts import DiscountBook
 from dovetail.model.labels import OS
@@ -145,7 +143,7 @@ def simulate(context: click.Context, /, **given: Any) -> None:
     EC2NodeClasses among the files say what may be bought.
     """
     request = msgspec.convert(given, Request)
-    catalog = _catalog(request.catalog)
+    catalog = catalog_in(request.catalog)
     prices, book, inputs = _read(request, catalog)
     with progress("Pricing instance types"):
         assembled = assemble(
@@ -160,14 +158,6 @@ def simulate(context: click.Context, /, **given: Any) -> None:
     context.exit(EXIT_UNPLACED if afforded.plan.unplaced else 0)
 
 
-def _catalog(file: str | None) -> Catalog:
-    return bundled_catalog() if file is None else decode_catalog(read_bytes(file), file=file)
-
-
-def _prices(file: str | None, catalog: Catalog) -> PriceBook:
-    return list_prices(catalog.machines) if file is None else read_prices(file, read_bytes(file))
-
-
 def _read(request: Request, catalog: Catalog) -> tuple[PriceBook, DiscountBook, Inputs]:
     """Read every file that is named; raises with the mistakes of all of them."""
     manifests = (*request.files, *request.more_files)
@@ -177,7 +167,7 @@ def _read(request: Request, catalog: Catalog) -> tuple[PriceBook, DiscountBook, 
         raise click.UsageError("Standard input (-) can be read only once.")
     mistakes: list[Mistake] = []
     with progress("Reading manifests"):
-        prices = attempt(mistakes, lambda: _prices(request.prices, catalog))
+        prices = attempt(mistakes, lambda: prices_in(request.prices, catalog))
         book = attempt(mistakes, lambda: discounts_in(request.discounts))
         given = attempt(mistakes, lambda: read_sources(manifests))
         live = attempt(mistakes, lambda: read_sources(request.cluster))
