@@ -101,7 +101,7 @@ class Dovetail(click.Group):
 )
 @click.version_option(__version__, prog_name="dovetail", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Buy, explain and give back the nodes of Kubernetes on EKS; show beforehand what that costs."""
+    """Buy, explain and give back nodes of Kubernetes on EKS; show beforehand what that costs."""
 
 
 def main() -> None:
