@@ -60,6 +60,11 @@ class Authority:
             x509.SubjectAlternativeName(names),
         )
 
+    def for_host(self, name: str) -> Signed:
+        """Sign for a server that is known by its name."""
+        use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+        return self._sign(_named(name), use, x509.SubjectAlternativeName([x509.DNSName(name)]))
+
     def for_user(self, name: str, *groups: str) -> Signed:
         """Sign for a client: Kubernetes takes user and groups from the subject."""
         use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])

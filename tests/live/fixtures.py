@@ -13,9 +13,11 @@ from tests.live.plane import ControlPlane
 
 
 @contextmanager
-def running_control_plane(program: Path, folder: Path) -> Iterator[ControlPlane]:
+def running_control_plane(
+    program: Path, folder: Path, *, webhook: str | None = None
+) -> Iterator[ControlPlane]:
     """Run a control plane of our own as long as the block lasts."""
-    plane = ControlPlane(program, folder)
+    plane = ControlPlane(program, folder, webhook=webhook)
     plane.start()
     try:
         yield plane

@@ -36,7 +36,8 @@ def etcd_flags(folder: Path, *, client: str, peer: str) -> list[str]:
     ]
 
 
-def apiserver_flags(folder: Path, *, port: int, etcd: str) -> list[str]:
+def apiserver_flags(folder: Path, *, port: int, etcd: str, webhook: Path | None) -> list[str]:
+    asked = [f"--authentication-token-webhook-config-file={webhook}", *_NEVER_OLD]
     return [
         f"--etcd-servers={etcd}",
         "--bind-address=127.0.0.1",
@@ -54,6 +55,7 @@ def apiserver_flags(folder: Path, *, port: int, etcd: str) -> list[str]:
         # Nothing is reachable under an address of a Service here.
         "--endpoint-reconciler-type=none",
         "--profiling=false",
+        *(asked if webhook else ()),
     ]
 
 
@@ -77,5 +79,10 @@ def scheduler_flags(kubeconfig: Path) -> list[str]:
     return [f"--kubeconfig={kubeconfig}", *_ALONE, "--kube-api-qps=500", "--kube-api-burst=1000"]
 
 
+_NEVER_OLD = [
+    "--authentication-token-webhook-version=v1",
+    # Who may do what changes from one test to the next.
+    "--authentication-token-webhook-cache-ttl=1s",
+]
 _ALONE = ["--leader-elect=false", "--secure-port=0", "--profiling=false"]
 """There is one of each, and nobody asks it for metrics."""

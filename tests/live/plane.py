@@ -30,7 +30,8 @@ _START = 120.0
 class ControlPlane(Cluster):
     """etcd, kube-apiserver, kube-controller-manager and kube-scheduler, each a process."""
 
-    def __init__(self, program: Path, folder: Path) -> None:
+    def __init__(self, program: Path, folder: Path, *, webhook: str | None = None) -> None:
+        """``webhook`` is the address of one who knows the tokens that Kubernetes does not."""
         self.folder = folder
         self._authority = Authority()
         self._ports = dict(zip(("etcd", "peer", "apiserver"), _free_ports(3), strict=True))
@@ -44,7 +45,12 @@ class ControlPlane(Cluster):
         self.etcd = process("etcd", etcd_flags(folder, client=self._etcd_url, peer=peer))
         self.apiserver = process(
             "apiserver",
-            apiserver_flags(folder, port=self._ports["apiserver"], etcd=self._etcd_url),
+            apiserver_flags(
+                folder,
+                port=self._ports["apiserver"],
+                etcd=self._etcd_url,
+                webhook=self._write_webhook(webhook) if webhook else None,
+            ),
         )
         manager = self.kubeconfig_for("system:kube-controller-manager")
         self.controller_manager = process(
@@ -128,9 +134,28 @@ class ControlPlane(Cluster):
         token = self.kubectl("create", "token", name, "-n", namespace, "--duration=8h").strip()
         return self._write_kubeconfig(f"{namespace}-{name}", {"token": token})
 
+    @property
+    def authority(self) -> str:
+        """What its certificate is checked against, in base64 as kubeconfigs have it."""
+        return b64encode(self._authority.certificate.encode()).decode()
+
+    def _write_webhook(self, address: str) -> Path:
+        whole = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "webhook", "cluster": {"server": address}}],
+            "users": [{"name": "apiserver", "user": {}}],
+            "contexts": [
+                {"name": "webhook", "context": {"cluster": "webhook", "user": "apiserver"}}
+            ],
+            "current-context": "webhook",
+        }
+        path = self.folder / "webhook.kubeconfig"
+        path.write_text(json.dumps(whole))
+        return path
+
     def _write_kubeconfig(self, user: str, credentials: dict[str, str]) -> Path:
-        authority = b64encode(self._authority.certificate.encode()).decode()
-        cluster = {"server": self.url, "certificate-authority-data": authority}
+        cluster = {"server": self.url, "certificate-authority-data": self.authority}
         whole = {
             "apiVersion": "v1",
             "kind": "Config",

@@ -7,6 +7,7 @@ has nodes cannot go, and Fargate profiles are made one at a time.
 
 import json
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from itertools import count
 from threading import Lock
 from typing import Any, ClassVar
@@ -73,6 +74,13 @@ class Eks:
         self.failed: set[str] = set()
         """Names of parts that did not come up."""
         self.parts: dict[str, dict[str, dict[str, Raw]]] = {}
+        self.creators: dict[str, str] = {}
+        """Cluster → the access key with which it was made."""
+
+    def seen(self) -> dict[str, tuple[Raw, dict[str, dict[str, Raw]]]]:
+        """Return clusters and their parts as they are now, for those who look on."""
+        with self._lock:
+            return {name: deepcopy((one, self.parts[name])) for name, one in self.clusters.items()}
 
     def __call__(self, environ: Raw, start: Callable[..., Any]) -> Iterable[bytes]:
         raw = str(environ.get("RAW_URI") or environ["PATH_INFO"])
@@ -88,6 +96,8 @@ class Eks:
         try:
             with self._lock:
                 answer = self._answer(environ["REQUEST_METHOD"], names, asked, region)
+            if names == ["clusters"] and "name" in asked:
+                self.creators[asked["name"]] = scope[0]
             status = 200
         except Refusal as error:
             status, answer = error.status, {"message": str(error), "code": error.code}

@@ -1,0 +1,93 @@
+"""Small charts under the names and versions of other people's, packaged by helm."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dovetail.infra.desired.charts import ADDONS, CONTROLLERS, Chart
+from tests.support.charts import CRDS, helm
+
+_WORKLOAD = """\
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ (.Values.serviceAccount | default dict).name | default .Release.Name }}
+  namespace: {{ .Release.Namespace }}
+  {{- with (.Values.serviceAccount | default dict).annotations }}
+  annotations: {{ toJson . }}
+  {{- end }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-values
+  namespace: {{ .Release.Namespace }}
+data:
+  values: {{ toJson .Values | quote }}
+---
+apiVersion: apps/v1
+kind: KIND
+metadata:
+  name: {{ .Release.Name }}
+  namespace: {{ .Release.Namespace }}
+spec:
+  selector: {matchLabels: {app: {{ .Release.Name }}}}
+  template:
+    metadata: {labels: {app: {{ .Release.Name }}}}
+    spec:
+      serviceAccountName: {{ (.Values.serviceAccount | default dict).name | default .Release.Name }}
+      nodeSelector: {{ toJson (.Values.nodeSelector | default dict) }}
+      tolerations: {{ toJson (.Values.tolerations | default list) }}
+      containers:
+        - name: main
+          image: registry.example.com/{{ .Chart.Name }}:{{ .Chart.Version }}
+          resources: {requests: {cpu: 100m, memory: 64Mi}}
+"""
+_ON_EVERY_NODE = "node-termination-handler"
+_KEPT = "    helm.sh/resource-policy: keep\n"
+
+
+def packaged(scratch: Path) -> list[tuple[Chart, Path]]:
+    """Return each chart that is not ours, and the archive that stands for it."""
+    upstream, definitions = CONTROLLERS["karpenter"]
+    found = [(one, _workload(scratch, one, name)) for name, one in ADDONS.items()]
+    found.append((upstream, _workload(scratch, upstream, "karpenter")))
+    found.append((definitions, _definitions(scratch, definitions)))
+    return found
+
+
+def name_of(chart: Chart) -> str:
+    return chart.chart.rpartition("/")[2]
+
+
+def _workload(scratch: Path, chart: Chart, addon: str) -> Path:
+    folder = _chart(scratch, chart)
+    kind = "DaemonSet" if addon == _ON_EVERY_NODE else "Deployment"
+    (folder / "templates" / "all.yaml").write_text(_WORKLOAD.replace("KIND", kind))
+    return _archive(scratch, folder)
+
+
+def _definitions(scratch: Path, chart: Chart) -> Path:
+    """Package the kinds as upstream does: unlike ours, its CRDs go with their release."""
+    folder = _chart(scratch, chart)
+    for one in (CRDS / "templates").iterdir():
+        text = one.read_text()
+        assert _KEPT in text
+        (folder / "templates" / one.name).write_text(text.replace(_KEPT, '    of: "upstream"\n'))
+    return _archive(scratch, folder)
+
+
+def _chart(scratch: Path, chart: Chart) -> Path:
+    folder = scratch / "sources" / name_of(chart)
+    (folder / "templates").mkdir(parents=True)
+    about: dict[str, Any] = {"apiVersion": "v2", "name": name_of(chart), "version": chart.version}
+    (folder / "Chart.yaml").write_text(yaml.safe_dump(about))
+    return folder
+
+
+def _archive(scratch: Path, folder: Path) -> Path:
+    told = helm("package", folder, "--destination", scratch / "archives")
+    shutil.rmtree(folder)
+    return Path(told.strip().rpartition(" ")[2])
