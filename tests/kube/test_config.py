@@ -4,20 +4,24 @@ import asyncio
 import ssl
 import sys
 from base64 import b64encode
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dovetail.errors import BadInput
 from dovetail.kube.client import HttpKube
 from dovetail.kube.config import Access, find_access
 from dovetail.kube.connection import Connection
-from dovetail.kube.credentials import NoCredentials
+from dovetail.kube.credentials import NoCredentials, TokenFile
 from dovetail.kube.limiting import RateLimit
 from dovetail.ports.resources import NAMESPACES
+from dovetail.sim.http.certificate import new_certificate
 from dovetail.sim.http.kubeconfig import kubeconfig
 from tests.sim.http.serving import TOKEN, a_cluster
 
@@ -208,3 +212,116 @@ def test_what_is_wrong_with_a_kubeconfig_is_said_with_its_place(tmp_path: Path) 
 def test_without_any_way_in_all_that_was_tried_is_said() -> None:
     with pytest.raises(BadInput, match=r"not in \$KUBECONFIG, not at /home/me/.kube/config"):
         found(HOME="/home/me")
+
+
+def test_a_token_may_end_with_a_line(tmp_path: Path) -> None:
+    assert token_of(found(written(tmp_path / "config", {"token": "abc\n"}))) == "abc"
+
+
+def test_notes_between_certificates_may_be_in_any_language(tmp_path: Path) -> None:
+    noted = "# Größe: für uns\n" + new_certificate().certificate
+    data = b64encode(noted.encode()).decode()
+
+    access = found(written(tmp_path / "config", {}, **{"certificate-authority-data": data}))
+
+    assert len(access.tls.get_ca_certs()) == 1
+
+
+def test_a_mounted_token_that_cannot_be_read_any_more_is_used_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("old\n")
+    clock = Clock()
+    credentials = TokenFile(tmp_path / "token", clock=clock)
+    before = asyncio.run(credentials.token())
+
+    after = []
+    for content in (b"", b"\xff\xfe", None):
+        if content is None:
+            (tmp_path / "token").unlink()
+        else:
+            (tmp_path / "token").write_bytes(content)
+        clock.moment += timedelta(minutes=1)
+        after.append(asyncio.run(credentials.token()))
+
+    assert (before, after) == ("old", ["old"] * 3)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b" \n", "holds no token"), (b"\xff", "is no text"), (b"a\nb", "holds no")],
+)
+def test_a_file_that_never_held_a_token_is_named(tmp_path: Path, content: bytes, told: str) -> None:
+    (tmp_path / "token").write_bytes(content)
+
+    with pytest.raises(NoCredentials, match=told):
+        asyncio.run(TokenFile(tmp_path / "token", clock=Clock()).token())
+
+
+WHOLE: dict[str, Any] = {
+    "current-context": "a",
+    "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
+    "clusters": [
+        {
+            "name": "c",
+            "cluster": {
+                "server": "https://x:1",
+                "certificate-authority-data": "",
+                "certificate-authority": "",
+                "tls-server-name": "x",
+                "proxy-url": "http://p:1",
+                "extensions": [{"name": "e", "extension": {}}],
+            },
+        }
+    ],
+    "users": [
+        {
+            "name": "u",
+            "user": {
+                "exec": {
+                    "command": "a",
+                    "args": ["b"],
+                    "env": [{"name": "x", "value": "y"}],
+                    "provideClusterInfo": True,
+                },
+                "token": "",
+                "client-certificate-data": "",
+                "client-key": "",
+            },
+        }
+    ],
+}
+ODD = st.one_of(
+    st.none(),
+    st.integers(),
+    st.booleans(),
+    st.text(max_size=5),
+    st.lists(st.one_of(st.none(), st.text(max_size=2), st.integers()), max_size=2),
+    st.dictionaries(st.text(max_size=2), st.none(), max_size=1),
+    st.binary(max_size=12).map(lambda one: b64encode(one).decode()),
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the path of everything in a value."""
+    inner = value.items() if isinstance(value, dict) else ()
+    inner = enumerate(value) if isinstance(value, list) else inner
+    return [path, *(one for key, part in inner for one in places(part, (*path, key)))]
+
+
+def replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
+    if not path:
+        return by
+    copy: Any = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = replaced(value[path[0]], path[1:], by)
+    return copy
+
+
+@settings(max_examples=200, deadline=None)
+@given(at=st.sampled_from(places(WHOLE)), odd=ODD)
+def test_no_kubeconfig_is_too_odd_to_be_a_mistake(
+    tmp_path_factory: pytest.TempPathFactory, at: tuple[Any, ...], odd: Any
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "odd-kubeconfig"
+    file.write_text(yaml.safe_dump(replaced(WHOLE, at, odd)), encoding="utf-8")
+
+    with suppress(BadInput):
+        assert found(file).server.startswith("http")

@@ -1,6 +1,7 @@
 """Answers of real API servers, and of what stands before them, that ours does not give."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -75,6 +76,70 @@ def test_a_list_that_outlives_its_continue_token_is_read_anew_in_one_piece() -> 
     mirror = scripted(script, ["list", "list", "list", "watch 6"])
 
     assert [pod.name for pod in mirror.unbound_pods()] == ["b"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "null",
+        "[]",
+        '"text"',
+        '{"kind": "Status", "status": "Success"}',
+        '{"metadata": null}',
+        '{"metadata": {"resourceVersion": 5}}',
+    ],
+)
+def test_what_is_no_list_is_asked_for_again(odd: str) -> None:
+    script = Script((200, odd), a_list(5, "a"))
+
+    mirror = scripted(script, ["list", "list", "watch 5"])
+
+    assert [pod.name for pod in mirror.unbound_pods()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"type": "ADDED", "object": {}}\n',
+        '{"type": "BOOKMARK", "object": {"metadata": {}}}\n',
+        '{"type": "ADDED"}\n',
+        '{"type": "ADDED", "object": {"metadata": {"name": "x"}}}\n',
+        "<html>gateway</html>\n",
+    ],
+)
+def test_what_is_no_event_is_passed_over_and_the_watch_goes_on_from_before_it(odd: str) -> None:
+    line = an_event("ADDED", told("b", 6))
+    script = Script(a_list(5, "a"), (200, line + odd + an_event("ADDED", told("c", 7))))
+
+    mirror = scripted(script, ["list", "watch 5", "watch 6"])
+
+    assert [pod.name for pod in mirror.unbound_pods()] == ["a", "b"]
+
+
+@pytest.mark.parametrize("wish", [86_400, 10**15, -(10**15)])
+def test_a_server_that_wants_to_be_left_alone_for_a_day_is_asked_again_within_a_minute(
+    wish: int,
+) -> None:
+    slept: list[timedelta] = []
+
+    class Noting(ImpatientLoop):
+        async def sleep(self, delay: timedelta) -> None:
+            slept.append(delay)
+
+    async def run() -> None:
+        script = Script(a_list(5, "a"), a_status(429, "TooManyRequests", retryAfterSeconds=wish))
+        async with played(script) as access, connected(access) as connection:
+            loop = Noting()
+            watcher = Watcher(
+                Mirror(), PODS, connection, loop=loop, chance=SeededChance(1), log=KeptLog()
+            )
+            loop.spawn(watcher.run())
+            await until(lambda: len(script.asked) == 3, lambda: script.asked)
+            await loop.stop()
+
+    asyncio.run(run())
+
+    assert timedelta() < slept[0] <= timedelta(minutes=1)
 
 
 @pytest.mark.parametrize(

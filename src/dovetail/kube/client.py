@@ -9,7 +9,7 @@ import msgspec
 from dovetail.kube.connection import Connection
 from dovetail.kube.paths import path_of
 from dovetail.ports.kube import Object
-from dovetail.ports.kubeerrors import Gone
+from dovetail.ports.kubeerrors import Gone, Unavailable
 from dovetail.ports.resources import PODS, Resource
 
 PAGE: Final = 500
@@ -46,11 +46,20 @@ async def pages(
             "continue": token,
         }
         found = await connection.ask("GET", path, query=_given(query))
-        meta = found["metadata"]
-        yield Page(found.get("items") or [], meta["resourceVersion"])
-        token = meta.get("continue") or ""
+        revision = revision_of(found)
+        yield Page(found.get("items") or [], revision)
+        token = found["metadata"].get("continue") or ""
         if not token:
             return
+
+
+def revision_of(obj: Object) -> str:
+    """Return the version of an object or a list; raises when it has none, so is none."""
+    meta = obj.get("metadata")
+    revision = meta.get("resourceVersion") if isinstance(meta, dict) else None
+    if not isinstance(revision, str) or not revision:
+        raise Unavailable("the API server's answer is no object: it has no resourceVersion")
+    return revision
 
 
 class HttpKube:

@@ -1,22 +1,25 @@
 """Where the API server is and how to get in: a kubeconfig, or the pod's own identity."""
 
 import ssl
-from base64 import b64decode
-from binascii import Error as NotBase64
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import yaml
+from yarl import URL
 
 from dovetail.errors import BadInput, Mistake
-from dovetail.kube.credentials import Credentials, FixedToken, Plugin, PluginToken, TokenFile
-from dovetail.kube.tls import load_identity
+from dovetail.kube.credentials import Credentials, FixedToken, KeptFresh, TokenFile
+from dovetail.kube.plugins import Plugin, PluginToken
+from dovetail.kube.tls import Identity, load_identity, trusting
 from dovetail.ports.loop import Clock
 
 MOUNTED: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet puts a pod's own identity."""
+_FOR_PLUGINS: Final = "client.authentication.k8s.io/exec"
+"""The extension of a cluster that is meant for plugins."""
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +27,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
     server: str
     tls: ssl.SSLContext
+    identity: Identity | None = None
+    """Says what to use instead of ``tls`` by now, where certificates may change."""
     credentials: Credentials
     authority: str = ""
     """The certificate authority in PEM; empty when the system's own are trusted."""
@@ -63,13 +68,17 @@ def find_access(
 
 def from_pod(host: str, port: str, mounted: Path, clock: Clock) -> Access:
     """Return the access of the service account of the pod we run in."""
-    authority = mounted / "ca.crt"
+    file = mounted / "ca.crt"
+    authority = _text(file)
+    identity = Identity(lambda: _tls(str(file), authority=_text(file)))
     shown = f"[{host}]" if ":" in host else host
+    token = TokenFile(mounted / "token", clock=clock)
     return Access(
         server=f"https://{shown}:{port}",
-        tls=_tls(str(authority), authority=_text(authority)),
-        credentials=TokenFile(mounted / "token", clock=clock),
-        authority=_text(authority),
+        tls=identity.context,
+        identity=identity,
+        credentials=KeptFresh([file], renew=identity.renew, clock=clock, token=token),
+        authority=authority,
     )
 
 
@@ -81,23 +90,29 @@ def from_kubeconfig(
     chosen = whole.entry("contexts", context or whole.current())
     cluster = whole.entry("clusters", str(chosen.get("cluster") or ""))
     user = whole.entry("users", str(chosen.get("user") or "")) if chosen.get("user") else {}
-    server = str(cluster.get("server") or "")
-    if not server.startswith(("https://", "http://")):
-        raise _mistake(whole.shown, "server", f"{server!r} is no URL of an API server")
-    authority = whole.content(cluster, "certificate-authority")
-    tls = _tls(
-        whole.shown,
-        authority=authority,
-        certificate=whole.content(user, "client-certificate"),
-        key=whole.content(user, "client-key"),
-        careless=bool(cluster.get("insecure-skip-tls-verify")),
-    )
+
+    def secured() -> ssl.SSLContext:
+        return _tls(
+            whole.shown,
+            authority=whole.content(cluster, "certificate-authority"),
+            certificate=whole.content(user, "client-certificate"),
+            key=whole.content(user, "client-key"),
+            careless=bool(cluster.get("insecure-skip-tls-verify")),
+        )
+
+    identity = Identity(secured)
+    credentials = _credentials(whole, user, cluster, environ=environ, clock=clock, by=identity)
+    named = whole.files(cluster, "certificate-authority")
+    named += whole.files(user, "client-certificate", "client-key")
+    if named:
+        credentials = KeptFresh(named, renew=identity.renew, clock=clock, token=credentials)
     return Access(
-        server=server.rstrip("/"),
-        tls=tls,
-        credentials=_credentials(whole, user, environ, clock, tls),
-        authority=authority,
-        server_name=cluster.get("tls-server-name") or None,
+        server=_server(whole, cluster),
+        tls=identity.context,
+        identity=identity,
+        credentials=credentials,
+        authority=whole.content(cluster, "certificate-authority"),
+        server_name=str(cluster.get("tls-server-name") or "") or None,
         proxy=_proxy(whole, cluster),
     )
 
@@ -118,7 +133,7 @@ class _Kubeconfig:
     def entry(self, kind: str, name: str) -> dict[str, Any]:
         """Return the context, cluster or user of a name, knowing where it was found."""
         for folder, part in self._parts:
-            for one in part.get(kind) or ():
+            for one in _listed(part.get(kind)):
                 if isinstance(one, dict) and one.get("name") == name:
                     content = one.get(kind[:-1])
                     return {**(content if isinstance(content, dict) else {}), "": folder}
@@ -130,10 +145,30 @@ class _Kubeconfig:
         if data:
             try:
                 return b64decode(str(data)).decode()
-            except (NotBase64, UnicodeDecodeError):
+            except ValueError:
                 raise _mistake(self.shown, f"{field}-data", "is no base64 text") from None
         named = entry.get(field)
         return _text(Path(entry[""], str(named))) if named else ""
+
+    def files(self, entry: Mapping[str, Any], *fields: str) -> list[Path]:
+        """Return the files that are named, and used as no data stands beside them."""
+        return [
+            Path(entry[""], str(entry[one]))
+            for one in fields
+            if entry.get(one) and not entry.get(f"{one}-data")
+        ]
+
+
+def _server(whole: _Kubeconfig, cluster: Mapping[str, Any]) -> str:
+    given = str(cluster.get("server") or "")
+    try:
+        url = URL(given)
+        fits = url.scheme in ("https", "http") and bool(url.host) and not url.query_string
+    except ValueError:
+        fits = False
+    if not fits:
+        raise _mistake(whole.shown, "server", f"{given!r} is no URL of an API server")
+    return given.rstrip("/")
 
 
 def _proxy(whole: _Kubeconfig, cluster: Mapping[str, Any]) -> str | None:
@@ -147,22 +182,34 @@ def _proxy(whole: _Kubeconfig, cluster: Mapping[str, Any]) -> str | None:
 def _credentials(
     whole: _Kubeconfig,
     user: Mapping[str, Any],
+    cluster: Mapping[str, Any],
+    *,
     environ: Mapping[str, str],
     clock: Clock,
-    tls: ssl.SSLContext,
+    by: Identity,
 ) -> Credentials:
     if user.get("token"):
-        return FixedToken(str(user["token"]))
+        return FixedToken(_token(whole, user))
     if user.get("tokenFile"):
         return TokenFile(Path(user[""], str(user["tokenFile"])), clock=clock)
-    plugin = user.get("exec")
-    if isinstance(plugin, dict):
-        return PluginToken(_plugin(whole, plugin, user[""], environ), clock=clock, tls=tls)
+    given = user.get("exec")
+    if isinstance(given, dict):
+        plugin = _plugin(whole, given, user[""], environ)
+        if given.get("provideClusterInfo"):
+            plugin = msgspec.structs.replace(plugin, cluster=_told_of(whole, cluster))
+        return PluginToken(plugin, clock=clock, identity=by)
     for field in ("username", "password", "auth-provider"):
         if user.get(field):
             message = "is not in Kubernetes any more; use a token, a certificate or an exec plugin"
             raise _mistake(whole.shown, f"user.{field}", message)
     return FixedToken()
+
+
+def _token(whole: _Kubeconfig, user: Mapping[str, Any]) -> str:
+    token = str(user["token"]).strip()
+    if not token.isprintable():
+        raise _mistake(whole.shown, "user.token", "must be one line of printable characters")
+    return token
 
 
 def _plugin(
@@ -173,21 +220,45 @@ def _plugin(
         raise _mistake(whole.shown, "user.exec.command", "is missing")
     if "/" in command:
         command = str(Path(folder, command))
-    added = {str(one["name"]): str(one["value"]) for one in given.get("env") or ()}
+    added = {}
+    for one in _listed(given.get("env")):
+        if not isinstance(one, dict) or "name" not in one:
+            raise _mistake(whole.shown, "user.exec.env", "must be a list of names and values")
+        added[str(one["name"])] = str(one.get("value") or "")
     return Plugin(
         command=command,
-        arguments=tuple(str(one) for one in given.get("args") or ()),
+        arguments=tuple(str(one) for one in _listed(given.get("args"))),
         environment={**environ, **added},
         api_version=str(given.get("apiVersion") or "client.authentication.k8s.io/v1"),
         hint=" ".join(str(given.get("installHint") or "").split()),
     )
 
 
+def _told_of(whole: _Kubeconfig, cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a plugin is told of the cluster."""
+    authority = whole.content(cluster, "certificate-authority")
+    told = {
+        "server": cluster.get("server"),
+        "tls-server-name": cluster.get("tls-server-name"),
+        "insecure-skip-tls-verify": cluster.get("insecure-skip-tls-verify"),
+        "certificate-authority-data": b64encode(authority.encode()).decode(),
+        "proxy-url": cluster.get("proxy-url"),
+    }
+    for one in _listed(cluster.get("extensions")):
+        if isinstance(one, dict) and one.get("name") == _FOR_PLUGINS:
+            told["config"] = one.get("extension")
+    return {name: value for name, value in told.items() if value}
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
+
+
 def _tls(
     shown: str, *, authority: str, certificate: str = "", key: str = "", careless: bool = False
 ) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cadata=authority or None)
+        context = trusting(authority)
     except ssl.SSLError as error:
         message = f"is no certificate in PEM ({error.reason or error})"
         raise _mistake(shown, "certificate-authority", message) from None
@@ -216,7 +287,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _text(path: Path) -> str:
     try:
         return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
         raise _mistake(str(path), "", f"cannot be read: {why}") from None
 

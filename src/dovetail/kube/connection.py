@@ -1,5 +1,6 @@
 """Requests to one API server: identity, pace, time-outs, and errors as we know them."""
 
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -9,8 +10,10 @@ import msgspec
 from yarl import URL
 
 from dovetail.kube.config import Access
+from dovetail.kube.guarding import GuardedBody, let_pass
 from dovetail.kube.limiting import RateLimit
 from dovetail.kube.refusing import refusal
+from dovetail.kube.sockets import lively
 from dovetail.ports.kube import Object
 from dovetail.ports.kubeerrors import Unauthorized, Unavailable
 
@@ -23,8 +26,7 @@ _AT_ONCE: Final = 150
 """Connections; each request under way, and each watch, has one of its own."""
 
 
-def _let_pass() -> None:
-    """Guard nothing."""
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 class Connection:
@@ -36,22 +38,30 @@ class Connection:
         *,
         limit: RateLimit,
         agent: str,
-        guard: Callable[[], None] = _let_pass,
+        guard: Callable[[], None] = let_pass,
     ) -> None:
         """``guard`` is asked right before every write is sent, and raises if it must not be."""
         self._access = access
         self._guard = guard
         self._limit = limit
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=access.tls, limit=_AT_ONCE),
+            connector=aiohttp.TCPConnector(limit=_AT_ONCE, socket_factory=lively),
             headers={"User-Agent": agent, "Accept": JSON},
         )
+        self._identifying = 0
         self.under_way = 0
         """Requests without an answer yet; watches do not count."""
 
     @property
     def server(self) -> str:
         return self._access.server
+
+    @property
+    def awaited(self) -> str:
+        """Who has to answer first: the server, or the program that says who we are."""
+        if self._identifying:
+            return "the program that the kubeconfig's user.exec names"
+        return self.server
 
     async def close(self) -> None:
         """Leave; what is under way is cut off."""
@@ -77,15 +87,16 @@ class Connection:
         timeout = aiohttp.ClientTimeout(total=total, sock_connect=_CONNECT)
         self.under_way += 1
         try:
-            guard = self._guard if changes and method != "GET" else _let_pass
+            guard = self._guard if changes and method != "GET" else let_pass
             sending = self._answered(
                 method, path, query, timeout, headers=headers, data=data, guard=guard
             )
             async with sending as response:
-                answer: Object = msgspec.json.decode(await response.read())
+                answer: Object = _OBJECT.decode(await response.read())
                 return answer
-        except msgspec.DecodeError as error:
-            raise Unavailable(f"{self.server}{path} answered with no JSON: {error}") from error
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            what = f"{self.server}{path} answered with no JSON object: {error}"
+            raise Unavailable(what) from error
         finally:
             self.under_way -= 1
 
@@ -118,12 +129,13 @@ class Connection:
         *,
         headers: Mapping[str, str] | None = None,
         data: bytes | None = None,
-        guard: Callable[[], None] = _let_pass,
+        guard: Callable[[], None] = let_pass,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; leads to its answer unless that is a refusal."""
         await self._limit.wait()
-        token = await self._access.credentials.token()
+        who = await self._who()
         for is_last in (False, True):
+            token, tls = who
             sent = dict(headers or {})
             if token:
                 sent["Authorization"] = f"Bearer {token}"
@@ -135,8 +147,9 @@ class Connection:
                     URL(f"{self.server}{path}", encoded=True),
                     params=query,
                     headers=sent,
-                    data=data,
+                    data=None if data is None else GuardedBody(data, guard),
                     timeout=timeout,
+                    ssl=tls,
                     allow_redirects=False,
                     server_hostname=self._access.server_name,
                     proxy=self._access.proxy,
@@ -147,13 +160,25 @@ class Connection:
                     after = response.headers.get("Retry-After", "")
                     error = refusal(response.status, await response.read(), retry_after=after)
             except (aiohttp.ClientError, OSError) as problem:
+                # Where the guard held the body back, it says so again.
+                guard()
                 raise Unavailable(f"{self.server} does not answer: {_why(problem)}") from problem
             if is_last or not isinstance(error, Unauthorized):
                 raise error
-            # Tokens are replaced while we run; the one at hand may just have ended.
-            token, refused = await self._access.credentials.token(refused=True), token
-            if token == refused:
+            # Tokens and certificates are replaced while we run; these may just have ended.
+            who, refused = await self._who(refused=True), who
+            if who == refused:
                 raise error
+
+    async def _who(self, *, refused: bool = False) -> tuple[str, ssl.SSLContext]:
+        """Return the token to send, and what to make connections with."""
+        self._identifying += 1
+        try:
+            token = await self._access.credentials.token(refused=refused)
+        finally:
+            self._identifying -= 1
+        identity = self._access.identity
+        return token, self._access.tls if identity is None else identity.context
 
 
 def _why(problem: Exception) -> str:

@@ -1,23 +1,17 @@
-"""Who we are to the API server: tokens that stay, change, or have to be asked for."""
+"""Who we are to the API server: tokens and certificates that stay, or that others keep fresh."""
 
-import asyncio
-import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from dovetail.errors import DovetailError
-from dovetail.kube.tls import load_identity
 from dovetail.ports.loop import Clock
 
 _REREAD: Final = timedelta(minutes=1)
-"""A mounted token is replaced long before it ends; client-go looks this often, too."""
-_MARGIN: Final = timedelta(seconds=30)
-_PLUGIN_PATIENCE: Final = 60.0
-_SHOWN: Final = 300
+"""What is mounted is replaced long before it ends; client-go looks this often, too."""
 
 
 class NoCredentials(DovetailError):
@@ -56,120 +50,69 @@ class TokenFile:
         now = self._clock.now()
         if refused or self._read_at is None or now - self._read_at >= _REREAD:
             try:
-                self._known = self._path.read_text().strip()
-            except OSError as error:
-                raise NoCredentials(f"{self._path} cannot be read: {error.strerror}") from error
+                self._known = self._read()
+            except NoCredentials:
+                # Whoever writes it may be in the middle of it; what we have may still do.
+                if not self._known:
+                    raise
             self._read_at = now
         return self._known
 
-
-class Plugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that prints a token, such as ``aws eks get-token``, or a certificate."""
-
-    command: str
-    arguments: Sequence[str] = ()
-    environment: Mapping[str, str] = {}
-    """All of it, not only what is added."""
-    api_version: str = "client.authentication.k8s.io/v1"
-    hint: str = ""
-
-
-class _Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The status of an ExecCredential."""
-
-    token: str = ""
-    client_certificate_data: str = ""
-    client_key_data: str = ""
-    expiration_timestamp: datetime | None = None
+    def _read(self) -> str:
+        try:
+            found = self._path.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is no text"
+            raise NoCredentials(f"{self._path} cannot be read: {why}") from error
+        if not found.isprintable() or not found:
+            raise NoCredentials(f"{self._path} holds no token")
+        return found
 
 
-class PluginToken:
-    """A token or certificate asked of a program; asked again shortly before it ends."""
+class KeptFresh:
+    """Files (certificates) that somebody else keeps fresh, beside what gives the token."""
 
-    def __init__(self, plugin: Plugin, *, clock: Clock, tls: ssl.SSLContext) -> None:
-        """Have new connections made with ``tls`` show the certificate, if one is given."""
-        self._plugin = plugin
+    def __init__(
+        self,
+        files: Sequence[Path],
+        *,
+        renew: Callable[[], None],
+        clock: Clock,
+        token: Credentials,
+    ) -> None:
+        """Have ``renew`` take up what is in ``files``, which were read just now."""
+        self._files = files
+        self._renew = renew
         self._clock = clock
-        self._tls = tls
-        self._known: _Told | None = None
-        self._asking = asyncio.Lock()
+        self._token = token
+        self._taken_up = self._state()
+        self._looked_at = clock.now()
 
     async def token(self, *, refused: bool = False) -> str:
-        before = self._known
-        # One at a time: hundreds of requests may find the token too old at once.
-        async with self._asking:
-            known, renewed = self._known, self._known != before
-            if known is None or self._is_old(known) or (refused and not renewed):
-                known = _read(self._plugin, await _run(self._plugin))
-                self._show(known)
-                self._known = known
-        return known.token
+        now = self._clock.now()
+        if refused or now - self._looked_at >= _REREAD:
+            self._looked_at = now
+            self._look()
+        return await self._token.token(refused=refused)
 
-    def _is_old(self, known: _Told) -> bool:
-        ends = known.expiration_timestamp
-        return ends is not None and self._clock.now() >= ends - _MARGIN
-
-    def _show(self, told: _Told) -> None:
-        if not told.client_certificate_data:
+    def _look(self) -> None:
+        state = self._state()
+        if state == self._taken_up:
             return
         try:
-            load_identity(self._tls, told.client_certificate_data, told.client_key_data)
-        except ssl.SSLError as error:
-            why = error.reason or str(error)
-            message = f"{self._plugin.command} printed a certificate that cannot be used ({why})"
-            raise NoCredentials(message) from error
+            self._renew()
+        except (DovetailError, OSError):
+            return  # A certificate and its key are never replaced at once; next time they fit.
+        self._taken_up = state
+
+    def _state(self) -> list[tuple[int, int, int]]:
+        return [_stamp(one) for one in self._files]
 
 
-async def _run(plugin: Plugin) -> bytes:
-    asked = {
-        "apiVersion": plugin.api_version,
-        "kind": "ExecCredential",
-        "spec": {"interactive": False},
-    }
-    environment = {
-        **plugin.environment,
-        "KUBERNETES_EXEC_INFO": msgspec.json.encode(asked).decode(),
-    }
+def _stamp(file: Path) -> tuple[int, int, int]:
+    """Return what is another one when a file was replaced or written to."""
     try:
-        process = await asyncio.create_subprocess_exec(
-            plugin.command,
-            *plugin.arguments,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-    except OSError as error:
-        hint = f"; {plugin.hint}" if plugin.hint else ""
-        message = f"{plugin.command} cannot be run for a token: {error.strerror}{hint}"
-        raise NoCredentials(message) from error
-    try:
-        out, complaint = await asyncio.wait_for(process.communicate(), _PLUGIN_PATIENCE)
-    except TimeoutError as error:
-        process.kill()
-        await process.wait()
-        message = f"{plugin.command} gave no token within {_PLUGIN_PATIENCE:g}s"
-        raise NoCredentials(message) from error
-    if process.returncode:
-        said = " ".join(complaint.decode(errors="replace").split())[:_SHOWN]
-        raise NoCredentials(f"{plugin.command} ended with {process.returncode}: {said}")
-    return out
-
-
-def _read(plugin: Plugin, printed: bytes) -> _Told:
-    try:
-        status: dict[str, Any] = msgspec.json.decode(printed)["status"]
-        given = {name: value for name, value in status.items() if value is not None}
-        told = msgspec.convert(given, _Told)
-    except (
-        msgspec.DecodeError,
-        msgspec.ValidationError,
-        AttributeError,
-        KeyError,
-        TypeError,
-    ) as error:
-        message = f"{plugin.command} printed no ExecCredential with a status"
-        raise NoCredentials(message) from error
-    if not (told.token or told.client_certificate_data):
-        raise NoCredentials(f"{plugin.command} printed no token and no certificate")
-    return told
+        about = file.stat()
+    except OSError:
+        return (0, 0, 0)
+    return about.st_ino, about.st_mtime_ns, about.st_size

@@ -43,7 +43,7 @@ def refusal(code: int, body: bytes, *, retry_after: str = "") -> ApiError:
         text = " ".join(body.decode(errors="replace").split())[:_SHOWN]
         status = {"message": f"the API server answered {code}: {text}"}
     error = refused({**status, "code": status.get("code") or code})
-    if retry_after.isdigit():
+    if retry_after.isdecimal():
         error.details.setdefault("retryAfterSeconds", int(retry_after))
     return error
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from dovetail.errors import DovetailError
-from dovetail.kube.client import PAGE, pages
+from dovetail.kube.client import PAGE, pages, revision_of
 from dovetail.kube.connection import Connection
 from dovetail.kube.credentials import NoCredentials
 from dovetail.kube.paths import path_of
@@ -35,6 +35,8 @@ _SILENCE: Final = 150.0
 _SHORT: Final = timedelta(seconds=1)
 _FIRST_PAUSE: Final = timedelta(milliseconds=200)
 _LONGEST_PAUSE: Final = timedelta(seconds=30)
+_LONGEST_WISH: Final = 60
+"""Seconds; a server, or what stands before it, that wants to be left alone for longer is not."""
 STUCK_AFTER: Final = timedelta(minutes=5)
 """Without a word or a try for so long, a watch has been forgotten: silence ends it far sooner."""
 _HOPELESS: Final = (Forbidden, NotFound, Unauthorized, NoCredentials)
@@ -214,11 +216,12 @@ class Watcher:
             raise Unavailable(f"the watch says what is no event: {error}") from error
         if event.type == "ERROR":
             raise refused(event.object)
+        revision = revision_of(event.object)
         if event.type == "DELETED":
             self._mirror.remove(self._resource, event.object)
         elif event.type != "BOOKMARK":
             self._mirror.put(self._resource, event.object)
-        self._revision = event.object["metadata"]["resourceVersion"]
+        self._revision = revision
 
     async def _pause(self, error: DovetailError) -> None:
         self._failures += 1
@@ -239,6 +242,8 @@ class Watcher:
 
 
 def _asked_for(error: DovetailError) -> timedelta:
-    """Return how long the server itself wants to be left alone."""
+    """Return how long the server itself wants to be left alone, within reason."""
     seconds: Any = error.details.get("retryAfterSeconds") if isinstance(error, ApiError) else None
-    return timedelta(seconds=seconds) if isinstance(seconds, int) else timedelta()
+    if not isinstance(seconds, int):
+        return timedelta()
+    return timedelta(seconds=max(0, min(seconds, _LONGEST_WISH)))

@@ -35,7 +35,7 @@ async def look(access: Access) -> Objects:
         found = await asyncio.gather(*(_listed(kube, one) for one in wanted))
         return dict(zip(wanted, found, strict=True))
     except TimeoutError as error:
-        what = f"{connection.server} gave no answer within {_FIRST_LOOK:g}s"
+        what = f"{connection.awaited} gave no answer within {_FIRST_LOOK:g}s"
         raise DovetailError(what) from error
     finally:
         await connection.close()

@@ -129,7 +129,7 @@ class Operation:
                 await check_alone(kube, now=self._loop.now(), log=self._log)
                 await check_rights(self._connection, read=mirror.tables)
         except TimeoutError as error:
-            what = f"{self._connection.server} gave no answer within {_FIRST_LOOK:g}s"
+            what = f"{self._connection.awaited} gave no answer within {_FIRST_LOOK:g}s"
             raise Unsuitable(what) from error
         overlays = Overlays(on=gates.NodeOverlay)
         self._hired = await self._hire(
