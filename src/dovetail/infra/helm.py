@@ -48,7 +48,6 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     repository: str = ""
     version: str = ""
     values: Mapping[str, Any] = {}
-    create_namespace: bool = True
     note: str = ""
     """Kept with the release as its description: how we know it for ours."""
 
@@ -101,15 +100,13 @@ class HelmProgram:
         self._wait = wait
 
     async def install(self, release: Release) -> None:
-        where = ["--namespace", release.namespace]
-        where += ["--create-namespace"] if release.create_namespace else []
         source = ["--repo", release.repository] if release.repository else []
         source += ["--version", release.version] if release.version else []
         patience = ["--wait", "--timeout", "15m"] if self._wait else []
         note = ["--description", release.note] if release.note else []
         arguments = [
             *("upgrade", "--install", release.name, release.chart),
-            *(*where, *source, *patience, *note),
+            *("--namespace", release.namespace, *source, *patience, *note),
         ]
         await self._run(arguments, values=release.values)
 

@@ -4,7 +4,7 @@ import asyncio
 import ssl
 import time
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -62,6 +62,23 @@ class KubeApi:
             return await self.kube.get(kind, name, namespace)
         except NotFound:
             return None
+
+    async def all_of(
+        self, kind: KubeKind, *, namespace: str = "", labels: str = ""
+    ) -> Sequence[Object]:
+        """Return the objects of a kind; none where it is not served, or no longer."""
+        if await self.kind_of(kind.api_version, kind.kind) is None:
+            return []
+        try:
+            fields = f"metadata.namespace={namespace}" if namespace else ""
+            return await self.kube.list(kind, labels=labels, fields=fields)
+        except NotFound:
+            # Its definition went a moment ago.
+            return []
+
+    def forget_kinds(self) -> None:
+        """Ask again what is served: somebody may have added or removed a definition."""
+        self._served.clear()
 
     async def apply(self, kind: KubeKind, manifest: Object) -> Object:
         """Have the server make an object as written; what others set of it stays."""

@@ -85,7 +85,7 @@ def _running(pod: Raw) -> Raw:
     started = {"running": {"startedAt": pod["metadata"]["creationTimestamp"]}}
     return {
         "phase": "Running",
-        "podIP": "10.0.0.1",
+        "podIP": "127.0.0.1",
         "conditions": [{"type": one, "status": "True"} for one in conditions],
         "containerStatuses": [
             {

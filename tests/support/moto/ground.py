@@ -34,7 +34,7 @@ class Ground:
 
     def __init__(self, moto: MotoAws, session: boto3.Session | None = None) -> None:
         self.moto = moto
-        self.session = session or _Clients()
+        self.session = session or Clients()
 
     def client(self, service: Any, region: str = "us-east-1") -> Any:
         return self.session.client(service, region_name=region, endpoint_url=self.moto.url)
@@ -97,13 +97,13 @@ class Ground:
         self.client("eks").describe_cluster(name=spec.name)
 
 
-class _Clients(boto3.Session):
+class Clients(boto3.Session):
     """Makes each client once for an account, however many commands are run in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: str = "test", secret: str = "test") -> None:  # noqa: S107 - for tests
         super().__init__(
-            aws_access_key_id="test",
-            aws_secret_access_key="test",  # noqa: S106 - for tests
+            aws_access_key_id=key,
+            aws_secret_access_key=secret,
             botocore_session=_descriptions(),
         )
         self._made: dict[tuple[Any, Any], Any] = {}

@@ -65,5 +65,5 @@ def handlers(reach: Reach, door: KubeDoor, helm: Helm) -> tuple[list[Handler], l
     """Return a handler for every kind: those to look with first, and those after them."""
     first: list[Handler] = [make(reach) for make in FOUND_ALONE]
     then: list[Handler] = [make(reach) for make in JOINING]
-    then += [KubeObjects(reach, door), HelmReleases(reach.cluster, door, helm)]
+    then += [KubeObjects(reach, door), HelmReleases(reach, door, helm)]
     return first, then

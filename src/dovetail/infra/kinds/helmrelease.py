@@ -5,7 +5,9 @@ from typing import Any, Final
 
 from dovetail.infra.handling import Attributes
 from dovetail.infra.helm import Helm, Installed, Release, installed
+from dovetail.infra.kinds.leavings import Leavings
 from dovetail.infra.kubedoor import KubeDoor
+from dovetail.infra.reach import Reach
 from dovetail.infra.resources import OWNER_TAG, Existing, Resource
 
 _MORE: Final = "(holds what is no longer wanted)"
@@ -16,9 +18,10 @@ class HelmReleases:
 
     kind = "helm-release"
 
-    def __init__(self, cluster: str, door: KubeDoor, helm: Helm) -> None:
-        self._note = f"dovetail cluster {cluster}"
-        self._cluster = cluster
+    def __init__(self, reach: Reach, door: KubeDoor, helm: Helm) -> None:
+        self._note = f"dovetail cluster {reach.cluster}"
+        self._cluster = reach.cluster
+        self._leavings = Leavings(reach)
         self._door = door
         self._helm = helm
 
@@ -39,7 +42,9 @@ class HelmReleases:
 
     async def create(self, resource: Resource) -> Attributes:
         wanted = resource.properties
-        await self._door.ready()
+        api = await self._door.ready()
+        if wanted.get("createNamespace", True):
+            await self._leavings.make_namespace(api, wanted["namespace"])
         await self._helm.install(
             Release(
                 name=resource.name.rpartition("/")[2],
@@ -48,7 +53,6 @@ class HelmReleases:
                 repository=wanted.get("repository") or "",
                 version=wanted.get("version") or "",
                 values=wanted.get("values") or {},
-                create_namespace=bool(wanted.get("createNamespace", True)),
                 note=self._note,
             )
         )
@@ -59,8 +63,11 @@ class HelmReleases:
 
     async def remove(self, existing: Existing) -> None:
         namespace, _, name = existing.name.partition("/")
-        if await self._door.open() is not None:
+        api = await self._door.open()
+        if api is not None:
             await self._helm.uninstall(name, namespace)
+            api.forget_kinds()
+            await self._leavings.clear(api, name, namespace)
 
     def _existing(self, one: Installed, wanted: Mapping[str, Any]) -> Existing:
         chart = str(wanted.get("chart", one.chart))

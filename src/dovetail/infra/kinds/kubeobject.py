@@ -113,9 +113,7 @@ class KubeObjects:
         """Return pools and classes of ours that the file may no longer name."""
         found: list[Existing] = []
         for kind in _OURS:
-            if await api.kind_of(kind.api_version, kind.kind) is None:
-                continue
-            for live in await api.kube.list(kind, labels=f"{OWNER_TAG}={cluster}"):
+            for live in await api.all_of(kind, labels=f"{OWNER_TAG}={cluster}"):
                 whole = {"apiVersion": kind.api_version, "kind": kind.kind, **live}
                 found.append(_existing(f"{kind.kind}/{live['metadata']['name']}", whole, live))
         return found
@@ -125,18 +123,17 @@ class KubeObjects:
         selector = f"{label_keys.NODEPOOL}={pool}"
 
         async def look() -> bool | None:
-            claims = await api.kube.list(NODE_CLAIMS, labels=selector)
+            claims = await api.all_of(NODE_CLAIMS, labels=selector)
             for claim in claims:
                 if not claim["metadata"].get("deletionTimestamp"):
                     await api.delete(NODE_CLAIMS, claim["metadata"]["name"])
             return None if claims else True
 
-        if await api.kind_of(NODE_CLAIMS.api_version, NODE_CLAIMS.kind) is not None:
-            await self._reach.until(
-                f"NodeClaims of {pool} do not go (does the controller run? "
-                f"kubectl get nodeclaims -l {selector})",
-                look,
-            )
+        await self._reach.until(
+            f"NodeClaims of {pool} do not go (does the controller run? "
+            f"kubectl get nodeclaims -l {selector})",
+            look,
+        )
 
 
 def _existing(name: str, seen: Mapping[str, Any], live: Object) -> Existing:
