@@ -6,7 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dovetail.core.disruption.consolidation import consolidate
+from dovetail.core.disruption.ground import Ground
 from dovetail.core.disruption.recheck import Recheck
+from dovetail.core.disruption.whatif import WhatIf
 from dovetail.model.settings import ConsolidationSettings
 from dovetail.model.snapshot import ClusterSnapshot
 from tests.support.checker import check
@@ -76,6 +78,20 @@ def test_every_pod_has_a_place_to_go_and_nothing_is_bought_that_is_dearer(
         if move.replacements:
             assert sum(one.price for one in move.replacements) < before
         snapshot = after(snapshot, [move])
+
+
+@attack
+@given(worlds, choices)
+def test_nodes_that_are_weighed_together_are_judged_as_each_of_them_alone(
+    snapshot: ClusterSnapshot, chosen: ConsolidationSettings
+) -> None:
+    whatif = WhatIf(view_of(snapshot))
+    ground = Ground(whatif, chosen, {})
+    there = [one for one in whatif.view.candidates if one.node.name in whatif.hosts]
+
+    together = ground.weigh_all(there)
+
+    assert together == {one.node.name: ground.weigh(one) for one in there}
 
 
 @attack

@@ -96,8 +96,11 @@ class _Pass:
 
     def choose_single(self) -> None:
         """Take nodes one by one, what saves most for its disruption first."""
+        verdicts = self._ground.weigh_all(self._candidates.values())
         heap = [
-            entry for name in sorted(self._candidates) if (entry := self._weigh(name)) is not None
+            entry
+            for name in sorted(self._candidates)
+            if (entry := self._entry(name, verdicts[name])) is not None
         ]
         heapq.heapify(heap)
         while heap:
@@ -147,6 +150,9 @@ class _Pass:
     def _weigh(self, name: str, *, exactly: bool = False) -> _Entry | None:
         one = self._candidates[name]
         verdict = self._ground.weigh_exactly(one) if exactly else self._ground.weigh(one)
+        return self._entry(name, verdict)
+
+    def _entry(self, name: str, verdict: Verdict) -> _Entry | None:
         self._verdicts[name] = verdict
         if verdict.code:
             return None

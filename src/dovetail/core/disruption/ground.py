@@ -1,6 +1,6 @@
 """What each node would save, reckoned on top of the moves chosen so far."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from dovetail.core.disruption.balanced import PoolTotals, approves
@@ -8,6 +8,7 @@ from dovetail.core.disruption.candidates import Candidate
 from dovetail.core.disruption.moves import Move
 from dovetail.core.disruption.quick import NEVER, Guess, QuickLook
 from dovetail.core.disruption.replacing import Market, Ruling, rule_on
+from dovetail.core.disruption.sweep import Sweep
 from dovetail.core.disruption.whatif import Outcome, WhatIf
 from dovetail.model import labels as label_keys
 from dovetail.model.plan import ExistingPlacement
@@ -47,6 +48,18 @@ class Ground:
         self.receives: dict[str, str] = {}
         """Node → a node whose pods it takes; it stays this time."""
 
+    def weigh_all(self, candidates: Iterable[Candidate]) -> dict[str, Verdict]:
+        """Say of every node what its removal alone would save at most, as ``weigh`` does."""
+        there = {self._whatif.hosts[one.node.name]: one for one in candidates}
+        known = [host for host in there if self.quick.bounds([host])]
+        guesses = Sweep(self.quick).guesses(known)
+        return {
+            one.node.name: self._weigh_bought(one, guesses[host], self.quick.knows([host]))
+            if host in guesses
+            else self.weigh(one)
+            for host, one in there.items()
+        }
+
     def weigh(self, one: Candidate) -> Verdict:
         """Say what a node's removal would save at most.
 
@@ -67,6 +80,10 @@ class Ground:
             return Verdict(code="no-place", because=self._blocked([host]))
         if guess.price == NEVER and not plain:
             return self.weigh_exactly(one)
+        return self._weigh_bought(one, guess, plain)
+
+    def _weigh_bought(self, one: Candidate, guess: Guess, plain: bool) -> Verdict:
+        """Judge a node of whose pods some need a new one."""
         problem = self._unsold(one, guess)
         if problem is not None:
             return problem
@@ -143,15 +160,17 @@ class Ground:
 
     def _take_plain(self, one: Candidate, guess: Guess) -> Move:
         whatif, host = self._whatif, self._whatif.hosts[one.node.name]
-        waiting = {number: iter(pods) for number, pods in whatif.loads.get(host, {}).items()}
+        alike: dict[int, list[Pod]] = {}
+        for number, pods in sorted(whatif.loads.get(host, {}).items()):
+            alike.setdefault(self.quick.kind[number], []).extend(pods)
+        waiting = {kind: iter(pods) for kind, pods in alike.items()}
         arriving: dict[str, list[Pod]] = {}
         hosts = whatif.problem.hosts
-        for number, target, count in guess.placed:
-            want = whatif.trial.placer.want(whatif.trial.classes[number], 0)
-            hosts.used[:, target] += want.size * count
+        for kind, target, count in guess.placed:
+            hosts.used[:, target] += self.quick.sizes[kind] * count
             name = hosts.nodes[target].name
             pods = arriving.setdefault(name, [])
-            pods += [next(waiting[number]) for _ in range(count)]
+            pods += [next(waiting[kind]) for _ in range(count)]
         whatif.trial.close([host])
         placements = tuple(ExistingPlacement(name, pods) for name, pods in arriving.items())
         move = Move(removed=(one,), placements=placements, saving=one.price)
