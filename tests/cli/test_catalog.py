@@ -135,3 +135,18 @@ def test_a_profile_that_does_not_exist_is_named() -> None:
 @pytest.mark.parametrize("missing", [["-o", "x"], ["--region", "us-east-1"]])
 def test_recording_needs_a_region_and_a_file(missing: list[str]) -> None:
     assert run("record", *missing).exit_code != 0
+
+
+def test_where_nothing_can_be_written_recording_does_not_begin(tmp_path: Path) -> None:
+    result = run("record", "--region", "us-east-1", "-o", str(tmp_path / "no" / "mine.bin"))
+
+    assert isinstance(result.exception, CatalogError)
+    assert f"there is no directory {tmp_path / 'no'}" in str(result.exception)
+    assert "us-east-1: zones" not in result.stderr
+
+
+def test_a_directory_is_no_place_for_a_catalogue(tmp_path: Path) -> None:
+    result = run("record", "--region", "us-east-1", "-o", str(tmp_path))
+
+    assert isinstance(result.exception, CatalogError)
+    assert "cannot be written there" in str(result.exception)

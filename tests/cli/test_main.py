@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -75,3 +76,19 @@ def test_an_interrupt_ends_quietly_with_130() -> None:
 
     assert waiting.returncode == 130
     assert (out, err.strip()) == (b"", b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
+@pytest.mark.parametrize("command", ["--help", "completion bash", "simulate --help", "--version"])
+def test_a_full_disk_is_no_bug_of_ours(command: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "dovetail", *command.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 1
+    assert done.stderr == "Error: standard output cannot be written: No space left on device\n"

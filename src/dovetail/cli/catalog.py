@@ -1,17 +1,16 @@
 """``dovetail catalog``: what EC2 sells, as the planner sees it."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from dovetail.cli.catalog_table import detail_lines, overview_lines, types_json
-from dovetail.cli.files import read_bytes
 from dovetail.cli.output import say, write
-from dovetail.codec.catalog import decode_catalog, encode_catalog
-from dovetail.codec.prices import read_prices
+from dovetail.cli.stock import catalog_in, prices_in
+from dovetail.codec.catalog import encode_catalog
 from dovetail.core.machines.build import instance_types
-from dovetail.data import bundled_catalog, list_prices
 from dovetail.errors import BadInput, CatalogError, Mistake
 from dovetail.model.catalog import InstanceType
 from dovetail.model.machines import Catalog, Region
@@ -49,9 +48,9 @@ def show(
     With the name of a TYPE, everything about it. Without, or with the name of
     a family such as m7g, one line for each type that the region sells.
     """
-    known = _catalog(catalog_file)
+    known = catalog_in(catalog_file)
     place = _region(known, region)
-    prices = _prices(price_file, known)
+    prices = prices_in(price_file, known)
     machines = sorted(
         (
             one
@@ -81,6 +80,7 @@ def record(regions: Sequence[str], file: str, endpoint_url: str | None, source: 
     Needs credentials that may call ec2:DescribeInstanceTypes,
     DescribeInstanceTypeOfferings and DescribeAvailabilityZones.
     """
+    _check_writable(file)
     # Imported here: the SDK takes longer to load than most commands to run.
     from dovetail.aws.recording import ec2_clients, record_catalog
 
@@ -91,18 +91,31 @@ def record(regions: Sequence[str], file: str, endpoint_url: str | None, source: 
         progress=say,
     )
     data = encode_catalog(recorded)
-    try:
-        Path(file).write_bytes(data)
-    except OSError as error:
-        raise CatalogError(f"{file}: cannot be written: {error.strerror or error}") from error
+    _put(file, data)
     say(
         f"{file}: {len(recorded.machines)} instance types in {len(recorded.regions)} region(s),"
         f" {len(data) // 1024} KiB"
     )
 
 
-def _catalog(file: str | None) -> Catalog:
-    return bundled_catalog() if file is None else decode_catalog(read_bytes(file), file=file)
+def _check_writable(file: str) -> None:
+    """Say it before the work of minutes, not after it."""
+    folder = Path(file).parent
+    if not folder.is_dir():
+        raise CatalogError(f"{file}: cannot be written: there is no directory {folder}")
+    if Path(file).is_dir() or not os.access(folder, os.W_OK):
+        raise CatalogError(f"{file}: cannot be written there")
+
+
+def _put(file: str, data: bytes) -> None:
+    """Write a file whole or not at all: a full disk leaves the older one as it is."""
+    part = Path(f"{file}.part")
+    try:
+        part.write_bytes(data)
+        part.replace(file)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise CatalogError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
 def _region(known: Catalog, name: str) -> Region:
@@ -110,10 +123,6 @@ def _region(known: Catalog, name: str) -> Region:
     if region is None:
         raise BadInput([unknown_place("--region", name, "is not in the catalogue", known.regions)])
     return region
-
-
-def _prices(file: str | None, known: Catalog) -> PriceBook:
-    return list_prices(known.machines) if file is None else read_prices(file, read_bytes(file))
 
 
 def _refuse_unknown(types: Sequence[str], known: Catalog, region: str) -> None:

@@ -3,6 +3,8 @@
 import click
 from click.shell_completion import get_completion_class
 
+from dovetail.cli.output import write
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -18,4 +20,4 @@ def completion(context: click.Context, shell: str) -> None:
     script = get_completion_class(shell)
     if script is None:  # pragma: no cover - click brings all three
         raise click.UsageError(f"no completion for {shell}")
-    click.echo(script(context.find_root().command, {}, "dovetail", "_DOVETAIL_COMPLETE").source())
+    write(script(context.find_root().command, {}, "dovetail", "_DOVETAIL_COMPLETE").source())

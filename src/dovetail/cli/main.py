@@ -1,5 +1,6 @@
 """The ``dovetail`` command: its sub-commands and how it ends."""
 
+import errno
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -30,6 +31,8 @@ COMMANDS = (
 
 EXIT_BAD_INPUT = 1
 EXIT_INTERRUPTED = 130
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Dovetail(click.Group):
@@ -87,8 +90,12 @@ class Dovetail(click.Group):
         except (click.Abort, KeyboardInterrupt):
             return EXIT_INTERRUPTED
         except Exception as error:  # noqa: BLE001 - the outermost place: all else is a bug
-            report_bug(error)
-            return EXIT_BUG
+            if not (isinstance(error, OSError) and error.errno in _NO_ROOM):
+                report_bug(error)
+                return EXIT_BUG
+            # Help is printed by click, which knows no full disks.
+            where = error.filename or "standard output"
+            click.echo(f"Error: {where} cannot be written: {error.strerror}", err=True)
         return EXIT_BAD_INPUT
 
 

@@ -13,8 +13,8 @@ import yaml
 from dovetail.cli.discounts import DISCOUNTS_HELP, discounts_in
 from dovetail.cli.files import attempt, read_bytes
 from dovetail.cli.output import progress, say, write
-from dovetail.codec.prices import read_prices
-from dovetail.data import bundled_catalog, bundled_prices
+from dovetail.cli.stock import prices_in
+from dovetail.data import bundled_catalog
 from dovetail.data import sandbox as usual_sandbox
 from dovetail.errors import BadInput, DovetailError, Mistake
 from dovetail.host.clock import RealClock
@@ -101,7 +101,7 @@ def _read(
     """Read all files; raises with the mistakes of all."""
     mistakes: list[Mistake] = []
     chosen = attempt(mistakes, lambda: _scenario(scenario))
-    book = attempt(mistakes, lambda: _prices(prices))
+    book = attempt(mistakes, lambda: prices_in(prices, bundled_catalog()))
     agreed = attempt(mistakes, lambda: discounts_in(discounts))
     if chosen is None or book is None or agreed is None:
         raise BadInput(mistakes)
@@ -112,10 +112,6 @@ def _scenario(file: str | None) -> Scenario:
     if file is None:
         return read_scenario("bundled sandbox.yaml", usual_sandbox())
     return read_scenario(file, read_bytes(file), catalog=bundled_catalog())
-
-
-def _prices(file: str | None) -> PriceBook:
-    return bundled_prices() if file is None else read_prices(file, read_bytes(file))
 
 
 def _check_free(target: Path) -> None:
@@ -151,14 +147,20 @@ async def _serve(served: Sandbox, port: int, target: Path, speed: float) -> None
 
 
 def _write_config(target: Path, where: Served) -> None:
-    """Write the kubeconfig so that nobody else can read the token in it."""
+    """Write the kubeconfig so that nobody else can read the token in it.
+
+    It is there whole or not at all: scripts wait for it, and then use it.
+    """
+    part = target.with_name(f"{target.name}.part")
     try:
-        target.unlink(missing_ok=True)
-        number = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR)
+        part.unlink(missing_ok=True)
+        number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR)
+        with os.fdopen(number, "w") as file:
+            file.write(_OURS + yaml.safe_dump(where.kubeconfig, sort_keys=False))
+        part.replace(target)
     except OSError as error:
+        part.unlink(missing_ok=True)
         raise _bad_target(target, f"cannot be written: {error.strerror}") from None
-    with os.fdopen(number, "w") as file:
-        file.write(_OURS + yaml.safe_dump(where.kubeconfig, sort_keys=False))
 
 
 def _welcome(where: Served, target: Path, speed: float) -> str:

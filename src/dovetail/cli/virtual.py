@@ -9,14 +9,13 @@ from datetime import timedelta
 import click
 
 from dovetail.cli.durations import Duration
-from dovetail.cli.files import attempt, read_bytes
-from dovetail.codec.prices import read_prices
-from dovetail.data import bundled_catalog, bundled_prices
+from dovetail.cli.files import attempt
+from dovetail.cli.stock import prices_in
+from dovetail.data import bundled_catalog
 from dovetail.errors import BadInput, DovetailError, Mistake
 from dovetail.host.clock import RealClock
 from dovetail.host.telling import LEVELS, LineLog
 from dovetail.kube.config import Access, find_access
-from dovetail.model.prices import PriceBook
 from dovetail.running.virtual.account import USUAL_REGION, AccountSettings
 from dovetail.running.virtual.standing import serve
 
@@ -64,16 +63,12 @@ def virtual(
         mistakes,
         lambda: find_access(kubeconfig, environ=os.environ, clock=clock, context=context),
     )
-    book = attempt(mistakes, lambda: _prices(prices))
+    book = attempt(mistakes, lambda: prices_in(prices, bundled_catalog()))
     if access is None or book is None:
         raise BadInput(mistakes)
     settings = AccountSettings(region=region, catalog=bundled_catalog(), prices=book, boot=boot)
     log = LineLog(_print, clock=clock, level=log_level)
     asyncio.run(_serve(access, settings, log, port, virtual_anyway))
-
-
-def _prices(file: str | None) -> PriceBook:
-    return bundled_prices() if file is None else read_prices(file, read_bytes(file))
 
 
 async def _serve(
