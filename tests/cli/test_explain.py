@@ -113,6 +113,16 @@ def test_the_table_ends_with_what_all_nodes_cost(held: str) -> None:
     assert "Prices: " in result.stdout
 
 
+def test_a_node_that_is_not_ours_has_no_price_and_is_not_counted(tmp_path: Path) -> None:
+    box = a_box(a_story(objects=(a_node_class(), a_pool()), home=2))
+    wait(box, 60)
+
+    result = explain("node", files=[dump(box, tmp_path)])
+
+    assert "       -  unmanaged" in result.stdout
+    assert "2 without a price are not counted." in result.stdout
+
+
 def test_a_blocker_is_ranked_by_what_could_be_saved_without_it(held: str) -> None:
     found = told("blockers", file=held)
 

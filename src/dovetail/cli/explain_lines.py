@@ -70,14 +70,16 @@ def nodes_lines(stays: Sequence[Stay], prices: str) -> Iterable[Text]:
     if not stays:
         yield Text("There are no nodes.")
         return
-    rows = [[one.node, _money(one.price), one.code, one.because] for one in stays]
+    rows = [[one.node, _price(one), one.code, one.because] for one in stays]
     header, *lines = columns([["NODE", "$/HOUR", "", "WHY IT STAYS"], *rows], frozenset({1}))
     yield Text(header, style="bold")
     for line, one in zip(lines, stays, strict=True):
         yield Text(line, style="green" if one.code == "goes" else "")
     yield Text()
     total = sum(one.price for one in stays)
-    yield Text(f"{len(stays):,} nodes, {_per_hour(total)}.", style="bold")
+    unpriced = sum(not _is_priced(one) for one in stays)
+    besides = f"; {unpriced:,} without a price are not counted" if unpriced else ""
+    yield Text(f"{len(stays):,} nodes, {_per_hour(total)}{besides}.", style="bold")
     yield _about(prices)
 
 
@@ -183,6 +185,15 @@ def _where(story: PodStory) -> str:
 
 def _verb(stay: Stay) -> str:
     return "goes" if stay.code == "goes" else "stays"
+
+
+def _price(stay: Stay) -> str:
+    return _money(stay.price) if _is_priced(stay) else "-"
+
+
+def _is_priced(stay: Stay) -> bool:
+    """Tell whether zero would be a price: reserved machines have that one, others none."""
+    return bool(stay.price) or stay.code not in ("unmanaged", "no-price", "unfit")
 
 
 def _money(price: float) -> str:
