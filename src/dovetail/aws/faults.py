@@ -166,6 +166,7 @@ class AwsError(CloudError):
     def __init__(self, operation: str, code: str, message: str) -> None:
         self.operation = operation
         self.code = code
+        self.message = message
         self.kind = kind_of(code)
         advice = _ADVICE.get(self.kind)
         super().__init__(f"{operation}: {code}: {message}" + (f"; {advice}" if advice else ""))

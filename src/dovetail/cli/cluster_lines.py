@@ -70,7 +70,13 @@ def plan_lines(plan: Plan, *, name: str, where: str) -> list[Text]:
 
 def missing_lines(missing: Iterable[Resource]) -> list[str]:
     """Say what should have been there before us."""
-    return [f"{KINDS[one.kind].called} {one.name} should be there and is not" for one in missing]
+    return [_missing(one) for one in missing]
+
+
+def _missing(one: Resource) -> str:
+    if one.kind == "subnet-selection":
+        return "vpc.existing: no such subnet is in this account and region"
+    return f"{KINDS[one.kind].called} {one.name} should be there and is not"
 
 
 def plan_json(plan: Plan, *, name: str, where: str) -> str:

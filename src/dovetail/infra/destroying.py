@@ -8,9 +8,10 @@ import msgspec
 
 from dovetail.infra.executing import Run, Teller, carry_out
 from dovetail.infra.kindfacts import KINDS
-from dovetail.infra.observing import ours
+from dovetail.infra.obstacles import check_way
+from dovetail.infra.owning import is_marked, ours
 from dovetail.infra.planning import Plan, Step, plan_removal
-from dovetail.infra.resources import OWNER_TAG, Observed
+from dovetail.infra.resources import Observed
 from dovetail.infra.site import Site
 from dovetail.infra.sweeping import Left, Sweeper
 from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS
@@ -20,8 +21,12 @@ _KEPT_BY_FINALIZERS: Final = (NODE_CLAIMS, NODE_POOLS, EC2_NODE_CLASSES)
 
 
 async def removal(site: Site) -> tuple[Plan, Observed]:
-    """Look, and say what would be taken away; what was there before us is not."""
-    observed = ours(await site.observe(), site.spec.name)
+    """Look, and say what would be taken away; what was there before us is not.
+
+    Raises ``InTheWay`` for what others made that would stop it halfway.
+    """
+    observed = ours(site.wanted, await site.observe(), site.spec.name)
+    await check_way(site, observed)
     return plan_removal(site.wanted, observed), observed
 
 
@@ -58,11 +63,11 @@ async def destroy(
 
 async def proof(site: Site) -> list[Left]:
     """Look everywhere, and return what is left; nothing, if all went well."""
-    observed = ours(await site.observe(), site.spec.name)
+    observed = ours(site.wanted, await site.observe(), site.spec.name)
     found = [
         Left(KINDS[one.kind].called, one.name)
         for one in observed.resources.values()
-        if one.tags.get(OWNER_TAG) == site.spec.name
+        if is_marked(one, site.spec.name)
     ]
     found += [one async for one in Sweeper(site.reach, is_guest=site.is_guest).left()]
     found += await _stuck(site)

@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dovetail.errors import DovetailError
 from dovetail.infra.handling import Handler
-from dovetail.infra.kindfacts import KINDS
 from dovetail.infra.references import Reference, Unresolved, resolved
 from dovetail.infra.resolving import found
-from dovetail.infra.resources import OWNER_TAG, Account, Existing, Observed, Resource
+from dovetail.infra.resources import Account, Existing, Observed, Resource
 from dovetail.ports.loop import Loop
 
 
@@ -44,7 +42,6 @@ class Observer:
                     raise seen
                 known |= {one.address: one for one in seen}
             observed = Observed(account=self._account, resources=known)
-        self._check_owners(observed)
         return observed
 
     async def _look(
@@ -72,27 +69,3 @@ class Observer:
             if one.kind == handler.kind
         ]
         return list(await handler.observe(self._cluster, mine))
-
-    def _check_owners(self, observed: Observed) -> None:
-        """Refuse to touch what was made for another cluster under a name of ours."""
-        foreign = [
-            f"{KINDS[one.kind].called} {one.name} belongs to cluster {owner}"
-            for one in observed.resources.values()
-            if (owner := one.tags.get(OWNER_TAG)) and owner != self._cluster
-        ]
-        if foreign:
-            raise DovetailError("; ".join(foreign))
-
-
-def ours(observed: Observed, cluster: str) -> Observed:
-    """Return what we may take away: what carries our mark, or can carry none."""
-    kept = {
-        address: one
-        for address, one in observed.resources.items()
-        if one.tags.get(OWNER_TAG) == cluster or not _can_be_marked(one.kind)
-    }
-    return Observed(account=observed.account, resources=kept)
-
-
-def _can_be_marked(kind: str) -> bool:
-    return KINDS[kind].tagged or kind in ("kubernetes-object", "helm-release")

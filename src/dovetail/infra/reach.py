@@ -10,6 +10,7 @@ import msgspec
 from dovetail.aws.faults import AwsError, Kind
 from dovetail.aws.session import Aws
 from dovetail.errors import DovetailError
+from dovetail.infra.refusing import to_a_person
 from dovetail.infra.resources import Account
 from dovetail.ports.loop import Loop
 
@@ -76,7 +77,7 @@ class Reach:
             answer: Raw = getattr(client, method)(**given)
             return answer
 
-        return await self.aws.call(operation(method), call)
+        return await self.call(service, method, call)
 
     async def ask_all(self, service: str, method: str, key: str, **given: Any) -> list[Any]:
         """Return a list from all pages of an answer."""
@@ -88,7 +89,14 @@ class Reach:
             whole = client.get_paginator(method).paginate(**given).build_full_result()
             return list(whole.get(key) or ())
 
-        return await self.aws.call(operation(method), call)
+        return await self.call(service, method, call)
+
+    async def call(self, service: str, method: str, work: Callable[[], T]) -> T:
+        """Do work that is a call, or calls until one takes effect; raises ``AwsError``."""
+        try:
+            return await self.aws.call(operation(self.aws.client(service), method), work)
+        except AwsError as error:
+            raise to_a_person(error, service) from error
 
     async def ask_if_there(self, service: str, method: str, **given: Any) -> Raw | None:
         """Make a call about something; None when it is not there."""
@@ -139,9 +147,9 @@ class Reach:
             await self.loop.sleep(self.pace.look)
 
 
-def operation(method: str) -> str:
+def operation(client: Any, method: str) -> str:
     """Return the API's own name of a boto3 method: DescribeVpcs for describe_vpcs."""
-    return "".join(part.capitalize() for part in method.split("_"))
+    return str(client.meta.method_to_api_mapping[method])
 
 
 async def if_there(work: Awaitable[T]) -> T | None:

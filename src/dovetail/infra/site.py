@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from dovetail.aws.faults import AwsError
 from dovetail.aws.session import Aws
 from dovetail.errors import DovetailError
 from dovetail.infra.desired import wanted
@@ -13,9 +14,12 @@ from dovetail.infra.handling import Handler
 from dovetail.infra.helm import Helm, HelmProgram
 from dovetail.infra.kinds import handlers
 from dovetail.infra.kubedoor import KubeDoor
+from dovetail.infra.lodging import check_subnets
 from dovetail.infra.observing import Observer
+from dovetail.infra.owning import check_owners
 from dovetail.infra.planning import Plan, plan
 from dovetail.infra.reach import Pace, Reach
+from dovetail.infra.refusing import to_a_person
 from dovetail.infra.resources import Account, Observed, Resource
 from dovetail.infra.spec.cluster import ClusterSpec
 from dovetail.ports.loop import Loop
@@ -40,8 +44,10 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
         return await self.observer.observe(self.wanted)
 
     async def plan(self) -> tuple[Plan, Observed]:
-        """Look, and say what would have to be done."""
+        """Look, and say what would have to be done; raises ``Unfit`` and ``NotOurs``."""
         observed = await self.observe()
+        check_subnets(self.wanted, observed)
+        check_owners(self.wanted, observed, self.spec.name)
         return plan(self.wanted, observed), observed
 
     async def settled_plan(self, tell: Callable[[str], None]) -> tuple[Plan, Observed]:
@@ -103,7 +109,10 @@ async def open_site(
 async def whose(aws: Aws, spec: ClusterSpec) -> Account:
     """Return whose credentials these are; refuses any but the account the file names."""
     sts = aws.client("sts")
-    told = await aws.call("GetCallerIdentity", sts.get_caller_identity)
+    try:
+        told = await aws.call("GetCallerIdentity", sts.get_caller_identity)
+    except AwsError as error:
+        raise to_a_person(error, "sts") from error
     account, partition = told["Account"], told["Arn"].split(":")[1]
     if spec.account is not None and spec.account != account:
         raise DovetailError(

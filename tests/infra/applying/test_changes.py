@@ -143,9 +143,7 @@ def test_what_was_changed_by_hand_is_put_right(account: TestAccount) -> None:
         ' "Action": "eks:*", "Resource": "*"}]}',
         SetAsDefault=True,
     )
-    sqs = account.client("sqs")
-    url = sqs.get_queue_url(QueueName="platform-one")["QueueUrl"]
-    sqs.tag_queue(QueueUrl=url, Tags={"dovetail.sh/cluster": ""})
+    account.client("iam").delete_role_permissions_boundary(RoleName="platform-one-karpenter")
     account.client("events").disable_rule(Name="platform-one-spot")
 
     run = account.apply(spec)
@@ -153,7 +151,7 @@ def test_what_was_changed_by_hand_is_put_right(account: TestAccount) -> None:
     assert sorted(one.address for one in run.done) == [
         "event-rule/platform-one-spot",
         "iam-policy/platform-one-karpenter-Cluster",
-        "sqs-queue/platform-one",
+        "iam-role/platform-one-karpenter",
     ]
     assert account.plan(spec).steps == ()
 

@@ -8,7 +8,8 @@ import pytest
 
 from dovetail.infra.destroying import proof
 from dovetail.infra.executing import StepFailed
-from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS
+from dovetail.infra.obstacles import InTheWay
+from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, SERVICES
 from tests.support.clusters import a_cluster
 from tests.support.moto.account import TestAccount
 
@@ -140,6 +141,53 @@ def test_what_was_there_before_and_only_looks_like_ours_stays(account: TestAccou
     pools = account.served.call(lambda: api.list(NODE_POOLS).items)
     assert [one["metadata"]["name"] for one in pools] == ["mine"]
     assert account.client("iam").get_role(RoleName="platform-one-karpenter-other")
+
+
+def test_what_others_made_in_our_vpc_is_named_before_anything_goes(account: TestAccount) -> None:
+    spec = a_cluster(vpc=NETWORK)
+    account.apply(spec)
+    machine, balancer = _of_others(account)
+    account.client("eks").create_nodegroup(
+        clusterName="dev", nodegroupName="by-hand", subnets=[], nodeRole="arn:aws:iam::1:role/x"
+    )
+    account.moto.door.reset()
+
+    with pytest.raises(InTheWay) as refused:
+        account.destroy(spec)
+
+    told = str(refused.value)
+    assert f"instance {machine}" in told
+    assert f"load balancer app/theirs/1: with {balancer}" in told
+    assert "managed node group by-hand" in told
+    reading = ("Describe", "Get", "List", "GET ")
+    assert [one for one in account.moto.door.calls if not one.startswith(reading)] == []
+
+
+def test_a_service_whose_load_balancer_nobody_would_remove_is_named(account: TestAccount) -> None:
+    spec = a_cluster(vpc=NETWORK)
+    account.apply(spec)
+    api = account.served.api
+    web = {
+        "metadata": {"name": "web"},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 80}], "selector": {"app": "web"}},
+    }
+    account.served.call(lambda: api.create(SERVICES, web, "default"))
+
+    with pytest.raises(InTheWay, match="Service default/web: its load balancer would stay"):
+        account.destroy(spec)
+    account.served.call(lambda: api.delete(SERVICES, "web", "default"))
+
+    assert account.destroy(spec) == []
+
+
+def _of_others(account: TestAccount) -> tuple[str, str]:
+    """Have a machine and a load balancer of somebody else in our VPC."""
+    ec2 = account.client("ec2")
+    ours = [{"Name": "tag:dovetail.sh/cluster", "Values": ["dev"]}]
+    subnet = ec2.describe_subnets(Filters=ours)["Subnets"][0]["SubnetId"]
+    made = ec2.run_instances(ImageId="ami-12c6146b", MinCount=1, MaxCount=1, SubnetId=subnet)
+    balancer = ec2.create_network_interface(SubnetId=subnet, Description="ELB app/theirs/1")
+    return made["Instances"][0]["InstanceId"], balancer["NetworkInterface"]["NetworkInterfaceId"]
 
 
 def _a_claim(**meta: Any) -> dict[str, Any]:

@@ -41,6 +41,8 @@ class Door:
         """Operation → how often it was called, those that failed included."""
         self.latency: dict[str, float] = {}
         """Operation → seconds that it takes longer."""
+        self.forbids: Callable[[str], bool] = lambda _: False
+        """Tells of an operation whether whoever calls lacks the permission for it."""
         self.answering: dict[str, Callable[[bytes], tuple[str, bytes]]] = {}
         """Operations of services that moto lacks: body in, content type and body out."""
 
@@ -55,6 +57,7 @@ class Door:
             self._faults.clear()
             self.calls.clear()
             self.latency.clear()
+            self.forbids = lambda _: False
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
@@ -77,6 +80,8 @@ class Door:
     def _struck(self, operation: str) -> Fault | None:
         with self._lock:
             self.calls[operation] += 1
+            if self.forbids(operation):
+                return Fault(operation=operation, code="AccessDenied", message="no", status=403)
             for place, (fault, left) in enumerate(self._faults):
                 if fault.operation in (operation, "*"):
                     self._faults[place] = (fault, left - 1)
@@ -100,7 +105,7 @@ def _failed(fault: Fault, environ: dict[str, Any], start: Callable[..., Any]) ->
         # A length that is not kept: the client notices that the rest is missing.
         start("200 OK", [("Content-Type", "text/xml"), ("Content-Length", "100000")])
         return [b"<"]
-    if environ.get("HTTP_X_AMZ_TARGET"):
+    if not environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
         text = msgspec.json.encode({"__type": fault.code, "message": fault.message})
         kind = "application/x-amz-json-1.1"
     else:

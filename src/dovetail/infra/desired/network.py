@@ -87,15 +87,20 @@ def network(spec: ClusterSpec, names: Names, region: Region) -> Iterator[Resourc
 
 
 def _found(existing: ExistingVpc, names: Names) -> Iterator[Resource]:
-    if existing.id is None or not existing.subnets.ids:
-        properties: dict[str, Any] = (
-            {"Ids": existing.subnets.ids}
-            if existing.subnets.ids
-            else {"Tags": existing.subnets.tags}
+    chosen: dict[str, Any] = (
+        {"Ids": existing.subnets.ids} if existing.subnets.ids else {"Tags": existing.subnets.tags}
+    )
+    within = {"VpcId": existing.id} if existing.id is not None else {}
+    yield Resource(
+        kind="subnet-selection", name="nodes", properties={**chosen, **within}, given=True
+    )
+    if existing.control_plane_subnets:
+        yield Resource(
+            kind="subnet-selection",
+            name="control-plane",
+            properties={"Ids": existing.control_plane_subnets, **within},
+            given=True,
         )
-        if existing.id is not None:
-            properties["VpcId"] = existing.id
-        yield Resource(kind="subnet-selection", name="nodes", properties=properties, given=True)
     if existing.discovery == "tags":
         groups = existing.security_groups.ids if existing.security_groups else []
         ids = existing.subnets.ids or ref("subnet-selection/nodes", "ids")

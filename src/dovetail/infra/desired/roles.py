@@ -58,7 +58,22 @@ class Roles:
         self._names = names
 
     def all(self) -> Iterator[Resource]:
-        """Hand out every role and policy."""
+        """Hand out every role and policy; roles of others that are named must be there."""
+        made = list(self._made())
+        yield from made
+        known = {one.name for one in made if one.kind == "iam-role"}
+        for name in dict.fromkeys(self._named()):
+            if name not in known:
+                yield Resource(kind="iam-role", name=name, given=True)
+
+    def _named(self) -> Iterator[str]:
+        yield from self._spec.access.console_roles
+        if self._spec.iam.node_role.arn is not None:
+            yield self._spec.iam.node_role.arn.rpartition("/")[2]
+        elif isinstance(self._spec.home, HomeExisting) and self._spec.home.node_role:
+            yield self._spec.home.node_role
+
+    def _made(self) -> Iterator[Resource]:
         spec, names = self._spec, self._names
         if not is_existing(spec):
             policies = [
@@ -85,8 +100,6 @@ class Roles:
     def _nodes(self) -> Iterator[Resource]:
         spec, names = self._spec, self._names
         home = spec.home
-        if isinstance(home, HomeExisting) and home.node_role and not spec.iam.node_role.arn:
-            yield Resource(kind="iam-role", name=home.node_role, given=True)
         if isinstance(home, HomeExisting) and home.ssm:
             yield self._policy(
                 f"{names.prefix}-node-ssm",

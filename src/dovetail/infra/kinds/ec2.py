@@ -8,7 +8,7 @@ import msgspec
 
 from dovetail.infra.handling import Attributes, WrongStep
 from dovetail.infra.kinds.shapes import differing, tag_list, tag_map
-from dovetail.infra.reach import Raw, Reach, operation
+from dovetail.infra.reach import Raw, Reach
 from dovetail.infra.resources import NAME_TAG, OWNER_TAG, Existing, Resource
 
 _GONE: Final = frozenset({"deleted", "deleting", "failed"})
@@ -43,12 +43,14 @@ class Tagged(ABC):
             # Two of a kind: an answer got lost once. One is kept, the other is nobody's.
             unique = name if name not in named else f"{name}#{raw[self.id_key]}"
             named[unique] = await self._existing(raw, unique)
+        for one in wanted:
+            for raw in await self._in_its_place(one) if one.name not in named else ():
+                named[one.name] = await self._existing(raw, one.name)
         return named.values()
 
     async def create(self, resource: Resource) -> Attributes:
-        raw = await self._reach.aws.call(
-            operation(self.making(resource).method), lambda: self._made(resource)
-        )
+        method = self.making(resource).method
+        raw = await self._reach.call("ec2", method, lambda: self._made(resource))
         return self.attributes(await self.ready(raw))
 
     async def change(self, existing: Existing, resource: Resource) -> Attributes:
@@ -87,6 +89,10 @@ class Tagged(ABC):
     ) -> Attributes:
         """Change properties; most kinds have none that could be changed."""
         raise WrongStep(f"{resource.address}: {sorted(names)} cannot be changed")
+
+    def place(self, resource: Resource) -> Sequence[Raw]:
+        """Return filters for a thing of any owner that would keep ours from being made."""
+        return ()
 
     async def more(self, raw: Raw) -> Mapping[str, Any]:
         """Return properties that take further calls to see."""
@@ -154,6 +160,10 @@ class Tagged(ABC):
         tags = [{"ResourceType": self.calls_itself, "Tags": tag_list(resource.tags)}]
         answer = getattr(client, call.method)(**call.asked, TagSpecifications=tags)
         return dict(answer[call.key] if call.key else answer)
+
+    async def _in_its_place(self, resource: Resource) -> list[Raw]:
+        filters = self.place(resource)
+        return await self._described(*filters) if filters else []
 
     async def _described(self, *filters: Raw) -> list[Raw]:
         method, key = self.lists

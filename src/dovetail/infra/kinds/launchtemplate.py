@@ -1,6 +1,6 @@
 """Launch templates of managed node groups."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dovetail.infra.handling import Attributes
@@ -35,6 +35,9 @@ class LaunchTemplates(Tagged):
 
     def name_of(self, raw: Raw) -> str:
         return str(raw["LaunchTemplateName"])
+
+    def place(self, resource: Resource) -> Sequence[Raw]:
+        return ({"Name": "launch-template-name", "Values": [resource.name]},)
 
     def making(self, resource: Resource) -> Making:
         data = resource.properties["LaunchTemplateData"]

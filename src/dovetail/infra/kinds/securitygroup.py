@@ -35,6 +35,13 @@ class SecurityGroups(Tagged):
     def id_filter(self) -> str:
         return "group-id"
 
+    def place(self, resource: Resource) -> Sequence[Raw]:
+        vpc = str(resource.properties["VpcId"])
+        if not vpc.startswith("vpc-"):
+            return ()  # In a VPC that is not there yet there is no group either.
+        names = {"Name": "group-name", "Values": [resource.name]}
+        return (names, {"Name": "vpc-id", "Values": [vpc]})
+
     def making(self, resource: Resource) -> Making:
         wanted = resource.properties
         # A new group lets everything out, which is what we want of ours.

@@ -1,11 +1,10 @@
 """What was there before us: subnets that are looked up, and tags put on what others own."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from dovetail.infra.handling import Attributes, WrongStep
 from dovetail.infra.kinds.shapes import tag_list
-from dovetail.infra.reach import Raw, Reach, if_there
+from dovetail.infra.reach import Raw, Reach
 from dovetail.infra.resources import Existing, Resource
 
 
@@ -31,25 +30,27 @@ class SubnetSelections:
         raise WrongStep(f"{existing.address} is only ever looked up")
 
     async def _found(self, one: Resource) -> Existing | None:
-        asked: dict[str, Any] = {}
-        if one.properties.get("Ids"):
-            asked["SubnetIds"] = list(one.properties["Ids"])
-        filters = [
+        ids = one.properties.get("Ids")
+        # Subnets by id are all looked at, in whatever VPC: what is wrong with them can be said.
+        filters = [{"Name": "subnet-id", "Values": list(ids)}] if ids else []
+        filters += [
             {"Name": f"tag:{key}", "Values": [value]}
             for key, value in one.properties.get("Tags", {}).items()
         ]
-        if one.properties.get("VpcId"):
+        if one.properties.get("VpcId") and not ids:
             filters.append({"Name": "vpc-id", "Values": [one.properties["VpcId"]]})
-        if filters:
-            asked["Filters"] = filters
-        work = self._reach.ask_all("ec2", "describe_subnets", "Subnets", **asked)
-        subnets = await if_there(work) or []
-        networks = {raw["VpcId"] for raw in subnets}
-        if len(networks) != 1:
+        subnets = await self._reach.ask_all("ec2", "describe_subnets", "Subnets", Filters=filters)
+        if not subnets:
             return None
-        ids = sorted(raw["SubnetId"] for raw in subnets)
+        seen = {
+            raw["SubnetId"]: {"VpcId": raw["VpcId"], "AvailabilityZone": raw["AvailabilityZone"]}
+            for raw in sorted(subnets, key=lambda raw: str(raw["SubnetId"]))
+        }
         return Existing(
-            kind=self.kind, name=one.name, attributes={"ids": ids, "vpc-id": networks.pop()}
+            kind=self.kind,
+            name=one.name,
+            properties={"Subnets": seen},
+            attributes={"ids": list(seen), "vpc-id": next(iter(seen.values()))["VpcId"]},
         )
 
 
