@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from dovetail.errors import DovetailError
 from dovetail.host.loop import AsyncioLoop
 from dovetail.kube.client import HttpKube
 from dovetail.kube.connection import Connection
@@ -217,3 +218,48 @@ def test_a_failed_first_look_is_tried_again() -> None:
         assert one.elector.leads()
 
     with_two(work)
+
+
+def test_a_lease_that_is_deleted_by_hand_ends_its_leader_before_another_leads() -> None:
+    async def work(server: Served, one: Replica, two: Replica) -> None:
+        await one.elector.win()
+        keeping = asyncio.ensure_future(one.elector.keep())
+        waiting = asyncio.ensure_future(two.elector.win())
+        await until(lambda: two.log.said("another replica leads; standing by"))
+        server.api.delete(LEASES, PLACE.name, PLACE.namespace)
+
+        led_together = False
+        while not waiting.done():
+            led_together |= one.elector.leads() and two.elector.leads()
+            await asyncio.sleep(0.01)
+
+        assert not led_together
+        assert "somebody has deleted it" in str(await keeping)
+
+    with_two(work)
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        (Place("leader", "nowhere"), "there is no namespace 'nowhere' for the lease leader"),
+        (Place("No Name", "kube-system"), "No Name"),
+    ],
+)
+def test_a_lease_that_there_cannot_be_is_said_and_not_waited_for(place: Place, told: str) -> None:
+    async def run() -> None:
+        async with served() as server, connected(server.access) as connection:
+            elector = Elector(
+                HttpKube(connection),
+                place,
+                me="me",
+                clock=Watch(),
+                loop=AsyncioLoop(),
+                chance=SeededChance(1),
+                log=KeptLog(),
+                timing=QUICK,
+            )
+            with pytest.raises(DovetailError, match=told):
+                await asyncio.wait_for(elector.win(), 10)
+
+    asyncio.run(run())

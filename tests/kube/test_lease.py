@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.kube.lease import Candidate, Move, Record, Timing
+from dovetail.kube.lease import GIVEN_UP, Candidate, Move, Record, Timing
 from dovetail.sim.chance import SeededChance
 
 TIMING = Timing()
@@ -26,8 +26,18 @@ class Lease:
         if onto != self.record:
             return None
         self._revision += 1
-        self.record = Record(holder=holder, duration=15.0, revision=str(self._revision))
+        duration = 15.0 if holder else GIVEN_UP
+        self.record = Record(holder=holder, duration=duration, revision=str(self._revision))
         return self.record
+
+    def meddle(self, dice: SeededChance) -> None:
+        """Delete or empty the lease, or take it away from its holder, by hand."""
+        if self.record is None:
+            return
+        self._revision += 1
+        holder = "" if dice.fraction() < 0.5 else "a hand"
+        emptied = Record(holder=holder, duration=15.0, revision=str(self._revision))
+        self.record = None if dice.fraction() < 0.5 else emptied
 
 
 class Clock(NamedTuple):
@@ -133,6 +143,24 @@ def test_at_no_moment_do_two_replicas_lead(seed: int) -> None:
         assert sum(one.leads(now) for one in replicas) <= 1
 
 
+@given(st.integers(0, 1 << 32))
+def test_nor_do_they_when_hands_meddle_with_a_lease_that_all_have_seen(seed: int) -> None:
+    lease, dice = Lease(), SeededChance(seed)
+    replicas = [Replica(f"replica-{number}", *a_life(dice)) for number in range(3)]
+    running = [one.live(lease) for one in replicas]
+    coming = [(next(one, 0.0), number) for number, one in enumerate(running)]
+    heapify(coming)
+
+    while coming:
+        now, number = heappop(coming)
+        with suppress(StopIteration):
+            heappush(coming, (now + running[number].send(now), number))
+        if dice.fraction() < 0.05 and all(one.candidate.seen for one in replicas):
+            lease.meddle(dice)
+
+        assert sum(one.leads(now) for one in replicas) <= 1
+
+
 def a_leader(*, at: float = 100.0) -> tuple[Candidate, Record]:
     leader = Candidate("me")
     mine = Record(holder="me", duration=15, revision="1")
@@ -146,6 +174,30 @@ def test_a_free_lease_is_taken_at_once() -> None:
     newcomer.saw(Record(holder="", revision="7"), now=5.0)
 
     assert newcomer.move(now=5.0) is Move.TAKE
+
+
+def test_where_there_never_was_a_lease_one_is_made_at_once() -> None:
+    newcomer = Candidate("me")
+    newcomer.saw(None, now=5.0)
+
+    assert newcomer.move(now=5.0) is Move.CREATE
+
+
+@pytest.mark.parametrize(
+    ("left", "then"),
+    [(None, Move.CREATE), (Record(holder="", duration=15, revision="8"), Move.TAKE)],
+)
+def test_a_lease_that_a_hand_deleted_or_emptied_is_waited_for_as_if_it_were_held(
+    left: Record | None, then: Move
+) -> None:
+    """Its holder has not noticed yet."""
+    candidate = Candidate("me")
+    candidate.saw(Record(holder="other", duration=15, revision="7"), now=5.0)
+    candidate.saw(left, now=9.0)
+    candidate.saw(left, now=20.0)
+
+    assert candidate.move(now=24.0) is Move.WAIT
+    assert candidate.move(now=24.1) is then
 
 
 def test_a_lease_is_taken_once_it_was_seen_unchanged_for_all_of_its_duration() -> None:

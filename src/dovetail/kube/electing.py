@@ -8,10 +8,19 @@ from typing import Final
 import msgspec
 
 from dovetail.errors import DovetailError
-from dovetail.kube.lease import USUAL, Candidate, LeaseLost, Move, NotLeading, Record, Timing
+from dovetail.kube.lease import (
+    GIVEN_UP,
+    USUAL,
+    Candidate,
+    LeaseLost,
+    Move,
+    NotLeading,
+    Record,
+    Timing,
+)
 from dovetail.ports.chance import Chance
 from dovetail.ports.kube import Kube, Object
-from dovetail.ports.kubeerrors import AlreadyExists, Conflict, Forbidden, NotFound
+from dovetail.ports.kubeerrors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from dovetail.ports.loop import Loop
 from dovetail.ports.resources import LEASES
 from dovetail.ports.telemetry import Log
@@ -29,6 +38,10 @@ class Place(msgspec.Struct, frozen=True):
 
     name: str
     namespace: str
+
+
+class NoPlace(DovetailError):
+    """There cannot be a Lease where it should be."""
 
 
 class Elector:
@@ -73,7 +86,7 @@ class Elector:
                     await self._read()
                     self._tell_who_leads()
                     await self._step()
-            except Forbidden:
+            except (Forbidden, Invalid, NoPlace):
                 raise
             except (DovetailError, TimeoutError) as error:
                 self._log.info("cannot reach the lease", lease=self._shown, error=_why(error))
@@ -103,7 +116,7 @@ class Elector:
         seen = self._candidate.seen
         if not led or seen is None:
             return
-        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._moment()}
+        spec = {"holderIdentity": "", "leaseDurationSeconds": GIVEN_UP, "renewTime": self._moment()}
         try:
             async with asyncio.timeout(_LAST_WORD):
                 await self._patch(seen.revision, spec)
@@ -114,7 +127,9 @@ class Elector:
 
     def _how_lost(self) -> str:
         seen = self._candidate.seen
-        if seen is None or seen.holder != self._candidate.me:
+        if seen is None:
+            return "somebody has deleted it"
+        if seen.holder != self._candidate.me:
             return "somebody else has taken it"
         return "it could not be renewed in time"
 
@@ -130,7 +145,10 @@ class Elector:
             return
         try:
             answer = await self._write(move)
-        except (AlreadyExists, Conflict, NotFound):
+        except (AlreadyExists, Conflict, NotFound) as error:
+            if move is Move.CREATE and isinstance(error, NotFound):
+                what = f"there is no namespace {self._place.namespace!r} for the lease"
+                raise NoPlace(f"{what} {self._place.name}") from error
             # Somebody was quicker, or an answer to us got lost.
             await self._read()
             return

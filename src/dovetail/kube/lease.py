@@ -5,6 +5,10 @@ long it has seen a lease unchanged, and takes it only after all of the lease's
 duration; a holder counts by its own clock from the beginning of its last
 successful renewal, and stops writing a third of the duration earlier. So two
 never write at once while no clock runs half as fast again as another.
+
+The same goes for a lease that a hand has deleted or emptied, since its holder
+notices only when it renews: whoever knew the lease waits for all of its duration.
+Only who sees none when it starts takes it at once.
 """
 
 from enum import Enum
@@ -38,15 +42,24 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 USUAL: Final = Timing()
 
 
+GIVEN_UP: Final = 1
+"""Seconds that a lease is said to last by who gives it up; Karpenter says so, too."""
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What a Lease says."""
 
     holder: str = ""
-    """Empty: it was given up."""
+    """Empty: it was given up, or emptied by hand."""
     duration: float = 0.0
+    """A second or less, where it was given up by its holder."""
     transitions: int = 0
     revision: str = ""
     """Another one with every write."""
+
+    @property
+    def is_given_up(self) -> bool:
+        return not self.holder and self.duration <= GIVEN_UP
 
 
 class Move(Enum):
@@ -69,8 +82,8 @@ class Candidate:
         self.me = me
         self._timing = timing
         self._seen: Record | None = None
-        self._since = 0.0
-        """When the record was first seen as it is."""
+        self._since: float | None = None
+        """When the record was first seen as it is; None when there never was one."""
         self._until: float | None = None
         """Until when we lead; None before and after."""
         self._is_over = False
@@ -82,22 +95,22 @@ class Candidate:
 
     def saw(self, record: Record | None, *, now: float) -> None:
         """Take note of what the API server answered, at ``now`` at the latest."""
-        if record is None or self._seen is None or record.revision != self._seen.revision:
+        if _revision(record) != _revision(self._seen):
             self._since = now
         self._seen = record
 
     def move(self, *, now: float) -> Move:
         """Decide what to do about the lease as it was last seen."""
         record = self._seen
-        if record is None:
-            return Move.CREATE
-        if record.holder == self.me:
+        if record is not None and record.holder == self.me:
             return Move.RENEW
-        # Whoever made the lease longer than ours counts on that.
-        lasts = max(record.duration, self._timing.duration)
-        if not record.holder or now - self._since > lasts:
+        if record is not None and record.is_given_up:
             return Move.TAKE
-        return Move.WAIT
+        # Whoever made the lease longer than ours counts on that.
+        lasts = max(record.duration if record else 0.0, self._timing.duration)
+        if self._since is not None and now - self._since <= lasts:
+            return Move.WAIT
+        return Move.CREATE if record is None else Move.TAKE
 
     def wrote(self, record: Record, *, began: float, now: float) -> None:
         """Count a write that made or kept the lease ours, begun at ``began``.
@@ -125,3 +138,7 @@ class Candidate:
     def resign(self) -> None:
         """Lead no more, from now on."""
         self._is_over = True
+
+
+def _revision(record: Record | None) -> str:
+    return "" if record is None else record.revision

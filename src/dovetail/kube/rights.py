@@ -8,6 +8,7 @@ import msgspec
 
 from dovetail.kube.connection import Connection
 from dovetail.kube.preflight import Unsuitable
+from dovetail.model.settings import Gates
 from dovetail.ports.kubeerrors import Forbidden, NotFound
 from dovetail.ports.resources import (
     EC2_NODE_CLASSES,
@@ -52,10 +53,18 @@ WRITES: Final = (
 )
 
 
-async def check_rights(connection: Connection, *, read: Iterable[Resource]) -> None:
+NOMINATE: Final = Right("patch", PODS, "status")
+
+
+async def check_rights(
+    connection: Connection,
+    *,
+    read: Iterable[Resource],
+    gates: Gates = Gates(),  # noqa: B008 - frozen
+) -> None:
     """Raise, naming all that is missing, unless we may read these kinds and write ours."""
     wanted = [Right(verb, one) for one in read for verb in ("list", "watch")]
-    wanted += WRITES
+    wanted += [*WRITES, NOMINATE] if gates.NominatedNodeName else WRITES
     try:
         allowed = await asyncio.gather(*(_is_allowed(connection, one) for one in wanted))
     except (Forbidden, NotFound):
