@@ -150,16 +150,58 @@ def test_a_network_that_cannot_be_made_is_refused(vpc: dict[str, Any], mistake: 
         ),
         (
             {"requirements": [{"key": "karpenter.sh/capacity-type", "operator": "Inn"}]},
-            "nodePools[0]: spec.template.spec.requirements",
+            "nodePools[0].requirements[0].operator",
         ),
         ({"nodeClass": "defualt"}, "nodePools[0].nodeClass: there is no node class 'defualt'; did"),
-        ({"expireAfter": "a month"}, "nodePools[0]: spec.template.spec.expireAfter"),
+        ({"expireAfter": "a month"}, "nodePools[0].expireAfter: 'a month' is no duration"),
+        ({"ttlAfterEmpty": "soon"}, "nodePools[0].ttlAfterEmpty: 'soon' is no duration"),
+        ({"consolidateAfter": "soon"}, "nodePools[0].consolidateAfter: 'soon' is no duration"),
+        ({"limits": {"cpu": "lots"}}, "nodePools[0].limits.cpu: "),
+        ({"budget": "some"}, "nodePools[0].budget: "),
     ],
 )
 def test_a_nodepool_that_could_buy_nothing_is_refused(pool: dict[str, Any], mistake: str) -> None:
     found = mistakes_of(nodePools=[{"name": "p", **pool}])
 
     assert any(one.startswith(mistake) for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("fields", "mistake"),
+    [
+        ({"name": "k" * 64}, "name: has 64 characters; our objects in the cluster carry it"),
+        ({"name": "dev-"}, "name: 'dev-' must end with a letter or digit"),
+        ({"name": "sg-dev"}, "name: begins with 'sg-', and no security group may be called so"),
+        ({"iam": {"prefix": "my team/"}}, "iam.prefix: 'my team/' is no part of a name for IAM"),
+        (
+            {"name": "k" * 66, "nodeGroups": [{"name": "g" * 62}]},
+            "name: makes the launch template",
+        ),
+        ({"tags": {"cost": "<ours>"}}, "tags.cost: is no tag for IAM"),
+        ({"region": "cn-north-1"}, "region: 'cn-north-1' is no region that is known here: regions"),
+        ({"region": "us-gov-west-1"}, "region: 'us-gov-west-1' is no region that is known here"),
+    ],
+)
+def test_a_name_that_something_will_not_take_is_refused(
+    fields: dict[str, Any], mistake: str
+) -> None:
+    found = mistakes_of(**fields)
+
+    assert any(one.startswith(mistake) for one in found), found
+
+
+def test_a_network_is_checked_even_where_the_region_is_wrong_or_missing() -> None:
+    wrong = {"create": {"cidr": "10.0.0.0/33"}}
+    cidr = "vpc.create.cidr: '10.0.0.0/33' is no block of addresses"
+
+    assert any(one.startswith(cidr) for one in mistakes_of(region="us-esat-1", vpc=wrong))
+    assert any(one.startswith(cidr) for one in mistakes_of(region=None, vpc=wrong))
+
+
+def test_mistakes_in_a_short_node_class_stand_at_the_field_that_was_written() -> None:
+    found = mistakes_of(nodeClasses=[{"name": "default", "image": "bottlerocet@latest"}])
+
+    assert found[0].startswith("nodeClasses[0].image: 'bottlerocet@latest' is no alias; did you")
 
 
 def test_mistakes_in_a_full_nodepool_have_their_own_lines() -> None:
@@ -270,7 +312,7 @@ def test_what_does_not_go_together_is_refused(fields: dict[str, Any], mistake: s
 @pytest.mark.parametrize(
     ("data", "mistake"),
     [
-        (b"", "cluster.yaml holds 0 documents; one is right"),
+        (b"", "cluster.yaml is empty; a cluster has a name, a region, a home"),
         (b"- a\n", "cluster.yaml:1 is a list"),
         (b"hello\n", "cluster.yaml:1 is no map of fields: name, region, home …"),
         (b"name: a\n---\nname: b\n", "cluster.yaml holds 2 documents; one is right"),

@@ -19,7 +19,8 @@ from dovetail.model.machines import Catalog
 
 _STAND_INS: dict[str, Any] = {
     "name": "x",
-    "region": "us-east-1",
+    # None that there is: what needs to know the region is not looked at.
+    "region": "?",
     "version": "1.33",
     "home": "fargate",
     "nodePools": [{"name": "x"}],
@@ -60,7 +61,9 @@ def _document(file: str, text: bytes) -> dict[str, Any]:
         raise BadInput([*reader.mistakes, error.mistake]) from None
     if reader.mistakes:
         raise BadInput(reader.mistakes)
-    if len(documents) != 1:
+    if not documents:
+        raise BadInput([Mistake(file, 0, "", "is empty; a cluster has a name, a region, a home …")])
+    if len(documents) > 1:
         raise BadInput([Mistake(file, 0, "", f"holds {len(documents)} documents; one is right")])
     if not isinstance(documents[0], dict):
         raise BadInput([Mistake(file, 1, "", "is no map of fields: name, region, home …")])

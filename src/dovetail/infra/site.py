@@ -22,6 +22,7 @@ from dovetail.infra.reach import Pace, Reach
 from dovetail.infra.refusing import to_a_person
 from dovetail.infra.resources import Account, Observed, Resource
 from dovetail.infra.spec.cluster import ClusterSpec
+from dovetail.infra.upgrading import check_version
 from dovetail.ports.loop import Loop
 
 
@@ -44,10 +45,11 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
         return await self.observer.observe(self.wanted)
 
     async def plan(self) -> tuple[Plan, Observed]:
-        """Look, and say what would have to be done; raises ``Unfit`` and ``NotOurs``."""
+        """Look, and say what would have to be done; raises what cannot be."""
         observed = await self.observe()
         check_subnets(self.wanted, observed)
         check_owners(self.wanted, observed, self.spec.name)
+        check_version(self.wanted, observed)
         return plan(self.wanted, observed), observed
 
     async def settled_plan(self, tell: Callable[[str], None]) -> tuple[Plan, Observed]:

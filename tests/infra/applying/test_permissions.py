@@ -59,7 +59,7 @@ def test_every_permission_that_is_missing_is_named_and_nothing_is_lost_on_the_wa
     assert [one for one in {*looking, *making, *taking} if f"`{one}`" not in told] == []
 
 
-@pytest.mark.parametrize("code", ["ExpiredToken", "ExpiredTokenException", "RequestExpired"])
+@pytest.mark.parametrize("code", ["ExpiredToken", "ExpiredTokenException"])
 def test_credentials_that_expire_in_the_middle_stop_the_run_and_the_next_goes_on(
     account: TestAccount, code: str
 ) -> None:

@@ -16,12 +16,12 @@ from dovetail.model.machines import Catalog
 _CHECKS: Final[tuple[tuple[Check, frozenset[str]], ...]] = (
     (place_findings, frozenset()),
     (tag_findings, frozenset()),
-    (vpc_findings, frozenset({"region", "vpc", "home"})),
+    (vpc_findings, frozenset({"vpc", "home"})),
     (address_findings, frozenset()),
     (name_findings, frozenset({"name", "home", "controller", "serviceAccounts"})),
     (role_findings, frozenset({"home", "iam"})),
     (access_findings, frozenset({"home", "access"})),
-    (group_findings, frozenset({"region", "home"})),
+    (group_findings, frozenset({"home"})),
     (pool_findings, frozenset({"region", "vpc", "nodePools", "nodeClasses"})),
     (software_findings, frozenset({"home", "addons", "controller"})),
 )

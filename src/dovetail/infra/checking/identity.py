@@ -1,5 +1,6 @@
 """Checks: names that IAM must take, roles, and who gets in."""
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,11 +12,15 @@ from dovetail.infra.spec.home import HomeExisting, HomeFargate, HomeGroup
 from dovetail.model.machines import Catalog
 
 RULE_LIMIT: Final = 64
+LABEL_LIMIT: Final = 63
+TEMPLATE_LIMIT: Final = 128
+_IAM_NAME: Final = re.compile(r"[\w+=,.@-]+", re.ASCII)
 
 
 def name_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
-    """Check that every name which we make of the cluster's is short enough for AWS."""
+    """Check that AWS and Kubernetes take every name which we make of the cluster's."""
     names = Names.of(spec)
+    yield from _cluster_name(spec)
     made = [names.node_role, names.controller_role]
     if not isinstance(spec.home, HomeExisting):
         made.append(names.cluster_role)
@@ -48,6 +53,32 @@ def name_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
             yield (
                 ("serviceAccounts", number, "name"),
                 f"makes the role name {role!r} of {len(role)} characters; IAM takes {ROLE_LIMIT}",
+            )
+
+
+def _cluster_name(spec: ClusterSpec) -> Iterator[Finding]:
+    if len(spec.name) > LABEL_LIMIT:
+        yield (
+            ("name",),
+            f"has {len(spec.name)} characters; our objects in the cluster carry it as a label, "
+            f"which takes {LABEL_LIMIT}",
+        )
+    if not spec.name[-1].isalnum():
+        yield ("name",), f"{spec.name!r} must end with a letter or digit, to be a label"
+    if spec.name.lower().startswith("sg-"):
+        yield ("name",), "begins with 'sg-', and no security group may be called so"
+    prefix = spec.iam.prefix
+    if prefix is not None and _IAM_NAME.fullmatch(prefix) is None:
+        yield ("iam", "prefix"), f"{prefix!r} is no part of a name for IAM: letters, digits, +=,.@-"
+    groups = [("home", spec.home)] if isinstance(spec.home, HomeGroup) else []
+    every = [*groups, *((f"nodeGroups[{n}]", one) for n, one in enumerate(spec.node_groups))]
+    for where, group in every:
+        template = f"{spec.name}-{group.name}"
+        if len(template) > TEMPLATE_LIMIT:
+            yield (
+                ("name",),
+                f"makes the launch template {template!r} for {where} of {len(template)} "
+                f"characters; EC2 takes {TEMPLATE_LIMIT}",
             )
 
 

@@ -29,9 +29,9 @@ def vpc_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
         if spec.vpc.existing is not None:
             yield from _existing(spec.vpc.existing)
             return
-    region = catalog.regions.get(spec.region)
-    if region is not None and not existing_home:
-        yield from _created((spec.vpc.create if spec.vpc else None) or CreatedVpc(), region)
+    if not existing_home:
+        vpc = (spec.vpc.create if spec.vpc else None) or CreatedVpc()
+        yield from _created(vpc, catalog.regions.get(spec.region))
 
 
 def _existing(vpc: ExistingVpc) -> Iterator[Finding]:
@@ -49,7 +49,8 @@ def _existing(vpc: ExistingVpc) -> Iterator[Finding]:
             yield (*path, "securityGroups", "ids", number), f"{one!r} is no group id (sg-…)"
 
 
-def _created(vpc: CreatedVpc, region: Region) -> Iterator[Finding]:
+def _created(vpc: CreatedVpc, region: Region | None) -> Iterator[Finding]:
+    """Check a VPC of its own; without a region, all but the names of zones."""
     whole = _network(vpc.cidr)
     if isinstance(whole, str):
         yield (*_VPC, "cidr"), whole
@@ -57,16 +58,19 @@ def _created(vpc: CreatedVpc, region: Region) -> Iterator[Finding]:
     if not 16 <= whole.prefixlen <= SMALLEST:
         yield (*_VPC, "cidr"), f"/{whole.prefixlen} is no size for a VPC: /16 to /{SMALLEST}"
         return
-    yield from _zones(vpc, region)
-    zones = zones_of(vpc, region)
+    if region is not None:
+        yield from _zones(vpc, region)
+    count = len(vpc.zones) if isinstance(vpc.zones, list) else vpc.zones
+    if region is not None:
+        count = len(zones_of(vpc, region))
     written = [
         ("privateSubnets", vpc.private_subnets),
         *([] if vpc.nat is Nat.NONE else [("publicSubnets", vpc.public_subnets)]),
     ]
     for name, blocks in written:
-        if blocks and len(blocks) != len(zones):
-            yield (*_VPC, name), f"has {len(blocks)} subnets for {len(zones)} zones; one a zone"
-    yield from _subnets(vpc, whole, len(zones))
+        if blocks and len(blocks) != count:
+            yield (*_VPC, name), f"has {len(blocks)} subnets for {count} zones; one a zone"
+    yield from _subnets(vpc, whole, count)
 
 
 def _zones(vpc: CreatedVpc, region: Region) -> Iterator[Finding]:

@@ -1,5 +1,6 @@
 """Checks: region, version, tags."""
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,6 +12,9 @@ from dovetail.model.machines import Catalog
 
 VERSIONS: Final = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
 """What EKS had, extended support included, when this release was made."""
+_APART: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
+"""Regions with accounts of their own; the catalogue has no machines and prices of them."""
+_TAG: Final = re.compile(r"[\w\s.:/=+@-]*")
 MOST_TAGS: Final = 40
 """AWS takes 50 on a resource; we add up to ten."""
 
@@ -27,6 +31,8 @@ def place_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _meant(name: str, catalog: Catalog) -> str:
+    if name.startswith(_APART):
+        return " that is known here: regions of China, GovCloud and the like are not supported"
     # Swapped letters first: us-esat-1 is nearer to us-west-1 letter by letter.
     swapped = [one for one in sorted(catalog.regions) if sorted(one) == sorted(name)]
     return f"; did you mean {swapped[0]!r}?" if swapped else did_you_mean(name, catalog.regions)
@@ -43,3 +49,5 @@ def tag_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
             yield ("tags", key), "is a tag by which we find things; leave it out"
         if len(key) > 128 or len(value) > 256:
             yield ("tags", key), "is too long: 128 characters for a key, 256 for a value"
+        if _TAG.fullmatch(key) is None or _TAG.fullmatch(value) is None:
+            yield ("tags", key), "is no tag for IAM: letters, digits, spaces and _.:/=+-@"

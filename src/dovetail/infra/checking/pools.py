@@ -13,12 +13,13 @@ from dovetail.core.machines.labels import machine_labels
 from dovetail.core.machines.naming import category_and_generation, family_of, size_of
 from dovetail.core.machines.offerings import capacity_types
 from dovetail.infra.checking.findings import Finding
+from dovetail.infra.checking.shortforms import short_place
 from dovetail.infra.desired.naming import Names
 from dovetail.infra.desired.network import network_of
 from dovetail.infra.desired.pools import class_object, pool_object
 from dovetail.infra.desired.zones import zones_of
 from dovetail.infra.spec.cluster import ClusterSpec
-from dovetail.infra.spec.pools import Pool, name_of
+from dovetail.infra.spec.pools import Class, Pool, name_of
 from dovetail.model import labels as label_keys
 from dovetail.model.machines import Catalog, Machine, Region
 from dovetail.model.nodepool import NodePool
@@ -84,10 +85,15 @@ def _read(
     decoded = decode(Field(manifest, findings))
     if isinstance(written, dict):
         return decoded, [((*path, *place), message) for place, message in findings.found]
-    return decoded, [
-        (path, f"{'.'.join(str(step) for step in place)}: {message}")
-        for place, message in findings.found
-    ]
+    return decoded, [_in_short(path, written, place, text) for place, text in findings.found]
+
+
+def _in_short(path: Path, written: Pool | Class, place: Path, message: str) -> Finding:
+    """Return a mistake of the whole object where the user wrote it."""
+    field = short_place(written, place)
+    if field:
+        return (*path, *field), message
+    return path, f"{'.'.join(str(step) for step in place)}: {message}"
 
 
 def _words(

@@ -132,7 +132,7 @@ def pool_object(one: Pool | dict[str, Any], spec: ClusterSpec) -> dict[str, Any]
     if isinstance(one, dict):
         return one
     template: dict[str, Any] = {
-        "requirements": [*_requirements(one), *one.requirements],
+        "requirements": [*requirements_of(one), *one.requirements],
         "nodeClassRef": {
             "group": "karpenter.k8s.aws",
             "kind": "EC2NodeClass",
@@ -174,7 +174,8 @@ def _giving_back(one: Pool) -> dict[str, str]:
     return {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": after}
 
 
-def _requirements(one: Pool) -> list[dict[str, Any]]:
+def requirements_of(one: Pool) -> list[dict[str, Any]]:
+    """Return the requirements that the short fields stand for, in the NodePool's order."""
     asked: list[tuple[str, list[str]]] = [
         ("kubernetes.io/arch", list(one.architectures)),
         ("kubernetes.io/os", ["linux"]),
