@@ -98,7 +98,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_every_node_is_listed_with_its_price_and_the_reason_why_it_stays(held: str) -> None:
-    nodes = told("node", file=held)
+    nodes = told("node", file=held)["nodes"]
 
     ours = [one for one in nodes if one["code"] != "unmanaged"]
     assert len(ours) == 4
@@ -152,7 +152,7 @@ def test_where_nobody_holds_anything_that_is_said(tmp_path: Path) -> None:
 
 
 def test_one_node_is_told_with_its_pods_its_room_and_who_could_change_that(held: str) -> None:
-    name = told("node", file=held)[0]["node"]
+    name = told("node", file=held)["nodes"][0]["node"]
 
     result = explain("node", name, files=[held])
 
@@ -198,7 +198,7 @@ def test_a_pod_for_which_a_claim_was_made_is_told_which(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_not_there_gives_the_nearest_one(held: str) -> None:
-    name = told("node", file=held)[0]["node"]
+    name = told("node", file=held)["nodes"][0]["node"]
 
     result = explain("node", name[:-1], files=[held])
 

@@ -1,13 +1,16 @@
 """``dovetail explain``: why nodes stay and pods wait, and what it costs."""
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
 import click
 import msgspec
+from rich.text import Text
 
 from dovetail.cli.explain_lines import (
     Blockers,
+    Nodes,
     NodeStory,
     PodStory,
     blocker_lines,
@@ -55,12 +58,12 @@ def node(name: str | None, output: str, **given: Any) -> None:
     with progress("Thinking about every node"):
         stays = explain_nodes(seen.mirror, seen.types_of, seen.now)
     if name is None:
-        ranked = sorted(stays, key=lambda one: (-one.price, one.node))
-        _show(output, ranked, nodes_lines(ranked, seen.prices))
+        ranked = Nodes(nodes=sorted(stays, key=lambda one: (-one.price, one.node)))
+        _show(output, ranked, nodes_lines(ranked.nodes, seen.prices), seen)
         return
     (stay,) = [one for one in stays if one.node == name]
     story = _node_story(seen, stay)
-    _show(output, story, node_lines(story, seen.prices))
+    _show(output, story, node_lines(story, seen.prices), seen)
 
 
 @explain.command(epilog=_EPILOG)
@@ -76,7 +79,7 @@ def pod(name: str, namespace: str, output: str, **given: Any) -> None:
     found = _known_pod(seen, name, namespace)
     with progress("Thinking about the cluster"):
         story = _pod_story(seen, found)
-    _show(output, story, pod_lines(story, seen.prices))
+    _show(output, story, pod_lines(story, seen.prices), seen)
 
 
 @explain.command(epilog=_EPILOG)
@@ -104,12 +107,13 @@ def blockers(output: str, **given: Any) -> None:
         price=sum(one.price for one in stays),
         saving=sum(one.saving for one in stays),
     )
-    _show(output, told, blocker_lines(told, seen.prices))
+    _show(output, told, blocker_lines(told, seen.prices), seen)
 
 
-def _show(output: str, data: Any, lines: Any) -> None:
+def _show(output: str, data: msgspec.Struct, lines: Iterable[Text], seen: Looked) -> None:
     if output == "json":
-        write(msgspec.json.format(msgspec.json.encode(data)).decode())
+        document = {**msgspec.to_builtins(data), "prices": seen.price_source}
+        write(msgspec.json.format(msgspec.json.encode(document)).decode())
     else:
         write_lines(list(lines))
 

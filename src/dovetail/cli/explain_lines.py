@@ -18,6 +18,12 @@ from dovetail.state.blockers import Held
 _SHOWN_PODS = 10
 
 
+class Nodes(msgspec.Struct, frozen=True, kw_only=True):
+    """All nodes, the dearest first."""
+
+    nodes: list[Stay]
+
+
 class NodeStory(msgspec.Struct, frozen=True, kw_only=True):
     """One node, and why it is there."""
 

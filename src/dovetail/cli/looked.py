@@ -10,9 +10,10 @@ from typing import Any
 import click
 import msgspec
 
-from dovetail.cli.discounts import DISCOUNTS_HELP, discounts_in
+from dovetail.cli.discounts import DISCOUNTS_HELP, discounts_in, told_with
 from dovetail.cli.files import attempt, read_sources
 from dovetail.cli.output import progress
+from dovetail.cli.report import PriceSource
 from dovetail.cli.stock import catalog_in, prices_in
 from dovetail.codec.documents import Files
 from dovetail.data import bundled_catalog
@@ -32,6 +33,12 @@ from dovetail.state.mirror import Mirror
 from dovetail.state.scarcity import Scarcity
 from dovetail.state.shelf import Shelf
 from dovetail.wiring import DEFAULT_REGION
+
+DUMP = (
+    "kubectl get nodes,pods,nodepools,nodeclaims,ec2nodeclasses,pdb,ds,rs,sts,ns,pv,pvc,sc,csinodes"
+    " -A -o json"
+)
+"""What to type for a dump that tells all that is looked at."""
 
 _Command = Callable[..., Any]
 
@@ -90,6 +97,8 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
     types_of: Callable[[NodePool], tuple[InstanceType, ...]]
     prices: str
+    """Where they are from, as a sentence for people."""
+    price_source: PriceSource
 
     def seen_otherwise(self, objects: Objects) -> "Looked":
         """Return the same with other objects."""
@@ -121,8 +130,15 @@ def looked(source: Source) -> Looked:
         node_class = mirror.node_class(pool.template.node_class.name)
         return () if node_class is None else shelf.instance_types(node_class, now=now)
 
-    told = f"{prices.describe()}; region {region.name}"
-    return Looked(objects=objects, mirror=mirror, now=now, types_of=types_of, prices=told)
+    priced = told_with(prices, book)
+    return Looked(
+        objects=objects,
+        mirror=mirror,
+        now=now,
+        types_of=types_of,
+        prices=f"{priced.describe()}; region {region.name}",
+        price_source=PriceSource(source=priced.source, date=priced.date),
+    )
 
 
 def mirror_of(objects: Objects) -> Mirror:
@@ -157,8 +173,7 @@ def _from_dumps(paths: Sequence[str]) -> Objects:
     if files.mistakes:
         raise BadInput(files.mistakes)
     if kinds.NODES not in found:
-        hint = "kubectl get nodes,pods,nodepools,nodeclaims,ec2nodeclasses,pdb -A -o json"
-        raise DovetailError(f"there are no nodes in {', '.join(paths)}; make a dump with: {hint}")
+        raise DovetailError(f"there are no nodes in {', '.join(paths)}; make a dump with: {DUMP}")
     return {resource: list(ones.values()) for resource, ones in found.items()}
 
 
