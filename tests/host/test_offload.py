@@ -1,10 +1,11 @@
 import asyncio
-from threading import Barrier, get_ident
+from threading import Barrier, Event, get_ident
 
 import pytest
 
 from dovetail.host.chance import RealChance
-from dovetail.host.offload import ThreadOffload
+from dovetail.host.clock import RealClock
+from dovetail.host.offload import ThreadOffload, Unawaited
 
 
 def test_work_is_done_in_as_many_threads_as_given_while_the_loop_goes_on() -> None:
@@ -47,3 +48,21 @@ def test_real_dice_fall_within_their_bounds_and_differ() -> None:
     assert all(0 <= chance.fraction() < 1 for _ in range(100))
     assert len({chance.letters(5) for _ in range(50)}) > 40
     assert {len(chance.letters(7)) for _ in range(5)} == {7}
+
+
+def test_a_loop_ends_although_a_thread_of_its_own_still_waits() -> None:
+    answered = Event()
+
+    async def look_up() -> None:
+        asyncio.get_running_loop().set_default_executor(Unawaited())
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await asyncio.to_thread(answered.wait, 30)
+
+    clock = RealClock()
+    began = clock.seconds()
+    asyncio.run(look_up())
+    took = clock.seconds() - began
+    answered.set()
+
+    assert took < 15

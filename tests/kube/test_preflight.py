@@ -48,6 +48,7 @@ def test_a_recent_kubernetes_will_do(minor: str, version: str) -> None:
         ((200, {"major": "1", "minor": "29"}), r"Kubernetes 1\.29 is too old; 1\.30 or newer"),
         ((200, {"hello": "world"}), "does not say which Kubernetes"),
         (a_status(401, "Unauthorized"), "does not accept our credentials"),
+        ((404, "nothing here"), r"http://127\S+ is no API server of Kubernetes: .*404"),
     ],
 )
 def test_what_is_no_api_server_for_us_is_said(answer: Answer, told: str) -> None:

@@ -9,6 +9,7 @@ from dovetail.kube.connection import Connection
 from dovetail.kube.limiting import RateLimit
 from dovetail.kube.preflight import Unsuitable
 from dovetail.kube.rights import WRITES, check_rights
+from dovetail.model.settings import Gates
 from dovetail.ports.resources import NODES, PODS
 from tests.kube.scripted import Answer, Script, a_status, played
 from tests.kube.serving import connected, served
@@ -28,10 +29,10 @@ class Rules(Script):
         return web.json_response({"status": {"allowed": allowed}}, status=201)
 
 
-def checked(script: Script) -> None:
+def checked(script: Script, gates: Gates = Gates()) -> None:  # noqa: B008 - frozen
     async def run() -> None:
         async with played(script) as access, connected(access) as connection:
-            await check_rights(connection, read=(PODS, NODES))
+            await check_rights(connection, read=(PODS, NODES), gates=gates)
 
     asyncio.run(run())
 
@@ -51,9 +52,18 @@ def test_all_that_is_missing_is_said_in_one_sentence() -> None:
     assert "\n" not in told
 
 
+def test_the_right_to_nominate_pods_is_asked_for_only_where_they_are_nominated() -> None:
+    rules = Rules(("patch", "pods/status"))
+
+    with pytest.raises(Unsuitable, match="may not patch pods/status"):
+        checked(rules)
+
+    checked(rules, Gates(NominatedNodeName=False))
+
+
 @pytest.mark.parametrize("answer", [a_status(403, "Forbidden"), a_status(404, "NotFound")])
 def test_a_server_that_does_not_tell_is_taken_at_its_word_later(answer: Answer) -> None:
-    checked(Script(*[answer] * (4 + len(WRITES))))
+    checked(Script(*[answer] * (4 + len(WRITES) + 1)))
 
 
 def test_our_own_server_allows_everything() -> None:

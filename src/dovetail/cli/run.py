@@ -16,12 +16,12 @@ from dovetail.codec.prices import read_prices
 from dovetail.controllers.batching import Windows
 from dovetail.core.machines.settings import MachineSettings
 from dovetail.data import bundled_catalog, bundled_prices
-from dovetail.errors import BadInput, Mistake
+from dovetail.errors import BadInput, DovetailError, Mistake
 from dovetail.host.clock import RealClock
+from dovetail.host.offload import Unawaited
 from dovetail.host.serving import Endpoints, serving
 from dovetail.host.telling import LineLog
 from dovetail.kube.config import Access, find_access
-from dovetail.kube.lease import LeaseLost
 from dovetail.model.discounts import NO_DISCOUNTS
 from dovetail.model.prices import PriceBook
 from dovetail.model.settings import (
@@ -71,7 +71,9 @@ def run(**options: Any) -> None:
     log = LineLog(_print, clock=clock, level=given.log_level, form=given.log_format)
     try:
         asyncio.run(_operate(given, access, hire, log))
-    except LeaseLost as error:
+    except BadInput:
+        raise
+    except DovetailError as error:
         click.echo(f"Error: {error}", err=True)
         _leave(1)
     _leave(0)
@@ -161,6 +163,7 @@ def _election(given: Given) -> Election | None:
 async def _operate(given: Given, access: Access, hire: Hire, log: LineLog) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_default_executor(Unawaited())
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     shown = Instruments(RealClock(), each_node=not given.disable_cluster_state_observability)
@@ -186,7 +189,8 @@ def _print(line: str) -> None:
 def _leave(code: int) -> NoReturn:
     """End the process now.
 
-    A call to AWS may still wait in a thread (for a message, up to 20 s), and Python
-    would wait for the thread.
+    A call to AWS may still wait in a thread (for a message, up to 20 s), or for a name's
+    address, and Python would wait for the thread.
     """
+    sys.stdout.flush()
     os._exit(code)

@@ -24,3 +24,14 @@ class ThreadOffload:
     def close(self) -> None:
         """Take no more work; what has begun goes on to its end."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Unawaited(ThreadPoolExecutor):
+    """Threads that an asyncio loop does not wait for at its end.
+
+    Names are looked up in the loop's own threads, where a server for names that does not
+    answer holds one up for half a minute.
+    """
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait=False, cancel_futures=True)

@@ -48,20 +48,14 @@ class Connection:
             connector=aiohttp.TCPConnector(limit=_AT_ONCE, socket_factory=lively),
             headers={"User-Agent": agent, "Accept": JSON},
         )
-        self._identifying = 0
+        self.awaited = access.server
+        """Who has to answer first: the server, or the program that says who we are."""
         self.under_way = 0
         """Requests without an answer yet; watches do not count."""
 
     @property
     def server(self) -> str:
         return self._access.server
-
-    @property
-    def awaited(self) -> str:
-        """Who has to answer first: the server, or the program that says who we are."""
-        if self._identifying:
-            return "the program that the kubeconfig's user.exec names"
-        return self.server
 
     async def close(self) -> None:
         """Leave; what is under way is cut off."""
@@ -172,11 +166,9 @@ class Connection:
 
     async def _who(self, *, refused: bool = False) -> tuple[str, ssl.SSLContext]:
         """Return the token to send, and what to make connections with."""
-        self._identifying += 1
-        try:
-            token = await self._access.credentials.token(refused=refused)
-        finally:
-            self._identifying -= 1
+        self.awaited = "the program that the kubeconfig's user.exec names"
+        token = await self._access.credentials.token(refused=refused)
+        self.awaited = self.server
         identity = self._access.identity
         return token, self._access.tls if identity is None else identity.context
 

@@ -128,6 +128,7 @@ async def _run(plugin: Plugin) -> bytes:
         raise
     if process.returncode:
         said = " ".join(complaint.decode(errors="replace").split())[:_SHOWN]
+        said = said or "it does not say why"
         raise NoCredentials(f"{plugin.command} ended with {process.returncode}: {said}")
     return out
 

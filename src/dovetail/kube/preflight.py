@@ -32,6 +32,8 @@ async def kubernetes_version(connection: Connection) -> str:
         told = await connection.ask("GET", "/version")
     except (Unauthorized, Forbidden) as error:
         raise Unsuitable(f"{connection.server} does not accept our credentials: {error}") from error
+    except NotFound as error:
+        raise Unsuitable(f"{connection.server} is no API server of Kubernetes: {error}") from error
     major, minor = str(told.get("major", "")), str(told.get("minor", "")).rstrip("+")
     if not (major.isdigit() and minor.isdigit()):
         raise Unsuitable(f"{connection.server} does not say which Kubernetes it is")

@@ -44,7 +44,7 @@ from dovetail.state.overlays import Overlays
 from dovetail.state.promises import Promises
 from dovetail.state.scarcity import Scarcity
 
-_FIRST_LOOK: Final = 10.0
+_FIRST_LOOK: Final = 8.0
 """Seconds in which an API server must have answered whether we can work with it."""
 _LAST_WRITES: Final = timedelta(seconds=3)
 """A pod is killed 30 s after SIGTERM, but an impatient user far sooner."""
@@ -127,7 +127,7 @@ class Operation:
                 version = await kubernetes_version(self._connection)
                 await check_kinds(self._connection, gates)
                 await check_alone(kube, now=self._loop.now(), log=self._log)
-                await check_rights(self._connection, read=mirror.tables)
+                await check_rights(self._connection, read=mirror.tables, gates=gates)
         except TimeoutError as error:
             what = f"{self._connection.awaited} gave no answer within {_FIRST_LOOK:g}s"
             raise Unsuitable(what) from error
