@@ -90,6 +90,26 @@ def test_a_plan_for_programs_says_the_same(run: Run) -> None:
     assert told["monthlyUsd"] == 249.66
 
 
+def test_making_and_taking_away_can_be_told_to_programs(account: TestAccount, run: Run) -> None:
+    account.client("logs", "us-west-2").create_log_group(
+        logGroupName="/aws/eks/karpenter-mng/cluster"
+    )
+    tried = json.loads(run("apply", "-f", str(TAINTED), "--dry-run", "-o", "json").stdout)
+    made = json.loads(run("apply", "-f", str(TAINTED), "--yes", "-o", "json").stdout)
+    done = run("destroy", "-f", str(TAINTED), "--yes", "-o", "json")
+    gone = json.loads(done.stdout)
+
+    assert len(tried["steps"]) == len(made["done"]) == 60
+    assert made["left"] == []
+    assert made["outputs"]["clusterName"] == "karpenter-mng"
+    assert made["outputs"]["endpoint"].startswith("https://")
+    assert done.exit_code == 2
+    assert len(gone["removed"]) == 60
+    assert gone["leftBehind"] == [
+        {"what": "log group", "name": "/aws/eks/karpenter-mng/cluster", "why": ""}
+    ]
+
+
 def test_a_dry_run_says_every_step_and_changes_nothing(account: TestAccount, run: Run) -> None:
     done = run("apply", "-f", str(TAINTED), "--dry-run")
 
@@ -127,6 +147,28 @@ def test_ctrl_c_lets_what_is_under_way_end_and_says_how_to_go_on(
     assert "go on with: dovetail cluster apply -f" in rest
     assert account.apply(account.prepared("tainted-node-group")).done
     assert account.plan(account.prepared("tainted-node-group")).steps == ()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_at_once_without_a_wall_of_text(
+    account: TestAccount, environment: dict[str, str], sent: signal.Signals
+) -> None:
+    account.moto.door.latency["POST /clusters"] = 20
+    words = [sys.executable, "-m", "dovetail", "cluster", "apply", "-f", str(TAINTED), "--yes"]
+    with subprocess.Popen(
+        words, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if "made IAM role karpenter-mng-cluster" in line)
+
+        process.send_signal(sent)
+        next(line for line in process.stderr if "Ctrl-C again ends it at once" in line)
+        process.send_signal(sent)
+        rest = process.stderr.read()
+
+    assert process.returncode == 130, rest
+    assert "the same command goes on with it" in rest
+    assert "Traceback" not in rest
 
 
 def test_another_account_than_the_files_is_refused_before_anything_is_read(

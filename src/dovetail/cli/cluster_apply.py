@@ -1,5 +1,6 @@
 """``dovetail cluster apply``: from what is there to what a file says."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -7,18 +8,17 @@ from typing import Any
 import click
 from rich.text import Text
 
-from dovetail.cli.cluster_lines import missing_lines, plan_lines
-from dovetail.cli.cluster_options import FILE, YES, asked, spec_of
+from dovetail.cli.cluster_lines import missing_lines, plan_json, plan_lines
+from dovetail.cli.cluster_options import FILE, OUTPUT, YES, asked, spec_of
 from dovetail.cli.cluster_progress import stoppable, told
-from dovetail.cli.output import say, write_lines
+from dovetail.cli.output import say, write, write_lines
 from dovetail.errors import DovetailError
 from dovetail.infra.desired import outputs
-from dovetail.infra.executing import DryExecutor, Run, StepFailed, carry_out
+from dovetail.infra.executing import DryExecutor, RealExecutor, Run, StepFailed, carry_out
 from dovetail.infra.helm import lacking
 from dovetail.infra.kubefile import kubeconfig_with_aws, merge_into
 from dovetail.infra.planning import Plan
 from dovetail.infra.references import resolved
-from dovetail.infra.resources import Observed
 from dovetail.infra.site import Site
 from dovetail.infra.spec.cluster import ClusterSpec
 from dovetail.infra.visiting import visit
@@ -32,6 +32,7 @@ EXIT_STOPPED = 130
 )
 @FILE
 @YES
+@OUTPUT
 @click.option("--dry-run", is_flag=True, help="Say each step, in order, and do none.")
 @click.option(
     "--kubeconfig",
@@ -39,7 +40,14 @@ EXIT_STOPPED = 130
     help="The file that gets a context for the cluster.  [default: $KUBECONFIG, ~/.kube/config]",
 )
 @click.pass_context
-def apply(ctx: click.Context, file: str, yes: bool, dry_run: bool, kubeconfig: Path | None) -> None:
+def apply(
+    ctx: click.Context,
+    file: str,
+    yes: bool,
+    output: str,
+    dry_run: bool,
+    kubeconfig: Path | None,
+) -> None:
     """Make a cluster what its file says: in one run, and in as few writes as it takes.
 
     There is no state file. Every run looks at what is there first, so a run that was stopped, or
@@ -50,23 +58,31 @@ def apply(ctx: click.Context, file: str, yes: bool, dry_run: bool, kubeconfig: P
 
     async def work(site: Site) -> int:
         found, observed = await site.settled_plan(say)
-        write_lines(plan_lines(found, name=spec.name, where=spec.region))
+        if output == "text":
+            write_lines(plan_lines(found, name=spec.name, where=spec.region))
         problems = [*missing_lines(found.missing), *_lacking_charts(found)]
         if problems:
             raise DovetailError("; ".join(problems))
         if dry_run:
             await carry_out(found, DryExecutor(say), at_once=1)
+            if output == "json":
+                write(plan_json(found, name=spec.name, where=spec.region))
             return 0
         if found.steps and not yes:
             _confirm(found)
-        return await _applied(site, found, observed, file, where)
+        executor = site.executor(observed)
+        run = await _carried_out(found, executor, f"dovetail cluster apply -f {file}")
+        known: dict[str, Any] = {}
+        if not run.left:
+            await _write_kubeconfig(site, where)
+            known = {name: resolved(one, executor.look_up) for name, one in outputs(spec).items()}
+        _tell(spec, run, known, output)
+        return EXIT_STOPPED if run.left else 0
 
     ctx.exit(visit(spec, work, may_write=not dry_run))
 
 
-async def _applied(site: Site, found: Plan, observed: Observed, file: str, kubeconfig: Path) -> int:
-    executor = site.executor(observed)
-    again = f"dovetail cluster apply -f {file}"
+async def _carried_out(found: Plan, executor: RealExecutor, again: str) -> Run:
     async with stoppable() as stop:
         with told(found.steps) as teller:
             try:
@@ -74,19 +90,32 @@ async def _applied(site: Site, found: Plan, observed: Observed, file: str, kubec
             except StepFailed as error:
                 raise DovetailError(f"{error}; what is done stays: go on with {again}") from error
     if run.left:
-        _say_stopped(run, again)
-        return EXIT_STOPPED
-    api = await site.door.where()
+        say(f"stopped after {len(run.done)} of {len(found.steps)} steps; go on with: {again}")
+    return run
+
+
+async def _write_kubeconfig(site: Site, where: Path) -> None:
+    api, spec = await site.door.where(), site.spec
     if api is not None:
-        spec = site.spec
         context = kubeconfig_with_aws(
             spec.name, region=spec.region, endpoint=api.endpoint, authority=api.authority
         )
-        merge_into(kubeconfig, context)
-        say(f"wrote context {spec.name} to {kubeconfig}")
-    known = {name: resolved(one, executor.look_up) for name, one in outputs(site.spec).items()}
-    write_lines(_ending(site.spec, known))
-    return 0
+        merge_into(where, context)
+        say(f"wrote context {spec.name} to {where}")
+
+
+def _tell(spec: ClusterSpec, run: Run, known: dict[str, Any], output: str) -> None:
+    if output == "json":
+        whole = {
+            "cluster": spec.name,
+            "region": spec.region,
+            "done": [one.id for one in run.done],
+            "left": [one.id for one in run.left],
+            "outputs": known,
+        }
+        write(json.dumps(whole, indent=2, ensure_ascii=False))
+    elif not run.left:
+        write_lines(_ending(spec, known))
 
 
 def _lacking_charts(found: Plan) -> list[str]:
@@ -100,11 +129,6 @@ def _confirm(found: Plan) -> None:
         say(f"replaced, and with it what it holds: {', '.join(replaced)}")
     if asked("Apply? Only 'yes' is taken") != "yes":
         raise click.Abort
-
-
-def _say_stopped(run: Run, again: str) -> None:
-    whole = len(run.done) + len(run.left)
-    say(f"stopped after {len(run.done)} of {whole} steps; go on with: {again}")
 
 
 def _ending(spec: ClusterSpec, known: dict[str, Any]) -> list[Text]:

@@ -1,20 +1,28 @@
 """``dovetail cluster destroy``: back to nothing, and proof of it."""
 
+import json
+from collections.abc import Sequence
+
 import click
 from rich.text import Text
 
 from dovetail.cli.cluster_lines import plan_lines
-from dovetail.cli.cluster_options import FILE, YES, asked, spec_of
+from dovetail.cli.cluster_options import FILE, OUTPUT, YES, asked, spec_of
 from dovetail.cli.cluster_progress import stoppable, told
-from dovetail.cli.output import progress, say, write_lines
+from dovetail.cli.output import progress, say, write, write_lines
 from dovetail.errors import DovetailError
 from dovetail.infra.destroying import destroy as take_away
 from dovetail.infra.destroying import proof, removal
-from dovetail.infra.executing import StepFailed
+from dovetail.infra.executing import Run, StepFailed
 from dovetail.infra.site import Site
 from dovetail.infra.spec.cluster import ClusterSpec
+from dovetail.infra.sweeping import Left
 from dovetail.infra.visiting import visit
 
+_NOTHING = (
+    "nothing is left: no instance, network interface, volume, launch template, instance "
+    "profile, queue, rule, log group or finalizer"
+)
 EXIT_LEFT = 2
 EXIT_STOPPED = 130
 
@@ -25,8 +33,9 @@ EXIT_STOPPED = 130
 )
 @FILE
 @YES
+@OUTPUT
 @click.pass_context
-def destroy(ctx: click.Context, file: str, yes: bool) -> None:
+def destroy(ctx: click.Context, file: str, yes: bool, output: str) -> None:
     """Take a cluster away, with everything that was made for it, and show that nothing is left.
 
     NodePools go first, and with them their claims and instances; then charts; then everything
@@ -35,15 +44,16 @@ def destroy(ctx: click.Context, file: str, yes: bool) -> None:
     spec = spec_of(file)
 
     async def work(site: Site) -> int:
-        return await _destroyed(site, file, yes)
+        return await _destroyed(site, file, yes, output)
 
     ctx.exit(visit(spec, work, may_write=True))
 
 
-async def _destroyed(site: Site, file: str, yes: bool) -> int:
+async def _destroyed(site: Site, file: str, yes: bool, output: str) -> int:
     spec = site.spec
     found, observed = await removal(site)
-    write_lines(plan_lines(found, name=spec.name, where=spec.region))
+    if output == "text":
+        write_lines(plan_lines(found, name=spec.name, where=spec.region))
     if found.steps and not yes:
         _confirm(spec)
     again = f"dovetail cluster destroy -f {file}"
@@ -54,21 +64,29 @@ async def _destroyed(site: Site, file: str, yes: bool) -> int:
             except StepFailed as error:
                 raise DovetailError(f"{error}; go on with {again}") from error
     if run.left:
-        whole = len(run.done) + len(run.left)
-        say(f"stopped after {len(run.done)} of {whole} steps; go on with: {again}")
+        say(f"stopped after {len(run.done)} of {len(found.steps)} steps; go on with: {again}")
+        _tell(spec, run, [], output)
         return EXIT_STOPPED
     with progress("looking for what is left"):
         left = await proof(site)
-    if left:
-        lines = [Text("left behind:", style="bold red"), *(Text(f"  {one}") for one in left)]
-        write_lines(lines)
-        return EXIT_LEFT
-    told_all = (
-        "nothing is left: no instance, network interface, volume, launch template, instance "
-        "profile, queue, rule, log group or finalizer"
-    )
-    write_lines([Text(told_all, style="bold green")])
-    return 0
+    _tell(spec, run, left, output)
+    return EXIT_LEFT if left else 0
+
+
+def _tell(spec: ClusterSpec, run: Run, left: Sequence[Left], output: str) -> None:
+    if output == "json":
+        whole = {
+            "cluster": spec.name,
+            "region": spec.region,
+            "removed": [one.address for one in run.done],
+            "notYet": [one.address for one in run.left],
+            "leftBehind": [{"what": one.what, "name": one.name, "why": one.why} for one in left],
+        }
+        write(json.dumps(whole, indent=2, ensure_ascii=False))
+    elif left:
+        write_lines([Text("left behind:", style="bold red"), *(Text(f"  {one}") for one in left)])
+    elif not run.left:
+        write_lines([Text(_NOTHING, style="bold green")])
 
 
 def _confirm(spec: ClusterSpec) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
+import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
@@ -15,6 +16,7 @@ from dovetail.infra.executing import Teller, seconds_of
 from dovetail.infra.kindfacts import KINDS
 from dovetail.infra.planning import Step, Verb
 
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 _SLOW: Final = {name: facts.slow for name, facts in KINDS.items()}
 _DONE: Final = {Verb.CREATE: "made", Verb.CHANGE: "changed", Verb.REMOVE: "removed"}
 
@@ -77,22 +79,32 @@ def told(steps: Sequence[Step]) -> Iterator[Teller]:
 
 @asynccontextmanager
 async def stoppable() -> AsyncIterator[asyncio.Event]:
-    """Lead to an event that Ctrl-C sets; a second one ends everything at once."""
+    """Lead to an event that Ctrl-C or a polite kill sets; a second one ends all at once."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     main = asyncio.current_task()
+    hurried = False
 
     def interrupted() -> None:
+        nonlocal hurried
         if stop.is_set() and main is not None:
+            hurried = True
             main.cancel()
         else:
             say("stopping once what is under way has ended; Ctrl-C again ends it at once")
             stop.set()
 
-    loop.add_signal_handler(signal.SIGINT, interrupted)
+    for one in _ENDING:
+        loop.add_signal_handler(one, interrupted)
     try:
         yield stop
+    except asyncio.CancelledError:
+        if not hurried:
+            raise
+        say("ended; what was under way may be half done: the same command goes on with it")
+        raise click.Abort from None
     finally:
-        loop.remove_signal_handler(signal.SIGINT)
+        for one in _ENDING:
+            loop.remove_signal_handler(one)
 
 
 def _called(step: Step) -> str:

@@ -355,7 +355,7 @@ _KUBERNETES: Final = (
         slow=45,
     ),
     # Name: "Kind/name" or "Kind/namespace/name". Properties: the manifest itself; what is there
-    # is seen through what was applied last (see ``pruning``).
+    # is seen through what is wanted (see ``kinds.projecting``).
     _facts("kubernetes-object", "Kubernetes object", ("", ""), exact="*", tagged=False),
 )
 
