@@ -36,7 +36,7 @@ _KUBELET = (
     "evictionSoftGracePeriod evictionMaxPodGracePeriod imageGCHighThresholdPercent "
     "imageGCLowThresholdPercent cpuCFSQuota"
 ).split()
-SHARE = re.compile(r"[0-9]+(\.[0-9]+)?%")
+SHARE = re.compile(r"(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)%")
 GO_DURATION = re.compile(r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+|0")
 """As the kubelet reads them, unlike Karpenter's own: with fractions and small units."""
 STORE_POLICIES = ("RAID0",)

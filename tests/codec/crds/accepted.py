@@ -158,7 +158,7 @@ CLASSES: dict[str, Object] = {
             "podsPerCore": 0,
             "systemReserved": {"cpu": "100m", "memory": "1Gi", "pid": 100},
             "kubeReserved": {"ephemeral-storage": "3Gi"},
-            "evictionHard": {"memory.available": "5%", "nodefs.available": "100Mi"},
+            "evictionHard": {"memory.available": "100.0%", "nodefs.available": "100Mi"},
             "evictionSoft": {"memory.available": "10.5%"},
             "evictionSoftGracePeriod": {"memory.available": "1m30.5s"},
             "evictionMaxPodGracePeriod": 60,

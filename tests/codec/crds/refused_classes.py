@@ -257,6 +257,8 @@ KUBELET = [
         ({"evictionHard": {"memory": "5%"}}, "eviction signals are memory.available"),
         ({"evictionHard": {"memory.available": "low"}}, "or a share such as 5%"),
         ({"evictionHard": {"memory.available": "5Mi%"}}, "or a share such as 5%"),
+        ({"evictionHard": {"memory.available": "101%"}}, "or a share such as 5%"),
+        ({"evictionHard": {"memory.available": "100.5%"}}, "or a share such as 5%"),
         (
             {
                 "evictionSoft": {"memory.available": "5%"},
