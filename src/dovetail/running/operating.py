@@ -163,7 +163,7 @@ class Operation:
         self._instruments.health.watch_over(feed.stuck)
         # Those who stand by have everything at hand when they are needed.
         await feed.start()
-        Warming(mirror, self._hired.cloud, loop=self._loop)
+        Warming(mirror, self._hired.cloud.instance_types, loop=self._loop)
         self._instruments.health.stage = Stage.STANDING_BY
         self._instruments.leads(False)
         await self._leadership.win()

@@ -1,9 +1,10 @@
 """What can be bought, worked out before the first pod asks for it."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
-from dovetail.ports.cloud import Cloud
+from dovetail.model.nodepool import NodePool
 from dovetail.ports.loop import Loop
 from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_POOLS
 from dovetail.state.mirror import Change, Mirror
@@ -19,9 +20,9 @@ class Warming:
     from a pod's.
     """
 
-    def __init__(self, mirror: Mirror, cloud: Cloud, *, loop: Loop) -> None:
+    def __init__(self, mirror: Mirror, types: Callable[[NodePool], object], *, loop: Loop) -> None:
         self._mirror = mirror
-        self._cloud = cloud
+        self._types = types
         self._loop = loop
         self._is_planned = False
         for kind in (EC2_NODE_CLASSES, NODE_POOLS):
@@ -30,9 +31,13 @@ class Warming:
     def _changed(self, _: Change) -> None:
         if not self._is_planned:
             self._is_planned = True
-            self._loop.at(self._loop.now() + _SOON, self._warm)
+            self._loop.spawn(self._warm())
 
-    def _warm(self) -> None:
+    async def _warm(self) -> None:
+        await self._loop.sleep(_SOON)
         self._is_planned = False
         for pool in self._mirror.pools():
-            self._cloud.instance_types(pool)
+            self._types(pool)
+            # In between the lease has to be renewed, and probes want an answer: with dozens
+            # of classes it takes longer than either can wait.
+            await self._loop.sleep(timedelta())
