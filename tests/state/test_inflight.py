@@ -11,6 +11,7 @@ from dovetail.sim.apiserver.deleting import DeleteOptions
 from dovetail.sim.apiserver.options import WatchOptions
 from dovetail.sim.apiserver.watching import EventType, Watch
 from dovetail.sim.engine import Engine
+from dovetail.sim.kube import SimKube
 from dovetail.sim.loop import VirtualLoop
 from dovetail.state.inflight import ReadYourWrites
 from dovetail.state.mirror import Mirror
@@ -25,7 +26,7 @@ class Place:
     def __init__(self) -> None:
         self.api = Cluster()
         self.mirror = Mirror()
-        self.slow = SlowKube(self.api)
+        self.slow = SlowKube(SimKube(self.api))
         self.kube = ReadYourWrites(self.slow, self.mirror)
         self.loop = VirtualLoop(Engine(start=self.api.engine.now()))
         self.outcomes: list[Any] = []

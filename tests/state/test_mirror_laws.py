@@ -16,6 +16,7 @@ from dovetail.sim.apiserver.options import PatchType, WatchOptions
 from dovetail.sim.apiserver.server import ApiServer
 from dovetail.sim.apiserver.watching import EventType, Watch, WatchEvent
 from dovetail.sim.engine import Engine
+from dovetail.sim.kube import SimKube
 from dovetail.sim.loop import VirtualLoop
 from dovetail.state.inflight import ReadYourWrites
 from dovetail.state.mirror import Change, Mirror
@@ -58,7 +59,7 @@ class Interleavings(RuleBasedStateMachine):
         engine = Engine(start=START)
         self.api = ApiServer(now=engine.now)
         self.mirror = Mirror()
-        self.slow = SlowKube(self.api)
+        self.slow = SlowKube(SimKube(self.api))
         self.kube = ReadYourWrites(self.slow, self.mirror)
         self.loop = VirtualLoop(engine)
         self.watches: dict[Resource, Watch] = {}

@@ -1,22 +1,23 @@
 """Controllers that are killed after a given step, and started again."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from itertools import count
-from typing import Any
+from typing import TypeVar
 
 from dovetail.data import bundled_prices
 from dovetail.model.machines import Catalog
-from dovetail.ports.kube import Object
-from dovetail.ports.resources import EVENTS, Resource
-from dovetail.sim.apiserver.server import ApiServer
+from dovetail.ports.kube import Kube
+from dovetail.ports.resources import EVENTS
 from dovetail.sim.box import Box
 from dovetail.sim.cloud.ledger import Purchase
-from dovetail.sim.invariants import GuardedKube, Invariants
+from dovetail.sim.invariants import GuardedKube
 from dovetail.sim.loop import Pause
 from dovetail.sim.scenario.model import Scenario
 from tests.support.boxes import wait
+from tests.support.requests import READS, Front, Request
 
+T = TypeVar("T")
 DEAD_FOR = timedelta(seconds=7)
 MOST_STEPS = 400
 
@@ -42,54 +43,20 @@ class Fate:
         return True
 
 
-class MortalKube(GuardedKube):
+class MortalKube(Front):
     """The way to the API server of somebody who may die after any write."""
 
-    def __init__(self, api: ApiServer, invariants: Invariants, fate: Fate) -> None:
-        super().__init__(api, invariants)
+    def __init__(self, kube: Kube, fate: Fate) -> None:
+        super().__init__(kube)
         self._fate = fate
 
-    async def create(
-        self, resource: Resource, obj: Mapping[str, Any], namespace: str = ""
-    ) -> Object:
-        made = await super().create(resource, obj, namespace)
-        if resource is not EVENTS:
-            await self._live_on(f"create {resource.kind}")
-        return made
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> Object:
-        made = await super().patch(resource, name, patch, namespace, subresource=subresource)
-        await self._live_on(f"patch {resource.kind} {subresource}")
-        return made
-
-    async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str = "",
-        *,
-        uid: str = "",
-        grace_seconds: int | None = None,
-    ) -> Object | None:
-        left = await super().delete(resource, name, namespace, uid=uid, grace_seconds=grace_seconds)
-        await self._live_on(f"delete {resource.kind}")
-        return left
-
-    async def evict(self, name: str, namespace: str, *, uid: str) -> None:
-        await super().evict(name, namespace, uid=uid)
-        await self._live_on("evict")
-
-    async def _live_on(self, what: str) -> None:
-        if self._fate.step(what):
+    async def passing(self, request: Request, answer: Awaitable[T]) -> T:
+        answered = await answer
+        if request.verb in READS or request.resource is EVENTS:
+            return answered
+        if self._fate.step(f"{request.verb} {request.resource.kind} {request.subresource}"):
             await Pause()  # Nobody ends it: the process is gone.
+        return answered
 
 
 def a_mortal_box(scenario: Scenario, catalog: Catalog, fate: Fate) -> Box:
@@ -98,7 +65,7 @@ def a_mortal_box(scenario: Scenario, catalog: Catalog, fate: Fate) -> Box:
         scenario,
         catalog=catalog,
         prices=bundled_prices(),
-        kube=lambda api, invariants: MortalKube(api, invariants, fate),
+        kube=lambda api, invariants: MortalKube(GuardedKube(api, invariants), fate),
     )
 
     def bought_or_given_back(purchase: Purchase) -> None:
