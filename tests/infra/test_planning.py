@@ -266,3 +266,19 @@ def test_order_puts_everything_after_what_it_needs(resources: list[Resource]) ->
         seen.add(one.address)
 
     assert seen == {one.address for one in resources}
+
+
+def test_a_second_one_of_a_kind_goes_when_the_first_does() -> None:
+    vpc = Resource(kind="vpc", name="main")
+    inside = Resource(kind="subnet", name="a", properties={"VpcId": ref("vpc/main", "id")})
+    there = [
+        Existing(kind="vpc", name="main"),
+        Existing(kind="vpc", name="main#vpc-2"),
+        Existing(kind="subnet", name="a"),
+    ]
+    observed = Observed(account=ACCOUNT, resources={one.address: one for one in there})
+
+    steps = {one.address: one for one in plan_removal([vpc, inside], observed).steps}
+
+    assert steps["vpc/main#vpc-2"].needs == ("remove subnet/a",)
+    assert steps["subnet/a"].needs == ()

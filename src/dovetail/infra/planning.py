@@ -198,9 +198,10 @@ def plan_removal(order: Iterable[Resource], observed: Observed) -> Plan:
     known = [one for one in in_order(order) if not one.given]
     place = {one.address: number for number, one in enumerate(known)}
     ours = [one for one in observed.resources.values() if one.address not in given]
-    strangers = _last_first(one for one in ours if one.address not in place)
+    strangers = _last_first(one for one in ours if _first_of(one.address) not in place)
     familiar = sorted(
-        (one for one in ours if one.address in place), key=lambda one: -place[one.address]
+        (one for one in ours if _first_of(one.address) in place),
+        key=lambda one: -place[_first_of(one.address)],
     )
     steps = [
         Step(verb=Verb.REMOVE, address=one.address, existing=one) for one in strangers + familiar
@@ -209,6 +210,11 @@ def plan_removal(order: Iterable[Resource], observed: Observed) -> Plan:
         steps=_linked(steps, [], [], {one.address: one for one in known}),
         unsettled=tuple(one for one in observed.resources.values() if not one.settled),
     )
+
+
+def _first_of(address: str) -> str:
+    """Return the address of the first of a kind, for a second one (``vpc/main#vpc-…``)."""
+    return address.partition("#")[0]
 
 
 def _last_first(existing: Iterable[Existing]) -> list[Existing]:
@@ -244,15 +250,16 @@ def _linked(
 def _linked_removals(steps: Sequence[Step], wanted: Mapping[str, Resource]) -> list[Step]:
     """Have each removal wait for those of what depends on the thing."""
     linked: list[Step] = []
-    strangers = [one.id for one in steps if one.address not in wanted]
+    strangers = [one.id for one in steps if _first_of(one.address) not in wanted]
     dependents: dict[str, list[str]] = {}
     for step in steps:
-        if step.address not in wanted:
+        address = _first_of(step.address)
+        if address not in wanted:
             earlier = strangers[: strangers.index(step.id)]
             linked.append(_waiting(step, earlier))
             continue
-        linked.append(_waiting(step, [*strangers, *dependents.get(step.address, [])]))
-        for need in wanted[step.address].needs():
+        linked.append(_waiting(step, [*strangers, *dependents.get(address, [])]))
+        for need in wanted[address].needs():
             dependents.setdefault(need, []).append(step.id)
     return linked
 

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TypeVar
 
 from dovetail.aws.session import THREADS, Aws
 from dovetail.host.chance import RealChance
 from dovetail.host.loop import AsyncioLoop
 from dovetail.host.offload import ThreadOffload
+from dovetail.infra.locking import one_at_a_time
 from dovetail.infra.site import Site, open_site, refuse_to_write
 from dovetail.infra.spec.cluster import ClusterSpec
 
@@ -29,7 +30,9 @@ async def visited(spec: ClusterSpec, *, may_write: bool) -> AsyncIterator[Site]:
             guard=_let_pass if may_write else refuse_to_write,
         )
         async with open_site(spec, aws=aws, loop=loop, may_write=may_write) as site:
-            yield site
+            alone = one_at_a_time(site.reach.account, spec.name) if may_write else nullcontext()
+            with alone:
+                yield site
     finally:
         threads.close()
 

@@ -1,12 +1,14 @@
 """Runs that are cut off, answers that get lost, and what comes after."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from dovetail.infra.executing import StepFailed, carry_out
 from dovetail.infra.site import Site
+from tests.support.clusters import a_cluster
 from tests.support.moto.account import TestAccount
 from tests.support.moto.door import Fault
 
@@ -65,6 +67,26 @@ def test_an_answer_that_gets_lost_makes_nothing_twice(account: TestAccount) -> N
         Filters=[{"Name": "tag:dovetail.sh/cluster", "Values": [spec.name]}]
     )
     assert len(vpcs["Vpcs"]) == 1
+
+
+@pytest.mark.parametrize(
+    "slow", [(), ("CreateVpc", "CreateInternetGateway", "AllocateAddress", "CreateRouteTable")]
+)
+def test_whatever_two_runs_of_one_file_at_once_have_made_can_be_taken_away(
+    account: TestAccount, slow: tuple[str, ...]
+) -> None:
+    spec = a_cluster(vpc={"create": {"cidr": "10.0.0.0/16", "zones": 2}})
+    # Long enough that both have looked before either has made anything.
+    account.moto.door.latency.update(dict.fromkeys(slow, 0.5))
+
+    with ThreadPoolExecutor(2) as both:
+        for one in [both.submit(account.apply, spec) for _ in range(2)]:
+            one.exception()
+    account.moto.door.reset()
+
+    assert account.destroy(spec) == []
+    ours = [{"Name": "tag:dovetail.sh/cluster", "Values": ["dev"]}]
+    assert account.client("ec2").describe_vpcs(Filters=ours)["Vpcs"] == []
 
 
 def test_a_step_that_fails_stops_the_run_and_the_next_run_goes_on(account: TestAccount) -> None:

@@ -1,10 +1,11 @@
 """What all things of EC2 share that are found by their tags."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
+from botocore.exceptions import ClientError
 
 from dovetail.infra.handling import Attributes, WrongStep
 from dovetail.infra.kinds.shapes import differing, tag_list, tag_map
@@ -37,6 +38,8 @@ class Tagged(ABC):
 
     async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
         found = await self._described(_tag_filter(OWNER_TAG, cluster))
+        # In one order, so that all who look keep the same one of two.
+        found.sort(key=lambda raw: str(raw[self.id_key]))
         named: dict[str, Existing] = {}
         for raw in found:
             name = self.name_of(raw)
@@ -144,6 +147,27 @@ class Tagged(ABC):
         Most of EC2's calls that create have no token by which they would know a
         repetition; so each try begins with a look.
         """
+        found = self._there(resource)
+        if found is not None:
+            return found
+        call = self.making(resource)
+        tags = [{"ResourceType": self.calls_itself, "Tags": tag_list(resource.tags)}]
+        try:
+            answer = self._make(call.method)(**call.asked, TagSpecifications=tags)
+        except ClientError:
+            # Somebody who applies the same file at the same time was quicker.
+            found = self._there(resource)
+            if found is None:
+                raise
+            return found
+        return dict(answer[call.key] if call.key else answer)
+
+    def _make(self, method: str) -> Callable[..., Raw]:
+        made: Callable[..., Raw] = getattr(self._reach.aws.client("ec2"), method)
+        return made
+
+    def _there(self, resource: Resource) -> Raw | None:
+        """Return what is there of a resource of ours; asked from a thread."""
         client = self._reach.aws.client("ec2")
         method, key = self.lists
         owner = _tag_filter(OWNER_TAG, resource.tags[OWNER_TAG])
@@ -153,13 +177,13 @@ class Tagged(ABC):
             if listed
             else [getattr(client, method)(Filters=[owner])]
         )
-        for raw in (one for page in pages for one in page[key]):
-            if _is_there(raw) and self.name_of(raw) == resource.name:
-                return dict(raw)
-        call = self.making(resource)
-        tags = [{"ResourceType": self.calls_itself, "Tags": tag_list(resource.tags)}]
-        answer = getattr(client, call.method)(**call.asked, TagSpecifications=tags)
-        return dict(answer[call.key] if call.key else answer)
+        found = [
+            raw
+            for page in pages
+            for raw in page[key]
+            if _is_there(raw) and self.name_of(raw) == resource.name
+        ]
+        return dict(min(found, key=lambda raw: str(raw[self.id_key]))) if found else None
 
     async def _in_its_place(self, resource: Resource) -> list[Raw]:
         filters = self.place(resource)

@@ -29,6 +29,12 @@ class RouteTables(Tagged):
         return Making("create_route_table", "RouteTable", {"VpcId": resource.properties["VpcId"]})
 
     async def unmake(self, id_: str) -> None:
+        raw = await self.one(id_)
+        for joined in (raw or {}).get("Associations", ()):
+            # Only a table that somebody made beside ours still has any here.
+            if not joined.get("Main"):
+                which = joined["RouteTableAssociationId"]
+                await self._reach.remove("ec2", "disassociate_route_table", AssociationId=which)
         await self._reach.remove("ec2", "delete_route_table", RouteTableId=id_)
 
 

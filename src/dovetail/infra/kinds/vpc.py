@@ -113,4 +113,9 @@ class InternetGateways(Tagged):
         return Making("create_internet_gateway", "InternetGateway", {})
 
     async def unmake(self, id_: str) -> None:
-        await self._reach.remove("ec2", "delete_internet_gateway", InternetGatewayId=id_)
+        raw, which = await self.one(id_), {"InternetGatewayId": id_}
+        for joined in (raw or {}).get("Attachments", ()):
+            # Only one that somebody made beside ours is still attached here.
+            vpc = joined["VpcId"]
+            await self._reach.remove("ec2", "detach_internet_gateway", **which, VpcId=vpc)
+        await self._reach.remove("ec2", "delete_internet_gateway", **which)
