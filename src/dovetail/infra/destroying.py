@@ -63,6 +63,8 @@ async def destroy(
 
 async def proof(site: Site) -> list[Left]:
     """Look everywhere, and return what is left; nothing, if all went well."""
+    # The cluster that was asked until now may be gone.
+    await site.door.close()
     observed = ours(site.wanted, await site.observe(), site.spec.name)
     found = [
         Left(KINDS[one.kind].called, one.name)
@@ -81,9 +83,7 @@ async def _stuck(site: Site) -> list[Left]:
         return []
     found: list[Left] = []
     for kind in _KEPT_BY_FINALIZERS:
-        if await api.kind_of(kind.api_version, kind.kind) is None:
-            continue
-        for one in await api.kube.list(kind):
+        for one in await api.all_of(kind):
             meta = one["metadata"]
             if meta.get("deletionTimestamp") and meta.get("finalizers"):
                 why = f"kept by {', '.join(meta['finalizers'])}"

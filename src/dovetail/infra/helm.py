@@ -16,9 +16,11 @@ import yaml
 from dovetail.errors import DovetailError
 from dovetail.infra.kubedoor import KubeApi, KubeDoor
 from dovetail.infra.kubefile import kubeconfig_with_token
+from dovetail.infra.resources import OWNER_TAG
 from dovetail.ports.resources import SECRETS
 
 _OWNED: Final = "owner=helm"
+_NOTE: Final = "dovetail cluster "
 _SAID: Final = 600
 """Characters of what helm says that are shown."""
 _MISSING: Final = (
@@ -48,8 +50,8 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     repository: str = ""
     version: str = ""
     values: Mapping[str, Any] = {}
-    note: str = ""
-    """Kept with the release as its description: how we know it for ours."""
+    owner: str = ""
+    """The cluster that it is made for: how we know it for ours, also half installed."""
 
 
 class Installed(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +63,8 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     values: Mapping[str, Any]
     status: str
-    note: str
+    owner: str
+    """The cluster that it was made for; empty if by others."""
 
 
 class Helm(Protocol):
@@ -87,8 +90,19 @@ async def installed(api: KubeApi) -> dict[tuple[str, str], Installed]:
         key = raw["namespace"], raw["name"]
         revision = int(raw.get("version", 0))
         if key not in newest or newest[key][0] < revision:
-            newest[key] = revision, _installed(raw)
+            newest[key] = revision, _installed(raw, secret["metadata"].get("labels") or {})
     return {key: found for key, (_, found) in newest.items()}
+
+
+async def forget_unfinished(api: KubeApi, name: str, namespace: str) -> None:
+    """Have helm forget what it began and never ended, because somebody pulled the plug.
+
+    As long as it takes itself for busy with a release, it refuses to touch it.
+    """
+    for secret in await api.all_of(SECRETS, labels=f"{_OWNED},name={name}", namespace=namespace):
+        meta = secret["metadata"]
+        if str(meta["labels"].get("status", "")).startswith("pending-"):
+            await api.delete(SECRETS, meta["name"], namespace)
 
 
 class HelmProgram:
@@ -103,10 +117,12 @@ class HelmProgram:
         source = ["--repo", release.repository] if release.repository else []
         source += ["--version", release.version] if release.version else []
         patience = ["--wait", "--timeout", "15m"] if self._wait else []
-        note = ["--description", release.note] if release.note else []
+        mark = ["--description", f"{_NOTE}{release.owner}"] if release.owner else []
+        # What helm did not finish has a description of helm's own, and keeps its labels.
+        mark += ["--labels", f"{OWNER_TAG}={release.owner}"] if release.owner else []
         arguments = [
             *("upgrade", "--install", release.name, release.chart),
-            *("--namespace", release.namespace, *source, *patience, *note),
+            *("--namespace", release.namespace, *source, *patience, *mark),
         ]
         await self._run(arguments, values=release.values)
 
@@ -143,6 +159,8 @@ async def _finished(line: list[str]) -> None:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
+        # A terminal sends Ctrl-C to all that it runs; what is under way shall end well.
+        start_new_session=True,
     )
     try:
         out, _ = await process.communicate()
@@ -163,7 +181,7 @@ def _decoded(data: str) -> dict[str, Any]:
     return whole
 
 
-def _installed(raw: Mapping[str, Any]) -> Installed:
+def _installed(raw: Mapping[str, Any], labels: Mapping[str, str]) -> Installed:
     chart = (raw.get("chart") or {}).get("metadata") or {}
     info = raw.get("info") or {}
     return Installed(
@@ -173,5 +191,9 @@ def _installed(raw: Mapping[str, Any]) -> Installed:
         version=chart.get("version", ""),
         values=raw.get("config") or {},
         status=info.get("status", ""),
-        note=info.get("description", ""),
+        owner=labels.get(OWNER_TAG) or _noted(str(info.get("description", ""))),
     )
+
+
+def _noted(description: str) -> str:
+    return description.removeprefix(_NOTE) if description.startswith(_NOTE) else ""

@@ -1,7 +1,5 @@
 """Every example: planned, applied, planned again, and taken away."""
 
-from typing import Any
-
 import pytest
 
 from dovetail.ports.resources import NODE_POOLS
@@ -16,7 +14,7 @@ def test_an_example_is_made_in_one_run_and_taken_away_without_a_trace(
     account: TestAccount, name: str
 ) -> None:
     spec = account.prepared(name)
-    before = _inventory(account, spec.region)
+    before = account.inventory(spec.region)
 
     planned = account.plan(spec)
     done = account.apply(spec)
@@ -31,7 +29,7 @@ def test_an_example_is_made_in_one_run_and_taken_away_without_a_trace(
     left = account.destroy(spec)
 
     assert left == []
-    assert _inventory(account, spec.region) == before
+    assert account.inventory(spec.region) == before
 
 
 def test_a_second_apply_writes_nothing(account: TestAccount) -> None:
@@ -61,31 +59,3 @@ def test_planning_and_looking_make_no_call_that_could_change_anything(
 def _writes(account: TestAccount) -> list[str]:
     reading = ("Describe", "Get", "List", "GET ")
     return sorted(one for one in account.moto.door.calls if not one.startswith(reading))
-
-
-def _inventory(account: TestAccount, region: str) -> dict[str, Any]:
-    """Return the names of all that the account holds."""
-    ec2, iam = account.client("ec2", region), account.client("iam")
-    sqs, events = account.client("sqs", region), account.client("events", region)
-    return {
-        "vpcs": sorted(one["VpcId"] for one in ec2.describe_vpcs()["Vpcs"]),
-        "subnets": sorted(
-            (one["SubnetId"], str(one.get("Tags", []))) for one in ec2.describe_subnets()["Subnets"]
-        ),
-        "groups": sorted(
-            one["GroupId"] for one in ec2.describe_security_groups()["SecurityGroups"]
-        ),
-        "addresses": ec2.describe_addresses()["Addresses"],
-        "gateways": ec2.describe_internet_gateways()["InternetGateways"],
-        "nat": [
-            one for one in ec2.describe_nat_gateways()["NatGateways"] if one["State"] != "deleted"
-        ],
-        "templates": ec2.describe_launch_templates()["LaunchTemplates"],
-        "roles": sorted(one["RoleName"] for one in iam.list_roles()["Roles"]),
-        "policies": [one["Arn"] for one in iam.list_policies(Scope="Local")["Policies"]],
-        "profiles": iam.list_instance_profiles()["InstanceProfiles"],
-        "providers": iam.list_open_id_connect_providers()["OpenIDConnectProviderList"],
-        "queues": sqs.list_queues().get("QueueUrls", []),
-        "rules": events.list_rules()["Rules"],
-        "clusters": sorted(account.eks.clusters),
-    }

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from tests.live.eks.api import Api
 from tests.live.eks.authenticator import Authenticator, serving
 from tests.live.eks.internet import Internet, an_internet
 from tests.live.eks.life import Life
+from tests.live.eks.programs import Programs
 from tests.live.fixtures import running_control_plane
 from tests.live.plane import ControlPlane
 from tests.support.helm import helm_binary
@@ -25,6 +26,7 @@ from tests.support.moto.server import MotoAws, moto_aws
 
 ROOT = Path(__file__).parents[3]
 """Where the controller's own charts are found from."""
+_UNKNOWN_TO_MOTO = ("DescribeCapacityReservations", "DescribePlacementGroups")
 _LONG = 240.0
 """Seconds that a command may take; most take a few, on a machine that has nothing else to do."""
 
@@ -45,7 +47,12 @@ class EksAccount(Ground):
         self._shared = dict(environment)
         self.folder = plane.folder
         eks.endpoint, eks.authority, eks.instant = plane.url, plane.authority, True
-        self.life = Life(eks, Api(plane.kubeconfig))
+        self.programs = Programs(self.folder / "controllers.log")
+        self.programs.identity = plane.kubeconfig_for_account
+        self.life = Life(eks, Api(plane.kubeconfig), self.programs)
+        for operation in _UNKNOWN_TO_MOTO:
+            moto.door.answering[operation] = _nothing(operation)
+        moto.door.answering["GetProducts"] = lambda _: ("application/json", b'{"PriceList": []}')
 
     def forget(self) -> None:
         """Begin with an account that has one user, and nothing else."""
@@ -54,6 +61,11 @@ class EksAccount(Ground):
         self.use_managed_policies()
         self.keys = self.user("operator")
         self.session = Clients(*self.keys)
+        # As in every account that ever had a spot instance.
+        self.client("iam").create_service_linked_role(AWSServiceName="spot.amazonaws.com")
+        self.programs.environment = {
+            key: value for key, value in self.environment().items() if key.startswith("AWS_")
+        }
         self.kubeconfig.unlink(missing_ok=True)
 
     @property
@@ -106,9 +118,7 @@ class EksAccount(Ground):
         self.life.check()
         return Said(process.returncode, out, err)
 
-    def as_user(
-        self, program: str, *words: str, keys: tuple[str, str] | None = None
-    ) -> "Said":
+    def as_user(self, program: str, *words: str, keys: tuple[str, str] | None = None) -> "Said":
         """Run kubectl or helm with the kubeconfig that ``apply`` has written."""
         done = subprocess.run(
             [program, *words],
@@ -165,8 +175,15 @@ def an_eks_account(program: Path, folder: Path) -> Iterator[EksAccount]:
         ):
             planes.append(plane)
             account = EksAccount(moto, made[0], plane, internet, leads)
-            with account.life.running():
+            with account.life.running(), account.programs.ended():
                 yield account
+
+
+def _nothing(operation: str) -> Callable[[bytes], tuple[str, bytes]]:
+    """Return an answer of EC2's that has nothing in it."""
+    space = "http://ec2.amazonaws.com/doc/2016-11-15/"
+    text = f'<{operation}Response xmlns="{space}"><requestId>1</requestId></{operation}Response>'
+    return lambda _: ("text/xml", text.encode())
 
 
 def _new(folder: Path) -> Path:

@@ -49,10 +49,10 @@ class Api:
         with closing(connection):
             connection.request(verb, path, None if body is None else json.dumps(body), head)
             answer = connection.getresponse()
-            told = json.loads(answer.read())
+            text = answer.read().decode()
         if answer.status >= http.client.BAD_REQUEST:
-            raise Refused(answer.status, told.get("message", ""))
-        return told
+            raise Refused(answer.status, text)
+        return json.loads(text)
 
     def list(self, path: str) -> list[Any]:
         found: list[Any] = self.ask("GET", path)["items"]

@@ -43,6 +43,7 @@ spec:
       containers:
         - name: main
           image: registry.example.com/{{ .Chart.Name }}:{{ .Chart.Version }}
+          env: {{ toJson ((.Values.controller | default dict).env | default list) }}
           resources: {requests: {cpu: 100m, memory: 64Mi}}
 """
 _ON_EVERY_NODE = "node-termination-handler"

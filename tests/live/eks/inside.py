@@ -15,6 +15,7 @@ _EFFECTS = {
 }
 _COMPUTE = "eks.amazonaws.com/compute-type"
 _DNS = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
+_DNS_SERVICE = "/api/v1/namespaces/kube-system/services/kube-dns"
 
 
 class Inside:
@@ -75,8 +76,10 @@ class Inside:
             return
         if settings:
             self._api.ask("APPLY", _DNS, _coredns(json.loads(settings)))
+            self._api.ask("APPLY", _DNS_SERVICE, _dns_service())
         else:
             self._api.delete(_DNS)
+            self._api.delete(_DNS_SERVICE)
         self._dns = settings
 
 
@@ -113,4 +116,13 @@ def _coredns(settings: Raw) -> Raw:
             "selector": {"matchLabels": labels},
             "template": {"metadata": meta, "spec": pod},
         },
+    }
+
+
+def _dns_service() -> Raw:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "kube-dns", "namespace": "kube-system"},
+        "spec": {"selector": {"k8s-app": "kube-dns"}, "ports": [{"port": 53, "protocol": "UDP"}]},
     }

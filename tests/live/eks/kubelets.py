@@ -5,8 +5,8 @@ from typing import Any
 
 from dovetail.host.clock import RealClock
 from tests.live.eks.api import Api
+from tests.live.eks.programs import Programs, Raw
 
-Raw = dict[str, Any]
 _OFTEN = 30.0
 """Seconds between two signs of life; the node controller waits some minutes."""
 
@@ -14,8 +14,9 @@ _OFTEN = 30.0
 class Kubelets:
     """All kubelets of a cluster, in one."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, programs: Programs) -> None:
         self._api = api
+        self._programs = programs
         self._clock = RealClock()
         self._told: dict[str, float] = {}
 
@@ -52,10 +53,14 @@ class Kubelets:
             if not pod["spec"].get("nodeName"):
                 continue
             if pod["metadata"].get("deletionTimestamp"):
+                self._programs.end(pod)
                 self._api.delete(path_of(pod))
-            elif pod["status"].get("phase") == "Pending":
+            elif pod["status"].get("phase") == "Pending" and self._is_ready(pod):
                 self._api.ask("PATCH", f"{path_of(pod)}/status", {"status": _running(pod)})
         return pods
+
+    def _is_ready(self, pod: Raw) -> bool:
+        return not self._programs.is_ours(pod) or self._programs.is_ready(pod)
 
 
 def path_of(pod: Raw) -> str:

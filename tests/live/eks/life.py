@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from threading import Event, Thread
 
 from tests.live.eks.api import Api, Refused
+from tests.live.eks.bought import Bought
 from tests.live.eks.inside import Inside
 from tests.live.eks.kubelets import Kubelets
+from tests.live.eks.programs import Programs
 from tests.support.moto.eks import Eks
 
 _PAUSE = 0.3
@@ -16,9 +18,10 @@ _PAUSE = 0.3
 class Life:
     """Looks again and again at what EKS and the API server hold, and does what is due."""
 
-    def __init__(self, eks: Eks, api: Api) -> None:
-        self._kubelets = Kubelets(api)
+    def __init__(self, eks: Eks, api: Api, programs: Programs) -> None:
+        self._kubelets = Kubelets(api, programs)
         self._inside = Inside(eks, api, self._kubelets)
+        self._bought = Bought(api, self._kubelets)
         self._ending = Event()
         self._trouble: Exception | None = None
 
@@ -41,6 +44,7 @@ class Life:
         while not self._ending.wait(_PAUSE):
             try:
                 self._inside.look(self._kubelets.look())
+                self._bought.look()
             except Refused:
                 continue  # Somebody was quicker; the next look shows it.
             except Exception as error:  # noqa: BLE001 - told to the test

@@ -53,7 +53,7 @@ class PaperHelm:
             "namespace": release.namespace,
             "version": 1,
             "config": dict(release.values),
-            "info": {"status": "deployed", "description": release.note},
+            "info": {"status": "deployed", "description": f"dovetail cluster {release.owner}"},
             "chart": {
                 "metadata": {
                     "name": release.chart.rpartition("/")[2],

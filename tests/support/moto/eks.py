@@ -52,6 +52,7 @@ PARTS = {
     ),
 }
 _LONG_AGO = 1_700_000_000
+_ENTRIES = {"node-groups": "EC2_LINUX", "fargate-profiles": "FARGATE_LINUX"}
 _STATELESS = ("access-entries", "pod-identity-associations")
 
 
@@ -235,7 +236,23 @@ class Eks:
         if what == "addons":
             made.setdefault("addonVersion", "v1.0.0-eksbuild.1")
         held[name] = made
+        if what in _ENTRIES:
+            self._let_in(cluster, what, made)
         return {kind.one: made}
+
+    def _let_in(self, cluster: Raw, what: str, part: Raw) -> None:
+        """Let nodes join that EKS itself starts, where entries say who may."""
+        mode = (cluster.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP")
+        role = part.get("nodeRole") or part.get("podExecutionRoleArn")
+        if mode != "CONFIG_MAP" and role:
+            entry = {
+                "principalArn": role,
+                "clusterName": cluster["name"],
+                "type": _ENTRIES[what],
+                "kubernetesGroups": [],
+                "accessEntryArn": cluster["arn"].replace(":cluster/", ":access-entry/"),
+            }
+            self.parts[cluster["name"]]["access-entries"].setdefault(role, entry)
 
     def _tag(self, arn: str, asked: Raw) -> Raw:
         everything = [

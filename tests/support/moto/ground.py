@@ -60,6 +60,43 @@ class Ground:
         """Return an example, with what it expects to find made for it."""
         return read_spec(name, self.written(name).encode())
 
+    def inventory(self, region: str) -> dict[str, Any]:
+        """Return the names of all that the account holds."""
+        ec2, iam = self.client("ec2", region), self.client("iam")
+        sqs, events = self.client("sqs", region), self.client("events", region)
+        return {
+            "vpcs": sorted(one["VpcId"] for one in ec2.describe_vpcs()["Vpcs"]),
+            "subnets": sorted(
+                (one["SubnetId"], str(one.get("Tags", [])))
+                for one in ec2.describe_subnets()["Subnets"]
+            ),
+            "groups": sorted(
+                one["GroupId"] for one in ec2.describe_security_groups()["SecurityGroups"]
+            ),
+            "addresses": ec2.describe_addresses()["Addresses"],
+            "gateways": ec2.describe_internet_gateways()["InternetGateways"],
+            "nat": [
+                one
+                for one in ec2.describe_nat_gateways()["NatGateways"]
+                if one["State"] != "deleted"
+            ],
+            "templates": ec2.describe_launch_templates()["LaunchTemplates"],
+            "roles": sorted(one["RoleName"] for one in iam.list_roles()["Roles"]),
+            "policies": [one["Arn"] for one in iam.list_policies(Scope="Local")["Policies"]],
+            "profiles": iam.list_instance_profiles()["InstanceProfiles"],
+            "providers": iam.list_open_id_connect_providers()["OpenIDConnectProviderList"],
+            "instances": sorted(one["InstanceId"] for one in self.machines(region)),
+            "queues": sqs.list_queues().get("QueueUrls", []),
+            "rules": events.list_rules()["Rules"],
+            "clusters": self.client("eks", region).list_clusters()["clusters"],
+        }
+
+    def machines(self, region: str) -> list[Any]:
+        """Return the instances that are there and not on their way out."""
+        states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+        told = self.client("ec2", region).describe_instances(Filters=states)
+        return [one for group in told["Reservations"] for one in group["Instances"]]
+
     def _with_network(self, text: str) -> str:
         """Make a VPC, and name its ids where the file names others."""
         ec2 = self.client("ec2")

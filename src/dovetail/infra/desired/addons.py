@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from dovetail.infra.desired.charts import ADDONS
+from dovetail.infra.desired.charts import ADDONS, Chart
 from dovetail.infra.desired.compute import home_addresses
 from dovetail.infra.desired.naming import CONTROLLER_TAINT, Names, pool_addresses
 from dovetail.infra.resources import Resource
@@ -86,15 +86,12 @@ def _release(name: str, one: ChartAddon, spec: ClusterSpec) -> Resource:
     chart = ADDONS[name]
     namespace = one.namespace or chart.namespace
     properties: dict[str, Any] = {
-        "chart": chart.chart,
+        **_source(chart, one.repository),
         "version": one.version or chart.version,
         "namespace": namespace,
         "createNamespace": True,
         "values": one.values,
     }
-    repository = one.repository or chart.repository
-    if repository is not None:
-        properties["repository"] = repository
     return Resource(
         kind="helm-release",
         name=f"{namespace}/{name}",
@@ -102,3 +99,14 @@ def _release(name: str, one: ChartAddon, spec: ClusterSpec) -> Resource:
         # Their pods may need nodes that only the controller buys.
         depends_on=pool_addresses(spec),
     )
+
+
+def _source(chart: Chart, elsewhere: str | None) -> dict[str, str]:
+    """Return where a chart is: at its home, or under the same name in a repository or registry."""
+    if elsewhere is None:
+        known = {"chart": chart.chart, "repository": chart.repository}
+        return {key: value for key, value in known.items() if value is not None}
+    name = chart.chart.rpartition("/")[2]
+    if elsewhere.startswith("oci://"):
+        return {"chart": f"{elsewhere.rstrip('/')}/{name}"}
+    return {"chart": name, "repository": elsewhere}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from dovetail.infra.handling import Attributes
-from dovetail.infra.helm import Helm, Installed, Release, installed
+from dovetail.infra.helm import Helm, Installed, Release, forget_unfinished, installed
 from dovetail.infra.kinds.leavings import Leavings
 from dovetail.infra.kubedoor import KubeDoor
 from dovetail.infra.reach import Reach
@@ -19,7 +19,6 @@ class HelmReleases:
     kind = "helm-release"
 
     def __init__(self, reach: Reach, door: KubeDoor, helm: Helm) -> None:
-        self._note = f"dovetail cluster {reach.cluster}"
         self._cluster = reach.cluster
         self._leavings = Leavings(reach)
         self._door = door
@@ -36,7 +35,7 @@ class HelmReleases:
             resource = by_name.get(f"{namespace}/{release}")
             if resource is not None:
                 found.append(self._existing(one, resource.properties))
-            elif one.note == self._note:
+            elif one.owner == self._cluster:
                 found.append(self._existing(one, {}))
         return found
 
@@ -45,15 +44,17 @@ class HelmReleases:
         api = await self._door.ready()
         if wanted.get("createNamespace", True):
             await self._leavings.make_namespace(api, wanted["namespace"])
+        name = resource.name.rpartition("/")[2]
+        await forget_unfinished(api, name, wanted["namespace"])
         await self._helm.install(
             Release(
-                name=resource.name.rpartition("/")[2],
+                name=name,
                 namespace=wanted["namespace"],
                 chart=wanted["chart"],
                 repository=wanted.get("repository") or "",
                 version=wanted.get("version") or "",
                 values=wanted.get("values") or {},
-                note=self._note,
+                owner=self._cluster,
             )
         )
         return {}
@@ -82,7 +83,7 @@ class HelmReleases:
                 "namespace": one.namespace,
                 "values": _values(one, wanted.get("values") or {}),
             },
-            tags={OWNER_TAG: self._cluster} if one.note == self._note else {},
+            tags={OWNER_TAG: one.owner} if one.owner else {},
         )
 
 
