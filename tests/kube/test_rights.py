@@ -61,6 +61,23 @@ def test_the_right_to_nominate_pods_is_asked_for_only_where_they_are_nominated()
     checked(rules, Gates(NominatedNodeName=False))
 
 
+@pytest.mark.parametrize(
+    ("gates", "right"),
+    [
+        (Gates(NodeOverlay=True), ("patch", "nodeoverlays/status")),
+        (Gates(CapacityBuffer=True), ("patch", "capacitybuffers/status")),
+        (Gates(CapacityBuffer=True), ("get", "podtemplates")),
+    ],
+)
+def test_what_a_feature_needs_is_asked_for_where_it_is_switched_on(
+    gates: Gates, right: tuple[str, str]
+) -> None:
+    checked(Rules(right))
+
+    with pytest.raises(Unsuitable, match=f"may not {' '.join(right)}"):
+        checked(Rules(right), gates)
+
+
 @pytest.mark.parametrize("answer", [a_status(403, "Forbidden"), a_status(404, "NotFound")])
 def test_a_server_that_does_not_tell_is_taken_at_its_word_later(answer: Answer) -> None:
     checked(Script(*[answer] * (4 + len(WRITES) + 1)))

@@ -1,7 +1,7 @@
 """Whether we may do all that we will have to, asked before anything is done."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -11,12 +11,18 @@ from dovetail.kube.preflight import Unsuitable
 from dovetail.model.settings import Gates
 from dovetail.ports.kubeerrors import Forbidden, NotFound
 from dovetail.ports.resources import (
+    CAPACITY_BUFFERS,
+    DEPLOYMENTS,
     EC2_NODE_CLASSES,
     EVENTS,
     NODE_CLAIMS,
+    NODE_OVERLAYS,
     NODE_POOLS,
     NODES,
+    POD_TEMPLATES,
     PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
     Resource,
 )
 
@@ -53,7 +59,18 @@ WRITES: Final = (
 )
 
 
-NOMINATE: Final = Right("patch", PODS, "status")
+BY_GATE: Final[Mapping[str, tuple[Right, ...]]] = {
+    "NominatedNodeName": (Right("patch", PODS, "status"),),
+    "NodeOverlay": (Right("patch", NODE_OVERLAYS, "status"),),
+    "CapacityBuffer": (
+        Right("patch", CAPACITY_BUFFERS, "status"),
+        Right("get", POD_TEMPLATES),
+        Right("get", DEPLOYMENTS),
+        Right("get", REPLICA_SETS),
+        Right("get", STATEFUL_SETS),
+    ),
+}
+"""What is needed besides where something is switched on."""
 
 
 async def check_rights(
@@ -64,7 +81,9 @@ async def check_rights(
 ) -> None:
     """Raise, naming all that is missing, unless we may read these kinds and write ours."""
     wanted = [Right(verb, one) for one in read for verb in ("list", "watch")]
-    wanted += [*WRITES, NOMINATE] if gates.NominatedNodeName else WRITES
+    wanted += WRITES
+    for gate, besides in BY_GATE.items():
+        wanted += besides if getattr(gates, gate) else ()
     try:
         allowed = await asyncio.gather(*(_is_allowed(connection, one) for one in wanted))
     except (Forbidden, NotFound):
