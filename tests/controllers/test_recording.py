@@ -104,6 +104,19 @@ def test_of_thousands_of_nominations_ten_are_told_and_then_five_a_second() -> No
     assert len(world.written()) == 15
 
 
+def test_two_thousand_nodes_that_stay_are_told_so_a_few_hundred_at_a_time() -> None:
+    world = Telling()
+    told = []
+
+    for _ in range(5):
+        for number in range(2000):
+            world.tell(f"node-{number}", reason="Unconsolidatable", dedupe=timedelta(minutes=45))
+        told.append(len(world.written()))
+        world.wait(300)
+
+    assert told == [500, 1000, 1500, 2000, 2000]
+
+
 def test_of_one_object_twenty_five_events_are_told_and_then_one_in_five_minutes() -> None:
     world = Telling()
 

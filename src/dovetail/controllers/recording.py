@@ -14,9 +14,12 @@ from dovetail.ports.telemetry import DEDUPE, Log
 COMPONENT: Final = "karpenter"
 """Dashboards and habits look for Events of this source."""
 _FEWEST_TO_SWEEP: Final = 20_000
-_BURST, _PER_SECOND = 10.0, 5.0
-_MANY: Final = frozenset({"Nominated"})
-"""Reasons of which a scale-up tells thousands at once; only so many are written."""
+_MANY: Final = {"Nominated": (10.0, 5.0), "Unconsolidatable": (500.0, 2.0)}
+"""Reasons of which thousands are told at once, by a scale-up or a look at a large cluster.
+
+Only so many are written: a burst, then so many a second. Of nodes that stay
+the others are told at the next look, before anybody is told again.
+"""
 _OF_ONE_BURST, _OF_ONE_PER_SECOND = 25.0, 1 / 300
 """Of one object, whatever is told: a message with a number in it is another one each time."""
 
@@ -26,7 +29,7 @@ class Allowance:
 
     __slots__ = ("_burst", "_filled", "_left", "_per_second")
 
-    def __init__(self, burst: float = _BURST, per_second: float = _PER_SECOND) -> None:
+    def __init__(self, burst: float, per_second: float) -> None:
         self._burst = self._left = burst
         self._per_second = per_second
         self._filled: datetime | None = None
@@ -61,7 +64,7 @@ class Recorder:
         self._log = log
         self._told: dict[tuple[str, ...], datetime] = {}
         self._sweep_at = _FEWEST_TO_SWEEP
-        self._allowance = {reason: Allowance() for reason in _MANY}
+        self._allowance = {reason: Allowance(*some) for reason, some in _MANY.items()}
         self._of_one: dict[tuple[str, str, str], Allowance] = {}
         self._thin_out_at = _FEWEST_TO_SWEEP
 
