@@ -1,13 +1,16 @@
 """Nodes that are there already, or on their way."""
 
 from datetime import datetime
+from functools import cached_property
 
 import msgspec
 
 from dovetail.model import labels as label_keys
+from dovetail.model.alike import Alike, sort_alike
 from dovetail.model.conditions import NO_CONDITIONS, Conditions, is_true
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.pods import Owner, Pod
+from dovetail.model.requirements import Requirements
 from dovetail.model.resources import NODES, NOTHING, Resources, total
 from dovetail.model.taints import Taint, is_ephemeral
 
@@ -36,8 +39,12 @@ class NodeObject(msgspec.Struct, frozen=True, kw_only=True):
         return is_true(self.conditions, "Ready")
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A node (or a launched claim whose node has not joined yet) and its pods."""
+class Node(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A node (or a launched claim whose node has not joined yet) and its pods.
+
+    What follows from it is worked out once: between two looks at a cluster most
+    of its nodes are the same objects.
+    """
 
     name: str
     claim: str = ""
@@ -99,5 +106,24 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     def available(self) -> Resources:
         """Return what is left beside the pods that run on it."""
+        return self._available
+
+    @cached_property
+    def _available(self) -> Resources:
         used = total(pod.spec.requests for pod in self.pods if not pod.terminal)
         return self.effective_allocatable() - used
+
+    @cached_property
+    def alike(self) -> tuple[Alike, ...]:
+        """Its pods that have not ended, those together that are alike."""
+        return sort_alike(self.pods)
+
+    @cached_property
+    def place(self) -> Requirements:
+        """Its labels as pods' rules about places see them."""
+        return Requirements.of_labels({**self.labels, label_keys.HOSTNAME: self.hostname})
+
+    @cached_property
+    def noticed(self) -> dict[frozenset[str], Requirements]:
+        """Its labels among some keys, as far as somebody has asked for them."""
+        return {}

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -73,7 +74,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Machines that a command has marked already."""
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A machine that may be disrupted."""
 
     identity: str
@@ -85,7 +86,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     price: float = 0.0
     """USD per hour; 0 where it is not known."""
 
-    @property
+    @cached_property
     def cost(self) -> float:
         """What moving its pods is worth avoiding; 1.0 with none."""
         return 1.0 + sum(max(0.0, eviction_cost(pod)) for pod in self.reschedulable)

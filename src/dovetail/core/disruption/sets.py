@@ -128,10 +128,14 @@ class _Worth:
         for one in whatif.trial.classes:
             want = whatif.trial.placer.want(one, 0)
             states.append(self._states(want.ask))
+        counts = [0] * len(states)
         for load in whatif.loads.values():
             for number, pods in load.items():
+                counts[number] += len(pods)
+        for number, count in enumerate(counts):
+            if count:
                 known = totals.setdefault(states[number], np.zeros(len(self._problem.axis)))
-                known += self._size(number) * len(pods)
+                known += self._size(number) * count
         values = {key: self._values(key, total) for key, total in sorted(totals.items())}
         self._of_class = [
             float(values[key] @ self._size(number)) if key in values else 0.0

@@ -5,21 +5,23 @@ there for others. A question then takes nodes out, places their pods on what is
 left or on new nodes, and puts everything back.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
 
 from dovetail.core.disruption.view import View
 from dovetail.core.scheduling.answer import Answer
-from dovetail.core.scheduling.classes import PodClass, classify, selector_keys
+from dovetail.core.scheduling.classes import PodClass, classify, classify_alike, selector_keys
 from dovetail.core.scheduling.defaults import DefaultSpreads
-from dovetail.core.scheduling.demand import asking, wanting
+from dovetail.core.scheduling.demand import those_asking, wanting
 from dovetail.core.scheduling.problem import Problem
 from dovetail.core.scheduling.refusals import Explainer
 from dovetail.core.scheduling.running import Running
 from dovetail.core.scheduling.trial import Trial
 from dovetail.core.scheduling.turns import sort_out
+from dovetail.model.alike import PodKind, kind_of
 from dovetail.model.nodes import Node
 from dovetail.model.plan import (
     Constraint,
@@ -83,21 +85,30 @@ class WhatIf:
         spreads = settings.default_spreads
         spec_of = DefaultSpreads(snapshot, spreads).spec_of if spreads else None
         names = {one.node.name for one in view.candidates}
-        will_ask = asking(snapshot)
+        those_of = those_asking(snapshot)
         leaving = {
-            node.name: [pod for pod in node.pods if will_ask(pod)]
+            node.name: [(alike.kind, pods) for alike in node.alike if (pods := those_of(alike))]
             for node in snapshot.nodes
             if node.name in names and not node.deleting
         }
         waiting = wanting(snapshot)
-        moving = [pod for pods in leaving.values() for pod in pods]
+        moving: dict[PodKind, list[Pod]] = {}
+        for kind, pods in chain.from_iterable(leaving.values()):
+            moving.setdefault(kind, []).extend(pods)
+        one_of_each = (*waiting, *(pods[0] for pods in moving.values()))
         keys = selector_keys(
-            {pod.spec if spec_of is None else spec_of(pod) for pod in (*waiting, *moving)}
-            | {pod.spec for node in snapshot.nodes for pod in node.pods if pod.spec.anti_affinity}
+            {pod.spec if spec_of is None else spec_of(pod) for pod in one_of_each}
+            | {
+                alike.kind.spec
+                for node in snapshot.nodes
+                for alike in node.alike
+                if alike.kind.spec.anti_affinity
+            }
         )
         self._hopeless: dict[int, Unplaced] = {}
         first = self._sound(classify(waiting, keys, spec_of), view, settings)
-        classes = first + self._sound(classify(moving, keys, spec_of), view, settings)
+        all_moving, class_of = classify_alike(moving, keys, spec_of)
+        classes = first + self._sound(all_moving, view, settings)
         gone = frozenset(pod.key for pod in waiting if pod.node_name)
         self.costs = {one.node.name: one.cost for one in view.candidates}
         """Node → what moving its pods is worth avoiding."""
@@ -108,10 +119,11 @@ class WhatIf:
         self._explained: dict[int, tuple[Refusal, ...]] = {}
         self.loads: dict[int, Load] = {}
         """Host → the pods that would need a place if it were gone."""
-        number_of = {id(pod): n for n, one in enumerate(classes) for pod in one.pods}
+        number_of = {id(one): number for number, one in enumerate(classes)}
+        numbers = {kind: number_of.get(id(one)) for kind, one in class_of.items()}
         self._no_class: dict[int, list[Unplaced]] = {}
-        for name, pods in leaving.items():
-            self._load(self.hosts[name], pods, number_of)
+        for name, groups in leaving.items():
+            self._load(self.hosts[name], groups, numbers)
         waits = {number: list(one.pods) for number, one in enumerate(first)}
         self._settle(waits)
         shut = [self.hosts[name] for name in sorted(view.closed) if name in self.hosts]
@@ -124,14 +136,20 @@ class WhatIf:
         self._hopeless.update((id(one.pod), one) for one in unplaced)
         return sound
 
-    def _load(self, host: int, pods: Iterable[Pod], number_of: dict[int, int]) -> None:
+    def _load(
+        self,
+        host: int,
+        groups: Iterable[tuple[PodKind, tuple[Pod, ...]]],
+        numbers: Mapping[PodKind, int | None],
+    ) -> None:
         load = self.loads.setdefault(host, {})
-        for pod in pods:
-            number = number_of.get(id(pod))
+        for kind, pods in groups:
+            number = numbers[kind]
             if number is None:
-                self._no_class.setdefault(host, []).append(self._hopeless[id(pod)])
+                lost = self._no_class.setdefault(host, [])
+                lost += [self._hopeless[id(pod)] for pod in pods]
             else:
-                load.setdefault(number, []).append(pod)
+                load.setdefault(number, []).extend(pods)
 
     def _settle(self, waits: Load) -> None:
         """Give pods that wait anyway the room they will take."""
@@ -223,7 +241,7 @@ class WhatIf:
             for pods in self.loads.get(host, {}).values():
                 for pod in pods:
                     if not pod.deleting:
-                        where = found.setdefault((pod.namespace, pod.labels, pod.spec), {})
+                        where = found.setdefault(kind_of(pod), {})
                         where[name] = where.get(name, 0) + 1
         return found
 

@@ -4,8 +4,9 @@ Pods come from Deployments and Jobs, hundreds alike. A class is placed in bulk,
 so the cost of a decision grows with the number of templates, not of pods.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from dovetail.model.alike import PodKind
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.pods import Pod, PodSpec
 
@@ -47,16 +48,47 @@ def classify(
         else:
             known.append(pod)
     relevant = extra_keys | selector_keys({spec for _, _, spec in alike})
-    classes: dict[tuple[str, FrozenDict[str, str], PodSpec], PodClass] = {}
+    merged = _Classes(relevant)
     for (namespace, labels, spec), members in alike.items():
-        seen = FrozenDict({key: labels[key] for key in labels if key in relevant})
-        merged = classes.get((namespace, seen, spec))
-        if merged is None:
-            merged = classes[(namespace, seen, spec)] = PodClass(namespace, seen, spec)
-        merged.pods.extend(members)
-    for one in classes.values():
+        merged.of(namespace, labels, spec).pods.extend(members)
+    for one in merged.all():
         one.pods.sort(key=_by_name)
-    return sorted(classes.values(), key=lambda one: _by_name(one.pods[0]))
+    return sorted(merged.all(), key=lambda one: _by_name(one.pods[0]))
+
+
+def classify_alike(
+    alike: Mapping[PodKind, list[Pod]],
+    extra_keys: frozenset[str] = frozenset(),
+    spec_of: Callable[[Pod], PodSpec] | None = None,
+) -> tuple[list[PodClass], dict[PodKind, PodClass]]:
+    """Do the same for pods that were sorted by kinds; the pods of a class keep their order."""
+    specs = {
+        kind: kind.spec if spec_of is None else spec_of(pods[0]) for kind, pods in alike.items()
+    }
+    merged = _Classes(extra_keys | selector_keys(set(specs.values())))
+    found = {}
+    for kind, pods in alike.items():
+        found[kind] = merged.of(kind.namespace, kind.labels, specs[kind])
+        found[kind].pods.extend(pods)
+    return sorted(merged.all(), key=lambda one: min(map(_by_name, one.pods))), found
+
+
+class _Classes:
+    """Classes by what anybody looks at."""
+
+    def __init__(self, relevant: frozenset[str]) -> None:
+        self._relevant = relevant
+        self._known: dict[tuple[str, FrozenDict[str, str], PodSpec], PodClass] = {}
+
+    def of(self, namespace: str, labels: FrozenDict[str, str], spec: PodSpec) -> PodClass:
+        seen = FrozenDict({key: labels[key] for key in labels if key in self._relevant})
+        known = self._known.get((namespace, seen, spec))
+        if known is None:
+            known = self._known[(namespace, seen, spec)] = PodClass(namespace, seen, spec)
+        return known
+
+    def all(self) -> Iterable[PodClass]:
+        return self._known.values()
 
 
 def _by_name(pod: Pod) -> tuple[str, str]:

@@ -89,7 +89,7 @@ class Outstanding:
         asked = [
             wanted for spec in self._specs for wanted in (node_alternatives(spec) or (ANYTHING,))
         ]
-        self._keys = {key for wanted in asked for key in wanted}
+        self._keys = frozenset(key for wanted in asked for key in wanted)
         self._due: dict[tuple[Requirements, tuple[Taint, ...]], Resources] = {}
 
     def on(self, node: Node) -> Resources:
@@ -106,7 +106,12 @@ class Outstanding:
                     for wanted in (node_alternatives(spec) or (ANYTHING,))
                 )
             )
-        there = total(p.spec.requests for p in node.pods if p.of_daemon_set and not p.terminal)
+        there = total(
+            pod.spec.requests
+            for alike in node.alike
+            if alike.pods[0].of_daemon_set
+            for pod in alike.pods
+        )
         return (due - there).never_negative() if there else due
 
 

@@ -6,8 +6,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dovetail.core.podrules import is_currently_reschedulable
+from dovetail.core.podrules import is_currently_reschedulable, is_reschedulable
 from dovetail.model import labels as label_keys
+from dovetail.model.alike import Alike
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.plan import Constraint, Refusal
 from dovetail.model.pods import Pod, PodSpec
@@ -57,6 +58,26 @@ def asking(snapshot: ClusterSnapshot) -> Callable[[Pod], bool]:
         return is_currently_reschedulable(pod, known[key], now)
 
     return will_ask
+
+
+def those_asking(snapshot: ClusterSnapshot) -> Callable[[Alike], tuple[Pod, ...]]:
+    """Return the same test for pods that are alike: who of them will ask."""
+    will_ask = asking(snapshot)
+    budgeted = {one.namespace for one in snapshot.disruption_budgets}
+    known: dict[tuple[str, bool], bool] = {}
+
+    def some(alike: Alike) -> tuple[Pod, ...]:
+        kind = alike.kind
+        if alike.guarded or kind.namespace in budgeted:
+            return tuple(pod for pod in alike.pods if will_ask(pod))
+        # Of pods that have not ended, who made them and whether they go is all that counts.
+        fate = (kind.owner.kind if kind.owner is not None else "", alike.deleting)
+        comes_back = known.get(fate)
+        if comes_back is None:
+            comes_back = known[fate] = is_reschedulable(alike.pods[0])
+        return alike.pods if comes_back else ()
+
+    return some
 
 
 def _protects(budget: DisruptionBudget, pod: Pod) -> bool:

@@ -21,7 +21,7 @@ class Allowance:
         self.names = sorted(limits)
         spent = total(
             node.effective_capacity()
-            for node in nodes
+            for node in (nodes if limits else ())
             if node.pool == table.pool.name and not node.deleting
         )
         self.left: Floats = np.array([float(limits[n] - spent.get(n, 0)) for n in self.names])

@@ -102,8 +102,8 @@ class Problem:
             id(one): self.topology.rules_of(one, self.forms[id(one)][0]) for one in classes
         }
         running = self._watched(moving)
-        for namespace, _, spec in running:
-            self.topology.anti_affinity_rules(namespace, spec)
+        for kind in running:
+            self.topology.anti_affinity_rules(kind.namespace, kind.spec)
         self.hosts = Hosts(
             self.space,
             self.topology,
@@ -152,7 +152,7 @@ class Problem:
         """Return the pods that run, unless nobody here or there looks at any."""
         nodes = self.snapshot.nodes
         if not any(True for _ in self.topology.counters) and not any(
-            pod.spec.anti_affinity for node in nodes for pod in node.pods
+            alike.kind.spec.anti_affinity for node in nodes for alike in node.alike
         ):
             return {}
         return running_pods(nodes, moving)

@@ -4,28 +4,29 @@ from collections.abc import Iterable, Mapping
 
 from dovetail.core.scheduling.hosts import Hosts
 from dovetail.core.scheduling.states import DEAD, StateSpace
-from dovetail.core.scheduling.topology import Counter, Rule, Topology
+from dovetail.core.scheduling.topology import EVERY_NODE, Counter, Rule, Topology
 from dovetail.core.scheduling.volumes import Volumes
-from dovetail.model import labels as label_keys
-from dovetail.model.frozen import FrozenDict
+from dovetail.model.alike import PodKind
 from dovetail.model.nodes import Node
-from dovetail.model.pods import HostPort, PodSpec
+from dovetail.model.pods import HostPort
 from dovetail.model.requirements import Requirement, Requirements
 from dovetail.model.taints import Taint, untolerated
 
-Running = dict[tuple[str, FrozenDict[str, str], PodSpec], dict[str, int]]
-"""(namespace, labels, spec) → node → how many such pods run there."""
+Running = dict[PodKind, dict[str, int]]
+"""Kind → node → how many such pods run there."""
 
 
 def running_pods(nodes: Iterable[Node], moving: frozenset[str]) -> Running:
-    """Return the pods that run and stay."""
+    """Return the pods that run and stay; ``moving`` are keys of pods on nodes that go."""
     found: Running = {}
     for node in nodes:
-        for pod in node.pods:
-            if pod.terminal or pod.deleting or pod.key in moving:
-                continue
-            where = found.setdefault((pod.namespace, pod.labels, pod.spec), {})
-            where[node.name] = where.get(node.name, 0) + 1
+        for alike in node.alike:
+            many = len(alike.pods)
+            if node.deleting and moving:
+                many = sum(pod.key not in moving for pod in alike.pods)
+            if many and not alike.deleting:
+                where = found.setdefault(alike.kind, {})
+                where[node.name] = where.get(node.name, 0) + many
     return found
 
 
@@ -79,7 +80,7 @@ class _Place:
     def __init__(self, node: Node, host: int | None) -> None:
         self.host = host
         """None: the node is going away; its pods count, it takes none."""
-        self.labels = Requirements.of_labels({**node.labels, label_keys.HOSTNAME: node.hostname})
+        self.labels = node.place
         self.taints: tuple[Taint, ...] = node.effective_taints()
 
 
@@ -92,9 +93,9 @@ def count_running(
     """
     places: dict[str, _Place] = {}
     by_name = {node.name: node for node in nodes}
-    for (namespace, labels, spec), where in running.items():
-        counters = topology.selecting(namespace, labels)
-        rules = topology.anti_affinity_rules(namespace, spec)
+    for kind, where in running.items():
+        counters = topology.selecting(kind.namespace, kind.labels)
+        rules = topology.anti_affinity_rules(kind.namespace, kind.spec)
         if not counters and not rules:
             continue
         for name, count in where.items():
@@ -110,8 +111,8 @@ def _count(counter: Counter, place: _Place, count: int) -> None:
     if counter.by_host:
         if place.host is not None:
             counter.matched[place.host] += count
-    elif counter.key in place.labels and counter.filter.passes(
-        place.labels, place.taints, new=False
+    elif counter.key in place.labels and (
+        counter.filter is EVERY_NODE or counter.filter.passes(place.labels, place.taints, new=False)
     ):
         domain = _domain(place.labels, counter.key)
         counter.counts[domain] = counter.counts.get(domain, 0) + count
@@ -134,10 +135,9 @@ def _domain(labels: Requirements, key: str) -> str:
 def occupy_ports(hosts: Hosts, bits: dict[HostPort, int]) -> None:
     """Note the host ports that running pods hold; new ports get a bit."""
     for index, node in enumerate(hosts.nodes):
-        for pod in node.pods:
-            if not pod.terminal:
-                for port in pod.spec.host_ports:
-                    hosts.ports[index] |= 1 << bits.setdefault(port, len(bits))
+        for alike in node.alike:
+            for port in alike.kind.spec.host_ports:
+                hosts.ports[index] |= 1 << bits.setdefault(port, len(bits))
 
 
 def attached_volumes(
@@ -149,9 +149,10 @@ def attached_volumes(
     }
     if attached:
         for index, node in enumerate(hosts.nodes):
-            for pod in node.pods:
-                if pod.spec.volumes and not pod.terminal:
-                    for driver, claims in volumes.drivers_of(pod.namespace, pod.spec).items():
+            for alike in node.alike:
+                kind = alike.kind
+                if kind.spec.volumes:
+                    for driver, claims in volumes.drivers_of(kind.namespace, kind.spec).items():
                         if driver in attached:
                             attached[driver][index] |= claims
     return attached

@@ -67,7 +67,7 @@ class Counter:
         self.key = key
         self.namespaces = namespaces
         self.selector = selector if selector is None or selector.is_valid else None
-        self.filter = node_filter
+        self.filter = EVERY_NODE if node_filter == EVERY_NODE else node_filter
         self.others = others
         """Further scopes a pod must be in to be counted."""
         self.counts: dict[str, int] = {}
