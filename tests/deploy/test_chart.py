@@ -88,6 +88,39 @@ def test_a_mistaken_value_is_refused_by_helm(values: dict[str, Any], told: str) 
     assert told in done.stderr
 
 
+def test_a_values_file_for_karpenters_chart_is_taken_as_it_is() -> None:
+    """All that such a file usually says, at Karpenter's own defaults."""
+    theirs = yaml.safe_load((GOLDEN / "karpenters-values.yaml").read_text())
+
+    objects = rendered(**merged(theirs, NEEDED))
+
+    (container,) = only(objects, "Deployment", name="karpenter")["spec"]["template"]["spec"][
+        "containers"
+    ]
+    told = {one["name"]: one.get("value") for one in container["env"]}
+    assert told["RESERVED_ENIS"] == "0"
+    assert told["INTERRUPTION_QUEUE"] == "demo"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"settings": {"eksControlPlane": True}},
+        {"settings": {"ignoreDRARequests": False}},
+        {"settings": {"awsFeatureGates": {"nodeClassCEL": True}}},
+        {"settings": {"amiRefreshInterval": "5m"}},
+        {"logOutputPaths": ["/var/log/karpenter"]},
+    ],
+)
+def test_what_karpenter_can_and_we_cannot_is_refused_rather_than_ignored(
+    values: dict[str, Any],
+) -> None:
+    done = try_helm("template", "dovetail", CHART, values=merged(NEEDED, values))
+
+    assert done.returncode != 0
+    assert "value must be" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("values", "told"),
     [
