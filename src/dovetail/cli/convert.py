@@ -5,6 +5,7 @@ from enum import StrEnum
 import click
 
 from dovetail.cli.files import STDIN, read_sources
+from dovetail.cli.manifests import manifest_options
 from dovetail.cli.output import say, write
 from dovetail.codec.converting import convert_files
 from dovetail.codec.objects import Document, to_json
@@ -20,16 +21,7 @@ class Output(StrEnum):
 
 
 @click.command(epilog="Exit codes: 0 converted; 1 something cannot be, nothing is written.")
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="PATH",
-    type=click.Path(),
-    help="Manifests: a file, a directory (read recursively) or - for stdin. May be repeated.",
-)
-@click.argument("more_files", nargs=-1, metavar="[PATH]...", type=click.Path())
+@manifest_options
 @click.option(
     "-o",
     "--output",

@@ -15,6 +15,7 @@ from dovetail.cli.discounts import (
     discounts_report,
 )
 from dovetail.cli.files import STDIN, attempt, read_sources
+from dovetail.cli.manifests import manifest_options
 from dovetail.cli.output import progress, say, write, write_lines
 from dovetail.cli.plan_table import plan_lines
 from dovetail.cli.report import PriceSource, as_json, as_yaml, report_on
@@ -87,16 +88,7 @@ def _zone_list(_: click.Context, __: click.Parameter, given: tuple[str, ...]) ->
 
 
 @click.command(epilog="Exit codes: 0 every pod has a node; 2 some have none; 1 bad input.")
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="PATH",
-    type=click.Path(),
-    help="Manifests: a file, a directory (read recursively) or - for stdin. May be repeated.",
-)
-@click.argument("more_files", nargs=-1, metavar="[PATH]...", type=click.Path())
+@manifest_options
 @click.option(
     "--cluster",
     multiple=True,

@@ -255,13 +255,14 @@ def _encode_status(chosen: NodeClass) -> dict[str, Any]:
             {"zone": zone, "zoneID": zone_id} for zone, zone_id in chosen.zones.items()
         ]
     if chosen.reservations:
-        shown["capacityReservations"] = [_encode_reservation(one) for one in chosen.reservations]
+        shown["capacityReservations"] = [encode_reservation(one) for one in chosen.reservations]
     if not chosen.ready:
         shown["conditions"] = [{"type": "Ready", "status": "False"}]
     return shown
 
 
-def _encode_reservation(one: CapacityReservation) -> dict[str, Any]:
+def encode_reservation(one: CapacityReservation) -> dict[str, Any]:
+    """Return a reservation as a class's status has it."""
     return {
         "id": one.id,
         "instanceType": one.instance_type,

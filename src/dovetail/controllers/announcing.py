@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from dovetail.controllers.remarks import tell_remark
 from dovetail.core.disruption.budgets import Reason
 from dovetail.core.disruption.candidates import Candidate, Machine
 from dovetail.core.disruption.moves import Move, Stay
-from dovetail.core.podrules import remark_on
 from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import ConsolidationPolicy, NodePool
 from dovetail.model.nodes import NodeObject
 from dovetail.model.pods import Pod
-from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
+from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, NODES
 from dovetail.ports.telemetry import DEDUPE, Events
 
 _POOL_DEDUPE: Final = timedelta(minutes=1)
@@ -96,17 +96,7 @@ class Announcements:
     def of_pods(self, pods: Iterable[Pod], now: datetime) -> None:
         """Tell pods how their own wishes about disruption are understood."""
         for pod in pods:
-            remark = remark_on(pod, now)
-            if remark is not None:
-                self._events.publish(
-                    PODS,
-                    pod.name,
-                    namespace=pod.namespace,
-                    uid=pod.uid,
-                    reason=remark.reason,
-                    message=remark.message,
-                    warning=remark.warning,
-                )
+            tell_remark(self._events, pod, now)
 
     def _of_pool(self, pool: NodePool, reason: str, message: str, dedupe: timedelta) -> None:
         self._events.publish(

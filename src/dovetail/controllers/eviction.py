@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from dovetail.controllers.queue import Backoff
+from dovetail.controllers.remarks import tell_remark
 from dovetail.controllers.runtime import Registration, Requeue
 from dovetail.core.draining import Way, force_at, force_grace, way
-from dovetail.core.podrules import remark_on
 from dovetail.model.conditions import is_true
 from dovetail.model.pods import Pod
 from dovetail.ports.kube import Kube
@@ -73,7 +73,7 @@ class EvictionQueue:
         step = way(pod, wanted.deadline, now)
 
         # Act and tell.
-        self._tell_protection(pod, now)
+        tell_remark(self._events, pod, now)
         if step is Way.WAIT:
             return self._later(wanted, pod, now)
         if step is Way.FORCE and wanted.deadline is not None:
@@ -169,19 +169,6 @@ class EvictionQueue:
             warning=True,
             same=(wanted.node,),
         )
-
-    def _tell_protection(self, pod: Pod, now: datetime) -> None:
-        remark = remark_on(pod, now)
-        if remark is not None:
-            self._events.publish(
-                PODS,
-                pod.name,
-                namespace=pod.namespace,
-                uid=pod.uid,
-                reason=remark.reason,
-                message=remark.message,
-                warning=remark.warning,
-            )
 
     def _count_request(self, code: str) -> None:
         self._metrics.count("karpenter_pods_eviction_requests_total", code=code)

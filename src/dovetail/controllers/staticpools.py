@@ -1,12 +1,12 @@
 """Keeps pools with a fixed number of nodes at that number."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 from dovetail.codec.nodeclaims import encode_node_claim
 from dovetail.controllers.retiring import retire
-from dovetail.controllers.runtime import Registration, Requeue, raise_first
+from dovetail.controllers.runtime import Keys, Registration, Requeue, raise_first
 from dovetail.core.provisioning import claim_of_template, is_buyable
 from dovetail.core.staticpools import Tenant, granted, missing, standing, surplus
 from dovetail.model.nodepool import NodePool
@@ -14,7 +14,7 @@ from dovetail.model.settings import Gates
 from dovetail.ports.chance import Chance
 from dovetail.ports.kube import Kube
 from dovetail.ports.loop import Loop
-from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS
+from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, Resource
 from dovetail.ports.telemetry import Log, Metrics
 from dovetail.state.mirror import Change, Mirror
 
@@ -23,8 +23,37 @@ _NO_ROOM: Final = Requeue(after=timedelta(seconds=30))
 _UNSYNCED: Final = Requeue(after=timedelta(seconds=1))
 
 
-class Filling:
-    """Asks for the nodes that a static pool lacks."""
+def _pool_that_may_lack(change: Change) -> Iterable[str]:
+    old, new = change.old, change.new
+    if new is None or new.replicas is None:
+        return ()
+    if old is None or old.replicas != new.replicas or (is_buyable(new) and not is_buyable(old)):
+        return (new.name,)
+    return ()
+
+
+def _pool_that_was_resized(change: Change) -> Iterable[str]:
+    old, new = change.old, change.new
+    if new is None or new.replicas is None or (old is not None and old.replicas == new.replicas):
+        return ()
+    return (new.name,)
+
+
+def _pool_that_loses(change: Change) -> Iterable[str]:
+    old, new = change.old, change.new
+    begins = new is not None and new.deleting and old is not None and not old.deleting
+    return (old.pool,) if old is not None and (new is None or begins) else ()
+
+
+def _pool_that_gains(change: Change) -> Iterable[str]:
+    return (change.new.pool,) if change.old is None else ()
+
+
+class _Sizing:
+    """What both controllers are made of. They are there only if static capacity is switched on."""
+
+    NAME: ClassVar[str]
+    WATCHES: ClassVar[Sequence[tuple[Resource, Keys]]]
 
     def __init__(
         self,
@@ -46,17 +75,20 @@ class Filling:
         self._gates = gates
 
     def registration(self) -> Registration | None:
-        """Have it told of all by which a node may be lacking, if it is switched on."""
+        """Have it told of what concerns it, if it is switched on."""
         if not self._gates.StaticCapacity:
             return None
-        return Registration(
-            name="static.provisioning",
-            controller=self,
-            watches=[
-                (NODE_POOLS, _pool_that_may_lack),
-                (NODE_CLAIMS, _pool_that_loses),
-            ],
-        )
+        return Registration(name=self.NAME, controller=self, watches=self.WATCHES)
+
+    async def reconcile(self, name: str) -> Requeue | None:
+        raise NotImplementedError
+
+
+class Filling(_Sizing):
+    """Asks for the nodes that a static pool lacks."""
+
+    NAME = "static.provisioning"
+    WATCHES = ((NODE_POOLS, _pool_that_may_lack), (NODE_CLAIMS, _pool_that_loses))
 
     async def reconcile(self, name: str) -> Requeue | None:
         # Observe.
@@ -92,31 +124,11 @@ class Filling:
         )
 
 
-class Trimming:
+class Trimming(_Sizing):
     """Gives back the nodes that a static pool has too many."""
 
-    def __init__(
-        self, *, mirror: Mirror, kube: Kube, loop: Loop, log: Log, metrics: Metrics, gates: Gates
-    ) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._loop = loop
-        self._log = log
-        self._metrics = metrics
-        self._gates = gates
-
-    def registration(self) -> Registration | None:
-        """Have it told of all by which nodes may be too many, if it is switched on."""
-        if not self._gates.StaticCapacity:
-            return None
-        return Registration(
-            name="static.deprovisioning",
-            controller=self,
-            watches=[
-                (NODE_POOLS, _pool_that_was_resized),
-                (NODE_CLAIMS, _pool_that_gains),
-            ],
-        )
+    NAME = "static.deprovisioning"
+    WATCHES = ((NODE_POOLS, _pool_that_was_resized), (NODE_CLAIMS, _pool_that_gains))
 
     async def reconcile(self, name: str) -> Requeue | None:
         # Observe.
@@ -149,29 +161,3 @@ class Trimming:
                 nodeclaims=", ".join(one.name for one in going),
             )
         return _AGAIN
-
-
-def _pool_that_may_lack(change: Change) -> Iterable[str]:
-    old, new = change.old, change.new
-    if new is None or new.replicas is None:
-        return ()
-    if old is None or old.replicas != new.replicas or (is_buyable(new) and not is_buyable(old)):
-        return (new.name,)
-    return ()
-
-
-def _pool_that_was_resized(change: Change) -> Iterable[str]:
-    old, new = change.old, change.new
-    if new is None or new.replicas is None or (old is not None and old.replicas == new.replicas):
-        return ()
-    return (new.name,)
-
-
-def _pool_that_loses(change: Change) -> Iterable[str]:
-    old, new = change.old, change.new
-    begins = new is not None and new.deleting and old is not None and not old.deleting
-    return (old.pool,) if old is not None and (new is None or begins) else ()
-
-
-def _pool_that_gains(change: Change) -> Iterable[str]:
-    return (change.new.pool,) if change.old is None else ()

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dovetail.codec.nodeclasses import encode_reservation
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.machines import Region
 from dovetail.model.nodeclass import CapacityReservation
@@ -94,7 +95,7 @@ def resolve(
     else:
         problems["AMIsReady"] = ("AMINotFound", "no image matches the selector")
     if network.finds(spec.get("capacityReservationSelectorTerms", ())):
-        status["capacityReservations"] = [_reservation(one) for one in reservations]
+        status["capacityReservations"] = [encode_reservation(one) for one in reservations]
     name = node_class.get("metadata", {}).get("name", "")
     status["instanceProfile"] = spec.get("instanceProfile") or profile_of(cluster, name)
     return ClassStatus(status=status, problems=FrozenDict(problems))
@@ -126,18 +127,6 @@ def _images(spec: Mapping[str, Any], latest: Mapping[str, str]) -> list[Image]:
             return images_of(family, newest if version in ("", "latest") else version)
     family = spec.get("amiFamily") or "Custom"
     return images_of(family, latest.get(family, ""))
-
-
-def _reservation(one: CapacityReservation) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "instanceType": one.instance_type,
-        "availabilityZone": one.zone,
-        "availableInstanceCount": one.available,
-        "reservationType": one.kind,
-        "interruptible": one.interruptible,
-        "state": "expiring" if one.expiring else "active",
-    }
 
 
 def _words(term: Mapping[str, Any]) -> Iterable[str]:
