@@ -31,7 +31,7 @@ def test_marking_again_prolongs_and_is_no_change() -> None:
 
     assert scarcity.version(NINE + 3 * MINUTE) == before
     assert scarcity.marks(NINE + 3 * MINUTE) == {LARGE}
-    assert scarcity.next_change(NINE + 3 * MINUTE) == NINE + 4 * MINUTE
+    assert scarcity.marks(NINE + 4 * MINUTE) == set()
 
 
 def test_the_picture_is_the_same_object_until_it_changes() -> None:
@@ -56,14 +56,14 @@ def test_the_version_changes_when_a_mark_comes_and_when_it_goes() -> None:
     assert versions[0] < versions[1] == versions[2] < versions[3]
 
 
-def test_the_next_change_is_that_of_the_mark_that_goes_first() -> None:
+def test_each_mark_goes_in_its_own_time() -> None:
     scarcity = Scarcity()
     scarcity.mark([LARGE], now=NINE)
     scarcity.mark([XLARGE], now=NINE + MINUTE)
 
-    assert scarcity.next_change(NINE + MINUTE) == NINE + TTL
-    assert scarcity.next_change(NINE + TTL) == NINE + MINUTE + TTL
-    assert scarcity.next_change(NINE + MINUTE + TTL) is None
+    assert scarcity.marks(NINE + MINUTE) == {LARGE, XLARGE}
+    assert scarcity.marks(NINE + TTL) == {XLARGE}
+    assert scarcity.marks(NINE + MINUTE + TTL) == set()
 
 
 def test_a_mark_on_a_pool_leaves_other_types_zones_and_capacity_types_alone() -> None:

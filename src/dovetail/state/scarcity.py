@@ -65,11 +65,6 @@ class Scarcity:
             self._shared = frozenset(self._until)
         return self._shared
 
-    def next_change(self, now: datetime) -> datetime | None:
-        """Tell when the next mark goes, if nothing is marked in between."""
-        self._let_go(now)
-        return self._expiries[0][0] if self._expiries else None
-
     def _let_go(self, now: datetime) -> None:
         """Drop marks that have expired, and entries of marks that were prolonged."""
         while self._expiries:
