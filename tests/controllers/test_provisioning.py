@@ -190,6 +190,20 @@ def test_pods_that_fail_alike_share_a_line_in_the_log_and_each_have_an_event() -
     assert all(shop.events.about(name) == ["FailedScheduling"] for name in names)
 
 
+def test_the_log_says_once_in_five_minutes_why_the_same_pods_wait() -> None:
+    shop = Shop().open()
+    shop.pod_waits("huge", requests={"cpu": "900"})
+    shop.wait(120)
+    assert len(shop.log.said("could not schedule pod")) == 1
+
+    shop.pod_waits("huge-too", requests={"cpu": "900"})
+    shop.wait(2)
+    assert len(shop.log.said("could not schedule pod")) == 2
+
+    shop.wait(320)
+    assert len(shop.log.said("could not schedule pod")) == 3
+
+
 def test_a_claim_says_what_its_pool_was_like_when_it_was_decided() -> None:
     shop = Shop()
     template = NodeTemplate(

@@ -8,6 +8,7 @@ from dovetail.codec.claimpatches import metadata_patch, status_patch
 from dovetail.controllers.finalizing import Finalizer
 from dovetail.controllers.initializing import Initializer
 from dovetail.controllers.launching import GivenUp, Launcher, NotLaunched
+from dovetail.controllers.nominating import Nominating
 from dovetail.controllers.partitions import Partitions
 from dovetail.controllers.poolhealth import PoolHealth
 from dovetail.controllers.queue import Backoff
@@ -26,6 +27,7 @@ from dovetail.errors import DovetailError
 from dovetail.model import labels as label_keys
 from dovetail.model.conditions import is_true
 from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.settings import Gates
 from dovetail.ports.cloud import Cloud
 from dovetail.ports.kube import Kube
 from dovetail.ports.kubeerrors import Conflict, NotFound
@@ -34,6 +36,7 @@ from dovetail.ports.resources import NODE_CLAIMS, NODES
 from dovetail.ports.telemetry import Events, Log, Metrics
 from dovetail.state.mirror import Change, Mirror
 from dovetail.state.outcomes import LaunchOutcomes
+from dovetail.state.promises import Promises
 
 _NEWS_ARE_COMING: Final = Requeue(after=timedelta(milliseconds=100))
 _BACKOFF: Final = Backoff(first=timedelta(seconds=1), most=timedelta(seconds=60))
@@ -189,15 +192,24 @@ def registration(
     log: Log,
     events: Events,
     metrics: Metrics,
+    promises: Promises,
+    gates: Gates = Gates(),  # noqa: B008 - frozen
     hooks: Sequence[Hook] = (),
 ) -> Registration:
     """Return the controller with all its steps."""
     hooks = (*hooks, Partitions(cloud=cloud))
+    nominating = Nominating(mirror=mirror, promises=promises, kube=kube, loop=loop, log=log)
     launcher = Launcher(cloud=cloud, kube=kube, clock=loop, log=log, events=events, metrics=metrics)
     controller = Lifecycle(
         launcher=launcher,
         registrar=Registrar(
-            mirror=mirror, kube=kube, loop=loop, log=log, events=events, hooks=hooks
+            mirror=mirror,
+            kube=kube,
+            loop=loop,
+            log=log,
+            events=events,
+            hooks=hooks,
+            nominating=nominating if gates.NominatedNodeName else None,
         ),
         initializer=Initializer(mirror=mirror, kube=kube, clock=loop),
         finalizer=Finalizer(

@@ -75,7 +75,7 @@ class Provisioning:
         self._offload = offload
         self._chance = chance
         self._log = log
-        self._verdicts = Verdicts(log=log, events=events)
+        self._verdicts = Verdicts(clock=loop, log=log, events=events)
         self._metrics = metrics
         self._settings = settings
         self._batch = Batch(windows)

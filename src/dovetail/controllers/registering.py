@@ -46,6 +46,12 @@ class Hook(Protocol):
     async def before_registration(self, claim: NodeClaim) -> Answer: ...
 
 
+class Nominates(Protocol):
+    """Tells pods of their node before anybody else may come to it."""
+
+    async def before_pods_come(self, claim: NodeClaim, node: str) -> None: ...
+
+
 class Registered(msgspec.Struct, frozen=True):
     """How far registration came."""
 
@@ -66,6 +72,7 @@ class Registrar:
         log: Log,
         events: Events,
         hooks: Sequence[Hook] = (),
+        nominating: Nominates | None = None,
     ) -> None:
         self._mirror = mirror
         self._kube = kube
@@ -73,6 +80,7 @@ class Registrar:
         self._log = log
         self._events = events
         self._hooks = hooks
+        self._nominating = nominating
 
     async def register(self, claim: NodeClaim) -> Registered:
         """Return the claim after looking for its node; nothing is written to the claim."""
@@ -92,6 +100,8 @@ class Registrar:
             why = Unmet("RegistrationHookPending", ", ".join(asked.pending))
             held = unmet(claim, now, REGISTERED, why)
             return Registered(held, again_in=asked.again_in, error=asked.error)
+        if self._nominating is not None:
+            await self._nominating.before_pods_come(claim, node.name)
         await self._adopt(node, claim, finished=True)
         return Registered(registered(claim, node, now))
 

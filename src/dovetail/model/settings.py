@@ -59,6 +59,8 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True):
     NodeOverlay: bool = False
     StaticCapacity: bool = False
     CapacityBuffer: bool = False
+    NominatedNodeName: bool = True
+    """Ours: kube-scheduler is told for which pods a node was bought."""
 
 
 class InterruptionSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,12 @@ SETTLE = timedelta(seconds=30)
 kube-scheduler looks at a pod that it has refused again within ten seconds, but a large
 plan's pods come one after the other.
 """
+SETTLE_NOMINATED = timedelta(minutes=5)
+"""The same while one of the pods is still nominated for the node.
+
+kube-scheduler takes the nomination from a pod that it has refused: their turn has not
+come yet. After five minutes it looks at every pod again.
+"""
 
 
 class Promises:
@@ -55,6 +61,10 @@ class Promises:
         """Tell whether a pod needs no other node for now."""
         return pod.uid in self._claim_of
 
+    def claim_for(self, pod: Pod) -> str | None:
+        """Return the claim whose node a pod was promised."""
+        return self._claim_of.get(pod.uid)
+
     def release(self, pods: Iterable[Pod]) -> None:
         """End the promises to pods: they stay where they are after all."""
         for pod in pods:
@@ -89,8 +99,11 @@ class Promises:
             claim = self._mirror.claim(name)
             if claim is None or claim.deleting or is_stuck(claim, self._mirror, now):
                 self._break_all(name)
-            elif _settled(claim, now):
-                self.release(pod for pod in self.kept_by(name) if not pod.node_name)
+            elif settled(claim, now):
+                waiting = [pod for pod in self.kept_by(name) if not pod.node_name]
+                unheard = any(pod.nominated_node for pod in waiting)
+                if not unheard or settled(claim, now, after=SETTLE_NOMINATED):
+                    self.release(waiting)
 
     def crowded_out(self, node_name: str) -> list[Pod]:
         """End promises of a node that others have filled; return the pods it cannot take.
@@ -177,8 +190,9 @@ def _is_over(pod: Pod) -> bool:
     return pod.terminal or (pod.deleting and not succeeded_late)
 
 
-def _settled(claim: NodeClaim, now: datetime) -> bool:
+def settled(claim: NodeClaim, now: datetime, after: timedelta = SETTLE) -> bool:
+    """Tell whether a claim's node was complete for so long that its pods should be there."""
     if not is_true(claim.conditions, "Initialized"):
         return False
     since = claim.conditions["Initialized"].since
-    return since is not None and since + SETTLE <= now
+    return since is not None and since + after <= now

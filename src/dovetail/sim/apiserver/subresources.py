@@ -90,6 +90,8 @@ def bind(writer: Writer, pod: Object, binding: Mapping[str, Any]) -> Object:
     if annotations:
         meta = {**meta, "annotations": {**(meta.get("annotations") or {}), **annotations}}
     scheduled = {"type": "PodScheduled", "status": "True"}
+    status = dict(_with_condition(pod, scheduled, writer.timestamp()))
+    status.pop("nominatedNodeName", None)
     return writer.save(
         PODS,
         pod,
@@ -97,7 +99,7 @@ def bind(writer: Writer, pod: Object, binding: Mapping[str, Any]) -> Object:
             **pod,
             "metadata": meta,
             "spec": {**pod["spec"], "nodeName": node},
-            "status": _with_condition(pod, scheduled, writer.timestamp()),
+            "status": status,
         },
     )
 

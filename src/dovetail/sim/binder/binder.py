@@ -27,7 +27,8 @@ from dovetail.sim.binder.hints import Hints
 from dovetail.sim.binder.judging import Judge, Unschedulable
 from dovetail.sim.binder.nodes import NodeTable
 from dovetail.sim.binder.places import Placed, Places
-from dovetail.sim.binder.queue import Entry, Queue
+from dovetail.sim.binder.queue import Entry, Queue, nominated_node
+from dovetail.sim.binder.reserving import Reserving
 from dovetail.sim.binder.telling import Telling
 from dovetail.sim.desk import follow
 from dovetail.sim.engine import Engine
@@ -53,6 +54,7 @@ class Binder:
         self._counting = Counting(self._table, lambda: self._reader.classes)
         self._judge = Judge(self._table, self._counting, self._claims)
         self._places = Places(self._table, self._counting, self._claims, self._judge)
+        self._reserving = Reserving(self._table, self._judge.ports)
         self._queue = Queue(engine, self._cycle)
         self._hints = Hints(engine, self._queue, self._judge, self._counting)
         self._telling = Telling(api, engine)
@@ -110,6 +112,15 @@ class Binder:
         after = self._table.at(slot)
         new_labels = before is None or before.labels != after.labels
         self._hints.node_changed(slot, new_labels=new_labels)
+        self._wake_nominated(name, slot)
+
+    def _wake_nominated(self, node: str, slot: int) -> None:
+        """Have those looked at whose node has opened; to others it looks full by their room."""
+        for uid in self._reserving.kept_on(node):
+            entry = self._queue.waiting.get(uid)
+            if entry is not None and entry.group in self._queue.refused:
+                if self._judge.tolerates(entry.read, slot):
+                    self._queue.wake(entry.group)
 
     def _node_went(self, name: str) -> None:
         for placed in self._places.node_went(name):
@@ -117,6 +128,7 @@ class Binder:
             if waiting is not None:
                 self._places.remove(placed.uid)
                 self._queue.add(waiting[0])
+        self._reserving.node_went(name)
         self._table.remove(name)
         self._hints.domains_changed()
 
@@ -155,12 +167,28 @@ class Binder:
             return  # Chosen already; the event that says so is still to come.
         if known is not None:
             if known.spec is pod["spec"] and known.labels is pod["metadata"].get("labels"):
+                self._nominate(known, nominated_node(pod))
                 return
         read = self._reader.read(pod)
         read.kind.refs += 1
         self._drop_waiting(uid)
         self._number += 1
-        self._queue.add(Entry(pod, read, priority=self._priority(pod), number=self._number))
+        entry = Entry(pod, read, priority=self._priority(pod), number=self._number)
+        self._reserving.hold(uid, read.kind, entry.nominated)
+        self._queue.add(entry)
+
+    def _nominate(self, entry: Entry, node: str) -> None:
+        """Keep room for a pod where it is to go, and no longer where it was to go."""
+        if entry.nominated == node:
+            return
+        entry.nominated = node
+        self._free(entry)
+        self._reserving.hold(entry.uid, entry.read.kind, node)
+
+    def _free(self, entry: Entry) -> None:
+        slot = self._reserving.free(entry.uid)
+        if slot is not None:
+            self._hints.pod_went(entry.read.kind, slot)
 
     def _gone(self, uid: str) -> None:
         self._drop_waiting(uid)
@@ -175,6 +203,7 @@ class Binder:
     def _drop_waiting(self, uid: str) -> None:
         entry = self._queue.remove(uid)
         if entry is not None:
+            self._free(entry)
             self._release(entry.read.kind)
 
     def _release(self, kind: PodClass) -> None:
@@ -198,12 +227,15 @@ class Binder:
             kind = entry.read.kind
             version = self._hints.version(kind)
             known = self._queue.refused.get(entry.group)
-            if known is not None and known.version == version:
+            if known is not None and known.version == version and not entry.nominated:
                 self._refuse(entry, known.message, known.reasons, version)
                 continue
             needs = self._claims.verdict(kind)
+            self._free(entry)  # Its own room is there for itself.
             try:
-                slot = self._judge.best(entry.read, needs)
+                slot = self._judge.takes(entry.read, needs, entry.nominated)
+                if slot is None:
+                    slot = self._judge.best(entry.read, needs)
             except Unschedulable as refusal:
                 self._refuse(entry, refusal.message, refusal.reasons, version)
             else:
@@ -211,6 +243,7 @@ class Binder:
 
     def _refuse(self, entry: Entry, message: str, reasons: frozenset[str], version: int) -> None:
         self._queue.refuse(entry, message=message, reasons=reasons, version=version)
+        self._forget_nomination(entry)
         # Only numbers have changed in the message: that is not worth a write per pod.
         if entry.told == reasons:
             return
@@ -221,6 +254,18 @@ class Binder:
             return
         if pod["metadata"]["uid"] == entry.uid and "nodeName" not in pod["spec"]:
             self._telling.failed(pod, message)
+
+    def _forget_nomination(self, entry: Entry) -> None:
+        """Have a pod that was refused wait for any node."""
+        if not entry.nominated:
+            return
+        entry.nominated = ""
+        patch = {"metadata": {"uid": entry.uid}, "status": {"nominatedNodeName": None}}
+        try:
+            name, namespace = entry.key
+            self._api.patch(PODS, name, patch, PatchType.MERGE, namespace, subresource="status")
+        except (Conflict, NotFound):
+            return
 
     def _place(self, entry: Entry, slot: int, needs: Verdict) -> None:
         node = self._table.at(slot).name

@@ -76,6 +76,14 @@ class Judge:
         ties = np.flatnonzero(scores == best)
         return int(ties[0] if len(ties) == 1 else ties[np.argmin(self._table.ranks[ties])])
 
+    def takes(self, pod: Read, needs: Verdict, node: str) -> int | None:
+        """Return the slot of a node that can take the pod, however good it is."""
+        slot = self._table.slots.get(node)
+        if slot is None or self._local(pod.kind).scores[slot] == CLOSED:
+            return None
+        refused = any(bool(mask[slot]) for mask, _ in self._dynamic(pod, needs) if mask is not None)
+        return None if refused else slot
+
     def forget(self, kind: PodClass) -> None:
         """Let go of what is remembered about a class of which there are no pods."""
         self._local_of.pop(kind, None)
@@ -85,6 +93,10 @@ class Judge:
         if pod.only_node:
             slots = slots[slots == self._table.slots.get(pod.only_node, -1)]
         return bool((self._local(pod.kind).scores[slots] > CLOSED).any())
+
+    def tolerates(self, pod: Read, slot: int) -> bool:
+        """Tell whether a node's taints let a pod in."""
+        return not self._local(pod.kind).tolerating.refuses(np.array([slot])).any()
 
     def _filters(self, pod: Read, needs: Verdict) -> Iterator[tuple[Bools | None, Reasons | str]]:
         """Hand out where each rule refuses the pod, in kube-scheduler's order, and why."""

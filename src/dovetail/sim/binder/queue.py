@@ -21,7 +21,17 @@ _LOOK_AGAIN: Final = timedelta(minutes=5)
 class Entry:
     """One pod that waits."""
 
-    __slots__ = ("key", "labels", "number", "priority", "read", "spec", "told", "uid")
+    __slots__ = (
+        "key",
+        "labels",
+        "nominated",
+        "number",
+        "priority",
+        "read",
+        "spec",
+        "told",
+        "uid",
+    )
 
     def __init__(self, pod: Object, read: Read, *, priority: int, number: int) -> None:
         meta = pod["metadata"]
@@ -29,6 +39,7 @@ class Entry:
         self.key: tuple[str, str] = (meta["name"], meta["namespace"])
         self.spec = pod["spec"]
         self.labels = meta.get("labels")
+        self.nominated = nominated_node(pod)
         self.read = read
         self.priority = priority
         self.number = number
@@ -43,6 +54,12 @@ class Entry:
     @property
     def turn(self) -> tuple[int, int]:
         return -self.priority, self.number
+
+
+def nominated_node(pod: Object) -> str:
+    """Return the node that somebody has said a pod is to go to; it is tried first."""
+    name: str = pod["status"].get("nominatedNodeName") or ""
+    return name
 
 
 class Refused:
