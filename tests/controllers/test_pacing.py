@@ -46,7 +46,17 @@ def test_looks_in_vain_become_rarer() -> None:
 def test_after_something_was_found_it_is_looked_again_the_sooner_the_smaller_the_cluster() -> None:
     waits = [looked(Pace(), nodes=n, found=True).due(NOW) - NOW for n in (10, 2_000)]
 
-    assert waits == [timedelta(seconds=0.15), timedelta(seconds=30)]
+    assert waits == [timedelta(seconds=0.15), timedelta(seconds=20)]
+
+
+def test_two_thousand_nodes_are_looked_at_every_twenty_seconds_and_in_vain_every_minute() -> None:
+    pace = Pace()
+    waits = []
+    for _ in range(4):
+        looked(pace, nodes=2_000).touch()
+        waits.append(int((pace.due(NOW) - NOW).total_seconds()))
+
+    assert waits == [20, 40, 60, 60]
 
 
 def test_what_people_wait_for_is_looked_at_at_once() -> None:
