@@ -224,3 +224,10 @@ def _pod(file: str, prefix: str) -> str:
         for one in items
         if one["kind"] == "Pod" and one["metadata"]["name"].startswith(prefix)
     )
+
+
+def test_a_dump_and_a_kubeconfig_at_once_are_refused(held: str) -> None:
+    result = explain("node", "--kubeconfig", "mine", files=[held])
+
+    assert result.exit_code == 1
+    assert "not both" in result.stderr

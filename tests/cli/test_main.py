@@ -54,7 +54,8 @@ def test_without_arguments_the_help_is_shown() -> None:
     result = CliRunner().invoke(cli, [])
 
     assert result.exit_code == 0
-    assert "simulate" in result.output
+    assert "simulate" in result.stdout
+    assert result.stderr == ""
 
 
 def test_an_interrupt_ends_quietly_with_130() -> None:

@@ -151,6 +151,10 @@ def mirror_of(objects: Objects) -> Mirror:
 
 def _objects(source: Source) -> Objects:
     if source.cluster:
+        if source.kubeconfig or source.context:
+            raise click.UsageError(
+                "Say --cluster for a dump, or --kubeconfig and --context; not both."
+            )
         return _from_dumps(source.cluster)
     access = find_access(
         source.kubeconfig, environ=os.environ, clock=RealClock(), context=source.context

@@ -78,7 +78,8 @@ class Dovetail(click.Group):
             code = super().main(args, prog_name, **extra)
             return code if isinstance(code, int) else 0
         except click.exceptions.NoArgsIsHelpError as error:
-            error.show()
+            # Asked for nothing else: then help is the output, and may be piped into a pager.
+            click.echo(error.message)
             return 0
         except click.ClickException as error:
             error.show()
