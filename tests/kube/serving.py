@@ -52,6 +52,11 @@ class Wire:
 
     async def close(self) -> None:
         assert self._listener is not None
+        for one in self._listener.sockets:
+            asyncio.get_running_loop().remove_reader(one.fileno())
+        # asyncio loses what it has just accepted when its server is closed at once.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
         self._listener.close()
         self.cut()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable
 from datetime import datetime
 from hmac import compare_digest
@@ -24,6 +25,8 @@ _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 _LAST_WORDS: Final = 1.0
 """Seconds that answers under way have left when the server stops."""
 _GOODBYE: Final = 0.05
+_WAITING: Final = 128
+"""Connections that are not accepted yet."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +54,7 @@ class Server:
         self._certificate = new_certificate(_LOOPBACK)
         self._router = Router(api, now=now, on_activity=on_activity, logs=logs)
         self._runner: web.AppRunner | None = None
+        self._listening: socket.socket | None = None
 
     @property
     def certificate(self) -> str:
@@ -69,7 +73,10 @@ class Server:
             shutdown_timeout=_LAST_WORDS,
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, _LOOPBACK, port, ssl_context=self._certificate.context())
+        self._listening = socket.create_server((_LOOPBACK, port), backlog=_WAITING)
+        site = web.SockSite(
+            self._runner, self._listening, ssl_context=self._certificate.context(), backlog=_WAITING
+        )
         await site.start()
         return int(self._runner.addresses[0][1])
 
@@ -78,6 +85,7 @@ class Server:
         self._router.end()
         if self._runner is None:
             return
+        await self._close_the_door()
         serving = self._runner.server
         connections = serving.connections if serving is not None else ()
         transports = [one.transport for one in connections if one.transport is not None]
@@ -89,6 +97,17 @@ class Server:
                 transport.abort()
             await asyncio.sleep(0)
         self._runner = None
+
+    async def _close_the_door(self) -> None:
+        """Accept nobody more, and let those be received who were just accepted.
+
+        asyncio loses sockets that it has accepted when its server is closed before it
+        has made anything of them (CPython's issue 109564).
+        """
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if request.path.rstrip("/") in _HEALTH:
