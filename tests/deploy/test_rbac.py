@@ -78,7 +78,8 @@ def test_secrets_are_not_read_and_workloads_not_written() -> None:
     assert {one.resource for one in written} == {
         *("nodeclaims", "nodeclaims/status", "nodepools", "nodepools/status"),
         *("ec2nodeclasses", "ec2nodeclasses/status", "nodeoverlays/status"),
-        *("capacitybuffers/status", "nodes", "pods", "pods/eviction", "events", "leases"),
+        *("capacitybuffers/status", "nodes", "pods", "pods/eviction", "pods/status"),
+        *("events", "leases"),
     }
     assert Permission("", "pods", "create") not in allowed
     assert "*" not in {part for one in allowed for part in one}
