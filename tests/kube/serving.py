@@ -38,12 +38,18 @@ class Wire:
     def __init__(self) -> None:
         self._listener: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._flows = asyncio.Event()
+        self._flows.set()
         self.target = 0
         self.port = 0
 
     async def open(self) -> None:
         self._listener = await asyncio.start_server(self._connected, "127.0.0.1", 0)
         self.port = self._listener.sockets[0].getsockname()[1]
+
+    def freeze(self) -> None:
+        """Let nothing pass any more, and have nobody notice."""
+        self._flows.clear()
 
     def cut(self) -> None:
         """End every connection in the middle of whatever it carries."""
@@ -68,7 +74,7 @@ class Wire:
         forth = None
         try:
             far, forth = await asyncio.open_connection("127.0.0.1", self.target)
-            await asyncio.gather(_pass(near, forth), _pass(far, back))
+            await asyncio.gather(self._pass(near, forth), self._pass(far, back))
         except (OSError, asyncio.CancelledError):
             pass
         finally:
@@ -77,12 +83,12 @@ class Wire:
                 if one is not None:
                     one.transport.abort()
 
-
-async def _pass(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    while data := await source.read(4096):
-        sink.write(data)
-        await sink.drain()
-    sink.close()
+    async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while data := await source.read(4096):
+            await self._flows.wait()
+            sink.write(data)
+            await sink.drain()
+        sink.close()
 
 
 class Served:

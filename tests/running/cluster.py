@@ -12,7 +12,7 @@ from dovetail.data import bundled_catalog, bundled_prices, sandbox
 from dovetail.host.clock import RealClock
 from dovetail.ports.kube import Object
 from dovetail.ports.resources import DEPLOYMENTS, NODE_CLAIMS, NODE_POOLS, NODES, PODS
-from dovetail.running.hiring import Hired, NoWarnings, Surroundings
+from dovetail.running.hiring import Hire, Hired, NoWarnings, Surroundings
 from dovetail.running.operating import Operation, Settings
 from dovetail.sim.apiserver.options import PatchType
 from dovetail.sim.box import Box
@@ -144,10 +144,12 @@ async def a_real_time_cluster() -> AsyncIterator[tuple[RealTimeCluster, Served]]
 class Process:
     """One life of ``dovetail run``, as far as it is in this process."""
 
-    def __init__(self, cluster: RealTimeCluster, server: Served) -> None:
+    def __init__(
+        self, cluster: RealTimeCluster, server: Served, *, hire: Hire | None = None
+    ) -> None:
         self.stop = asyncio.Event()
         operation = Operation(
-            server.access, hire=cluster.hire, settings=Settings(), log=cluster.log
+            server.access, hire=hire or cluster.hire, settings=Settings(), log=cluster.log
         )
         self.task = asyncio.ensure_future(operation.run(self.stop))
 
