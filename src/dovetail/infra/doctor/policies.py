@@ -7,14 +7,16 @@ counts only when it has none.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from dovetail.infra.doctor.facts import Raw, Role
 
+_ADMIN: Final = "AdministratorAccess"
+
 
 def may(role: Role, action: str, resource: str = "*") -> bool:
-    """Tell whether a role's own documents let it do something."""
-    return allowed(role.documents.values(), action, resource)
+    """Tell whether a role's own documents, or AWS's for administrators, let it do something."""
+    return _ADMIN in role.attached or allowed(role.documents.values(), action, resource)
 
 
 def allowed(documents: Iterable[Raw], action: str, resource: str = "*") -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +13,8 @@ from dovetail.model import labels as label_keys
 from dovetail.model.nodepool import NodePool
 from dovetail.ports.kube import Object
 from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_POOLS
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def at(value: Any, *path: str) -> Any:
@@ -26,6 +28,27 @@ def many(value: Any, *path: str) -> list[Any]:
     """Return the list at a path, empty when there is none."""
     found = at(value, *path)
     return list(found) if isinstance(found, list | tuple) else []
+
+
+def is_stated(obj: Object, *path: str) -> bool:
+    """Tell whether somebody wrote a field, rather than the API server its default.
+
+    An object of a file says what it says. Of a live one, only what was applied can
+    be told from what was filled in; whoever creates or updates owns the defaults, too.
+    """
+    if at(obj, "metadata", "uid") is None:
+        return at(obj, *path) is not None
+    try:
+        applied = msgspec.json.decode(at(obj, "metadata", "annotations", _LAST_APPLIED) or "{}")
+    except (msgspec.DecodeError, TypeError):
+        applied = {}
+    if at(applied, *path) is not None:
+        return True
+    fields = [f"f:{one}" for one in path]
+    return any(
+        entry.get("operation") == "Apply" and at(entry.get("fieldsV1"), *fields) is not None
+        for entry in many(obj, "metadata", "managedFields")
+    )
 
 
 def name_of(obj: Object) -> str:

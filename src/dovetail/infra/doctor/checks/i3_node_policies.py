@@ -13,10 +13,17 @@ from dovetail.ports.resources import EC2_NODE_CLASSES, SERVICE_ACCOUNTS
 
 _CNI: Final = "AmazonEKS_CNI_Policy"
 _WANTED: Final = {
-    "AmazonEKSWorkerNodePolicy": ((), "ec2:DescribeInstances"),
+    "AmazonEKSWorkerNodePolicy": (
+        ("AmazonEKSWorkerNodeMinimalPolicy",),
+        "ec2:DescribeInstances",
+    ),
     _CNI: (("AmazonEKS_CNI_IPv6_Policy",), "ec2:AssignPrivateIpAddresses"),
     "AmazonEC2ContainerRegistryPullOnly": (
-        ("AmazonEC2ContainerRegistryReadOnly", "AmazonEC2ContainerRegistryPowerUser"),
+        (
+            "AmazonEC2ContainerRegistryReadOnly",
+            "AmazonEC2ContainerRegistryPowerUser",
+            "AmazonEC2ContainerRegistryFullAccess",
+        ),
         "ecr:BatchGetImage",
     ),
 }

@@ -7,7 +7,7 @@ from dovetail.codec.nearest import nearest
 from dovetail.infra.doctor.checking import Check
 from dovetail.infra.doctor.facts import Facts, Part
 from dovetail.infra.doctor.finding import Severity, Symptom
-from dovetail.infra.doctor.machines import machines_of, zones_of
+from dovetail.infra.doctor.machines import machines_of
 from dovetail.infra.doctor.seeing import pools
 from dovetail.model import labels as label_keys
 from dovetail.model.nodepool import NodePool
@@ -35,10 +35,12 @@ def find(facts: Facts) -> Iterator[Symptom]:
 
 
 def _odd_values(facts: Facts, pool: NodePool) -> Iterator[str]:
+    region = facts.catalog.regions.get(facts.region)
     known = {
         label_keys.CAPACITY_TYPE: set(label_keys.CAPACITY_TYPES),
         label_keys.ARCH: set(_ARCHITECTURES),
-        label_keys.ZONE: zones_of(facts, pool),
+        # A zone without a subnet of ours may stand in the list, as long as another has one.
+        label_keys.ZONE: set(region.zones) if region is not None else set(),
         label_keys.INSTANCE_TYPE: {one.name for one in facts.catalog.machines},
     }
     for one in pool.template.requirements:

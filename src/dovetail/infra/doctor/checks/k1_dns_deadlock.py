@@ -1,6 +1,7 @@
 """K1: the controller waits for DNS, and DNS for nodes that only the controller buys."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from dovetail.infra.doctor.checking import Check
 from dovetail.infra.doctor.controller import controller_of, pods_of
@@ -13,14 +14,14 @@ from dovetail.ports.resources import DEPLOYMENTS, NODES, PODS
 def find(facts: Facts) -> Iterator[Symptom]:
     """Hand out a controller whose DNS has no home that was there before it."""
     found = controller_of(facts)
-    if found is None or found.spec.get("dnsPolicy") == "Default":
+    if found is None or not _asks_the_cluster(found.spec):
         return
     bought = {name_of(one) for one in facts.of(NODES) if is_bought(one)}
     for one in facts.of(DEPLOYMENTS):
         if (namespace_of(one), name_of(one)) != ("kube-system", "coredns"):
             continue
         places = [str(at(pod, "spec", "nodeName") or "") for pod in pods_of(facts, one)]
-        if any(place and place not in bought for place in places):
+        if not places or any(place and place not in bought for place in places):
             continue
         waiting = sum(not place for place in places)
         yield Symptom(
@@ -31,6 +32,14 @@ def find(facts: Facts) -> Iterator[Symptom]:
             fix=f"kubectl patch deployment {found.name} -n {found.namespace} --type merge "
             '-p \'{"spec":{"template":{"spec":{"dnsPolicy":"Default"}}}}\'',
         )
+
+
+def _asks_the_cluster(spec: Mapping[str, Any]) -> bool:
+    """Tell whether names are looked up with CoreDNS; in the host's network they are not."""
+    policy = spec.get("dnsPolicy") or "ClusterFirst"
+    if policy == "ClusterFirst":
+        return not spec.get("hostNetwork")
+    return bool(policy == "ClusterFirstWithHostNet")
 
 
 CHECK = Check(

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from dovetail.infra.desired.interruption import RULES
 from dovetail.infra.doctor.checking import Check
 from dovetail.infra.doctor.controller import controller_of
-from dovetail.infra.doctor.facts import Facts, Part
+from dovetail.infra.doctor.facts import Facts, Part, Raw
 from dovetail.infra.doctor.finding import Severity, Symptom
 from dovetail.infra.doctor.seeing import allows_spot, shown
 from dovetail.ports.resources import NODE_POOLS
@@ -27,7 +27,7 @@ def find(facts: Facts) -> Iterator[Symptom]:
         return
     elif facts.aws.queue is None:
         seen = f"SQS has no queue {queue}"
-    elif not any(_SPOT in _kinds(str(one.get("EventPattern") or "")) for one in facts.aws.rules):
+    elif not any(_sends_warnings(one) for one in facts.aws.rules):
         seen = f"no rule of EventBridge sends spot warnings to {queue}"
     else:
         return
@@ -41,12 +41,26 @@ def find(facts: Facts) -> Iterator[Symptom]:
     )
 
 
-def _kinds(pattern: str) -> list[str]:
+def _sends_warnings(rule: Raw) -> bool:
+    """Tell whether a rule that is on matches spot warnings; what it leaves out, it matches."""
     try:
-        told = json.loads(pattern)
+        pattern = json.loads(str(rule.get("EventPattern") or ""))
     except ValueError:
-        return []
-    return list(told.get("detail-type") or ()) if isinstance(told, dict) else []
+        return False
+    if not isinstance(pattern, dict) or rule.get("State", "ENABLED") == "DISABLED":
+        return False
+    return _matches(pattern.get("source"), "aws.ec2") and _matches(
+        pattern.get("detail-type"), _SPOT
+    )
+
+
+def _matches(wanted: Any, value: str) -> bool:
+    if wanted is None:
+        return True
+    return any(
+        value.startswith(str(one.get("prefix", value))) if isinstance(one, dict) else one == value
+        for one in (wanted if isinstance(wanted, list) else [])
+    )
 
 
 CHECK = Check(

@@ -1,23 +1,26 @@
 """P2: how fast nodes go is left to defaults."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from dovetail.infra.doctor.checking import Check
 from dovetail.infra.doctor.facts import Facts
 from dovetail.infra.doctor.finding import Severity, Symptom
-from dovetail.infra.doctor.seeing import at, many, name_of
+from dovetail.infra.doctor.seeing import at, is_stated, many, name_of
 from dovetail.ports.resources import NODE_POOLS
+
+_BUDGETS: Final = ("spec", "disruption", "budgets")
+_AFTER: Final = ("spec", "disruption", "consolidateAfter")
 
 
 def find(facts: Facts) -> Iterator[Symptom]:
     """Hand out pools that say nothing; the API server writes the defaults into them."""
     for one in facts.of(NODE_POOLS):
-        budgets = many(one, "spec", "disruption", "budgets")
-        after = at(one, "spec", "disruption", "consolidateAfter")
+        budgets, after = many(one, *_BUDGETS), at(one, *_AFTER)
         whys = []
-        if budgets in ([], [{"nodes": "10%"}]):
+        if budgets in ([], [{"nodes": "10%"}]) and not is_stated(one, *_BUDGETS):
             whys.append("budgets are the default, 10% of nodes at any time")
-        if after in (None, "0s"):
+        if after in (None, "0s") and not is_stated(one, *_AFTER):
             whys.append("consolidateAfter is the default, 0s")
         if whys:
             yield Symptom(
@@ -34,7 +37,7 @@ CHECK = Check(
     code="P2",
     title="implicit 10% budget, consolidateAfter 0s",
     severity=Severity.ADVICE,
-    how="budgets and consolidateAfter of each NodePool are absent or the defaults",
+    how="budgets and consolidateAfter of each NodePool are absent, or defaults that nobody wrote",
     mend="state them",
     needs=(NODE_POOLS,),
     find=find,
