@@ -47,11 +47,15 @@ class Idleness:
         node = self.node(claim)
         if node is None:
             return Machine(identity=claim.provider_id, claim=claim)
+        joined = self._mirror.joined(claim.provider_id)
+        if joined is None or joined.name != node.name or not joined.registered:
+            joined = None  # It stands for what the claim promises, or for another node.
         return Machine(
             identity=claim.provider_id,
             claim=claim,
             node=node,
-            pods=self._mirror.pods_on(node.name),
+            pods=self._mirror.pods_on(node.name) if joined is None else joined.pods,
+            alike=None if joined is None else joined.alike,
             emptied=self._emptied.get(node.name),
             room_wanted=self._buffers.need(node.name),
         )
@@ -142,7 +146,8 @@ class Idleness:
     def _is_idle(self, claim: NodeClaim) -> bool:
         if claim.deleting or not is_true(claim.conditions, "Consolidatable"):
             return False
-        return is_empty(self.machine(claim).pods)
+        node = self.node(claim)
+        return node is None or is_empty(self._mirror.pods_on(node.name))
 
 
 def _key(claim: NodeClaim, reason: str) -> str:

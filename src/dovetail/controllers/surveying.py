@@ -151,7 +151,8 @@ class Survey:
         setback = self._idleness.setback(claim, method.reason)
         if setback is not None:
             return setback
-        self._tell.of_pods(machine.pods, around.now)
+        if machine.guarded:
+            self._tell.of_pods(machine.pods, around.now)
         verdict = consider(machine, around, method.manner)
         if isinstance(verdict, Candidate):
             problem = method.unfit(verdict)

@@ -10,6 +10,7 @@ import msgspec
 
 from dovetail.core.podrules import blocking_budget, is_active, is_reschedulable, protection
 from dovetail.model import labels as label_keys
+from dovetail.model.alike import Alike
 from dovetail.model.catalog import InstanceType
 from dovetail.model.conditions import is_true
 from dovetail.model.frozen import FrozenDict
@@ -42,6 +43,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     claim: NodeClaim | None = None
     node: NodeObject | None = None
     pods: tuple[Pod, ...] = ()
+    alike: tuple[Alike, ...] | None = None
+    """The same pods, as far as they have not ended; None: nobody has sorted them."""
     emptied: datetime | None = None
     """When the last pod that mattered left, where somebody saw it: claims say it late."""
     room_wanted: bool = False
@@ -55,6 +58,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
             self.claim.conditions, "InstanceTerminating"
         )
         return any(deleting) or terminating
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a pod of it may say something about being disrupted."""
+        return self.alike is None or any(one.guarded for one in self.alike)
 
     @property
     def tainted(self) -> bool:
@@ -154,7 +162,7 @@ def consider(machine: Machine, around: Surroundings, manner: Manner) -> Candidat
         return Spared(machine, f"NodePool {claim.pool!r} not found")
     # With a deadline for draining, pods cannot hold up for ever what has to be done.
     if manner is Manner.GRACEFUL or claim.termination_grace_period is None:
-        held = _held_by_pods(machine.pods, around)
+        held = _held_by_pods(machine.pods, around) if _may_hold(machine, around) else None
         if held is not None:
             return Spared(machine, *held)
     return Candidate(
@@ -184,6 +192,11 @@ def _problem_of_node(
     if not node.labels.get(label_keys.NODEPOOL) or not claim.pool:
         return f"its node has no label {label_keys.NODEPOOL}"
     return None
+
+
+def _may_hold(machine: Machine, around: Surroundings) -> bool:
+    """Tell whether it is worth asking each pod: replicas have the same budgets."""
+    return machine.guarded or any(around.budgets(one.pods[0]) for one in machine.alike or ())
 
 
 def _held_by_pods(pods: Iterable[Pod], around: Surroundings) -> tuple[str, Blocker] | None:

@@ -1,6 +1,6 @@
 """Consolidation as one of the methods: whom it wants, and what it does with all of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -48,10 +48,10 @@ def decide(question: Question) -> Decision:
 
 
 def confirm(
-    moves: Iterable[Move], view: View, room: Mapping[str, int], scheduling: SchedulingSettings
+    moves: Sequence[Move], view: View, room: Mapping[str, int], scheduling: SchedulingSettings
 ) -> tuple[tuple[Move, ...], tuple[tuple[Move, Objection], ...]]:
     """Return which moves still hold on a new picture, and what is against the others."""
-    look = Recheck(view, room, scheduling)
+    look = Recheck(view, room, scheduling, moves=moves)
     holding: list[Move] = []
     objections: list[tuple[Move, Objection]] = []
     for move in moves:

@@ -1,6 +1,6 @@
 """Is a move still right? Asked again on a new picture, shortly before it is made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -23,10 +23,20 @@ class Recheck:
     """Looks at moves again, in their order; those that pass are the ground for the next."""
 
     def __init__(
-        self, view: View, room: Mapping[str, int], scheduling: SchedulingSettings | None = None
+        self,
+        view: View,
+        room: Mapping[str, int],
+        scheduling: SchedulingSettings | None = None,
+        *,
+        moves: Iterable[Move] | None = None,
     ) -> None:
+        """Look at a new picture; where it is known which ``moves`` will be asked about, quicker."""
         self._room = dict(room)
-        self._whatif = WhatIf(view, scheduling)
+        only = None
+        if moves is not None:
+            there = {one.node.name for one in view.candidates}
+            only = there & {one.node.name for move in moves for one in move.removed}
+        self._whatif = WhatIf(view, scheduling, only=only)
         self._names = {one.node.name for one in view.candidates} & set(self._whatif.hosts)
 
     def objection(self, move: Move) -> Objection | None:

@@ -5,7 +5,7 @@ there for others. A question then takes nodes out, places their pods on what is
 left or on new nodes, and puts everything back.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -33,7 +33,7 @@ from dovetail.model.plan import (
 from dovetail.model.pods import Pod
 from dovetail.model.settings import SchedulingSettings
 
-Load = dict[int, list[Pod]]
+Load = dict[int, Sequence[Pod]]
 """Number of a class → its pods."""
 
 _CUT_SHORT = "cut to the longest list of types allowed, its claim would break minValues"
@@ -79,12 +79,15 @@ class WhatIf:
         view: View,
         settings: SchedulingSettings | None = None,
         order: Callable[[Node], Any] | None = None,
+        *,
+        only: Collection[str] | None = None,
     ) -> None:
+        """Compile a view; questions may be about all candidates, or ``only`` some, by node."""
         self.view = view
         snapshot, settings = view.snapshot, settings or SchedulingSettings()
         spreads = settings.default_spreads
         spec_of = DefaultSpreads(snapshot, spreads).spec_of if spreads else None
-        names = {one.node.name for one in view.candidates}
+        names = {one.node.name for one in view.candidates} if only is None else only
         those_of = those_asking(snapshot)
         leaving = {
             node.name: [(alike.kind, pods) for alike in node.alike if (pods := those_of(alike))]
@@ -124,7 +127,7 @@ class WhatIf:
         self._no_class: dict[int, list[Unplaced]] = {}
         for name, groups in leaving.items():
             self._load(self.hosts[name], groups, numbers)
-        waits = {number: list(one.pods) for number, one in enumerate(first)}
+        waits: Load = {number: list(one.pods) for number, one in enumerate(first)}
         self._settle(waits)
         shut = [self.hosts[name] for name in sorted(view.closed) if name in self.hosts]
         self.trial.close(shut)
@@ -149,7 +152,7 @@ class WhatIf:
                 lost = self._no_class.setdefault(host, [])
                 lost += [self._hopeless[id(pod)] for pod in pods]
             else:
-                load.setdefault(number, []).extend(pods)
+                load[number] = (*load[number], *pods) if number in load else pods
 
     def _settle(self, waits: Load) -> None:
         """Give pods that wait anyway the room they will take."""
@@ -160,14 +163,14 @@ class WhatIf:
             if host < self.problem.hosts.existing:
                 mine = self.loads.setdefault(host, {})
                 for number, pods in load.items():
-                    mine.setdefault(number, []).extend(pods)
+                    mine[number] = (*mine.get(number, ()), *pods)
         self.trial.keep()
 
-    def _placed(self, members: Load) -> dict[int, Load]:
+    def _placed(self, members: Load) -> dict[int, dict[int, list[Pod]]]:
         """Return who went where, by the log."""
         numbers = {id(self.trial.classes[number]): number for number in members}
         handed = dict.fromkeys(members, 0)
-        found: dict[int, Load] = {}
+        found: dict[int, dict[int, list[Pod]]] = {}
         for want, where, counts in self.problem.board.log:
             number = numbers[id(want.pod_class)]
             for host, count in zip(where, counts, strict=True):
@@ -221,11 +224,11 @@ class WhatIf:
 
     def members(self, gone: Iterable[int]) -> Load:
         """Return the pods that need a place if these hosts are gone."""
-        members: Load = {}
+        members: dict[int, list[Pod]] = {}
         for host in gone:
             for number, pods in self.loads.get(host, {}).items():
                 members.setdefault(number, []).extend(pods)
-        return members
+        return dict(members)
 
     def hopeless(self, gone: Iterable[int]) -> list[Unplaced]:
         """Return the pods of these hosts that no node could ever help."""

@@ -70,7 +70,10 @@ def classify_alike(
     for kind, pods in alike.items():
         found[kind] = merged.of(kind.namespace, kind.labels, specs[kind])
         found[kind].pods.extend(pods)
-    return sorted(merged.all(), key=lambda one: min(map(_by_name, one.pods))), found
+    ordered = sorted(
+        merged.all(), key=lambda one: (min([pod.name for pod in one.pods]), one.namespace)
+    )
+    return ordered, found
 
 
 class _Classes:
