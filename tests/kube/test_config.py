@@ -256,6 +256,16 @@ def test_a_file_that_never_held_a_token_is_named(tmp_path: Path, content: bytes,
         asyncio.run(TokenFile(tmp_path / "token", clock=Clock()).token())
 
 
+@pytest.mark.parametrize(
+    "field", [{"server": "https://me:hunter2@x"}, {"proxy-url": "socks5://me:hunter2@x"}]
+)
+def test_passwords_in_urls_are_not_shown(tmp_path: Path, field: dict[str, str]) -> None:
+    told = mistake_of(written(tmp_path / "config", {}, **field))
+
+    assert next(iter(field)) in told
+    assert "hunter2" not in told
+
+
 WHOLE: dict[str, Any] = {
     "current-context": "a",
     "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],

@@ -163,10 +163,13 @@ def _server(whole: _Kubeconfig, cluster: Mapping[str, Any]) -> str:
     given = str(cluster.get("server") or "")
     try:
         url = URL(given)
-        fits = url.scheme in ("https", "http") and bool(url.host) and not url.query_string
     except ValueError:
-        fits = False
-    if not fits:
+        url = URL()
+    if url.user or url.password:
+        # Not shown: what is in the log is seen by many.
+        message = "has a user or a password in it; who we are is said in users"
+        raise _mistake(whole.shown, "server", message)
+    if url.scheme not in ("https", "http") or not url.host or url.query_string:
         raise _mistake(whole.shown, "server", f"{given!r} is no URL of an API server")
     return given.rstrip("/")
 
@@ -174,7 +177,8 @@ def _server(whole: _Kubeconfig, cluster: Mapping[str, Any]) -> str:
 def _proxy(whole: _Kubeconfig, cluster: Mapping[str, Any]) -> str | None:
     given = str(cluster.get("proxy-url") or "")
     if given and not given.startswith(("http://", "https://")):
-        message = f"{given!r} is no proxy that can be used; only http:// and https:// ones can"
+        kind = given.partition("://")[0]
+        message = f"{kind}:// is no proxy that can be used; only http:// and https:// ones can"
         raise _mistake(whole.shown, "proxy-url", message)
     return given or None
 
