@@ -13,7 +13,7 @@ from dovetail.infra.doctor.kinds import CRDS
 from tests.infra.doctor.account import Account
 from tests.infra.doctor.cluster import Cluster
 from tests.infra.doctor.serving import on_a_thread
-from tests.support.clusters import a_file
+from tests.support.clusters import EXAMPLES, a_file
 from tests.support.moto.door import Fault
 
 POOL = {
@@ -182,3 +182,13 @@ def test_a_file_and_aws_are_enough_to_find_what_a_class_will_not_find(
     assert result.exit_code == 2
     assert "EC2 has nothing for subnetSelectorTerms" in result.stdout
     assert "2 checks made of cluster demo, 0 not: 1 findings in 1 of them." in result.stdout
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda one: one.stem)
+def test_of_the_examples_nothing_is_said_but_that_images_are_not_pinned(path: Path) -> None:
+    words = ["doctor", "-f", str(path), "--no-kubernetes", "--no-aws", "-o", "json"]
+
+    done = CliRunner().invoke(cli, words)
+
+    # Which versions there are is known only where the cluster is.
+    assert {one["code"] for one in json.loads(done.stdout)["findings"]} == {"P1"}
