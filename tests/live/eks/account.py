@@ -62,7 +62,11 @@ class EksAccount(Ground):
         self.keys = self.user("operator")
         self.session = Clients(*self.keys)
         # As in every account that ever had a spot instance.
-        self.client("iam").create_service_linked_role(AWSServiceName="spot.amazonaws.com")
+        self.client("iam").create_role(
+            RoleName="AWSServiceRoleForEC2Spot",
+            Path="/aws-service-role/spot.amazonaws.com/",
+            AssumeRolePolicyDocument="{}",
+        )
         self.programs.environment = {
             key: value for key, value in self.environment().items() if key.startswith("AWS_")
         }
@@ -104,6 +108,7 @@ class EksAccount(Ground):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
 
     def run(self, *words: str, keys: tuple[str, str] | None = None) -> "Said":

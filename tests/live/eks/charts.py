@@ -13,9 +13,9 @@ _WORKLOAD = """\
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  name: {{ (.Values.serviceAccount | default dict).name | default .Release.Name }}
+  name: {{ .Values.serviceAccount.name | default .Release.Name }}
   namespace: {{ .Release.Namespace }}
-  {{- with (.Values.serviceAccount | default dict).annotations }}
+  {{- with .Values.serviceAccount.annotations }}
   annotations: {{ toJson . }}
   {{- end }}
 ---
@@ -37,13 +37,18 @@ spec:
   template:
     metadata: {labels: {app: {{ .Release.Name }}}}
     spec:
-      serviceAccountName: {{ (.Values.serviceAccount | default dict).name | default .Release.Name }}
+      serviceAccountName: {{ .Values.serviceAccount.name | default .Release.Name }}
       nodeSelector: {{ toJson (.Values.nodeSelector | default dict) }}
       tolerations: {{ toJson (.Values.tolerations | default list) }}
       containers:
         - name: main
           image: registry.example.com/{{ .Chart.Name }}:{{ .Chart.Version }}
-          env: {{ toJson ((.Values.controller | default dict).env | default list) }}
+          env:
+            - {name: CLUSTER_NAME, value: {{ .Values.settings.clusterName | quote }}}
+            - {name: INTERRUPTION_QUEUE, value: {{ .Values.settings.interruptionQueue | quote }}}
+            {{- with .Values.controller.env }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
           resources: {requests: {cpu: 100m, memory: 64Mi}}
 """
 _ON_EVERY_NODE = "node-termination-handler"
@@ -67,6 +72,7 @@ def _workload(scratch: Path, chart: Chart, addon: str) -> Path:
     folder = _chart(scratch, chart)
     kind = "DaemonSet" if addon == _ON_EVERY_NODE else "Deployment"
     (folder / "templates" / "all.yaml").write_text(_WORKLOAD.replace("KIND", kind))
+    (folder / "values.yaml").write_text("settings: {}\ncontroller: {}\nserviceAccount: {}\n")
     return _archive(scratch, folder)
 
 

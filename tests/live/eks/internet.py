@@ -132,12 +132,13 @@ class _Proxy(BaseHTTPRequestHandler):
         self.connection = self.world.context(self._host).wrap_socket(
             self.connection, server_side=True
         )
-        self.setup_streams()
-
-    def setup_streams(self) -> None:
         self.rfile = self.connection.makefile("rb", -1)
         self.wfile = self.connection.makefile("wb", 0)  # type: ignore[assignment]
         self.close_connection = False
+
+    def finish(self) -> None:
+        super().finish()
+        self.connection.close()
 
     def do_GET(self) -> None:
         address = f"https://{self._host}{self.path}"

@@ -1,6 +1,8 @@
 """One example on its way from an empty account to a cluster and back."""
 
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import yaml
@@ -31,12 +33,13 @@ _KINDS = (
 class Story:
     """An example's file, which may be edited, and what was there before it."""
 
-    def __init__(self, account: EksAccount, name: str) -> None:
+    def __init__(self, account: EksAccount, name: str, *, nodes: int = 2) -> None:
+        """``nodes``: of the cluster that is there before, if the example is about one."""
         self.account, self.name = account, name
         self.path = account.folder / "cluster.yaml"
         self.path.write_text(account.written(name))
         if name == "existing-cluster":
-            _make_workers(account)
+            self._make_workers(nodes)
         self._aws = account.inventory(self.file["region"])
         self._objects = self._inside()
 
@@ -52,6 +55,25 @@ class Story:
     def run(self, command: str, *words: str) -> Said:
         """Run ``dovetail cluster`` with the file."""
         return self.account.run("cluster", command, "-f", str(self.path), *words)
+
+    @contextmanager
+    def begun(self, command: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """Start ``dovetail cluster`` with the file; a group of its own, as in a terminal."""
+        with self.account.begin("cluster", command, "-f", str(self.path), *words) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def is_under_way(self, release: str) -> bool:
+        return self.releases_seen().get(release) == "pending-install"
+
+    def releases_seen(self) -> dict[str, str]:
+        """Return releases and their states, as the API server's own administrator sees them."""
+        found = self.account.plane.read("secrets", "-A", "-l", "owner=helm")
+        labels = [one["metadata"]["labels"] for one in found]
+        by_age = sorted(labels, key=lambda one: int(one["version"]))
+        return {one["name"]: one["status"] for one in by_age}
 
     def releases(self) -> dict[str, str]:
         """Return releases and their states, as helm itself tells whoever has the kubeconfig."""
@@ -77,6 +99,27 @@ class Story:
         # EKS's own part takes a moment: nodes leave, the garbage collector comes around.
         wait_for("the same objects as before", lambda: self._inside() == self._objects, seconds=30)
 
+    def scale_workers(self, nodes: int) -> None:
+        """Have so many nodes in the cluster that is there before us, and wait for them."""
+        group = self.account.eks.parts[self.file["name"]]["node-groups"]["workers"]
+        group["scalingConfig"]["desiredSize"] = nodes
+        self._wait_for_workers(nodes)
+        self._objects["nodes"] = self._inside()["nodes"]
+
+    def _make_workers(self, nodes: int) -> None:
+        self.account.client("eks").create_nodegroup(
+            clusterName=self.file["name"],
+            nodegroupName="workers",
+            scalingConfig={"minSize": 0, "maxSize": 2, "desiredSize": nodes},
+            subnets=["subnet-1"],
+            nodeRole="arn:aws:iam::123456789012:role/platform-one-worker",
+        )
+        self._wait_for_workers(nodes)
+
+    def _wait_for_workers(self, nodes: int) -> None:
+        read = self.account.plane.read
+        wait_for("the cluster has its nodes", lambda: len(read("nodes")) == nodes)
+
     def _inside(self) -> dict[str, list[str]]:
         return {
             kind: sorted(
@@ -87,13 +130,8 @@ class Story:
         }
 
 
-def _make_workers(account: EksAccount) -> None:
-    """Have the nodes that a cluster has which is there already."""
-    account.client("eks").create_nodegroup(
-        clusterName="platform-one",
-        nodegroupName="workers",
-        scalingConfig={"minSize": 2, "maxSize": 2, "desiredSize": 2},
-        subnets=["subnet-1"],
-        nodeRole="arn:aws:iam::123456789012:role/platform-one-worker",
-    )
-    wait_for("its nodes have joined", lambda: len(account.plane.read("nodes")) == 2)
+def children_of(pid: int) -> list[int]:
+    """Return the processes that a process has started and not yet seen end."""
+    words = ["ps", "-o", "pid=", "--ppid", str(pid)]
+    told = subprocess.run(words, capture_output=True, check=False)
+    return [int(one) for one in told.stdout.split()]
