@@ -16,6 +16,7 @@ from dovetail.core.lifecycle import REGISTERED
 from dovetail.core.nominating import nominable
 from dovetail.model.conditions import is_true
 from dovetail.model.nodeclaim import NodeClaim
+from dovetail.model.nodes import NodeObject
 from dovetail.model.pods import Pod
 from dovetail.model.settings import Gates
 from dovetail.ports.kube import Kube
@@ -64,13 +65,14 @@ class Nominating:
     async def _nominate(self, claim: str, node: str) -> bool:
         """Tell the pods of a claim that may be told now; False: nobody waits for it."""
         waiting = [pod for pod in self._promises.kept_by(claim) if _waits(pod)]
-        # Those that know come first: kube-scheduler counts them already.
-        waiting.sort(key=lambda pod: (pod.nominated_node != node, -pod.priority, pod.key))
-        told = await self._loop.together(
-            # Another node's name is kube-scheduler's own: others are leaving for the pod.
-            [self._tell(pod, node) for pod in nominable(waiting) if not pod.nominated_node]
-        )
-        raise_first(told)
+        if not all(pod.nominated_node for pod in waiting):
+            # Those that know come first: kube-scheduler counts them already.
+            waiting.sort(key=lambda pod: (pod.nominated_node != node, -pod.priority, pod.key))
+            told = await self._loop.together(
+                # Another node's name is kube-scheduler's own: others are leaving for the pod.
+                [self._tell(pod, node) for pod in nominable(waiting) if not pod.nominated_node]
+            )
+            raise_first(told)
         return bool(waiting)
 
     async def _tell(self, pod: Pod, node: str) -> None:
@@ -82,9 +84,8 @@ class Nominating:
 
     def on_node(self, change: Change) -> Iterable[str]:
         """Look again at a node that is about to take pods."""
-        node = change.new
-        if node is not None:
-            yield from (claim.name for claim in self._mirror.claims_of(node.provider_id))
+        if change.new is not None:
+            yield from self._awaited(change.new)
 
     def on_pod(self, change: Change) -> Iterable[str]:
         """Look for the next when a pod was bound, and again at one that was forgotten."""
@@ -93,12 +94,15 @@ class Nominating:
             return
         if new.node_name and not old.node_name:
             node = self._mirror.node(new.node_name)
-            claims = self._mirror.claims_of(node.provider_id) if node is not None else ()
-            yield from (claim.name for claim in claims)
+            yield from self._awaited(node) if node is not None else ()
         elif old.nominated_node and not new.nominated_node:
             claim = self._promises.claim_for(new)
             if claim is not None:
                 yield claim
+
+    def _awaited(self, node: NodeObject) -> Iterable[str]:
+        claims = self._mirror.claims_of(node.provider_id)
+        return [claim.name for claim in claims if self._promises.kept_by(claim.name)]
 
 
 def registration(

@@ -3,12 +3,11 @@
 A pod that is nominated is left to kube-scheduler by everybody: it gets no other node.
 """
 
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
 from dovetail.codec.nominations import nomination_patch
-from dovetail.controllers.runtime import Registration, Requeue
+from dovetail.controllers.runtime import SINGLETON, Registration, Requeue, raise_first
 from dovetail.core.lifecycle import INITIALIZED
 from dovetail.model.conditions import is_true
 from dovetail.model.labels import PROMISED_TO
@@ -17,34 +16,30 @@ from dovetail.model.pods import Pod
 from dovetail.model.settings import Gates
 from dovetail.ports.kube import Kube
 from dovetail.ports.kubeerrors import Conflict, NotFound
+from dovetail.ports.loop import Loop
 from dovetail.ports.resources import PODS
-from dovetail.state.mirror import Change, Mirror
+from dovetail.state.mirror import Mirror
 from dovetail.state.promises import Promises
 
 _AGAIN: Final = Requeue(timedelta(seconds=2))
+"""All at once: a look at each of ten thousand pods by itself would cost more."""
 
 
 class Releasing:
-    """Looks at each pod that is nominated until it is bound."""
+    """Looks at the pods that are nominated and not bound."""
 
-    def __init__(self, *, mirror: Mirror, promises: Promises, kube: Kube) -> None:
+    def __init__(self, *, mirror: Mirror, promises: Promises, kube: Kube, loop: Loop) -> None:
         self._mirror = mirror
         self._promises = promises
         self._kube = kube
+        self._loop = loop
 
-    async def reconcile(self, key: str) -> Requeue | None:
-        namespace, _, name = key.partition("/")
-        pod = self._mirror.pod(namespace, name)
-        if pod is None or not _is_nominated(pod):
-            return None
-        if not self._mirror.synced() or self._stands(pod):
-            return _AGAIN
-        patch = nomination_patch(pod, None)
-        try:
-            await self._kube.patch(PODS, pod.name, patch, pod.namespace, subresource="status")
-        except (NotFound, Conflict):
-            pass  # It is gone, or another one by the same name now.
-        return None
+    async def reconcile(self, _: str) -> Requeue | None:
+        if self._mirror.synced():
+            nominated = [pod for pod in self._mirror.unbound_pods() if _is_nominated(pod)]
+            void = [pod for pod in nominated if not self._stands(pod)]
+            raise_first(await self._loop.together([self._release(pod) for pod in void]))
+        return _AGAIN
 
     def _stands(self, pod: Pod) -> bool:
         """Tell whether something may come of a nomination, or it is none of ours."""
@@ -59,25 +54,26 @@ class Releasing:
         leaving = any(one.deleting for one in self._mirror.pods_on(node.name))
         return not ours or coming or leaving
 
+    async def _release(self, pod: Pod) -> None:
+        patch = nomination_patch(pod, None)
+        try:
+            await self._kube.patch(PODS, pod.name, patch, pod.namespace, subresource="status")
+        except (NotFound, Conflict):
+            return  # It is gone, or another one by the same name now.
+
 
 def registration(
-    *, mirror: Mirror, promises: Promises, kube: Kube, gates: Gates
+    *, mirror: Mirror, promises: Promises, kube: Kube, loop: Loop, gates: Gates
 ) -> Registration | None:
     """Return the controller, if pods are nominated at all."""
     if not gates.NominatedNodeName:
         return None
-    controller = Releasing(mirror=mirror, promises=promises, kube=kube)
-    return Registration(name="pod.nomination", controller=controller, watches=((PODS, _nominated),))
-
-
-def _nominated(change: Change) -> Iterable[str]:
-    pod = change.new
-    if pod is not None and _is_nominated(pod):
-        yield f"{pod.namespace}/{pod.name}"
+    controller = Releasing(mirror=mirror, promises=promises, kube=kube, loop=loop)
+    return Registration(name="pod.nomination", controller=controller, at_start=(SINGLETON,))
 
 
 def _is_nominated(pod: Pod) -> bool:
-    return bool(pod.nominated_node) and not (pod.node_name or pod.deleting or pod.terminal)
+    return bool(pod.nominated_node) and not (pod.deleting or pod.terminal)
 
 
 def _is_for(claim: NodeClaim, pod: Pod) -> bool:

@@ -14,9 +14,12 @@ def nominable(waiting: Iterable[Pod]) -> list[Pod]:
     are named one after the other.
     """
     chosen: list[Pod] = []
+    alike: dict[tuple[object, ...], Pod] = {}
+    """One of each kind of those chosen: pods of a Deployment count each other alike."""
     for pod in waiting:
-        if not any(_spread_apart(pod, other) or _spread_apart(other, pod) for other in chosen):
+        if not any(_spread_apart(pod, one) or _spread_apart(one, pod) for one in alike.values()):
             chosen.append(pod)
+            alike.setdefault((pod.namespace, pod.labels, pod.spec.spreads), pod)
     return chosen
 
 
