@@ -16,6 +16,8 @@ DEPLOYMENTS = 500
 SEED = 5
 LONG = 900.0
 """Seconds; an idle machine needs a quarter of it."""
+BEYOND = 1.1
+"""So many times what was planned may be bought where machines are slow and kube-scheduler is ahead."""
 
 
 @pytest.fixture
@@ -58,14 +60,17 @@ def test_five_hundred_deployments_of_mixed_rules_are_bound_and_no_node_is_left_u
     site.cluster.kubectl("create", "--validate=false", "-f", "-", stdin=text)
     wait_for("all pods wait for nodes", lambda: len(waiting(site)) == count, seconds=LONG)
 
-    site.replica()
+    # One replica, so that it need not be quick about a lease on a busy machine.
+    replica = site.replica("--disable-leader-election")
     try:
         wait_for("all pods are bound", lambda: not waiting(site), seconds=LONG)
     except AssertionError as error:
         error.add_note("\n".join(waiting(site)[:20]))
         raise
 
-    # kube-scheduler packs otherwise than was planned, so that some was bought in vain.
+    (planned, *_) = replica.fields("computed new nodeclaim(s) to fit pod(s)")
+    assert planned["pods"] == count
+    assert len(site.purchases()) <= BEYOND * planned["nodeclaims"]
     site.cluster.apply(*pools(settle="2s"))
     wait_for("every node is used", lambda: nodes(site) == used(site), seconds=LONG)
 
