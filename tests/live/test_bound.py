@@ -17,7 +17,7 @@ SEED = 5
 LONG = 900.0
 """Seconds; an idle machine needs a quarter of it."""
 BEYOND = 1.1
-"""So many times what was planned may be bought where machines are slow and kube-scheduler is ahead."""
+"""So many times what was planned may be bought: kube-scheduler comes before slow nodes."""
 
 
 @pytest.fixture
