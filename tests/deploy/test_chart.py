@@ -1,6 +1,7 @@
 """What the chart installs, for whom it refuses to, and that the command understands all of it."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +54,44 @@ def test_what_is_installed_is_known_to_the_letter(name: str, values: dict[str, A
     assert text == file.read_text(), "right? then again with UPDATE_GOLDEN=1"
 
 
-@pytest.mark.parametrize("chart", [CHART, CRDS], ids=lambda one: one.name)
-def test_helm_finds_nothing_to_complain_about(chart: Path) -> None:
-    told = helm("lint", "--strict", chart, values=NEEDED if chart == CHART else {})
+@pytest.mark.parametrize(
+    ("chart", "values"), [(CHART, NEEDED), (CHART, FULL), (CRDS, {})], ids=["least", "full", "crds"]
+)
+def test_helm_finds_nothing_to_complain_about(chart: Path, values: dict[str, Any]) -> None:
+    told = helm("lint", "--strict", chart, values=merged(NEEDED, values) if values else {})
 
     assert "0 chart(s) failed" in told
+
+
+def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Yield what is said in values, and where; lists count as one."""
+    if isinstance(value, dict) and value:
+        for key, part in value.items():
+            yield from leaves(part, (*path, key))
+    else:
+        yield ".".join(path), value
+
+
+def words(value: Any) -> Iterator[str]:
+    """Yield every text and number in a value."""
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from words(one)
+    elif not isinstance(value, bool) and value is not None:
+        yield str(value)
+
+
+def test_every_value_has_an_effect() -> None:
+    """The full values differ from the defaults everywhere, and all of them are seen again."""
+    usual = dict(leaves(yaml.safe_load((CHART / "values.yaml").read_text())))
+    full, text = dict(leaves(FULL)), (GOLDEN / "full.yaml").read_text()
+
+    said_again = {path for path, value in full.items() if usual.get(path, ...) == value}
+    unseen = {path for path, value in full.items() if not all(one in text for one in words(value))}
+
+    assert said_again == set()
+    # A digest goes before a tag.
+    assert unseen == {"controller.image.tag"}
 
 
 @pytest.mark.parametrize(

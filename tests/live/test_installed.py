@@ -129,6 +129,8 @@ def pods(control_plane: ControlPlane, moto: MotoAws) -> Iterator[list[Pod]]:
     yield started
     for one in started:
         one.end()
+        # Shown when a test has failed.
+        print(*one.lines, sep="\n")  # noqa: T201
 
 
 def _account(moto: MotoAws) -> None:
