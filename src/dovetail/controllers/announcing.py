@@ -16,7 +16,8 @@ from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, NODES
 from dovetail.ports.telemetry import DEDUPE, Events
 
 _POOL_DEDUPE: Final = timedelta(minutes=1)
-_SETTING_DEDUPE: Final = timedelta(minutes=15)
+_STAY_DEDUPE: Final = timedelta(minutes=45)
+"""Kubernetes forgets Events after an hour: until then nobody need be told the same again."""
 
 
 class Announcements:
@@ -32,7 +33,7 @@ class Announcements:
 
     def unconsolidatable(self, machine: Machine, because: str) -> None:
         """Tell a machine that consolidation is nothing for it."""
-        self._both(machine.node, machine.claim, "Unconsolidatable", because, _SETTING_DEDUPE)
+        self._both(machine.node, machine.claim, "Unconsolidatable", because, _STAY_DEDUPE)
 
     def stays(self, known: Mapping[str, Candidate], stays: Iterable[Stay]) -> None:
         """Tell nodes that were looked at why they stay; one answer of a kind is enough.
@@ -44,7 +45,7 @@ class Announcements:
             if one is not None and stay.code not in _EVERYDAY:
                 same = (stay.node, stay.code)
                 self._both(
-                    one.node, one.claim, "Unconsolidatable", stay.because, _SETTING_DEDUPE, same
+                    one.node, one.claim, "Unconsolidatable", stay.because, _STAY_DEDUPE, same
                 )
 
     def held(self, candidates: Iterable[Candidate], stays: Iterable[Stay]) -> None:
