@@ -15,8 +15,9 @@ from dovetail.model.nodeclaim import NodeClaim
 from dovetail.model.nodepool import NodePool
 from dovetail.model.nodes import Node, NodeObject
 from dovetail.model.plan import PlannedNode
-from dovetail.model.pods import Owner, Phase, Pod
+from dovetail.model.pods import Owner, Phase, Pod, Spread
 from dovetail.model.resources import CPU, MEMORY, Resources
+from dovetail.model.selectors import LabelSelector
 from dovetail.model.snapshot import ClusterSnapshot
 
 PODS_PER_NODE = 23.0
@@ -26,9 +27,14 @@ PODS_PER_NODE = 23.0
 class ThinnedCluster:
     """Nodes and who runs on them, after some of the pods have gone."""
 
-    def __init__(self, nodes: int, pods: int, keep: float, seed: int) -> None:
+    def __init__(
+        self, nodes: int, pods: int, keep: float, seed: int, *, spread: bool = False
+    ) -> None:
+        """Buy the fleet; with ``spread`` every other Deployment is spread over zones."""
         before = round(pods / keep)
         mix = deployments(before, seed)
+        if spread:
+            mix = replace(mix, pending=tuple(map(_spread, mix.pending)))
         # With pods of other sizes the fleet has as many nodes as are wanted.
         factor = nodes * PODS_PER_NODE / before
         plan = solve(_scaled(mix, factor))
@@ -114,6 +120,13 @@ class ThinnedCluster:
             pods=tuple(replace(pod, node_name=name, phase=Phase.RUNNING) for pod in planned.pods),
         )
         self.prices[name] = offering.price
+
+
+def _spread(pod: Pod) -> Pod:
+    if int(pod.labels["app"].removeprefix("app-")) % 2:
+        return pod
+    rule = Spread(topology_key=label_keys.ZONE, selector=LabelSelector(pod.labels))
+    return replace(pod, spec=replace(pod.spec, spreads=(rule,)))
 
 
 def _scaled(mix: ClusterSnapshot, factor: float) -> ClusterSnapshot:
