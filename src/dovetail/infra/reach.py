@@ -61,12 +61,21 @@ class Reach:
     """AWS for one cluster's sake."""
 
     def __init__(
-        self, *, aws: Aws, loop: Loop, account: Account, cluster: str, pace: Pace | None = None
+        self,
+        *,
+        aws: Aws,
+        loop: Loop,
+        account: Account,
+        cluster: str,
+        prefix: str | None = None,
+        pace: Pace | None = None,
     ) -> None:
+        """``prefix`` is how names in IAM begin, where not with the cluster's."""
         self.aws = aws
         self.loop = loop
         self.account = account
         self.cluster = cluster
+        self.prefixes = (cluster, prefix) if prefix else (cluster,)
         self.pace = pace or Pace()
 
     async def ask(self, service: str, method: str, **given: Any) -> Raw:

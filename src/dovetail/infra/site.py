@@ -91,7 +91,14 @@ async def open_site(
     ``aws`` has a guard of its own; ``may_write`` is about the cluster's objects.
     """
     account = await whose(aws, spec)
-    reach = Reach(aws=aws, loop=loop, account=account, cluster=spec.name, pace=pace)
+    reach = Reach(
+        aws=aws,
+        loop=loop,
+        account=account,
+        cluster=spec.name,
+        prefix=spec.iam.prefix,
+        pace=pace,
+    )
     door = KubeDoor(reach, guard=_let_pass if may_write else refuse_to_write)
     goes = handlers(reach, door, helm(door))
     observer = Observer(loop=loop, account=account, cluster=spec.name, goes=goes)

@@ -143,6 +143,42 @@ def test_what_was_there_before_and_only_looks_like_ours_stays(account: TestAccou
     assert account.client("iam").get_role(RoleName="platform-one-karpenter-other")
 
 
+@pytest.mark.parametrize("steps", [1, 14, 27, 40])
+def test_a_cluster_that_was_only_half_made_is_taken_away_all_the_same(
+    account: TestAccount, steps: int
+) -> None:
+    spec = a_cluster(vpc=NETWORK, identity="irsa")
+    account.apply(spec, steps=steps)
+
+    assert account.destroy(spec) == []
+    assert account.eks.clusters == {}
+    roles = account.client("iam").list_roles()["Roles"]
+    assert [one for one in roles if one["RoleName"].startswith("dev-")] == []
+
+
+def test_a_role_of_ours_goes_although_somebody_put_it_into_a_profile(account: TestAccount) -> None:
+    spec = a_cluster(vpc=NETWORK)
+    account.apply(spec, steps=30)
+    iam = account.client("iam")
+    iam.create_instance_profile(InstanceProfileName="theirs")
+    iam.add_role_to_instance_profile(InstanceProfileName="theirs", RoleName="dev-node")
+
+    assert account.destroy(spec) == []
+    assert iam.get_instance_profile(InstanceProfileName="theirs")["InstanceProfile"]["Roles"] == []
+
+
+def test_what_a_file_no_longer_names_is_found_by_the_prefix_that_it_names(
+    account: TestAccount,
+) -> None:
+    reports = {"name": "reports", "policies": ["arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"]}
+    prefixed = {"vpc": NETWORK, "iam": {"prefix": "team"}}
+    account.apply(a_cluster(**prefixed, serviceAccounts=[reports]))
+
+    without = account.plan(a_cluster(**prefixed))
+
+    assert "remove iam-role/team-default-reports" in [one.id for one in without.steps]
+
+
 def test_what_others_made_in_our_vpc_is_named_before_anything_goes(account: TestAccount) -> None:
     spec = a_cluster(vpc=NETWORK)
     account.apply(spec)

@@ -19,11 +19,11 @@ async def named_after(reach: Reach, method: str, key: str, name: str) -> list[st
     """Return the names of what may be ours by its name.
 
     IAM cannot search by tag, and asking for the tags of everything in an account
-    takes minutes. So only what is named after the cluster is looked at: all that
-    we make is.
+    takes minutes. So only what is named after the cluster, or begins with the
+    prefix that the file names, is looked at: all that we make is.
     """
     listed = await reach.ask_all("iam", method, key)
-    return [raw[name] for raw in listed if raw[name].startswith(reach.cluster)]
+    return [raw[name] for raw in listed if raw[name].startswith(reach.prefixes)]
 
 
 def known(

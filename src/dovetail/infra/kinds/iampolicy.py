@@ -25,7 +25,7 @@ class Policies:
 
     async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
         listed = await self._reach.ask_all("iam", "list_policies", "Policies", Scope="Local")
-        arns = {raw["Arn"] for raw in listed if raw["PolicyName"].startswith(cluster)}
+        arns = {raw["Arn"] for raw in listed if raw["PolicyName"].startswith(self._reach.prefixes)}
         arns.update(self._arn(one) for one in wanted)
         found = await self._reach.loop.together([self._found(arn) for arn in sorted(arns)])
         return known(found, wanted, cluster)

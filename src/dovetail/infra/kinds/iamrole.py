@@ -76,6 +76,12 @@ class Roles:
         inline = await self._reach.ask_all("iam", "list_role_policies", "PolicyNames", **which)
         for name in inline:
             await self._reach.remove("iam", "delete_role_policy", **which, PolicyName=name)
+        profiles = await self._reach.ask_all(
+            "iam", "list_instance_profiles_for_role", "InstanceProfiles", **which
+        )
+        for one in profiles:
+            profile = {"InstanceProfileName": one["InstanceProfileName"]}
+            await self._reach.remove("iam", "remove_role_from_instance_profile", **which, **profile)
         await self._reach.remove("iam", "delete_role", **which)
 
     async def _found(self, name: str) -> Existing | None:
