@@ -287,3 +287,32 @@ def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert f"port {port} cannot be used" in result.stderr
     assert not (tmp_path / "config").exists()
+
+
+FIXED = """
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: fixed}
+spec:
+  replicas: 2
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements:
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+"""
+
+
+def test_features_that_are_off_can_be_switched_on(sandbox: Callable[..., Running]) -> None:
+    cluster = sandbox("--speed", "30", "--feature-gates", "StaticCapacity=true")
+
+    cluster.kubectl("apply", "-f", "-", given=FIXED)
+
+    cluster.until(lambda: len(bought(cluster)) == 2, "the pool did not get its nodes")
+
+
+def test_a_gate_that_there_is_not_is_answered_with_the_one_that_was_meant() -> None:
+    result = run("sandbox", "--feature-gates", "NodeOverlays=true")
+
+    assert result.exit_code == 1
+    assert "'NodeOverlays' is no gate; did you mean 'NodeOverlay'?" in result.stderr

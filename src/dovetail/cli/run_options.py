@@ -12,6 +12,7 @@ import msgspec
 
 from dovetail.cli.discounts import DISCOUNTS_HELP
 from dovetail.cli.durations import Duration
+from dovetail.cli.gates import GATES_HELP, lenient_gates
 from dovetail.host.serving import ALL, Endpoints
 from dovetail.host.telling import FORMATS, LEVELS
 from dovetail.kube.limiting import BURST, QPS
@@ -93,18 +94,6 @@ def _bundle(_: click.Context, __: click.Parameter, given: str) -> str:
     except ValueError:
         raise click.BadParameter("it is no base64 text.") from None
     return given
-
-
-def _gates(_: click.Context, __: click.Parameter, given: str) -> Gates:
-    """Read gates; unknown ones are ignored, so that a chart for another version works."""
-    gates: dict[str, bool] = {}
-    for one in filter(None, (part.strip() for part in given.split(","))):
-        name, _equals, value = one.partition("=")
-        if value not in ("true", "false"):
-            raise click.BadParameter(f"{one!r} is neither <gate>=true nor <gate>=false.")
-        if name in Gates.__struct_fields__:
-            gates[name] = value == "true"
-    return Gates(**gates)
 
 
 _OPTIONS: Final[tuple[_Decorator, ...]] = (
@@ -200,10 +189,9 @@ _OPTIONS: Final[tuple[_Decorator, ...]] = (
     _option(
         "--feature-gates",
         default="",
-        callback=_gates,
+        callback=lenient_gates,
         metavar="GATE=BOOL,...",
-        help="ReservedCapacity (true); NodeRepair, SpotToSpotConsolidation, NodeOverlay, "
-        "StaticCapacity, CapacityBuffer (false).",
+        help=GATES_HELP,
     ),
     _option(
         "--kube-client-qps",

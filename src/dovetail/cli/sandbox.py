@@ -6,12 +6,15 @@ import secrets
 import signal
 import stat
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 import yaml
 
 from dovetail.cli.discounts import DISCOUNTS_HELP, discounts_in
 from dovetail.cli.files import attempt, read_bytes
+from dovetail.cli.gates import GATES_HELP, strict_gates
 from dovetail.cli.output import progress, say, write
 from dovetail.cli.stock import prices_in
 from dovetail.data import bundled_catalog
@@ -20,6 +23,7 @@ from dovetail.errors import BadInput, DovetailError, Mistake
 from dovetail.host.clock import RealClock
 from dovetail.model.discounts import DiscountBook
 from dovetail.model.prices import PriceBook
+from dovetail.model.settings import Gates, SchedulingSettings
 from dovetail.sim.box import Box
 from dovetail.sim.http.sandbox import Sandbox, Served
 from dovetail.sim.scenario.model import Scenario
@@ -27,6 +31,18 @@ from dovetail.sim.scenario.reading import read_scenario
 
 KUBECONFIG = "dovetail-sandbox.kubeconfig"
 _OURS = "# Written by `dovetail sandbox`, and removed when it ends.\n"
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line, option by option."""
+
+    port: int
+    speed: float
+    file: str
+    prices: str | None
+    discounts: str | None
+    scenario: str | None
+    feature_gates: Gates
 
 
 @click.command(epilog="Exit codes: 0 stopped by Ctrl-C or SIGTERM; 1 bad input.")
@@ -58,27 +74,34 @@ _OURS = "# Written by `dovetail sandbox`, and removed when it ends.\n"
     type=click.Path(),
     help="Another cluster to start with; its phases are played if it has any.",
 )
-def sandbox(
-    port: int,
-    speed: float,
-    file: str,
-    prices: str | None,
-    discounts: str | None,
-    scenario: str | None,
-) -> None:
+@click.option(
+    "--feature-gates",
+    default="",
+    callback=strict_gates,
+    metavar="GATE=BOOL,...",
+    help=GATES_HELP,
+)
+def sandbox(**given: Any) -> None:
     """Run a cluster with Dovetail in this process: no cloud, no Docker, real kubectl.
 
     The API server, kube-scheduler, kubelets, workload controllers and EC2 are simulated; the
     controllers that buy nodes and give them back are the production ones.
     """
-    target = Path(file)
+    asked = Asked(**given)
+    target = Path(asked.file)
     _check_free(target)
-    chosen, book, agreed = _read(scenario, prices, discounts)
+    chosen, book, agreed = _read(asked)
     clock = RealClock()
     with progress("Building the cluster"):
         # From the real time on: kubectl counts some ages by its own clock.
         box = Box(
-            chosen, catalog=bundled_catalog(), prices=book, start=clock.now(), discounts=agreed
+            chosen,
+            catalog=bundled_catalog(),
+            prices=book,
+            start=clock.now(),
+            discounts=agreed,
+            gates=asked.feature_gates,
+            settings=SchedulingSettings(reserved_capacity=asked.feature_gates.ReservedCapacity),
         )
     # A token of its own each time; whoever can read the file may use the cluster.
     served = Sandbox(
@@ -86,23 +109,21 @@ def sandbox(
         token=secrets.token_urlsafe(32),
         clock=clock.seconds,
         scenario=chosen,
-        speed=speed,
+        speed=asked.speed,
     )
     try:
-        asyncio.run(_serve(served, port, target, speed))
+        asyncio.run(_serve(served, asked.port, target, asked.speed))
     finally:
         target.unlink(missing_ok=True)
     say("stopped; nothing is left behind")
 
 
-def _read(
-    scenario: str | None, prices: str | None, discounts: str | None
-) -> tuple[Scenario, PriceBook, DiscountBook]:
+def _read(asked: Asked) -> tuple[Scenario, PriceBook, DiscountBook]:
     """Read all files; raises with the mistakes of all."""
     mistakes: list[Mistake] = []
-    chosen = attempt(mistakes, lambda: _scenario(scenario))
-    book = attempt(mistakes, lambda: prices_in(prices, bundled_catalog()))
-    agreed = attempt(mistakes, lambda: discounts_in(discounts))
+    chosen = attempt(mistakes, lambda: _scenario(asked.scenario))
+    book = attempt(mistakes, lambda: prices_in(asked.prices, bundled_catalog()))
+    agreed = attempt(mistakes, lambda: discounts_in(asked.discounts))
     if chosen is None or book is None or agreed is None:
         raise BadInput(mistakes)
     return chosen, book, agreed
