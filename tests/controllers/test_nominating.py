@@ -94,6 +94,7 @@ def test_a_pod_that_has_found_a_place_is_not_nominated() -> None:
 
 def test_pods_of_one_spread_are_nominated_one_after_the_other() -> None:
     world = join(a_world(topologySpreadConstraints=[SPREAD]))
+    make_ready(world)
     assert nominated(world) == ["node", ""]
 
     world.api.bind("one", "default", {"target": {"name": "node"}})
@@ -102,11 +103,23 @@ def test_pods_of_one_spread_are_nominated_one_after_the_other() -> None:
     assert nominated(world) == ["", "node"]
 
 
-def test_whom_kube_scheduler_has_forgotten_is_nominated_again() -> None:
+def test_whom_kube_scheduler_has_forgotten_is_nominated_again_once_the_node_is_ready() -> None:
     world = join(a_world())
+    nominate(world, "one", None)
+    world.wait(10)
+    assert nominated(world) == ["", "node"]
+
+    make_ready(world)
+
+    assert nominated(world) == ["node", "node"]
+
+
+def test_and_again_while_the_last_taints_are_on_their_way_out() -> None:
+    world = join(a_world())
+    make_ready(world)
 
     nominate(world, "one", None)
-    world.wait(0)
+    world.wait(3)
 
     assert nominated(world) == ["node", "node"]
 

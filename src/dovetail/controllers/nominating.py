@@ -33,9 +33,9 @@ _AGAIN: Final = Requeue(timedelta(seconds=2))
 class Nominating:
     """Has pods nominated from the moment on in which their node may take any.
 
-    It is asked at registration, before anybody may go to the node. As a controller it tells
-    those again that kube-scheduler has forgotten: it does whenever it looks at a pod while
-    the node is not ready yet.
+    It is asked at registration, before anybody may go to the node. When the node is ready,
+    and its last taints are about to go, it tells those again that kube-scheduler has
+    forgotten: it does whenever it looks at a pod in vain.
     """
 
     def __init__(
@@ -57,6 +57,11 @@ class Nominating:
     async def reconcile(self, key: str) -> Requeue | None:
         claim = self._mirror.claim(key)
         if claim is None or claim.deleting or not is_true(claim.conditions, REGISTERED):
+            return None
+        node = self._mirror.node(claim.node_name)
+        if node is None or not node.ready:
+            # It would be forgotten again: whoever is told too early is looked at in vain,
+            # and each time all others that wait are looked at, too.
             return None
         if settled(claim, self._loop.now()):
             return None  # Whom kube-scheduler refuses now is to be planned for anew.
@@ -88,17 +93,11 @@ class Nominating:
             yield from self._awaited(change.new)
 
     def on_pod(self, change: Change) -> Iterable[str]:
-        """Look for the next when a pod was bound, and again at one that was forgotten."""
+        """Look for the next one of a spread when a pod was bound."""
         old, new = change.old, change.new
-        if old is None or new is None:
-            return
-        if new.node_name and not old.node_name:
+        if old is not None and new is not None and new.node_name and not old.node_name:
             node = self._mirror.node(new.node_name)
             yield from self._awaited(node) if node is not None else ()
-        elif old.nominated_node and not new.nominated_node:
-            claim = self._promises.claim_for(new)
-            if claim is not None:
-                yield claim
 
     def _awaited(self, node: NodeObject) -> Iterable[str]:
         claims = self._mirror.claims_of(node.provider_id)

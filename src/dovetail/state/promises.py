@@ -61,10 +61,6 @@ class Promises:
         """Tell whether a pod needs no other node for now."""
         return pod.uid in self._claim_of
 
-    def claim_for(self, pod: Pod) -> str | None:
-        """Return the claim whose node a pod was promised."""
-        return self._claim_of.get(pod.uid)
-
     def release(self, pods: Iterable[Pod]) -> None:
         """End the promises to pods: they stay where they are after all."""
         for pod in pods:

@@ -188,7 +188,7 @@ class Binder:
     def _free(self, entry: Entry) -> None:
         slot = self._reserving.free(entry.uid)
         if slot is not None:
-            self._hints.pod_went(entry.read.kind, slot)
+            self._hints.room_made(slot)
 
     def _gone(self, uid: str) -> None:
         self._drop_waiting(uid)

@@ -70,6 +70,11 @@ class Hints:
         self._news.went[kind] = None
         self._room_made()
 
+    def room_made(self, slot: int) -> None:
+        """Tell of room on a node that is no longer kept for somebody."""
+        self._news.slots.add(slot)
+        self._room_made()
+
     def placed(self, kind: PodClass) -> None:
         """Tell of a pod that has got a node."""
         self._placed += 1
