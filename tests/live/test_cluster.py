@@ -47,9 +47,12 @@ def _a_stranger_is_refused(account: EksAccount) -> None:
     keys = account.user("stranger")
 
     by_kubectl = account.as_user("kubectl", "get", "nodes", keys=keys)
+    planned = account.run("cluster", "plan", "-f", str(account.file), keys=keys)
 
     assert by_kubectl.code == 1
     assert "must be logged in" in by_kubectl.err
+    assert planned.code == 1
+    assert "does not know these AWS credentials" in planned.err
 
 
 def _alice_is_called_bob_now(account: EksAccount) -> None:
@@ -103,6 +106,20 @@ RELEASES = {
 }
 
 
+_ROLE, _STS = "eks.amazonaws.com/role-arn", "eks.amazonaws.com/sts-regional-endpoints"
+_ROLES = "arn:aws:iam::123456789012:role"
+ACCOUNTS = {
+    "tainted-node-group": ("kube-system", "dovetail", {}),
+    "fargate": ("karpenter", "dovetail", {_ROLE: f"{_ROLES}/groupless-dovetail"}),
+    "managed-node-group": ("reporting", "reports", {_ROLE: f"{_ROLES}/backend-reporting-reports"}),
+    "existing-cluster": (
+        "karpenter",
+        "karpenter",
+        {_ROLE: f"{_ROLES}/platform/platform-one-karpenter"},
+    ),
+    "existing-vpc": ("kube-system", "dovetail", {_STS: "true"}),
+}
+"""For each example: a service account, and what it says of its role."""
 _CHOICES = {"P1", "P2", "P9"}
 """What examples leave as their documents have it: the newest image, default budgets, no limits."""
 _NO_WAY_OUT = {"N7", "N8"}
@@ -230,6 +247,10 @@ def _there_and_changed(story: Story) -> None:
     assert story.releases() == dict.fromkeys(RELEASES[name], "deployed")
     story.assert_kinds_are_established()
     assert story.pools() == {one["name"] for one in story.file["nodePools"]}
+    space, owner, notes = ACCOUNTS[name]
+    found = account.plane.read("serviceaccount", owner, "-n", space)["metadata"]
+    assert notes.items() <= (found.get("annotations") or {}).items()
+    # CoreDNS among them: on Fargate, or beside the controller in spite of the taint.
     assert _ready(account, "")
     examined = account.run("doctor", "-f", str(story.path), "-o", "json")
     codes = {one["code"] for one in json.loads(examined.out)["findings"]}

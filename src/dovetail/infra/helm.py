@@ -21,6 +21,8 @@ from dovetail.ports.resources import SECRETS
 
 _OWNED: Final = "owner=helm"
 _NOTE: Final = "dovetail cluster "
+_PATIENCE: Final = "13m"
+"""How long pods have to become ready: EKS takes a token for a quarter of an hour, no longer."""
 _SAID: Final = 600
 """Characters of what helm says that are shown."""
 _MISSING: Final = (
@@ -116,7 +118,7 @@ class HelmProgram:
     async def install(self, release: Release) -> None:
         source = ["--repo", release.repository] if release.repository else []
         source += ["--version", release.version] if release.version else []
-        patience = ["--wait", "--timeout", "15m"] if self._wait else []
+        patience = ["--wait", "--timeout", _PATIENCE] if self._wait else []
         mark = ["--description", f"{_NOTE}{release.owner}"] if release.owner else []
         # What helm did not finish has a description of helm's own, and keeps its labels.
         mark += ["--labels", f"{OWNER_TAG}={release.owner}"] if release.owner else []
@@ -139,7 +141,8 @@ class HelmProgram:
         where = await self._door.where()
         if where is None:
             raise DovetailError("there is no cluster to install charts in")
-        token = await self._door.credentials.token()
+        # Helm cannot renew it, so it gets one that nobody has used yet.
+        token = await self._door.credentials.token(refused=True)
         config = kubeconfig_with_token(where.endpoint, where.authority, token)
         with TemporaryDirectory() as folder:
             private = Path(folder, "kubeconfig")

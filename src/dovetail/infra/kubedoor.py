@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dovetail.errors import DovetailError
 from dovetail.infra.ekstoken import EksToken
 from dovetail.infra.reach import Reach, TookTooLong
 from dovetail.kube.client import HttpKube
@@ -23,6 +24,10 @@ from dovetail.ports.resources import Resource as KubeKind
 
 FIELD_MANAGER: Final = "dovetail-cluster"
 _APPLY: Final = "application/apply-patch+yaml"
+
+
+class NotLetIn(DovetailError):
+    """The cluster is there, and does not know who we are."""
 
 
 class Where(msgspec.Struct, frozen=True):
@@ -130,10 +135,14 @@ class KubeDoor:
         return Where(raw["endpoint"], raw["certificateAuthority"]["data"])
 
     async def open(self) -> KubeApi | None:
-        """Return the cluster's API; None while there is no cluster."""
+        """Return the cluster's API; None while there is no cluster.
+
+        Raises ``NotLetIn`` where the cluster does not know our credentials.
+        """
         async with self._opening:
             if self._api is None:
                 await self._enter(await self.where())
+                await self._greet()
             return self._api
 
     async def ready(self) -> KubeApi:
@@ -174,6 +183,19 @@ class KubeDoor:
                 await self.close()
                 await self._enter(where)
             return self._api
+
+    async def _greet(self) -> None:
+        """Find out at once whether we are known: all else would end with a bare refusal."""
+        if self._api is not None:
+            try:
+                await self._api.version()
+            except Unauthorized as error:
+                await self.close()
+                raise NotLetIn(
+                    f"the API server of {self._reach.cluster} does not know these AWS credentials: "
+                    "use those that made the cluster, or have somebody who may use it add yours "
+                    "(an access entry, or a line in aws-auth)"
+                ) from error
 
     async def _enter(self, where: Where | None) -> None:
         if where is not None and self._api is None:

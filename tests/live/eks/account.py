@@ -73,6 +73,11 @@ class EksAccount(Ground):
         self.kubeconfig.unlink(missing_ok=True)
 
     @property
+    def file(self) -> Path:
+        """The cluster.yaml of the test."""
+        return self.folder / "cluster.yaml"
+
+    @property
     def kubeconfig(self) -> Path:
         """The user's own, which ``apply`` writes to."""
         return self.folder / "user.kubeconfig"

@@ -36,7 +36,7 @@ class Story:
     def __init__(self, account: EksAccount, name: str, *, nodes: int = 2) -> None:
         """``nodes``: of the cluster that is there before, if the example is about one."""
         self.account, self.name = account, name
-        self.path = account.folder / "cluster.yaml"
+        self.path = account.file
         self.path.write_text(account.written(name))
         if name == "existing-cluster":
             self._make_workers(nodes)
