@@ -287,8 +287,8 @@ def test_a_server_that_takes_a_connection_and_says_nothing_is_given_up_within_se
         code, told, took = said_of(url, tmp_path)
 
     assert (code, len(told.splitlines())) == (1, 1)
-    assert f"{url} gave no answer within 8s" in told
-    assert took < 8 + ON_A_BUSY_MACHINE
+    assert f"{url} gave no answer within 7s" in told
+    assert took < 7 + ON_A_BUSY_MACHINE
 
 
 def test_beside_karpenter_it_does_not_start(

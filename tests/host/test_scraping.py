@@ -1,7 +1,7 @@
 """The cluster in numbers, as it is when somebody asks."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -130,6 +130,22 @@ def test_the_cluster_says_how_full_it_is_and_what_pools_may_have() -> None:
     assert found["karpenter_nodepools_limit", pool] == 100
     assert found["karpenter_cluster_state_node_count", frozenset()] == 1
     assert found["karpenter_cluster_state_synced", frozenset()] == 0
+
+
+def test_a_cluster_that_cannot_be_followed_is_not_known_as_it_is_now() -> None:
+    async def story() -> str:
+        scraping = Scraping(PrometheusMetrics(), clock=Noon())
+        mirror = a_cluster()
+        for resource in mirror.tables:
+            mirror.relist(resource).end("1")
+        lost = Noon().now() - timedelta(seconds=90)
+        scraping.show(mirror, lambda _: (), lost_since=lambda: lost)
+        return (await scraping.text()).decode()
+
+    told = asyncio.run(story()).splitlines()
+
+    assert "karpenter_cluster_state_unsynced_time_seconds{} 90.0" in told
+    assert "karpenter_cluster_state_synced{} 0" in told
 
 
 def test_a_pool_says_what_its_nodes_cost() -> None:

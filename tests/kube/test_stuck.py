@@ -11,7 +11,7 @@ from dovetail.kube.watching import STUCK_AFTER, Feed
 from dovetail.ports.resources import PODS
 from dovetail.state.mirror import Mirror
 from tests.contract.apiserver.objects import a_pod
-from tests.kube.serving import served, until
+from tests.kube.serving import ImpatientLoop, served, until
 from tests.support.telling import KeptLog
 
 
@@ -44,6 +44,35 @@ def test_kinds_of_which_nothing_was_heard_are_stuck_until_something_is() -> None
             await connection.close()
         assert at_first == []
         assert set(in_silence) == {one.qualified for one in mirror.tables}
-        assert set(in_silence) - set(after_news) == {"pods"}
+        assert "pods" not in after_news
+
+    asyncio.run(story())
+
+
+def test_a_cluster_that_cannot_be_followed_is_lost_until_every_kind_is_heard_of_again() -> None:
+    async def story() -> None:
+        async with served() as server:
+            loop, mirror = ImpatientLoop(), Mirror()
+            limit = RateLimit(clock=asyncio.get_running_loop().time)
+            connection = Connection(server.access, limit=limit, agent="test")
+            feed = Feed(mirror, connection, loop=loop, chance=RealChance(), log=KeptLog())
+            await feed.start()
+            at_first, began = feed.lost_since(), loop.now()
+
+            await server.stop()
+            await until(lambda: feed.lost_since() is not None)
+            lost = feed.lost_since()
+            await asyncio.sleep(0.2)
+            still = feed.lost_since()
+            await server.start()
+            # Although nothing happens that could be told.
+            await until(lambda: feed.lost_since() is None)
+
+            await loop.stop()
+            await connection.close()
+        assert at_first is None
+        assert lost is not None
+        assert lost >= began
+        assert still == lost
 
     asyncio.run(story())

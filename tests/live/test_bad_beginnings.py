@@ -63,6 +63,26 @@ def test_credentials_that_are_not_accepted_are_said_to_be_so(
     assert "does not accept our credentials" in complaint(changed)
 
 
+def test_a_program_for_credentials_that_hangs_is_named(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    config = yaml.safe_load(control_plane.kubeconfig.read_text())
+    hangs = {"command": sys.executable, "args": ["-c", "import time; time.sleep(60)"]}
+    config["users"][0]["user"] = {"exec": hangs}
+    changed = tmp_path / "config"
+    changed.write_text(yaml.safe_dump(config))
+
+    assert "user.exec names gave no answer" in complaint(changed)
+
+
+def test_a_namespace_for_the_lease_that_is_not_there_is_named(control_plane: ControlPlane) -> None:
+    install_crds(control_plane)
+
+    told = complaint(control_plane.kubeconfig, "--leader-election-namespace", "nowhere")
+
+    assert "there is no namespace 'nowhere' for the lease" in told
+
+
 def test_a_region_that_is_not_there_is_named(control_plane: ControlPlane) -> None:
     install_crds(control_plane)
 

@@ -40,18 +40,28 @@ class Sight(msgspec.Struct, frozen=True):
     types: Mapping[str, tuple[InstanceType, ...]]
     """What each NodePool could buy, and for how much."""
     synced: bool
+    unsynced: float
+    """Seconds for which the API server has not been followed."""
     now: datetime
 
 
 Types = Callable[[NodePool], tuple[InstanceType, ...]]
 
 
-def look(mirror: Mirror, now: datetime, types: Types = lambda _: ()) -> Sight:
+def look(
+    mirror: Mirror,
+    now: datetime,
+    types: Types = lambda _: (),
+    *,
+    lost_since: datetime | None = None,
+) -> Sight:
     """Take hold of what is there; quick, however large the cluster."""
+    unsynced = 0.0 if lost_since is None else (now - lost_since).total_seconds()
+    synced = mirror.synced() and lost_since is None
     created = {one.name: one.created for one in mirror.nodes() if one.created is not None}
     pools = tuple(sorted(mirror.pools(), key=lambda one: one.name))
     known = {one.name: types(one) for one in pools}
-    return Sight(mirror.joined_nodes(), created, pools, known, mirror.synced(), now)
+    return Sight(mirror.joined_nodes(), created, pools, known, synced, unsynced, now)
 
 
 def written(sight: Sight, *, each_node: bool) -> bytes:
@@ -83,9 +93,17 @@ def _of_cluster(sight: Sight) -> Iterator[_Gauge]:
     count = _Gauge("karpenter_cluster_state_node_count", "Machines that are known.")
     count.add(len(sight.nodes))
     yield count
-    synced = _Gauge("karpenter_cluster_state_synced", "1: all of the cluster is known.")
+    synced = _Gauge(
+        "karpenter_cluster_state_synced", "1: all of the cluster is known, as it is now."
+    )
     synced.add(int(sight.synced))
     yield synced
+    unsynced = _Gauge(
+        "karpenter_cluster_state_unsynced_time_seconds",
+        "For how long the API server has not told of changes of some kind.",
+    )
+    unsynced.add(sight.unsynced)
+    yield unsynced
     limits = _Gauge(
         "karpenter_nodepools_limit", "What a NodePool may have, in cores, bytes or pieces."
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from datetime import datetime
 
 from dovetail.host.clustergauges import Types, look, written
 from dovetail.host.metrics import PrometheusMetrics
@@ -25,13 +26,24 @@ class Scraping:
         self._each_node = each_node
         self._mirror: Mirror | None = None
         self._types: Types = lambda _: ()
+        self._lost_since: Callable[[], datetime | None] = lambda: None
         self._loads: Callable[[], Iterable[Load]] = tuple
         self._one_at_a_time = asyncio.Lock()
 
-    def show(self, mirror: Mirror, types: Types) -> None:
-        """Tell of a cluster from now on, and with what NodePools could buy, what it costs."""
+    def show(
+        self,
+        mirror: Mirror,
+        types: Types,
+        *,
+        lost_since: Callable[[], datetime | None] = lambda: None,
+    ) -> None:
+        """Tell of a cluster from now on, and with what NodePools could buy, what it costs.
+
+        ``lost_since`` says since when the cluster could not be followed, if that is so.
+        """
         self._mirror = mirror
         self._types = types
+        self._lost_since = lost_since
 
     def follow(self, loads: Callable[[], Iterable[Load]]) -> None:
         """Tell how much controllers have to do from now on."""
@@ -44,7 +56,9 @@ class Scraping:
                 self._metrics.gauge("controller_runtime_active_workers", working, controller=name)
             sight = None
             if self._mirror is not None:
-                sight = look(self._mirror, self._clock.now(), self._types)
+                sight = look(
+                    self._mirror, self._clock.now(), self._types, lost_since=self._lost_since()
+                )
                 self._metrics.keep_only("nodepool", {one.name for one in sight.pools})
             own = await asyncio.to_thread(self._metrics.text)
             if sight is None:

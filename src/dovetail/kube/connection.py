@@ -97,7 +97,7 @@ class Connection:
     async def lines(
         self, path: str, *, query: Mapping[str, str], silence: float
     ) -> AsyncGenerator[list[bytes], None]:
-        """Yield the lines of an answer as they come, several at a time.
+        """Yield the lines of an answer as they come, several at a time; first none, as it begins.
 
         Raises ``Unavailable`` when nothing comes for ``silence`` seconds, and when
         the answer is cut short.
@@ -108,6 +108,7 @@ class Connection:
         # one that has ended the last answer may be about to go.
         alone = {"Connection": "close"}
         async with self._answered("GET", path, query, timeout, headers=alone) as response:
+            yield []
             async for chunk in response.content.iter_any():
                 *whole, rest = (rest + chunk).split(b"\n")
                 if whole:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -104,6 +104,10 @@ class Feed:
         before = self._loop.now() - STUCK_AFTER
         return [one.kind for one in self._watchers if one.stirred < before]
 
+    def lost_since(self) -> datetime | None:
+        """Return since when a kind, or more, has not been followed; None when all are."""
+        return min((one.lost_since for one in self._watchers if one.lost_since), default=None)
+
     async def _begin(self, watcher: "Watcher") -> None:
         await watcher.list_first()
         self._loop.spawn(self._follow(watcher))
@@ -146,6 +150,8 @@ class Watcher:
         self.kind = resource.qualified
         self.stirred = loop.now()
         """When it last heard something, or tried to."""
+        self.lost_since: datetime | None = None
+        """Since when the server has not answered; None while it does."""
 
     async def list_first(self) -> None:
         """List once, however long the server is away; raises what is hopeless."""
@@ -200,10 +206,10 @@ class Watcher:
         lines = self._connection.lines(path_of(self._resource), query=query, silence=_SILENCE)
         async with aclosing(lines) as read:
             async for batch in read:
-                self.stirred = self._loop.now()
+                self.stirred, self.lost_since = self._loop.now(), None
                 for line in batch:
                     self._hear(line)
-                heard, self._failures = True, 0
+                    heard, self._failures = True, 0
         if not heard and self._loop.now() - started < _SHORT:
             raise Unavailable("the watch ended as soon as it had begun")
 
@@ -225,6 +231,7 @@ class Watcher:
 
     async def _pause(self, error: DovetailError) -> None:
         self._failures += 1
+        self.lost_since = self.lost_since or self._loop.now()
         # 2**10 times the first is beyond the longest.
         wait = min(_LONGEST_PAUSE, _FIRST_PAUSE * (1 << min(self._failures - 1, 10)))
         # All kinds lose their watches together; they need not come back together.

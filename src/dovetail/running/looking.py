@@ -17,7 +17,7 @@ from dovetail.ports.resources import Resource
 from dovetail.state.blockers import Objects
 from dovetail.state.decoding import mirrored
 
-_FIRST_LOOK: Final = 8.0
+_FIRST_LOOK: Final = 7.0
 
 
 async def look(access: Access) -> Objects:

@@ -44,8 +44,10 @@ from dovetail.state.overlays import Overlays
 from dovetail.state.promises import Promises
 from dovetail.state.scarcity import Scarcity
 
-_FIRST_LOOK: Final = 8.0
-"""Seconds in which an API server must have answered whether we can work with it."""
+_FIRST_LOOK: Final = 7.0
+"""Seconds in which an API server must have answered whether we can work with it.
+
+With the start of Python, what is wrong is then said within ten."""
 _LAST_WRITES: Final = timedelta(seconds=3)
 """A pod is killed 30 s after SIGTERM, but an impatient user far sooner."""
 _LOOK: Final = timedelta(milliseconds=20)
@@ -149,7 +151,6 @@ class Operation:
                 elected=self._be_elected,
             )
         )
-        self._instruments.scraping.show(mirror, self._hired.cloud.instance_types)
         feed = Feed(
             mirror,
             self._connection,
@@ -159,6 +160,9 @@ class Operation:
             on_end=lambda: self._break(
                 RuntimeError("the cluster is no longer watched; the log says why")
             ),
+        )
+        self._instruments.scraping.show(
+            mirror, self._hired.cloud.instance_types, lost_since=feed.lost_since
         )
         self._instruments.health.watch_over(feed.stuck)
         # Those who stand by have everything at hand when they are needed.
