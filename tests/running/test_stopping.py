@@ -41,7 +41,7 @@ def test_while_the_cloud_says_nothing() -> None:
 def test_while_it_stands_by() -> None:
     async def work(cluster: RealTimeCluster, server: Served) -> None:
         first = Process(cluster, server)
-        await until(lambda: bool(cluster.log.said("started")))
+        await until(lambda: bool(cluster.log.said("started")), patience=60)
         second = Process(cluster, server)
         await until(lambda: bool(cluster.log.said("another replica leads; standing by")))
 
@@ -56,9 +56,9 @@ def test_while_it_stands_by() -> None:
 def test_while_the_api_server_no_longer_answers_and_writes_are_under_way() -> None:
     async def work(cluster: RealTimeCluster, server: Served) -> None:
         process = Process(cluster, server)
-        await until(lambda: bool(cluster.log.said("started")))
+        await until(lambda: bool(cluster.log.said("started")), patience=60)
         cluster.scale(5)
-        await until(lambda: bool(cluster.claims()))
+        await until(lambda: bool(cluster.claims()), patience=60)
         server.wire.freeze()
 
         assert await process.end() < SECONDS
@@ -96,7 +96,7 @@ def test_while_a_plan_takes_a_minute() -> None:
 
         process = Process(cluster, server, hire=hire)
         cluster.scale(5)
-        await until(Ponderous.begun.is_set)
+        await until(Ponderous.begun.is_set, patience=60)
         try:
             took = await process.end()
         finally:
