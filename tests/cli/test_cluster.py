@@ -171,6 +171,20 @@ def test_a_second_signal_ends_at_once_without_a_wall_of_text(
     assert "Traceback" not in rest
 
 
+def test_a_profile_that_is_not_there_is_said_to_be_so(run: Run) -> None:
+    done = run("plan", "-f", str(TAINTED), AWS_PROFILE="nobodys")
+
+    assert done.exit_code == 1
+    assert "The config profile (nobodys) could not be found; log in" in done.output
+
+
+def test_a_mistyped_command_is_guessed_at(run: Run) -> None:
+    done = run("aply", "-f", str(TAINTED))
+
+    assert done.exit_code == 1
+    assert "Did you mean 'apply'?" in done.output
+
+
 def test_another_account_than_the_files_is_refused_before_anything_is_read(
     account: TestAccount, run: Run
 ) -> None:

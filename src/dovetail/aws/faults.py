@@ -6,12 +6,18 @@ from typing import Final
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    ConfigParseError,
     ConnectTimeoutError,
+    CredentialRetrievalError,
     EndpointConnectionError,
     HTTPClientError,
+    InvalidConfigError,
     NoCredentialsError,
     NoRegionError,
     PartialCredentialsError,
+    ProfileNotFound,
+    SSOError,
+    TokenRetrievalError,
 )
 from botocore.parsers import ResponseParserError
 
@@ -43,6 +49,17 @@ _NO_ANSWER: Final = (
     HTTPClientError,
     ResponseParserError,
 )
+_NOT_SIGNED: Final = (
+    NoCredentialsError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    ConfigParseError,
+    InvalidConfigError,
+    CredentialRetrievalError,
+    SSOError,
+    TokenRetrievalError,
+)
+"""The SDK found nothing, or nothing that is valid, to sign calls with."""
 UNREACHABLE: Final = "Unreachable"
 """Our own code for "no answer at all"."""
 NO_CREDENTIALS: Final = "NoCredentials"
@@ -198,7 +215,7 @@ def translated(error: Exception, operation: str) -> AwsError:
         if kind_of(code) is Kind.WRONG and status >= 500:
             return AwsError(operation, "InternalError", f"{code}: {told.get('Message', error)}")
         return AwsError(operation, code, told.get("Message", str(error)))
-    if isinstance(error, NoCredentialsError | PartialCredentialsError):
+    if isinstance(error, _NOT_SIGNED):
         return AwsError(operation, NO_CREDENTIALS, str(error))
     if isinstance(error, _NO_ANSWER):
         return AwsError(operation, UNREACHABLE, str(error))

@@ -74,7 +74,7 @@ class Aws:
         self._patience = patience
         self._endpoint_url = endpoint_url
         self._region = region
-        self._session = session or boto3.Session()
+        self._session = session or _found_session()
         self.metrics = metrics
         self._clients: dict[tuple[str, str | None], Any] = {}
         self._config = Config(
@@ -151,3 +151,11 @@ class Aws:
         if told.kind is Kind.THROTTLED:
             return throttled <= self._patience.throttled
         return told.kind is Kind.TRANSIENT and transient <= self._patience.transient
+
+
+def _found_session() -> boto3.Session:
+    """Return what environment and files say; raises ``AwsError`` where they are wrong."""
+    try:
+        return boto3.Session()
+    except SDK_ERRORS as error:
+        raise translated(error, "reading AWS's settings") from error

@@ -1,5 +1,6 @@
 """``dovetail cluster``: a cluster from an AWS account, and back to nothing."""
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
 
@@ -28,6 +29,16 @@ class _Cluster(click.Group):
             return None
         command = getattr(import_module(f"dovetail.cli.{module}"), cmd_name)
         return command if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = get_close_matches(args[0], _COMMANDS, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise click.UsageError(f"{error.message}{hint}", ctx) from None
 
 
 @click.group(cls=_Cluster)

@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from dovetail.aws.faults import AwsError
 from dovetail.aws.session import THREADS, Aws
 from dovetail.host.chance import RealChance
 from dovetail.host.loop import AsyncioLoop
 from dovetail.host.offload import ThreadOffload
 from dovetail.infra.locking import one_at_a_time
+from dovetail.infra.refusing import to_a_person
 from dovetail.infra.site import Site, open_site, refuse_to_write
 from dovetail.infra.spec.cluster import ClusterSpec
 
@@ -22,7 +24,7 @@ async def visited(spec: ClusterSpec, *, may_write: bool) -> AsyncIterator[Site]:
     loop = AsyncioLoop()
     threads = ThreadOffload(THREADS, name="aws")
     try:
-        aws = Aws(
+        aws = _aws(
             loop=loop,
             offload=threads,
             chance=RealChance(),
@@ -45,6 +47,13 @@ def visit(spec: ClusterSpec, work: Callable[[Site], Awaitable[T]], *, may_write:
             return await work(site)
 
     return asyncio.run(run())
+
+
+def _aws(**given: Any) -> Aws:
+    try:
+        return Aws(**given)
+    except AwsError as error:
+        raise to_a_person(error, "sts") from error
 
 
 def _let_pass() -> None:

@@ -192,3 +192,15 @@ def test_of_the_examples_nothing_is_said_but_that_images_are_not_pinned(path: Pa
 
     # Which versions there are is known only where the cluster is.
     assert {one["code"] for one in json.loads(done.stdout)["findings"]} == {"P1"}
+
+
+def test_a_profile_that_is_not_there_spoils_only_what_aws_would_have_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobodys")
+
+    done = CliRunner().invoke(cli, ["doctor", "-f", str(EXAMPLES[0]), "--no-kubernetes"])
+
+    assert done.exit_code == 2, done.output
+    assert "The config profile (nobodys) could not be found; log in" in done.output
+    assert "10 checks made" in done.output

@@ -1,5 +1,6 @@
 """One look at everything that is within reach."""
 
+from dovetail.aws.faults import AwsError
 from dovetail.aws.session import THREADS, Aws
 from dovetail.host.chance import RealChance
 from dovetail.host.loop import AsyncioLoop
@@ -7,6 +8,7 @@ from dovetail.host.offload import ThreadOffload
 from dovetail.infra.doctor.facts import Facts
 from dovetail.infra.doctor.gathering import Given, facts_of_cluster, facts_with_aws
 from dovetail.infra.doctor.reading.kube import open_connection
+from dovetail.infra.refusing import to_a_person
 from dovetail.kube.config import Access
 
 
@@ -34,5 +36,8 @@ async def look(given: Given, access: Access | str, *, ask_aws: bool = True) -> F
             region=facts.region or None,
         )
         return await facts_with_aws(facts, aws)
+    except AwsError as error:
+        # Of a profile that is not there; what calls raise spoils the part that wanted it.
+        return await facts_with_aws(facts, str(to_a_person(error, "sts")))
     finally:
         threads.close()

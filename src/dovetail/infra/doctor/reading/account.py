@@ -6,8 +6,10 @@ from typing import Any, Final
 
 from botocore import xform_name
 
+from dovetail.aws.faults import AwsError
 from dovetail.aws.session import Aws
 from dovetail.infra.doctor.facts import Raw
+from dovetail.infra.refusing import to_a_person
 
 READING: Final = ("Describe", "Get", "List")
 
@@ -28,7 +30,7 @@ class Account:
         method = self._method(service, operation)
         found: Raw = await self._once(
             f"{service} {operation} {asked}",
-            lambda: self._aws.call(operation, lambda: method(**asked)),
+            lambda: self._called(service, operation, lambda: method(**asked)),
         )
         return found
 
@@ -46,9 +48,16 @@ class Account:
             return tuple(one for page in pages for one in page.get(answer) or ())
 
         found: tuple[Any, ...] = await self._once(
-            f"{service} {operation} {asked} {answer}", lambda: self._aws.call(operation, every)
+            f"{service} {operation} {asked} {answer}",
+            lambda: self._called(service, operation, every),
         )
         return found
+
+    async def _called(self, service: str, operation: str, work: Callable[[], Any]) -> Any:
+        try:
+            return await self._aws.call(operation, work)
+        except AwsError as error:
+            raise to_a_person(error, service) from error
 
     async def _once(self, question: str, ask: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Several parts may want to know the same: it is asked once, and all share the answer."""
