@@ -1,13 +1,13 @@
 """A cluster that lives in real time: API server, scheduler, kubelets, workload controllers."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from dovetail.host.clock import RealClock
 from dovetail.model.frozen import FrozenDict
-from dovetail.ports.kube import Object
+from dovetail.ports.kube import Kube
 from dovetail.ports.kubeerrors import NotFound
 from dovetail.ports.resources import NODE_CLAIMS, NODES, PODS, Resource, resource_of_kind
 from dovetail.sim.apiserver.options import PatchType
@@ -19,7 +19,9 @@ from dovetail.sim.kube import SimKube
 from dovetail.sim.kubelet.kubelets import Kubelets
 from dovetail.sim.kubelet.latencies import Latencies
 from dovetail.sim.workloads.start import start_workloads
+from tests.support.requests import READS, Front, Request
 
+T = TypeVar("T")
 QUICK = Latencies(
     node_ready=timedelta(milliseconds=200),
     devices=timedelta(milliseconds=50),
@@ -47,7 +49,7 @@ class Cluster:
         start_workloads(self.api, self.engine, instance_exists=lambda one: one in self.machines)
         Binder(self.api, self.engine)
         self._pace = Pace(self.engine, speed=1, clock=clock.seconds)
-        self.kube = AttentiveKube(self.api, self._pace.wake)
+        self.kube = AttentiveKube(SimKube(self.api), self._pace.wake)
         self._ending = asyncio.Event()
 
     async def __aenter__(self) -> "Cluster":
@@ -105,42 +107,17 @@ class Cluster:
             return None
 
 
-class AttentiveKube(SimKube):
+class AttentiveKube(Front):
     """Has what was written seen at once, not at the next look."""
 
-    def __init__(self, api: ApiServer, wake: Callable[[], None]) -> None:
-        super().__init__(api)
+    def __init__(self, kube: Kube, wake: Callable[[], None]) -> None:
+        super().__init__(kube)
         self._wake = wake
 
-    async def create(
-        self, resource: Resource, obj: Mapping[str, Any], namespace: str = ""
-    ) -> Object:
-        self._wake()
-        return await super().create(resource, obj, namespace)
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> Object:
-        self._wake()
-        return await super().patch(resource, name, patch, namespace, subresource=subresource)
-
-    async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str = "",
-        *,
-        uid: str = "",
-        grace_seconds: int | None = None,
-    ) -> Object | None:
-        self._wake()
-        return await super().delete(resource, name, namespace, uid=uid, grace_seconds=grace_seconds)
+    async def passing(self, request: Request, answer: Awaitable[T]) -> T:
+        if request.verb not in READS:
+            self._wake()
+        return await answer
 
 
 def _deleting(obj: Mapping[str, Any]) -> bool:
