@@ -208,6 +208,17 @@ def test_pods_that_were_bound_before_their_node_was_seen_are_counted() -> None:
     assert [pod.name for pod in node.pods] == ["p"]
 
 
+def test_a_kubelets_report_that_says_nothing_new_leaves_a_machine_the_object_it_was() -> None:
+    world = World()
+    world.add(NODES, wire.node("n1", provider_id=MACHINE))
+    before = world.mirror.joined_nodes()
+
+    report = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T09:05:00Z"}
+    world.patch(NODES, "n1", {"status": {"conditions": [report]}}, subresource="status")
+
+    assert world.mirror.joined_nodes() is before
+
+
 def test_a_machine_is_joined_anew_only_when_something_of_it_has_changed() -> None:
     world = World()
     for name in ("n1", "n2"):

@@ -81,8 +81,10 @@ class Joined:
 
     def _rejoin(self, identity: str) -> None:
         self._stale.discard(identity)
-        self._all = None
         node = self._look(identity)
+        if node == self._known.get(identity):
+            return  # A report of its kubelet, most often: what was worked out of it still holds.
+        self._all = None
         if node is None:
             self._known.pop(identity, None)
         else:
