@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable
 from datetime import datetime
 from hmac import compare_digest
-from typing import Final
+from typing import Final, cast
 
 from aiohttp import web
 
@@ -25,8 +24,6 @@ _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 _LAST_WORDS: Final = 1.0
 """Seconds that answers under way have left when the server stops."""
 _GOODBYE: Final = 0.05
-_WAITING: Final = 128
-"""Connections that are not accepted yet."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +51,7 @@ class Server:
         self._certificate = new_certificate(_LOOPBACK)
         self._router = Router(api, now=now, on_activity=on_activity, logs=logs)
         self._runner: web.AppRunner | None = None
-        self._listening: socket.socket | None = None
+        self._listening: asyncio.Server | None = None
 
     @property
     def certificate(self) -> str:
@@ -73,12 +70,12 @@ class Server:
             shutdown_timeout=_LAST_WORDS,
         )
         await self._runner.setup()
-        self._listening = socket.create_server((_LOOPBACK, port), backlog=_WAITING)
-        site = web.SockSite(
-            self._runner, self._listening, ssl_context=self._certificate.context(), backlog=_WAITING
+        # There is one as soon as it is set up.
+        serving = cast(web.Server, self._runner.server)
+        self._listening = await asyncio.get_running_loop().create_server(
+            serving, _LOOPBACK, port, ssl=self._certificate.context()
         )
-        await site.start()
-        return int(self._runner.addresses[0][1])
+        return int(self._listening.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
         """End all watches and followed logs at once, and stop listening."""
@@ -104,10 +101,13 @@ class Server:
         asyncio loses sockets that it has accepted when its server is closed before it
         has made anything of them (CPython's issue 109564).
         """
-        if self._listening is not None:
-            asyncio.get_running_loop().remove_reader(self._listening)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+        if self._listening is None:
+            return
+        for one in self._listening.sockets:
+            asyncio.get_running_loop().remove_reader(one.fileno())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        self._listening.close()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if request.path.rstrip("/") in _HEALTH:
