@@ -29,6 +29,7 @@ BUSY: Final = frozenset(
         "AWS.SimpleQueueService.QueueDeletedRecently",
         "ConcurrentModification",
         "ConcurrentModificationException",
+        "EntityTemporarilyUnmodifiable",
     }
 )
 """What goes by itself: something else is still on its way out, or in."""
@@ -41,7 +42,13 @@ _THERE: Final = (
     "QueueAlreadyExists",
 )
 _UNKNOWN_YET: Final = ("cannot be assumed", "does not exist", "Invalid principal", "not authorized")
-"""What services say of a role that IAM has made a moment ago."""
+"""What services say of a role, a subnet or a group that was made a moment ago."""
+_NEW: Final = ("role", "subnet", "security group")
+_MAKING: Final = tuple(
+    f"{one}_"
+    for one in "add associate attach authorize create modify put replace set tag update".split()
+)
+"""How methods begin that name other things, which may be new."""
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +58,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     patience: timedelta = timedelta(minutes=40)
     settling: timedelta = timedelta(minutes=15)
     """For what goes by itself: a dependency on its way out, a role or a name on its way in."""
+    appearing: timedelta = timedelta(minutes=1)
+    """For what was made a moment ago, and is not seen everywhere yet."""
 
 
 class TookTooLong(DovetailError):
@@ -86,6 +95,8 @@ class Reach:
             answer: Raw = getattr(client, method)(**given)
             return answer
 
+        if method.startswith(_MAKING):
+            return await self.seen_soon(lambda: self.call(service, method, call))
         return await self.call(service, method, call)
 
     async def ask_all(self, service: str, method: str, key: str, **given: Any) -> list[Any]:
@@ -120,6 +131,17 @@ class Reach:
                 return None
             raise
 
+    async def seen_soon(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do work on what was made a moment ago: AWS shows that everywhere only soon after."""
+        until = self.loop.now() + self.pace.appearing
+        while True:
+            try:
+                return await work()
+            except AwsError as error:
+                if not is_gone(error) or self.loop.now() >= until:
+                    raise
+            await self.loop.sleep(self.pace.look)
+
     async def patiently(
         self, service: str, method: str, *, busy: Collection[str] = BUSY, **given: Any
     ) -> Raw:
@@ -130,7 +152,7 @@ class Reach:
                 return await self.ask(service, method, **given)
             except AwsError as error:
                 passing = error.code in busy and not is_there(error)
-                if not (passing or _is_about_a_new_role(error)) or self.loop.now() >= until:
+                if not (passing or _is_about_something_new(error)) or self.loop.now() >= until:
                     raise
             await self.loop.sleep(self.pace.look)
 
@@ -186,7 +208,8 @@ def is_there(error: AwsError) -> bool:
     return any(one in error.code for one in _THERE)
 
 
-def _is_about_a_new_role(error: AwsError) -> bool:
+def _is_about_something_new(error: AwsError) -> bool:
     told = str(error)
     wrong = error.code.startswith(("InvalidParameter", "InvalidRequest", "MalformedPolicyDocument"))
-    return wrong and "role" in told.lower() and any(one in told for one in _UNKNOWN_YET)
+    named = any(one in told.lower() for one in _NEW)
+    return wrong and named and any(one in told for one in _UNKNOWN_YET)

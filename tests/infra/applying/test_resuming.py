@@ -89,6 +89,33 @@ def test_whatever_two_runs_of_one_file_at_once_have_made_can_be_taken_away(
     assert account.client("ec2").describe_vpcs(Filters=ours)["Vpcs"] == []
 
 
+NOT_SEEN_YET = {
+    "CreateSubnet": "InvalidVpcID.NotFound",
+    "CreateRouteTable": "InvalidVpcID.NotFound",
+    "AssociateRouteTable": "InvalidSubnetID.NotFound",
+    "CreateRoute": "InvalidRouteTableID.NotFound",
+    "AttachInternetGateway": "InvalidInternetGatewayID.NotFound",
+    "CreateNatGateway": "InvalidAllocationID.NotFound",
+    "CreateSecurityGroup": "InvalidVpcID.NotFound",
+    "AuthorizeSecurityGroupIngress": "InvalidGroup.NotFound",
+    "AttachRolePolicy": "NoSuchEntity",
+    "GetRole": "NoSuchEntity",
+}
+
+
+def test_what_aws_does_not_show_everywhere_at_once_is_waited_for(account: TestAccount) -> None:
+    spec = a_cluster(vpc={"create": {"cidr": "10.0.0.0/16", "zones": 2}})
+    planned = account.plan(spec)
+    for operation, code in NOT_SEEN_YET.items():
+        account.moto.door.script(Fault(operation=operation, code=code, status=400, times=2))
+
+    run = account.apply(spec)
+
+    assert len(run.done) == len(planned.steps)
+    account.moto.door.reset()
+    assert account.plan(spec).steps == ()
+
+
 def test_a_step_that_fails_stops_the_run_and_the_next_run_goes_on(account: TestAccount) -> None:
     spec = account.prepared("existing-cluster")
     refused = Fault(operation="CreateQueue", code="AccessDenied", status=403, times=10_000)

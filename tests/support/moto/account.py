@@ -37,6 +37,7 @@ QUICK = Pace(
     look=timedelta(milliseconds=5),
     patience=timedelta(seconds=20),
     settling=timedelta(seconds=5),
+    appearing=timedelta(seconds=1),
 )
 
 

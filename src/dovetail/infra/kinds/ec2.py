@@ -53,7 +53,9 @@ class Tagged(ABC):
 
     async def create(self, resource: Resource) -> Attributes:
         method = self.making(resource).method
-        raw = await self._reach.call("ec2", method, lambda: self._made(resource))
+        raw = await self._reach.seen_soon(
+            lambda: self._reach.call("ec2", method, lambda: self._made(resource))
+        )
         return self.attributes(await self.ready(raw))
 
     async def change(self, existing: Existing, resource: Resource) -> Attributes:

@@ -41,7 +41,9 @@ class Roles:
             **optional,
         )
         await self._attach(resource.name, wanted.get("ManagedPolicyArns", ()))
-        role = await self._reach.ask("iam", "get_role", RoleName=resource.name)
+        role = await self._reach.seen_soon(
+            lambda: self._reach.ask("iam", "get_role", RoleName=resource.name)
+        )
         return _attributes(role["Role"])
 
     async def change(self, existing: Existing, resource: Resource) -> Attributes:
