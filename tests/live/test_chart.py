@@ -289,6 +289,8 @@ async def _write(kube: Kube, *, evicted: str) -> None:
     await kube.get(NODES, "bought")
     await kube.patch(NODES, "bought", marked)
     await kube.delete(NODES, "bought")
+    meant = {"status": {"nominatedNodeName": "bought"}}
+    await kube.patch(PODS, "deleted", meant, "default", subresource="status")
     await kube.evict("evicted", "default", uid=evicted)
     await kube.delete(PODS, "deleted", "default", grace_seconds=0)
     event = {
