@@ -163,7 +163,8 @@ class Ec2(EC2Response):
     ) -> Any:
         options: dict[str, Any] = {"metadata_options": data.get("MetadataOptions", {})}
         if data.get("BlockDeviceMappings"):
-            options["block_device_mappings"] = data["BlockDeviceMappings"]
+            disks = data["BlockDeviceMappings"]
+            options["block_device_mappings"] = [_made_with_a_machine(one) for one in disks]
         groups = [
             group
             for one in data.get("NetworkInterfaces", [])[:1]
@@ -206,3 +207,8 @@ def _price(one: Any) -> tuple[float, str, str]:
 
 def _now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 - a stand-in for EC2 has real time
+
+
+def _made_with_a_machine(disk: dict[str, Any]) -> dict[str, Any]:
+    """Return a disk that goes with its machine unless somebody says otherwise, as in EC2."""
+    return {**disk, "Ebs": {"DeleteOnTermination": True, **disk["Ebs"]}} if "Ebs" in disk else disk
