@@ -10,7 +10,7 @@ import pytest
 from dovetail.infra.doctor.checking import examined
 from dovetail.infra.doctor.checks import CHECKS
 from dovetail.infra.doctor.facts import Facts, Role
-from dovetail.ports.resources import DEPLOYMENTS, NODE_POOLS, PODS, Resource
+from dovetail.ports.resources import DEPLOYMENTS, NODE_POOLS, POD_DISRUPTION_BUDGETS, PODS, Resource
 
 SPOT = "EC2 Spot Instance Interruption Warning"
 Edit = Callable[[dict[str, Any]], None]
@@ -200,3 +200,32 @@ def test_defaults_that_the_server_may_have_written_are_named(
     healthy: Facts, meta: dict[str, Any]
 ) -> None:
     assert "P2" in _codes(_with(healthy, NODE_POOLS, _disruption(meta=meta)))
+
+
+def _strict(chosen: dict[str, Any] | None) -> Edit:
+    def edit(budget: dict[str, Any]) -> None:
+        budget["spec"]["selector"] = chosen
+        budget["status"].update(disruptionsAllowed=0, currentHealthy=2, expectedPods=2)
+
+    return edit
+
+
+EXPRESSION = {"key": "app", "operator": "In", "values": ["web"]}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "blocks"),
+    [
+        ({"matchLabels": {"app": "web"}}, True),
+        ({"matchExpressions": [EXPRESSION]}, True),
+        ({}, True),
+        (None, False),
+        ({"matchExpressions": [{**EXPRESSION, "operator": "NotIn"}]}, False),
+    ],
+)
+def test_a_budget_holds_the_pods_that_it_selects_in_whatever_words(
+    healthy: Facts, chosen: dict[str, Any] | None, blocks: bool
+) -> None:
+    facts = _with(healthy, POD_DISRUPTION_BUDGETS, _strict(chosen))
+
+    assert ("P4" in _codes(facts)) is blocks

@@ -1,7 +1,9 @@
 """P4: nodes expire while pods on them may not go."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from dovetail.codec.fields import Field, Findings
+from dovetail.codec.requirements import selector
 from dovetail.infra.doctor.budgets import blocking
 from dovetail.infra.doctor.checking import Check
 from dovetail.infra.doctor.facts import Facts
@@ -41,11 +43,13 @@ def _stays(pod: Object, budgets: list[Object]) -> bool:
     if annotations.get(label_keys.DO_NOT_DISRUPT) == "true":
         return True
     labels = at(pod, "metadata", "labels") or {}
-    for one in budgets:
-        wanted = at(one, "spec", "selector", "matchLabels") or {}
-        if wanted and namespace_of(one) == namespace_of(pod) and wanted.items() <= labels.items():
-            return True
-    return False
+    return any(namespace_of(one) == namespace_of(pod) and _selects(one, labels) for one in budgets)
+
+
+def _selects(budget: Object, labels: Mapping[str, str]) -> bool:
+    field = Field(at(budget, "spec", "selector"), Findings(written_by_hand=False))
+    chosen = selector(field)
+    return chosen is not None and chosen.is_valid and chosen.matches(labels)
 
 
 CHECK = Check(
