@@ -54,7 +54,7 @@ class Ground:
         known = [host for host in there if self.quick.bounds([host])]
         guesses = Sweep(self.quick).guesses(known)
         return {
-            one.node.name: self._weigh_bought(one, guesses[host], self.quick.knows([host]))
+            one.node.name: self._weigh_with(one, host, guesses[host])
             if host in guesses
             else self.weigh(one)
             for host, one in there.items()
@@ -69,8 +69,10 @@ class Ground:
         host = self._whatif.hosts[one.node.name]
         if not self.quick.bounds([host]):
             return self.weigh_exactly(one)
+        return self._weigh_with(one, host, self.quick.ask([host]))
+
+    def _weigh_with(self, one: Candidate, host: int, guess: Guess) -> Verdict:
         plain = self.quick.knows([host])
-        guess = self.quick.ask([host])
         if guess.starting >= 0:
             return self._starting(self._whatif.problem.hosts.nodes[guess.starting].name)
         if guess.price == 0.0:
@@ -80,10 +82,6 @@ class Ground:
             return Verdict(code="no-place", because=self._blocked([host]))
         if guess.price == NEVER and not plain:
             return self.weigh_exactly(one)
-        return self._weigh_bought(one, guess, plain)
-
-    def _weigh_bought(self, one: Candidate, guess: Guess, plain: bool) -> Verdict:
-        """Judge a node of whose pods some need a new one."""
         problem = self._unsold(one, guess)
         if problem is not None:
             return problem

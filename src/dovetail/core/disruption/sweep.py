@@ -38,10 +38,11 @@ class Sweep:
         self._starting: Bools = np.isin([*self._hosts, -1], sorted(quick.starts))
 
     def guesses(self, hosts: Sequence[int]) -> dict[int, Guess]:
-        """Return the answer for hosts of whose pods something must be bought a node for.
+        """Return the answer for hosts whose pods need a new node, or one that is starting.
 
-        It is what ``QuickLook.ask`` says, without the places of pods that find one.
-        Others, and those whose answer needs a closer look, are left out.
+        It is what ``QuickLook.ask`` says, without the places of pods that find one and,
+        where a node is starting, without a price. Others, and those whose answer needs
+        a closer look, are left out.
         """
         found: dict[int, Guess] = {}
         wide = max(1, (len(self._hosts) + 1) * self._quick.sizes.shape[1])
@@ -51,9 +52,11 @@ class Sweep:
         return found
 
     def _round(self, hosts: Sequence[int]) -> Iterator[tuple[int, Guess]]:
-        left, unclear = self._left(hosts)
+        left, unclear, starting = self._left(hosts)
+        for row in np.flatnonzero(starting >= 0).tolist():
+            yield hosts[row], Guess(NEVER, [], starting=int(starting[row]))
         alike: dict[tuple[int, ...], list[int]] = {}
-        for row in np.flatnonzero(left.any(axis=1) & ~unclear).tolist():
+        for row in np.flatnonzero(left.any(axis=1) & ~unclear & (starting < 0)).tolist():
             theirs = {self._quick.asks[kind] for kind in np.flatnonzero(left[row]).tolist()}
             alike.setdefault(tuple(sorted(theirs)), []).append(row)
         for asks, rows in alike.items():
@@ -63,12 +66,16 @@ class Sweep:
                 if guess.price != NEVER:
                     yield hosts[row], guess
 
-    def _left(self, hosts: Sequence[int]) -> tuple[Floats, Bools]:
-        """Return how many pods of each kind find no place, and whose answer is not clear."""
+    def _left(self, hosts: Sequence[int]) -> tuple[Floats, Bools, Ints]:
+        """Return how many pods of each kind find no place, for each who asks.
+
+        And whose answer is not clear, and who needs which host that is starting.
+        """
         quick = self._quick
         wanted = self._wanted(hosts)
         room = self._room(hosts)
         unclear = np.zeros(len(hosts), dtype=bool)
+        starting: Ints = np.full(len(hosts), -1)
         left = np.zeros_like(wanted)
         order = self._order(wanted)
         for turn in range(int((wanted > 0).sum(axis=1).max(initial=0))):
@@ -86,9 +93,12 @@ class Sweep:
             room[rows, columns] = free - taken[:, :, None] * quick.sizes[kinds][:, None]
             rest = many - taken.sum(axis=1)
             left[asking, kinds] = rest
+            needed = (taken > 0) & self._starting[columns]
+            new = needed.any(axis=1) & ~unclear[asking] & (starting[asking] < 0)
+            first = columns[new, needed[new].argmax(axis=1)]
+            starting[asking[new]] = self._hosts[first]
             unclear[asking] |= (rest > 0) & self._more[kinds]
-            unclear[asking] |= ((taken > 0) & self._starting[columns]).any(axis=1)
-        return left, unclear
+        return left, unclear, starting
 
     def _wanted(self, hosts: Sequence[int]) -> Floats:
         wanted = np.zeros((len(hosts), len(self._quick.sizes)))
