@@ -43,7 +43,8 @@ def test_while_it_stands_by() -> None:
         first = Process(cluster, server)
         await until(lambda: bool(cluster.log.said("started")), patience=60)
         second = Process(cluster, server)
-        await until(lambda: bool(cluster.log.said("another replica leads; standing by")))
+        stands_by = "another replica leads; standing by"
+        await until(lambda: bool(cluster.log.said(stands_by)), patience=60)
 
         assert await second.end() < SECONDS
         held = cluster.api.get(LEASES, LEASE, "kube-system")["spec"]["holderIdentity"]
