@@ -17,6 +17,7 @@ from typing import Any
 
 from bench.memory import peak_kib
 from bench.town import Town
+from dovetail.host.garbage import collect_rarely
 
 CASES = [(200, 5_000), (2_000, 50_000)]
 """Nodes and pods."""
@@ -52,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _case(town: Town, hour: timedelta, *, profile: bool) -> int:
+    collect_rarely()  # As every command does.
     gc.collect()
     build_seconds, build_cpu_seconds = _timed(town.build, "building", profile=profile)
     built_in, build_mib = town.elapsed(), peak_kib() / 1024

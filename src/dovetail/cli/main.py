@@ -12,6 +12,7 @@ import click
 from dovetail import __version__
 from dovetail.cli.failing import EXIT_BUG, report_bug
 from dovetail.errors import BadInput, DovetailError
+from dovetail.host.garbage import collect_rarely
 
 COMMANDS = (
     "catalog",
@@ -114,4 +115,5 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line."""
+    collect_rarely()
     cli(prog_name="dovetail")
