@@ -11,10 +11,10 @@ from dovetail.infra.kindfacts import KINDS
 from dovetail.infra.obstacles import check_way
 from dovetail.infra.owning import is_marked, ours
 from dovetail.infra.planning import Plan, Step, plan_removal
-from dovetail.infra.resources import Observed
+from dovetail.infra.resources import OWNER_TAG, Observed
 from dovetail.infra.site import Site
 from dovetail.infra.sweeping import Left, Sweeper
-from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS
+from dovetail.ports.resources import EC2_NODE_CLASSES, NAMESPACES, NODE_CLAIMS, NODE_POOLS
 
 _INSIDE: Final = ("kubernetes-object", "helm-release")
 _KEPT_BY_FINALIZERS: Final = (NODE_CLAIMS, NODE_POOLS, EC2_NODE_CLASSES)
@@ -77,7 +77,7 @@ async def proof(site: Site) -> list[Left]:
 
 
 async def _stuck(site: Site) -> list[Left]:
-    """Return objects that should be gone and are kept by finalizers that nobody honours."""
+    """Return objects that should be gone: kept by finalizers, or by what others added."""
     api = await site.door.open() if site.is_guest else None
     if api is None:
         return []
@@ -88,6 +88,9 @@ async def _stuck(site: Site) -> list[Left]:
             if meta.get("deletionTimestamp") and meta.get("finalizers"):
                 why = f"kept by {', '.join(meta['finalizers'])}"
                 found.append(Left(kind.kind, meta["name"], why))
+    for one in await api.all_of(NAMESPACES, labels=f"{OWNER_TAG}={site.spec.name}"):
+        why = "it was made for a chart, and others have put something into it"
+        found.append(Left("namespace", one["metadata"]["name"], why))
     return found
 
 

@@ -39,16 +39,17 @@ def test_a_namespace_that_was_there_before_stays(account: TestAccount) -> None:
     assert SPACE in _spaces(account)
 
 
-def test_a_namespace_that_others_use_stays(account: TestAccount) -> None:
+def test_a_namespace_that_others_use_stays_and_is_named(account: TestAccount) -> None:
     spec = account.prepared("existing-cluster")
     account.apply(spec)
     api = account.served.api
     theirs = {"metadata": {"name": "theirs"}, "type": "Opaque"}
     account.served.call(lambda: api.create(SECRETS, theirs, SPACE))
 
-    account.destroy(spec)
+    left = account.destroy(spec)
 
     assert SPACE in _spaces(account)
+    assert [(one.what, one.name) for one in left] == [("namespace", SPACE)]
 
 
 @pytest.mark.parametrize("status", ["pending-upgrade", "failed"])

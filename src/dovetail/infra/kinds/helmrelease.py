@@ -66,9 +66,10 @@ class HelmReleases:
         namespace, _, name = existing.name.partition("/")
         api = await self._door.open()
         if api is not None:
+            await self._leavings.clear_kinds(api, name, namespace)
             await self._helm.uninstall(name, namespace)
             api.forget_kinds()
-            await self._leavings.clear(api, name, namespace)
+            await self._leavings.clear_namespace(api, namespace)
 
     def _existing(self, one: Installed, wanted: Mapping[str, Any]) -> Existing:
         chart = str(wanted.get("chart", one.chart))

@@ -42,8 +42,8 @@ class Leavings:
             meta = {"name": name, "labels": {OWNER_TAG: self._reach.cluster}}
             await api.apply(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
 
-    async def clear(self, api: KubeApi, release: str, namespace: str) -> None:
-        """Remove kinds that hold no object, and the namespace once it holds nothing."""
+    async def clear_kinds(self, api: KubeApi, release: str, namespace: str) -> None:
+        """Remove kinds that hold no object; before their release, by which they are known."""
         definitions = await api.kind_of("apiextensions.k8s.io/v1", "CustomResourceDefinition")
         if definitions is not None:
             kept = [
@@ -52,6 +52,9 @@ class Leavings:
                 if _is_of(one, release, namespace) and not await self._objects(api, one)
             ]
             await self._remove(api, definitions, kept)
+
+    async def clear_namespace(self, api: KubeApi, namespace: str) -> None:
+        """Remove a namespace that was made for releases, once it holds nothing."""
         space = await api.get(NAMESPACES, namespace)
         if space is not None and self._is_ours(space) and await self._is_empty(api, namespace):
             await self._remove(api, NAMESPACES, [namespace])
