@@ -26,6 +26,8 @@ def following(plane: ControlPlane, work: Callable[[Mirror], Awaitable[None]]) ->
         async with mirrored(plane.access()) as (mirror, _):
             await work(mirror)
             await agree(plane, mirror)
+        # Until a busy server, too, has said goodbye to a dozen watches under TLS.
+        await asyncio.sleep(1)
 
     asyncio.run(run())
 
