@@ -38,11 +38,11 @@ class Sweep:
         self._starting: Bools = np.isin([*self._hosts, -1], sorted(quick.starts))
 
     def guesses(self, hosts: Sequence[int]) -> dict[int, Guess]:
-        """Return the answer for hosts whose pods need a new node, or one that is starting.
+        """Return the answer for hosts, as far as it is clear without the places of pods.
 
-        It is what ``QuickLook.ask`` says, without the places of pods that find one and,
-        where a node is starting, without a price. Others, and those whose answer needs
-        a closer look, are left out.
+        It is what ``QuickLook.ask`` says, without places and, where a node that is
+        starting is needed, without a price. Left out are plain hosts whose pods all
+        find a place: there the places are the answer.
         """
         found: dict[int, Guess] = {}
         wide = max(1, (len(self._hosts) + 1) * self._quick.sizes.shape[1])
@@ -55,8 +55,12 @@ class Sweep:
         left, unclear, starting = self._left(hosts)
         for row in np.flatnonzero(starting >= 0).tolist():
             yield hosts[row], Guess(NEVER, [], starting=int(starting[row]))
+        clear = ~unclear & (starting < 0)
+        for row in np.flatnonzero(~left.any(axis=1) & clear).tolist():
+            if not self._quick.knows([hosts[row]]):
+                yield hosts[row], Guess(0.0, [])
         alike: dict[tuple[int, ...], list[int]] = {}
-        for row in np.flatnonzero(left.any(axis=1) & ~unclear & (starting < 0)).tolist():
+        for row in np.flatnonzero(left.any(axis=1) & clear).tolist():
             theirs = {self._quick.asks[kind] for kind in np.flatnonzero(left[row]).tolist()}
             alike.setdefault(tuple(sorted(theirs)), []).append(row)
         for asks, rows in alike.items():
