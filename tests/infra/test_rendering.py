@@ -145,12 +145,14 @@ def test_what_was_there_before_becomes_parameters_and_data_sources() -> None:
     assert "aws_eks_cluster" not in module["resource"]
 
 
-def test_dollar_signs_of_a_user_are_not_expressions() -> None:
-    spec = a_cluster(tags={"note": "costs ${much} %{more}"})
+def test_variables_of_a_user_s_policy_are_not_taken_for_expressions() -> None:
+    home = "arn:aws:s3:::homes/${aws:PrincipalTag/team}/*"
+    allow = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": home}
+    spec = a_cluster(serviceAccounts=[{"name": "app", "statements": [allow]}])
 
-    module = json.loads(rendered(spec, Format.TERRAFORM)["main.tf.json"])
+    module = rendered(spec, Format.TERRAFORM)["main.tf.json"]
 
-    assert module["resource"]["aws_vpc"]["main"]["tags"]["note"] == "costs $${much} %%{more}"
+    assert "homes/$${aws:PrincipalTag/team}/*" in module
 
 
 def test_with_the_account_known_only_what_aws_invents_is_left_open() -> None:
