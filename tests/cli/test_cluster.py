@@ -61,6 +61,7 @@ def test_from_an_empty_account_to_a_cluster_and_back(run: Run, tmp_path: Path) -
     applied = run("apply", "-f", str(TAINTED), "--yes")
     again = run("plan", "-f", str(TAINTED))
     seen = run("status", "-f", str(TAINTED), "-o", "json")
+    config = yaml.safe_load((tmp_path / "kubeconfig").read_text())
     destroyed = run("destroy", "-f", str(TAINTED), "--yes")
 
     assert planned.exit_code == 2, planned.output
@@ -70,7 +71,6 @@ def test_from_an_empty_account_to_a_cluster_and_back(run: Run, tmp_path: Path) -
     assert applied.exit_code == 0, applied.output
     assert "[60/60]" in applied.output
     assert "controllerRoleArn" in applied.output
-    config = yaml.safe_load((tmp_path / "kubeconfig").read_text())
     assert config["current-context"] == "karpenter-mng"
     assert again.exit_code == 0, again.output
     assert "nothing to do" in again.output
@@ -78,6 +78,8 @@ def test_from_an_empty_account_to_a_cluster_and_back(run: Run, tmp_path: Path) -
     assert {one["state"] for one in json.loads(seen.stdout)} == {"as wanted"}
     assert destroyed.exit_code == 0, destroyed.output
     assert "nothing is left" in destroyed.output
+    emptied = yaml.safe_load((tmp_path / "kubeconfig").read_text())
+    assert [emptied[key] for key in ("clusters", "contexts", "users")] == [[], [], []]
 
 
 def test_a_plan_for_programs_says_the_same(run: Run) -> None:

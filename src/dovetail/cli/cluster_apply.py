@@ -1,7 +1,6 @@
 """``dovetail cluster apply``: from what is there to what a file says."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import click
 from rich.text import Text
 
 from dovetail.cli.cluster_lines import missing_lines, plan_json, plan_lines
-from dovetail.cli.cluster_options import FILE, OUTPUT, YES, asked, spec_of
+from dovetail.cli.cluster_options import FILE, KUBECONFIG, OUTPUT, YES, asked, spec_of
 from dovetail.cli.cluster_progress import stoppable, told
 from dovetail.cli.output import say, write, write_lines
 from dovetail.errors import DovetailError
@@ -34,11 +33,7 @@ EXIT_STOPPED = 130
 @YES
 @OUTPUT
 @click.option("--dry-run", is_flag=True, help="Say each step, in order, and do none.")
-@click.option(
-    "--kubeconfig",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The file that gets a context for the cluster.  [default: $KUBECONFIG, ~/.kube/config]",
-)
+@KUBECONFIG
 @click.pass_context
 def apply(
     ctx: click.Context,
@@ -46,7 +41,7 @@ def apply(
     yes: bool,
     output: str,
     dry_run: bool,
-    kubeconfig: Path | None,
+    kubeconfig: Path,
 ) -> None:
     """Make a cluster what its file says: in one run, and in as few writes as it takes.
 
@@ -54,7 +49,6 @@ def apply(
     that failed, is simply repeated.
     """
     spec = spec_of(file)
-    where = kubeconfig or _usual_kubeconfig()
 
     async def work(site: Site) -> int:
         found, observed = await site.settled_plan(say)
@@ -74,7 +68,7 @@ def apply(
         run = await _carried_out(found, executor, f"dovetail cluster apply -f {file}")
         known: dict[str, Any] = {}
         if not run.left:
-            await _write_kubeconfig(site, where)
+            await _write_kubeconfig(site, kubeconfig)
             known = {name: resolved(one, executor.look_up) for name, one in outputs(spec).items()}
         _tell(spec, run, known, output)
         return EXIT_STOPPED if run.left else 0
@@ -142,8 +136,3 @@ def _ending(spec: ClusterSpec, known: dict[str, Any]) -> list[Text]:
         Text("  kubectl get nodes --watch"),
     ]
     return lines
-
-
-def _usual_kubeconfig() -> Path:
-    named = [one for one in os.environ.get("KUBECONFIG", "").split(":") if one]
-    return Path(named[0]) if named else Path.home() / ".kube" / "config"

@@ -2,18 +2,20 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 from rich.text import Text
 
 from dovetail.cli.cluster_lines import plan_lines
-from dovetail.cli.cluster_options import FILE, OUTPUT, YES, asked, spec_of
+from dovetail.cli.cluster_options import FILE, KUBECONFIG, OUTPUT, YES, asked, spec_of
 from dovetail.cli.cluster_progress import stoppable, told
 from dovetail.cli.output import progress, say, write, write_lines
 from dovetail.errors import DovetailError
 from dovetail.infra.destroying import destroy as take_away
 from dovetail.infra.destroying import proof, removal
 from dovetail.infra.executing import Run, StepFailed
+from dovetail.infra.kubefile import take_out_of
 from dovetail.infra.site import Site
 from dovetail.infra.spec.cluster import ClusterSpec
 from dovetail.infra.sweeping import Left
@@ -34,8 +36,9 @@ EXIT_STOPPED = 130
 @FILE
 @YES
 @OUTPUT
+@KUBECONFIG
 @click.pass_context
-def destroy(ctx: click.Context, file: str, yes: bool, output: str) -> None:
+def destroy(ctx: click.Context, file: str, yes: bool, output: str, kubeconfig: Path) -> None:
     """Take a cluster away, with everything that was made for it, and show that nothing is left.
 
     NodePools go first, and with them their claims and instances; then charts; then everything
@@ -44,7 +47,11 @@ def destroy(ctx: click.Context, file: str, yes: bool, output: str) -> None:
     spec = spec_of(file)
 
     async def work(site: Site) -> int:
-        return await _destroyed(site, file, yes, output)
+        code = await _destroyed(site, file, yes, output)
+        # A cluster that was there before is still there, and whoever uses it needs its context.
+        if code == 0 and spec.home.kind != "existing":
+            _forget_context(spec, kubeconfig)
+        return code
 
     ctx.exit(visit(spec, work, may_write=True))
 
@@ -71,6 +78,14 @@ async def _destroyed(site: Site, file: str, yes: bool, output: str) -> int:
         left = await proof(site)
     _tell(spec, run, left, output)
     return EXIT_LEFT if left else 0
+
+
+def _forget_context(spec: ClusterSpec, kubeconfig: Path) -> None:
+    try:
+        if take_out_of(kubeconfig, spec.name, region=spec.region):
+            say(f"removed context {spec.name} from {kubeconfig}")
+    except DovetailError as error:
+        say(f"context {spec.name} stays: {error}")
 
 
 def _tell(spec: ClusterSpec, run: Run, left: Sequence[Left], output: str) -> None:

@@ -1,6 +1,8 @@
 """Options and prompts that the commands about clusters share."""
 
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,7 +23,20 @@ OUTPUT = click.option(
     show_default=True,
     help="json is for programs.",
 )
+KUBECONFIG = click.option(
+    "--kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=lambda: _usual_kubeconfig(),
+    show_default="$KUBECONFIG, ~/.kube/config",
+    help="The file that has a context for the cluster.",
+)
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def _usual_kubeconfig() -> Path:
+    """Return the file that kubectl would write to."""
+    named = [one for one in os.environ.get("KUBECONFIG", "").split(":") if one]
+    return Path(named[0]) if named else Path.home() / ".kube" / "config"
 
 
 def spec_of(file: str) -> ClusterSpec:

@@ -22,7 +22,7 @@ def kubeconfig_with_aws(name: str, *, region: str, endpoint: str, authority: str
     plugin = {
         "apiVersion": "client.authentication.k8s.io/v1beta1",
         "command": "aws",
-        "args": ["--region", region, "eks", "get-token", "--cluster-name", name],
+        "args": _token_arguments(name, region),
         "installHint": "kubectl gets its token from the AWS CLI: install it, version 2",
     }
     return _config(name, endpoint, authority, {"exec": plugin})
@@ -33,15 +33,42 @@ def merge_into(path: Path, added: Mapping[str, Any]) -> None:
     whole = _read(path)
     for key in _LISTS:
         names = {one["name"] for one in added[key]}
-        kept = [one for one in whole.get(key) or () if one.get("name") not in names]
+        kept = [one for one in whole[key] if one.get("name") not in names]
         whole[key] = [*kept, *added[key]]
     whole["current-context"] = added["current-context"]
+    _write(path, whole)
+
+
+def take_out_of(path: Path, name: str, *, region: str) -> bool:
+    """Remove the entries of a cluster that is gone; False: they are not there, or not ours."""
+    whole = _read(path)
+    users = [one.get("user") for one in whole["users"] if one.get("name") == name]
+    if not any(_asks_for(one, name, region) for one in users):
+        return False
+    for key in _LISTS:
+        whole[key] = [one for one in whole[key] if one.get("name") != name]
+    if whole.get("current-context") == name:
+        whole["current-context"] = ""
+    _write(path, whole)
+    return True
+
+
+def _asks_for(user: Any, name: str, region: str) -> bool:
+    plugin = user.get("exec") if isinstance(user, dict) else None
+    return isinstance(plugin, dict) and plugin.get("args") == _token_arguments(name, region)
+
+
+def _token_arguments(name: str, region: str) -> list[str]:
+    return ["--region", region, "eks", "get-token", "--cluster-name", name]
+
+
+def _write(path: Path, whole: Mapping[str, Any]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Written beside and moved: a reader, or a full disk, never sees half of it.
         beside = path.with_name(f".{path.name}.new")
         beside.touch(mode=0o600)
-        beside.write_text(yaml.safe_dump(whole, sort_keys=False), encoding="utf-8")
+        beside.write_text(yaml.safe_dump(dict(whole), sort_keys=False), encoding="utf-8")
         os.replace(beside, path)
     except OSError as error:
         raise DovetailError(f"{path} cannot be written: {error.strerror}") from error
@@ -61,11 +88,16 @@ def _config(name: str, endpoint: str, authority: str, user: Mapping[str, Any]) -
 
 def _read(path: Path) -> dict[str, Any]:
     if not path.exists():
-        return {"apiVersion": "v1", "kind": "Config"}
+        return {"apiVersion": "v1", "kind": "Config", **{key: [] for key in _LISTS}}
     try:
         whole = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeError, yaml.YAMLError) as error:
         raise DovetailError(f"{path} cannot be read as a kubeconfig: {error}") from error
     if not isinstance(whole, dict):
         raise DovetailError(f"{path} is no kubeconfig")
+    for key in _LISTS:
+        entries = whole.get(key) or []
+        if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+            raise DovetailError(f"{path} is no kubeconfig: {key} must be a list of objects")
+        whole[key] = entries
     return whole

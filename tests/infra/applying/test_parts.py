@@ -13,7 +13,7 @@ from dovetail.errors import DovetailError
 from dovetail.infra.executing import DryExecutor, carry_out, seconds_of
 from dovetail.infra.helm import lacking
 from dovetail.infra.kinds.projecting import projected
-from dovetail.infra.kubefile import kubeconfig_with_aws, merge_into
+from dovetail.infra.kubefile import kubeconfig_with_aws, merge_into, take_out_of
 from dovetail.infra.planning import Plan, Step, Verb
 from dovetail.infra.resources import Existing
 from dovetail.infra.site import ReadOnly, Site
@@ -81,6 +81,42 @@ def test_a_kubeconfig_keeps_its_other_contexts_and_gets_ours(tmp_path: Path) -> 
     assert [one["name"] for one in whole["contexts"]] == ["other", "dev"]
     assert whole["current-context"] == "dev"
     assert file.stat().st_mode & 0o077 == 0
+
+
+def test_the_context_of_a_cluster_that_is_gone_goes_and_others_stay(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("contexts: [{name: other, context: {}}]\ncurrent-context: other\n")
+    merge_into(
+        file, kubeconfig_with_aws("dev", region="us-east-1", endpoint="https://x", authority="eA==")
+    )
+
+    assert not take_out_of(file, "dev", region="eu-west-1")
+    assert take_out_of(file, "dev", region="us-east-1")
+    assert not take_out_of(file, "dev", region="us-east-1")
+
+    whole = yaml.safe_load(file.read_text())
+    assert [one["name"] for one in whole["contexts"]] == ["other"]
+    assert (whole["users"], whole["clusters"], whole["current-context"]) == ([], [], "")
+
+
+def test_a_context_of_the_same_name_that_somebody_else_made_stays(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    text = "users: [{name: dev, user: {token: mine}}]\n"
+    file.write_text(text)
+
+    assert not take_out_of(file, "dev", region="us-east-1")
+    assert not take_out_of(tmp_path / "none", "dev", region="us-east-1")
+
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("text", ["users: 3\n", "contexts: [dev]\n"])
+def test_entries_that_no_kubeconfig_has_are_said_to_be_wrong(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "config"
+    file.write_text(text)
+
+    with pytest.raises(DovetailError, match="must be a list of objects"):
+        take_out_of(file, "dev", region="us-east-1")
 
 
 def test_a_file_that_is_no_kubeconfig_is_left_as_it_is(tmp_path: Path) -> None:
