@@ -9,6 +9,8 @@ from dovetail.ports.resources import NODE_POOLS
 from tests.support.clusters import a_cluster
 from tests.support.moto.account import TestAccount
 
+pytestmark = pytest.mark.slow
+
 READING = ("Describe", "Get", "List", "GET ")
 NETWORK = {"create": {"cidr": "10.0.0.0/16", "zones": 2}}
 HOME = {"kind": "managed-node-group", "name": "home", "instanceTypes": ["m5.large"]}

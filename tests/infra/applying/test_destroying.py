@@ -13,6 +13,8 @@ from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, 
 from tests.support.clusters import a_cluster
 from tests.support.moto.account import TestAccount
 
+pytestmark = pytest.mark.slow
+
 NODE = {
     "eks:eks-cluster-name": "dev",
     "kubernetes.io/cluster/dev": "owned",

@@ -12,6 +12,8 @@ from tests.support.clusters import a_cluster
 from tests.support.moto.account import TestAccount
 from tests.support.moto.door import Fault
 
+pytestmark = pytest.mark.slow
+
 MAKING = (
     "CreateVpc",
     "CreateSubnet",
@@ -47,7 +49,6 @@ def test_a_run_that_is_stopped_after_every_step_gets_there_in_the_same_steps(
     _one_step_a_run(account, "existing-cluster")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["tainted-node-group", "fargate", "managed-node-group", "existing-vpc"]
 )
