@@ -3,14 +3,13 @@
 import errno
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
-from importlib import import_module
 from typing import Any, NoReturn
 
 import click
 
 from dovetail import __version__
 from dovetail.cli.failing import EXIT_BUG, report_bug
+from dovetail.cli.latecommands import LateCommands
 from dovetail.errors import BadInput, DovetailError
 from dovetail.host.garbage import collect_rarely
 
@@ -36,34 +35,12 @@ EXIT_INTERRUPTED = 130
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
-class Dovetail(click.Group):
-    """Loads a command when it is asked for, and ends every mistake alike.
+class Dovetail(LateCommands):
+    """Ends every mistake alike.
 
     Click ends with 2 on a mistyped option; here 2 says that pods are left
     over, and a script must be able to tell the two apart.
     """
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        # Late, so that `--version` and the Tab key do not wait for a solver to load.
-        command = getattr(import_module(f"dovetail.cli.{cmd_name}"), cmd_name)
-        return command if isinstance(command, click.Command) else None
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            close = get_close_matches(args[0], COMMANDS, n=1)
-            if not close:
-                raise
-            hint = f"{error.message} Did you mean {close[0]!r}?"
-            raise click.UsageError(hint, ctx) from None
 
     # The supertype returns in one of its modes; this one ends the process in all.
     def main(  # type: ignore[override]
@@ -103,6 +80,7 @@ class Dovetail(click.Group):
 
 @click.group(
     cls=Dovetail,
+    modules={name: name for name in COMMANDS},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done; 1 bad input; 2 some pods get no node, a demo falls short, or a "
     "doctor finds something; "

@@ -1,5 +1,6 @@
 """Keeps pools with a fixed number of nodes at that number."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import ClassVar, Final
@@ -49,7 +50,7 @@ def _pool_that_gains(change: Change) -> Iterable[str]:
     return (change.new.pool,) if change.old is None else ()
 
 
-class _Sizing:
+class _Sizing(ABC):
     """What both controllers are made of. They are there only if static capacity is switched on."""
 
     NAME: ClassVar[str]
@@ -80,8 +81,8 @@ class _Sizing:
             return None
         return Registration(name=self.NAME, controller=self, watches=self.WATCHES)
 
-    async def reconcile(self, name: str) -> Requeue | None:
-        raise NotImplementedError
+    @abstractmethod
+    async def reconcile(self, name: str) -> Requeue | None: ...
 
 
 class Filling(_Sizing):
