@@ -19,7 +19,7 @@ class WithABug(Dovetail):
 
 
 def test_a_bug_is_told_in_three_lines_with_an_exit_code_of_its_own() -> None:
-    result = CliRunner().invoke(WithABug("dovetail"), ["simulate"])
+    result = CliRunner().invoke(WithABug("dovetail", modules={}), ["simulate"])
 
     assert result.exit_code == 70
     assert "broke: ZeroDivisionError: nobody thought of this" in result.stderr
@@ -31,13 +31,15 @@ def test_a_bug_is_told_in_three_lines_with_an_exit_code_of_its_own() -> None:
 
 
 def test_a_bug_says_where_in_the_program_it_struck() -> None:
-    result = CliRunner().invoke(WithABug("dovetail"), ["simulate"])
+    result = CliRunner().invoke(WithABug("dovetail", modules={}), ["simulate"])
 
     assert "(at cli/main.py:" in result.stderr
 
 
 def test_asked_to_debug_a_bug_shows_its_traceback() -> None:
-    result = CliRunner().invoke(WithABug("dovetail"), ["simulate"], env={"DOVETAIL_DEBUG": "1"})
+    result = CliRunner().invoke(
+        WithABug("dovetail", modules={}), ["simulate"], env={"DOVETAIL_DEBUG": "1"}
+    )
 
     assert result.exit_code == 70
     assert "Traceback (most recent call last)" in result.stderr
