@@ -1,6 +1,6 @@
 """Never two leaders, whatever clocks, networks and pauses do."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -127,19 +127,24 @@ def a_life(dice: SeededChance) -> tuple[Clock, list[Try]]:
     return clock, tries
 
 
-@given(st.integers(0, 1 << 32))
-def test_at_no_moment_do_two_replicas_lead(seed: int) -> None:
-    lease, dice = Lease(), SeededChance(seed)
-    replicas = [Replica(f"replica-{number}", *a_life(dice)) for number in range(3)]
+def moments(lease: Lease, replicas: Sequence[Replica]) -> Iterator[float]:
+    """Let replicas live beside each other; hand out each moment in which one has done something."""
     running = [one.live(lease) for one in replicas]
     coming = [(next(one, 0.0), number) for number, one in enumerate(running)]
     heapify(coming)
-
     while coming:
         now, number = heappop(coming)
         with suppress(StopIteration):
             heappush(coming, (now + running[number].send(now), number))
+        yield now
 
+
+@given(st.integers(0, 1 << 32))
+def test_at_no_moment_do_two_replicas_lead(seed: int) -> None:
+    lease, dice = Lease(), SeededChance(seed)
+    replicas = [Replica(f"replica-{number}", *a_life(dice)) for number in range(3)]
+
+    for now in moments(lease, replicas):
         assert sum(one.leads(now) for one in replicas) <= 1
 
 
@@ -147,14 +152,8 @@ def test_at_no_moment_do_two_replicas_lead(seed: int) -> None:
 def test_nor_do_they_when_hands_meddle_with_a_lease_that_all_have_seen(seed: int) -> None:
     lease, dice = Lease(), SeededChance(seed)
     replicas = [Replica(f"replica-{number}", *a_life(dice)) for number in range(3)]
-    running = [one.live(lease) for one in replicas]
-    coming = [(next(one, 0.0), number) for number, one in enumerate(running)]
-    heapify(coming)
 
-    while coming:
-        now, number = heappop(coming)
-        with suppress(StopIteration):
-            heappush(coming, (now + running[number].send(now), number))
+    for now in moments(lease, replicas):
         if dice.fraction() < 0.05 and all(one.candidate.seen for one in replicas):
             lease.meddle(dice)
 

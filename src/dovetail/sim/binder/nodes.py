@@ -4,7 +4,7 @@ A slot is used again when its node is gone. Whoever keeps something per node
 keeps it in a ``PerSlot``, which the table lets grow along.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -183,6 +183,13 @@ class NodeTable:
         self.changes += 1
         self.touch(slot)
         return slot
+
+    def use(self, requests: Iterable[tuple[str, int]], slot: int, sign: int) -> None:
+        """Count what somebody takes of a node (1), or gives back (-1)."""
+        for name, amount in requests:
+            self.need(name)
+            self.used[name].values[slot] += sign * amount
+        self.touch(slot)
 
     def need(self, resource: str) -> PerSlot:
         """Return how much of a resource each node has; all resources are known after this."""

@@ -95,11 +95,8 @@ class Places:
         placed.slot = None
 
     def _count(self, placed: Placed, slot: int, sign: int) -> None:
-        table, kind = self._table, placed.kind
-        for name, amount in kind.requests:
-            table.need(name)
-            table.used[name].values[slot] += sign * amount
-        table.touch(slot)
+        kind = placed.kind
+        self._table.use(kind.requests, slot, sign)
         scoring = self._judge.scoring
         scoring.assumed_cpu.values[slot] += sign * kind.assumed[0]
         scoring.assumed_memory.values[slot] += sign * kind.assumed[1]

@@ -48,10 +48,7 @@ class Reserving:
             self._count(kind, slot, -1)
 
     def _count(self, kind: PodClass, slot: int, sign: int) -> None:
-        for name, amount in kind.requests:
-            self._table.need(name)
-            self._table.used[name].values[slot] += sign * amount
-        self._table.touch(slot)
+        self._table.use(kind.requests, slot, sign)
         if kind.spec.host_ports and sign > 0:
             self._ports.add(kind.spec.host_ports, slot)
         elif kind.spec.host_ports:
