@@ -17,7 +17,7 @@ from bench.bound import lower_bound
 from bench.memory import peak_kib
 from bench.thinned import PODS_PER_NODE, ThinnedCluster
 from bench.work import work_of
-from dovetail.core.disruption.consolidation import consolidate
+from dovetail.core.disruption.consolidation.consolidate import consolidate
 
 KEEP = 0.4
 CASES = [(200, None, 42), (200, None, 7), (200, None, 1), (1_000, 20_000, 42), (5_000, 100_000, 42)]

@@ -20,25 +20,25 @@ import yaml
 
 from bench.kubetown import a_waiting_pod, copies, everything
 from bench.memory import peak_kib
-from dovetail.data import bundled_catalog, bundled_prices
+from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.errors import DovetailError
-from dovetail.host.chance import RealChance
 from dovetail.host.clock import RealClock
+from dovetail.host.randomness import RealChance
+from dovetail.kube.auth.kubeconfig import Access, find_access
 from dovetail.kube.client import HttpKube
-from dovetail.kube.config import Access, find_access
 from dovetail.kube.connection import Connection
-from dovetail.kube.limiting import RateLimit
-from dovetail.ports.kubeerrors import AlreadyExists
-from dovetail.ports.resources import PODS
-from dovetail.running.hiring import Hired, NoWarnings, Surroundings
-from dovetail.running.operating import Operation, Settings
-from dovetail.sim.apiserver.options import PatchType
-from dovetail.sim.apiserver.server import ApiServer
-from dovetail.sim.cloud.account import VirtualEc2
-from dovetail.sim.cloud.provider import SimCloud
-from dovetail.sim.engine import Engine
-from dovetail.sim.http.kubeconfig import kubeconfig
-from dovetail.sim.http.server import Server
+from dovetail.kube.rate_limit import RateLimit
+from dovetail.operator.cloud import Hired, NoWarnings, Surroundings
+from dovetail.operator.operator import Operation, Settings
+from dovetail.ports.api_resources import PODS
+from dovetail.ports.kube_errors import AlreadyExists
+from dovetail.simulator.apiserver.options import PatchType
+from dovetail.simulator.apiserver.server import ApiServer
+from dovetail.simulator.clock import Engine
+from dovetail.simulator.ec2.account import VirtualEc2
+from dovetail.simulator.ec2.cloudprovider import SimCloud
+from dovetail.simulator.rest.kubeconfig import kubeconfig
+from dovetail.simulator.rest.server import Server
 from tests.live.building import controlplane_binary
 from tests.live.cluster import wait_for
 from tests.live.crds import install_crds

@@ -4,13 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from dovetail.ports.resources import (
-    EC2_NODE_CLASSES,
-    NODE_POOLS,
-    NODES,
-    PODS,
-    Resource,
-)
+from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_POOLS, NODES, PODS, Resource
 from tests.live.replicas import NODE_CLASS, a_pool
 
 WORKLOADS = 500

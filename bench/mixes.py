@@ -4,19 +4,19 @@ import math
 import random
 from collections.abc import Callable, Iterator
 
-from dovetail.core.machines.build import instance_types
-from dovetail.data import bundled_catalog, bundled_prices
+from dovetail.core.instancetypes.build import instance_types
+from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType, Offering
+from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodeclass import NodeClass
-from dovetail.model.nodepool import NodePool, NodeTemplate
-from dovetail.model.pods import Owner, Pod, PodSpec, PodTerm, Spread
-from dovetail.model.requirements import Operator, Requirement, Requirements, RequirementSpec
-from dovetail.model.resources import CPU, MEMORY, PODS, Resources
-from dovetail.model.selectors import LabelSelector
+from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.nodepool import NodePool, NodeTemplate
+from dovetail.model.kube.pod import Owner, Pod, PodSpec, PodTerm, Spread
+from dovetail.model.kube.requirements import Operator, Requirement, Requirements, RequirementSpec
+from dovetail.model.kube.resources import CPU, MEMORY, PODS, Resources
+from dovetail.model.kube.selectors import LabelSelector
+from dovetail.model.kube.workloads import DaemonSet
 from dovetail.model.snapshot import ClusterSnapshot
-from dovetail.model.workloads import DaemonSet
 
 SEED = 42
 MI, GI = 2**20, 2**30

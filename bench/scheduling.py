@@ -17,7 +17,7 @@ from bench.bound import lower_bound
 from bench.memory import peak_kib
 from bench.mixes import MIXES, SEED
 from bench.work import work_of
-from dovetail.core.scheduling.solve import solve
+from dovetail.core.scheduling.solver import solve
 
 SIZES = (1_000, 5_000, 20_000, 100_000)
 CASES = [

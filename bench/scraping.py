@@ -10,11 +10,11 @@ import time
 from typing import Any
 
 from dovetail.host.clock import RealClock
-from dovetail.host.metrics import PrometheusMetrics
-from dovetail.host.scraping import Scraping
-from dovetail.ports.resources import NODE_POOLS, NODES, PODS
-from dovetail.state.mirror import Mirror
-from tests.host.test_scraping import a_node, a_pod
+from dovetail.observability.exposition import Scraping
+from dovetail.observability.prometheus import PrometheusMetrics
+from dovetail.ports.api_resources import NODE_POOLS, NODES, PODS
+from dovetail.state.cluster.cache import Mirror
+from tests.observability.test_exposition import a_node, a_pod
 from tests.support.boxes import a_pool
 
 _TICK = 0.005

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.memory import peak_kib
 from bench.town import Town
-from dovetail.host.garbage import collect_rarely
+from dovetail.host.gc import collect_rarely
 
 CASES = [(200, 5_000), (2_000, 50_000)]
 """Nodes and pods."""

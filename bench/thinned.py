@@ -6,18 +6,18 @@ from msgspec.structs import replace
 
 from bench.mixes import deployments
 from dovetail.core.disruption.candidates import Candidate
-from dovetail.core.disruption.moves import Move
-from dovetail.core.disruption.view import View
-from dovetail.core.scheduling.solve import solve
+from dovetail.core.disruption.command import Move
+from dovetail.core.disruption.context import View
+from dovetail.core.scheduling.solver import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.nodepool import NodePool
-from dovetail.model.nodes import Node, NodeObject
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.pod import Owner, Phase, Pod, Spread
+from dovetail.model.kube.resources import CPU, MEMORY, Resources
+from dovetail.model.kube.selectors import LabelSelector
+from dovetail.model.node import Node, NodeObject
 from dovetail.model.plan import PlannedNode
-from dovetail.model.pods import Owner, Phase, Pod, Spread
-from dovetail.model.resources import CPU, MEMORY, Resources
-from dovetail.model.selectors import LabelSelector
 from dovetail.model.snapshot import ClusterSnapshot
 
 PODS_PER_NODE = 23.0

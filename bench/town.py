@@ -6,12 +6,12 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from dovetail.data import bundled_catalog, bundled_prices
-from dovetail.ports.resources import DEPLOYMENTS
-from dovetail.sim.apiserver.options import PatchType
-from dovetail.sim.box import Box
-from dovetail.sim.cloud.calls import UNLIMITED, Throttle
-from dovetail.sim.scenario.model import Scenario
+from dovetail.data.bundled import bundled_catalog, bundled_prices
+from dovetail.ports.api_resources import DEPLOYMENTS
+from dovetail.simulator.apiserver.options import PatchType
+from dovetail.simulator.cluster import Box
+from dovetail.simulator.ec2.throttling import UNLIMITED, Throttle
+from dovetail.simulator.scenario.model import Scenario
 
 NAMESPACE = "town"
 CPUS = 4

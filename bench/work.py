@@ -6,10 +6,10 @@ import numpy as np
 
 from bench.bound import Work
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType
-from dovetail.model.nodepool import NodePool
-from dovetail.model.pods import Pod
-from dovetail.model.resources import CPU, MEMORY, PODS
+from dovetail.model.cloud.instance_type import InstanceType
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.resources import CPU, MEMORY, PODS
 from dovetail.model.snapshot import ClusterSnapshot
 
 _RESOURCES = (CPU, MEMORY, PODS)

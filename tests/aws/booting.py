@@ -10,10 +10,10 @@ import yaml
 from botocore.exceptions import ClientError
 
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType
+from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.taints import Effect, Taint
-from dovetail.sim.machine import Machine
+from dovetail.model.kube.taints import Effect, Taint
+from dovetail.simulator.instance import Machine
 from tests.support.living import Cluster
 
 EVERY = 0.15

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from dovetail.model.nodeclaim import NodeClaim
-from dovetail.ports.cloud import Instance
-from tests.sim.cloud.place import CATALOG, PRICES, REGION, a_claim
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.ports.cloudprovider import Instance
+from tests.simulator.ec2.place import CATALOG, PRICES, REGION, a_claim
 from tests.support.moto.process import AwsProcess, Site
 from tests.support.moto.server import MotoAws
 

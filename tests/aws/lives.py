@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any, TypeVar
 
-from dovetail.aws.buying import Buyer
-from dovetail.aws.launchtemplates import LaunchTemplates
-from dovetail.aws.machines import Machines
-from dovetail.aws.provider import AwsCloud
+from dovetail.aws.cloudprovider import AwsCloud
+from dovetail.aws.instance.instances import Machines
+from dovetail.aws.instance.launcher import Buyer
+from dovetail.aws.launchtemplate.launch_templates import LaunchTemplates
 from dovetail.aws.session import Aws
-from dovetail.host.chance import RealChance
-from dovetail.host.loop import AsyncioLoop
-from dovetail.model.nodeclass import NodeClass
-from dovetail.state.scarcity import Scarcity
-from dovetail.state.shelf import Shelf
+from dovetail.host.event_loop import AsyncioLoop
+from dovetail.host.randomness import RealChance
+from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.state.instancetypes.provider import Shelf
+from dovetail.state.instancetypes.unavailable_offerings import Scarcity
 from tests.aws.buying import claims
-from tests.sim.cloud.place import CATALOG, PRICES, REGION
+from tests.simulator.ec2.place import CATALOG, PRICES, REGION
 from tests.support.moto.process import CountedAddresses, FixedClasses
 
 T = TypeVar("T")

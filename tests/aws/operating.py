@@ -8,40 +8,40 @@ from typing import Any
 
 import boto3
 
-from dovetail.aws.buying import Buyer
-from dovetail.aws.clusterfacts import ClusterFacts
-from dovetail.aws.images import Images
-from dovetail.aws.launchables import ClassBook
-from dovetail.aws.launchtemplates import LaunchTemplates
-from dovetail.aws.machines import Machines
-from dovetail.aws.network import FreeAddresses, Network
-from dovetail.aws.nodeclasses import NodeClassResolver, Parts
-from dovetail.aws.profiles import Profiles
-from dovetail.aws.provider import AwsCloud
-from dovetail.aws.queue import SqsInterruptions
-from dovetail.aws.rehearsing import Rehearsal
-from dovetail.aws.reservations import Reservations, RoomLeft
+from dovetail.aws.cloudprovider import AwsCloud
+from dovetail.aws.cluster_info import ClusterFacts
+from dovetail.aws.instance.instances import Machines
+from dovetail.aws.instance.launcher import Buyer
+from dovetail.aws.interruption.sqs import SqsInterruptions
+from dovetail.aws.launchtemplate.launch_config_builder import ClassBook
+from dovetail.aws.launchtemplate.launch_templates import LaunchTemplates
+from dovetail.aws.nodeclass.amis import Images
+from dovetail.aws.nodeclass.capacity_reservations import Reservations, RoomLeft
+from dovetail.aws.nodeclass.dry_run import Rehearsal
+from dovetail.aws.nodeclass.instance_profiles import Profiles
+from dovetail.aws.nodeclass.network import FreeAddresses, Network
+from dovetail.aws.nodeclass.resolver import NodeClassResolver, Parts
 from dovetail.aws.session import THREADS, Aws
-from dovetail.controllers.batching import Windows
-from dovetail.controllers.recording import Recorder
+from dovetail.controllers.provisioning.batch_window import Windows
 from dovetail.controllers.registry import Tools, registrations
-from dovetail.controllers.runtime import Runtime
-from dovetail.core.machines.build import instance_types
-from dovetail.host.chance import RealChance
-from dovetail.host.loop import AsyncioLoop
-from dovetail.host.offload import ThreadOffload
-from dovetail.model.catalog import InstanceType
-from dovetail.model.nodeclass import NodeClass
-from dovetail.sim.kube import feed
-from dovetail.state.evictions import Evictions
-from dovetail.state.inflight import ReadYourWrites
-from dovetail.state.mirror import Mirror
-from dovetail.state.nominations import Nominations
-from dovetail.state.promises import Promises
-from dovetail.state.scarcity import Scarcity
-from dovetail.state.shelf import Shelf
+from dovetail.controllers.runtime.event_recorder import Recorder
+from dovetail.controllers.runtime.manager import Runtime
+from dovetail.core.instancetypes.build import instance_types
+from dovetail.host.event_loop import AsyncioLoop
+from dovetail.host.executor import ThreadOffload
+from dovetail.host.randomness import RealChance
+from dovetail.model.cloud.instance_type import InstanceType
+from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.simulator.kube_client import feed
+from dovetail.state.cluster.cache import Mirror
+from dovetail.state.cluster.write_through import ReadYourWrites
+from dovetail.state.instancetypes.provider import Shelf
+from dovetail.state.instancetypes.unavailable_offerings import Scarcity
+from dovetail.state.nodes.nominations import Nominations
+from dovetail.state.pods.assignments import Promises
+from dovetail.state.pods.evictions import Evictions
 from tests.aws.booting import Booting
-from tests.sim.cloud.place import CATALOG, PRICES, REGION
+from tests.simulator.ec2.place import CATALOG, PRICES, REGION
 from tests.support.living import Cluster
 from tests.support.moto.process import QUICK
 from tests.support.moto.server import MotoAws
@@ -56,7 +56,7 @@ _PARAMETER = (
 
 
 class _Classes:
-    """``aws.launchable.Classes``."""
+    """``aws.launchtemplate.launch_config.Classes``."""
 
     def __init__(self, resolver: NodeClassResolver, book: ClassBook) -> None:
         self.launchable = book.launchable

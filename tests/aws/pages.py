@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 import boto3
 from botocore.parsers import create_parser
 
-from dovetail.aws.describing import machine_of
-from dovetail.model.machines import Machine
+from dovetail.aws.instancetype.descriptions import machine_of
+from dovetail.model.cloud.ec2_catalog import Machine
 
 
 class Pages:

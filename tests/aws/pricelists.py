@@ -12,12 +12,12 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from dovetail.aws.pricing import LivePrices
+from dovetail.aws.instancetype.pricing import LivePrices
 from dovetail.aws.session import Aws, Patience
-from dovetail.host.chance import RealChance
-from dovetail.host.loop import AsyncioLoop
-from dovetail.host.offload import ThreadOffload
-from dovetail.model.prices import PriceBook
+from dovetail.host.event_loop import AsyncioLoop
+from dovetail.host.executor import ThreadOffload
+from dovetail.host.randomness import RealChance
+from dovetail.model.cloud.prices import PriceBook
 from tests.support.telling import KeptLog
 
 T = TypeVar("T")

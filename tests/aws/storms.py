@@ -6,19 +6,19 @@ from typing import Any
 
 import boto3
 
-from dovetail.aws.queue import SqsInterruptions
+from dovetail.aws.interruption.sqs import SqsInterruptions
 from dovetail.aws.session import THREADS, Aws
-from dovetail.controllers import interruption
-from dovetail.controllers.runtime import Runtime
-from dovetail.host.chance import RealChance
-from dovetail.host.loop import AsyncioLoop
-from dovetail.host.offload import ThreadOffload
-from dovetail.ports.resources import NODE_CLAIMS
-from dovetail.sim.apiserver.options import PatchType
-from dovetail.sim.kube import feed
-from dovetail.state.inflight import ReadYourWrites
-from dovetail.state.mirror import Mirror
-from dovetail.state.scarcity import Scarcity
+from dovetail.controllers.interruption import controller as interruption
+from dovetail.controllers.runtime.manager import Runtime
+from dovetail.host.event_loop import AsyncioLoop
+from dovetail.host.executor import ThreadOffload
+from dovetail.host.randomness import RealChance
+from dovetail.ports.api_resources import NODE_CLAIMS
+from dovetail.simulator.apiserver.options import PatchType
+from dovetail.simulator.kube_client import feed
+from dovetail.state.cluster.cache import Mirror
+from dovetail.state.cluster.write_through import ReadYourWrites
+from dovetail.state.instancetypes.unavailable_offerings import Scarcity
 from tests.support import warnings, wire
 from tests.support.living import Cluster, until
 from tests.support.moto.queues import left_in, make_large

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from dovetail.model import labels as label_keys
-from dovetail.model.taints import DISRUPTED
-from dovetail.ports.resources import DEPLOYMENTS, EC2_NODE_CLASSES, NODE_CLAIMS, NODES
-from dovetail.sim.cloud.stock import Shortage
+from dovetail.model.kube.taints import DISRUPTED
+from dovetail.ports.api_resources import DEPLOYMENTS, EC2_NODE_CLASSES, NODE_CLAIMS, NODES
+from dovetail.simulator.ec2.capacity import Shortage
 from tests.aws.operating import Operation
 from tests.support import warnings
 from tests.support.living import until

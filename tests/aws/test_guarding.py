@@ -7,9 +7,9 @@ from typing import TypeVar
 import pytest
 
 from dovetail.aws.session import Aws
-from dovetail.host.loop import AsyncioLoop
-from dovetail.kube.lease import NotLeading
-from dovetail.sim.chance import SeededChance
+from dovetail.host.event_loop import AsyncioLoop
+from dovetail.kube.leaderelection.lease import NotLeading
+from dovetail.simulator.randomness import SeededChance
 
 T = TypeVar("T")
 

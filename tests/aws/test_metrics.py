@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
-from dovetail.aws.batching import Batcher, Window
+from dovetail.aws.batcher import Batcher, Window
 from dovetail.aws.session import Aws
-from dovetail.host.chance import RealChance
-from dovetail.host.loop import AsyncioLoop
-from dovetail.host.metrics import PrometheusMetrics
-from dovetail.host.offload import ThreadOffload
-from tests.aws.test_faults import refused
+from dovetail.host.event_loop import AsyncioLoop
+from dovetail.host.executor import ThreadOffload
+from dovetail.host.randomness import RealChance
+from dovetail.observability.prometheus import PrometheusMetrics
+from tests.aws.test_errors import refused
 from tests.aws.test_session import QUICK, failing
-from tests.host.test_metrics import value
+from tests.observability.test_prometheus import value
 
 
 def test_every_try_is_timed_and_every_refusal_counted() -> None:

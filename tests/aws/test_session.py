@@ -11,12 +11,12 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.aws.faults import AwsError
+from dovetail.aws.errors import AwsError
 from dovetail.aws.session import PATIENT, Aws, Patience
-from dovetail.host.chance import RealChance
-from dovetail.host.loop import AsyncioLoop
-from dovetail.host.offload import ThreadOffload
-from tests.aws.test_faults import refused
+from dovetail.host.event_loop import AsyncioLoop
+from dovetail.host.executor import ThreadOffload
+from dovetail.host.randomness import RealChance
+from tests.aws.test_errors import refused
 
 QUICK = Patience(first=timedelta(milliseconds=1), most=timedelta(milliseconds=4))
 

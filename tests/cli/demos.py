@@ -6,13 +6,13 @@ from pathlib import Path
 import msgspec
 from click.testing import CliRunner, Result
 
-from dovetail.cli.demo_report import Outcome, outcome_json, outcome_lines
+from dovetail.cli.demo.report import Outcome, outcome_json, outcome_lines
 from dovetail.cli.main import cli
-from dovetail.data import bundled_catalog, bundled_prices, scenario
-from dovetail.sim.box import Box
-from dovetail.sim.driver import Driver, PhaseReport
-from dovetail.sim.scenario.model import Scenario
-from dovetail.sim.scenario.reading import read_scenario
+from dovetail.data.bundled import bundled_catalog, bundled_prices, scenario
+from dovetail.simulator.cluster import Box
+from dovetail.simulator.scenario.load import read_scenario
+from dovetail.simulator.scenario.model import Scenario
+from dovetail.simulator.scenario_runner import Driver, PhaseReport
 
 SMALL = """\
 name: small

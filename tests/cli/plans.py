@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from dovetail.model.catalog import InstanceType, Offering
+from dovetail.model.cloud.instance_type import InstanceType, Offering
+from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.requirements import ANYTHING
+from dovetail.model.kube.resources import NOTHING, Resources, total
 from dovetail.model.plan import Constraint, PlannedNode, Refusal, Unplaced
-from dovetail.model.pods import Pod
-from dovetail.model.requirements import ANYTHING
-from dovetail.model.resources import NOTHING, Resources, total
 from tests.support.build import a_pod, owned_by
 
 

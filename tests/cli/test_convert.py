@@ -6,9 +6,9 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from dovetail.cli.main import cli
-from dovetail.ports.resources import EC2_NODE_CLASSES
-from dovetail.sim.lastapplied import as_if_applied
-from tests.sim.http.serving import Kubectl, a_cluster
+from dovetail.ports.api_resources import EC2_NODE_CLASSES
+from dovetail.simulator.cluster import as_if_applied
+from tests.simulator.rest.serving import Kubectl, a_cluster
 
 SEED = """\
 apiVersion: karpenter.sh/v1alpha5

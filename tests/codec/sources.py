@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.codec.cluster import Inputs, read_inputs
+from dovetail.codec.inputs.cluster_inputs import Inputs, read_inputs
 from dovetail.errors import BadInput, Mistake
 
 POOL = """

@@ -5,18 +5,19 @@ The steps are enumerated, not sampled: a first run counts them.
 
 import pytest
 
-from dovetail.controllers import (
+from dovetail.controllers.nodeclaim import (
     consistency,
     consolidatable,
     expiration,
-    garbage,
+    garbage_collection,
     hydration,
-    lifecycle,
-    liveness,
-    nodeclass,
 )
-from dovetail.controllers.nodepools import counting, health, readiness, stamping, validation
-from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, NODES
+from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
+from dovetail.controllers.nodeclaim.lifecycle import liveness
+from dovetail.controllers.nodeclass import controller as nodeclass
+from dovetail.controllers.nodepool import counter, readiness, registration_health, validation
+from dovetail.controllers.nodepool import hash as stamping
+from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, NODES
 from tests.support import wire
 from tests.support.world import World, condition
 
@@ -24,14 +25,14 @@ EVERYBODY = (
     lifecycle.registration,
     liveness.registration,
     expiration.registration,
-    garbage.claims_registration,
-    garbage.machines_registration,
+    garbage_collection.claims_registration,
+    garbage_collection.machines_registration,
     consolidatable.registration,
     consistency.registration,
     hydration.registration,
     nodeclass.registration,
-    counting.registration,
-    health.registration,
+    counter.registration,
+    registration_health.registration,
     readiness.registration,
     stamping.registration,
     validation.registration,

@@ -5,12 +5,12 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from dovetail.core.hashing import HASH_VERSION, pool_hash
+from dovetail.core.nodepool.hash import HASH_VERSION, pool_hash
 from dovetail.core.provisioning import claim_for
 from dovetail.model import labels as label_keys
-from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.nodepool import NodeClassRef, NodePool
-from dovetail.model.pods import Owner
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import NodeClassRef, NodePool
+from dovetail.model.kube.pod import Owner
 from tests.support.build import a_pod, a_pool, cluster
 from tests.support.solving import solved
 

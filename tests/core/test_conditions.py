@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.core.conditions import CLAIM, POOL, Subject, changed, cleared, settled
-from dovetail.model.conditions import FALSE, NO_CONDITIONS, TRUE, UNKNOWN, Condition, Conditions
+from dovetail.model.kube.conditions import (
+    FALSE,
+    NO_CONDITIONS,
+    TRUE,
+    UNKNOWN,
+    Condition,
+    Conditions,
+)
 from tests.support.cluster import START
 
 LATER = START + timedelta(minutes=1)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dovetail.core.machines.build import instance_types
-from dovetail.data import SPOT_SHARE, bundled_catalog, bundled_prices
-from dovetail.model.nodeclass import NodeClass
+from dovetail.core.instancetypes.build import instance_types
+from dovetail.data.bundled import SPOT_SHARE, bundled_catalog, bundled_prices
+from dovetail.model.karpenter.ec2nodeclass import NodeClass
 
 PROMISED = ("us-east-1", "us-west-2", "eu-west-1", "sa-east-1")
 

@@ -9,7 +9,7 @@ import click
 import pytest
 import yaml
 
-from dovetail.cli.run import run
+from dovetail.cli.run.command import run
 from tests.support.charts import (
     CHART,
     CRDS,

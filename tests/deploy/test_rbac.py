@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from dovetail.data import bundled_catalog, bundled_prices
-from dovetail.ports.kube import Kube
-from dovetail.sim.apiserver.server import ApiServer
-from dovetail.sim.box import Box
-from dovetail.sim.driver import Driver
-from dovetail.sim.invariants import GuardedKube, Invariants
+from dovetail.data.bundled import bundled_catalog, bundled_prices
+from dovetail.ports.kube_client import Kube
+from dovetail.simulator.apiserver.server import ApiServer
+from dovetail.simulator.checks.invariants import GuardedKube, Invariants
+from dovetail.simulator.cluster import Box
+from dovetail.simulator.scenario_runner import Driver
 from tests.cli.demos import bundled
 from tests.support.charts import only, rendered
 from tests.support.noting import NotingKube

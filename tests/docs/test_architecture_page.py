@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "dovetail"
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 (LAYOUT,) = re.findall(r"```\nsrc/dovetail/\n(.*?)```", PAGE, re.DOTALL)
-PLACES = ("", "core/scheduling", "infra", "infra/doctor", "kube")
+PLACES = ("", "core/scheduling", "eks", "doctor", "kube")
 """Where names of files are looked for: the page speaks of a package, and then of its files."""
 
 
@@ -23,7 +23,7 @@ def test_every_file_and_package_that_the_page_names_is_there() -> None:
 
 
 def test_every_package_of_the_program_is_in_the_layout() -> None:
-    inner = [one for parent in ("", "core", "sim") for one in (SOURCE / parent).iterdir()]
+    inner = [one for parent in ("", "core", "simulator") for one in (SOURCE / parent).iterdir()]
     packages = sorted(one.name for one in inner if (one / "__init__.py").exists())
 
     assert [name for name in packages if f"{name}/" not in LAYOUT] == []

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from dovetail.infra.desired import wanted
-from dovetail.infra.reading import read_spec
-from dovetail.infra.spec.schema import json_schema
+from dovetail.eks.config.json_schema import json_schema
+from dovetail.eks.desired.desired_state import wanted
+from dovetail.eks.validation.load import read_spec
 
 GUIDE = (Path(__file__).parents[2] / "docs/guides/cluster-file.md").read_text(encoding="utf-8")
 

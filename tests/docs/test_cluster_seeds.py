@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from dovetail.infra.desired import outputs, wanted
-from dovetail.infra.kindfacts import KINDS
+from dovetail.eks.desired.desired_state import outputs, wanted
+from dovetail.eks.plan.resource_kinds import KINDS
 from tests.support.clusters import EXAMPLES, an_example
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "cluster-seeds.md"

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from dovetail.cli.main import cli
-from tests.cli.test_explain import dump
+from tests.cli.explain.test_command import dump
 from tests.support.boxes import a_box, a_node_class, a_pool, a_story, an_app, wait
 
 ROOT = Path(__file__).parents[2]

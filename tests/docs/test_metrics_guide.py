@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from dovetail.host.clustergauges import look, written
-from dovetail.host.metricnames import METRICS
-from dovetail.state.mirror import Mirror
-from tests.host.test_scraping import NOON
+from dovetail.observability.cluster_metrics import look, written
+from dovetail.observability.metric_definitions import METRICS
+from dovetail.state.cluster.cache import Mirror
+from tests.observability.test_exposition import NOON
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "metrics.md"
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dovetail.cli.run import run
+from dovetail.cli.run.command import run
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "run.md").read_text(encoding="utf-8")
 

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 from dovetail.cli.sandbox import sandbox
-from dovetail.data import bundled_catalog, bundled_prices
-from dovetail.sim.box import Box
-from dovetail.sim.driver import Driver
-from dovetail.sim.scenario.reading import read_scenario
+from dovetail.data.bundled import bundled_catalog, bundled_prices
+from dovetail.simulator.cluster import Box
+from dovetail.simulator.scenario.load import read_scenario
+from dovetail.simulator.scenario_runner import Driver
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "sandbox.md").read_text(encoding="utf-8")
 

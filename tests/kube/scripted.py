@@ -9,8 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
-from dovetail.kube.config import Access
-from dovetail.kube.credentials import FixedToken
+from dovetail.kube.auth.credentials import FixedToken
+from dovetail.kube.auth.kubeconfig import Access
 from tests.contract.apiserver.objects import a_pod
 
 Answer = tuple[int, Any]

@@ -8,18 +8,18 @@ from datetime import timedelta
 
 import msgspec
 
-from dovetail.host.loop import AsyncioLoop
-from dovetail.kube.config import Access
+from dovetail.host.event_loop import AsyncioLoop
+from dovetail.kube.auth.credentials import FixedToken
+from dovetail.kube.auth.kubeconfig import Access
 from dovetail.kube.connection import Connection
-from dovetail.kube.credentials import FixedToken
-from dovetail.kube.limiting import RateLimit
-from dovetail.kube.watching import Feed
-from dovetail.sim.apiserver.options import ListOptions
-from dovetail.sim.apiserver.server import ApiServer
-from dovetail.sim.chance import SeededChance
-from dovetail.sim.http.server import Server
-from dovetail.state.mirror import Mirror
-from tests.sim.http.serving import NOON, TOKEN
+from dovetail.kube.rate_limit import RateLimit
+from dovetail.kube.reflector import Feed
+from dovetail.simulator.apiserver.options import ListOptions
+from dovetail.simulator.apiserver.server import ApiServer
+from dovetail.simulator.randomness import SeededChance
+from dovetail.simulator.rest.server import Server
+from dovetail.state.cluster.cache import Mirror
+from tests.simulator.rest.serving import NOON, TOKEN
 from tests.support.telling import KeptLog
 
 PATIENCE = 20.0

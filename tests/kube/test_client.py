@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from dovetail.kube.client import HttpKube
-from dovetail.ports.kubeerrors import ApiError, Unauthorized, Unavailable
-from dovetail.ports.resources import CONFIG_MAPS, LEASES
+from dovetail.ports.api_resources import CONFIG_MAPS, LEASES
+from dovetail.ports.kube_errors import ApiError, Unauthorized, Unavailable
 from tests.contract.apiserver.objects import a_lease
 from tests.kube.serving import Served, connected, served
-from tests.sim.http.serving import TOKEN
+from tests.simulator.rest.serving import TOKEN
 
 T = TypeVar("T")
 

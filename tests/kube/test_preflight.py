@@ -10,12 +10,12 @@ import pytest
 from dovetail.kube.client import HttpKube
 from dovetail.kube.connection import Connection
 from dovetail.kube.preflight import Unsuitable, check_alone, check_kinds, kubernetes_version
-from dovetail.ports.kube import Object
-from dovetail.ports.resources import DEPLOYMENTS, LEASES
-from dovetail.sim.apiserver.options import PatchType
+from dovetail.ports.api_resources import DEPLOYMENTS, LEASES
+from dovetail.ports.kube_client import Object
+from dovetail.simulator.apiserver.options import PatchType
 from tests.kube.scripted import Answer, Script, a_status, played
 from tests.kube.serving import Served, connected, served
-from tests.sim.http.serving import NOON
+from tests.simulator.rest.serving import NOON
 from tests.support.telling import KeptLog
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dovetail.host.clock import RealClock
-from dovetail.kube.config import Access, from_kubeconfig
+from dovetail.kube.auth.kubeconfig import Access, from_kubeconfig
 
 _KUBECTL = Path(sys.executable).parent / "kubectl"
 

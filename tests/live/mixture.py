@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from dovetail.sim.chance import SeededChance
+from dovetail.simulator.randomness import SeededChance
 from tests.live.replicas import a_deployment, a_pool
 
 ZONE = "topology.kubernetes.io/zone"

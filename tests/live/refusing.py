@@ -7,8 +7,8 @@ from typing import Any
 from dovetail.codec.crds.definitions import DEFINITIONS
 from dovetail.host.clock import RealClock
 from dovetail.kube.connection import Connection
-from dovetail.kube.limiting import RateLimit
-from dovetail.ports.kubeerrors import ApiError
+from dovetail.kube.rate_limit import RateLimit
+from dovetail.ports.kube_errors import ApiError
 from tests.live.cluster import Cluster
 
 _PATHS = {

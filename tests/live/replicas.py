@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dovetail.running.virtual.cloud import Wire
-from dovetail.sim.cloud.ledger import Purchase
+from dovetail.operator.virtual.client import Wire
+from dovetail.simulator.ec2.billing import Purchase
 from tests.live.cluster import Cluster, wait_for
 from tests.live.crds import install_crds
 from tests.live.process import Process

@@ -10,20 +10,18 @@ from typing import Any
 import pytest
 import yaml
 
-from dovetail.host.chance import RealChance
 from dovetail.host.clock import RealClock
-from dovetail.host.loop import AsyncioLoop
+from dovetail.host.event_loop import AsyncioLoop
+from dovetail.host.randomness import RealChance
+from dovetail.kube.auth.kubeconfig import Access, from_kubeconfig
 from dovetail.kube.client import HttpKube
-from dovetail.kube.config import Access, from_kubeconfig
 from dovetail.kube.connection import Connection
-from dovetail.kube.electing import Elector, Place
-from dovetail.kube.limiting import RateLimit
+from dovetail.kube.leaderelection.elector import Elector, Place
 from dovetail.kube.preflight import check_alone, check_kinds, kubernetes_version
-from dovetail.kube.watching import Feed
+from dovetail.kube.rate_limit import RateLimit
+from dovetail.kube.reflector import Feed
 from dovetail.model.settings import Gates
-from dovetail.ports.kube import Kube
-from dovetail.ports.kubeerrors import Forbidden
-from dovetail.ports.resources import (
+from dovetail.ports.api_resources import (
     DEPLOYMENTS,
     EC2_NODE_CLASSES,
     EVENTS,
@@ -34,7 +32,9 @@ from dovetail.ports.resources import (
     SECRETS,
     SERVICES,
 )
-from dovetail.state.mirror import Mirror
+from dovetail.ports.kube_client import Kube
+from dovetail.ports.kube_errors import Forbidden
+from dovetail.state.cluster.cache import Mirror
 from tests.live.cluster import wait_for
 from tests.live.plane import ControlPlane
 from tests.support.boxes import a_node_class, a_pool

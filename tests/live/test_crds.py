@@ -9,10 +9,10 @@ import msgspec
 import pytest
 import yaml
 
-from dovetail.codec.converting import convert_files
 from dovetail.codec.crds.definition import Definition
 from dovetail.codec.crds.definitions import DEFINITIONS
 from dovetail.codec.crds.nodepool import NODE_POOL
+from dovetail.codec.rewrite.files import convert_files
 from tests.codec.crds import accepted, refused
 from tests.codec.crds.objects import (
     Object,

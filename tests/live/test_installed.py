@@ -19,9 +19,9 @@ from urllib.error import HTTPError, URLError
 import boto3
 import pytest
 
-from tests.host.test_probes import free_ports
 from tests.live.cluster import wait_for
 from tests.live.plane import ControlPlane
+from tests.observability.test_health import free_ports
 from tests.support.charts import (
     CHART,
     CRDS,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.host.clock import RealClock
-from dovetail.kube.electing import OURS
+from dovetail.kube.leaderelection.elector import OURS
 from tests.live.cluster import wait_for
 from tests.live.plane import ControlPlane
 from tests.live.replicas import Dovetail, Site, a_deployment, a_site

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from dovetail.ports.resources import PODS
-from dovetail.state.mirror import Change, Mirror
+from dovetail.ports.api_resources import PODS
+from dovetail.state.cluster.cache import Change, Mirror
 from tests.kube.serving import mirrored
 from tests.live.crds import install_crds
 from tests.live.plane import ControlPlane

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, event, given, reject, settings
 
-from dovetail.codec.podwriting import encode_pod
-from dovetail.model.pods import Pod
-from dovetail.ports import resources as kinds
-from dovetail.ports.kubeerrors import Invalid
-from dovetail.ports.resources import Resource
-from dovetail.state.decoding import decoder
+from dovetail.codec.kube.pod_encoding import encode_pod
+from dovetail.model.kube.pod import Pod
+from dovetail.ports import api_resources as kinds
+from dovetail.ports.api_resources import Resource
+from dovetail.ports.kube_errors import Invalid
+from dovetail.state.cluster.decoders import decoder
 from tests.contract.apiserver.inmemory import InMemory
 from tests.contract.apiserver.live import Live, connected
 from tests.contract.apiserver.objects import a_budget, a_node_claim, a_node_class, a_node_pool

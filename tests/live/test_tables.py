@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dovetail.ports.resources import RESOURCES, Resource
+from dovetail.ports.api_resources import RESOURCES, Resource
 from tests.live.cluster import Cluster
-from tests.sim.http.serving import TOKEN, a_cluster
+from tests.simulator.rest.serving import TOKEN, a_cluster
 
 AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 

@@ -5,15 +5,15 @@ from datetime import datetime
 import msgspec
 import pytest
 
-from dovetail.data import bundled_catalog, bundled_prices, scenario
+from dovetail.data.bundled import bundled_catalog, bundled_prices, scenario
 from dovetail.model import labels as label_keys
-from dovetail.ports.resources import NODE_CLAIMS
-from dovetail.sim.apiserver.watching import WatchEvent
-from dovetail.sim.box import Box
-from dovetail.sim.desk import follow
-from dovetail.sim.driver import Driver
-from dovetail.sim.scenario.model import Scale, Scenario, Wait
-from dovetail.sim.scenario.reading import read_scenario
+from dovetail.ports.api_resources import NODE_CLAIMS
+from dovetail.simulator.apiserver.storage.watch import WatchEvent
+from dovetail.simulator.cluster import Box
+from dovetail.simulator.scenario.load import read_scenario
+from dovetail.simulator.scenario.model import Scale, Scenario, Wait
+from dovetail.simulator.scenario_runner import Driver
+from dovetail.simulator.workqueue import follow
 
 
 class Replacement(msgspec.Struct, kw_only=True):

@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from dovetail.data import bundled_catalog
-from dovetail.ports.resources import NODE_CLAIMS, NODES
-from dovetail.sim.acting import act
-from dovetail.sim.apiserver.options import ListOptions
-from dovetail.sim.box import Box
-from dovetail.sim.scenario.model import Action, Delete, Interrupt, Scale
-from dovetail.sim.scenario.reading import read_scenario
+from dovetail.data.bundled import bundled_catalog
+from dovetail.ports.api_resources import NODE_CLAIMS, NODES
+from dovetail.simulator.apiserver.options import ListOptions
+from dovetail.simulator.cluster import Box
+from dovetail.simulator.scenario.load import read_scenario
+from dovetail.simulator.scenario.model import Action, Delete, Interrupt, Scale
+from dovetail.simulator.scenario_actions import act
 from tests.support.boxes import wait
 from tests.support.mortal import Fate, a_mortal_box, for_every_step
 

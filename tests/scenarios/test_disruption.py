@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from dovetail.data import bundled_prices
-from dovetail.ports.resources import NODE_CLAIMS, NODES
-from dovetail.sim.acting import act
-from dovetail.sim.apiserver.frozen import look
-from dovetail.sim.box import Box
-from dovetail.sim.scenario.model import SellOut
+from dovetail.data.bundled import bundled_prices
+from dovetail.ports.api_resources import NODE_CLAIMS, NODES
+from dovetail.simulator.apiserver.storage.frozen_object import look
+from dovetail.simulator.cluster import Box
+from dovetail.simulator.scenario.model import SellOut
+from dovetail.simulator.scenario_actions import act
 from tests.support.boxes import scaled, wait
 from tests.support.thinned import (
     a_catalog,

@@ -2,11 +2,11 @@
 
 import pytest
 
-from dovetail.ports.resources import NODE_CLAIMS, NODES
-from dovetail.sim.acting import act
-from dovetail.sim.apiserver.frozen import look
-from dovetail.sim.box import Box
-from dovetail.sim.scenario.model import SellOut
+from dovetail.ports.api_resources import NODE_CLAIMS, NODES
+from dovetail.simulator.apiserver.storage.frozen_object import look
+from dovetail.simulator.cluster import Box
+from dovetail.simulator.scenario.model import SellOut
+from dovetail.simulator.scenario_actions import act
 from tests.support.boxes import scaled, wait
 from tests.support.mortal import Fate, a_mortal_box, for_every_step
 from tests.support.thinned import (

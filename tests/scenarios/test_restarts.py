@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from dovetail.data import bundled_catalog, bundled_prices, scenario
-from dovetail.ports.kubeerrors import NotFound
-from dovetail.ports.resources import NODE_CLAIMS, NODES
-from dovetail.sim.acting import act
-from dovetail.sim.box import Box
-from dovetail.sim.chance import SeededChance
-from dovetail.sim.scenario.model import Action, Delete, Interrupt, SellOut
-from dovetail.sim.scenario.reading import read_scenario
+from dovetail.data.bundled import bundled_catalog, bundled_prices, scenario
+from dovetail.ports.api_resources import NODE_CLAIMS, NODES
+from dovetail.ports.kube_errors import NotFound
+from dovetail.simulator.cluster import Box
+from dovetail.simulator.randomness import SeededChance
+from dovetail.simulator.scenario.load import read_scenario
+from dovetail.simulator.scenario.model import Action, Delete, Interrupt, SellOut
+from dovetail.simulator.scenario_actions import act
 from tests.support.boxes import a_box, a_node_class, a_pool, a_story, an_app, scaled, wait
 
 pytestmark = pytest.mark.slow

@@ -3,13 +3,13 @@
 from datetime import timedelta
 from typing import Any
 
-from dovetail.data import bundled_catalog, bundled_prices
+from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.model import labels as label_keys
-from dovetail.ports.resources import NODE_CLAIMS, NODES
-from dovetail.sim.apiserver.frozen import thaw
-from dovetail.sim.apiserver.options import ListOptions
-from dovetail.sim.box import Box
-from dovetail.sim.scenario.reading import read_scenario
+from dovetail.ports.api_resources import NODE_CLAIMS, NODES
+from dovetail.simulator.apiserver.options import ListOptions
+from dovetail.simulator.apiserver.storage.frozen_object import thaw
+from dovetail.simulator.cluster import Box
+from dovetail.simulator.scenario.load import read_scenario
 
 STORY = b"""
 name: by-hand

@@ -3,9 +3,9 @@
 from typing import Any
 
 from dovetail.model.settings import Gates
-from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, NODES
-from dovetail.sim.apiserver.options import PatchType
-from dovetail.sim.box import Box
+from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES
+from dovetail.simulator.apiserver.options import PatchType
+from dovetail.simulator.cluster import Box
 from tests.support.boxes import a_box, a_node_class, a_pool, a_story, wait
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType, Offering
+from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodepool import NodePool
-from dovetail.model.pods import NodeTerm, Pod, PodSpec
-from dovetail.model.requirements import Requirement, Requirements
-from dovetail.model.resources import total
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.pod import NodeTerm, Pod, PodSpec
+from dovetail.model.kube.requirements import Requirement, Requirements
+from dovetail.model.kube.resources import total
 from dovetail.model.snapshot import ClusterSnapshot
 from tests.support.hosts import (
     Values,

@@ -6,15 +6,15 @@ Shares no code with the binder: rules between pods are those of the checker.
 from collections.abc import Iterable
 
 from dovetail.codec.fields import Field, Findings
-from dovetail.codec.nodes import decode_node
-from dovetail.codec.pods import decode_pod
-from dovetail.model.nodes import Node
-from dovetail.model.pods import Pod
-from dovetail.model.resources import total
-from dovetail.ports.resources import NAMESPACES, NODES, PODS
-from dovetail.sim.apiserver.frozen import Object, thaw
-from dovetail.sim.apiserver.server import ApiServer
-from dovetail.sim.apiserver.watching import EventType, WatchEvent
+from dovetail.codec.kube.nodes import decode_node
+from dovetail.codec.kube.pods import decode_pod
+from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.resources import total
+from dovetail.model.node import Node
+from dovetail.ports.api_resources import NAMESPACES, NODES, PODS
+from dovetail.simulator.apiserver.server import ApiServer
+from dovetail.simulator.apiserver.storage.frozen_object import Object, thaw
+from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
 from tests.support.hosts import Host, demand_holds, existing_host, tolerates
 from tests.support.neighbours import Neighbourhood
 

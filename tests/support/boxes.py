@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from dovetail.data import bundled_catalog, bundled_prices
-from dovetail.model.machines import Catalog
-from dovetail.sim.box import Box
-from dovetail.sim.cloud.latencies import Latencies as CloudLatencies
-from dovetail.sim.kubelet.latencies import Latencies as KubeletLatencies
-from dovetail.sim.scenario.model import Home, Phase, Scale, Scenario
+from dovetail.data.bundled import bundled_catalog, bundled_prices
+from dovetail.model.cloud.ec2_catalog import Catalog
+from dovetail.simulator.cluster import Box
+from dovetail.simulator.ec2.latencies import Latencies as CloudLatencies
+from dovetail.simulator.kubelet.latencies import Latencies as KubeletLatencies
+from dovetail.simulator.scenario.model import Home, Phase, Scale, Scenario
 
 _FEW = ("m5.large", "t3.small")
 

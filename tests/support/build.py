@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType
+from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodepool import NodePool, NodeTemplate
-from dovetail.model.nodes import Node
-from dovetail.model.pods import (
+from dovetail.model.karpenter.nodepool import NodePool, NodeTemplate
+from dovetail.model.kube.pod import (
     HostPort,
     NodeTerm,
     Owner,
@@ -24,12 +23,13 @@ from dovetail.model.pods import (
     PreferredPodTerm,
     Spread,
 )
-from dovetail.model.requirements import Operator, RequirementSpec
-from dovetail.model.resources import ONE_POD, Resources
-from dovetail.model.selectors import LabelSelector
+from dovetail.model.kube.requirements import Operator, RequirementSpec
+from dovetail.model.kube.resources import ONE_POD, Resources
+from dovetail.model.kube.selectors import LabelSelector
+from dovetail.model.kube.taints import Effect, Taint, Toleration
+from dovetail.model.kube.workloads import DaemonSet
+from dovetail.model.node import Node
 from dovetail.model.snapshot import ClusterSnapshot
-from dovetail.model.taints import Effect, Taint, Toleration
-from dovetail.model.workloads import DaemonSet
 from tests.support.catalog import DEFAULT_TYPES
 from tests.support.outcome import bound
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType
+from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.requirements import Requirement
+from dovetail.model.kube.resources import NOTHING, Resources, total
 from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode, Unplaced
-from dovetail.model.pods import Pod
-from dovetail.model.requirements import Requirement
-from dovetail.model.resources import NOTHING, Resources, total
 from dovetail.model.snapshot import ClusterSnapshot
 from tests.support.catalog import ON_DEMAND, Z1
 

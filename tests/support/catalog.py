@@ -9,9 +9,9 @@ well-known keys): a NodePool must mention such a key before a pod may ask for it
 from collections.abc import Iterable, Mapping, Sequence
 
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType, Offering
-from dovetail.model.requirements import Requirement, Requirements
-from dovetail.model.resources import CPU, MEMORY, Resources
+from dovetail.model.cloud.instance_type import InstanceType, Offering
+from dovetail.model.kube.requirements import Requirement, Requirements
+from dovetail.model.kube.resources import CPU, MEMORY, Resources
 
 Z1, Z2, Z3 = "test-zone-1", "test-zone-2", "test-zone-3"
 ZONES = (Z1, Z2, Z3)

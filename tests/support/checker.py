@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from dovetail.model import labels as label_keys
+from dovetail.model.kube.pod import Pod
 from dovetail.model.plan import Plan, PlannedNode
-from dovetail.model.pods import Pod
 from dovetail.model.snapshot import ClusterSnapshot
 from tests.support.hosts import Host, existing_host
 from tests.support.neighbours import Neighbourhood, is_bound_by_neighbours

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType
+from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.nodepool import NodePool
-from dovetail.model.resources import Resources
-from dovetail.ports.cloud import ClassStatus, Instance, InstanceNotFound, Message
-from dovetail.ports.loop import Clock
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.resources import Resources
+from dovetail.ports.cloudprovider import ClassStatus, Instance, InstanceNotFound, Message
+from dovetail.ports.event_loop import Clock
 from tests.support.faults import Note
 
 SHAPE = Resources.parse({"cpu": 4, "memory": "16Gi", "pods": 110})
@@ -21,7 +21,7 @@ ZONE, TYPE = "us-east-1a", "m5.xlarge"
 
 
 class ScriptedCloud:
-    """``ports.cloud.Cloud`` and ``Interruptions``; outlives the controllers that use it."""
+    """``ports.cloudprovider.Cloud`` and ``Interruptions``; outlives the controllers that use it."""
 
     def __init__(self, clock: Clock, *, note: Note) -> None:
         """``note`` is told of every machine bought or given back."""

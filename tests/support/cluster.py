@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dovetail.ports.resources import PODS
-from dovetail.sim.apiserver.frozen import Object
-from dovetail.sim.apiserver.options import PatchType
-from dovetail.sim.apiserver.server import ApiServer
-from dovetail.sim.apiserver.watching import Watch, WatchEvent
-from dovetail.sim.engine import Engine
+from dovetail.ports.api_resources import PODS
+from dovetail.simulator.apiserver.options import PatchType
+from dovetail.simulator.apiserver.server import ApiServer
+from dovetail.simulator.apiserver.storage.frozen_object import Object
+from dovetail.simulator.apiserver.storage.watch import Watch, WatchEvent
+from dovetail.simulator.clock import Engine
 
 START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import yaml
 
-from dovetail.infra.reading import read_spec
-from dovetail.infra.resources import Account
-from dovetail.infra.spec.cluster import ClusterSpec
+from dovetail.eks.config.cluster import ClusterSpec
+from dovetail.eks.plan.resource import Account
+from dovetail.eks.validation.load import read_spec
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 ACCOUNT = Account(account="123456789012", region="us-east-1")

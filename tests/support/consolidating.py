@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from dovetail.core.disruption.candidates import Candidate
-from dovetail.core.disruption.moves import Move
-from dovetail.core.disruption.view import View
-from dovetail.core.disruption.whatif import Outcome
-from dovetail.core.podrules import is_reschedulable
-from dovetail.core.scheduling.solve import solve
+from dovetail.core.disruption.command import Move
+from dovetail.core.disruption.context import View
+from dovetail.core.disruption.simulation import Outcome
+from dovetail.core.pod.eligibility import is_reschedulable
+from dovetail.core.scheduling.solver import solve
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType
-from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.nodes import Node, NodeObject
+from dovetail.model.cloud.instance_type import InstanceType
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.kube.pod import Pod, PodSpec
+from dovetail.model.node import Node, NodeObject
 from dovetail.model.plan import Plan
-from dovetail.model.pods import Pod, PodSpec
 from dovetail.model.settings import Packing, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
 from tests.support.build import a_node

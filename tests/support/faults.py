@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TypeVar
 
-from dovetail.ports.kube import Kube
-from dovetail.ports.resources import Resource
+from dovetail.ports.api_resources import Resource
+from dovetail.ports.kube_client import Kube
 from tests.support.requests import READS, Front, Request
 
 T = TypeVar("T")
@@ -13,7 +13,7 @@ Note = Callable[[str, str], Awaitable[None]]
 
 
 class Faults(Front):
-    """``ports.kube.Kube`` in front of another."""
+    """``ports.kube_client.Kube`` in front of another."""
 
     def __init__(self, kube: Kube, *, note: Note) -> None:
         super().__init__(kube)

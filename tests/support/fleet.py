@@ -5,9 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 from dovetail.model import labels as label_keys
-from dovetail.model.conditions import TRUE, Condition
 from dovetail.model.frozen import FrozenDict
-from dovetail.ports.resources import (
+from dovetail.model.kube.conditions import TRUE, Condition
+from dovetail.ports.api_resources import (
     DAEMON_SETS,
     NODE_CLAIMS,
     NODES,
@@ -18,7 +18,7 @@ from dovetail.ports.resources import (
     STATEFUL_SETS,
     VOLUME_ATTACHMENTS,
 )
-from dovetail.sim.apiserver.deleting import DeleteOptions
+from dovetail.simulator.apiserver.delete import DeleteOptions
 from tests.support import wire
 from tests.support.cloud import TYPE, ZONE
 from tests.support.world import World

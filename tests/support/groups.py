@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dovetail.model.pods import Pod, Spread
-from dovetail.model.selectors import LabelSelector
+from dovetail.model.kube.pod import Pod, Spread
+from dovetail.model.kube.selectors import LabelSelector
 from tests.support.hosts import Host, Values
 
 Selected = tuple[frozenset[str], LabelSelector | None]

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType, Offering
+from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodes import Node
+from dovetail.model.kube.pod import NodeTerm, Pod, PodSpec
+from dovetail.model.kube.requirements import NO_VALUES, Operator, Requirement, RequirementSpec
+from dovetail.model.kube.resources import Resources
+from dovetail.model.kube.taints import Effect, Taint, Toleration
+from dovetail.model.node import Node
 from dovetail.model.plan import PlannedNode
-from dovetail.model.pods import NodeTerm, Pod, PodSpec
-from dovetail.model.requirements import NO_VALUES, Operator, Requirement, RequirementSpec
-from dovetail.model.resources import Resources
-from dovetail.model.taints import Effect, Taint, Toleration
 from tests.support.outcome import labels_if
 
 Values = frozenset[str | None]

@@ -7,18 +7,18 @@ from typing import Any, TypeVar
 
 from dovetail.host.clock import RealClock
 from dovetail.model.frozen import FrozenDict
-from dovetail.ports.kube import Kube
-from dovetail.ports.kubeerrors import NotFound
-from dovetail.ports.resources import NODE_CLAIMS, NODES, PODS, Resource, resource_of_kind
-from dovetail.sim.apiserver.options import PatchType
-from dovetail.sim.apiserver.server import ApiServer
-from dovetail.sim.binder.binder import Binder
-from dovetail.sim.engine import Engine
-from dovetail.sim.http.pacing import Pace
-from dovetail.sim.kube import SimKube
-from dovetail.sim.kubelet.kubelets import Kubelets
-from dovetail.sim.kubelet.latencies import Latencies
-from dovetail.sim.workloads.start import start_workloads
+from dovetail.ports.api_resources import NODE_CLAIMS, NODES, PODS, Resource, resource_of_kind
+from dovetail.ports.kube_client import Kube
+from dovetail.ports.kube_errors import NotFound
+from dovetail.simulator.apiserver.options import PatchType
+from dovetail.simulator.apiserver.server import ApiServer
+from dovetail.simulator.clock import Engine
+from dovetail.simulator.controllermanager.manager import start_workloads
+from dovetail.simulator.kube_client import SimKube
+from dovetail.simulator.kubelet.kubelets import Kubelets
+from dovetail.simulator.kubelet.latencies import Latencies
+from dovetail.simulator.rest.pacing import Pace
+from dovetail.simulator.scheduler.scheduler import Binder
 from tests.support.requests import READS, Front, Request
 
 T = TypeVar("T")

@@ -3,15 +3,15 @@
 from typing import Any
 
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.kube.resources import Resources
+from dovetail.model.kube.taints import Taint
 from dovetail.model.labels import ZONE
-from dovetail.model.resources import Resources
-from dovetail.model.taints import Taint
-from dovetail.ports.resources import PODS
-from dovetail.sim.apiserver.deleting import DeleteOptions
-from dovetail.sim.apiserver.frozen import Object
-from dovetail.sim.kubelet.kubelets import Kubelets
-from dovetail.sim.kubelet.latencies import Latencies
-from dovetail.sim.machine import Machine
+from dovetail.ports.api_resources import PODS
+from dovetail.simulator.apiserver.delete import DeleteOptions
+from dovetail.simulator.apiserver.storage.frozen_object import Object
+from dovetail.simulator.instance import Machine
+from dovetail.simulator.kubelet.kubelets import Kubelets
+from dovetail.simulator.kubelet.latencies import Latencies
 from tests.support.cluster import Cluster
 
 

@@ -5,15 +5,15 @@ from datetime import timedelta
 from itertools import count
 from typing import TypeVar
 
-from dovetail.data import bundled_prices
-from dovetail.model.machines import Catalog
-from dovetail.ports.kube import Kube
-from dovetail.ports.resources import EVENTS
-from dovetail.sim.box import Box
-from dovetail.sim.cloud.ledger import Purchase
-from dovetail.sim.invariants import GuardedKube
-from dovetail.sim.loop import Pause
-from dovetail.sim.scenario.model import Scenario
+from dovetail.data.bundled import bundled_prices
+from dovetail.model.cloud.ec2_catalog import Catalog
+from dovetail.ports.api_resources import EVENTS
+from dovetail.ports.kube_client import Kube
+from dovetail.simulator.checks.invariants import GuardedKube
+from dovetail.simulator.cluster import Box
+from dovetail.simulator.ec2.billing import Purchase
+from dovetail.simulator.event_loop import Pause
+from dovetail.simulator.scenario.model import Scenario
 from tests.support.boxes import wait
 from tests.support.requests import READS, Front, Request
 

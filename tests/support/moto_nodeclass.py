@@ -15,20 +15,20 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.ec2.models.amis import Ami
 from moto.ssm.models import Parameter
 
-from dovetail.aws.clusterfacts import ClusterFacts
-from dovetail.aws.images import Images
-from dovetail.aws.launchtemplates import LaunchTemplates
-from dovetail.aws.network import FreeAddresses, Network
-from dovetail.aws.nodeclasses import NodeClassResolver, Parts
-from dovetail.aws.profiles import Profiles
-from dovetail.aws.rehearsing import Rehearsal
-from dovetail.aws.reservations import Reservations, RoomLeft
+from dovetail.aws.cluster_info import ClusterFacts
+from dovetail.aws.launchtemplate.launch_templates import LaunchTemplates
+from dovetail.aws.nodeclass.amis import Images
+from dovetail.aws.nodeclass.capacity_reservations import Reservations, RoomLeft
+from dovetail.aws.nodeclass.dry_run import Rehearsal
+from dovetail.aws.nodeclass.instance_profiles import Profiles
+from dovetail.aws.nodeclass.network import FreeAddresses, Network
+from dovetail.aws.nodeclass.resolver import NodeClassResolver, Parts
 from dovetail.aws.session import Aws, Patience
 from dovetail.aws.userdata.bootstrap import Cluster
-from dovetail.host.chance import RealChance
-from dovetail.host.loop import AsyncioLoop
-from dovetail.host.offload import ThreadOffload
-from dovetail.ports.cloud import ClassStatus
+from dovetail.host.event_loop import AsyncioLoop
+from dovetail.host.executor import ThreadOffload
+from dovetail.host.randomness import RealChance
+from dovetail.ports.cloudprovider import ClassStatus
 from tests.support.moto.door import Fault
 from tests.support.moto.server import MotoAws
 from tests.support.telling import KeptLog

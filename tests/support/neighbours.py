@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.kube.pod import NodePolicy, Pod, PodSpec, PodTerm, Spread
+from dovetail.model.kube.requirements import Operator, RequirementSpec
+from dovetail.model.kube.selectors import LabelSelector
 from dovetail.model.labels import stable_key
-from dovetail.model.pods import NodePolicy, Pod, PodSpec, PodTerm, Spread
-from dovetail.model.requirements import Operator, RequirementSpec
-from dovetail.model.selectors import LabelSelector
 from tests.support.groups import (
     AffinityGroup,
     AvoidGroup,

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from dovetail.ports.kube import Kube
+from dovetail.ports.kube_client import Kube
 from tests.support.permissions import Permission, permission
 from tests.support.requests import Front, Request
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class NotingKube(Front):
-    """``ports.kube.Kube`` that notes what is asked of another."""
+    """``ports.kube_client.Kube`` that notes what is asked of another."""
 
     def __init__(self, kube: Kube, seen: set[Permission]) -> None:
         super().__init__(kube)

@@ -7,7 +7,7 @@ Part of the checker: shares no code with the solver.
 
 from collections.abc import Sequence
 
-from dovetail.model.pods import Pod
+from dovetail.model.kube.pod import Pod
 from tests.support.neighbours import Neighbourhood
 
 Arrivals = Sequence[tuple[Pod, str]]

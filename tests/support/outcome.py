@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType, Offering
-from dovetail.model.catalog import allocatable as allocatable_of
+from dovetail.model.cloud.instance_type import InstanceType, Offering
+from dovetail.model.cloud.instance_type import allocatable as allocatable_of
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodepool import NodePool
-from dovetail.model.nodes import Node
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.pod import Phase, Pod
+from dovetail.model.kube.requirements import Requirement
+from dovetail.model.kube.resources import Resources
+from dovetail.model.node import Node
 from dovetail.model.plan import Plan, PlannedNode, Refusal
-from dovetail.model.pods import Phase, Pod
-from dovetail.model.requirements import Requirement
-from dovetail.model.resources import Resources
 from dovetail.model.snapshot import ClusterSnapshot
 
 PodLike = Pod | str

@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from dovetail.infra.kindfacts import KINDS
-from dovetail.infra.planning import Plan, Step, Verb
-from dovetail.infra.predicting import predicted
-from dovetail.infra.references import Reference, resolved
-from dovetail.infra.resolving import found
-from dovetail.infra.resources import Account, Existing, Observed, Resource
+from dovetail.eks.plan.known_attributes import predicted
+from dovetail.eks.plan.planner import Plan, Step, Verb
+from dovetail.eks.plan.references import Reference, resolved
+from dovetail.eks.plan.resolver import found
+from dovetail.eks.plan.resource import Account, Existing, Observed, Resource
+from dovetail.eks.plan.resource_kinds import KINDS
 from tests.support.clusters import ACCOUNT
 
 

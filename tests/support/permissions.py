@@ -7,25 +7,28 @@ from typing import Any, NamedTuple
 
 import dovetail
 from dovetail.model.settings import Gates
-from dovetail.ports import resources
-from dovetail.ports.resources import PODS, Resource
-from dovetail.state.decoding import mirrored
+from dovetail.ports import api_resources
+from dovetail.ports.api_resources import PODS, Resource
+from dovetail.state.cluster.decoders import mirrored
 
 _SOURCE = Path(dovetail.__file__).parent
 _VERBS = {"get", "list", "create", "patch", "delete", "evict"}
 _NOT_OURS = (
-    "state/inflight.py",  # Asks for what it was asked for.
-    "running/virtual/",  # Plays the nodes, which no chart installs.
-    "running/looking.py",  # Looks with the rights of whoever sits before it.
+    "state/cluster/write_through.py",  # Asks for what it was asked for.
+    "operator/virtual/",  # Plays the nodes, which no chart installs.
+    "operator/list_cluster.py",  # Looks with the rights of whoever sits before it.
 )
 _CHOSEN_LATER: dict[str, tuple[Resource, ...]] = {
-    "controllers/buffers.py": (
-        resources.POD_TEMPLATES,
-        resources.DEPLOYMENTS,
-        resources.STATEFUL_SETS,
-        resources.REPLICA_SETS,
+    "controllers/capacitybuffer.py": (
+        api_resources.POD_TEMPLATES,
+        api_resources.DEPLOYMENTS,
+        api_resources.STATEFUL_SETS,
+        api_resources.REPLICA_SETS,
     ),
-    "controllers/reserved.py": (resources.NODES, resources.NODE_CLAIMS),
+    "controllers/nodeclaim/capacity_reservation.py": (
+        api_resources.NODES,
+        api_resources.NODE_CLAIMS,
+    ),
 }
 """Where the kind comes in a variable: what it can be."""
 EVERYTHING = Gates(**dict.fromkeys(Gates.__struct_fields__, True))
@@ -64,9 +67,9 @@ def watched(gates: Gates = EVERYTHING) -> set[Permission]:
 
 
 def asked_for() -> set[Permission]:
-    """Return what the code asks of ``ports.kube``, read from its text: no path is left out."""
+    """Return what the code asks of ``ports.kube_client``, read from its text, on every path."""
     found: set[Permission] = set()
-    for package in ("controllers", "running", "kube", "state"):
+    for package in ("controllers", "operator", "kube", "state"):
         for file in sorted((_SOURCE / package).rglob("*.py")):
             if not str(file.relative_to(_SOURCE)).startswith(_NOT_OURS):
                 found.update(_in_file(file))
@@ -86,7 +89,7 @@ def _resources(call: ast.Call, file: Path) -> tuple[Resource, ...]:
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr == "evict":
         return (PODS,)
-    named = getattr(resources, ast.unparse(call.args[0]).rpartition(".")[2], None)
+    named = getattr(api_resources, ast.unparse(call.args[0]).rpartition(".")[2], None)
     if isinstance(named, Resource):
         return (named,)
     where = str(file.relative_to(_SOURCE))

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations as pairs
 
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.pods import HostPort, Pod
-from dovetail.model.resources import Resources, total
+from dovetail.model.kube.pod import HostPort, Pod
+from dovetail.model.kube.resources import Resources, total
 from dovetail.model.snapshot import ClusterSnapshot
 from tests.support.hosts import Host, Values, always_holds, may_hold, tolerates
 from tests.support.purchases import Finding, Shop

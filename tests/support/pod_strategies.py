@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dovetail.model import labels as label_keys
-from dovetail.model.pods import HostPort, NodePolicy, Pod, PodTerm, Spread
-from dovetail.model.selectors import LabelSelector
+from dovetail.model.kube.pod import HostPort, NodePolicy, Pod, PodTerm, Spread
+from dovetail.model.kube.selectors import LabelSelector
 from tests.support.build import (
     Entry,
     a_pod,

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType, Offering
-from dovetail.model.nodepool import NodePool
+from dovetail.model.cloud.instance_type import InstanceType, Offering
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.pod import HostPort
+from dovetail.model.kube.requirements import Requirement, Requirements
+from dovetail.model.kube.resources import NODES, Resources, total
 from dovetail.model.plan import PlannedNode
-from dovetail.model.pods import HostPort
-from dovetail.model.requirements import Requirement, Requirements
-from dovetail.model.resources import NODES, Resources, total
 from dovetail.model.snapshot import ClusterSnapshot
 from tests.support.hosts import (
     Host,

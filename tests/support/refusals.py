@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from dovetail.model.kube.pod import Pod
 from dovetail.model.plan import Refusal
-from dovetail.model.pods import Pod
 from tests.support.build import cluster
 from tests.support.outcome import refusals_of
 from tests.support.solving import checked

@@ -4,17 +4,17 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from dovetail.codec.conditions import show_conditions
-from dovetail.controllers.disruption import Disruption
-from dovetail.controllers.replacing import Replacing
+from dovetail.codec.kube.conditions import show_conditions
+from dovetail.controllers.disruption.controller import Disruption
+from dovetail.controllers.disruption.queue import Replacing
 from dovetail.core.conditions import CLAIM, Subject, changed
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType, Offering
-from dovetail.model.conditions import TRUE, Condition
-from dovetail.model.nodepool import Budget
-from dovetail.model.nodepool import Disruption as Rules
-from dovetail.model.taints import DISRUPTED
-from dovetail.ports.resources import NODE_CLAIMS, NODE_POOLS, NODES
+from dovetail.model.cloud.instance_type import InstanceType, Offering
+from dovetail.model.karpenter.nodepool import Budget
+from dovetail.model.karpenter.nodepool import Disruption as Rules
+from dovetail.model.kube.conditions import TRUE, Condition
+from dovetail.model.kube.taints import DISRUPTED
+from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES
 from tests.support import wire
 from tests.support.catalog import a_type
 from tests.support.cloud import TYPE, ZONE

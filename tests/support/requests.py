@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dovetail.ports.kube import Kube, Object
-from dovetail.ports.resources import PODS, Resource
+from dovetail.ports.api_resources import PODS, Resource
+from dovetail.ports.kube_client import Kube, Object
 
 T = TypeVar("T")
 READS = ("get", "list")
@@ -23,7 +23,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Front:
-    """``ports.kube.Kube`` that hands everything on; change ``passing`` to have a say in it."""
+    """``ports.kube_client.Kube`` that hands all on; change ``passing`` to have a say in it."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from dovetail.ports.resources import EVENTS, NODES, PODS
-from dovetail.sim.apiserver.deleting import DeleteOptions
-from dovetail.sim.apiserver.frozen import Object
-from dovetail.sim.binder.binder import Binder
+from dovetail.ports.api_resources import EVENTS, NODES, PODS
+from dovetail.simulator.apiserver.delete import DeleteOptions
+from dovetail.simulator.apiserver.storage.frozen_object import Object
+from dovetail.simulator.scheduler.scheduler import Binder
 from tests.support.cluster import Cluster
 
 

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from dovetail.codec.conditions import show_conditions
-from dovetail.controllers.provisioning import Provisioning
-from dovetail.controllers.runtime import Registration
+from dovetail.codec.kube.conditions import show_conditions
+from dovetail.controllers.provisioning.provisioner import Provisioning
+from dovetail.controllers.runtime.manager import Registration
 from dovetail.core.conditions import CLAIM, Subject, changed
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType
-from dovetail.model.conditions import TRUE, Conditions
-from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.pods import Pod
-from dovetail.ports.resources import DAEMON_SETS, NODE_CLAIMS, NODE_POOLS, NODES, PODS
+from dovetail.model.cloud.instance_type import InstanceType
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.kube.conditions import TRUE, Conditions
+from dovetail.model.kube.pod import Pod
+from dovetail.ports.api_resources import DAEMON_SETS, NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from tests.support import wire
 from tests.support.catalog import DEFAULT_TYPES
 from tests.support.world import World

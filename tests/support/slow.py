@@ -3,8 +3,8 @@
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from dovetail.ports.kube import Kube
-from dovetail.sim.loop import Pause
+from dovetail.ports.kube_client import Kube
+from dovetail.simulator.event_loop import Pause
 from tests.support.requests import Front, Request
 
 T = TypeVar("T")

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from dovetail.core.scheduling.solve import solve
+from dovetail.core.scheduling.solver import solve
+from dovetail.model.kube.pod import Pod
 from dovetail.model.plan import Plan
-from dovetail.model.pods import Pod
 from dovetail.model.settings import Packing, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
 from tests.support.checker import check

@@ -6,13 +6,13 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType, Offering
+from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodepool import NodePool
-from dovetail.model.nodes import Node
-from dovetail.model.resources import Resources
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.resources import Resources
+from dovetail.model.kube.storage import BIND_COMPLETED, StorageClass, Volume, VolumeClaim
+from dovetail.model.node import Node
 from dovetail.model.snapshot import ClusterSnapshot
-from dovetail.model.storage import BIND_COMPLETED, StorageClass, Volume, VolumeClaim
 from tests.support.build import (
     Entry,
     a_daemon_set,

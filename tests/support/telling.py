@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.ports.resources import Resource
+from dovetail.ports.api_resources import Resource
 from dovetail.ports.telemetry import DEDUPE
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from dovetail.data import bundled_catalog
-from dovetail.model.machines import Catalog
-from dovetail.ports.kube import Object
-from dovetail.ports.resources import EVENTS, NODE_CLAIMS, NODE_POOLS
-from dovetail.sim.apiserver.frozen import look
-from dovetail.sim.apiserver.options import PatchType
-from dovetail.sim.box import Box
-from dovetail.sim.scenario.model import Scenario
+from dovetail.data.bundled import bundled_catalog
+from dovetail.model.cloud.ec2_catalog import Catalog
+from dovetail.ports.api_resources import EVENTS, NODE_CLAIMS, NODE_POOLS
+from dovetail.ports.kube_client import Object
+from dovetail.simulator.apiserver.options import PatchType
+from dovetail.simulator.apiserver.storage.frozen_object import look
+from dovetail.simulator.cluster import Box
+from dovetail.simulator.scenario.model import Scenario
 from tests.support.boxes import a_node_class, a_pool, a_story, an_app
 
 TYPES = ("m5.large", "m5.xlarge", "m5.2xlarge")

@@ -6,9 +6,9 @@ Part of the checker: shares no code with the solver.
 from collections.abc import Mapping, Sequence
 
 from dovetail.model import labels as label_keys
-from dovetail.model.pods import NodeTerm, Pod, PodVolume
+from dovetail.model.kube.pod import NodeTerm, Pod, PodVolume
+from dovetail.model.kube.storage import BIND_COMPLETED, StorageClass, VolumeClaim
 from dovetail.model.snapshot import ClusterSnapshot
-from dovetail.model.storage import BIND_COMPLETED, StorageClass, VolumeClaim
 from tests.support.hosts import Host, Values, combinations, term_holds
 
 Alternatives = tuple[NodeTerm, ...]

@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dovetail.codec.nodeclaims import encode_node_claim
-from dovetail.codec.poolwriting import encode_node_pool
-from dovetail.codec.requirements import show_taint
+from dovetail.codec.karpenter.nodeclaims import encode_node_claim
+from dovetail.codec.karpenter.nodepool_encoding import encode_node_pool
+from dovetail.codec.kube.requirements import show_taint
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.nodepool import NodeClassRef, NodePool
-from dovetail.model.resources import Resources
-from dovetail.model.taints import UNREGISTERED, Taint
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import NodeClassRef, NodePool
+from dovetail.model.kube.resources import Resources
+from dovetail.model.kube.taints import UNREGISTERED, Taint
 
 SOMEBODY_ELSES = NodeClassRef("example.com", "OtherNodeClass", "default")
 _SIZE = {"cpu": "4", "memory": "16Gi", "pods": "110"}
@@ -27,7 +27,7 @@ def claim(
     owners: Sequence[Mapping[str, Any]] = (),
     **fields: Any,
 ) -> dict[str, Any]:
-    """A NodeClaim; further keywords are fields of ``model.nodeclaim.NodeClaim``."""
+    """A NodeClaim; further keywords are fields of ``model.karpenter.nodeclaim.NodeClaim``."""
     known = {label_keys.NODEPOOL: pool, label_keys.EC2_NODE_CLASS: "default", **(labels or {})}
     made = encode_node_claim(
         NodeClaim(
@@ -67,7 +67,7 @@ def node(
 
 
 def pool(name: str = "default", **fields: Any) -> dict[str, Any]:
-    """A NodePool; further keywords are fields of ``model.nodepool.NodePool``."""
+    """A NodePool; further keywords are fields of ``model.karpenter.nodepool.NodePool``."""
     return encode_node_pool(NodePool(name=name, **fields))
 
 

@@ -4,16 +4,16 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from dovetail.ports.resources import LEASES, NODES, PODS, Resource
-from dovetail.sim.apiserver.deleting import DeleteOptions
-from dovetail.sim.apiserver.frozen import Object, look
-from dovetail.sim.apiserver.options import ListOptions, PatchType
-from dovetail.sim.apiserver.store import key_of
-from dovetail.sim.apiserver.times import timestamp
-from dovetail.sim.apiserver.watching import WatchEvent
-from dovetail.sim.desk import Desk, follow
-from dovetail.sim.workloads.owning import find
-from dovetail.sim.workloads.start import start_workloads
+from dovetail.ports.api_resources import LEASES, NODES, PODS, Resource
+from dovetail.simulator.apiserver.delete import DeleteOptions
+from dovetail.simulator.apiserver.options import ListOptions, PatchType
+from dovetail.simulator.apiserver.storage.frozen_object import Object, look
+from dovetail.simulator.apiserver.storage.store import key_of
+from dovetail.simulator.apiserver.storage.watch import WatchEvent
+from dovetail.simulator.apiserver.timestamps import timestamp
+from dovetail.simulator.controllermanager.manager import start_workloads
+from dovetail.simulator.controllermanager.owner_references import find
+from dovetail.simulator.workqueue import Desk, follow
 from tests.support.cluster import Cluster
 
 GONE = DeleteOptions(grace_seconds=0)

@@ -6,29 +6,29 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from dovetail.controllers.runtime import Registration, Runtime
-from dovetail.model.conditions import Conditions
-from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.nodepool import NodePool
-from dovetail.model.nodes import NodeObject
-from dovetail.ports.kube import Object
-from dovetail.ports.kubeerrors import NotFound
-from dovetail.ports.resources import Resource
-from dovetail.sim.apiserver.frozen import thaw
-from dovetail.sim.apiserver.options import PatchType
-from dovetail.sim.apiserver.server import ApiServer
-from dovetail.sim.chance import SeededChance
-from dovetail.sim.engine import Engine
-from dovetail.sim.kube import SimKube, feed
-from dovetail.sim.loop import Pause, VirtualLoop
-from dovetail.state.evictions import Evictions
-from dovetail.state.inflight import ReadYourWrites
-from dovetail.state.mirror import Mirror
-from dovetail.state.nominations import Nominations
-from dovetail.state.outcomes import LaunchOutcomes
-from dovetail.state.promises import Promises
-from dovetail.state.scarcity import Scarcity
-from dovetail.state.stays import Stays
+from dovetail.controllers.runtime.manager import Registration, Runtime
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.conditions import Conditions
+from dovetail.model.node import NodeObject
+from dovetail.ports.api_resources import Resource
+from dovetail.ports.kube_client import Object
+from dovetail.ports.kube_errors import NotFound
+from dovetail.simulator.apiserver.options import PatchType
+from dovetail.simulator.apiserver.server import ApiServer
+from dovetail.simulator.apiserver.storage.frozen_object import thaw
+from dovetail.simulator.clock import Engine
+from dovetail.simulator.event_loop import Pause, VirtualLoop
+from dovetail.simulator.kube_client import SimKube, feed
+from dovetail.simulator.randomness import SeededChance
+from dovetail.state.cluster.cache import Mirror
+from dovetail.state.cluster.write_through import ReadYourWrites
+from dovetail.state.instancetypes.unavailable_offerings import Scarcity
+from dovetail.state.nodes.keep_reasons import Stays
+from dovetail.state.nodes.launch_outcomes import LaunchOutcomes
+from dovetail.state.nodes.nominations import Nominations
+from dovetail.state.pods.assignments import Promises
+from dovetail.state.pods.evictions import Evictions
 from tests.support.cloud import ScriptedCloud
 from tests.support.cluster import START
 from tests.support.faults import Faults
@@ -40,7 +40,7 @@ Factory = Callable[..., Any]
 
 
 class AtOnce:
-    """``ports.offload.Offload``; a test may have something happen while it thinks."""
+    """``ports.executor.Offload``; a test may have something happen while it thinks."""
 
     def __init__(self) -> None:
         self.meanwhile: Callable[[], object] = lambda: None

@@ -9,10 +9,10 @@ import boto3
 import msgspec
 from botocore.config import Config
 
-from dovetail.aws.faults import SDK_ERRORS, AwsError, Kind, translated
-from dovetail.ports.chance import Chance
-from dovetail.ports.loop import Loop
-from dovetail.ports.offload import Offload
+from dovetail.aws.errors import SDK_ERRORS, AwsError, Kind, translated
+from dovetail.ports.event_loop import Loop
+from dovetail.ports.executor import Offload
+from dovetail.ports.randomness import Chance
 from dovetail.ports.telemetry import UNTOLD, Metrics
 
 if TYPE_CHECKING:

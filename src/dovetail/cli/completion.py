@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import get_completion_class
 
-from dovetail.cli.output import write
+from dovetail.cli.output.console import write
 
 
 @click.command()

@@ -5,12 +5,12 @@ from enum import StrEnum
 import click
 
 from dovetail.cli.files import STDIN, read_sources
-from dovetail.cli.manifests import manifest_options
-from dovetail.cli.output import say, write
-from dovetail.codec.converting import convert_files
-from dovetail.codec.objects import Document, to_json
-from dovetail.codec.paths import show
-from dovetail.codec.rewriting import Rewritten
+from dovetail.cli.options.manifests import manifest_options
+from dovetail.cli.output.console import say, write
+from dovetail.codec.rewrite.files import convert_files
+from dovetail.codec.rewrite.rewritten_object import Rewritten
+from dovetail.codec.rewrite.round_trip import Document, to_json
+from dovetail.codec.text.field_path import show
 
 
 class Output(StrEnum):

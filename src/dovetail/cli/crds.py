@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from dovetail.cli.output import say, write
+from dovetail.cli.output.console import say, write
 from dovetail.codec.crds.definitions import DEFINITIONS, as_file, as_yaml, file_name
 from dovetail.errors import DovetailError
 

@@ -8,26 +8,26 @@ from typing import Any, NoReturn
 import click
 
 from dovetail import __version__
-from dovetail.cli.failing import EXIT_BUG, report_bug
-from dovetail.cli.latecommands import LateCommands
+from dovetail.cli.lazy_group import LateCommands
+from dovetail.cli.output.bug_report import EXIT_BUG, report_bug
 from dovetail.errors import BadInput, DovetailError
-from dovetail.host.garbage import collect_rarely
+from dovetail.host.gc import collect_rarely
 
-COMMANDS = (
-    "catalog",
-    "cluster",
-    "completion",
-    "convert",
-    "crds",
-    "demo",
-    "doctor",
-    "explain",
-    "run",
-    "sandbox",
-    "simulate",
-    "virtual",
-)
-"""Each is a function of that name in the module of that name beside this one."""
+COMMANDS = {
+    "catalog": "catalog.command",
+    "cluster": "cluster.group",
+    "completion": "completion",
+    "convert": "convert",
+    "crds": "crds",
+    "demo": "demo.command",
+    "doctor": "doctor.command",
+    "explain": "explain.command",
+    "run": "run.command",
+    "sandbox": "sandbox",
+    "simulate": "simulate.command",
+    "virtual": "run.virtual",
+}
+"""The module of each command, below ``dovetail.cli``; the command is a function of its name."""
 
 EXIT_BAD_INPUT = 1
 EXIT_INTERRUPTED = 130
@@ -80,7 +80,7 @@ class Dovetail(LateCommands):
 
 @click.group(
     cls=Dovetail,
-    modules={name: name for name in COMMANDS},
+    modules=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done; 1 bad input; 2 some pods get no node, a demo falls short, or a "
     "doctor finds something; "

@@ -12,22 +12,22 @@ import click
 import msgspec
 import yaml
 
-from dovetail.cli.discounts import DISCOUNTS_HELP, discounts_in
 from dovetail.cli.files import attempt, read_bytes
-from dovetail.cli.gates import GATES_HELP, strict_gates
-from dovetail.cli.output import progress, say, write
-from dovetail.cli.stock import prices_in
-from dovetail.data import bundled_catalog
-from dovetail.data import sandbox as usual_sandbox
+from dovetail.cli.options.catalog import prices_in
+from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in
+from dovetail.cli.options.feature_gates import GATES_HELP, strict_gates
+from dovetail.cli.output.console import progress, say, write
+from dovetail.data.bundled import bundled_catalog
+from dovetail.data.bundled import sandbox as usual_sandbox
 from dovetail.errors import BadInput, DovetailError, Mistake
 from dovetail.host.clock import RealClock
-from dovetail.model.discounts import DiscountBook
-from dovetail.model.prices import PriceBook
+from dovetail.model.cloud.discounts import DiscountBook
+from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.settings import Gates, SchedulingSettings
-from dovetail.sim.box import Box
-from dovetail.sim.http.sandbox import Sandbox, Served
-from dovetail.sim.scenario.model import Scenario
-from dovetail.sim.scenario.reading import read_scenario
+from dovetail.simulator.cluster import Box
+from dovetail.simulator.rest.sandbox import Sandbox, Served
+from dovetail.simulator.scenario.load import read_scenario
+from dovetail.simulator.scenario.model import Scenario
 
 KUBECONFIG = "dovetail-sandbox.kubeconfig"
 _OURS = "# Written by `dovetail sandbox`, and removed when it ends.\n"

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from dovetail.codec.nearest import did_you_mean, nearest
-from dovetail.codec.paths import Path
+from dovetail.codec.text.field_path import Path
+from dovetail.codec.text.suggestions import did_you_mean, nearest
 from dovetail.model.frozen import EMPTY, FrozenDict
 
 MOST_FINDINGS = 50

@@ -6,69 +6,65 @@ from typing import Final, Protocol
 
 import msgspec
 
-from dovetail.controllers import (
-    classstamping,
+from dovetail.controllers import condition_transitions
+from dovetail.controllers.capacitybuffer import Buffering
+from dovetail.controllers.disruption.controller import Disruption
+from dovetail.controllers.disruption.queue import Replacing
+from dovetail.controllers.interruption import controller as interruption
+from dovetail.controllers.interruption import status_checks, zonal_shift
+from dovetail.controllers.node import health as repair
+from dovetail.controllers.node.eviction import EvictionQueue
+from dovetail.controllers.node.termination import Termination
+from dovetail.controllers.nodeclaim import (
+    capacity_reservation,
     consistency,
     consolidatable,
     drift,
     expiration,
-    garbage,
+    garbage_collection,
     hydration,
-    interruption,
-    lifecycle,
-    liveness,
-    nodeclass,
-    nominating,
     podevents,
-    releasing,
-    repair,
-    reserved,
-    statuschecks,
     tagging,
-    transitions,
-    zonalshift,
 )
-from dovetail.controllers.batching import Windows
-from dovetail.controllers.buffers import Buffering
-from dovetail.controllers.disruption import Disruption
-from dovetail.controllers.eviction import EvictionQueue
-from dovetail.controllers.nodepools import (
+from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
+from dovetail.controllers.nodeclaim.lifecycle import liveness
+from dovetail.controllers.nodeclass import controller as nodeclass
+from dovetail.controllers.nodeclass import hash as classstamping
+from dovetail.controllers.nodeoverlay import Overlaying
+from dovetail.controllers.nodepool import (
     budgets,
-    counting,
-    health,
+    counter,
     readiness,
-    stamping,
+    registration_health,
     validation,
 )
-from dovetail.controllers.overlays import Overlaying
-from dovetail.controllers.provisioning import Provisioning
-from dovetail.controllers.replacing import Replacing
-from dovetail.controllers.runtime import Registration
-from dovetail.controllers.staticpools import Filling, Trimming
-from dovetail.controllers.termination import Termination
+from dovetail.controllers.nodepool import hash as stamping
+from dovetail.controllers.nodepool.static import Filling, Trimming
+from dovetail.controllers.pod import nomination, nomination_cleanup
+from dovetail.controllers.provisioning.batch_window import Windows
+from dovetail.controllers.provisioning.provisioner import Provisioning
+from dovetail.controllers.runtime.manager import Registration
 from dovetail.model.settings import (
     ConsolidationSettings,
     Gates,
     InterruptionSettings,
     SchedulingSettings,
 )
-from dovetail.ports.chance import Chance
-from dovetail.ports.cloud import Checkups, Cloud, Interruptions
-from dovetail.ports.kube import Kube
-from dovetail.ports.loop import Loop
-from dovetail.ports.offload import Offload
-from dovetail.ports.tagging import Tagging
+from dovetail.ports.cloudprovider import Checkups, Cloud, Interruptions, Tagging, ZonalShifts
+from dovetail.ports.event_loop import Loop
+from dovetail.ports.executor import Offload
+from dovetail.ports.kube_client import Kube
+from dovetail.ports.randomness import Chance
 from dovetail.ports.telemetry import Events, Log, Metrics
-from dovetail.ports.zones import ZonalShifts
-from dovetail.state.buffers import Buffers
-from dovetail.state.evictions import Evictions
-from dovetail.state.mirror import Mirror
-from dovetail.state.nominations import Nominations
-from dovetail.state.outcomes import LaunchOutcomes
-from dovetail.state.overlays import Overlays
-from dovetail.state.promises import Promises
-from dovetail.state.scarcity import Scarcity
-from dovetail.state.stays import Stays
+from dovetail.state.capacitybuffers import Buffers
+from dovetail.state.cluster.cache import Mirror
+from dovetail.state.instancetypes.nodeoverlays import Overlays
+from dovetail.state.instancetypes.unavailable_offerings import Scarcity
+from dovetail.state.nodes.keep_reasons import Stays
+from dovetail.state.nodes.launch_outcomes import LaunchOutcomes
+from dovetail.state.nodes.nominations import Nominations
+from dovetail.state.pods.assignments import Promises
+from dovetail.state.pods.evictions import Evictions
 
 
 class Registrable(Protocol):
@@ -90,10 +86,10 @@ CONTROLLERS: Final[tuple[Factory, ...]] = (
     Replacing,
     consolidatable.registration,
     drift.registration,
-    reserved.registration,
+    capacity_reservation.registration,
     podevents.registration,
-    nominating.registration,
-    releasing.registration,
+    nomination.registration,
+    nomination_cleanup.registration,
     expiration.registration,
     repair.registration,
     Filling,
@@ -101,23 +97,23 @@ CONTROLLERS: Final[tuple[Factory, ...]] = (
     Overlaying,
     Buffering,
     interruption.registration,
-    statuschecks.registration,
+    status_checks.registration,
     tagging.registration,
-    garbage.claims_registration,
-    garbage.machines_registration,
+    garbage_collection.claims_registration,
+    garbage_collection.machines_registration,
     consistency.registration,
     hydration.registration,
-    zonalshift.registration,
+    zonal_shift.registration,
     nodeclass.registration,
     classstamping.registration,
     stamping.registration,
     validation.registration,
     budgets.registration,
     readiness.registration,
-    counting.registration,
-    health.registration,
-    transitions.claims_registration,
-    transitions.pools_registration,
+    counter.registration,
+    registration_health.registration,
+    condition_transitions.claims_registration,
+    condition_transitions.pools_registration,
 )
 
 
@@ -136,7 +132,7 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     kube: Kube
     cloud: Cloud
     interruptions: Interruptions
-    checkups: Checkups = statuschecks.UNCHECKED
+    checkups: Checkups = status_checks.UNCHECKED
     shifts: ZonalShifts | None = None
     """None: nobody knows of zones to stay away from."""
     tagging: Tagging | None = None

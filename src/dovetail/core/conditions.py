@@ -4,8 +4,8 @@ from datetime import datetime
 
 import msgspec
 
-from dovetail.model.conditions import FALSE, TRUE, UNKNOWN, Condition, Conditions
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.kube.conditions import FALSE, TRUE, UNKNOWN, Condition, Conditions
 
 
 class Family(msgspec.Struct, frozen=True):

@@ -5,16 +5,16 @@ from typing import Final
 
 import msgspec
 
-from dovetail.core.hashing import Stamp, pool_hash
-from dovetail.core.scheduling.tables import some_value
+from dovetail.core.nodepool.hash import Stamp, pool_hash
+from dovetail.core.scheduling.arrays.nodepools import some_value
 from dovetail.model import labels as label_keys
-from dovetail.model.buffers import is_virtual
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.nodepool import NodePool
+from dovetail.model.karpenter.capacitybuffer import is_virtual
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.pod import Owner, Pod
+from dovetail.model.kube.requirements import Requirement, Requirements
 from dovetail.model.plan import PlannedNode, Refusal, Unplaced
-from dovetail.model.pods import Owner, Pod
-from dovetail.model.requirements import Requirement, Requirements
 
 LONGEST_MESSAGE: Final = 1000
 """Of an Event; Kubernetes takes 1,024 characters."""

@@ -1,4 +1,4 @@
-"""``ports.kube.Kube`` over HTTP."""
+"""``ports.kube_client.Kube`` over HTTP."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -8,9 +8,9 @@ import msgspec
 
 from dovetail.kube.connection import Connection
 from dovetail.kube.paths import path_of
-from dovetail.ports.kube import Object
-from dovetail.ports.kubeerrors import Gone, Unavailable
-from dovetail.ports.resources import PODS, Resource
+from dovetail.ports.api_resources import PODS, Resource
+from dovetail.ports.kube_client import Object
+from dovetail.ports.kube_errors import Gone, Unavailable
 
 PAGE: Final = 500
 FIELD_MANAGER: Final = "karpenter"

@@ -1,5 +1,9 @@
-"""Requests to one API server: identity, pace, time-outs, and errors as we know them."""
+"""Requests to one API server: identity, pace, time-outs, and errors as we know them.
 
+Connections that notice soon when nobody is at the other end any more.
+"""
+
+import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -7,15 +11,37 @@ from typing import Any, Final
 
 import aiohttp
 import msgspec
+from aiohttp import AddrInfoType
 from yarl import URL
 
-from dovetail.kube.config import Access
-from dovetail.kube.guarding import GuardedBody, let_pass
-from dovetail.kube.limiting import RateLimit
-from dovetail.kube.refusing import refusal
-from dovetail.kube.sockets import lively
-from dovetail.ports.kube import Object
-from dovetail.ports.kubeerrors import Unauthorized, Unavailable
+from dovetail.kube.auth.kubeconfig import Access
+from dovetail.kube.errors import refusal
+from dovetail.kube.rate_limit import RateLimit
+from dovetail.kube.write_fence import GuardedBody, let_pass
+from dovetail.ports.kube_client import Object
+from dovetail.ports.kube_errors import Unauthorized, Unavailable
+
+_OPTIONS: Final = (
+    ("TCP_KEEPIDLE", 15),
+    ("TCP_KEEPINTVL", 5),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 30_000),
+)
+"""Seconds, but for the last. A watch says nothing for up to a minute when all is well, so its
+silence alone would tell of a machine or a path that is gone only minutes later."""
+
+
+def lively(address: AddrInfoType) -> socket.socket:
+    """Make a socket that asks its peer now and then, and gives it up after half a minute."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family=family, type=kind, proto=protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _OPTIONS:
+        # Not every system has all of them.
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
+
 
 JSON: Final = "application/json"
 _CONNECT: Final = 10.0
@@ -71,7 +97,7 @@ class Connection:
         content_type: str = JSON,
         changes: bool = True,
     ) -> Object:
-        """Make one request; raises ``ports.kubeerrors``, and what the guard does.
+        """Make one request; raises ``ports.kube_errors``, and what the guard does.
 
         Without ``changes`` it is a question, whatever the method.
         """

@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from dovetail.ports.resources import Resource
+from dovetail.ports.api_resources import Resource
 
 
 def path_of(

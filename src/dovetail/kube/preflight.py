@@ -7,13 +7,13 @@ import msgspec
 
 from dovetail.errors import DovetailError
 from dovetail.kube.connection import Connection
-from dovetail.kube.electing import OURS
+from dovetail.kube.leaderelection.elector import OURS
 from dovetail.model.settings import Gates
-from dovetail.ports.kube import Kube
-from dovetail.ports.kubeerrors import Forbidden, NotFound, Unauthorized
-from dovetail.ports.resources import DEPLOYMENTS, LEASES
+from dovetail.ports.api_resources import DEPLOYMENTS, LEASES
+from dovetail.ports.kube_client import Kube
+from dovetail.ports.kube_errors import Forbidden, NotFound, Unauthorized
 from dovetail.ports.telemetry import Log
-from dovetail.state.decoding import mirrored
+from dovetail.state.cluster.decoders import mirrored
 
 OLDEST: Final = (1, 30)
 """The first Kubernetes that has all that we rely on."""

@@ -5,12 +5,12 @@ from enum import StrEnum
 
 import msgspec
 
-from dovetail.model.catalog import InstanceType, Offering
+from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.frozen import EMPTY, FrozenDict
-from dovetail.model.pods import Pod
-from dovetail.model.requirements import Requirements
-from dovetail.model.resources import Resources
-from dovetail.model.taints import Taint
+from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.requirements import Requirements
+from dovetail.model.kube.resources import Resources
+from dovetail.model.kube.taints import Taint
 
 
 class Constraint(StrEnum):

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from dovetail.model.pods import Spread
+from dovetail.model.kube.pod import Spread
 
 
 class Preferences(StrEnum):

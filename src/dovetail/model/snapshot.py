@@ -4,13 +4,13 @@ from datetime import datetime
 
 import msgspec
 
-from dovetail.model.catalog import InstanceType
+from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodepool import NodePool
-from dovetail.model.nodes import Node
-from dovetail.model.pods import Pod
-from dovetail.model.storage import StorageClass, Volume, VolumeClaim
-from dovetail.model.workloads import Controller, DaemonSet, DisruptionBudget, Service
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.storage import StorageClass, Volume, VolumeClaim
+from dovetail.model.kube.workloads import Controller, DaemonSet, DisruptionBudget, Service
+from dovetail.model.node import Node
 
 
 class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):

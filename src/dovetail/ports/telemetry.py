@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any, Final, Protocol
 
-from dovetail.ports.resources import Resource
+from dovetail.ports.api_resources import Resource
 
 DEDUPE = timedelta(minutes=2)
 

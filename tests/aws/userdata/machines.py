@@ -4,9 +4,9 @@ from typing import Any
 
 from dovetail.aws.userdata.bootstrap import Bootstrap, Cluster
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodeclass import Kubelet
-from dovetail.model.resources import Resources
-from dovetail.model.taints import Effect, Taint
+from dovetail.model.karpenter.ec2nodeclass import Kubelet
+from dovetail.model.kube.resources import Resources
+from dovetail.model.kube.taints import Effect, Taint
 
 CLUSTER = Cluster(
     name="demo",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.aws.userdata.bootstrap import Bootstrap
-from dovetail.aws.userdata.families import render
+from dovetail.aws.userdata.registry import render
 from tests.aws.userdata.machines import (
     CONTENT_TYPE_FIRST,
     KUBELET,

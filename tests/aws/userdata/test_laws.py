@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from dovetail.aws.userdata.bootstrap import kubelet_labels
 from dovetail.aws.userdata.bottlerocket import version_of
-from dovetail.aws.userdata.families import render
+from dovetail.aws.userdata.registry import render
 from dovetail.aws.userdata.toml import to_toml
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodeclass import Kubelet
-from dovetail.model.taints import UNREGISTERED
-from dovetail.ports.cloud import NodeClassNotReady
+from dovetail.model.karpenter.ec2nodeclass import Kubelet
+from dovetail.model.kube.taints import UNREGISTERED
+from dovetail.ports.cloudprovider import NodeClassNotReady
 from tests.aws.userdata.machines import CLUSTER, KUBELET, SHELL, TAINTS, a_machine
 
 FAMILIES = ["AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", "Windows2025"]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.codec.crds.schema import AMOUNT
-from dovetail.model.quantity import parse_quantity
+from dovetail.model.kube.quantity import parse_quantity
 
 SPELT = st.text(alphabet="0123456789.+-eEkKmMGiTn% ", max_size=8)
 

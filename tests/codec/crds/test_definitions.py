@@ -10,7 +10,7 @@ import yaml
 from dovetail import __version__
 from dovetail.codec.crds.definition import Definition
 from dovetail.codec.crds.definitions import DEFINITIONS, as_file, as_yaml, file_name
-from dovetail.ports.resources import RESOURCES
+from dovetail.ports.api_resources import RESOURCES
 from tests.codec.crds.walking import fields, schema_of
 
 CHART = Path(__file__).parents[3] / "deploy/charts/dovetail-crd"

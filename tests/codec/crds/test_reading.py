@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from dovetail.codec.buffers import decode_buffer
 from dovetail.codec.fields import Field, Findings
-from dovetail.codec.nodeclaims import decode_node_claim
-from dovetail.codec.nodeclasses import decode_node_class
-from dovetail.codec.nodepools import decode_node_pool
-from dovetail.codec.overlays import decode_overlay
+from dovetail.codec.karpenter.capacitybuffers import decode_buffer
+from dovetail.codec.karpenter.nodeclaims import decode_node_claim
+from dovetail.codec.karpenter.nodeclasses import decode_node_class
+from dovetail.codec.karpenter.nodeoverlays import decode_overlay
+from dovetail.codec.karpenter.nodepools import decode_node_pool
 from tests.codec.crds.accepted import ACCEPTED
 from tests.codec.crds.objects import Object, Refused
 from tests.codec.crds.refused import REFUSED

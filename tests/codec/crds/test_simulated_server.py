@@ -2,9 +2,9 @@
 
 import pytest
 
-from dovetail.ports.kubeerrors import Invalid
-from dovetail.ports.resources import resource_of_kind
-from dovetail.sim.apiserver.frozen import thaw
+from dovetail.ports.api_resources import resource_of_kind
+from dovetail.ports.kube_errors import Invalid
+from dovetail.simulator.apiserver.storage.frozen_object import thaw
 from tests.codec.crds import accepted, refused
 from tests.codec.crds.filling import filled
 from tests.codec.crds.objects import Object, Refused

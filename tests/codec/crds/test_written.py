@@ -3,11 +3,11 @@
 from typing import Any
 
 from dovetail.codec.crds.definitions import DEFINITIONS
-from dovetail.ports.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS
-from dovetail.sim.apiserver.frozen import thaw
-from dovetail.sim.desk import follow
-from dovetail.sim.driver import Driver
-from dovetail.sim.scenario.model import Phase, Until
+from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS
+from dovetail.simulator.apiserver.storage.frozen_object import thaw
+from dovetail.simulator.scenario.model import Phase, Until
+from dovetail.simulator.scenario_runner import Driver
+from dovetail.simulator.workqueue import follow
 from tests.codec.crds.checking import problems
 from tests.codec.crds.walking import schema_of
 from tests.support.boxes import a_box, a_story, scaled

@@ -11,7 +11,7 @@ from tests.contract.apiserver.live import Live, connected
 from tests.contract.apiserver.overhttp import Connection, OverHttp
 from tests.contract.apiserver.subject import Subject
 from tests.live.cluster import Cluster as LiveCluster
-from tests.sim.http.serving import TOKEN, Cluster, a_cluster
+from tests.simulator.rest.serving import TOKEN, Cluster, a_cluster
 
 _numbers = count(1)
 

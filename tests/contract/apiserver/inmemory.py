@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dovetail.ports.resources import NAMESPACES, PODS, Resource
-from dovetail.sim.apiserver.deleting import DeleteOptions, Propagation
-from dovetail.sim.apiserver.frozen import thaw
-from dovetail.sim.apiserver.options import ListOptions, PatchType, WatchOptions
-from dovetail.sim.apiserver.watching import EventType, Watch
-from dovetail.sim.apiserver.writing import WriteOptions
+from dovetail.ports.api_resources import NAMESPACES, PODS, Resource
+from dovetail.simulator.apiserver.delete import DeleteOptions, Propagation
+from dovetail.simulator.apiserver.options import ListOptions, PatchType, WatchOptions
+from dovetail.simulator.apiserver.storage.frozen_object import thaw
+from dovetail.simulator.apiserver.storage.watch import EventType, Watch
+from dovetail.simulator.apiserver.write import WriteOptions
 from tests.contract.apiserver.subject import MERGE, Event, Object, Watching
 from tests.support.cluster import Cluster
 

@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from dovetail.host.clock import RealClock
-from dovetail.ports.kubeerrors import Conflict, NotFound
-from dovetail.ports.resources import (
+from dovetail.ports.api_resources import (
     LEASES,
     NAMESPACES,
     POD_DISRUPTION_BUDGETS,
@@ -16,6 +15,7 @@ from dovetail.ports.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
+from dovetail.ports.kube_errors import Conflict, NotFound
 from tests.contract.apiserver.objects import NO_FINALIZERS, exists
 from tests.contract.apiserver.overhttp import Connection, OverHttp
 from tests.contract.apiserver.subject import Object

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from dovetail.ports.kubeerrors import NotFound
-from dovetail.ports.resources import LEASES, PODS, Resource
+from dovetail.ports.api_resources import LEASES, PODS, Resource
+from dovetail.ports.kube_errors import NotFound
 from tests.contract.apiserver.subject import Event, Object, Subject
 
 NO_FINALIZERS: Object = {"metadata": {"finalizers": None}}

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from dovetail.ports.kubeerrors import ApiError
-from dovetail.ports.resources import NAMESPACES, PODS, Resource
+from dovetail.ports.api_resources import NAMESPACES, PODS, Resource
+from dovetail.ports.kube_errors import ApiError
 from tests.contract.apiserver.subject import MERGE, Event, Object, Watching
 
 APPLY = "application/apply-patch+yaml"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from dovetail.ports.resources import Resource
+from dovetail.ports.api_resources import Resource
 
 Object = dict[str, Any]
 """A Kubernetes object as its JSON; the caller may change it."""
@@ -30,7 +30,7 @@ class Watching(Protocol):
 
 
 class Subject(Protocol):
-    """An API server with a namespace for one test; raises ``ports.kubeerrors``.
+    """An API server with a namespace for one test; raises ``ports.kube_errors``.
 
     Namespaced objects are looked for in ``namespace`` unless another is named.
     Cluster-wide ones get names from ``unique``, for others may use the server, too.

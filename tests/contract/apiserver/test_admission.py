@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.ports.kubeerrors import Invalid
-from dovetail.ports.resources import (
+from dovetail.ports.api_resources import (
     DEPLOYMENTS,
     EC2_NODE_CLASSES,
     JOBS,
@@ -15,6 +14,7 @@ from dovetail.ports.resources import (
     PODS,
     Resource,
 )
+from dovetail.ports.kube_errors import Invalid
 from tests.contract.apiserver.objects import (
     a_budget,
     a_deployment,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dovetail.ports.kubeerrors import BadRequest, Conflict, Invalid, NotFound
-from dovetail.ports.resources import CONFIG_MAPS, DEPLOYMENTS, NODE_POOLS, NODES
+from dovetail.ports.api_resources import CONFIG_MAPS, DEPLOYMENTS, NODE_POOLS, NODES
+from dovetail.ports.kube_errors import BadRequest, Conflict, Invalid, NotFound
 from tests.contract.apiserver.objects import a_config_map, a_deployment, a_node_pool, exists
 from tests.contract.apiserver.subject import Object, Subject
 

@@ -1,6 +1,6 @@
 """Garbage collection: what goes along with its owner, and what stays."""
 
-from dovetail.ports.resources import LEASES
+from dovetail.ports.api_resources import LEASES
 from tests.contract.apiserver.objects import (
     NO_FINALIZERS,
     a_lease,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dovetail.ports.kubeerrors import Conflict, Forbidden, Invalid, NotFound
-from dovetail.ports.resources import LEASES, NAMESPACES, NODE_CLAIMS
+from dovetail.ports.api_resources import LEASES, NAMESPACES, NODE_CLAIMS
+from dovetail.ports.kube_errors import Conflict, Forbidden, Invalid, NotFound
 from tests.contract.apiserver.objects import (
     NO_FINALIZERS,
     a_lease,

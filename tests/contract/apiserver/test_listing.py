@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dovetail.ports.kubeerrors import BadRequest, Gone, Timeout
-from dovetail.ports.resources import LEASES, PODS
+from dovetail.ports.api_resources import LEASES, PODS
+from dovetail.ports.kube_errors import BadRequest, Gone, Timeout
 from tests.contract.apiserver.objects import a_lease, a_pod, names
 from tests.contract.apiserver.subject import Subject
 

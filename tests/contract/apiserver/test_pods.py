@@ -2,7 +2,8 @@
 
 import pytest
 
-from dovetail.ports.kubeerrors import (
+from dovetail.ports.api_resources import POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
+from dovetail.ports.kube_errors import (
     Conflict,
     Forbidden,
     InternalError,
@@ -10,7 +11,6 @@ from dovetail.ports.kubeerrors import (
     NotFound,
     TooManyRequests,
 )
-from dovetail.ports.resources import POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
 from tests.contract.apiserver.objects import (
     NO_FINALIZERS,
     a_budget,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dovetail.ports.kubeerrors import BadRequest, Conflict, Invalid
-from dovetail.ports.resources import DEPLOYMENTS
+from dovetail.ports.api_resources import DEPLOYMENTS
+from dovetail.ports.kube_errors import BadRequest, Conflict, Invalid
 from tests.contract.apiserver.objects import a_deployment
 from tests.contract.apiserver.subject import Subject
 

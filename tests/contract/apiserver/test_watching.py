@@ -2,8 +2,8 @@
 
 import pytest
 
-from dovetail.ports.kubeerrors import Gone
-from dovetail.ports.resources import LEASES, PODS
+from dovetail.ports.api_resources import LEASES, PODS
+from dovetail.ports.kube_errors import Gone
 from tests.contract.apiserver.objects import a_lease, a_pod, run_pod, told
 from tests.contract.apiserver.subject import Subject
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from dovetail.ports.kubeerrors import (
+from dovetail.ports.api_resources import CONFIG_MAPS, LEASES, NAMESPACES, NODE_POOLS, NODES, PODS
+from dovetail.ports.kube_errors import (
     AlreadyExists,
     ApiError,
     BadRequest,
@@ -12,14 +13,6 @@ from dovetail.ports.kubeerrors import (
     Forbidden,
     Invalid,
     NotFound,
-)
-from dovetail.ports.resources import (
-    CONFIG_MAPS,
-    LEASES,
-    NAMESPACES,
-    NODE_POOLS,
-    NODES,
-    PODS,
 )
 from tests.contract.apiserver.objects import (
     a_config_map,

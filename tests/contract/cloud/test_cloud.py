@@ -6,19 +6,19 @@ import msgspec
 import pytest
 
 from dovetail.model import labels as label_keys
-from dovetail.model.launchspec import Found, Image, Subnet
-from dovetail.model.nodeclass import NodeClass
-from dovetail.model.nodepool import NodeClassRef
-from dovetail.ports.cloud import (
+from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.ec2nodeclass_launch import Found, Image, Subnet
+from dovetail.model.karpenter.nodepool import NodeClassRef
+from dovetail.ports.cloudprovider import (
     CreateFailed,
     Instance,
     InstanceNotFound,
     InsufficientCapacity,
     NodeClassNotReady,
 )
-from dovetail.sim.cloud.stock import Shortage
+from dovetail.simulator.ec2.capacity import Shortage
 from tests.contract.cloud.worlds import World
-from tests.sim.cloud.place import ON_DEMAND, POOL, SPOT, A, B, a_claim
+from tests.simulator.ec2.place import ON_DEMAND, POOL, SPOT, A, B, a_claim
 
 
 def facts(one: Instance) -> tuple[str, ...]:

@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Sequence
 from typing import Protocol, TypeVar
 
-from dovetail.model.nodeclass import NodeClass
-from dovetail.ports.cloud import Cloud
-from dovetail.sim.cloud.calls import Fault as SimFault
-from dovetail.sim.cloud.calls import Operation
-from dovetail.sim.cloud.stock import Shortage
-from tests.sim.cloud.place import CATALOG, PRICES, REGION, Place
+from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.ports.cloudprovider import Cloud
+from dovetail.simulator.ec2.capacity import Shortage
+from dovetail.simulator.ec2.throttling import Fault as SimFault
+from dovetail.simulator.ec2.throttling import Operation
+from tests.simulator.ec2.place import CATALOG, PRICES, REGION, Place
 from tests.support.moto.door import Fault
 from tests.support.moto.process import AwsProcess, Site
 from tests.support.moto.server import MotoAws

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from dovetail.host.clock import RealClock
 from dovetail.kube.client import HttpKube
-from dovetail.ports.kube import Kube, Object
-from dovetail.ports.kubeerrors import Forbidden, NotFound
-from dovetail.ports.resources import NAMESPACES, PODS, Resource
-from dovetail.sim.kube import SimKube
+from dovetail.ports.api_resources import NAMESPACES, PODS, Resource
+from dovetail.ports.kube_client import Kube, Object
+from dovetail.ports.kube_errors import Forbidden, NotFound
+from dovetail.simulator.kube_client import SimKube
 from tests.kube.serving import connected, served
 from tests.live.cluster import Cluster
 

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from dovetail.ports.kubeerrors import AlreadyExists, Conflict, Invalid, NotFound, TooManyRequests
-from dovetail.ports.resources import (
+from dovetail.ports.api_resources import (
     CONFIG_MAPS,
     LEASES,
     NODE_CLAIMS,
@@ -13,6 +12,7 @@ from dovetail.ports.resources import (
     POD_DISRUPTION_BUDGETS,
     PODS,
 )
+from dovetail.ports.kube_errors import AlreadyExists, Conflict, Invalid, NotFound, TooManyRequests
 from tests.contract.apiserver.objects import (
     HOLD,
     NO_FINALIZERS,

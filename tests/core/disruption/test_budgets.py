@@ -1,7 +1,7 @@
 """How many nodes may be disrupted at once.
 
 BU1, BU2, BU3, BU4, BU5, BU6, BU7, BU8, BU9, BU10, BU11, BU12, BU13, BU14, BU15, BU16, BU17, BU18,
-BU19 (the CRD's rules are in tests/codec/test_mistakes.py).
+BU19 (the CRD's rules are in tests/codec/inputs/test_mistakes.py).
 """
 
 from datetime import UTC, datetime, timedelta, timezone
@@ -23,12 +23,12 @@ from dovetail.core.disruption.budgets import (
 )
 from dovetail.core.disruption.cron import next_after, parse_schedule
 from dovetail.model import labels as label_keys
-from dovetail.model.conditions import FALSE, TRUE, Condition
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.nodepool import Budget
-from dovetail.model.nodes import NodeObject
-from dovetail.model.taints import DISRUPTED
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import Budget
+from dovetail.model.kube.conditions import FALSE, TRUE, Condition
+from dovetail.model.kube.taints import DISRUPTED
+from dovetail.model.node import NodeObject
 
 NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 """A Thursday."""

@@ -22,15 +22,15 @@ from dovetail.core.disruption.candidates import (
     is_empty,
 )
 from dovetail.model import labels as label_keys
-from dovetail.model.catalog import InstanceType
-from dovetail.model.conditions import TRUE, Condition
+from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.nodepool import NodePool
-from dovetail.model.nodes import NodeObject
-from dovetail.model.pods import Owner, Phase, Pod, PodSpec
-from dovetail.model.taints import DISRUPTED, Toleration
-from dovetail.model.workloads import DisruptionBudget
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.conditions import TRUE, Condition
+from dovetail.model.kube.pod import Owner, Phase, Pod, PodSpec
+from dovetail.model.kube.taints import DISRUPTED, Toleration
+from dovetail.model.kube.workloads import DisruptionBudget
+from dovetail.model.node import NodeObject
 from tests.support.catalog import DEFAULT_TYPES, ON_DEMAND, Z1
 from tests.support.cluster import START
 

@@ -10,7 +10,7 @@ import msgspec
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from dovetail.core.scheduling.solve import solve
+from dovetail.core.scheduling.solver import solve
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.plan import Plan
 from dovetail.model.settings import MinValues, Packing, Preferences, SchedulingSettings

@@ -5,9 +5,9 @@ import pytest
 
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.requirements import Requirement
-from dovetail.model.resources import Resources
-from dovetail.model.storage import BIND_COMPLETED, StorageClass, Volume, VolumeClaim
+from dovetail.model.kube.requirements import Requirement
+from dovetail.model.kube.resources import Resources
+from dovetail.model.kube.storage import BIND_COMPLETED, StorageClass, Volume, VolumeClaim
 from tests.support.build import (
     a_daemon_set,
     a_node,

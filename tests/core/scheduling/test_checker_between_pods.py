@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from dovetail.model import labels as label_keys
-from dovetail.model.pods import NodePolicy
+from dovetail.model.kube.pod import NodePolicy
 from tests.support.build import (
     a_node,
     a_pod,

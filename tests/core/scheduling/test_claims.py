@@ -3,8 +3,8 @@
 import pytest
 
 from dovetail.model import labels as label_keys
-from dovetail.model.requirements import Requirement
-from dovetail.model.resources import Resources
+from dovetail.model.kube.requirements import Requirement
+from dovetail.model.kube.resources import Resources
 from dovetail.model.settings import Packing, SchedulingSettings
 from tests.support.build import (
     Entry,

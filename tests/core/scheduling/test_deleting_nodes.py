@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from dovetail.model import labels as label_keys
-from dovetail.model.pods import Phase, Pod
+from dovetail.model.kube.pod import Phase, Pod
+from dovetail.model.kube.workloads import DisruptionBudget
 from dovetail.model.settings import Packing, SchedulingSettings
-from dovetail.model.workloads import DisruptionBudget
 from tests.support.build import a_node, a_pod, cluster, owned_by, pods, selector
 from tests.support.outcome import node_of, placed, type_names, unplaced
 from tests.support.solving import checked as solve

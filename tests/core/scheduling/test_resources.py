@@ -2,10 +2,10 @@
 
 import pytest
 
+from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.pod_requests import Container, pod_requests
+from dovetail.model.kube.resources import NOTHING, Resources
 from dovetail.model.plan import Constraint
-from dovetail.model.pods import Pod
-from dovetail.model.requests import Container, pod_requests
-from dovetail.model.resources import NOTHING, Resources
 from tests.support.build import a_pod, a_spec, cluster
 from tests.support.catalog import GPU_A, GPU_B, a_type
 from tests.support.outcome import new_node_of, node_of, reasons, type_names, unplaced

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from dovetail.model.catalog import Offering
+from dovetail.model.cloud.instance_type import Offering
+from dovetail.model.kube.resources import Resources
 from dovetail.model.plan import Constraint
-from dovetail.model.resources import Resources
 from tests.support.build import a_pod, cluster
 from tests.support.catalog import Z1, Z2, a_type
 from tests.support.outcome import new_node_of, placed, reasons, refusals_of, unplaced

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from dovetail.infra.desired.charts import ADDONS, CONTROLLERS, Chart
+from dovetail.eks.desired.charts import ADDONS, CONTROLLERS, Chart
 from tests.support.charts import CRDS, helm
 
 _WORKLOAD = """\

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from dovetail.infra.desired.charts import Chart
+from dovetail.eks.desired.charts import Chart
 from tests.live.certificates import Authority
 from tests.live.eks.charts import name_of, packaged
 

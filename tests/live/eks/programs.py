@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 
-from tests.host.test_probes import free_ports
+from tests.observability.test_health import free_ports
 
 Raw = dict[str, Any]
 _PATIENCE = 30.0

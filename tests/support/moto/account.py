@@ -12,20 +12,20 @@ from typing import Any, TypeVar
 import msgspec
 
 from dovetail.aws.session import Aws, Patience
-from dovetail.host.chance import RealChance
-from dovetail.host.loop import AsyncioLoop
-from dovetail.host.offload import ThreadOffload
-from dovetail.infra.destroying import destroy, proof, removal
-from dovetail.infra.executing import Run, carry_out
-from dovetail.infra.helm import Release
-from dovetail.infra.kubedoor import KubeDoor
-from dovetail.infra.planning import Plan
-from dovetail.infra.reach import Pace
-from dovetail.infra.site import Site, open_site, refuse_to_write
-from dovetail.infra.spec.cluster import ClusterSpec
-from dovetail.infra.sweeping import Left
-from dovetail.ports.resources import NAMESPACES, SECRETS
-from dovetail.sim.apiserver.server import ApiServer
+from dovetail.eks.apply.executor import Run, carry_out
+from dovetail.eks.aws_client import Pace
+from dovetail.eks.config.cluster import ClusterSpec
+from dovetail.eks.destroy.destroy import destroy, proof, removal
+from dovetail.eks.destroy.leftovers import Left
+from dovetail.eks.kubernetes.api import KubeDoor
+from dovetail.eks.kubernetes.helm import Release
+from dovetail.eks.plan.planner import Plan
+from dovetail.eks.session import Site, open_site, refuse_to_write
+from dovetail.host.event_loop import AsyncioLoop
+from dovetail.host.executor import ThreadOffload
+from dovetail.host.randomness import RealChance
+from dovetail.ports.api_resources import NAMESPACES, SECRETS
+from dovetail.simulator.apiserver.server import ApiServer
 from tests.support.moto.door import Wsgi
 from tests.support.moto.eks import Eks
 from tests.support.moto.ground import Ground

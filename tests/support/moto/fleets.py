@@ -11,7 +11,7 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import convert_tag_spec
 
-from dovetail.sim.cloud.stock import Stock
+from dovetail.simulator.ec2.capacity import Stock
 
 
 class Shop:

@@ -10,8 +10,8 @@ import botocore.session
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.iam.models import AWSManagedPolicy, iam_backends
 
-from dovetail.infra.reading import read_spec
-from dovetail.infra.spec.cluster import ClusterSpec
+from dovetail.eks.config.cluster import ClusterSpec
+from dovetail.eks.validation.load import read_spec
 from tests.support.clusters import EXAMPLES
 from tests.support.moto.server import MotoAws
 

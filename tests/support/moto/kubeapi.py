@@ -11,10 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import web
 
-from dovetail.ports.kubeerrors import NotFound, Unauthorized
-from dovetail.sim.apiserver.server import ApiServer
-from dovetail.sim.http.answers import refusal
-from dovetail.sim.http.server import Server
+from dovetail.ports.kube_errors import NotFound, Unauthorized
+from dovetail.simulator.apiserver.server import ApiServer
+from dovetail.simulator.rest.encoding.responses import refusal
+from dovetail.simulator.rest.server import Server
 
 T = TypeVar("T")
 _PREFIX = "Bearer k8s-aws-v1."

@@ -8,24 +8,24 @@ from typing import Any, TypeVar
 
 import boto3
 
-from dovetail.aws.buying import Buyer
-from dovetail.aws.launchable import Boot, Image, Launchable
-from dovetail.aws.launchtemplates import LaunchTemplates
-from dovetail.aws.machines import Machines
-from dovetail.aws.provider import AwsCloud
-from dovetail.aws.reservations import RoomLeft
+from dovetail.aws.cloudprovider import AwsCloud
+from dovetail.aws.instance.instances import Machines
+from dovetail.aws.instance.launcher import Buyer
+from dovetail.aws.launchtemplate.launch_config import Boot, Image, Launchable
+from dovetail.aws.launchtemplate.launch_templates import LaunchTemplates
+from dovetail.aws.nodeclass.capacity_reservations import RoomLeft
 from dovetail.aws.session import Aws, Patience
-from dovetail.host.chance import RealChance
-from dovetail.host.loop import AsyncioLoop
-from dovetail.host.offload import ThreadOffload
+from dovetail.host.event_loop import AsyncioLoop
+from dovetail.host.executor import ThreadOffload
+from dovetail.host.randomness import RealChance
+from dovetail.model.cloud.ec2_catalog import Catalog, Region
+from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.launchspec import Subnet
-from dovetail.model.machines import Catalog, Region
-from dovetail.model.nodeclass import NodeClass
-from dovetail.model.prices import PriceBook
-from dovetail.ports.cloud import ClassStatus
-from dovetail.state.scarcity import Scarcity
-from dovetail.state.shelf import Shelf
+from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.ec2nodeclass_launch import Subnet
+from dovetail.ports.cloudprovider import ClassStatus
+from dovetail.state.instancetypes.provider import Shelf
+from dovetail.state.instancetypes.unavailable_offerings import Scarcity
 from tests.support.moto.server import MotoAws
 
 T = TypeVar("T")

@@ -6,9 +6,9 @@ import yaml
 
 from dovetail.aws.userdata.bootstrap import Bootstrap, kubelet_labels
 from dovetail.aws.userdata.mime import SHELL, Part, is_multipart, joined, parts_of
-from dovetail.codec.nodeclasses import encode_kubelet
-from dovetail.codec.requirements import show_taint
-from dovetail.ports.cloud import NodeClassNotReady
+from dovetail.codec.karpenter.nodeclasses import encode_kubelet
+from dovetail.codec.kube.requirements import show_taint
+from dovetail.ports.cloudprovider import NodeClassNotReady
 
 _NODE_CONFIG: Final = "application/node.eks.aws"
 

@@ -7,8 +7,8 @@ import msgspec
 
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import EMPTY, FrozenDict
-from dovetail.model.nodeclass import Kubelet
-from dovetail.model.taints import UNREGISTERED, Taint
+from dovetail.model.karpenter.ec2nodeclass import Kubelet
+from dovetail.model.kube.taints import UNREGISTERED, Taint
 
 _NOT_FOR_KUBELETS: Final = ("kubernetes.io", "k8s.io", "node-restriction.kubernetes.io")
 """The API server refuses nodes that give themselves labels of these domains."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dovetail.aws.userdata.bootstrap import Bootstrap, kubelet_labels
 from dovetail.aws.userdata.toml import to_toml
-from dovetail.ports.cloud import NodeClassNotReady
+from dovetail.ports.cloudprovider import NodeClassNotReady
 
 _KNOWN: Final = frozenset(
     (

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from dovetail.ports.cloud import NodeClassNotReady
+from dovetail.ports.cloudprovider import NodeClassNotReady
 
 SHELL: Final = 'text/x-shellscript; charset="us-ascii"'
 _BOUNDARY: Final = "//"

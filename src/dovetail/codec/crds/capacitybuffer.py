@@ -3,9 +3,9 @@
 from typing import Final
 
 from dovetail.codec.crds.definition import AGE, Column, Definition
-from dovetail.codec.crds.parts import status
 from dovetail.codec.crds.schema import Schema, amounts, record, rule, text, whole
-from dovetail.model.buffers import ACTIVE_CAPACITY
+from dovetail.codec.crds.shared import status
+from dovetail.model.karpenter.capacitybuffer import ACTIVE_CAPACITY
 
 
 def _template(about: str) -> Schema:

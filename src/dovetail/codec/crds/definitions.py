@@ -8,7 +8,7 @@ from dovetail.codec.crds.ec2nodeclass import EC2_NODE_CLASS
 from dovetail.codec.crds.nodeclaim import NODE_CLAIM
 from dovetail.codec.crds.nodeoverlay import NODE_OVERLAY
 from dovetail.codec.crds.nodepool import NODE_POOL
-from dovetail.codec.objects import Document, to_yaml
+from dovetail.codec.rewrite.round_trip import Document, to_yaml
 
 DEFINITIONS: Final = (NODE_POOL, NODE_CLAIM, EC2_NODE_CLASS, NODE_OVERLAY, CAPACITY_BUFFER)
 

@@ -2,17 +2,15 @@
 
 from typing import Final
 
-from dovetail.codec.classrules import TAKEN_PREFIX, TAKEN_TAGS
 from dovetail.codec.crds.definition import AGE, READY, Column, Definition
 from dovetail.codec.crds.kubelet import kubelet
-from dovetail.codec.crds.launching import (
+from dovetail.codec.crds.launch import (
     block_devices,
     connection_tracking,
     cpu_options,
     interfaces,
     metadata_options,
 )
-from dovetail.codec.crds.parts import status
 from dovetail.codec.crds.schema import (
     Rule,
     Schema,
@@ -28,7 +26,9 @@ from dovetail.codec.crds.schema import (
     whole,
 )
 from dovetail.codec.crds.selectors import family, family_rules, placement_group, selector_terms
-from dovetail.codec.nodeclasses import STORE_POLICIES
+from dovetail.codec.crds.shared import status
+from dovetail.codec.karpenter.nodeclass_validation import TAKEN_PREFIX, TAKEN_TAGS
+from dovetail.codec.karpenter.nodeclasses import STORE_POLICIES
 
 
 def _spec() -> Schema:

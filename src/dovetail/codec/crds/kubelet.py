@@ -18,7 +18,7 @@ from dovetail.codec.crds.schema import (
     text,
     whole,
 )
-from dovetail.codec.nodeclasses import GO_DURATION, RESERVABLE, SHARE, SIGNALS
+from dovetail.codec.karpenter.nodeclasses import GO_DURATION, RESERVABLE, SHARE, SIGNALS
 
 _THRESHOLD: Final = matching(
     re.compile(f"{AMOUNT}|{SHARE.pattern}"),

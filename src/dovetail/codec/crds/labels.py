@@ -19,12 +19,12 @@ from dovetail.codec.crds.schema import (
     text,
     whole,
 )
-from dovetail.codec.labelrules import CLOSED, DOMAIN, NAME
-from dovetail.codec.nodepools import MOST_ENTRIES
-from dovetail.codec.requirements import MOST_MIN_VALUES, MOST_VALUES, POOL_OPERATORS, VALUED
+from dovetail.codec.karpenter.nodepools import MOST_ENTRIES
+from dovetail.codec.kube.label_validation import CLOSED, DOMAIN, NAME
+from dovetail.codec.kube.requirements import MOST_MIN_VALUES, MOST_VALUES, POOL_OPERATORS, VALUED
 from dovetail.model import labels as keys
-from dovetail.model.requirements import NUMERIC, Operator
-from dovetail.model.taints import Effect
+from dovetail.model.kube.requirements import NUMERIC, Operator
+from dovetail.model.kube.taints import Effect
 
 LONGEST_KEY: Final = 316
 LONGEST_VALUE: Final = 63

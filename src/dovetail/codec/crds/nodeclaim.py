@@ -4,8 +4,8 @@ from typing import Final
 
 from dovetail.codec.crds.definition import AGE, READY, Column, Definition
 from dovetail.codec.crds.labels import requirements
-from dovetail.codec.crds.parts import node_parts, status
 from dovetail.codec.crds.schema import Schema, amounts, instant, record, rule, text
+from dovetail.codec.crds.shared import node_parts, status
 from dovetail.model import labels as keys
 
 

@@ -4,7 +4,6 @@ from typing import Final
 
 from dovetail.codec.crds.definition import AGE, READY, Column, Definition
 from dovetail.codec.crds.labels import requirements
-from dovetail.codec.crds.parts import status
 from dovetail.codec.crds.schema import (
     Schema,
     amounts,
@@ -15,7 +14,14 @@ from dovetail.codec.crds.schema import (
     text,
     whole,
 )
-from dovetail.codec.overlays import ADJUSTMENT, HEAVIEST, NOT_EXTENDED, NOT_PER_TYPE, PRICE
+from dovetail.codec.crds.shared import status
+from dovetail.codec.karpenter.nodeoverlays import (
+    ADJUSTMENT,
+    HEAVIEST,
+    NOT_EXTENDED,
+    NOT_PER_TYPE,
+    PRICE,
+)
 
 _MOST_RESOURCES: Final = 100
 

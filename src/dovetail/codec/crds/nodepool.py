@@ -3,10 +3,8 @@
 import re
 from typing import Final
 
-from dovetail.codec.amounts import show_duration
 from dovetail.codec.crds.definition import AGE, READY, Column, Definition
 from dovetail.codec.crds.labels import pool_labels, requirements
-from dovetail.codec.crds.parts import SPAN_OR_NEVER, node_parts, status
 from dovetail.codec.crds.schema import (
     Schema,
     amounts,
@@ -19,7 +17,8 @@ from dovetail.codec.crds.schema import (
     text,
     whole,
 )
-from dovetail.codec.nodepools import (
+from dovetail.codec.crds.shared import SPAN_OR_NEVER, node_parts, status
+from dovetail.codec.karpenter.nodepools import (
     BUDGET_DURATION,
     BUDGET_NODES,
     CRON,
@@ -27,8 +26,9 @@ from dovetail.codec.nodepools import (
     MOST_BUDGETS,
     REASONS,
 )
-from dovetail.model.nodepool import Budget, ConsolidationPolicy, Disruption
-from dovetail.model.resources import NODES
+from dovetail.codec.quantities import show_duration
+from dovetail.model.karpenter.nodepool import Budget, ConsolidationPolicy, Disruption
+from dovetail.model.kube.resources import NODES
 
 _USUAL: Final = Disruption()
 _SHARE: Final = matching(

@@ -3,7 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from dovetail.codec.classrules import (
+from dovetail.codec.crds.schema import (
+    Rule,
+    Schema,
+    choice,
+    containing,
+    listed,
+    listing,
+    mapping,
+    matching,
+    record,
+    rule,
+    text,
+)
+from dovetail.codec.karpenter.nodeclass_validation import (
     ALIASES,
     FAMILIES,
     ID_EXAMPLES,
@@ -17,19 +30,6 @@ from dovetail.codec.classrules import (
     OWNERS,
     PLACEMENT_ID,
     TERMS,
-)
-from dovetail.codec.crds.schema import (
-    Rule,
-    Schema,
-    choice,
-    containing,
-    listed,
-    listing,
-    mapping,
-    matching,
-    record,
-    rule,
-    text,
 )
 
 _LONGEST: Final = 2048

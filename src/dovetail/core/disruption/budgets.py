@@ -9,11 +9,11 @@ import msgspec
 
 from dovetail.core.disruption.cron import next_after, parse_schedule
 from dovetail.model import labels as label_keys
-from dovetail.model.conditions import is_true
-from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.nodepool import Budget
-from dovetail.model.nodes import NodeObject
-from dovetail.model.taints import DISRUPTED
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import Budget
+from dovetail.model.kube.conditions import is_true
+from dovetail.model.kube.taints import DISRUPTED
+from dovetail.model.node import NodeObject
 
 UNLIMITED: Final = 2**31 - 1
 

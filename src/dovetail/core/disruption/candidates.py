@@ -8,18 +8,18 @@ from typing import Final
 
 import msgspec
 
-from dovetail.core.podrules import blocking_budget, is_active, is_reschedulable, protection
+from dovetail.core.pod.eligibility import blocking_budget, is_active, is_reschedulable, protection
 from dovetail.model import labels as label_keys
-from dovetail.model.alike import Alike
-from dovetail.model.catalog import InstanceType
-from dovetail.model.conditions import is_true
+from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.nodeclaim import NodeClaim
-from dovetail.model.nodepool import NodePool
-from dovetail.model.nodes import Node, NodeObject
-from dovetail.model.pods import Pod
-from dovetail.model.taints import DISRUPTED
-from dovetail.model.workloads import DisruptionBudget
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.conditions import is_true
+from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.pod_groups import Alike
+from dovetail.model.kube.taints import DISRUPTED
+from dovetail.model.kube.workloads import DisruptionBudget
+from dovetail.model.node import Node, NodeObject
 
 _DELETION_COST_UNIT: Final = 2.0**27
 _PRIORITY_UNIT: Final = 2.0**25

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from dovetail.core.disruption.budgets import Reason
 from dovetail.core.disruption.candidates import Candidate, Machine, Manner
-from dovetail.core.disruption.methods import NO_WISH, Decision, Method, Question, Wish
-from dovetail.core.disruption.moves import Move, Stay
-from dovetail.core.disruption.whatif import WhatIf
-from dovetail.core.drift import DRIFTED
-from dovetail.model.conditions import is_true
-from dovetail.model.nodepool import NodePool
+from dovetail.core.disruption.command import Move, Stay
+from dovetail.core.disruption.method import NO_WISH, Decision, Method, Question, Wish
+from dovetail.core.disruption.simulation import WhatIf
+from dovetail.core.nodeclaim.drift import DRIFTED
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.conditions import is_true
 
 MOST_AT_ONCE: Final = 20
 """Nodes that one pass begins to replace; the next pass follows at once, with a new picture."""

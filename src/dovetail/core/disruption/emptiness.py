@@ -5,10 +5,10 @@ from typing import Final
 
 from dovetail.core.disruption.budgets import Reason
 from dovetail.core.disruption.candidates import Candidate, Machine, Manner, is_empty
-from dovetail.core.disruption.methods import NO_WISH, Decision, Method, Question, Wish
-from dovetail.core.disruption.moves import Move
-from dovetail.model.conditions import is_true
-from dovetail.model.nodepool import NodePool
+from dovetail.core.disruption.command import Move
+from dovetail.core.disruption.method import NO_WISH, Decision, Method, Question, Wish
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.conditions import is_true
 
 SETTLE: Final = timedelta(seconds=15)
 """A node must have been seen empty so long, however short ``consolidateAfter`` is.

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays import Bools, Floats
+from dovetail.core.scheduling.arrays.claim_states import DEAD
+from dovetail.core.scheduling.arrays.types import Bools, Floats
+from dovetail.core.scheduling.constraints.compiled_class import Want
+from dovetail.core.scheduling.domains import Cell
 from dovetail.core.scheduling.fleet import Bundle, Demand, cheapest_fleet
 from dovetail.core.scheduling.problem import Problem
-from dovetail.core.scheduling.spreading import Cell
-from dovetail.core.scheduling.states import DEAD
-from dovetail.core.scheduling.wants import Want
 
 _MOST_TOGETHER = 128
 """Classes weighed at once; more are divided by the claims that they would open."""

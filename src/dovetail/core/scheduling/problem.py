@@ -6,19 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays import Bools, Floats
-from dovetail.core.scheduling.board import Board
-from dovetail.core.scheduling.classes import PodClass
-from dovetail.core.scheduling.daemons import Outstanding, charge_daemons
-from dovetail.core.scheduling.hosts import Hosts
-from dovetail.core.scheduling.limits import Allowance
-from dovetail.core.scheduling.packing import Packer
-from dovetail.core.scheduling.relaxing import (
-    relaxations,
-    wanted_requirements,
+from dovetail.core.scheduling.arrays.claim_states import StateSpace
+from dovetail.core.scheduling.arrays.nodepools import PoolTable, vector
+from dovetail.core.scheduling.arrays.types import Bools, Floats
+from dovetail.core.scheduling.constraints.compiled_class import Ties, Want
+from dovetail.core.scheduling.constraints.daemonsets import Outstanding, charge_daemons
+from dovetail.core.scheduling.constraints.limits import Allowance
+from dovetail.core.scheduling.constraints.min_values import Variety
+from dovetail.core.scheduling.constraints.reservations import Reservations
+from dovetail.core.scheduling.constraints.topology import (
+    Counter,
+    Kind,
+    Rule,
+    Topology,
+    node_alternatives,
 )
-from dovetail.core.scheduling.reservations import Reservations
-from dovetail.core.scheduling.running import (
+from dovetail.core.scheduling.placement.nodes import Hosts
+from dovetail.core.scheduling.placement.packer import Packer
+from dovetail.core.scheduling.placement.running_pods import (
     Running,
     attached_volumes,
     count_running,
@@ -26,22 +31,20 @@ from dovetail.core.scheduling.running import (
     running_pods,
     seed_domains,
 )
-from dovetail.core.scheduling.states import StateSpace
-from dovetail.core.scheduling.tables import PoolTable, vector
-from dovetail.core.scheduling.topology import Counter, Kind, Rule, Topology, node_alternatives
-from dovetail.core.scheduling.variety import Variety
-from dovetail.core.scheduling.volumes import Attached, Volumes
-from dovetail.core.scheduling.wants import Ties, Want
+from dovetail.core.scheduling.placement.state import Board
+from dovetail.core.scheduling.pods.equivalence import PodClass
+from dovetail.core.scheduling.pods.relaxation import relaxations, wanted_requirements
+from dovetail.core.scheduling.pods.volumes import Attached, Volumes
 from dovetail.model import labels as label_keys
-from dovetail.model.nodepool import NodePool, in_order_of_preference
-from dovetail.model.nodes import Node
+from dovetail.model.karpenter.nodepool import NodePool, in_order_of_preference
+from dovetail.model.kube.pod import HostPort, PodSpec
+from dovetail.model.kube.requirements import Requirements
+from dovetail.model.kube.resources import CPU, MEMORY, PODS
+from dovetail.model.kube.taints import Effect
+from dovetail.model.node import Node
 from dovetail.model.plan import Refusal
-from dovetail.model.pods import HostPort, PodSpec
-from dovetail.model.requirements import Requirements
-from dovetail.model.resources import CPU, MEMORY, PODS
 from dovetail.model.settings import SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
-from dovetail.model.taints import Effect
 
 
 def usable_pools(snapshot: ClusterSnapshot) -> list[NodePool]:

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays import Floats, Ints
-from dovetail.core.scheduling.classes import PodClass
-from dovetail.core.scheduling.placing import Placer
+from dovetail.core.scheduling.arrays.types import Floats, Ints
+from dovetail.core.scheduling.constraints.compiled_class import Want
+from dovetail.core.scheduling.constraints.topology import Counter, Rule
+from dovetail.core.scheduling.placement.running_pods import Running, count_running
+from dovetail.core.scheduling.placement_order import place_all
+from dovetail.core.scheduling.placer import Placer
+from dovetail.core.scheduling.pods.equivalence import PodClass
 from dovetail.core.scheduling.problem import Problem
-from dovetail.core.scheduling.running import Running, count_running
-from dovetail.core.scheduling.topology import Counter, Rule
-from dovetail.core.scheduling.turns import place_all
-from dovetail.core.scheduling.wants import Want
-from dovetail.model.pods import Pod
+from dovetail.model.kube.pod import Pod
 
 CLOSED = -1.0
 """What a host has that takes no pods."""

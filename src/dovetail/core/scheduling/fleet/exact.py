@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from dovetail.core.scheduling.fleet.building import Fleet
 from dovetail.core.scheduling.fleet.demand import Floats, Ints
 from dovetail.core.scheduling.fleet.problem import Problem
+from dovetail.core.scheduling.fleet.rounding import Fleet
 
 _MOST_STATES = 400
 _LONGEST_TABLE = 1024

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from dovetail.core.scheduling.fleet.building import Fleet, buy_apart, finish, take
-from dovetail.core.scheduling.fleet.columns import generate
+from dovetail.core.scheduling.fleet.beam_search import last_nodes
+from dovetail.core.scheduling.fleet.column_generation import generate
 from dovetail.core.scheduling.fleet.demand import Bundle, Demand, Ints
-from dovetail.core.scheduling.fleet.endgame import last_nodes
 from dovetail.core.scheduling.fleet.exact import is_small, pack_identical, pack_small
-from dovetail.core.scheduling.fleet.fluid import Worth, fluid_worth
+from dovetail.core.scheduling.fleet.lp_relaxation import Worth, fluid_worth
 from dovetail.core.scheduling.fleet.problem import Problem, compile_demand
+from dovetail.core.scheduling.fleet.rounding import Fleet, buy_apart, finish, take
 
 _FEW_NODES = 4
 _MOST_CLASSES = 128

@@ -1,0 +1,174 @@
+"""What a scenario came to: as a table for people, as JSON for programs."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from rich.text import Text
+
+from dovetail.cli.output.console import columns
+from dovetail.model.cloud.prices import PriceBook
+from dovetail.simulator.scenario.model import Phase, Scenario
+from dovetail.simulator.scenario_runner import PhaseReport, Report, Way
+
+_NUMBERS: Final = frozenset(range(1, 9))
+"""Columns of the table of phases that are flush right."""
+_WAY: Final = (
+    ("WAITING", "waiting"),
+    ("DECIDING", "deciding"),
+    ("EC2", "buying"),
+    ("BOOT", "booting"),
+    ("JOINING", "joining"),
+    ("POD START", "starting"),
+)
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A run and all that was seen of it."""
+
+    scenario: Scenario
+    report: Report
+    violations: Sequence[str]
+    wall_seconds: float
+
+    @property
+    def is_good(self) -> bool:
+        return self.report.reached and not self.violations
+
+
+def outcome_json(outcome: Outcome, prices: PriceBook) -> str:
+    """Return it as one JSON object; times are virtual but for ``wall_seconds``."""
+    report = outcome.report
+    answer = {
+        "scenario": report.scenario,
+        "region": outcome.scenario.region,
+        "seed": outcome.scenario.seed,
+        "reached": report.reached,
+        "phases": [_phase_json(one) for one in report.phases],
+        "cost": report.cost,
+        "cost_over_time": [
+            {"seconds": since, "price_per_hour": price} for since, price in report.price_steps
+        ],
+        "own_seconds": report.own_seconds,
+        "wall_seconds": round(outcome.wall_seconds, 3),
+        "invariant_violations": list(outcome.violations),
+        "prices": {"source": prices.source, "date": prices.date},
+    }
+    return msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
+
+
+def _phase_json(phase: PhaseReport) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(phase)
+    if phase.way is not None:
+        plain["way"]["total"] = _total(phase.way)
+        plain["way"]["own"] = phase.way.own
+    return plain
+
+
+def outcome_lines(outcome: Outcome, prices: PriceBook) -> list[Text]:
+    """Return the report as lines of text."""
+    return [
+        *_phases(outcome.report.phases),
+        *_ways(outcome.report.phases),
+        *_remarks(outcome, prices),
+    ]
+
+
+def wall_line(outcome: Outcome) -> Text:
+    """Tell how long it took in reality, which differs from run to run."""
+    virtual = sum(one.virtual_seconds for one in outcome.report.phases)
+    took = f"{_span(virtual)} of virtual time took {outcome.wall_seconds:.1f} s"
+    return Text(f"Simulated: {took} on this machine, all deciding included.")
+
+
+def _phases(phases: Sequence[PhaseReport]) -> Iterator[Text]:
+    head = "PHASE TIME PODS NODES $/HOUR COST LAUNCHED TERMINATED EVICTIONS".split()
+    rows = [[*head, "INSTANCE TYPES"], *(_phase_row(one) for one in phases)]
+    header, *lines = columns(rows, _NUMBERS)
+    yield Text(header, style="bold")
+    for phase, line in zip(phases, lines, strict=True):
+        yield Text(line, style="" if phase.reached else "red")
+
+
+def _phase_row(phase: PhaseReport) -> list[str]:
+    types = (f"{count} × {name}" for name, count in phase.instance_types.items())
+    return [
+        phase.name,
+        _seconds(phase.virtual_seconds)
+        if phase.virtual_seconds < 3600
+        else _span(phase.virtual_seconds),
+        str(phase.pods_running),
+        str(phase.nodes),
+        f"{phase.price_per_hour:.4f}",
+        f"${phase.cost:.4f}",
+        str(phase.launched),
+        str(phase.terminated),
+        str(phase.evictions),
+        ", ".join(types),
+    ]
+
+
+def _ways(phases: Sequence[PhaseReport]) -> Iterator[Text]:
+    """Tell where the time went until the last pod ran."""
+    ways = [(one.name, one.way) for one in phases if one.way is not None]
+    if not ways:
+        return
+    head = ["UNTIL THE LAST POD RAN", *(title for title, _ in _WAY), "IN ALL", "DOVETAIL'S OWN"]
+    rows = [head, *(_way_row(name, way) for name, way in ways)]
+    header, *lines = columns(rows, frozenset(range(1, len(head))))
+    yield Text()
+    yield Text(header, style="bold")
+    yield from (Text(line) for line in lines)
+
+
+def _way_row(name: str, way: Way) -> list[str]:
+    total = _total(way)
+    own = f"{_seconds(way.own)} ({way.own / total:.0%})" if total else _seconds(way.own)
+    parts = (_seconds(getattr(way, field)) for _, field in _WAY)
+    return [name, *parts, _seconds(total), own]
+
+
+def _remarks(outcome: Outcome, prices: PriceBook) -> Iterator[Text]:
+    report = outcome.report
+    yield Text()
+    for phase, asked in zip(report.phases, outcome.scenario.phases, strict=True):
+        if not phase.reached:
+            message = f"Not reached: {phase.name}: {_goal(asked)} within "
+            yield Text(message + _span(asked.limit.total_seconds()), style="bold red")
+    for violation in outcome.violations:
+        yield Text(f"Invariant broken: {violation}", style="bold red")
+    if not outcome.violations:
+        yield Text("Invariants: none broken.")
+    virtual = sum(one.virtual_seconds for one in report.phases)
+    yield Text(f"Cost: ${report.cost:.4f} for {_span(virtual)}. Prices: {prices.describe()}.")
+
+
+def _goal(phase: Phase) -> str:
+    until = phase.until
+    counts = (
+        (until.running, "pods running"),
+        (until.nodes, "nodes"),
+        (until.drifted, "claims drifted"),
+    )
+    told = [f"{count} {what}" for count, what in counts if count is not None]
+    if until.quiet is not None:
+        told.append(f"nothing bought or given back for {_span(until.quiet.total_seconds())}")
+    return " and ".join(told)
+
+
+def _total(way: Way) -> float:
+    total: float = sum(msgspec.structs.astuple(way))
+    return round(total, 3)
+
+
+def _seconds(many: float) -> str:
+    return f"{many:.1f} s"
+
+
+def _span(seconds: float) -> str:
+    """Return a length of time as a person says it."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

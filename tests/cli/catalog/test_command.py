@@ -1,0 +1,152 @@
+"""``dovetail catalog``, run as a user runs it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dovetail.cli.catalog.command import catalog
+from dovetail.codec.catalog.instance_types import encode_catalog
+from dovetail.data.bundled import bundled_catalog
+from dovetail.errors import BadInput, CatalogError
+from tests.aws.ec2 import NO_CREDENTIALS
+
+
+def run(*arguments: str, env: dict[str, str | None] | None = None) -> Result:
+    return CliRunner(env=env).invoke(catalog, arguments)
+
+
+def shown(*arguments: str) -> str:
+    result = run("show", *arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_type_is_shown_with_resources_labels_and_prices_per_zone() -> None:
+    page = shown("m5.xlarge")
+
+    assert "memory                      15155Mi     993Mi      14162Mi" in page
+    assert "karpenter.k8s.aws/instance-network-bandwidth                1250" in page
+    assert "us-east-1a (use1-az6)  0.1920" in page
+    assert "us-east-1e (use1-az3)  -" in page
+
+
+def test_every_output_says_where_facts_and_prices_come_from() -> None:
+    assert "Prices: AWS list prices (cloud-cost-mcp 1.3.8), 2026-01-20; spot" in shown("m5.xlarge")
+    assert "Prices: AWS list prices (cloud-cost-mcp 1.3.8), 2026-01-20; spot" in shown("m5")
+
+    answer = json.loads(shown("m5.xlarge", "-o", "json"))
+
+    assert answer["prices"]["date"] == "2026-01-20"
+    assert answer["catalog"]["recorded"] == bundled_catalog().recorded
+
+
+def test_without_names_every_type_of_the_region_is_one_line() -> None:
+    lines = shown("--region", "sa-east-1").splitlines()
+
+    assert lines[0].split()[:3] == ["TYPE", "CPU", "MEMORY"]
+    assert len(lines) == len(bundled_catalog().machines_in("sa-east-1")) + 3
+
+
+def test_a_family_stands_for_its_types() -> None:
+    answer = json.loads(shown("t4g", "-o", "json"))
+
+    assert {one["name"].partition(".")[0] for one in answer["types"]} == {"t4g"}
+    assert len(answer["types"]) == 7
+
+
+def test_json_holds_numbers_as_kubernetes_spells_them_and_null_for_no_price() -> None:
+    (only,) = json.loads(shown("m5.xlarge", "-o", "json"))["types"]
+
+    assert only["allocatable"]["memory"] == "14162Mi"
+    assert only["price_estimated"] is False
+    assert {one["capacity_type"] for one in only["offerings"]} == {"on-demand", "spot"}
+
+
+def test_estimated_prices_are_marked() -> None:
+    assert "estimated from its relatives" in shown("m9g.large")
+    assert json.loads(shown("m9g.large", "-o", "json"))["types"][0]["price_estimated"] is True
+
+
+def test_the_users_price_book_and_catalogue_are_used(tmp_path: Path) -> None:
+    book = tmp_path / "book.csv"
+    book.write_text(
+        "instance_type,region,zone_id,on_demand_usd_per_hour,spot_usd_per_hour\n"
+        "m5.xlarge,us-east-1,use1-az6,0.1234,0.0567\n"
+    )
+    recorded = tmp_path / "mine.bin"
+    recorded.write_bytes(encode_catalog(bundled_catalog()))
+
+    page = shown("m5.xlarge", "--prices", str(book), "--catalog", str(recorded))
+
+    assert "us-east-1a (use1-az6)  0.1234         0.0567" in page
+    assert f"Prices: {book}." in page
+
+
+def test_a_misspelt_type_is_answered_with_the_nearest_one() -> None:
+    failure = run("show", "m5.xlareg", "zzz").exception
+
+    assert isinstance(failure, BadInput)
+    assert [str(one) for one in failure.mistakes] == [
+        "m5.xlareg no such type; did you mean 'm5.xlarge'?",
+        "zzz no such type",
+    ]
+
+
+def test_a_type_that_the_region_does_not_sell_is_told_apart_from_one_that_is_not() -> None:
+    failure = run("show", "--region", "sa-east-1", "u7in-32tb.224xlarge").exception
+
+    assert str(failure) == "u7in-32tb.224xlarge sa-east-1 does not sell it"
+
+
+def test_an_unknown_region_is_refused_with_a_guess_or_with_those_there_are() -> None:
+    near, far = (run("show", "--region", name).exception for name in ("us-east1", "mars"))
+
+    assert isinstance(near, BadInput)
+    assert "'us-east1' is not in the catalogue; did you mean 'us-east-1'?" in str(near)
+    assert "'mars' is not in the catalogue; known are af-south-1, " in str(far)
+
+
+def test_recording_without_credentials_says_what_to_set(tmp_path: Path) -> None:
+    file = tmp_path / "catalog.bin"
+
+    result = run(
+        *("record", "--region", "us-east-1", "-o", str(file)),
+        *("--endpoint-url", "http://127.0.0.1:9"),
+        env=NO_CREDENTIALS,
+    )
+
+    assert isinstance(result.exception, CatalogError)
+    assert "no AWS credentials found; set AWS_PROFILE" in str(result.exception)
+    assert not file.exists()
+
+
+def test_a_profile_that_does_not_exist_is_named() -> None:
+    no_such_profile = {**NO_CREDENTIALS, "AWS_PROFILE": "nobody"}
+
+    result = run("record", "--region", "us-east-1", "-o", "unused", env=no_such_profile)
+
+    assert str(result.exception) == (
+        "region us-east-1: The config profile (nobody) could not be found"
+    )
+
+
+@pytest.mark.parametrize("missing", [["-o", "x"], ["--region", "us-east-1"]])
+def test_recording_needs_a_region_and_a_file(missing: list[str]) -> None:
+    assert run("record", *missing).exit_code != 0
+
+
+def test_where_nothing_can_be_written_recording_does_not_begin(tmp_path: Path) -> None:
+    result = run("record", "--region", "us-east-1", "-o", str(tmp_path / "no" / "mine.bin"))
+
+    assert isinstance(result.exception, CatalogError)
+    assert f"there is no directory {tmp_path / 'no'}" in str(result.exception)
+    assert "us-east-1: zones" not in result.stderr
+
+
+def test_a_directory_is_no_place_for_a_catalogue(tmp_path: Path) -> None:
+    result = run("record", "--region", "us-east-1", "-o", str(tmp_path))
+
+    assert isinstance(result.exception, CatalogError)
+    assert "cannot be written there" in str(result.exception)

@@ -1,0 +1,77 @@
+"""The JSON document: the fields that scripts rely on."""
+
+import msgspec
+
+from dovetail.cli.output.plan_report import PriceSource, report_on
+from dovetail.model.plan import Constraint, ExistingPlacement, Plan
+from tests.cli.plans import M5, M6I, R5, a_planned_node, refused, replicas
+from tests.support.build import a_pod
+
+PRICES = PriceSource(source="a book", date="2026-01-31")
+
+
+def test_a_node_says_what_it_is_what_runs_on_it_and_what_it_costs() -> None:
+    plan = Plan((a_planned_node("default-1", replicas("web", 2), M5, M6I, R5),))
+
+    [node] = msgspec.to_builtins(report_on(plan, PRICES))["nodes"]
+
+    assert node == {
+        "name": "default-1",
+        "nodepool": "default",
+        "instance_type": "m5.xlarge",
+        "alternatives": ["m6i.xlarge", "r5.xlarge"],
+        "zone": "us-east-1a",
+        "capacity_type": "on-demand",
+        "price_per_hour": 0.192,
+        "pods": ["default/web-0", "default/web-1"],
+        "requested": {"cpu": "2", "memory": "4Gi", "pods": "2"},
+        "allocatable": {"cpu": "3920m", "memory": "15Gi", "pods": "58"},
+    }
+
+
+def test_existing_nodes_and_refusals_are_told_pod_by_pod() -> None:
+    plan = Plan(
+        existing=(ExistingPlacement("ip-10-0-0-1", [a_pod("small")]),),
+        unplaced=(refused(a_pod("big"), ("default", Constraint.RESOURCES, "needs 1000 CPUs")),),
+    )
+
+    document = msgspec.to_builtins(report_on(plan, PRICES))
+
+    assert document["existing"] == [{"node": "ip-10-0-0-1", "pods": ["default/small"]}]
+    assert document["unplaced"] == [
+        {
+            "pod": "default/big",
+            "refusals": [
+                {"nodepool": "default", "constraint": "resources", "message": "needs 1000 CPUs"}
+            ],
+        }
+    ]
+
+
+def test_totals_count_new_nodes_and_all_placed_pods_and_a_month_has_730_hours() -> None:
+    plan = Plan(
+        nodes=tuple(a_planned_node(f"default-{i}", replicas("web", 2)) for i in range(3)),
+        existing=(ExistingPlacement("ip-10-0-0-1", [a_pod("small")]),),
+        unplaced=(refused(a_pod("big")),),
+    )
+
+    totals = report_on(plan, PRICES).totals
+
+    assert msgspec.to_builtins(totals) == {
+        "nodes": 3,
+        "pods": 7,
+        "price_per_hour": 0.576,
+        "price_per_month": 420.48,
+    }
+
+
+def test_the_document_has_exactly_the_promised_parts_even_when_the_plan_is_empty() -> None:
+    document = msgspec.to_builtins(report_on(Plan(), PRICES))
+
+    assert document == {
+        "nodes": [],
+        "existing": [],
+        "unplaced": [],
+        "totals": {"nodes": 0, "pods": 0, "price_per_hour": 0, "price_per_month": 0},
+        "prices": {"source": "a book", "date": "2026-01-31"},
+    }

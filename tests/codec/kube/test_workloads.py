@@ -1,0 +1,344 @@
+"""Workloads become the pods that they would make."""
+
+import pytest
+
+from dovetail.codec.inputs.cluster_inputs import Inputs
+from dovetail.model.kube.selectors import LabelSelector
+from tests.codec.sources import a_deployment, read
+
+STATEFUL = """
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: shop}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      containers: [{name: main, resources: {requests: {cpu: 1}}}]
+  volumeClaimTemplates:
+    - metadata: {name: data}
+      spec: {storageClassName: gp3}
+"""
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: shop}
+spec:
+  template:
+    metadata: {labels: {app: train}}
+    spec: {containers: [{name: main}]}
+"""
+CRON = """
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: report}
+spec:
+  schedule: "0 2 * * *"
+  jobTemplate:
+    spec:
+      parallelism: 2
+      template: {spec: {containers: [{name: main}]}}
+"""
+DAEMON = """
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent, namespace: kube-system}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec: {containers: [{name: main, resources: {limits: {cpu: 100m}}}]}
+"""
+
+
+def names(inputs: Inputs) -> list[str]:
+    return [pod.key for pod in inputs.pending]
+
+
+def test_a_deployment_becomes_its_replicas_which_share_one_spec() -> None:
+    inputs = read(a_deployment(3))
+
+    assert names(inputs) == ["shop/web-1", "shop/web-2", "shop/web-3"]
+    assert len({id(pod.spec) for pod in inputs.pending}) == 1
+    assert len({id(pod.labels) for pod in inputs.pending}) == 1
+    assert inputs.pending[0].spec.requests == {"cpu": 500, "pods": 1}
+
+
+def test_pods_of_a_deployment_belong_to_a_replica_set_that_knows_them_by_hash() -> None:
+    inputs = read(a_deployment(1))
+
+    pod = inputs.pending[0]
+    hash_label = pod.labels["pod-template-hash"]
+    assert pod.owner is not None
+    assert (pod.owner.kind, pod.owner.name) == ("ReplicaSet", f"web-{hash_label}")
+    assert inputs.controllers[0].name == pod.owner.name
+    assert inputs.controllers[0].selector is not None
+    assert inputs.controllers[0].selector.matches(pod.labels)
+
+
+def test_the_hash_of_a_template_depends_on_nothing_but_the_template() -> None:
+    first, again, other = (
+        read(a_deployment(replicas, cpu)).pending[0].labels["pod-template-hash"]
+        for replicas, cpu in ((1, "500m"), (2, "500m"), (1, "600m"))
+    )
+
+    assert first == again
+    assert first != other
+
+
+def test_replicas_default_to_one_and_may_be_none() -> None:
+    one = a_deployment(1).replace("  replicas: 1\n", "")
+
+    assert names(read(one)) == ["shop/web-1"]
+    assert names(read(a_deployment(0))) == []
+
+
+def test_pods_of_a_stateful_set_are_numbered_from_zero_with_a_claim_each() -> None:
+    inputs = read(STATEFUL)
+
+    assert names(inputs) == ["shop/db-0", "shop/db-1", "shop/db-2"]
+    assert [claim.key for claim in inputs.volume_claims] == [
+        "shop/data-db-0",
+        "shop/data-db-1",
+        "shop/data-db-2",
+    ]
+    assert [pod.spec.volumes[0].claim for pod in inputs.pending] == [
+        "data-db-0",
+        "data-db-1",
+        "data-db-2",
+    ]
+    assert all(claim.storage_class == "gp3" and not claim.volume for claim in inputs.volume_claims)
+
+
+def test_ordinals_of_a_stateful_set_start_where_it_says() -> None:
+    inputs = read(STATEFUL.replace("replicas: 3", "replicas: 1\n  ordinals: {start: 5}"))
+
+    assert names(inputs) == ["shop/db-5"]
+
+
+def test_without_storage_classes_those_named_wait_for_their_pod() -> None:
+    inputs = read(STATEFUL)
+
+    assert [(one.name, one.immediate) for one in inputs.storage_classes] == [("gp3", False)]
+    assert any("no StorageClass given; took gp3" in note for note in inputs.notes)
+
+
+def test_a_claim_without_class_gets_the_newest_default_class() -> None:
+    classes = "".join(
+        f"""---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata:
+  name: {name}
+  creationTimestamp: {year}-01-01T00:00:00Z
+  annotations: {{storageclass.kubernetes.io/is-default-class: "true"}}
+provisioner: kubernetes.io/aws-ebs
+volumeBindingMode: WaitForFirstConsumer
+"""
+        for name, year in (("older", 2024), ("newer", 2025))
+    )
+
+    inputs = read(STATEFUL.replace("{storageClassName: gp3}", "{}") + classes)
+
+    assert {claim.storage_class for claim in inputs.volume_claims} == {"newer"}
+    assert {one.provisioner for one in inputs.storage_classes} == {"ebs.csi.aws.com"}
+
+
+def test_a_claim_that_wants_no_class_gets_none() -> None:
+    claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: "
+
+    assert read(claim + "{storageClassName: ''}").volume_claims[0].storage_class == ""
+    assert read(claim + "{}").volume_claims[0].storage_class == "default"
+
+
+@pytest.mark.parametrize(
+    ("fields", "count"),
+    [
+        ("", 1),
+        ("parallelism: 4", 4),
+        ("parallelism: 4\n  completions: 2", 2),
+        ("parallelism: 2\n  completions: 9", 2),
+        ("completions: 9", 1),
+        ("parallelism: 0", 0),
+        ("parallelism: 3\n  suspend: true", 0),
+    ],
+)
+def test_a_job_needs_room_for_the_pods_that_run_at_once(fields: str, count: int) -> None:
+    inputs = read(JOB.replace("spec:\n", f"spec:\n  {fields}\n", 1))
+
+    assert len(inputs.pending) == count
+
+
+def test_a_finished_job_makes_no_more_pods() -> None:
+    done = JOB + "status: {conditions: [{type: Complete, status: 'True'}]}\n"
+
+    assert read(done).pending == ()
+
+
+def test_pods_of_a_job_carry_its_name_as_kubernetes_writes_it() -> None:
+    pod = read(JOB).pending[0]
+
+    assert pod.labels["batch.kubernetes.io/job-name"] == "train"
+    assert pod.labels["app"] == "train"
+
+
+def test_a_cron_job_makes_no_pods_unless_a_run_is_asked_for() -> None:
+    assert read(CRON).pending == ()
+    assert names(read(CRON, cron_runs=True)) == ["default/report-1", "default/report-2"]
+
+
+def test_a_daemon_set_is_no_pending_pod_and_its_requests_come_from_limits() -> None:
+    inputs = read(DAEMON)
+
+    assert inputs.pending == ()
+    assert inputs.daemon_sets[0].pod.spec.requests == {"cpu": 100, "pods": 1}
+    assert inputs.daemon_sets[0].newest is None
+
+
+def test_a_replica_set_beside_its_deployment_is_not_counted_again() -> None:
+    replica_set = """---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata:
+  name: web-123
+  namespace: shop
+  ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, controller: true}]
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: main}]}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web-123-abcde
+  namespace: shop
+  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-123, controller: true}]
+spec: {containers: [{name: main}]}
+"""
+
+    assert len(read(a_deployment(3) + replica_set).pending) == 3
+    assert len(read(replica_set).pending) == 3
+
+
+def test_workloads_of_one_name_make_pods_of_different_names() -> None:
+    job = JOB.replace("name: train", "name: web")
+
+    assert names(read(a_deployment(1) + "---" + job)) == ["shop/web-1", "shop/web-job-1"]
+
+
+def test_a_replication_controller_selects_by_a_plain_map() -> None:
+    inputs = read("""
+        apiVersion: v1
+        kind: ReplicationController
+        metadata: {name: old}
+        spec:
+          replicas: 2
+          selector: {app: old}
+          template:
+            metadata: {labels: {app: old}}
+            spec: {containers: [{name: main}]}
+    """)
+
+    assert names(inputs) == ["default/old-1", "default/old-2"]
+    assert inputs.controllers[0].selector == LabelSelector(inputs.pending[0].labels)
+
+
+def test_an_ephemeral_volume_has_the_claim_of_its_own_pod() -> None:
+    text = a_deployment(2).rstrip() + "\n      volumes: [{name: tmp, ephemeral: {}}]\n"
+    text = text.replace(
+        "ephemeral: {}", "ephemeral: {volumeClaimTemplate: {spec: {storageClassName: gp3}}}"
+    )
+
+    inputs = read(text)
+
+    assert [pod.spec.volumes[0].claim for pod in inputs.pending] == ["web-1-tmp", "web-2-tmp"]
+    assert inputs.storage_classes[0].name == "gp3"
+
+
+def test_a_pod_from_another_cluster_needs_a_place_here() -> None:
+    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  nodeName: elsewhere\n"
+    text += "  containers: [{name: c}]\n"
+
+    inputs = read(text)
+
+    assert [pod.node_name for pod in inputs.pending] == [""]
+
+
+def test_services_budgets_and_namespaces_are_read() -> None:
+    inputs = read("""
+        apiVersion: v1
+        kind: Namespace
+        metadata: {name: shop, labels: {team: a}}
+        ---
+        apiVersion: v1
+        kind: Service
+        metadata: {name: web, namespace: shop}
+        spec: {selector: {app: web}}
+        ---
+        apiVersion: policy/v1
+        kind: PodDisruptionBudget
+        metadata: {name: web, namespace: shop}
+        spec: {maxUnavailable: 0, selector: {}, unhealthyPodEvictionPolicy: AlwaysAllow}
+        ---
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: a, namespace: elsewhere}
+        spec: {containers: [{name: c}]}
+    """)
+
+    budget = inputs.disruption_budgets[0]
+    assert inputs.namespaces["shop"] == {"team": "a", "kubernetes.io/metadata.name": "shop"}
+    assert inputs.namespaces["elsewhere"] == {"kubernetes.io/metadata.name": "elsewhere"}
+    assert inputs.services[0].selector == {"app": "web"}
+    assert budget.blocks_fully
+    assert budget.always_allow_unhealthy
+    assert budget.selector == LabelSelector()
+
+
+def test_workloads_that_make_no_pods_are_named() -> None:
+    run = "template: {spec: {containers: [{name: c}], restartPolicy: Never}}"
+    nightly = (
+        "---\napiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\n"
+        f"spec: {{schedule: '0 3 * * *', jobTemplate: {{spec: {{{run}}}}}}}\n"
+    )
+
+    inputs = read(a_deployment(0) + nightly)
+
+    assert inputs.pending == ()
+    assert inputs.notes == (
+        "no replicas asked for, so no pods planned: web",
+        "CronJobs left out (--cron-runs plans one run of each): nightly",
+    )
+
+
+def test_a_claim_template_may_name_its_class_by_the_old_annotation() -> None:
+    text = """
+        apiVersion: apps/v1
+        kind: StatefulSet
+        metadata: {name: db}
+        spec:
+          selector: {matchLabels: {app: db}}
+          template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c}]}}
+          volumeClaimTemplates:
+            - metadata: {name: data, annotations: {volume.beta.kubernetes.io/storage-class: fast}}
+    """
+
+    [claim] = read(text).volume_claims
+
+    assert (claim.name, claim.storage_class) == ("data-db-0", "fast")
+
+
+def test_a_new_class_that_binds_at_once_is_planned_as_if_it_waited_and_noted() -> None:
+    text = "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast}\n"
+
+    applied, live = read(text), read("", cluster=text)
+
+    assert [one.immediate for one in applied.storage_classes] == [False]
+    assert "StorageClass fast binds volumes before their pods have nodes" in applied.notes[0]
+    assert [one.immediate for one in live.storage_classes] == [True]
+    assert live.notes == ()

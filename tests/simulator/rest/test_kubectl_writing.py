@@ -1,0 +1,298 @@
+"""kubectl changes things: apply, scale, patch, delete and the rest."""
+
+import json
+from typing import Any
+
+import pytest
+
+from dovetail.ports.api_resources import DEPLOYMENTS, NODE_POOLS, NODES, PODS, Resource
+from dovetail.ports.kube_errors import NotFound
+from dovetail.simulator.apiserver.options import PatchType
+from tests.simulator.rest.serving import Cluster, Kubectl
+from tests.simulator.rest.things import (
+    INFLATE,
+    POOL,
+    add,
+    add_deployment,
+    add_node,
+    add_pod,
+    add_replica_set,
+)
+
+
+def stored(cluster: Cluster, resource: Resource, name: str) -> dict[str, Any]:
+    namespace = "default" if resource.namespaced else ""
+    return cluster.call(lambda: cluster.api.get(resource, name, namespace))
+
+
+def test_apply_creates_then_changes_then_leaves_alone(cluster: Cluster, kubectl: Kubectl) -> None:
+    said = [
+        kubectl("apply", "-f", "-", given=INFLATE),
+        kubectl("apply", "-f", "-", given=INFLATE.replace("pause:3.2", "pause:3.9")),
+        kubectl("apply", "-f", "-", given=INFLATE.replace("pause:3.2", "pause:3.9")),
+    ]
+
+    assert [one.split()[1] for one in said] == ["created", "configured", "unchanged"]
+    (container,) = stored(cluster, DEPLOYMENTS, "inflate")["spec"]["template"]["spec"]["containers"]
+    assert container["image"].endswith("pause:3.9")
+    assert container["resources"] == {"requests": {"cpu": 1}}
+
+
+def test_server_side_apply_creates_changes_and_tells_of_conflicts(
+    cluster: Cluster, kubectl: Kubectl
+) -> None:
+    apply = ("apply", "--server-side", "-f", "-")
+
+    first = kubectl(*apply, given=INFLATE)
+    kubectl("scale", "deployment", "inflate", "--replicas=3")
+    refused = kubectl.run(*apply, given=INFLATE)
+    kubectl(*apply, "--force-conflicts", given=INFLATE)
+
+    assert "serverside-applied" in first
+    assert 'conflict with "kubectl"' in refused.stderr
+    assert ".spec.replicas" in refused.stderr
+    assert stored(cluster, DEPLOYMENTS, "inflate")["spec"]["replicas"] == 0
+
+
+def test_diff_shows_what_apply_would_change_and_changes_nothing(
+    cluster: Cluster, kubectl: Kubectl
+) -> None:
+    kubectl("apply", "-f", "-", given=POOL)
+    before, activity = stored(cluster, NODE_POOLS, "default"), cluster.activity
+
+    shown = kubectl.run("diff", "-f", "-", given=POOL.replace("weight: 10", "weight: 20"))
+
+    assert shown.returncode == 1
+    assert "-  weight: 10\n+  weight: 20" in shown.stdout
+    assert stored(cluster, NODE_POOLS, "default") == before
+    assert cluster.activity == activity
+
+
+def test_a_dry_run_on_the_server_stores_nothing(cluster: Cluster, kubectl: Kubectl) -> None:
+    said = kubectl("apply", "--dry-run=server", "-f", "-", given=POOL)
+
+    assert "created (server dry run)" in said
+    with pytest.raises(NotFound):
+        stored(cluster, NODE_POOLS, "default")
+    assert cluster.activity == 0
+
+
+def test_a_misspelt_field_is_refused_by_name(kubectl: Kubectl) -> None:
+    deployment = kubectl.run("apply", "-f", "-", given=INFLATE.replace("replicas", "replcias"))
+    pool = kubectl.run("apply", "-f", "-", given=POOL.replace("weight", "wieght"))
+
+    assert 'unknown field "spec.replcias"' in deployment.stderr
+    assert "did you mean 'weight'?" in pool.stderr
+
+
+def test_a_misspelt_field_is_dropped_where_kubectl_is_told_not_to_look(
+    cluster: Cluster, kubectl: Kubectl
+) -> None:
+    misspelt = INFLATE.replace("replicas: 0", "replcias: 0")
+
+    kubectl("apply", "--validate=false", "-f", "-", given=misspelt)
+    kubectl("apply", "--validate=warn", "-f", "-", given=misspelt)
+
+    assert "replcias" not in stored(cluster, DEPLOYMENTS, "inflate")["spec"]
+
+
+def test_what_kubectl_makes_itself_is_created(cluster: Cluster, kubectl: Kubectl) -> None:
+    kubectl("create", "deployment", "web", "--image=nginx", "--replicas=3")
+    kubectl("create", "namespace", "shop")
+    kubectl("create", "job", "once", "--image=busybox", "-n", "shop")
+    kubectl("create", "configmap", "settings", "--from-literal=a=b")
+    kubectl("create", "secret", "generic", "hidden", "--from-literal=a=b")
+    kubectl("create", "pdb", "web", "--selector=app=web", "--min-available=50%")
+    kubectl("create", "priorityclass", "high", "--value=1000")
+    kubectl("run", "alone", "--image=nginx")
+    kubectl("expose", "deployment", "web", "--port=80")
+
+    web = stored(cluster, DEPLOYMENTS, "web")["spec"]
+    assert web["replicas"] == 3
+    assert web["template"]["spec"]["containers"][0]["image"] == "nginx"
+    assert "50%" in kubectl("get", "pdb")
+    assert "80/TCP" in kubectl("get", "services")
+    assert "busybox" in kubectl("get", "jobs", "-n", "shop", "-o", "wide")
+    assert kubectl("get", "secret", "hidden", "-o", "jsonpath={.data.a}") == "Yg=="
+
+
+def test_scale_changes_replicas_of_workloads_and_of_pools(
+    cluster: Cluster, kubectl: Kubectl
+) -> None:
+    add_deployment(cluster)
+    kubectl("apply", "-f", "-", given=POOL.replace("weight: 10", "replicas: 1"))
+
+    kubectl("scale", "deployment", "web", "--replicas", "10")
+    kubectl("scale", "nodepool", "default", "--replicas=3")
+    refused = kubectl.run("scale", "deployment/web", "--current-replicas=2", "--replicas=4")
+
+    assert stored(cluster, DEPLOYMENTS, "web")["spec"]["replicas"] == 10
+    assert stored(cluster, NODE_POOLS, "default")["spec"]["replicas"] == 3
+    assert "Expected replicas to be 2, was 10" in refused.stderr
+
+
+def test_patches_of_all_types_change_what_they_say(cluster: Cluster, kubectl: Kubectl) -> None:
+    add_deployment(cluster)
+    container = {"name": "app", "resources": {"requests": {"cpu": "2"}}}
+    strategic = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    operations = [{"op": "remove", "path": "/metadata/labels/team"}]
+
+    kubectl("patch", "deploy", "web", "-p", json.dumps(strategic))
+    kubectl("patch", "deploy", "web", "--type=merge", "-p", '{"metadata":{"labels":{"team":"a"}}}')
+    kubectl("patch", "deploy", "web", "--type", "json", "-p", json.dumps(operations))
+    kubectl(
+        "patch", "deploy", "web", "--subresource=status", "--type=merge",
+        "-p", '{"status":{"readyReplicas":1}}',
+    )  # fmt: skip
+
+    web = stored(cluster, DEPLOYMENTS, "web")
+    (patched,) = web["spec"]["template"]["spec"]["containers"]
+    assert patched == {**container, "image": "app:1"}
+    assert "labels" not in web["metadata"]
+    assert web["status"]["readyReplicas"] == 1
+
+
+def test_labels_annotations_and_taints_come_and_go(cluster: Cluster, kubectl: Kubectl) -> None:
+    add_node(cluster)
+    node = ("node", "ip-10-0-0-1")
+
+    kubectl("label", *node, "team=a")
+    kubectl("annotate", *node, "note=b")
+    kubectl("taint", *node, "dedicated=gpu:NoSchedule")
+    marked = stored(cluster, NODES, node[1])
+    kubectl("label", *node, "team-")
+    kubectl("annotate", *node, "note-")
+    kubectl("taint", *node, "dedicated-")
+
+    assert marked["metadata"]["labels"]["team"] == "a"
+    assert marked["metadata"]["annotations"] == {"note": "b"}
+    taint = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+    assert marked["spec"]["taints"] == [taint]
+    bare = stored(cluster, NODES, node[1])
+    assert "team" not in bare["metadata"]["labels"]
+    assert "annotations" not in bare["metadata"]
+    assert not bare["spec"].get("taints")
+
+
+def test_cordon_and_uncordon_close_and_open_a_node(cluster: Cluster, kubectl: Kubectl) -> None:
+    add_node(cluster)
+
+    kubectl("cordon", "ip-10-0-0-1")
+    closed = kubectl("get", "nodes")
+    kubectl("uncordon", "ip-10-0-0-1")
+
+    assert "Ready,SchedulingDisabled" in closed
+    assert "SchedulingDisabled" not in kubectl("get", "nodes")
+
+
+def test_drain_evicts_all_pods_but_those_of_a_budget(cluster: Cluster, kubectl: Kubectl) -> None:
+    add_node(cluster)
+    add_pod(cluster, "free", labels={"app": "free"})
+    add_pod(cluster, "kept", labels={"app": "kept"})
+    kubectl("create", "pdb", "kept", "--selector=app=kept", "--min-available=1")
+
+    drained = kubectl.run("drain", "ip-10-0-0-1", "--force", "--grace-period=0", "--timeout=1s")
+
+    assert "pod/free evicted" in drained.stdout
+    assert "would violate the pod's disruption budget" in drained.stderr
+    assert kubectl("get", "pods", "-o", "name") == "pod/kept\n"
+
+
+def test_rollouts_are_followed_restarted_and_told(cluster: Cluster, kubectl: Kubectl) -> None:
+    deployment = add_deployment(cluster)
+    add_replica_set(cluster, deployment, "1")
+
+    status = kubectl("rollout", "status", "deployment/web", "--timeout=5s")
+    history = kubectl("rollout", "history", "deployment/web")
+    kubectl("set", "image", "deployment/web", "app=app:2")
+    kubectl("rollout", "restart", "deployment/web")
+    kubectl("rollout", "pause", "deployment/web")
+
+    assert "successfully rolled out" in status
+    assert "REVISION" in history
+    spec = stored(cluster, DEPLOYMENTS, "web")["spec"]
+    assert spec["template"]["spec"]["containers"][0]["image"] == "app:2"
+    assert "kubectl.kubernetes.io/restartedAt" in spec["template"]["metadata"]["annotations"]
+    assert spec["paused"] is True
+
+
+def test_a_rollout_is_waited_for_until_it_is_done(cluster: Cluster, kubectl: Kubectl) -> None:
+    add_deployment(cluster, ready=1)
+
+    with kubectl.start("rollout", "status", "deployment/web", "--timeout=20s") as following:
+        assert following.stdout is not None
+        first = following.stdout.readline()
+        done = {"status": {"readyReplicas": 2, "availableReplicas": 2}}
+        cluster.call(
+            lambda: cluster.api.patch(
+                DEPLOYMENTS, "web", done, PatchType.MERGE, "default", subresource="status"
+            )
+        )
+        last = following.stdout.read()
+
+    assert "1 of 2 updated replicas are available" in first
+    assert "successfully rolled out" in last
+    assert following.returncode == 0
+
+
+def test_delete_waits_until_the_finalizers_are_gone(cluster: Cluster, kubectl: Kubectl) -> None:
+    add(cluster, NODES, {"metadata": {"name": "held", "finalizers": ["karpenter.sh/termination"]}})
+
+    with kubectl.start("delete", "node", "held") as deleting:
+        assert deleting.stdout is not None
+        assert deleting.stdout.readline() == 'node "held" deleted\n'
+        waits = deleting.poll() is None
+        free = [{"op": "remove", "path": "/metadata/finalizers"}]
+        cluster.call(lambda: cluster.api.patch(NODES, "held", free, PatchType.JSON))
+
+    assert waits
+    assert deleting.returncode == 0
+
+
+def test_delete_without_waiting_leaves_what_is_held(cluster: Cluster, kubectl: Kubectl) -> None:
+    add(cluster, NODES, {"metadata": {"name": "held", "finalizers": ["karpenter.sh/termination"]}})
+
+    kubectl("delete", "node", "held", "--wait=false")
+
+    assert stored(cluster, NODES, "held")["metadata"]["deletionTimestamp"]
+
+
+def test_deletion_reaches_collections_files_and_namespaces(
+    cluster: Cluster, kubectl: Kubectl
+) -> None:
+    kubectl("apply", "-f", "-", given=INFLATE)
+    kubectl("create", "namespace", "shop")
+    add_pod(cluster, "in-shop", namespace="shop", node="")
+    for name in ("a", "b"):
+        add_pod(cluster, name, node="")
+
+    kubectl("delete", "-f", "-", given=INFLATE)
+    kubectl("delete", "pods", "--all")
+    kubectl("delete", "namespace", "shop")
+
+    assert kubectl("get", "deployments,pods", "-A", "-o", "name") == ""
+    assert "shop" not in kubectl("get", "namespaces")
+
+
+def test_wait_ends_when_a_condition_holds_or_an_object_is_gone(
+    cluster: Cluster, kubectl: Kubectl
+) -> None:
+    add_pod(cluster, "web", node="")
+
+    ready = kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=5s")
+    late = kubectl.run("wait", "--for=delete", "pod/web", "--timeout=1s")
+    cluster.call(lambda: cluster.api.delete(PODS, "web", "default"))
+    gone = kubectl.run("wait", "--for=delete", "pod/web", "--timeout=5s")
+
+    assert "condition met" in ready
+    assert "timed out" in late.stderr
+    assert gone.returncode == 0
+
+
+def test_every_change_is_told_once_it_is_done(cluster: Cluster, kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", given=INFLATE)
+    kubectl("scale", "deployment", "inflate", "--replicas=1")
+    kubectl("delete", "deployment", "inflate")
+    kubectl("get", "deployments")
+
+    assert cluster.activity == 3
