@@ -1,7 +1,7 @@
-# Everything a developer does, by name. `make` alone lists the targets.
+# Tasks of a developer. `make` alone lists the targets.
 #
-# Each target first makes sure that .venv is there and up to date, so any of
-# them works in a fresh clone on a machine with Python 3.11 or newer.
+# Each target first creates or updates .venv, so all of them work in a fresh
+# clone with Python 3.11 or newer.
 
 VENV  := .venv
 READY := $(VENV)/.ready
@@ -12,52 +12,52 @@ RUN   := $(VENV)/bin/python -m
 .PHONY: help setup demo test test-slow live lint format bench bench-steady bench-consolidation bench-kube bench-aws crds requirements clean
 
 help: ## List the targets
-	@echo 'Dovetail: the nodes that pods need, bought and given back; and beforehand, what they would cost'
+	@echo 'Dovetail: a node autoscaler for Kubernetes on AWS EKS'
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'Settings: PYTHON=python3.12 (the interpreter for .venv), ARGS="-k spread -x" (for test and bench)'
 
-setup: $(READY) ## Build .venv with pinned versions (the other targets do this when it is missing or stale)
+setup: $(READY) ## Create .venv with pinned versions (other targets do this if it is missing or stale)
 
-demo: $(READY) ## Watch a simulated cluster scale to 100 pods and back: nodes bought, filled, given back
+demo: $(READY) ## Scale a simulated cluster to 100 pods and back
 	@scripts/demo
 
-test: $(READY) ## Run the tests on all cores, but for the slow ones
+test: $(READY) ## Run all tests but the slow ones, on all cores
 	@$(RUN) pytest -n auto --dist worksteal -m 'not slow and not live' $(ARGS)
 
 test-slow: $(READY) ## Run the slow tests: crashes at every step, whole processes in real time
 	@$(RUN) pytest -n auto --dist worksteal -m 'slow and not live' $(ARGS)
 
-live: $(READY) ## Run the tests that need a real cluster: ours, built with Go, or ARGS=--kubeconfig=FILE
+live: $(READY) ## Run the tests on a real control plane, built with Go, or on ARGS=--kubeconfig=FILE
 	@$(RUN) pytest -m live tests/live tests/contract $(ARGS)
 
-lint: $(READY) ## Check style, types and layers; changes nothing
+lint: $(READY) ## Check style, types and layers
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(VENV)/bin/lint-imports
 
-format: $(READY) ## Rewrite the code in the one style
+format: $(READY) ## Format the code
 	$(RUN) ruff check --fix .
 	$(RUN) ruff format .
 
-bench: $(READY) ## Measure speed and cost of planning; one JSON line a case
+bench: $(READY) ## Measure speed and cost of planning; one JSON line per case
 	@$(RUN) bench.scheduling $(ARGS)
 
-bench-steady: $(READY) ## Measure an hour of a simulated cluster of 2,000 nodes; takes minutes
+bench-steady: $(READY) ## Measure a simulated hour with 2,000 nodes; takes minutes
 	@$(RUN) bench.steady $(ARGS)
 
-bench-consolidation: $(READY) ## Measure consolidation: speed of a pass, cost and evictions in the end
+bench-consolidation: $(READY) ## Measure consolidation: speed of a pass, final cost, evictions
 	@$(RUN) bench.consolidation $(ARGS)
 
-bench-kube: $(READY) ## Measure the start and one decision in a cluster of 5,000 nodes and 50,000 pods
+bench-kube: $(READY) ## Measure start-up and a decision with 5,000 nodes and 50,000 pods
 	@$(RUN) bench.kube $(ARGS)
 
 bench-aws: $(READY) ## Measure the AWS adapter against moto
 	@$(RUN) bench.aws $(ARGS)
 
-crds: $(READY) ## Write the CustomResourceDefinitions of the chart anew, from the rules in the code
+crds: $(READY) ## Generate the CustomResourceDefinitions of the chart
 	@$(RUN) dovetail crds --directory deploy/charts/dovetail-crd/templates
 
 requirements: ## Compile requirements/*.in to pinned versions with hashes (needs uv)
@@ -68,13 +68,13 @@ requirements: ## Compile requirements/*.in to pinned versions with hashes (needs
 			requirements/$$name.in --output-file requirements/$$name.txt || exit 1; \
 	done
 
-clean: ## Remove .venv and everything else that can be made again
+clean: ## Remove .venv and all other generated files
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamp holds the checkout's path: scripts in .venv carry it, so a checkout
-# that has moved is stale although no file is newer.
+# .ready holds the path of the checkout: scripts in .venv contain it, so a moved
+# checkout is stale although no file is newer.
 ifneq ($(shell cat $(READY) 2>/dev/null),$(shell pwd -P))
 .PHONY: $(READY)
 endif

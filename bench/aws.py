@@ -1,6 +1,6 @@
-"""Measure the AWS adapter: moto is the AWS, or an EC2 that does as it is told.
+"""Measure the AWS adapter against moto, or against a scripted EC2.
 
-One JSON line a case. ``python -m bench.aws`` runs all cases.
+One JSON line per case. ``python -m bench.aws`` runs all cases.
 """
 
 import argparse
@@ -11,92 +11,92 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.aws.buying import a_site, bought, claims
-from tests.aws.ec2 import FAKE_CREDENTIALS
-from tests.aws.lives import a_life
-from tests.aws.operating import Operation
-from tests.aws.pages import Pages
-from tests.aws.storms import MANY, send_all, take_all
-from tests.aws.test_end_to_end import interruption, play
-from tests.support.moto.process import AwsProcess
+from tests.aws.test_end_to_end import interruption, run_scenario
+from tests.support.aws.credentials import FAKE_CREDENTIALS
+from tests.support.aws.instance_lifecycles import run_lifecycles
+from tests.support.aws.interruption_bursts import MANY, send_all, take_all
+from tests.support.aws.launches import an_account, claims, launched
+from tests.support.aws.operator_process import OperatorProcess
+from tests.support.aws.pages import Pages
+from tests.support.aws.provider_process import AwsProcess
 from tests.support.moto.server import moto_aws
 
 
-def launches() -> dict[str, Any]:
-    """Launch a hundred claims that are alike."""
+def measure_launches() -> dict[str, Any]:
+    """Launch a hundred identical claims."""
     with moto_aws() as moto:
-        process = AwsProcess(a_site(moto))
-        began = time.perf_counter()
-        machines = bought(process, claims(100))
-        seconds = time.perf_counter() - began
+        process = AwsProcess(an_account(moto))
+        started = time.perf_counter()
+        instances = launched(process, claims(100))
+        seconds = time.perf_counter() - started
         process.stop()
-        calls = moto.door.calls["CreateFleet"]
-    return {"claims": len(machines), "create_fleet_calls": calls, "seconds": round(seconds, 3)}
+        calls = moto.middleware.calls["CreateFleet"]
+    return {"claims": len(instances), "create_fleet_calls": calls, "seconds": round(seconds, 3)}
 
 
-def warnings() -> dict[str, Any]:
-    """Act on a thousand spot interruptions: claims deleted, messages removed."""
+def measure_interruption_queue() -> dict[str, Any]:
+    """Handle a thousand spot interruptions: claims deleted, messages removed."""
     with moto_aws() as moto:
         sqs = send_all(moto.url)
-        began = time.perf_counter()
+        started = time.perf_counter()
         work = asyncio.run(take_all(moto.url))
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - started
         sqs.close()
     return {"messages": MANY, "seconds": round(seconds, 3), "cpu_seconds": round(work, 3)}
 
 
-def interrupted() -> dict[str, Any]:
-    """Take a spot instance back: claim deleted, node cordoned, replacement asked for."""
-    took: list[float] = []
+def measure_interruption() -> dict[str, Any]:
+    """Interrupt a spot instance: claim deleted, node cordoned, replacement created."""
+    durations: list[float] = []
 
-    async def story(operation: Operation) -> None:
-        took.append(await interruption(operation))
+    async def record_duration(process: OperatorProcess) -> None:
+        durations.append(await interruption(process))
 
     with moto_aws() as moto:
-        play(moto, story)
-    return {"seconds": round(took[0], 3)}
+        run_scenario(moto, record_duration)
+    return {"seconds": round(durations[0], 3)}
 
 
-def catalogue() -> dict[str, Any]:
-    """Read a whole catalogue from what EC2 sends."""
+def measure_catalog() -> dict[str, Any]:
+    """Decode a whole catalog from EC2's responses."""
     with moto_aws() as moto:
         pages = Pages(moto.url)
-        began = time.thread_time()
-        machines = pages.read()
-        seconds = time.thread_time() - began
-    return {"types": len(machines), "cpu_seconds": round(seconds, 3)}
+        started = time.thread_time()
+        instances = pages.read()
+        seconds = time.thread_time() - started
+    return {"types": len(instances), "cpu_seconds": round(seconds, 3)}
 
 
-def machines() -> dict[str, Any]:
-    """Buy, list, look at and give back machines; four times as many for comparison."""
-    asyncio.run(a_life(100))
-    few, _ = asyncio.run(a_life(1250))
-    many, calls = asyncio.run(a_life(5000))
+def measure_instances() -> dict[str, Any]:
+    """Launch, list, get and terminate instances; a quarter of them for comparison."""
+    asyncio.run(run_lifecycles(100))
+    quarter, _ = asyncio.run(run_lifecycles(1250))
+    full, calls = asyncio.run(run_lifecycles(5000))
     return {
-        "machines": 5000,
+        "instances": 5000,
         "calls": calls,
-        "cpu_seconds": round(many, 3),
-        "cpu_seconds_for_a_quarter": round(few, 3),
+        "cpu_seconds": round(full, 3),
+        "cpu_seconds_for_a_quarter": round(quarter, 3),
     }
 
 
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
-    "launches": launches,
-    "warnings": warnings,
-    "interruption": interrupted,
-    "catalogue": catalogue,
-    "machines": machines,
+    "launches": measure_launches,
+    "warnings": measure_interruption_queue,
+    "interruption": measure_interruption,
+    "catalogue": measure_catalog,
+    "instances": measure_instances,
 }
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the cases that were asked for."""
+    """Run the selected cases."""
     parser = argparse.ArgumentParser(prog="python -m bench.aws", description=__doc__)
     parser.add_argument("--case", choices=sorted(CASES), help="only this one")
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     os.environ.update(FAKE_CREDENTIALS)
     for name, measure in CASES.items():
-        if chosen.case in (None, name):
+        if options.case in (None, name):
             print(json.dumps({"case": name, **measure()}), flush=True)
     return 0
 

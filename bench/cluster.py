@@ -1,8 +1,8 @@
-"""How long ``dovetail cluster plan`` and ``render`` take, as a user waits for them.
+"""Measure ``dovetail cluster plan``, ``apply`` and ``render``, as processes.
 
-Run as ``python -m bench.cluster``: one JSON line for each example. AWS is moto, extended, on
-loopback; the account has only what the example says is there at the first plan, and holds
-the cluster at the second.
+Run as ``python -m bench.cluster``: one JSON line per example. AWS is moto, extended, on
+loopback. At the first plan the account has only what the example expects; at the second
+it has the cluster.
 """
 
 import json
@@ -13,9 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.support import helmprogram
-from tests.support.clusters import EXAMPLES
-from tests.support.moto.account import an_account
+from tests.support.eks.configs import EXAMPLES
+from tests.support.helm import fake_program
+from tests.support.moto.cluster_account import an_account
 
 _DOVETAIL = (sys.executable, "-m", "dovetail")
 
@@ -24,17 +24,17 @@ def main() -> None:
     """Measure every example."""
     for example in EXAMPLES:
         with tempfile.TemporaryDirectory() as folder:
-            print(json.dumps({"case": example.stem, **_measured(example.stem, Path(folder))}))
+            print(json.dumps({"case": example.stem, **_measure(example.stem, Path(folder))}))
 
 
-def _measured(example: str, folder: Path) -> dict[str, float]:
+def _measure(example: str, folder: Path) -> dict[str, float]:
     with an_account() as account:
         account.eks.instant = True
         file = folder / "cluster.yaml"
-        file.write_text(account.written(example), encoding="utf-8")
+        file.write_text(account.example_text(example), encoding="utf-8")
         helm = folder / "bin" / "helm"
         helm.parent.mkdir()
-        helm.write_text(f'#!/bin/sh\nexec {sys.executable} -P {helmprogram.__file__} "$@"\n')
+        helm.write_text(f'#!/bin/sh\nexec {sys.executable} -P {fake_program.__file__} "$@"\n')
         helm.chmod(0o755)
         environment = {
             **os.environ,
@@ -45,25 +45,25 @@ def _measured(example: str, folder: Path) -> dict[str, float]:
             "PATH": f"{helm.parent}:{os.environ['PATH']}",
         }
 
-        def seconds(*words: str, code: int = 0) -> float:
-            began = time.perf_counter()
-            done = subprocess.run(  # noqa: S603 - our own command
-                [*_DOVETAIL, "cluster", *words, "-f", str(file)],
+        def measure_command(*arguments: str, code: int = 0) -> float:
+            started = time.perf_counter()
+            completed = subprocess.run(  # noqa: S603 - our own command
+                [*_DOVETAIL, "cluster", *arguments, "-f", str(file)],
                 env=environment,
                 capture_output=True,
                 check=False,
                 text=True,
             )
-            if done.returncode != code:
-                sys.exit(f"{words}: exit code {done.returncode}\n{done.stderr}")
-            return round(time.perf_counter() - began, 2)
+            if completed.returncode != code:
+                sys.exit(f"{arguments}: exit code {completed.returncode}\n{completed.stderr}")
+            return round(time.perf_counter() - started, 2)
 
-        seconds("plan", code=2)  # moto reads its own tables at the first question.
+        measure_command("plan", code=2)  # moto loads its tables at the first request.
         return {
-            "render_seconds": seconds("render", "-d", str(folder / "rendered")),
-            "plan_seconds": seconds("plan", code=2),
-            "apply_seconds": seconds("apply", "--yes"),
-            "plan_again_seconds": seconds("plan"),
+            "render_seconds": measure_command("render", "-d", str(folder / "rendered")),
+            "plan_seconds": measure_command("plan", code=2),
+            "apply_seconds": measure_command("apply", "--yes"),
+            "plan_again_seconds": measure_command("plan"),
         }
 
 

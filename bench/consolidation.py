@@ -1,6 +1,6 @@
-"""Measure consolidation: how fast a pass is, and how cheap the cluster is in the end.
+"""Measure consolidation: time per pass, and price of the final cluster.
 
-One JSON line a case. ``python -m bench.consolidation`` runs all cases.
+One JSON line per case. ``python -m bench.consolidation`` runs all cases.
 """
 
 import argparse
@@ -14,85 +14,83 @@ import time
 from typing import Any
 
 from bench.bound import lower_bound
+from bench.fleet_demand import reduce_snapshot
 from bench.memory import peak_kib
-from bench.thinned import PODS_PER_NODE, ThinnedCluster
-from bench.work import work_of
+from bench.underutilized import PODS_PER_NODE, UnderutilizedCluster
 from dovetail.core.disruption.consolidation.consolidate import consolidate
 
 KEEP = 0.4
 CASES = [(200, None, 42), (200, None, 7), (200, None, 1), (1_000, 20_000, 42), (5_000, 100_000, 42)]
-"""Nodes, pods that are left (None: as many as were meant for such a fleet), seed."""
-WHOLE = 500
-"""Up to so many nodes passes are repeated to the end; of larger clusters one is measured."""
+"""Nodes, remaining pods (None: in proportion to the nodes), seed."""
+MAX_NODES_TO_END = 500
+"""Up to this number of nodes, all passes are run; of larger clusters only the first."""
 BUDGET = 0.1
-MOST_PASSES = 200
+MAX_PASSES = 200
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the cases that were asked for."""
+    """Run the selected cases."""
     parser = argparse.ArgumentParser(prog="python -m bench.consolidation", description=__doc__)
-    parser.add_argument("--nodes", type=int, help="about so many; all cases unless given")
-    parser.add_argument("--pods", type=int, help="that are left")
+    parser.add_argument("--nodes", type=int, help="about this number; all cases by default")
+    parser.add_argument("--pods", type=int, help="remaining pods")
     parser.add_argument("--seed", type=int, default=42)
-    parser.add_argument("--keep", type=float, default=KEEP, help="share of pods that are left")
-    parser.add_argument("--spread", action="store_true", help="half of the pods, over zones")
-    parser.add_argument("--to-the-end", action="store_true", help="all passes, however many nodes")
-    parser.add_argument(
-        "--profile", action="store_true", help="where the first pass spends its time"
-    )
-    chosen = parser.parse_args(arguments)
-    if chosen.nodes is None:
+    parser.add_argument("--keep", type=float, default=KEEP, help="share of pods that remain")
+    parser.add_argument("--spread", action="store_true", help="spread half of the pods over zones")
+    parser.add_argument("--to-the-end", action="store_true", help="run all passes for any number of nodes")
+    parser.add_argument("--profile", action="store_true", help="profile the first pass")
+    options = parser.parse_args(arguments)
+    if options.nodes is None:
         failed = 0
         for nodes, pods, seed in CASES:
-            # In a process of its own, so that its peak of memory is its own, too.
+            # In a separate process, so that peak memory is that of one case.
             command = [sys.executable, "-m", "bench.consolidation", "--nodes", str(nodes)]
             command += ["--seed", str(seed)] + (["--pods", str(pods)] if pods else [])
             failed |= subprocess.run(command, check=False).returncode  # noqa: S603
         return failed
-    pods = chosen.pods or round(chosen.nodes * PODS_PER_NODE * chosen.keep)
-    cluster = ThinnedCluster(chosen.nodes, pods, chosen.keep, chosen.seed, spread=chosen.spread)
-    if chosen.profile:
+    pods = options.pods or round(options.nodes * PODS_PER_NODE * options.keep)
+    cluster = UnderutilizedCluster(options.nodes, pods, options.keep, options.seed, spread=options.spread)
+    if options.profile:
         _profile(cluster)
         return 0
-    to_the_end = chosen.to_the_end or chosen.nodes <= WHOLE
-    print(json.dumps(_case(cluster, chosen.seed, to_the_end=to_the_end)), flush=True)
+    to_the_end = options.to_the_end or options.nodes <= MAX_NODES_TO_END
+    print(json.dumps(_case(cluster, options.seed, to_the_end=to_the_end)), flush=True)
     return 0
 
 
-def _case(cluster: ThinnedCluster, seed: int, *, to_the_end: bool) -> dict[str, Any]:
+def _case(cluster: UnderutilizedCluster, seed: int, *, to_the_end: bool) -> dict[str, Any]:
     nodes, pods, before = len(cluster.nodes), len(cluster.pods), cluster.price
     seconds: list[float] = []
     cpu_seconds: list[float] = []
-    evictions = moves = 0
-    again = 0.0
-    while len(seconds) < MOST_PASSES:
-        room = {"default": max(1, -int(-len(cluster.nodes) * BUDGET // 1))}
-        view = cluster.view()
+    evictions = commands = 0
+    repeated_cpu = 0.0
+    while len(seconds) < MAX_PASSES:
+        budgets = {"default": max(1, -int(-len(cluster.nodes) * BUDGET // 1))}
+        context = cluster.context()
         gc.collect()
-        began, began_cpu = time.perf_counter(), time.process_time()
-        found = consolidate(view, room)
-        seconds.append(time.perf_counter() - began)
-        cpu_seconds.append(time.process_time() - began_cpu)
+        started, started_cpu = time.perf_counter(), time.process_time()
+        result = consolidate(context, budgets)
+        seconds.append(time.perf_counter() - started)
+        cpu_seconds.append(time.process_time() - started_cpu)
         if len(seconds) == 1:
-            # What a node is, is known from here on; a process looks again and again.
-            began_cpu = time.process_time()
-            consolidate(view, room)
-            again = time.process_time() - began_cpu
-        for move in found.moves:
-            cluster.make(move)
-            evictions += move.evictions
-        moves += len(found.moves)
-        if not to_the_end or not found.moves:
+            # Node properties are cached now; a running controller repeats passes.
+            started_cpu = time.process_time()
+            consolidate(context, budgets)
+            repeated_cpu = time.process_time() - started_cpu
+        for command in result.commands:
+            cluster.execute(command)
+            evictions += command.pod_count
+        commands += len(result.commands)
+        if not to_the_end or not result.commands:
             break
     peak = peak_kib()
-    bound = lower_bound(work_of(cluster.afresh()), 0)
+    bound = lower_bound(reduce_snapshot(cluster.pending_snapshot()), 0)
     return {
         "nodes": nodes,
         "pods": pods,
         "seed": seed,
         "seconds": round(seconds[0], 3),
         "cpu_seconds": round(cpu_seconds[0], 3),
-        "again_cpu_seconds": round(again, 3),
+        "again_cpu_seconds": round(repeated_cpu, 3),
         "passes": len(seconds),
         "all_seconds": round(sum(seconds), 3),
         "most_cpu_seconds": round(max(cpu_seconds), 3),
@@ -102,15 +100,15 @@ def _case(cluster: ThinnedCluster, seed: int, *, to_the_end: bool) -> dict[str, 
         "bound": round(bound.price, 4),
         "cost_over_bound": round(cluster.price / bound.price, 4),
         "evictions": evictions,
-        "moves": moves,
+        "moves": commands,
         "nodes_after": len(cluster.nodes),
     }
 
 
-def _profile(cluster: ThinnedCluster) -> None:
-    view = cluster.view()
+def _profile(cluster: UnderutilizedCluster) -> None:
+    context = cluster.context()
     profiler = cProfile.Profile()
-    profiler.runcall(consolidate, view, {"default": len(cluster.nodes) // 10})
+    profiler.runcall(consolidate, context, {"default": len(cluster.nodes) // 10})
     pstats.Stats(profiler).sort_stats("tottime").print_stats(30)
 
 

@@ -1,17 +1,32 @@
 """Settings of all tests."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Time says how busy the machine is, not whether a law holds; bench/ measures speed.
+# No deadline: the duration depends on the load of the host; bench/ measures speed.
 settings.register_profile("dovetail", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dovetail")
 
 pytest_plugins = ["tests.live.fixtures"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def temporary_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep the locks of `dovetail cluster` in a directory of this test process.
+
+    The temporary directory is common to all processes. Without this fixture, suites that run
+    at the same time would wait for each other's clusters. Subprocesses inherit it.
+    """
+    directory = tmp_path_factory.mktemp("temporary")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(directory))
+        yield directory
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--kubeconfig",
-        help="use the cluster of this file for tests marked live, not one of our own",
+        "--kubeconfig", help="use the cluster of this file for tests marked live, not one of our own"
     )

@@ -1,37 +1,58 @@
-"""Putting the parts together: what a user gave, into the picture a decision sees."""
+"""Simulation: plan nodes for manifests and dumps, without a cluster or AWS.
+
+The library behind ``dovetail simulate`` and ``dovetail explain``. Both read files in
+one way:
+
+    files -> codec.inputs -> Inputs -> load_cache -> ClusterCache -> state.snapshot -> ClusterSnapshot
+
+``codec.inputs`` reports all errors with file and line. From the cache on, it is the
+path of the controllers. One difference: ``simulate`` takes nodes as recorded, and leaves
+out pending NodeClaims, whose instance is not known.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from typing import Final
 
 import msgspec
 
 from dovetail.codec.inputs.cluster_inputs import Inputs
-from dovetail.core.instancetypes.build import instance_types
-from dovetail.core.instancetypes.unsatisfiable import unmet
-from dovetail.errors import BadInput, Mistake
+from dovetail.codec.text.suggestions import join_first, pluralize
+from dovetail.core.instancetypes.build import build_instance_types
+from dovetail.core.instancetypes.discounts import Discounts
+from dovetail.core.instancetypes.unsatisfiable import find_unsatisfiable_requirements
+from dovetail.core.scheduling.discounted import BilledPlan, solve_discounted
+from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.model import labels as label_keys
+from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog, Region
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodepool import NodePool, NodeTemplate
 from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.requirements import Operator, RequirementSpec
 from dovetail.model.kube.resources import CPU, MEMORY
-from dovetail.model.node import Node
+from dovetail.model.node import NodeObject
+from dovetail.model.plan import Plan
+from dovetail.model.settings import SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
+from dovetail.ports import api_resources as kinds
+from dovetail.state.cluster.cache import ClusterCache
+from dovetail.state.pods.assignments import PodAssignments
+from dovetail.state.snapshot import SnapshotBuilder
 
-_POOR = 0.25
-"""Of the types that a region's best zone sells; below that a zone is of little use."""
-DEFAULT_REGION = "us-east-1"
-DEFAULT_POOL = NodePool(
+__all__ = ["SimulationResult", "cluster_snapshot", "load_cache", "simulate"]
+
+DEFAULT_REGION: Final = "us-east-1"
+DEFAULT_NODEPOOL: Final = NodePool(
     name="default",
     template=NodeTemplate(
         requirements=(
             RequirementSpec(label_keys.OS, Operator.IN, ("linux",)),
-            # Whether images exist for arm64 cannot be seen from a manifest.
+            # A manifest does not show if its images exist for arm64.
             RequirementSpec(label_keys.ARCH, Operator.IN, ("amd64",)),
             RequirementSpec(label_keys.CAPACITY_TYPE, Operator.IN, (label_keys.ON_DEMAND,)),
             RequirementSpec("karpenter.k8s.aws/instance-category", Operator.IN, ("c", "m", "r")),
@@ -39,196 +60,286 @@ DEFAULT_POOL = NodePool(
         )
     ),
 )
-"""Used when no NodePool is given; what Karpenter's guide starts people with."""
-DEFAULT_POOL_NOTE = (
+"""Used if no NodePool is given; equal to that of Karpenter's getting started guide."""
+_DEFAULT_NODEPOOL_NOTE: Final = (
     "no NodePool given; used one for linux/amd64, on-demand, "
     "instance categories c, m and r from generation 3 on"
 )
 
 
-class Assembled(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot, and what was assumed to make it."""
+class SimulatedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot of inputs, and the assumptions made for it."""
 
     snapshot: ClusterSnapshot
     region: str
     notes: tuple[str, ...]
 
 
-def assemble(
+class SimulationResult(SimulatedSnapshot, frozen=True, kw_only=True):
+    """The plan for the inputs, with its bill."""
+
+    billed: BilledPlan
+
+    @property
+    def plan(self) -> Plan:
+        return self.billed.plan
+
+
+def simulate(
     inputs: Inputs,
     *,
     catalog: Catalog,
     prices: PriceBook,
     region: str | None = None,
     zones: Sequence[str] = (),
-) -> Assembled:
-    """Return the snapshot in which these inputs meet the catalogue and its prices.
+    settings: SchedulingSettings | None = None,
+    discounts: DiscountBook = NO_DISCOUNTS,
+) -> SimulationResult:
+    """Plan nodes for the pending pods of the inputs; see ``cluster_snapshot`` for errors."""
+    result = cluster_snapshot(inputs, catalog=catalog, prices=prices, region=region, zones=zones)
+    billed = solve_discounted(
+        result.snapshot, settings or SchedulingSettings(), Discounts(discounts, region=result.region)
+    )
+    return SimulationResult(snapshot=result.snapshot, region=result.region, notes=result.notes, billed=billed)
 
-    The region is the one asked for, else that of the nodes, else that of the
-    zones which node classes and NodePools name, else us-east-1. ``zones``, names
-    or ids, narrows what node classes reach. Raises ``BadInput`` where the
-    catalogue or the prices do not know the place.
+
+def cluster_snapshot(
+    inputs: Inputs,
+    *,
+    catalog: Catalog,
+    prices: PriceBook,
+    region: str | None = None,
+    zones: Sequence[str] = (),
+) -> SimulatedSnapshot:
+    """Return the snapshot of inputs, with instance types for their NodePools.
+
+    The default region is that of the nodes, else that of the zones in node classes
+    and NodePools, else us-east-1. ``zones``, names or IDs, restricts node classes.
+    Raises ``InvalidInputError`` if catalogue or prices do not cover region or zones.
     """
-    found = _region_of(inputs.nodes) or _region_named(inputs, catalog) or DEFAULT_REGION
-    place = _region(catalog, prices, region or found)
-    zones = _known_zones(place, zones)
-    notes = [*inputs.notes, *_about_requests(inputs.pending)]
-    pools = inputs.node_pools
-    if not pools:
-        pools = (DEFAULT_POOL,)
-        notes.append(DEFAULT_POOL_NOTE)
-    classes = _class_of_each(pools, inputs.node_classes, notes, assumed=not inputs.node_pools)
-    if not zones and any(one.zones is None for one in classes.values()):
-        poor = _poor_zones(place, inputs, classes.values())
-        zones = [zone for zone in place.zones if zone not in poor] if poor else []
-        notes.extend(
-            f"{zone} sells few instance types and is left out; name it with --zones to use it"
-            for zone in poor
-        )
-    types = _types_of_each(classes, catalog, prices, place, zones)
-    notes.extend(remark for pool in pools for remark in unmet(pool, types[pool.name], place))
-    snapshot = ClusterSnapshot(
+    place = find_region(
+        catalog, region or get_region_of_nodes(inputs.nodes) or _get_region_of_zones(inputs, catalog)
+    )
+    if not prices.covers_region(place.name):
+        raise InvalidInputError([_missing_prices(catalog, prices, place.name)])
+    zones = _resolve_zones(place, zones)
+    pools = inputs.nodepools or (DEFAULT_NODEPOOL,)
+    classes, class_notes = _get_node_classes(pools, inputs.node_classes)
+    if not inputs.nodepools:
+        class_notes = [_DEFAULT_NODEPOOL_NOTE]
+    zone_notes = []
+    if not zones and any(node_class.zones is None for node_class in classes.values()):
+        sparse = _find_unused_sparse_zones(place, inputs, classes.values())
+        zones = [zone for zone in place.zones if zone not in sparse] if sparse else []
+        zone_notes = [
+            f"{zone} offers few instance types and is left out; name it with --zones to use it"
+            for zone in sparse
+        ]
+    types = _build_types(classes, catalog, prices, place, zones)
+    cache = load_cache(inputs)
+    snapshot = SnapshotBuilder(cache, PodAssignments(cache)).build(
+        None,
         pending=inputs.pending,
-        nodes=inputs.nodes,
-        node_pools=tuple(_with_readiness(pool, classes[pool.name]) for pool in pools),
-        instance_types=types,
-        daemon_sets=inputs.daemon_sets,
-        volume_claims=inputs.volume_claims,
-        volumes=inputs.volumes,
-        storage_classes=inputs.storage_classes,
-        namespaces=inputs.namespaces,
-        disruption_budgets=inputs.disruption_budgets,
-        services=inputs.services,
-        controllers=inputs.controllers,
+        pools=[_with_readiness(pool, classes[pool.name]) for pool in pools],
+        types=types,
     )
-    return Assembled(snapshot=snapshot, region=place.name, notes=tuple(notes))
+    # The newest pod of a changed DaemonSet still has the requests of the old template.
+    daemon_sets = tuple(
+        msgspec.structs.replace(daemon_set, newest_pod=None)
+        if (daemon_set.namespace, daemon_set.name) in inputs.changed_daemon_sets
+        else daemon_set
+        for daemon_set in snapshot.daemon_sets
+    )
+    return SimulatedSnapshot(
+        snapshot=msgspec.structs.replace(snapshot, daemon_sets=daemon_sets),
+        region=place.name,
+        notes=(
+            *inputs.notes,
+            *_note_incomplete_nodes(inputs, cache),
+            *_note_missing_requests(inputs.pending),
+            *class_notes,
+            *zone_notes,
+            *(
+                warning
+                for pool in pools
+                for warning in find_unsatisfiable_requirements(pool, types[pool.name], place)
+            ),
+        ),
+    )
 
 
-def _about_requests(pods: Iterable[Pod]) -> list[str]:
-    """Warn of pods that a plan cannot take seriously, because they ask for nothing."""
-    bare = sum(
-        1 for pod in pods if not (pod.spec.requests.get(CPU) or pod.spec.requests.get(MEMORY))
+def load_cache(inputs: Inputs) -> ClusterCache:
+    """Return a cluster cache with the objects of the inputs."""
+    provider_ids = {claim.node_name: claim.provider_id for claim in inputs.claims if claim.node_name}
+    # The cache joins by provider ID; hand-written manifests may name the node instead.
+    nodes = [
+        msgspec.structs.replace(node, provider_id=provider_ids.get(node.name) or node.name)
+        if not node.provider_id and (node.name in provider_ids or label_keys.NODEPOOL in node.labels)
+        else node
+        for node in inputs.nodes
+    ]
+    return ClusterCache.from_objects(
+        {
+            kinds.PODS: inputs.pods,
+            kinds.NODES: nodes,
+            kinds.NODE_CLAIMS: inputs.claims,
+            kinds.NODE_POOLS: inputs.nodepools,
+            kinds.EC2_NODE_CLASSES: inputs.node_classes,
+            kinds.DAEMON_SETS: inputs.daemon_sets,
+            kinds.REPLICA_SETS: [owner for owner in inputs.controllers if owner.kind != "StatefulSet"],
+            kinds.STATEFUL_SETS: [owner for owner in inputs.controllers if owner.kind == "StatefulSet"],
+            kinds.POD_DISRUPTION_BUDGETS: inputs.pdbs,
+            kinds.SERVICES: inputs.services,
+            kinds.NAMESPACES: inputs.namespaces,
+            kinds.PERSISTENT_VOLUMES: inputs.volumes,
+            kinds.PERSISTENT_VOLUME_CLAIMS: inputs.volume_claims,
+            kinds.STORAGE_CLASSES: inputs.storage_classes,
+            kinds.CSI_NODES: inputs.csi_nodes,
+        }
     )
-    if not bare:
+
+
+def _note_incomplete_nodes(inputs: Inputs, cache: ClusterCache) -> list[str]:
+    """Return notes about nodes, NodeClaims and bound pods that the snapshot lacks."""
+    notes = [
+        f"node {node.name} has no instance type label yet; left out"
+        for node in cache.nodes()
+        if cache.joined_node(node.provider_id or node.name) is None
+    ]
+    notes += [f"nodeclaim {claim.name} is not launched yet; left out" for claim in cache.pending_claims()]
+    missing = Counter(
+        pod.node_name
+        for pod in inputs.pods
+        if pod.node_name and not pod.is_terminal and cache.node(pod.node_name) is None
+    )
+    if missing:
+        pods = pluralize(missing.total(), "bound pod")
+        notes.append(f"{pods} left out: nodes not given: {join_first(sorted(missing))}")
+    return notes
+
+
+def _note_missing_requests(pods: Iterable[Pod]) -> list[str]:
+    """Return a note about pods without requests, which any node seems to have room for."""
+    count = sum(1 for pod in pods if not (pod.spec.requests.get(CPU) or pod.spec.requests.get(MEMORY)))
+    if not count:
         return []
-    who = "1 pod requests" if bare == 1 else f"{bare:,} pods request"
-    return [f"{who} neither CPU nor memory: only a node's pod limit counts"]
+    subject = "1 pod requests" if count == 1 else f"{count:,} pods request"
+    return [f"{subject} neither CPU nor memory: only a node's pod limit counts"]
 
 
-def _region_of(nodes: Iterable[Node]) -> str | None:
-    """Return the region that most nodes say they are in."""
-    said = Counter(node.labels.get(label_keys.REGION, "") for node in nodes)
-    said.pop("", None)
-    return min(said, key=lambda name: (-said[name], name), default=None)
+def get_region_of_nodes(nodes: Iterable[NodeObject]) -> str | None:
+    """Return the region in the labels of most nodes; None without such labels."""
+    return _most_common(node.labels.get(label_keys.REGION, "") for node in nodes)
 
 
-def _region_named(inputs: Inputs, catalog: Catalog) -> str | None:
-    """Return the region of which node classes and NodePools name the most zones."""
-    named = [zone for one in inputs.node_classes for zone in one.zones or ()]
-    for pool in inputs.node_pools:
+def _get_region_of_zones(inputs: Inputs, catalog: Catalog) -> str | None:
+    """Return the region of most zones in node classes and NodePools."""
+    zones = [zone for node_class in inputs.node_classes for zone in node_class.zones or ()]
+    for pool in inputs.nodepools:
         for spec in pool.template.requirements:
             if spec.key == label_keys.ZONE and spec.operator is Operator.IN:
-                named.extend(spec.values)
-    homes = {zone: region.name for region in catalog.regions.values() for zone in region.zones}
-    said = Counter(homes[zone] for zone in named if zone in homes)
-    return min(said, key=lambda name: (-said[name], name), default=None)
+                zones.extend(spec.values)
+    region_of = {zone: region.name for region in catalog.regions.values() for zone in region.zones}
+    return _most_common(region_of.get(zone, "") for zone in zones)
 
 
-def _region(catalog: Catalog, prices: PriceBook, name: str) -> Region:
-    known = catalog.regions.get(name)
-    if known is None:
-        raise BadInput(
-            [unknown_place("--region", name, "is not in the catalogue", catalog.regions)]
+def _most_common(names: Iterable[str]) -> str | None:
+    """Return the most common name, the first by name of several; empty ones do not count."""
+    counts = Counter(filter(None, names))
+    return min(counts, key=lambda name: (-counts[name], name), default=None)
+
+
+def find_region(catalog: Catalog, name: str | None) -> Region:
+    """Return a region of the catalogue, else the default; raise ``InvalidInputError`` if unknown."""
+    region = catalog.regions.get(name or DEFAULT_REGION)
+    if region is None:
+        raise InvalidInputError(
+            [unknown_value("--region", name or DEFAULT_REGION, "is not in the catalogue", catalog.regions)]
         )
-    if not prices.covers(name):
-        covered = [one for one in sorted(catalog.regions) if prices.covers(one)]
-        hint = f"; it has {', '.join(covered)}: choose with --region" if covered else ""
-        message = f"{prices.source} has no prices for {name}{hint}"
-        raise BadInput([Mistake("--prices:", 0, "", message)])
-    return known
+    return region
 
 
-def _known_zones(region: Region, zones: Iterable[str]) -> list[str]:
-    """Return zones by name, also those given by id; raises with all that are unknown."""
-    by_id = region.zone_names
-    named = [by_id.get(zone, zone) for zone in zones]
-    mistakes = [
-        unknown_place("--zones", zone, f"is no zone of {region.name}", region.zones)
-        for zone in named
+def _missing_prices(catalog: Catalog, prices: PriceBook, region: str) -> ValidationError:
+    covered = [name for name in sorted(catalog.regions) if prices.covers_region(name)]
+    hint = f"; it has {', '.join(covered)}: choose with --region" if covered else ""
+    return ValidationError("--prices:", 0, "", f"{prices.source} has no prices for {region}{hint}")
+
+
+def _resolve_zones(region: Region, zones: Iterable[str]) -> list[str]:
+    """Return the names of zones given by name or ID; raise with all unknown ones."""
+    names = [region.zone_names.get(zone, zone) for zone in zones]
+    errors = [
+        unknown_value("--zones", zone, f"is not a zone of {region.name}", region.zones)
+        for zone in names
         if zone not in region.zones
     ]
-    if mistakes:
-        raise BadInput(mistakes)
-    return named
+    if errors:
+        raise InvalidInputError(errors)
+    return names
 
 
-def unknown_place(option: str, value: str, what: str, known: Iterable[str]) -> Mistake:
-    """Return the mistake of naming a place that is not among those known, with a guess."""
+def unknown_value(option: str, value: str, problem: str, known: Iterable[str]) -> ValidationError:
+    """Return the error of an unknown region, zone or type in an option, with a suggestion."""
     close = get_close_matches(value, sorted(known), n=5)
     # Swapped letters first: us-esat-1 is nearer to us-west-1 letter by letter.
-    close.sort(key=lambda one: sorted(one) != sorted(value))
+    close.sort(key=lambda match: sorted(match) != sorted(value))
     hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(sorted(known))}"
-    return Mistake(f"{option}:", 0, "", f"{value!r} {what}{hint}")
+    return ValidationError(f"{option}:", 0, "", f"{value!r} {problem}{hint}")
 
 
-def _class_of_each(
-    pools: Iterable[NodePool], classes: Iterable[NodeClass], notes: list[str], *, assumed: bool
-) -> dict[str, NodeClass]:
-    known = {one.name: one for one in classes}
+def _get_node_classes(
+    pools: Iterable[NodePool], classes: Iterable[EC2NodeClass]
+) -> tuple[dict[str, EC2NodeClass], list[str]]:
+    """Return the node class of each NodePool, and notes about missing ones."""
+    known = {node_class.name: node_class for node_class in classes}
     missing: dict[str, list[str]] = {}
-    found: dict[str, NodeClass] = {}
+    by_pool: dict[str, EC2NodeClass] = {}
     for pool in pools:
         name = pool.template.node_class.name
         if name not in known:
             missing.setdefault(name, []).append(pool.name)
-        found[pool.name] = known.get(name) or NodeClass(name=name)
-    if not assumed:
-        notes.extend(
-            f"EC2NodeClass {name} of NodePool {', '.join(users)} is not given; "
-            "used AL2023 defaults and every zone"
-            for name, users in missing.items()
-        )
-    return found
+        by_pool[pool.name] = known.get(name) or EC2NodeClass(name=name)
+    return by_pool, [
+        f"EC2NodeClass {name} of NodePool {', '.join(users)} is not given; "
+        "used AL2023 defaults and every zone"
+        for name, users in missing.items()
+    ]
 
 
-def _poor_zones(region: Region, inputs: Inputs, classes: Iterable[NodeClass]) -> list[str]:
-    """Return zones that nobody names and that sell next to nothing.
+def _find_unused_sparse_zones(region: Region, inputs: Inputs, classes: Iterable[EC2NodeClass]) -> list[str]:
+    """Return sparse zones that no node, node class or NodePool names.
 
-    A real cluster rarely has a subnet there, and a spread over zones would wait
-    for a zone in which most pods find no machine.
+    A topology spread over zones would wait for a zone that has no instance type
+    for most pods.
     """
-    sold = Counter(zone for zones in region.offered.values() for zone in zones)
-    most = max(sold.values(), default=0)
     named = {node.labels.get(label_keys.ZONE) for node in inputs.nodes}
-    named |= {zone for one in classes for zone in one.zones or ()}
-    for pool in inputs.node_pools:
-        wanted = pool.requirements().get(label_keys.ZONE)
-        named |= set(wanted.values) if wanted else set()
-    return [zone for zone in region.zones if sold[zone] < _POOR * most and zone not in named]
+    named |= {zone for node_class in classes for zone in node_class.zones or ()}
+    for pool in inputs.nodepools:
+        requirement = pool.requirements().get(label_keys.ZONE)
+        named |= set(requirement.values) if requirement else set()
+    return [zone for zone in region.sparse_zones if zone not in named]
 
 
-def _types_of_each(
-    classes: dict[str, NodeClass],
+def _build_types(
+    classes: Mapping[str, EC2NodeClass],
     catalog: Catalog,
     prices: PriceBook,
     region: Region,
     zones: Sequence[str],
 ) -> FrozenDict[str, tuple[InstanceType, ...]]:
-    machines = catalog.machines_in(region.name)
-    # Pools of one class share one tuple: building it takes a while, and so does compiling it.
-    built: dict[NodeClass, tuple[InstanceType, ...]] = {}
-    for node_class in classes.values():
-        if node_class not in built:
-            built[node_class] = instance_types(
-                machines,
-                region=region,
-                node_class=_narrowed(node_class, region, zones),
-                prices=prices,
-            )
+    """Return the instance types of each NodePool."""
+    facts = catalog.instance_types_in(region.name)
+    # NodePools of one class share one tuple: building it and compiling it take a while.
+    built = {
+        node_class: build_instance_types(
+            facts, region=region, node_class=_restrict_zones(node_class, region, zones), prices=prices
+        )
+        for node_class in dict.fromkeys(classes.values())
+    }
     return FrozenDict({pool: built[node_class] for pool, node_class in classes.items()})
 
 
-def _narrowed(node_class: NodeClass, region: Region, zones: Sequence[str]) -> NodeClass:
+def _restrict_zones(node_class: EC2NodeClass, region: Region, zones: Sequence[str]) -> EC2NodeClass:
     if not zones:
         return node_class
     reached = region.zones if node_class.zones is None else node_class.zones
@@ -236,7 +347,7 @@ def _narrowed(node_class: NodeClass, region: Region, zones: Sequence[str]) -> No
     return msgspec.structs.replace(node_class, zones=kept)
 
 
-def _with_readiness(pool: NodePool, node_class: NodeClass) -> NodePool:
+def _with_readiness(pool: NodePool, node_class: EC2NodeClass) -> NodePool:
     if node_class.ready and not node_class.deleting:
         return pool
     return msgspec.structs.replace(pool, ready=False)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from moto.server import ThreadedMotoServer
 
-from tests.aws.buying import a_site
-from tests.aws.ec2 import FAKE_CREDENTIALS
-from tests.support.moto.process import AwsProcess
+from tests.support.aws.credentials import FAKE_CREDENTIALS
+from tests.support.aws.launches import an_account
+from tests.support.aws.provider_process import AwsProcess
 from tests.support.moto.server import MotoAws, moto_aws
 
 
@@ -36,7 +36,7 @@ def moto() -> Iterator[MotoAws]:
 
 @pytest.fixture
 def process(moto: MotoAws) -> Iterator[AwsProcess]:
-    """A process that buys from an empty account."""
-    running = AwsProcess(a_site(moto))
+    """A process with an empty account."""
+    running = AwsProcess(an_account(moto))
     yield running
     running.stop()

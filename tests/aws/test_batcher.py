@@ -1,4 +1,4 @@
-"""Who asks for the same at the same time shares a call."""
+"""Batcher: concurrent requests share a call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,17 +6,17 @@ from datetime import timedelta
 
 import pytest
 
-from dovetail.aws.batcher import Batcher, Window
-from dovetail.host.event_loop import AsyncioLoop
+from dovetail.aws.batcher import Batcher, BatchWindow
+from dovetail.host.event_loop import AsyncioEventLoop
 
-QUICK = Window(idle=timedelta(milliseconds=20), longest=timedelta(milliseconds=80), most=5)
+QUICK = BatchWindow(idle_timeout=timedelta(milliseconds=20), max_wait=timedelta(milliseconds=80), max_items=5)
 
 
 class Kitchen:
     """Doubles numbers, a plate at a time, and remembers the plates."""
 
-    def __init__(self, window: Window = QUICK) -> None:
-        self.loop = AsyncioLoop()
+    def __init__(self, window: BatchWindow = QUICK) -> None:
+        self.loop = AsyncioEventLoop()
         self.plates: list[tuple[str, list[int]]] = []
         self.batcher: Batcher[str, int, int] = Batcher(self._cook, window=window, loop=self.loop)
 
@@ -34,9 +34,9 @@ def run(work: Callable[[Kitchen], Awaitable[None]]) -> None:
     asyncio.run(cook())
 
 
-def test_those_under_one_key_share_a_call_and_each_gets_its_own_answer() -> None:
+def test_items_of_one_key_share_a_call_and_each_gets_its_result() -> None:
     async def work(kitchen: Kitchen) -> None:
-        ask = kitchen.batcher.ask
+        ask = kitchen.batcher.submit
 
         answers = await asyncio.gather(ask("a", 2), ask("b", 4), ask("a", 6))
 
@@ -46,10 +46,10 @@ def test_those_under_one_key_share_a_call_and_each_gets_its_own_answer() -> None
     run(work)
 
 
-def test_an_error_reaches_only_the_one_it_is_for() -> None:
+def test_an_error_result_goes_to_its_item_only() -> None:
     async def work(kitchen: Kitchen) -> None:
-        good, bad = await kitchen.loop.together(
-            [kitchen.batcher.ask("a", 2), kitchen.batcher.ask("a", 3)]
+        good, bad = await kitchen.loop.gather(
+            [kitchen.batcher.submit("a", 2), kitchen.batcher.submit("a", 3)]
         )
 
         assert good == 4
@@ -58,48 +58,46 @@ def test_an_error_reaches_only_the_one_it_is_for() -> None:
     run(work)
 
 
-def test_what_the_call_raises_all_of_them_get() -> None:
+def test_an_exception_goes_to_every_item() -> None:
     async def work(kitchen: Kitchen) -> None:
-        outcomes = await kitchen.loop.together(
-            [kitchen.batcher.ask("fire", number) for number in range(3)]
-        )
+        outcomes = await kitchen.loop.gather([kitchen.batcher.submit("fire", number) for number in range(3)])
 
-        assert [str(one) for one in outcomes] == ["burnt"] * 3
+        assert [str(result) for result in outcomes] == ["burnt"] * 3
 
     run(work)
 
 
-def test_a_full_batch_goes_at_once_and_the_rest_follows() -> None:
+def test_a_full_batch_closes_at_once() -> None:
     async def work(kitchen: Kitchen) -> None:
-        await asyncio.gather(*(kitchen.batcher.ask("a", 2 * number) for number in range(7)))
+        await asyncio.gather(*(kitchen.batcher.submit("a", 2 * number) for number in range(7)))
 
         assert [len(items) for _, items in kitchen.plates] == [5, 2]
 
     run(work)
 
 
-def test_a_trickle_that_never_ends_is_served_after_the_longest_wait() -> None:
+def test_a_steady_trickle_closes_the_batch_after_the_maximum_wait() -> None:
     async def work(kitchen: Kitchen) -> None:
-        asked = []
+        request = []
         for number in range(12):
-            asked.append(asyncio.ensure_future(kitchen.batcher.ask("a", 2 * number)))
+            request.append(asyncio.ensure_future(kitchen.batcher.submit("a", 2 * number)))
             await asyncio.sleep(0.01)
-        await asyncio.gather(*asked)
+        await asyncio.gather(*request)
 
         assert len(kitchen.plates) >= 2
 
     # Never full: only the longest wait can have closed the first batch.
     async def cook() -> None:
-        patient = Window(idle=QUICK.idle, longest=timedelta(milliseconds=60))
-        await work(Kitchen(patient))
+        slow = BatchWindow(idle_timeout=QUICK.idle_timeout, max_wait=timedelta(milliseconds=60))
+        await work(Kitchen(slow))
 
     asyncio.run(cook())
 
 
-def test_who_was_cancelled_does_not_disturb_the_others() -> None:
+def test_a_cancelled_caller_does_not_affect_the_others() -> None:
     async def work(kitchen: Kitchen) -> None:
-        leaving = asyncio.ensure_future(kitchen.batcher.ask("a", 2))
-        staying = asyncio.ensure_future(kitchen.batcher.ask("a", 4))
+        leaving = asyncio.ensure_future(kitchen.batcher.submit("a", 2))
+        staying = asyncio.ensure_future(kitchen.batcher.submit("a", 4))
         await asyncio.sleep(0)
         leaving.cancel()
 

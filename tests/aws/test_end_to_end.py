@@ -1,6 +1,6 @@
-"""The controllers in a living cluster, buying through boto3 from moto.
+"""Controllers in a simulated cluster that launch through boto3 from moto.
 
-Everything is in real time; machines boot in a fraction of a second, from the user
+Everything is in real time; instances boot in a fraction of a second, from the user
 data that they were launched with.
 """
 
@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from dovetail.model import labels as label_keys
-from dovetail.model.kube.taints import DISRUPTED
+from dovetail.model.kube.taints import DISRUPTED_TAINT
 from dovetail.ports.api_resources import DEPLOYMENTS, EC2_NODE_CLASSES, NODE_CLAIMS, NODES
-from dovetail.simulator.ec2.capacity import Shortage
-from tests.aws.operating import Operation
-from tests.support import warnings
-from tests.support.living import until
-from tests.support.moto.door import Fault
+from dovetail.simulator.ec2.capacity import CapacityLimit
+from tests.support.aws import interruption_events
+from tests.support.aws.operator_process import OperatorProcess
+from tests.support.moto.middleware import ScriptedError
 from tests.support.moto.server import MotoAws
+from tests.support.simulator.realtime_cluster import until
 
 pytestmark = pytest.mark.slow
 
@@ -36,9 +36,7 @@ NODE_CLASS = {
 
 
 def a_pool(*capacity_types: str, types: Sequence[str] = ()) -> dict[str, Any]:
-    requirements = [
-        {"key": label_keys.CAPACITY_TYPE, "operator": "In", "values": list(capacity_types)}
-    ]
+    requirements = [{"key": label_keys.CAPACITY_TYPE, "operator": "In", "values": list(capacity_types)}]
     if types:
         named = {"key": label_keys.INSTANCE_TYPE, "operator": "In", "values": list(types)}
         requirements.append(named)
@@ -49,11 +47,7 @@ def a_pool(*capacity_types: str, types: Sequence[str] = ()) -> dict[str, Any]:
         "spec": {
             "template": {
                 "spec": {
-                    "nodeClassRef": {
-                        "group": "karpenter.k8s.aws",
-                        "kind": "EC2NodeClass",
-                        "name": "default",
-                    },
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
                     "requirements": requirements,
                 }
             },
@@ -67,11 +61,7 @@ def a_pool(*capacity_types: str, types: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def inflate(cpu: str = "1") -> dict[str, Any]:
-    container = {
-        "name": "inflate",
-        "image": "pause",
-        "resources": {"requests": {"cpu": cpu}},
-    }
+    container = {"name": "inflate", "image": "pause", "resources": {"requests": {"cpu": cpu}}}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -87,72 +77,72 @@ def inflate(cpu: str = "1") -> dict[str, Any]:
     }
 
 
-def play(
-    moto: MotoAws, story: Callable[[Operation], Awaitable[None]], *, errors: str = "none"
+def run_scenario(
+    moto: MotoAws, scenario: Callable[[OperatorProcess], Awaitable[None]], *, errors: str = "none"
 ) -> None:
-    """Let a story happen in a cluster of its own; all errors told must be of one kind."""
+    """Run a scenario in a new cluster; all logged errors must be of one kind."""
 
     async def run() -> None:
-        async with Operation(moto) as operation:
-            await story(operation)
-            told = operation.log.said("reconciler error")
-            assert [one for one in told if errors not in one["error"]] == []
+        async with OperatorProcess(moto) as process:
+            await scenario(process)
+            entries = process.log.entries("reconciler error")
+            assert [entry for entry in entries if errors not in entry["error"]] == []
 
     asyncio.run(run())
 
 
-def cordoned(operation: Operation, node: str) -> bool:
-    found = operation.cluster.get(NODES, node)
-    taints = found["spec"].get("taints") or () if found else ()
-    return any(one["key"] == DISRUPTED.key for one in taints)
+def is_cordoned(process: OperatorProcess, node: str) -> bool:
+    result = process.cluster.get(NODES, node)
+    taints = result["spec"].get("taints") or () if result else ()
+    return any(taint["key"] == DISRUPTED_TAINT.key for taint in taints)
 
 
 def zone_of(claim: Any) -> str:
     return str(claim["metadata"]["labels"][label_keys.ZONE])
 
 
-async def grown(operation: Operation, pods: int) -> None:
-    cluster = operation.cluster
+async def scale_up(process: OperatorProcess, pods: int) -> None:
+    cluster = process.cluster
     cluster.scale(DEPLOYMENTS, "inflate", pods)
     await until(lambda: len(cluster.running()) == pods, within=60)
 
 
-def test_ten_pods_come_and_go_and_so_do_their_machines(moto: MotoAws) -> None:
-    async def story(operation: Operation) -> None:
-        cluster = operation.cluster
+def test_ten_pods_come_and_go_and_so_do_their_instances(moto: MotoAws) -> None:
+    async def scenario(process: OperatorProcess) -> None:
+        cluster = process.cluster
         cluster.apply(NODE_CLASS, a_pool("on-demand"), inflate())
 
-        await grown(operation, 10)
-        ours = {one["status"]["providerID"].rpartition("/")[2] for one in cluster.all(NODE_CLAIMS)}
-        assert await operation.running() == ours
+        await scale_up(process, 10)
+        ours = {entry["status"]["providerID"].rpartition("/")[2] for entry in cluster.all(NODE_CLAIMS)}
+        assert await process.running() == ours
         cluster.scale(DEPLOYMENTS, "inflate", 0)
         await until(lambda: not cluster.all(NODE_CLAIMS), within=60)
 
         assert cluster.all(NODES) == []
-        assert await operation.running() == set()
-        assert set(await operation.instances()) == ours
+        assert await process.running() == set()
+        assert set(await process.instances()) == ours
         cluster.delete(EC2_NODE_CLASSES, "default")
         await until(lambda: not cluster.all(EC2_NODE_CLASSES), within=30)
-        assert await operation.left_behind() == []
+        assert await process.leftovers() == []
 
-    play(moto, story)
+    run_scenario(moto, scenario)
 
 
-async def interruption(operation: Operation) -> float:
-    """Take a spot instance back; return the seconds until all that can be done was begun."""
-    cluster = operation.cluster
+async def interruption(process: OperatorProcess) -> float:
+    """Interrupt a spot instance; return the seconds until its replacement is created."""
+    cluster = process.cluster
     cluster.apply(NODE_CLASS, a_pool("spot"), inflate())
-    await grown(operation, 3)
+    await scale_up(process, 3)
     old, *_ = cluster.all(NODE_CLAIMS)
-    name, machine = old["metadata"]["name"], old["status"]["providerID"]
-    instance = machine.rpartition("/")[2]
+    name, provider_id = old["metadata"]["name"], old["status"]["providerID"]
+    instance = provider_id.rpartition("/")[2]
     before = set(cluster.claims())
 
-    warning = asyncio.create_task(operation.warn(warnings.spot(instance)))
-    took = await until(
+    warning = asyncio.create_task(process.send_event(interruption_events.spot(instance)))
+    elapsed = await until(
         lambda: (
             name not in cluster.claims()
-            and cordoned(operation, old["status"]["nodeName"])
+            and is_cordoned(process, old["status"]["nodeName"])
             and set(cluster.claims()) - before
         ),
         within=30,
@@ -161,78 +151,74 @@ async def interruption(operation: Operation) -> float:
     await until(lambda: cluster.get(NODE_CLAIMS, name) is None, within=60)
     await until(lambda: len(cluster.running()) == 3, within=60)
 
-    assert instance not in await operation.running()
-    taken = (old["metadata"]["labels"][label_keys.INSTANCE_TYPE], machine.split("/")[3])
+    assert instance not in await process.running()
+    taken = (old["metadata"]["labels"][label_keys.INSTANCE_TYPE], provider_id.split("/")[3])
     assert taken not in {
-        (one["metadata"]["labels"][label_keys.INSTANCE_TYPE], zone_of(one))
-        for one in cluster.all(NODE_CLAIMS)
-        if one["metadata"]["name"] not in before
+        (entry["metadata"]["labels"][label_keys.INSTANCE_TYPE], zone_of(entry))
+        for entry in cluster.all(NODE_CLAIMS)
+        if entry["metadata"]["name"] not in before
     }
-    return took
+    return elapsed
 
 
-def test_a_spot_interruption_is_acted_on_before_the_drain_ends_and_survived(moto: MotoAws) -> None:
-    async def story(operation: Operation) -> None:
+def test_a_spot_interruption_is_handled_before_the_drain_ends(moto: MotoAws) -> None:
+    async def scenario(process: OperatorProcess) -> None:
         # How long it takes is measured in bench/aws.py.
-        await interruption(operation)
+        await interruption(process)
 
-    play(moto, story)
+    run_scenario(moto, scenario)
 
 
-def test_what_is_sold_out_is_bought_in_another_way_at_once(moto: MotoAws) -> None:
-    async def story(operation: Operation) -> None:
-        cluster = operation.cluster
-        moto.shop.stock.run_short(Shortage(capacity_type="spot"))
+def test_an_unavailable_offering_is_replaced_at_once(moto: MotoAws) -> None:
+    async def scenario(process: OperatorProcess) -> None:
+        cluster = process.cluster
+        moto.capacity.pools.add_limit(CapacityLimit(capacity_type="spot"))
         cluster.apply(NODE_CLASS, a_pool("spot", "on-demand"), inflate())
 
-        await grown(operation, 3)
+        await scale_up(process, 3)
 
-        bought = await operation.instances()
-        assert {one.get("InstanceLifecycle", "on-demand") for one in bought.values()} == {
-            "on-demand"
-        }
-        assert len(bought) == len(cluster.claims())
+        launched = await process.instances()
+        assert {entry.get("InstanceLifecycle", "on-demand") for entry in launched.values()} == {"on-demand"}
+        assert len(launched) == len(cluster.claims())
 
-    play(moto, story)
+    run_scenario(moto, scenario)
 
 
-def test_pods_wait_while_their_only_choice_is_sold_out_and_run_once_they_have_another(
-    moto: MotoAws,
-) -> None:
-    async def story(operation: Operation) -> None:
-        cluster = operation.cluster
-        moto.shop.stock.run_short(Shortage(instance_type="m5.*"))
+def test_pods_wait_without_capacity_and_run_with_another_offering(moto: MotoAws) -> None:
+    async def scenario(process: OperatorProcess) -> None:
+        cluster = process.cluster
+        moto.capacity.pools.add_limit(CapacityLimit(instance_type="m5.*"))
         cluster.apply(NODE_CLASS, a_pool("on-demand", types=["m5.large"]), inflate())
         cluster.scale(DEPLOYMENTS, "inflate", 1)
-        await until(lambda: moto.shop.requests, within=30)
+        await until(lambda: moto.capacity.requests, within=30)
         await until(lambda: not cluster.all(NODE_CLAIMS), within=30)
-        asked = len(moto.shop.requests)
+        request = len(moto.capacity.requests)
 
         await asyncio.sleep(3)
 
-        assert len(moto.shop.requests) == asked
+        assert len(moto.capacity.requests) == request
         assert cluster.all(NODE_CLAIMS) == []
         cluster.apply(a_pool("on-demand", types=["m5.large", "c5.xlarge"]))
         await until(lambda: len(cluster.running()) == 1, within=60)
 
-    play(moto, story)
+    run_scenario(moto, scenario)
 
 
-def test_a_throttled_account_serves_everybody_in_the_end_and_nobody_twice(moto: MotoAws) -> None:
-    async def story(operation: Operation) -> None:
-        cluster = operation.cluster
+def test_throttled_claims_all_get_exactly_one_instance(moto: MotoAws) -> None:
+    async def scenario(process: OperatorProcess) -> None:
+        cluster = process.cluster
         cluster.apply(NODE_CLASS, a_pool("on-demand"), inflate())
-        moto.door.script(Fault(operation="*", times=100))
-        moto.door.script(Fault(operation="CreateFleet", times=5))
+        moto.middleware.add_error(ScriptedError(operation="*", times=100))
+        moto.middleware.add_error(ScriptedError(operation="CreateFleet", times=5))
 
-        await grown(operation, 10)
+        await scale_up(process, 10)
         ours = set(cluster.claims())
-        moto.door.script(Fault(operation="*", times=100))
+        moto.middleware.add_error(ScriptedError(operation="*", times=100))
         cluster.scale(DEPLOYMENTS, "inflate", 0)
         await until(lambda: not cluster.all(NODE_CLAIMS), within=90)
-        moto.door.reset()
+        moto.middleware.reset()
 
-        assert len(await operation.instances()) == len(ours)
-        assert await operation.running() == set()
+        assert len(await process.instances()) == len(ours)
+        assert await process.running() == set()
 
-    play(moto, story, errors="RequestLimitExceeded")
+    run_scenario(moto, scenario, errors="RequestLimitExceeded")

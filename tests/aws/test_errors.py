@@ -1,14 +1,9 @@
-"""Every error of AWS has a meaning, and a user is told what to do."""
+"""AWS errors: kinds, advice and reasons."""
 
 import pytest
-from botocore.exceptions import (
-    ClientError,
-    EndpointConnectionError,
-    NoCredentialsError,
-    ReadTimeoutError,
-)
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, ReadTimeoutError
 
-from dovetail.aws.errors import AwsError, Kind, kind_of, launch_reason, translated
+from dovetail.aws.errors import AwsError, ErrorKind, error_kind, translate_error
 
 
 def refused(code: str, message: str = "no", status: int = 400) -> ClientError:
@@ -30,92 +25,53 @@ def refused(code: str, message: str = "no", status: int = 400) -> ClientError:
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
-        ("RequestLimitExceeded", Kind.THROTTLED),
-        ("ThrottlingException", Kind.THROTTLED),
-        ("InternalError", Kind.TRANSIENT),
-        ("InsufficientInstanceCapacity", Kind.SCARCE),
-        ("MaxFleetCountExceeded", Kind.SCARCE),
-        ("ReservationCapacityExceeded", Kind.SCARCE),
-        ("AuthFailure.ServiceLinkedRoleCreationNotPermitted", Kind.NO_SPOT_ROLE),
-        ("InvalidInstanceID.NotFound", Kind.GONE),
-        ("NoSuchEntity", Kind.GONE),
-        ("UnauthorizedOperation", Kind.REFUSED),
-        ("ExpiredToken", Kind.NO_CREDENTIALS),
-        ("DryRunOperation", Kind.WOULD_SUCCEED),
-        ("InvalidParameterValue", Kind.WRONG),
+        ("RequestLimitExceeded", ErrorKind.THROTTLED),
+        ("ThrottlingException", ErrorKind.THROTTLED),
+        ("InternalError", ErrorKind.TRANSIENT),
+        ("InsufficientInstanceCapacity", ErrorKind.INSUFFICIENT_CAPACITY),
+        ("MaxFleetCountExceeded", ErrorKind.INSUFFICIENT_CAPACITY),
+        ("ReservationCapacityExceeded", ErrorKind.INSUFFICIENT_CAPACITY),
+        ("AuthFailure.ServiceLinkedRoleCreationNotPermitted", ErrorKind.SPOT_ROLE_MISSING),
+        ("InvalidInstanceID.NotFound", ErrorKind.NOT_FOUND),
+        ("NoSuchEntity", ErrorKind.NOT_FOUND),
+        ("UnauthorizedOperation", ErrorKind.ACCESS_DENIED),
+        ("ExpiredToken", ErrorKind.NO_CREDENTIALS),
+        ("DryRunOperation", ErrorKind.DRY_RUN_SUCCEEDED),
+        ("InvalidParameterValue", ErrorKind.INVALID_REQUEST),
     ],
 )
-def test_a_code_says_what_to_do(code: str, kind: Kind) -> None:
-    assert kind_of(code) is kind
-    assert translated(refused(code), "CreateFleet").kind is kind
+def test_an_error_code_has_a_kind(code: str, kind: ErrorKind) -> None:
+    assert error_kind(code) is kind
+    assert translate_error(refused(code), "CreateFleet").kind is kind
 
 
-def test_an_unknown_error_of_the_server_is_worth_another_try() -> None:
-    assert translated(refused("Odd", status=500), "CreateFleet").kind is Kind.TRANSIENT
-    assert translated(refused("Odd", status=400), "CreateFleet").kind is Kind.WRONG
+def test_an_unknown_server_error_is_transient() -> None:
+    assert translate_error(refused("Odd", status=500), "CreateFleet").kind is ErrorKind.TRANSIENT
+    assert translate_error(refused("Odd", status=400), "CreateFleet").kind is ErrorKind.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
-    "error",
-    [
-        EndpointConnectionError(endpoint_url="http://ec2"),
-        ReadTimeoutError(endpoint_url="http://ec2"),
-    ],
+    "error", [EndpointConnectionError(endpoint_url="http://ec2"), ReadTimeoutError(endpoint_url="http://ec2")]
 )
-def test_no_answer_is_worth_another_try(error: Exception) -> None:
-    assert translated(error, "CreateFleet").kind is Kind.TRANSIENT
+def test_no_response_is_transient(error: Exception) -> None:
+    assert translate_error(error, "CreateFleet").kind is ErrorKind.TRANSIENT
 
 
 @pytest.mark.parametrize(
     ("error", "advice"),
     [
-        (refused("UnauthorizedOperation", "not you"), "policies of the controller's role"),
-        (refused("ExpiredToken", "too old"), "credentials that are valid now"),
+        (refused("UnauthorizedOperation", "not you"), "IAM policy of the controller's role"),
+        (refused("ExpiredToken", "too old"), "configure valid credentials"),
         (NoCredentialsError(), "AWS_PROFILE"),
         (EndpointConnectionError(endpoint_url="http://ec2"), "check the network"),
     ],
 )
-def test_an_error_names_the_call_what_aws_said_and_what_to_do(
-    error: Exception, advice: str
-) -> None:
-    told = str(translated(error, "CreateFleet"))
+def test_an_error_names_operation_message_and_advice(error: Exception, advice: str) -> None:
+    message = str(translate_error(error, "CreateFleet"))
 
-    assert told.startswith("CreateFleet: ")
-    assert advice in told
+    assert message.startswith("CreateFleet: ")
+    assert advice in message
 
 
-@pytest.mark.parametrize(
-    ("told", "reason"),
-    [
-        ("AuthFailure.ServiceLinkedRoleCreationNotPermitted: no", "SpotSLRCreationFailed"),
-        ("UnauthorizedOperation: You are not", "Unauthorized"),
-        ("AuthFailure: Not authorized for images: [ami-1]", "AMIAuthorizationFailure"),
-        (
-            "InvalidParameter: Security group sg-1 and subnet s-1 belong to different networks",
-            "SecurityGroupSubnetVPCMismatch",
-        ),
-        (
-            "InvalidParameterValue: Value (x) for parameter is invalid. Invalid IAM Instance "
-            "Profile name",
-            "InstanceProfileNameInvalid",
-        ),
-        ("InvalidLaunchTemplateName.NotFoundException: gone", "LaunchTemplateNotFound"),
-        ("InvalidUserData.Malformed: User data is limited to 16384", "UserDataSizeLimitExceeded"),
-        ("InvalidAMIID.Malformed: ami", "InvalidAMIID"),
-        ("InvalidAMIID.NotFound: ami", "AMINotFound"),
-        ("RequestLimitExceeded: slow", "RequestLimitExceeded"),
-        ("InternalError: oh", "InternalError"),
-        ("MaxFleetCountExceeded: many", "FleetQuotaExceeded"),
-        ("PendingVerification: wait", "AccountPendingVerification"),
-        ("MaxSpotInstanceCountExceeded: many", "SpotQuotaExceeded"),
-        ("VcpuLimitExceeded: many", "VCPULimitExceeded"),
-        ("InsufficientFreeAddressesInSubnet: full", "InsufficientFreeAddressesInSubnet"),
-        ("SomethingElse: odd", "LaunchFailed"),
-    ],
-)
-def test_a_failed_launch_has_the_reason_that_users_know(told: str, reason: str) -> None:
-    assert launch_reason(told) == reason
-
-
-def test_an_error_gives_its_own_reason() -> None:
+def test_an_error_gives_the_reason_of_the_launched_condition() -> None:
     assert AwsError("CreateFleet", "InvalidAMIID.NotFound", "ami-1").reason == "AMINotFound"

@@ -1,31 +1,31 @@
-"""What calls to AWS cost in time, and what they were refused, is told."""
+"""Metrics of AWS calls: duration and errors."""
 
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
-from dovetail.aws.batcher import Batcher, Window
-from dovetail.aws.session import Aws
-from dovetail.host.event_loop import AsyncioLoop
-from dovetail.host.executor import ThreadOffload
-from dovetail.host.randomness import RealChance
+from dovetail.aws.batcher import Batcher, BatchWindow
+from dovetail.aws.session import AwsSession
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.host.executor import ThreadExecutor
+from dovetail.host.randomness import SystemRandomSource
 from dovetail.observability.prometheus import PrometheusMetrics
 from tests.aws.test_errors import refused
 from tests.aws.test_session import QUICK, failing
-from tests.observability.test_prometheus import value
+from tests.observability.test_prometheus import read_value
 
 
-def test_every_try_is_timed_and_every_refusal_counted() -> None:
+def test_every_attempt_is_timed_and_every_error_counted() -> None:
     metrics = PrometheusMetrics()
 
     async def story() -> None:
-        offload = ThreadOffload(1)
-        aws = Aws(
-            loop=AsyncioLoop(),
-            offload=offload,
-            chance=RealChance(),
+        offload = ThreadExecutor(1)
+        aws = AwsSession(
+            loop=AsyncioEventLoop(),
+            executor=offload,
+            random=SystemRandomSource(),
             region="eu-west-1",
-            patience=QUICK,
+            retry_policy=QUICK,
             metrics=metrics,
         )
         await aws.call("CreateFleet", failing(2, refused("RequestLimitExceeded")))
@@ -33,13 +33,13 @@ def test_every_try_is_timed_and_every_refusal_counted() -> None:
 
     asyncio.run(story())
 
-    asked = {"operation": "CreateFleet"}
-    assert value(metrics, "dovetail_aws_request_duration_seconds_count", **asked) == 3
+    request = {"operation": "CreateFleet"}
+    assert read_value(metrics, "dovetail_aws_request_duration_seconds_count", **request) == 3
     refusals = "dovetail_aws_request_errors_total"
-    assert value(metrics, refusals, code="RequestLimitExceeded", **asked) == 2
+    assert read_value(metrics, refusals, code="RequestLimitExceeded", **request) == 2
 
 
-def test_how_many_share_a_call_is_told() -> None:
+def test_the_batch_size_is_recorded() -> None:
     metrics = PrometheusMetrics()
 
     async def handle(_: str, items: Sequence[int]) -> Sequence[int]:
@@ -48,16 +48,16 @@ def test_how_many_share_a_call_is_told() -> None:
     async def story() -> None:
         batcher: Batcher[str, int, int] = Batcher(
             handle,
-            window=Window(idle=timedelta(milliseconds=5)),
-            loop=AsyncioLoop(),
+            window=BatchWindow(idle_timeout=timedelta(milliseconds=5)),
+            loop=AsyncioEventLoop(),
             name="create_fleet",
             metrics=metrics,
         )
-        await asyncio.gather(*(batcher.ask("", one) for one in range(7)))
+        await asyncio.gather(*(batcher.submit("", entry) for entry in range(7)))
 
     asyncio.run(story())
 
     name = "karpenter_cloudprovider_batcher_batch"
-    assert value(metrics, f"{name}_size_sum", batcher="create_fleet") == 7
-    assert value(metrics, f"{name}_size_count", batcher="create_fleet") == 1
-    assert value(metrics, f"{name}_time_seconds_count", batcher="create_fleet") == 1
+    assert read_value(metrics, f"{name}_size_sum", batcher="create_fleet") == 7
+    assert read_value(metrics, f"{name}_size_count", batcher="create_fleet") == 1
+    assert read_value(metrics, f"{name}_time_seconds_count", batcher="create_fleet") == 1

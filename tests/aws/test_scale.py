@@ -1,11 +1,11 @@
-"""Thousands of machines take few calls; how long they take is measured in bench/aws.py."""
+"""Thousands of instances need few calls; bench/aws.py measures the time."""
 
 import asyncio
 
-from tests.aws.lives import a_life
+from tests.support.aws.instance_lifecycles import run_lifecycles
 
 
-def test_a_thousand_machines_share_calls_from_the_first_to_the_last() -> None:
-    _, calls = asyncio.run(a_life(1000))
+def test_a_thousand_instances_share_calls() -> None:
+    _, calls = asyncio.run(run_lifecycles(1000))
 
     assert calls < 40

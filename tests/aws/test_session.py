@@ -1,4 +1,4 @@
-"""Calls to AWS: tried again with patience, never in the loop's own thread."""
+"""AWS session: retries, backoff and threads."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,35 +12,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.aws.errors import AwsError
-from dovetail.aws.session import PATIENT, Aws, Patience
-from dovetail.host.event_loop import AsyncioLoop
-from dovetail.host.executor import ThreadOffload
-from dovetail.host.randomness import RealChance
+from dovetail.aws.session import DEFAULT_RETRY_POLICY, AwsSession, RetryPolicy
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.host.executor import ThreadExecutor
+from dovetail.host.randomness import SystemRandomSource
 from tests.aws.test_errors import refused
 
-QUICK = Patience(first=timedelta(milliseconds=1), most=timedelta(milliseconds=4))
+QUICK = RetryPolicy(initial_delay=timedelta(milliseconds=1), max_delay=timedelta(milliseconds=4))
 
 
-class Dice:
+class ScriptedRandom:
     def __init__(self, fraction: float) -> None:
         self._fraction = fraction
 
-    def fraction(self) -> float:
+    def random(self) -> float:
         return self._fraction
 
-    def letters(self, count: int) -> str:
+    def alphanumeric(self, count: int) -> str:
         return "x" * count
 
 
 def call(work: Callable[[], Any]) -> Any:
     async def run() -> Any:
-        offload = ThreadOffload(2)
-        aws = Aws(
-            loop=AsyncioLoop(),
-            offload=offload,
-            chance=RealChance(),
+        offload = ThreadExecutor(2)
+        aws = AwsSession(
+            loop=AsyncioEventLoop(),
+            executor=offload,
+            random=SystemRandomSource(),
             region="eu-west-1",
-            patience=QUICK,
+            retry_policy=QUICK,
         )
         try:
             return await aws.call("DescribeInstances", work)
@@ -64,18 +64,18 @@ def failing(times: int, error: ClientError) -> Callable[[], int]:
     return work
 
 
-def test_a_throttled_call_is_made_again_until_it_is_let_through() -> None:
+def test_a_throttled_call_is_retried_until_it_succeeds() -> None:
     assert call(failing(6, refused("RequestLimitExceeded"))) == 7
 
 
-def test_after_long_patience_the_one_who_asked_is_told() -> None:
+def test_after_the_last_retry_the_error_is_raised() -> None:
     with pytest.raises(AwsError, match="Throttling") as failure:
         call(failing(100, refused("Throttling")))
 
     assert failure.value.reason == "RequestLimitExceeded"
 
 
-def test_what_cannot_get_better_is_not_tried_again() -> None:
+def test_permanent_errors_are_not_retried() -> None:
     work = failing(1, refused("InvalidParameterValue"))
 
     with pytest.raises(AwsError, match="DescribeInstances: InvalidParameterValue"):
@@ -84,28 +84,32 @@ def test_what_cannot_get_better_is_not_tried_again() -> None:
     assert work() == 2
 
 
-def test_a_broken_server_is_tried_a_few_times_only() -> None:
+def test_a_transient_error_is_retried_a_few_times_only() -> None:
     assert call(failing(3, refused("InternalError", status=500))) == 4
     with pytest.raises(AwsError, match="InternalError"):
         call(failing(4, refused("InternalError", status=500)))
 
 
-def test_calls_are_not_made_in_the_threads_of_the_loop() -> None:
+def test_calls_do_not_run_on_the_event_loop_thread() -> None:
     assert call(get_ident) != get_ident()
 
 
 @given(tries=st.integers(1, 30), fraction=st.floats(0, 1, exclude_max=True))
-def test_pauses_grow_and_differ_and_have_an_end(tries: int, fraction: float) -> None:
-    pause = PATIENT.pause(tries, Dice(fraction))
+def test_retry_delays_grow_with_jitter_up_to_a_maximum(tries: int, fraction: float) -> None:
+    pause = DEFAULT_RETRY_POLICY.delay(tries, ScriptedRandom(fraction))
 
-    whole = min(PATIENT.most, PATIENT.first * 2.0 ** (tries - 1))
+    whole = min(DEFAULT_RETRY_POLICY.max_delay, DEFAULT_RETRY_POLICY.initial_delay * 2.0 ** (tries - 1))
     assert whole / 2 <= pause <= whole
-    assert PATIENT.pause(tries, Dice(0.0)) <= pause
+    assert DEFAULT_RETRY_POLICY.delay(tries, ScriptedRandom(0.0)) <= pause
 
 
-def test_an_account_that_is_throttled_for_a_minute_is_outlasted() -> None:
+def test_throttling_for_a_minute_is_survived() -> None:
     waited = sum(
-        (PATIENT.pause(tries, Dice(0.0)) for tries in range(1, PATIENT.throttled + 1)), timedelta()
+        (
+            DEFAULT_RETRY_POLICY.delay(tries, ScriptedRandom(0.0))
+            for tries in range(1, DEFAULT_RETRY_POLICY.max_throttle_retries + 1)
+        ),
+        timedelta(),
     )
 
     assert waited > timedelta(seconds=20)
@@ -117,8 +121,8 @@ def test_without_a_region_the_error_says_what_to_set(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
 
     async def run() -> None:
-        offload = ThreadOffload(1)
-        aws = Aws(loop=AsyncioLoop(), offload=offload, chance=RealChance())
+        offload = ThreadExecutor(1)
+        aws = AwsSession(loop=AsyncioEventLoop(), executor=offload, random=SystemRandomSource())
         assert aws.region == ""
         try:
             aws.ec2()

@@ -1,4 +1,4 @@
-"""A live cluster as ``kubectl get … -o json`` dumps it, noise and all."""
+"""A live cluster as ``kubectl get … -o json`` dumps it, with server fields."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,8 @@ DAEMONS = ("aws-node", "kube-proxy", "ebs-csi-node")
 WEB_REQUESTS = {"cpu": "500m", "memory": "1Gi"}
 
 
-def metadata(
-    name: str, namespace: str = "", owner: tuple[str, str] | None = None, **more: Any
-) -> Raw:
-    """What an API server adds to every object."""
+def metadata(name: str, namespace: str = "", owner: tuple[str, str] | None = None, **more: Any) -> Raw:
+    """Return metadata with the fields that an API server adds."""
     written: Raw = {
         "name": name,
         "uid": f"uid-{name}",
@@ -28,22 +26,13 @@ def metadata(
     if owner:
         kind, owned_by = owner
         written["ownerReferences"] = [
-            {
-                "apiVersion": "apps/v1",
-                "kind": kind,
-                "name": owned_by,
-                "uid": "u",
-                "controller": True,
-            }
+            {"apiVersion": "apps/v1", "kind": kind, "name": owned_by, "uid": "u", "controller": True}
         ]
     return written
 
 
 def a_spec(requests: Raw, **more: Any) -> Raw:
-    return {
-        "containers": [{"name": "c", "image": "c", "resources": {"requests": requests}}],
-        **more,
-    }
+    return {"containers": [{"name": "c", "image": "c", "resources": {"requests": requests}}], **more}
 
 
 def a_live_node(number: int, *, managed: bool) -> Raw:
@@ -84,19 +73,13 @@ def a_claim_of(number: int) -> Raw:
         "kind": "NodeClaim",
         "metadata": metadata(f"general-{number}", labels={"karpenter.sh/nodepool": "general"}),
         "spec": {
-            "nodeClassRef": {
-                "group": "karpenter.k8s.aws",
-                "kind": "EC2NodeClass",
-                "name": "default",
-            },
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
             "requirements": [],
         },
         "status": {
             "nodeName": node_name(number),
             "providerID": f"aws:///{ZONES[number % 3]}/i-{number:017x}",
-            "conditions": [
-                {"type": name, "status": "True"} for name in ("Registered", "Initialized")
-            ],
+            "conditions": [{"type": name, "status": "True"} for name in ("Registered", "Initialized")],
         },
     }
 
@@ -112,7 +95,7 @@ def a_running_pod(name: str, node: int, owner: tuple[str, str], spec: Raw, **met
 
 
 def daemon_pods(node: int) -> list[Raw]:
-    """What runs on every node, tied to it by name as the controller does."""
+    """Return the DaemonSet pods of a node, bound by name as the controller does."""
     field = {"key": "metadata.name", "operator": "In", "values": [node_name(node)]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     tied = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
@@ -182,9 +165,7 @@ def pool_and_class() -> list[Raw]:
         {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]},
     ]
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-    subnets = [
-        {"id": f"subnet-{z}", "zone": z, "zoneID": f"use1-az{i}"} for i, z in enumerate(ZONES)
-    ]
+    subnets = [{"id": f"subnet-{z}", "zone": z, "zoneID": f"use1-az{i}"} for i, z in enumerate(ZONES)]
     return [
         {
             "apiVersion": "karpenter.sh/v1",

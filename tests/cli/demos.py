@@ -1,4 +1,4 @@
-"""Scenarios run to their end, once a process, and what they came to."""
+"""Bundled scenarios, run once per process, and their results."""
 
 from functools import cache
 from pathlib import Path
@@ -8,11 +8,11 @@ from click.testing import CliRunner, Result
 
 from dovetail.cli.demo.report import Outcome, outcome_json, outcome_lines
 from dovetail.cli.main import cli
-from dovetail.data.bundled import bundled_catalog, bundled_prices, scenario
-from dovetail.simulator.cluster import Box
+from dovetail.data.bundled import bundled_catalog, bundled_prices, bundled_scenario
+from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.simulator.scenario.load import read_scenario
 from dovetail.simulator.scenario.model import Scenario
-from dovetail.simulator.scenario_runner import Driver, PhaseReport
+from dovetail.simulator.scenario_runner import PhaseReport, ScenarioRunner
 
 SMALL = """\
 name: small
@@ -33,26 +33,23 @@ phases:
     do: [{scale: {name: web, replicas: 1}}]
     until: {running: 1}
 """
-"""Needs no NodePool, and hardly any time."""
+"""Needs no NodePool and takes seconds."""
 
 
 def bundled(name: str) -> Scenario:
-    return read_scenario(name, scenario(name))
+    return read_scenario(name, bundled_scenario(name))
 
 
-def a_box(story: Scenario) -> Box:
-    return Box(story, catalog=bundled_catalog(), prices=bundled_prices())
+def build_cluster(scenario: Scenario) -> SimulatedCluster:
+    return SimulatedCluster(scenario, catalog=bundled_catalog(), prices=bundled_prices())
 
 
-def played(story: Scenario) -> Outcome:
-    """Run a scenario in a box of its own."""
-    box = a_box(story)
-    report = Driver(box, story).run()
+def played(scenario: Scenario) -> Outcome:
+    """Run a scenario in a cluster of its own."""
+    cluster = build_cluster(scenario)
+    report = ScenarioRunner(cluster, scenario).run()
     return Outcome(
-        scenario=story,
-        report=report,
-        violations=tuple(box.invariants.violations),
-        wall_seconds=0.0,
+        scenario=scenario, report=report, violations=tuple(cluster.invariants.violations), wall_seconds=0.0
     )
 
 
@@ -62,16 +59,16 @@ def outcome_of(name: str) -> Outcome:
 
 
 def phase_of(outcome: Outcome, name: str) -> PhaseReport:
-    return next(one for one in outcome.report.phases if one.name == name)
+    return next(phase for phase in outcome.report.phases if phase.name == name)
 
 
 def as_golden(outcome: Outcome) -> str:
-    """Return all that is told of a run, but for the time that it took in reality."""
+    """Return the whole output of a run without the real time it took."""
     prices = bundled_prices()
     table = "\n".join(line.plain.rstrip() for line in outcome_lines(outcome, prices))
-    told = msgspec.json.decode(outcome_json(outcome, prices))
-    del told["wall_seconds"]
-    data = msgspec.json.format(msgspec.json.encode(told), indent=2).decode()
+    report = msgspec.json.decode(outcome_json(outcome, prices))
+    del report["wall_seconds"]
+    data = msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
     return f"{table}\n\n{data}\n"
 
 
@@ -80,7 +77,7 @@ def demo(*args: str, stdin: str = "") -> Result:
 
 
 def demo_of(tmp_path: Path, text: str, *args: str) -> Result:
-    """Run the command on a scenario of one's own."""
+    """Run the command on a scenario file with this text."""
     file = tmp_path / "mine.yaml"
     file.write_text(text)
     return demo(str(file), *args)

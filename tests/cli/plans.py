@@ -1,20 +1,20 @@
-"""Plans made by hand, to see how they are told."""
+"""Hand-made plans, to test their output."""
 
 from typing import Any
 
 from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.requirements import ANYTHING
-from dovetail.model.kube.resources import NOTHING, Resources, total
-from dovetail.model.plan import Constraint, PlannedNode, Refusal, Unplaced
-from tests.support.build import a_pod, owned_by
+from dovetail.model.kube.requirements import NO_REQUIREMENTS
+from dovetail.model.kube.resources import NO_RESOURCES, Resources, sum_resources
+from dovetail.model.plan import Constraint, PlannedNode, UnschedulablePod, UnschedulableReason
+from tests.support.scheduling.builders import a_pod, owned_by
 
 
 def a_type(name: str, *, cpu: int = 4, memory: str = "16Gi", price: float = 0.2) -> InstanceType:
     offering = Offering(zone="us-east-1a", capacity_type="on-demand", price=price)
     return InstanceType(
         name=name,
-        requirements=ANYTHING,
+        requirements=NO_REQUIREMENTS,
         capacity=Resources.parse({"cpu": cpu, "memory": memory, "pods": 58}),
         overhead=Resources.parse({"cpu": "80m", "memory": "1Gi"}),
         offerings=(offering,),
@@ -43,18 +43,18 @@ def a_planned_node(
     capacity_type: str = "on-demand",
 ) -> PlannedNode:
     types = types or (M5,)
-    [bought] = types[0].offerings
+    [offering] = types[0].offerings
     return PlannedNode(
         name=name,
         nodepool=name.rpartition("-")[0],
         instance_types=types,
-        offering=Offering(zone=zone, capacity_type=capacity_type, price=bought.price),
+        offering=Offering(zone=zone, capacity_type=capacity_type, price=offering.price),
         pods=pods,
-        requirements=ANYTHING,
-        requested=total(pod.spec.requests for pod in pods),
-        daemon_requests=NOTHING,
+        requirements=NO_REQUIREMENTS,
+        requested=sum_resources(pod.spec.requests for pod in pods),
+        daemon_requests=NO_RESOURCES,
     )
 
 
-def refused(pod: Pod, *reasons: tuple[str, Constraint, str]) -> Unplaced:
-    return Unplaced(pod, tuple(Refusal(*reason) for reason in reasons))
+def refused(pod: Pod, *reasons: tuple[str, Constraint, str]) -> UnschedulablePod:
+    return UnschedulablePod(pod, tuple(UnschedulableReason(*reason) for reason in reasons))

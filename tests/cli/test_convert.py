@@ -1,4 +1,4 @@
-"""``dovetail convert`` as a user runs it."""
+"""``dovetail convert`` on the command line."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,8 @@ from click.testing import CliRunner, Result
 
 from dovetail.cli.main import cli
 from dovetail.ports.api_resources import EC2_NODE_CLASSES
-from dovetail.simulator.cluster import as_if_applied
-from tests.simulator.rest.serving import Kubectl, a_cluster
+from dovetail.simulator.cluster import with_last_applied
+from tests.simulator.rest.rest_server import Kubectl, serve_cluster
 
 SEED = """\
 apiVersion: karpenter.sh/v1alpha5
@@ -58,30 +58,30 @@ spec:
         values:
         - arm64
         - amd64
-      # Was ' karpenter.sh/capacity-type', with a blank too many.
+      # Was ' karpenter.sh/capacity-type', with extra whitespace.
       - key: karpenter.sh/capacity-type
         operator: In
         values:
         - spot
         - on-demand
-      # Not in the Provisioner: the webhook of v1alpha5 filled this in, v1 fills in nothing.
+      # Not in the Provisioner: the v1alpha5 webhook added this default, v1 has none.
       - key: kubernetes.io/os
         operator: In
         values:
         - linux
-      # The provider inside became an EC2NodeClass of its own.
+      # The inline provider became an EC2NodeClass.
       nodeClassRef:
         group: karpenter.k8s.aws
         kind: EC2NodeClass
         name: default
-      # Nodes never expired; left out, v1 would take 720h.
+      # Nodes never expired; if unset, the v1 default is 720h.
       expireAfter: Never
   disruption:
     consolidationPolicy: WhenEmpty
-    # Was ttlSecondsAfterEmpty: 30. It counts from the last pod that came or went.
+    # Was ttlSecondsAfterEmpty: 30. It counts from the last pod event of the node.
     consolidateAfter: 30s
-    # v1alpha5 had no budgets: all empty nodes went at once. Without this, v1 would let 10% of
-    # the nodes go at a time.
+    # v1alpha5 had no budgets: all empty nodes were deleted at once. The v1 default allows 10%
+    # of the nodes at a time.
     budgets:
     - nodes: 100%
       reasons:
@@ -97,24 +97,24 @@ kind: EC2NodeClass
 metadata:
   name: default
 spec:
-  # None was given; the first versions took what carries this tag. Name your cluster.
-  # Nodes in private subnets were kept from public addresses; v1 leaves that to the subnets
-  # unless associatePublicIPAddress says otherwise.
+  # Not set; early versions used resources with this tag. Insert your cluster name.
+  # Nodes in private subnets got no public IP; in v1 the subnet decides unless
+  # associatePublicIPAddress is set.
   subnetSelectorTerms:
   - tags:
       kubernetes.io/cluster/$CLUSTER_NAME: '*'
-  # None was given; the first versions took what carries this tag. Name your cluster.
+  # Not set; early versions used resources with this tag. Insert your cluster name.
   securityGroupSelectorTerms:
   - tags:
       kubernetes.io/cluster/$CLUSTER_NAME: '*'
-  # A family alone became an alias, which follows every new image; name a version to stay. There
-  # are no AL2 images for Kubernetes 1.33 and later.
-  # No amiFamily was given; it was AL2 then.
+  # amiFamily became an alias, which follows every new AMI; set a version to pin it. There are
+  # no AL2 AMIs for Kubernetes 1.33 and later.
+  # amiFamily was not set; the default was AL2.
   amiSelectorTerms:
   - alias: al2@latest
   instanceProfile: KarpenterNodeInstanceProfile-eks-karpenter-demo
   metadataOptions:
-    # The default was 2 and is 1 in v1, which keeps pods from the metadata service.
+    # The default was 2; in v1 it is 1, which blocks pods from the metadata service.
     httpPutResponseHopLimit: 2
 """
 
@@ -123,7 +123,7 @@ def convert(*args: str, stdin: str | None = None) -> Result:
     return CliRunner().invoke(cli, ["convert", *args], input=stdin)
 
 
-def test_the_provisioner_of_the_first_articles_converts_with_a_comment_on_every_change() -> None:
+def test_a_provisioner_is_converted_with_a_comment_on_every_change() -> None:
     result = convert("-f", "-", stdin=SEED)
 
     assert result.exit_code == 0, result.stderr
@@ -131,7 +131,7 @@ def test_the_provisioner_of_the_first_articles_converts_with_a_comment_on_every_
     assert result.stderr == ""
 
 
-def test_what_is_converted_can_be_planned_with(tmp_path: Path) -> None:
+def test_converted_manifests_can_be_simulated(tmp_path: Path) -> None:
     converted = convert("-f", "-", stdin=SEED).stdout
     (tmp_path / "pool.yaml").write_text(converted)
 
@@ -140,13 +140,13 @@ def test_what_is_converted_can_be_planned_with(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.stderr
 
 
-def test_json_has_its_remarks_on_stderr(tmp_path: Path) -> None:
+def test_notes_of_json_output_go_to_stderr(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(SEED)
 
     result = convert(str(tmp_path), "-o", "json")
 
     whole = json.loads(result.stdout)
-    assert [one["kind"] for one in whole["items"]] == ["NodePool", "EC2NodeClass"]
+    assert [item["kind"] for item in whole["items"]] == ["NodePool", "EC2NodeClass"]
     assert "note: NodePool default spec.disruption.consolidateAfter: Was ttl" in result.stderr
 
 
@@ -167,13 +167,13 @@ def test_nothing_is_written_when_something_cannot_be_converted(tmp_path: Path) -
     ]
 
 
-def test_manifests_of_today_come_out_as_they_went_in() -> None:
+def test_v1_manifests_are_unchanged() -> None:
     text = "# mine\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
     result = convert("-f", "-", stdin=text)
 
     assert result.stdout == text
-    assert "nothing here is of an older version" in result.stderr
+    assert "no object has an older version" in result.stderr
 
 
 def test_a_script_in_user_data_stays_readable() -> None:
@@ -195,13 +195,13 @@ def test_without_files_the_option_is_named() -> None:
     assert "-f PATH" in result.stderr
 
 
-def test_what_is_converted_can_be_applied_and_what_is_not_has_no_place(tmp_path: Path) -> None:
+def test_converted_manifests_can_be_applied_and_legacy_ones_cannot(tmp_path: Path) -> None:
     converted = convert("-f", "-", stdin=SEED).stdout
 
-    with a_cluster() as cluster:
+    with serve_cluster() as cluster:
         kubectl = Kubectl(cluster, tmp_path)
-        applied = kubectl("apply", "-f", "-", given=converted)
-        refused = kubectl.run("apply", "-f", "-", given=SEED)
+        applied = kubectl("apply", "-f", "-", stdin=converted)
+        refused = kubectl.run("apply", "-f", "-", stdin=SEED)
 
     assert applied.splitlines() == [
         "nodepool.karpenter.sh/default created",
@@ -211,9 +211,7 @@ def test_what_is_converted_can_be_applied_and_what_is_not_has_no_place(tmp_path:
     assert 'no matches for kind "Provisioner" in version "karpenter.sh/v1alpha5"' in refused.stderr
 
 
-def test_what_is_converted_replaces_the_class_of_that_name_that_a_sandbox_begins_with(
-    tmp_path: Path,
-) -> None:
+def test_a_converted_node_class_replaces_that_of_the_sandbox(tmp_path: Path) -> None:
     converted = convert("-f", "-", stdin=SEED).stdout
     reference = {"tags": {"karpenter.sh/discovery": "sandbox"}}
     node_class = {
@@ -228,25 +226,23 @@ def test_what_is_converted_replaces_the_class_of_that_name_that_a_sandbox_begins
         },
     }
 
-    with a_cluster() as cluster:
-        cluster.call(
-            lambda: cluster.api.apply(
-                EC2_NODE_CLASSES, as_if_applied(node_class), manager="scenario"
-            )
+    with serve_cluster() as cluster:
+        cluster.run(
+            lambda: cluster.api.apply(EC2_NODE_CLASSES, with_last_applied(node_class), manager="scenario")
         )
-        Kubectl(cluster, tmp_path)("apply", "-f", "-", given=converted)
-        spec = cluster.call(lambda: cluster.api.get(EC2_NODE_CLASSES, "default"))["spec"]
+        Kubectl(cluster, tmp_path)("apply", "-f", "-", stdin=converted)
+        spec = cluster.run(lambda: cluster.api.get(EC2_NODE_CLASSES, "default"))["spec"]
 
     assert "role" not in spec
     assert spec["instanceProfile"] == "KarpenterNodeInstanceProfile-eks-karpenter-demo"
 
 
-def test_kubectl_tells_every_rule_that_a_pool_breaks(tmp_path: Path) -> None:
+def test_kubectl_reports_every_violated_rule_of_a_nodepool(tmp_path: Path) -> None:
     pool = convert("-f", "-", stdin=SEED).stdout.split("---")[0]
     wrong = pool.replace("operator: In", "operator: Is", 1).replace(": 30s", ": 30d")
 
-    with a_cluster() as cluster:
-        refused = Kubectl(cluster, tmp_path).run("apply", "-f", "-", given=wrong)
+    with serve_cluster() as cluster:
+        refused = Kubectl(cluster, tmp_path).run("apply", "-f", "-", stdin=wrong)
 
     assert refused.returncode != 0
     assert 'The NodePool "default" is invalid' in refused.stderr

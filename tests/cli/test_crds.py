@@ -1,4 +1,4 @@
-"""``dovetail crds`` as a user runs it."""
+"""``dovetail crds`` on the command line."""
 
 from pathlib import Path
 
@@ -18,17 +18,17 @@ def test_all_definitions_are_printed_for_kubectl() -> None:
 
     assert result.exit_code == 0
     printed = list(yaml.safe_load_all(result.stdout))
-    assert printed == [one.written() for one in DEFINITIONS]
+    assert printed == [definition.encode() for definition in DEFINITIONS]
 
 
-def test_some_can_be_asked_for() -> None:
+def test_selected_kinds_are_printed() -> None:
     result = run("NodePool", "NodeOverlay")
 
-    printed = [one["spec"]["names"]["kind"] for one in yaml.safe_load_all(result.stdout)]
+    printed = [crd["spec"]["names"]["kind"] for crd in yaml.safe_load_all(result.stdout)]
     assert printed == ["NodePool", "NodeOverlay"]
 
 
-def test_a_misspelt_kind_is_told_with_those_that_there_are() -> None:
+def test_an_unknown_kind_is_rejected_with_all_kinds() -> None:
     result = run("nodepols")
 
     assert result.exit_code == 1
@@ -36,7 +36,7 @@ def test_a_misspelt_kind_is_told_with_those_that_there_are() -> None:
     assert result.stdout == ""
 
 
-def test_each_can_have_a_file_of_its_own(tmp_path: Path) -> None:
+def test_each_definition_is_written_to_its_own_file(tmp_path: Path) -> None:
     result = run("--directory", str(tmp_path / "crds"))
 
     assert result.exit_code == 0
@@ -46,7 +46,7 @@ def test_each_can_have_a_file_of_its_own(tmp_path: Path) -> None:
     assert len(written) == 5
 
 
-def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
 
     result = run("--directory", str(tmp_path / "taken"))
@@ -55,12 +55,8 @@ def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert result.stderr == f"Error: {tmp_path / 'taken'} cannot be written: File exists\n"
 
 
-def test_the_tab_key_finishes_a_kind() -> None:
-    asked = {
-        "_DOVETAIL_COMPLETE": "bash_complete",
-        "COMP_WORDS": "dovetail crds NodeP",
-        "COMP_CWORD": "2",
-    }
+def test_kinds_are_completed() -> None:
+    asked = {"_DOVETAIL_COMPLETE": "bash_complete", "COMP_WORDS": "dovetail crds NodeP", "COMP_CWORD": "2"}
 
     result = CliRunner().invoke(cli, [], prog_name="dovetail", env=asked)
 

@@ -1,14 +1,14 @@
-"""Reading what the user names on the command line."""
+"""Files and directories named on the command line."""
 
 from pathlib import Path
 
 import pytest
 
 from dovetail.cli.files import read_sources
-from dovetail.errors import BadInput
+from dovetail.errors import InvalidInputError
 
 
-def test_a_directory_is_read_recursively_in_the_order_of_names(tmp_path: Path) -> None:
+def test_a_directory_is_read_recursively_in_order_of_names(tmp_path: Path) -> None:
     for name in ("b.yaml", "a/z.json", "a/y.yml", "notes.txt", ".git/config.yaml"):
         file = tmp_path / name
         file.parent.mkdir(exist_ok=True)
@@ -33,17 +33,17 @@ def test_every_path_that_cannot_be_read_is_reported_at_once(tmp_path: Path) -> N
     empty = tmp_path / "empty"
     empty.mkdir()
 
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         read_sources([str(tmp_path / "wob.yaml"), str(empty), str(tmp_path / "else" / "gone")])
 
-    assert [str(mistake) for mistake in caught.value.mistakes] == [
-        f"{tmp_path}/wob.yaml there is no such file; did you mean '{tmp_path}/web.yaml'?",
-        f"{empty} holds no manifests (*.yaml, *.yml, *.json)",
-        f"{tmp_path}/else/gone there is no such file",
+    assert [str(mistake) for mistake in caught.value.errors] == [
+        f"{tmp_path}/wob.yaml file not found; did you mean '{tmp_path}/web.yaml'?",
+        f"{empty} has no manifests (*.yaml, *.yml, *.json)",
+        f"{tmp_path}/else/gone file not found",
     ]
 
 
-def test_kustomizations_among_manifests_are_passed_over(tmp_path: Path) -> None:
+def test_kustomizations_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "kustomization.yaml").write_text("resources: [web.yaml]")
     (tmp_path / "web.yaml").write_text("kind: Pod")
 
@@ -52,13 +52,13 @@ def test_kustomizations_among_manifests_are_passed_over(tmp_path: Path) -> None:
     assert [text for _, text in sources] == [b"kind: Pod"]
 
 
-def test_a_helm_chart_is_told_as_such_and_not_template_by_template(tmp_path: Path) -> None:
+def test_a_helm_chart_is_one_error(tmp_path: Path) -> None:
     chart = tmp_path / "shop"
     (chart / "templates").mkdir(parents=True)
     (chart / "Chart.yaml").write_text("apiVersion: v2")
     (chart / "templates" / "web.yaml").write_text("{{ .Values }}")
 
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         read_sources([str(tmp_path)])
 
     assert str(caught.value) == (

@@ -12,7 +12,7 @@ from dovetail import __version__
 from dovetail.cli.main import cli
 
 
-def test_running_the_module_is_running_the_command() -> None:
+def test_the_module_runs_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dovetail", "--version"], capture_output=True, text=True, check=False
     )
@@ -20,7 +20,7 @@ def test_running_the_module_is_running_the_command() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"dovetail {__version__}\n", "")
 
 
-def test_help_is_there_under_both_spellings() -> None:
+def test_help_has_a_short_and_a_long_option() -> None:
     short, long = (CliRunner().invoke(cli, [option]) for option in ("-h", "--help"))
 
     assert short.exit_code == 0
@@ -35,7 +35,7 @@ def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
     assert "_DOVETAIL_COMPLETE" in result.stdout
 
 
-def test_the_tab_key_finishes_a_commands_name() -> None:
+def test_command_names_are_completed() -> None:
     asked = {"_DOVETAIL_COMPLETE": "bash_complete", "COMP_WORDS": "dovetail sim", "COMP_CWORD": "1"}
 
     result = CliRunner().invoke(cli, [], prog_name="dovetail", env=asked)
@@ -43,7 +43,7 @@ def test_the_tab_key_finishes_a_commands_name() -> None:
     assert result.stdout.split() == ["plain,simulate"]
 
 
-def test_a_mistyped_command_is_answered_with_the_one_that_was_meant() -> None:
+def test_a_mistyped_command_gets_a_suggestion() -> None:
     result = CliRunner().invoke(cli, ["simulat"])
 
     assert result.exit_code == 1
@@ -58,13 +58,13 @@ def test_without_arguments_the_help_is_shown() -> None:
     assert result.stderr == ""
 
 
-def test_an_interrupt_ends_quietly_with_130() -> None:
+def test_an_interrupt_exits_with_130_without_traceback() -> None:
     waiting = subprocess.Popen(
         [sys.executable, "-m", "dovetail", "simulate", "-f", "-"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # Whoever runs the tests in the background has interrupts ignored, and would pass that on.
+        # A background test run ignores interrupts, and child processes inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert waiting.stdin is not None
@@ -81,7 +81,7 @@ def test_an_interrupt_ends_quietly_with_130() -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
 @pytest.mark.parametrize("command", ["--help", "completion bash", "simulate --help", "--version"])
-def test_a_full_disk_is_no_bug_of_ours(command: str) -> None:
+def test_a_full_disk_is_no_internal_error(command: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "dovetail", *command.split()],

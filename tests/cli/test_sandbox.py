@@ -19,7 +19,7 @@ from dovetail.cli.main import cli
 
 KUBECTL = shutil.which("kubectl", path=str(Path(sys.executable).parent))
 READY = 60.0
-"""Real seconds that a start may take on a busy machine."""
+"""Real seconds that a start may take on a busy host."""
 
 
 def run(*arguments: str) -> Result:
@@ -64,8 +64,8 @@ class Running:
         return done.stdout
 
     def items(self, *what: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.kubectl("get", *what, "-o", "json"))["items"]
-        return found
+        items: list[dict[str, Any]] = json.loads(self.kubectl("get", *what, "-o", "json"))["items"]
+        return items
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + READY
@@ -88,42 +88,38 @@ def sandbox(tmp_path: Path) -> Iterator[Callable[..., Running]]:
         return started[-1].wait_until_ready()
 
     yield start
-    for one in started:
-        one.process.kill()
-        one.process.communicate()
+    for process in started:
+        process.process.kill()
+        process.process.communicate()
 
 
-def bought(cluster: Running) -> list[str]:
-    return [
-        one["metadata"]["name"] for one in cluster.items("nodes", "-l", "karpenter.sh/nodepool")
-    ]
+def launched_nodes(cluster: Running) -> list[str]:
+    return [item["metadata"]["name"] for item in cluster.items("nodes", "-l", "karpenter.sh/nodepool")]
 
 
-def test_a_deployment_is_scaled_and_nodes_come_and_go(sandbox: Callable[..., Running]) -> None:
+def test_scaled_deployment_launches_and_terminates_nodes(sandbox: Callable[..., Running]) -> None:
     cluster = sandbox("--speed", "30")
     before = len(cluster.items("nodes"))
 
     cluster.kubectl("create", "deployment", "inflate", "--image=pause", "--replicas=0")
     cluster.kubectl("set", "resources", "deployment", "inflate", "--requests=cpu=1")
     cluster.kubectl("scale", "deployment", "inflate", "--replicas=10")
-    told = cluster.kubectl("rollout", "status", "deployment/inflate", "--timeout=60s")
-    filled = bought(cluster)
+    output = cluster.kubectl("rollout", "status", "deployment/inflate", "--timeout=60s")
+    filled = launched_nodes(cluster)
     cluster.kubectl("scale", "deployment", "inflate", "--replicas=0")
-    cluster.until(lambda: not bought(cluster), "the empty nodes stayed")
+    cluster.until(lambda: not launched_nodes(cluster), "the empty nodes stayed")
 
-    assert "successfully rolled out" in told
+    assert "successfully rolled out" in output
     assert filled
     assert len(cluster.items("nodes")) == before
     assert cluster.items("nodeclaims") == []
 
 
-def test_the_log_of_the_controllers_can_be_read_as_that_of_their_pod(
-    sandbox: Callable[..., Running],
-) -> None:
+def test_controller_log_is_the_log_of_their_pod(sandbox: Callable[..., Running]) -> None:
     cluster = sandbox("--speed", "30")
     cluster.kubectl("create", "deployment", "inflate", "--image=pause", "--replicas=3")
     cluster.kubectl("set", "resources", "deployment", "inflate", "--requests=cpu=2")
-    cluster.until(lambda: bool(cluster.items("nodeclaims")), "no node was bought")
+    cluster.until(lambda: bool(cluster.items("nodeclaims")), "no node was launched")
 
     pod = cluster.kubectl("get", "pods", "-n", "karpenter", "-l", "karpenter=controller", "-oname")
     lines = cluster.kubectl("logs", "-n", "karpenter", pod.strip()).splitlines()
@@ -133,23 +129,21 @@ def test_the_log_of_the_controllers_can_be_read_as_that_of_their_pod(
     assert "created nodeclaim" in messages
 
 
-def test_a_deleted_node_is_drained_and_its_instance_shut_down(
-    sandbox: Callable[..., Running],
-) -> None:
+def test_deleted_node_is_drained_and_its_instance_terminated(sandbox: Callable[..., Running]) -> None:
     cluster = sandbox("--speed", "30")
     cluster.kubectl("create", "deployment", "inflate", "--image=pause", "--replicas=0")
     cluster.kubectl("set", "resources", "deployment", "inflate", "--requests=cpu=1")
     cluster.kubectl("scale", "deployment", "inflate", "--replicas=6")
     cluster.kubectl("rollout", "status", "deployment/inflate", "--timeout=60s")
-    first = bought(cluster)
+    first = launched_nodes(cluster)
 
     cluster.kubectl("delete", "node", first[0], "--timeout=60s")
 
-    assert first[0] not in bought(cluster)
+    assert first[0] not in launched_nodes(cluster)
     cluster.kubectl("rollout", "status", "deployment/inflate", "--timeout=60s")
 
 
-def test_an_invalid_pool_is_refused_with_every_reason(sandbox: Callable[..., Running]) -> None:
+def test_invalid_nodepool_is_rejected_with_every_reason(sandbox: Callable[..., Running]) -> None:
     cluster = sandbox()
     pool = json.loads(cluster.kubectl("get", "nodepool", "default", "-o", "json"))
     pool["metadata"] = {"name": "broken"}
@@ -163,9 +157,7 @@ def test_an_invalid_pool_is_refused_with_every_reason(sandbox: Callable[..., Run
     assert "consolidateAfter" in str(refused.value)
 
 
-def test_converted_old_manifests_can_be_applied(
-    sandbox: Callable[..., Running], tmp_path: Path
-) -> None:
+def test_converted_old_manifests_can_be_applied(sandbox: Callable[..., Running], tmp_path: Path) -> None:
     old = tmp_path / "provisioner.yaml"
     old.write_text(
         """\
@@ -199,15 +191,15 @@ spec:
     cluster.kubectl("rollout", "status", "deployment/inflate", "--timeout=60s")
 
     types = {
-        one["metadata"]["labels"]["node.kubernetes.io/instance-type"]
-        for one in cluster.items("nodes", "-l", "karpenter.sh/nodepool=old")
+        item["metadata"]["labels"]["node.kubernetes.io/instance-type"]
+        for item in cluster.items("nodes", "-l", "karpenter.sh/nodepool=old")
     }
     assert types
     assert types <= {"m5.large", "m5.2xlarge"}
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_it_stops_cleanly(sandbox: Callable[..., Running], how: signal.Signals) -> None:
+def test_signal_stops_the_sandbox_cleanly(sandbox: Callable[..., Running], how: signal.Signals) -> None:
     cluster = sandbox()
     mode = cluster.config.stat().st_mode & 0o777
 
@@ -220,7 +212,7 @@ def test_it_stops_cleanly(sandbox: Callable[..., Running], how: signal.Signals) 
     assert not cluster.config.exists()
 
 
-def test_it_listens_on_loopback_only_and_wants_its_token(sandbox: Callable[..., Running]) -> None:
+def test_sandbox_listens_on_loopback_only_and_requires_its_token(sandbox: Callable[..., Running]) -> None:
     cluster = sandbox()
     config = cluster.config.read_text()
 
@@ -230,18 +222,18 @@ def test_it_listens_on_loopback_only_and_wants_its_token(sandbox: Callable[..., 
     assert "Unauthorized" in str(refused.value) or "logged in" in str(refused.value)
 
 
-def test_somebody_elses_kubeconfig_is_not_overwritten(tmp_path: Path) -> None:
+def test_another_kubeconfig_is_not_overwritten(tmp_path: Path) -> None:
     mine = tmp_path / "config"
     mine.write_text("apiVersion: v1\nkind: Config\n")
 
     result = run("sandbox", "--kubeconfig", str(mine))
 
     assert result.exit_code == 1
-    assert "is not ours" in result.stderr
+    assert "was not written by `dovetail sandbox`" in result.stderr
     assert mine.read_text() == "apiVersion: v1\nkind: Config\n"
 
 
-def test_all_mistakes_of_a_scenario_are_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_a_scenario_are_reported_at_once(tmp_path: Path) -> None:
     story = tmp_path / "story.yaml"
     story.write_text(
         """\
@@ -264,19 +256,19 @@ phases:
 
     result = run("sandbox", "--scenario", str(story), "--kubeconfig", str(tmp_path / "config"))
 
-    told = result.stderr.splitlines()
+    lines = result.stderr.splitlines()
     assert result.exit_code == 1
-    assert [line for line in told if "story.yaml:3 region" in line]
-    assert [line for line in told if "story.yaml:4 seed" in line]
-    assert [line for line in told if "story.yaml:5 home.count" in line]
-    assert [line for line in told if "nodeClassRef.kind" in line]
-    assert [line for line in told if "phases[0].do[0].scale.replicas" in line]
-    assert [line for line in told if "phases[0].do[1]" in line]
-    assert [line for line in told if "phases[0].limit" in line]
+    assert [line for line in lines if "story.yaml:3 region" in line]
+    assert [line for line in lines if "story.yaml:4 seed" in line]
+    assert [line for line in lines if "story.yaml:5 home.count" in line]
+    assert [line for line in lines if "nodeClassRef.kind" in line]
+    assert [line for line in lines if "phases[0].do[0].scale.replicas" in line]
+    assert [line for line in lines if "phases[0].do[1]" in line]
+    assert [line for line in lines if "phases[0].limit" in line]
     assert not (tmp_path / "config").exists()
 
 
-def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:
+def test_port_in_use_is_reported(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -303,16 +295,16 @@ spec:
 """
 
 
-def test_features_that_are_off_can_be_switched_on(sandbox: Callable[..., Running]) -> None:
+def test_feature_gate_can_be_enabled(sandbox: Callable[..., Running]) -> None:
     cluster = sandbox("--speed", "30", "--feature-gates", "StaticCapacity=true")
 
     cluster.kubectl("apply", "-f", "-", given=FIXED)
 
-    cluster.until(lambda: len(bought(cluster)) == 2, "the pool did not get its nodes")
+    cluster.until(lambda: len(launched_nodes(cluster)) == 2, "the pool did not get its nodes")
 
 
-def test_a_gate_that_there_is_not_is_answered_with_the_one_that_was_meant() -> None:
+def test_unknown_feature_gate_gets_a_suggestion() -> None:
     result = run("sandbox", "--feature-gates", "NodeOverlays=true")
 
     assert result.exit_code == 1
-    assert "'NodeOverlays' is no gate; did you mean 'NodeOverlay'?" in result.stderr
+    assert "'NodeOverlays' is not a feature gate; did you mean 'NodeOverlay'?" in result.stderr

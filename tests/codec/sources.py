@@ -1,4 +1,4 @@
-"""Short words for what tests of reading say again and again."""
+"""Manifests and dumps that tests of decoders share."""
 
 from textwrap import dedent
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from dovetail.codec.inputs.cluster_inputs import Inputs, read_inputs
-from dovetail.errors import BadInput, Mistake
+from dovetail.errors import InvalidInputError, ValidationError
 
 POOL = """
 apiVersion: karpenter.sh/v1
@@ -21,25 +21,25 @@ spec:
 """
 
 
-def read(text: str, *, cluster: str = "", **options: Any) -> Inputs:
+def read_manifest(text: str, *, cluster: str = "", **options: Any) -> Inputs:
     """Read one manifest, and one dump if there is any."""
     manifests = [("m.yaml", dedent(text).encode())] if text else []
     dumps = [("d.yaml", dedent(cluster).encode())] if cluster else []
     return read_inputs(manifests, dumps, **options)
 
 
-def mistakes(text: str, file: str = "m.yaml") -> tuple[Mistake, ...]:
-    """Return what is wrong with one manifest."""
+def validation_errors(text: str, file: str = "m.yaml") -> tuple[ValidationError, ...]:
+    """Return the errors of one manifest."""
     try:
         read_inputs([(file, dedent(text).encode())])
-    except BadInput as error:
-        return error.mistakes
+    except InvalidInputError as error:
+        return error.errors
     return ()
 
 
-def told(text: str) -> list[str]:
-    """Return field and message of each mistake."""
-    return [f"{one.field}: {one.message}" for one in mistakes(text)]
+def error_messages(text: str) -> list[str]:
+    """Return field and message of each error."""
+    return [f"{error.field}: {error.message}" for error in validation_errors(text)]
 
 
 def dump(*objects: dict[str, Any]) -> str:
@@ -49,12 +49,12 @@ def dump(*objects: dict[str, Any]) -> str:
 
 
 def a_pool(requirement: str) -> str:
-    """Return a NodePool with this one more requirement."""
+    """Return a NodePool with one more requirement."""
     return f"{POOL.strip()}\n        - {requirement}\n"
 
 
 def a_pod(name: str = "web", **parts: Any) -> dict[str, Any]:
-    """Return a raw pod; ``spec``, ``status`` and ``metadata`` are added to."""
+    """Return a raw pod, with more of ``spec``, ``status`` and ``metadata``."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -64,8 +64,14 @@ def a_pod(name: str = "web", **parts: Any) -> dict[str, Any]:
     }
 
 
+def owned_by(kind: str, name: str, **labels: str) -> dict[str, Any]:
+    """Return the metadata of a pod of a workload."""
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "controller": True}
+    return {"ownerReferences": [owner], "labels": labels}
+
+
 def a_node(name: str, **parts: Any) -> dict[str, Any]:
-    """Return a raw node of four cores."""
+    """Return a raw node with four cores."""
     amounts = {"cpu": "4", "memory": "16Gi", "pods": "58"}
     return {
         "apiVersion": "v1",

@@ -1,10 +1,10 @@
-"""Room for pods that are not there yet: CB1–CB7, X4, X5, EM14–EM18 of the checklists."""
+"""CapacityBuffers: CB1–CB7, X4, X5, EM14–EM18 of the checklists."""
 
 from typing import Any
 
 import pytest
 
-from dovetail.model.settings import Gates
+from dovetail.model.settings import FeatureGates
 from dovetail.ports.api_resources import (
     CAPACITY_BUFFERS,
     DEPLOYMENTS,
@@ -15,118 +15,130 @@ from dovetail.ports.api_resources import (
     PODS,
 )
 from dovetail.simulator.apiserver.options import PatchType
-from dovetail.simulator.cluster import Box
-from tests.support.boxes import a_box, a_node_class, a_pool, a_story, an_app, wait
+from dovetail.simulator.cluster import SimulatedCluster
+from tests.support.simulator.clusters import a_node_class, a_pool, an_app, build_cluster, build_scenario, wait
 
-ON = Gates(CapacityBuffer=True)
+ON = FeatureGates(CapacityBuffer=True)
 
 
 def a_buffer(**spec: Any) -> dict[str, Any]:
-    """Room for pods like those of ``web``, each of which needs a node of its own."""
-    usual = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "web"}}
+    """Return a buffer of pods like those of ``web``; each pod needs its own node."""
+    default = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "web"}}
     return {
         "apiVersion": "autoscaling.x-k8s.io/v1beta1",
         "kind": "CapacityBuffer",
-        "metadata": {"name": "spare", "namespace": "default"},
-        "spec": usual | spec,
+        "metadata": {"name": "buffer", "namespace": "default"},
+        "spec": default | spec,
     }
 
 
-def a_cluster(*more: dict[str, Any], replicas: int = 0, gates: Gates = ON, **pool: Any) -> Box:
+def a_cluster(
+    *more: dict[str, Any], replicas: int = 0, gates: FeatureGates = ON, **pool: Any
+) -> SimulatedCluster:
     objects = (a_node_class(), a_pool(**pool), an_app(replicas=replicas), *more)
-    box = a_box(a_story(objects=objects, home=0), gates=gates)
-    wait(box, 60)
-    return box
+    cluster = build_cluster(build_scenario(objects=objects, node_group=0), gates=gates)
+    wait(cluster, 60)
+    return cluster
 
 
-def nodes(box: Box) -> int:
-    return len(box.api.list(NODES).items)
+def count_nodes(cluster: SimulatedCluster) -> int:
+    return len(cluster.api.list(NODES).items)
 
 
-def told(box: Box, kind: str) -> tuple[str, str]:
-    known = box.api.get(CAPACITY_BUFFERS, "spare", "default").get("status", {})
-    found = [one for one in known.get("conditions", ()) if one["type"] == kind]
-    return (found[0]["status"], found[0]["reason"]) if found else ("", "")
+def get_condition(cluster: SimulatedCluster, kind: str) -> tuple[str, str]:
+    status = cluster.api.get(CAPACITY_BUFFERS, "buffer", "default").get("status", {})
+    for condition in status.get("conditions", ()):
+        if condition["type"] == kind:
+            return condition["status"], condition["reason"]
+    return "", ""
 
 
-def scale(box: Box, replicas: int) -> None:
-    box.api.patch(DEPLOYMENTS, "web", {"spec": {"replicas": replicas}}, PatchType.MERGE, "default")
+def versions(cluster: SimulatedCluster) -> dict[tuple[str, str], str]:
+    return {
+        (kind.plural, obj["metadata"]["name"]): obj["metadata"]["resourceVersion"]
+        for kind in (CAPACITY_BUFFERS, NODE_CLAIMS, NODE_POOLS)
+        for obj in cluster.api.list(kind).items
+    }
 
 
-def test_room_is_bought_for_pods_that_are_not_there_and_stays() -> None:
-    box = a_cluster(a_buffer(replicas=2))
-    before = nodes(box)
+def scale(cluster: SimulatedCluster, replicas: int) -> None:
+    cluster.api.patch(DEPLOYMENTS, "web", {"spec": {"replicas": replicas}}, PatchType.MERGE, "default")
 
-    wait(box, 3600)
+
+def test_nodes_are_launched_for_virtual_pods_and_kept() -> None:
+    cluster = a_cluster(a_buffer(replicas=2))
+    before = count_nodes(cluster)
+
+    wait(cluster, 3600)
 
     assert before == 2
-    assert nodes(box) == 2
-    assert box.api.list(PODS).items == []
-    assert told(box, "ReadyForProvisioning") == ("True", "Resolved")
-    assert told(box, "Provisioning") == ("True", "FitsExistingCapacity")
-    assert box.api.get(CAPACITY_BUFFERS, "spare", "default")["status"]["replicas"] == 2
-    assert box.invariants.violations == []
+    assert count_nodes(cluster) == 2
+    assert cluster.api.list(PODS).items == []
+    assert get_condition(cluster, "ReadyForProvisioning") == ("True", "Resolved")
+    assert get_condition(cluster, "Provisioning") == ("True", "FitsExistingCapacity")
+    assert cluster.api.get(CAPACITY_BUFFERS, "buffer", "default")["status"]["replicas"] == 2
+    assert cluster.invariants.violations == []
 
 
-def test_while_nodes_are_on_their_way_nothing_is_bought_twice() -> None:
-    box = a_cluster(a_buffer(replicas=2))
+def test_pending_nodeclaims_are_not_duplicated() -> None:
+    cluster = a_cluster(a_buffer(replicas=2))
 
-    assert box.ec2.ledger.machines == 2
-    assert len(box.api.list(NODE_CLAIMS).items) == 2
+    assert cluster.ec2.billing.instance_count == 2
+    assert len(cluster.api.list(NODE_CLAIMS).items) == 2
 
 
-def test_a_pod_that_comes_finds_its_place_at_once_and_the_room_is_filled_up_again() -> None:
-    box = a_cluster(a_buffer(replicas=1))
+def test_real_pod_uses_the_buffer_at_once_and_the_buffer_is_refilled() -> None:
+    cluster = a_cluster(a_buffer(replicas=1))
 
-    scale(box, 1)
-    wait(box, 5)
-    (pod,) = box.api.list(PODS).items
+    scale(cluster, 1)
+    wait(cluster, 5)
+    (pod,) = cluster.api.list(PODS).items
     at_once = pod["spec"].get("nodeName", "")
-    wait(box, 60)
+    wait(cluster, 60)
 
     assert at_once
-    assert nodes(box) == 2
+    assert count_nodes(cluster) == 2
 
 
-def test_a_buffer_that_is_taken_away_lets_its_nodes_go() -> None:
-    box = a_cluster(a_buffer(replicas=2))
+def test_nodes_of_a_deleted_buffer_are_deleted() -> None:
+    cluster = a_cluster(a_buffer(replicas=2))
 
-    box.api.delete(CAPACITY_BUFFERS, "spare", "default")
-    wait(box, 120)
+    cluster.api.delete(CAPACITY_BUFFERS, "buffer", "default")
+    wait(cluster, 120)
 
-    assert nodes(box) == 0
-
-
-def test_a_smaller_buffer_gives_back_what_it_no_longer_needs() -> None:
-    box = a_cluster(a_buffer(replicas=3))
-
-    box.api.patch(CAPACITY_BUFFERS, "spare", {"spec": {"replicas": 1}}, PatchType.MERGE, "default")
-    wait(box, 120)
-
-    assert nodes(box) == 1
+    assert count_nodes(cluster) == 0
 
 
-def test_a_share_of_a_workload_grows_with_it() -> None:
-    box = a_cluster(a_buffer(percentage=50), replicas=2)
-    before = nodes(box)
+def test_smaller_buffer_deletes_surplus_nodes() -> None:
+    cluster = a_cluster(a_buffer(replicas=3))
 
-    scale(box, 4)
-    wait(box, 120)
+    cluster.api.patch(CAPACITY_BUFFERS, "buffer", {"spec": {"replicas": 1}}, PatchType.MERGE, "default")
+    wait(cluster, 120)
+
+    assert count_nodes(cluster) == 1
+
+
+def test_percentage_buffer_grows_with_its_workload() -> None:
+    cluster = a_cluster(a_buffer(percentage=50), replicas=2)
+    before = count_nodes(cluster)
+
+    scale(cluster, 4)
+    wait(cluster, 120)
 
     assert before == 3
-    assert nodes(box) == 6
+    assert count_nodes(cluster) == 6
 
 
-def test_limits_of_the_pool_hold_for_buffers_too() -> None:
-    box = a_cluster(a_buffer(replicas=5), limits={"nodes": "2"})
+def test_nodepool_limits_apply_to_buffers() -> None:
+    cluster = a_cluster(a_buffer(replicas=5), limits={"nodes": "2"})
 
-    wait(box, 300)
+    wait(cluster, 300)
 
-    assert nodes(box) == 2
-    assert told(box, "Provisioning") == ("False", "RequiresNewCapacity")
+    assert count_nodes(cluster) == 2
+    assert get_condition(cluster, "Provisioning") == ("False", "RequiresNewCapacity")
 
 
-def test_the_template_of_a_pod_will_do_instead_of_a_workload() -> None:
+def test_buffer_can_refer_to_a_pod_template() -> None:
     template = {
         "apiVersion": "v1",
         "kind": "PodTemplate",
@@ -137,13 +149,13 @@ def test_the_template_of_a_pod_will_do_instead_of_a_workload() -> None:
     buffer = a_buffer(**spec)
     del buffer["spec"]["scalableRef"]
 
-    box = a_cluster(template, buffer)
+    cluster = a_cluster(template, buffer)
 
-    assert nodes(box) == 2
-    box.api.delete(POD_TEMPLATES, "web", "default")
-    wait(box, 120)
-    assert told(box, "ReadyForProvisioning") == ("False", "PodTemplateNotFound")
-    assert nodes(box) == 0
+    assert count_nodes(cluster) == 2
+    cluster.api.delete(POD_TEMPLATES, "web", "default")
+    wait(cluster, 120)
+    assert get_condition(cluster, "ReadyForProvisioning") == ("False", "PodTemplateNotFound")
+    assert count_nodes(cluster) == 0
 
 
 @pytest.mark.parametrize(
@@ -154,62 +166,54 @@ def test_the_template_of_a_pod_will_do_instead_of_a_workload() -> None:
         ({"apiGroup": "example.com", "kind": "Deployment", "name": "web"}, "ResolutionFailed"),
     ],
 )
-def test_what_cannot_be_found_is_told_and_keeps_no_room(ref: dict[str, str], reason: str) -> None:
-    box = a_cluster(a_buffer(scalableRef=ref, replicas=2))
+def test_unresolved_reference_is_reported_and_reserves_nothing(ref: dict[str, str], reason: str) -> None:
+    cluster = a_cluster(a_buffer(scalableRef=ref, replicas=2))
 
-    assert told(box, "ReadyForProvisioning") == ("False", reason)
-    assert told(box, "Provisioning") == ("False", "NotReadyForProvisioning")
-    assert nodes(box) == 0
+    assert get_condition(cluster, "ReadyForProvisioning") == ("False", reason)
+    assert get_condition(cluster, "Provisioning") == ("False", "NotReadyForProvisioning")
+    assert count_nodes(cluster) == 0
 
 
-def test_a_workload_that_appears_later_is_found_within_half_a_minute() -> None:
+def test_workload_created_later_is_resolved_within_half_a_minute() -> None:
     ref = {"apiGroup": "apps", "kind": "Deployment", "name": "late"}
-    box = a_cluster(a_buffer(scalableRef=ref, replicas=1))
+    cluster = a_cluster(a_buffer(scalableRef=ref, replicas=1))
 
-    box.apply([an_app("late")])
-    wait(box, 60)
+    cluster.apply([an_app("late")])
+    wait(cluster, 60)
 
-    assert told(box, "ReadyForProvisioning") == ("True", "Resolved")
-    assert nodes(box) == 1
-
-
-def test_controllers_that_start_anew_keep_the_room_and_buy_nothing_twice() -> None:
-    box = a_cluster(a_buffer(replicas=2))
-    wait(box, 600)
-
-    box.restart()
-    wait(box, 120)
-
-    assert nodes(box) == 2
-    assert box.ec2.ledger.machines == 2
+    assert get_condition(cluster, "ReadyForProvisioning") == ("True", "Resolved")
+    assert count_nodes(cluster) == 1
 
 
-def test_a_buffer_of_another_kind_is_somebody_elses() -> None:
-    box = a_cluster(a_buffer(replicas=2, provisioningStrategy="example.com/other"))
+def test_restart_keeps_the_buffer_and_launches_nothing() -> None:
+    cluster = a_cluster(a_buffer(replicas=2))
+    wait(cluster, 600)
 
-    assert nodes(box) == 0
-    assert told(box, "ReadyForProvisioning") == ("", "")
+    cluster.restart()
+    wait(cluster, 120)
 
-
-def test_it_is_off_unless_switched_on() -> None:
-    box = a_cluster(a_buffer(replicas=2), gates=Gates())
-
-    assert nodes(box) == 0
-    assert told(box, "ReadyForProvisioning") == ("", "")
+    assert count_nodes(cluster) == 2
+    assert cluster.ec2.billing.instance_count == 2
 
 
-def test_nothing_is_written_when_nothing_changes() -> None:
-    box = a_cluster(a_buffer(replicas=1))
-    before = {
-        (kind.plural, one["metadata"]["name"]): one["metadata"]["resourceVersion"]
-        for kind in (CAPACITY_BUFFERS, NODE_CLAIMS, NODE_POOLS)
-        for one in box.api.list(kind).items
-    }
-    wait(box, 60)
+def test_buffer_with_another_strategy_is_ignored() -> None:
+    cluster = a_cluster(a_buffer(replicas=2, provisioningStrategy="example.com/other"))
 
-    after = {
-        (kind.plural, one["metadata"]["name"]): one["metadata"]["resourceVersion"]
-        for kind in (CAPACITY_BUFFERS, NODE_CLAIMS, NODE_POOLS)
-        for one in box.api.list(kind).items
-    }
-    assert after == before
+    assert count_nodes(cluster) == 0
+    assert get_condition(cluster, "ReadyForProvisioning") == ("", "")
+
+
+def test_controller_is_off_without_its_feature_gate() -> None:
+    cluster = a_cluster(a_buffer(replicas=2), gates=FeatureGates())
+
+    assert count_nodes(cluster) == 0
+    assert get_condition(cluster, "ReadyForProvisioning") == ("", "")
+
+
+def test_second_reconcile_changes_nothing() -> None:
+    cluster = a_cluster(a_buffer(replicas=1))
+    before = versions(cluster)
+
+    wait(cluster, 60)
+
+    assert versions(cluster) == before

@@ -1,6 +1,6 @@
-"""A claim's whole life, with the controllers killed after every single change they make.
+"""The whole lifecycle of a NodeClaim, with a crash after every single write.
 
-The steps are enumerated, not sampled: a first run counts them.
+A first run counts the writes; each further run crashes after one of them.
 """
 
 import pytest
@@ -16,72 +16,72 @@ from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
 from dovetail.controllers.nodeclaim.lifecycle import liveness
 from dovetail.controllers.nodeclass import controller as nodeclass
 from dovetail.controllers.nodepool import counter, readiness, registration_health, validation
-from dovetail.controllers.nodepool import hash as stamping
+from dovetail.controllers.nodepool import hash as nodepool_hash
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, NODES
-from tests.support import wire
-from tests.support.world import World, condition
+from tests.support.controllers.environment import ControllerEnvironment, condition
+from tests.support.kube import manifests
 
-EVERYBODY = (
-    lifecycle.registration,
-    liveness.registration,
-    expiration.registration,
-    garbage_collection.claims_registration,
-    garbage_collection.machines_registration,
-    consolidatable.registration,
-    consistency.registration,
-    hydration.registration,
-    nodeclass.registration,
-    counter.registration,
-    registration_health.registration,
-    readiness.registration,
-    stamping.registration,
-    validation.registration,
+CONTROLLERS = (
+    lifecycle.controller,
+    liveness.controller,
+    expiration.controller,
+    garbage_collection.nodeclaim_controller,
+    garbage_collection.instance_controller,
+    consolidatable.controller,
+    consistency.controller,
+    hydration.controller,
+    nodeclass.controller,
+    counter.controller,
+    registration_health.controller,
+    readiness.controller,
+    nodepool_hash.controller,
+    validation.controller,
 )
 
 
-class Life:
-    """The outside of it: a user, a kubelet, and somebody who restarts what has died."""
+class LifecycleRun:
+    """A user and a kubelet; controllers that crashed are restarted."""
 
-    def __init__(self, *, dies_after: int | None = None) -> None:
-        self.world = World()
-        if dies_after is not None:
-            self.world.die_after(dies_after)
-        self.world.run(*EVERYBODY)
+    def __init__(self, *, crash_after: int | None = None) -> None:
+        self.env = ControllerEnvironment()
+        if crash_after is not None:
+            self.env.crash_after(crash_after)
+        self.env.run(*CONTROLLERS)
 
-    def lead(self) -> World:
-        world = self.world
-        world.add(EC2_NODE_CLASSES, wire.node_class(ready=None))
-        world.add(NODE_POOLS, wire.pool())
-        world.add(NODE_CLAIMS, wire.claim())
-        self.restarted_if_dead()
-        world.add(NODES, wire.node(provider_id=world.claim().provider_id))
-        self.restarted_if_dead()
-        assert condition(world.claim().conditions, "Ready") == ("True", "Ready")
-        assert world.pool().ready
-        assert world.pool().node_count == 1
+    def run(self) -> ControllerEnvironment:
+        env = self.env
+        env.add(EC2_NODE_CLASSES, manifests.node_class(ready=None))
+        env.add(NODE_POOLS, manifests.pool())
+        env.add(NODE_CLAIMS, manifests.claim())
+        self.restart_if_crashed()
+        env.add(NODES, manifests.node(provider_id=env.claim().provider_id))
+        self.restart_if_crashed()
+        assert condition(env.claim().conditions, "Ready") == ("True", "Ready")
+        assert env.pool().ready
+        assert env.pool().node_count == 1
 
-        world.delete(NODE_CLAIMS, "claim")
-        self.restarted_if_dead()
-        world.patch(NODES, "node", {"metadata": {"finalizers": None}})
-        self.restarted_if_dead()
-        return world
+        env.delete(NODE_CLAIMS, "claim")
+        self.restart_if_crashed()
+        env.patch(NODES, "node", {"metadata": {"finalizers": None}})
+        self.restart_if_crashed()
+        return env
 
-    def restarted_if_dead(self) -> None:
-        self.world.wait(2)
-        if self.world.dead:
-            self.world.restart().wait(2)
-
-
-def steps() -> int:
-    return len(Life().lead().writes)
+    def restart_if_crashed(self) -> None:
+        self.env.wait(2)
+        if self.env.crashed:
+            self.env.restart().wait(2)
 
 
-@pytest.mark.parametrize("step", range(1, steps() + 1))
-def test_nothing_is_bought_twice_and_nothing_is_left_behind(step: int) -> None:
-    world = Life(dies_after=step).lead()
+def count_writes() -> int:
+    return len(LifecycleRun().run().writes)
 
-    assert world.cloud.bought == ["claim"]
-    assert world.cloud.machines == {}
-    assert world.get(NODE_CLAIMS, "claim") is None
-    assert world.get(NODES, "node") is None
-    assert world.pool().node_count == 0
+
+@pytest.mark.parametrize("step", range(1, count_writes() + 1))
+def test_crashes_launch_no_instance_twice_and_leave_none_behind(step: int) -> None:
+    env = LifecycleRun(crash_after=step).run()
+
+    assert env.cloud.launched == ["claim"]
+    assert env.cloud.instances == {}
+    assert env.get(NODE_CLAIMS, "claim") is None
+    assert env.get(NODES, "node") is None
+    assert env.pool().node_count == 0

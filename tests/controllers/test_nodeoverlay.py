@@ -1,20 +1,20 @@
-"""NodeOverlays as users write them, and what becomes of them."""
+"""NodeOverlays change prices and capacity of instance types, or are rejected."""
 
 from typing import Any
 
-from dovetail.model.settings import Gates
+from dovetail.model.settings import FeatureGates
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_OVERLAYS, NODES
 from dovetail.simulator.apiserver.storage.frozen_object import thaw
-from dovetail.simulator.cluster import Box
-from tests.support.boxes import a_box, a_node_class, a_pool, a_story, an_app, wait
+from dovetail.simulator.cluster import SimulatedCluster
+from tests.support.simulator.clusters import a_node_class, a_pool, an_app, build_cluster, build_scenario, wait
 
-ON = Gates(NodeOverlay=True)
+ON = FeatureGates(NodeOverlay=True)
 FUSE = "example.com/fuse"
 
 
-def an_overlay(name: str, *, wanted: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+def an_overlay(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
     requirements = [
-        {"key": key, "operator": "In", "values": [value]} for key, value in (wanted or {}).items()
+        {"key": key, "operator": "In", "values": [value]} for key, value in (labels or {}).items()
     ]
     return {
         "apiVersion": "karpenter.sh/v1alpha1",
@@ -24,31 +24,35 @@ def an_overlay(name: str, *, wanted: dict[str, str] | None = None, **spec: Any) 
     }
 
 
-def a_cluster(*more: dict[str, Any], app: dict[str, Any] | None = None, gates: Gates = ON) -> Box:
-    """A pool that may buy either of two types, and one pod that waits."""
+def a_cluster(
+    *more: dict[str, Any], app: dict[str, Any] | None = None, gates: FeatureGates = ON
+) -> SimulatedCluster:
+    """Return a cluster with a NodePool of two instance types and one pending pod."""
     pool = a_pool(capacity_type="on-demand")
     types = pool["spec"]["template"]["spec"]["requirements"][1]
     types["values"] = ["m5.large", "t3.small"]
     web = app or an_app(replicas=1)
-    box = a_box(a_story(objects=(a_node_class(), pool, *more, web), home=0), gates=gates)
-    wait(box, 60)
-    return box
+    cluster = build_cluster(
+        build_scenario(objects=(a_node_class(), pool, *more, web), node_group=0), gates=gates
+    )
+    wait(cluster, 60)
+    return cluster
 
 
-def verdict(box: Box, name: str) -> tuple[str, str]:
-    (found,) = [
-        one
-        for one in box.api.get(NODE_OVERLAYS, name)["status"]["conditions"]
-        if one["type"] == "ValidationSucceeded"
+def get_validation(cluster: SimulatedCluster, name: str) -> tuple[str, str]:
+    (condition,) = [
+        condition
+        for condition in cluster.api.get(NODE_OVERLAYS, name)["status"]["conditions"]
+        if condition["type"] == "ValidationSucceeded"
     ]
-    return found["status"], found.get("reason", "")
+    return condition["status"], condition.get("reason", "")
 
 
-def bought(box: Box) -> list[str]:
+def get_instance_types(cluster: SimulatedCluster) -> list[str]:
     return sorted(
-        one["metadata"]["labels"]["node.kubernetes.io/instance-type"]
-        for one in box.api.list(NODES).items
-        if "karpenter.sh/nodepool" in one["metadata"]["labels"]
+        node["metadata"]["labels"]["node.kubernetes.io/instance-type"]
+        for node in cluster.api.list(NODES).items
+        if "karpenter.sh/nodepool" in node["metadata"]["labels"]
     )
 
 
@@ -59,64 +63,64 @@ def small_app() -> dict[str, Any]:
     return app
 
 
-def test_what_a_user_says_a_type_costs_decides_what_is_bought() -> None:
-    usual = a_cluster(app=small_app())
-    dear = an_overlay("dear", wanted={"node.kubernetes.io/instance-type": "t3.small"}, price="9.5")
+def test_price_of_an_overlay_decides_which_instance_type_is_launched() -> None:
+    default = a_cluster(app=small_app())
+    expensive = an_overlay("expensive", labels={"node.kubernetes.io/instance-type": "t3.small"}, price="9.5")
 
-    told = a_cluster(dear, app=small_app())
+    adjusted = a_cluster(expensive, app=small_app())
 
-    assert bought(usual) == ["t3.small"]
-    assert bought(told) == ["m5.large"]
-    assert verdict(told, "dear") == ("True", "ValidationSucceeded")
-    (claim,) = told.api.list(NODE_CLAIMS).items
+    assert get_instance_types(default) == ["t3.small"]
+    assert get_instance_types(adjusted) == ["m5.large"]
+    assert get_validation(adjusted, "expensive") == ("True", "ValidationSucceeded")
+    (claim,) = adjusted.api.list(NODE_CLAIMS).items
     assert claim["metadata"]["annotations"]["karpenter.sh/price-overlay-applied"] == "true"
-    assert told.invariants.violations == []
+    assert adjusted.invariants.violations == []
 
 
-def test_a_resource_that_only_the_user_knows_of_can_be_asked_for() -> None:
+def test_pod_can_request_an_extended_resource_of_an_overlay() -> None:
     fuse = an_overlay("fuse", capacity={FUSE: "4"})
     app = small_app()
     (container,) = app["spec"]["template"]["spec"]["containers"]
     container["resources"]["requests"][FUSE] = "1"
     container["resources"]["limits"] = {FUSE: "1"}
 
-    box = a_cluster(fuse, app=app)
+    cluster = a_cluster(fuse, app=app)
 
-    (claim,) = box.api.list(NODE_CLAIMS).items
+    (claim,) = cluster.api.list(NODE_CLAIMS).items
     assert thaw(claim["spec"]["resources"]["requests"])[FUSE] == "1"
     assert claim["metadata"]["annotations"]["karpenter.sh/capacity-overlay-applied"] == "true"
-    assert len(bought(box)) == 1
+    assert len(get_instance_types(cluster)) == 1
 
 
-def test_of_two_that_contradict_each_other_one_is_told_so() -> None:
-    box = a_cluster(an_overlay("a", price="1"), an_overlay("b", price="2"))
+def test_one_of_two_conflicting_overlays_is_rejected() -> None:
+    cluster = a_cluster(an_overlay("a", price="1"), an_overlay("b", price="2"))
 
-    assert verdict(box, "a") == ("False", "Conflict")
-    assert verdict(box, "b")[0] == "True"
-
-
-def test_one_that_is_taken_away_no_longer_counts_and_its_rival_holds() -> None:
-    box = a_cluster(an_overlay("a", price="1"), an_overlay("b", price="2"))
-
-    box.api.delete(NODE_OVERLAYS, "b")
-    wait(box, 1)
-
-    assert verdict(box, "a")[0] == "True"
+    assert get_validation(cluster, "a") == ("False", "Conflict")
+    assert get_validation(cluster, "b")[0] == "True"
 
 
-def test_nothing_is_written_when_nothing_changes() -> None:
-    box = a_cluster(an_overlay("a", price="1"))
-    before = box.api.get(NODE_OVERLAYS, "a")["metadata"]["resourceVersion"]
+def test_deleted_overlay_has_no_effect_and_its_conflicting_one_is_valid() -> None:
+    cluster = a_cluster(an_overlay("a", price="1"), an_overlay("b", price="2"))
 
-    wait(box, 13 * 3600)
+    cluster.api.delete(NODE_OVERLAYS, "b")
+    wait(cluster, 1)
 
-    assert box.api.get(NODE_OVERLAYS, "a")["metadata"]["resourceVersion"] == before
+    assert get_validation(cluster, "a")[0] == "True"
 
 
-def test_it_is_off_unless_switched_on() -> None:
-    dear = an_overlay("dear", wanted={"node.kubernetes.io/instance-type": "t3.small"}, price="9.5")
+def test_second_reconcile_changes_nothing() -> None:
+    cluster = a_cluster(an_overlay("a", price="1"))
+    before = cluster.api.get(NODE_OVERLAYS, "a")["metadata"]["resourceVersion"]
 
-    box = a_cluster(dear, app=small_app(), gates=Gates())
+    wait(cluster, 13 * 3600)
 
-    assert bought(box) == ["t3.small"]
-    assert "status" not in box.api.get(NODE_OVERLAYS, "dear")
+    assert cluster.api.get(NODE_OVERLAYS, "a")["metadata"]["resourceVersion"] == before
+
+
+def test_controller_is_off_without_its_feature_gate() -> None:
+    expensive = an_overlay("expensive", labels={"node.kubernetes.io/instance-type": "t3.small"}, price="9.5")
+
+    cluster = a_cluster(expensive, app=small_app(), gates=FeatureGates())
+
+    assert get_instance_types(cluster) == ["t3.small"]
+    assert "status" not in cluster.api.get(NODE_OVERLAYS, "expensive")

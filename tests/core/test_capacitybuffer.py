@@ -1,4 +1,4 @@
-"""For how many pods a CapacityBuffer keeps room: CB2 and X4 of the checklists."""
+"""Number of virtual pods of a CapacityBuffer: CB2 and X4 of the checklists."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.codec.karpenter.capacitybuffers import virtual_pods
-from dovetail.core.capacitybuffer import room_for
-from dovetail.model.karpenter.capacitybuffer import CapacityBuffer, is_virtual
+from dovetail.codec.karpenter.capacitybuffers import buffer_pods
+from dovetail.core.capacitybuffer import count_buffer_pods
+from dovetail.model.karpenter.capacitybuffer import CapacityBuffer, is_buffer_pod
 from dovetail.model.kube.resources import Resources
 
 POD = Resources.parse({"cpu": "500m", "memory": "1Gi"})
@@ -17,11 +17,11 @@ POD = Resources.parse({"cpu": "500m", "memory": "1Gi"})
 def a_buffer(**fields: Any) -> CapacityBuffer:
     if "limits" in fields:
         fields["limits"] = Resources.parse(fields["limits"])
-    return CapacityBuffer(name="spare", namespace="shop", uid="u", **fields)
+    return CapacityBuffer(name="web", namespace="shop", uid="u", **fields)
 
 
 @pytest.mark.parametrize(
-    ("fields", "workload", "room"),
+    ("fields", "workload", "expected"),
     [
         ({"replicas": 3}, 10, 3),
         ({"percentage": 25}, 10, 3),
@@ -37,25 +37,23 @@ def a_buffer(**fields: Any) -> CapacityBuffer:
         ({"replicas": 0}, 5, 0),
     ],
 )
-def test_the_larger_of_number_and_share_counts_as_far_as_limits_allow(
-    fields: dict[str, Any], workload: int, room: int
+def test_larger_of_replicas_and_percentage_counts_within_limits(
+    fields: dict[str, Any], workload: int, expected: int
 ) -> None:
-    assert room_for(a_buffer(**fields), workload=workload, requests=POD) == room
+    assert count_buffer_pods(a_buffer(**fields), workload_pods=workload, requests=POD) == expected
 
 
 @given(st.integers(0, 50), st.integers(0, 300), st.integers(0, 100), st.integers(0, 20))
-def test_it_is_never_more_than_limits_allow(
-    replicas: int, percentage: int, workload: int, cores: int
-) -> None:
+def test_buffer_never_exceeds_its_limits(replicas: int, percentage: int, workload: int, cores: int) -> None:
     buffer = a_buffer(replicas=replicas, percentage=percentage, limits={"cpu": cores})
 
-    room = room_for(buffer, workload=workload, requests=POD)
+    count = count_buffer_pods(buffer, workload_pods=workload, requests=POD)
 
-    assert room * POD["cpu"] <= buffer.limits["cpu"]
-    assert room <= max(replicas, -(-workload * percentage // 100))
+    assert count * POD["cpu"] <= buffer.limits["cpu"]
+    assert count <= max(replicas, -(-workload * percentage // 100))
 
 
-def test_pods_that_stand_for_room_are_like_the_template_but_own_nothing_and_yield_to_all() -> None:
+def test_virtual_pods_equal_the_template_without_owner_and_with_lowest_priority() -> None:
     template = {
         "metadata": {"labels": {"app": "web"}, "annotations": {"note": "x"}},
         "spec": {
@@ -69,9 +67,9 @@ def test_pods_that_stand_for_room_are_like_the_template_but_own_nothing_and_yiel
         },
     }
 
-    first, second = virtual_pods(a_buffer(replicas=2), template, 2)
+    first, second = buffer_pods(a_buffer(replicas=2), template, 2)
 
-    assert (first.name, second.name) == ("capacity-buffer-spare-1", "capacity-buffer-spare-2")
+    assert (first.name, second.name) == ("capacity-buffer-web-1", "capacity-buffer-web-2")
     assert (first.uid, second.uid) == ("u-1", "u-2")
     assert first.labels == {"app": "web"}
     assert first.annotations["note"] == "x"
@@ -80,4 +78,4 @@ def test_pods_that_stand_for_room_are_like_the_template_but_own_nothing_and_yiel
     assert first.node_name == ""
     assert first.priority == -(2**31)
     assert first.unschedulable
-    assert is_virtual(first)
+    assert is_buffer_pod(first)

@@ -1,24 +1,24 @@
-"""What a claim takes over from its NodePool: P13, P20, P27, P32 and P33 as decisions."""
+"""NodeClaims built from a NodePool: P13, P20, P27, P32 and P33 as decisions."""
 
 from datetime import timedelta
 
 import msgspec
 import pytest
 
-from dovetail.core.nodepool.hash import HASH_VERSION, pool_hash
-from dovetail.core.provisioning import claim_for
+from dovetail.core.nodepool.hash import HASH_VERSION, compute_nodepool_hash
+from dovetail.core.provisioning import build_planned_claim
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodeClassRef, NodePool
-from dovetail.model.kube.pod import Owner
-from tests.support.build import a_pod, a_pool, cluster
-from tests.support.solving import solved
+from dovetail.model.kube.pod import OwnerReference
+from tests.support.scheduling.builders import a_pod, a_pool, cluster
+from tests.support.scheduling.solver import solved
 
 
 def claim_of(pool: NodePool) -> NodeClaim:
-    """The claim for a pod that this pool alone can serve."""
+    """The claim for a pod that only this NodePool can serve."""
     (planned,) = solved(cluster([a_pod("web")], [pool])).nodes
-    return claim_for(planned, pool, name="web-1")
+    return build_planned_claim(planned, pool, name="web-1")
 
 
 def with_template(pool: NodePool, **fields: object) -> NodePool:
@@ -26,18 +26,20 @@ def with_template(pool: NodePool, **fields: object) -> NodePool:
     return msgspec.structs.replace(pool, template=template)
 
 
-def test_a_claim_has_the_annotations_of_the_template_and_the_hash_of_the_pool() -> None:
+def test_claim_has_the_template_annotations_and_the_nodepool_hash() -> None:
     pool = a_pool(annotations={"note": "a"})
 
     claim = claim_of(pool)
 
     assert claim.annotations["note"] == "a"
-    assert claim.annotations[label_keys.NODEPOOL_HASH] == pool_hash(pool)
+    assert claim.annotations[label_keys.NODEPOOL_HASH] == compute_nodepool_hash(pool)
     assert claim.annotations[label_keys.NODEPOOL_HASH_VERSION] == HASH_VERSION
 
 
 @pytest.mark.parametrize("grace", [None, timedelta(minutes=5)])
-def test_a_claim_is_drained_and_expires_as_its_pool_says(grace: timedelta | None) -> None:
+def test_claim_has_the_termination_grace_period_and_expiration_of_its_nodepool(
+    grace: timedelta | None,
+) -> None:
     pool = with_template(a_pool(), termination_grace_period=grace, expire_after=timedelta(hours=2))
 
     claim = claim_of(pool)
@@ -46,13 +48,15 @@ def test_a_claim_is_drained_and_expires_as_its_pool_says(grace: timedelta | None
     assert claim.expire_after == timedelta(hours=2)
 
 
-def test_a_claim_is_owned_by_its_pool() -> None:
+def test_claim_is_owned_by_its_nodepool() -> None:
     claim = claim_of(a_pool("shop"))
 
-    assert claim.owners == (Owner("karpenter.sh/v1", "NodePool", "shop", "uid-shop", False),)
+    assert claim.owner_references == (
+        OwnerReference("karpenter.sh/v1", "NodePool", "shop", "uid-shop", False),
+    )
 
 
-def test_a_claim_names_the_node_class_as_its_pool_does() -> None:
+def test_claim_has_the_node_class_of_its_nodepool() -> None:
     reference = NodeClassRef(name="gpus")
 
     claim = claim_of(with_template(a_pool(), node_class=reference))

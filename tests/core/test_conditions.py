@@ -1,152 +1,155 @@
-"""How status conditions change: lifecycle §0.3."""
+"""Rules for status conditions: lifecycle §0.3."""
 
 from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.core.conditions import CLAIM, POOL, Subject, changed, cleared, settled
-from dovetail.model.kube.conditions import (
-    FALSE,
-    NO_CONDITIONS,
-    TRUE,
-    UNKNOWN,
-    Condition,
-    Conditions,
+from dovetail.core.conditions import (
+    NODECLAIM_CONDITIONS,
+    NODEPOOL_CONDITIONS,
+    ConditionOwner,
+    add_missing_conditions,
+    clear_condition,
+    set_condition,
 )
-from tests.support.cluster import START
+from dovetail.model.kube.conditions import FALSE, NO_CONDITIONS, TRUE, UNKNOWN, Condition, Conditions
+from tests.support.simulator.api_server import START
 
 LATER = START + timedelta(minutes=1)
-DEPENDENTS = st.sampled_from(CLAIM.dependents)
+DEPENDENTS = st.sampled_from(NODECLAIM_CONDITIONS.dependents)
 STATUSES = st.sampled_from([TRUE, FALSE, UNKNOWN])
 
 
-def a_claim(**fields: object) -> Subject:
-    given = {"family": CLAIM, "now": LATER, "created": START, "generation": 1, **fields}
-    return Subject(**given)  # type: ignore[arg-type]
+def a_claim(**fields: object) -> ConditionOwner:
+    given = {"condition_set": NODECLAIM_CONDITIONS, "now": LATER, "created": START, "generation": 1, **fields}
+    return ConditionOwner(**given)  # type: ignore[arg-type]
 
 
-def after(*steps: tuple[str, str], subject: Subject | None = None) -> Conditions:
-    known = NO_CONDITIONS
-    for kind, status in steps:
-        known = changed(known, subject or a_claim(), kind, status)
-    return known
+def after(*steps: tuple[str, str], owner: ConditionOwner | None = None) -> Conditions:
+    conditions = NO_CONDITIONS
+    for condition_type, status in steps:
+        conditions = set_condition(conditions, owner or a_claim(), condition_type, status)
+    return conditions
 
 
-def test_what_must_be_there_is_unknown_since_the_object_was_made() -> None:
-    known = settled(NO_CONDITIONS, a_claim())
+def test_missing_conditions_are_unknown_since_creation() -> None:
+    conditions = add_missing_conditions(NO_CONDITIONS, a_claim())
 
-    assert set(known) == {"Launched", "Registered", "Initialized", "Ready"}
-    assert set(known.values()) == {
+    assert set(conditions) == {"Launched", "Registered", "Initialized", "Ready"}
+    assert set(conditions.values()) == {
         Condition(
             status=UNKNOWN,
             reason="AwaitingReconciliation",
             message="object is awaiting reconciliation",
-            since=START,
-            generation=1,
+            last_transition_time=START,
+            observed_generation=1,
         )
     }
 
 
-def test_a_set_that_is_complete_stays_the_same_object() -> None:
-    known = settled(NO_CONDITIONS, a_claim())
+def test_complete_conditions_are_returned_unchanged() -> None:
+    conditions = add_missing_conditions(NO_CONDITIONS, a_claim())
 
-    assert settled(known, a_claim(now=LATER + timedelta(hours=1))) is known
-
-
-def test_a_true_condition_is_named_after_itself_and_has_no_message() -> None:
-    one = after(("Launched", TRUE))["Launched"]
-
-    assert (one.reason, one.message, one.since) == ("Launched", "", LATER)
+    assert add_missing_conditions(conditions, a_claim(now=LATER + timedelta(hours=1))) is conditions
 
 
-def test_its_time_moves_only_with_its_status() -> None:
-    known = changed(NO_CONDITIONS, a_claim(), "Registered", UNKNOWN, reason="NodeNotFound")
-    again = changed(known, a_claim(), "Registered", FALSE, reason="Broken", message="a")
+def test_true_condition_has_its_type_as_reason_and_no_message() -> None:
+    condition = after(("Launched", TRUE))["Launched"]
+
+    assert (condition.reason, condition.message, condition.last_transition_time) == ("Launched", "", LATER)
+
+
+def test_transition_time_changes_only_with_the_status() -> None:
+    conditions = set_condition(NO_CONDITIONS, a_claim(), "Registered", UNKNOWN, reason="NodeNotFound")
+    again = set_condition(conditions, a_claim(), "Registered", FALSE, reason="Broken", message="a")
     later = a_claim(now=LATER + timedelta(hours=1), generation=2)
-    told = changed(again, later, "Registered", FALSE, reason="Other", message="b")
+    changed = set_condition(again, later, "Registered", FALSE, reason="Other", message="b")
 
-    assert known["Registered"].since == START
-    assert again["Registered"].since == LATER
-    assert told["Registered"].since == LATER
-    assert (told["Registered"].reason, told["Registered"].generation) == ("Other", 2)
-
-
-def test_the_root_is_true_when_all_that_it_depends_on_are() -> None:
-    known = after(*((kind, TRUE) for kind in CLAIM.dependents))
-
-    assert (known["Ready"].status, known["Ready"].reason) == (TRUE, "Ready")
+    assert conditions["Registered"].last_transition_time == START
+    assert again["Registered"].last_transition_time == LATER
+    assert changed["Registered"].last_transition_time == LATER
+    assert (changed["Registered"].reason, changed["Registered"].observed_generation) == ("Other", 2)
 
 
-def test_the_root_is_false_as_soon_as_one_is_and_says_which_are_unmet() -> None:
+def test_root_is_true_when_all_dependents_are() -> None:
+    conditions = after(*((condition_type, TRUE) for condition_type in NODECLAIM_CONDITIONS.dependents))
+
+    assert (conditions["Ready"].status, conditions["Ready"].reason) == (TRUE, "Ready")
+
+
+def test_root_is_false_when_a_dependent_is_and_lists_the_unmet_ones() -> None:
     root = after(("Launched", TRUE), ("Registered", FALSE))["Ready"]
 
     assert (root.status, root.reason) == (FALSE, "UnhealthyDependents")
     assert root.message == "Registered=False, Initialized=Unknown"
 
 
-def test_the_root_is_unknown_while_nothing_is_wrong_but_something_is_open() -> None:
+def test_root_is_unknown_while_a_dependent_is_unknown_and_none_false() -> None:
     root = after(("Launched", TRUE))["Ready"]
 
-    assert (root.status, root.reason, root.since) == (UNKNOWN, "ReconcilingDependents", START)
+    assert (root.status, root.reason, root.last_transition_time) == (UNKNOWN, "ReconcilingDependents", START)
 
 
-def test_what_was_true_of_an_older_generation_does_not_make_the_root_true() -> None:
-    known = after(*((kind, TRUE) for kind in CLAIM.dependents))
+def test_true_dependent_of_an_older_generation_does_not_make_the_root_true() -> None:
+    conditions = after(*((condition_type, TRUE) for condition_type in NODECLAIM_CONDITIONS.dependents))
 
-    newer = changed(known, a_claim(generation=2), "Launched", TRUE)
-
-    assert newer["Ready"].status == UNKNOWN
-
-
-def test_what_was_false_of_an_older_generation_does_not_make_the_root_false() -> None:
-    known = after(("Registered", FALSE))
-
-    newer = changed(known, a_claim(generation=2), "Launched", TRUE)
+    newer = set_condition(conditions, a_claim(generation=2), "Launched", TRUE)
 
     assert newer["Ready"].status == UNKNOWN
 
 
-def test_the_root_of_an_object_that_is_deleted_does_not_flap() -> None:
-    known = after(*((kind, TRUE) for kind in CLAIM.dependents))
+def test_false_dependent_of_an_older_generation_does_not_make_the_root_false() -> None:
+    conditions = after(("Registered", FALSE))
 
-    going = changed(known, a_claim(generation=2, deleting=True), "Drained", TRUE)
+    newer = set_condition(conditions, a_claim(generation=2), "Launched", TRUE)
+
+    assert newer["Ready"].status == UNKNOWN
+
+
+def test_root_of_a_deleted_object_does_not_change() -> None:
+    conditions = after(*((condition_type, TRUE) for condition_type in NODECLAIM_CONDITIONS.dependents))
+
+    going = set_condition(conditions, a_claim(generation=2, deleting=True), "Drained", TRUE)
 
     assert going["Ready"].status == TRUE
-    assert {one.generation for one in going.values()} == {2}
+    assert {condition.observed_generation for condition in going.values()} == {2}
 
 
-def test_a_condition_that_stands_by_itself_starts_now_and_can_be_cleared() -> None:
-    known = after(*((kind, TRUE) for kind in CLAIM.dependents))
+def test_condition_outside_the_set_starts_now_and_can_be_cleared() -> None:
+    conditions = after(*((condition_type, TRUE) for condition_type in NODECLAIM_CONDITIONS.dependents))
 
-    drifted = changed(known, a_claim(), "Drifted", TRUE)
+    drifted = set_condition(conditions, a_claim(), "Drifted", TRUE)
 
-    assert drifted["Drifted"].since == LATER
-    assert drifted["Ready"] == known["Ready"]
-    assert cleared(drifted, "Drifted") == known
-    assert cleared(known, "Drifted") is known
-
-
-def test_a_pool_depends_on_other_things_than_a_claim() -> None:
-    subject = Subject(family=POOL, now=LATER, created=START, generation=1)
-
-    known = after(("ValidationSucceeded", TRUE), ("NodeClassReady", TRUE), subject=subject)
-
-    assert known["Ready"].status == TRUE
+    assert drifted["Drifted"].last_transition_time == LATER
+    assert drifted["Ready"] == conditions["Ready"]
+    assert clear_condition(drifted, "Drifted") == conditions
+    assert clear_condition(conditions, "Drifted") is conditions
 
 
-@given(st.lists(st.tuples(DEPENDENTS, STATUSES), min_size=1, max_size=8))
-def test_saying_the_same_again_changes_nothing(steps: list[tuple[str, str]]) -> None:
-    known = after(*steps)
-    kind, status = steps[-1]
+def test_nodepool_and_nodeclaim_have_different_dependents() -> None:
+    owner = ConditionOwner(condition_set=NODEPOOL_CONDITIONS, now=LATER, created=START, generation=1)
 
-    assert changed(known, a_claim(now=LATER + timedelta(hours=1)), kind, status) == known
+    conditions = after(("ValidationSucceeded", TRUE), ("NodeClassReady", TRUE), owner=owner)
+
+    assert conditions["Ready"].status == TRUE
 
 
 @given(st.lists(st.tuples(DEPENDENTS, STATUSES), min_size=1, max_size=8))
-def test_the_root_follows_from_the_others_whatever_came_first(steps: list[tuple[str, str]]) -> None:
-    known = after(*steps)
+def test_setting_the_same_condition_again_changes_nothing(steps: list[tuple[str, str]]) -> None:
+    conditions = after(*steps)
+    condition_type, status = steps[-1]
 
-    statuses = {known[kind].status for kind in CLAIM.dependents}
+    assert (
+        set_condition(conditions, a_claim(now=LATER + timedelta(hours=1)), condition_type, status)
+        == conditions
+    )
+
+
+@given(st.lists(st.tuples(DEPENDENTS, STATUSES), min_size=1, max_size=8))
+def test_root_follows_from_its_dependents_in_any_order(steps: list[tuple[str, str]]) -> None:
+    conditions = after(*steps)
+
+    statuses = {conditions[condition_type].status for condition_type in NODECLAIM_CONDITIONS.dependents}
     expected = FALSE if FALSE in statuses else UNKNOWN if UNKNOWN in statuses else TRUE
-    assert known["Ready"].status == expected
+    assert conditions["Ready"].status == expected

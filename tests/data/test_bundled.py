@@ -1,41 +1,39 @@
-"""The catalogue and the prices that come with the program."""
+"""The bundled catalogue and prices."""
 
 import pytest
 
-from dovetail.core.instancetypes.build import instance_types
+from dovetail.core.instancetypes.build import build_instance_types
 from dovetail.data.bundled import SPOT_SHARE, bundled_catalog, bundled_prices
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 
-PROMISED = ("us-east-1", "us-west-2", "eu-west-1", "sa-east-1")
+REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "sa-east-1")
 
 
-def test_the_catalogue_knows_all_machine_types_and_when_it_was_recorded() -> None:
+def test_the_catalogue_has_all_instance_types_and_its_date() -> None:
     catalog = bundled_catalog()
 
-    assert len(catalog.machines) > 1350
+    assert len(catalog.instance_types) > 1350
     assert catalog.recorded >= "2026-01-01"
     assert catalog.source
 
 
-@pytest.mark.parametrize("region", PROMISED)
-def test_promised_regions_have_zones_with_ids_and_hundreds_of_types(region: str) -> None:
-    known = bundled_catalog().regions[region]
+@pytest.mark.parametrize("name", REGIONS)
+def test_regions_have_zones_with_ids_and_hundreds_of_types(name: str) -> None:
+    region = bundled_catalog().regions[name]
 
-    assert len(known.zones) >= 3
-    assert all(known.zones.values())
-    assert len(bundled_catalog().machines_in(region)) > 700
+    assert len(region.zones) >= 3
+    assert all(region.zones.values())
+    assert len(bundled_catalog().instance_types_in(name)) > 700
 
 
 def test_every_recorded_region_has_prices() -> None:
-    assert all(bundled_prices().covers(region) for region in bundled_catalog().regions)
+    assert all(bundled_prices().covers_region(region) for region in bundled_catalog().regions)
 
 
-def test_every_type_has_a_price_and_the_estimated_ones_are_marked() -> None:
+def test_every_type_has_a_price_and_estimates_are_marked() -> None:
     prices = bundled_prices()
 
-    unpriced = [
-        one.name for one in bundled_catalog().machines if one.name not in prices.list_prices
-    ]
+    unpriced = [fact.name for fact in bundled_catalog().instance_types if fact.name not in prices.list_prices]
     assert unpriced == []
     assert "m9g.large" in prices.estimated
     assert "m5.large" not in prices.estimated
@@ -57,36 +55,41 @@ def test_regions_and_spot_are_stated_shares_of_the_list_price() -> None:
     assert prices.spot("m5.large", region="us-east-1") == pytest.approx(0.096 * SPOT_SHARE)
 
 
-def test_the_book_says_where_it_comes_from_of_what_day_it_is_and_what_is_assumed() -> None:
+def test_the_price_book_names_its_source_date_and_assumptions() -> None:
     assert bundled_prices().describe() == (
-        "AWS list prices (cloud-cost-mcp 1.3.8), 2026-01-20;"
-        " spot assumed at 38% of on-demand where not given"
+        "AWS list prices (cloud-cost-mcp 1.3.8), 2026-01-20; spot assumed at 38% of on-demand where not given"
     )
 
 
-@pytest.mark.parametrize("region", PROMISED)
-def test_everything_sold_in_a_region_can_be_bought_except_what_does_not_boot(region: str) -> None:
+@pytest.mark.parametrize("region", REGIONS)
+def test_all_types_of_a_region_are_available_except_those_that_do_not_boot(region: str) -> None:
     catalog = bundled_catalog()
 
-    built = instance_types(
-        catalog.machines_in(region),
+    built = build_instance_types(
+        catalog.instance_types_in(region),
         region=catalog.regions[region],
-        node_class=NodeClass(),
+        node_class=EC2NodeClass(),
         prices=bundled_prices(),
     )
 
-    closed = {one.name for one in built if not any(offer.available for offer in one.offerings)}
-    assert all(name.startswith("a1.") for name in closed)
+    unavailable = {
+        instance_type.name
+        for instance_type in built
+        if not any(offering.available for offering in instance_type.offerings)
+    }
+    assert all(name.startswith("a1.") for name in unavailable)
 
 
-def test_no_machine_is_so_small_that_nothing_is_left_for_pods() -> None:
+def test_every_instance_type_leaves_resources_for_pods() -> None:
     catalog = bundled_catalog()
 
-    built = instance_types(
-        catalog.machines,
+    built = build_instance_types(
+        catalog.instance_types,
         region=catalog.regions["us-east-1"],
-        node_class=NodeClass(),
+        node_class=EC2NodeClass(),
         prices=bundled_prices(),
     )
 
-    assert [one.name for one in built if min(one.allocatable.values()) < 0] == []
+    assert [
+        instance_type.name for instance_type in built if min(instance_type.allocatable.values()) < 0
+    ] == []

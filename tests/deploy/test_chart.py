@@ -1,4 +1,4 @@
-"""What the chart installs, for whom it refuses to, and that the command understands all of it."""
+"""The Helm chart: rendered objects, value validation and options of the command."""
 
 import os
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from dovetail.cli.run.command import run
-from tests.support.charts import (
+from tests.support.helm.charts import (
     CHART,
     CRDS,
-    NEEDED,
+    REQUIRED_VALUES,
     helm,
     merged,
     only,
@@ -26,45 +26,47 @@ pytestmark = pytest.mark.slow
 GOLDEN = Path(__file__).parent / "golden"
 FULL: dict[str, Any] = yaml.safe_load((GOLDEN / "full-values.yaml").read_text())
 
-NOT_FOR_CHARTS = {
-    "cloud": "a chart is for clusters on AWS, not for virtual nodes",
-    "kubeconfig": "the pod's own identity is used",
-    "context": "the pod's own identity is used",
+OPTIONS_WITHOUT_VALUE = {
+    "cloud": "the chart is for clusters on AWS, not for virtual nodes",
+    "kubeconfig": "the pod uses its service account",
+    "context": "the pod uses its service account",
     "prices": "a file: controller.extraArgs and extraVolumes",
     "discounts": "a file: controller.extraArgs and extraVolumes",
 }
-"""Options of the command that are no values, and why."""
-ELSEWHERE = {
+"""Options of the command that are not chart values, and why."""
+OUTSIDE_SETTINGS = {
     "metrics_port": ("controller", "metrics", "port"),
     "health_probe_port": ("controller", "healthProbe", "port"),
     "log_level": ("logLevel",),
     "log_format": ("logFormat",),
 }
-"""Options that Karpenter's chart, too, has outside of ``settings``."""
+"""Options that are outside of ``settings``, as in Karpenter's chart."""
 
 
-@pytest.mark.parametrize(("name", "values"), [("default", NEEDED), ("full", FULL)])
-def test_what_is_installed_is_known_to_the_letter(name: str, values: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "values"), [("default", REQUIRED_VALUES), ("full", FULL)])
+def test_rendered_manifests_equal_the_golden_files(name: str, values: dict[str, Any]) -> None:
     file = GOLDEN / f"{name}.yaml"
 
     text = rendered_text(values)
 
     if os.environ.get("UPDATE_GOLDEN"):
         file.write_text(text)
-    assert text == file.read_text(), "right? then again with UPDATE_GOLDEN=1"
+    assert text == file.read_text(), "run with UPDATE_GOLDEN=1 to accept the change"
 
 
 @pytest.mark.parametrize(
-    ("chart", "values"), [(CHART, NEEDED), (CHART, FULL), (CRDS, {})], ids=["least", "full", "crds"]
+    ("chart", "values"),
+    [(CHART, REQUIRED_VALUES), (CHART, FULL), (CRDS, {})],
+    ids=["required", "full", "crds"],
 )
-def test_helm_finds_nothing_to_complain_about(chart: Path, values: dict[str, Any]) -> None:
-    told = helm("lint", "--strict", chart, values=merged(NEEDED, values) if values else {})
+def test_helm_lint_passes(chart: Path, values: dict[str, Any]) -> None:
+    output = helm("lint", "--strict", chart, values=merged(REQUIRED_VALUES, values) if values else {})
 
-    assert "0 chart(s) failed" in told
+    assert "0 chart(s) failed" in output
 
 
 def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """Yield what is said in values, and where; lists count as one."""
+    """Yield path and value of each leaf; a list is a leaf."""
     if isinstance(value, dict) and value:
         for key, part in value.items():
             yield from leaves(part, (*path, key))
@@ -72,30 +74,30 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
         yield ".".join(path), value
 
 
-def words(value: Any) -> Iterator[str]:
-    """Yield every text and number in a value."""
+def scalars(value: Any) -> Iterator[str]:
+    """Yield every string and number in a value, as text."""
     if isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from words(one)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from scalars(item)
     elif not isinstance(value, bool) and value is not None:
         yield str(value)
 
 
 def test_every_value_has_an_effect() -> None:
-    """The full values differ from the defaults everywhere, and all of them are seen again."""
-    usual = dict(leaves(yaml.safe_load((CHART / "values.yaml").read_text())))
+    """All full values differ from the defaults and appear in the rendered text."""
+    defaults = dict(leaves(yaml.safe_load((CHART / "values.yaml").read_text())))
     full, text = dict(leaves(FULL)), (GOLDEN / "full.yaml").read_text()
 
-    said_again = {path for path, value in full.items() if usual.get(path, ...) == value}
-    unseen = {path for path, value in full.items() if not all(one in text for one in words(value))}
+    unchanged = {path for path, value in full.items() if defaults.get(path, ...) == value}
+    missing = {path for path, value in full.items() if not all(part in text for part in scalars(value))}
 
-    assert said_again == set()
-    # A digest goes before a tag.
-    assert unseen == {"controller.image.tag"}
+    assert unchanged == set()
+    # A digest takes precedence over a tag.
+    assert missing == {"controller.image.tag"}
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [
         ({"settings": {"clusterNmae": "demo"}}, "'clusterNmae' not allowed"),
         ({"replica": 3}, "'replica' not allowed"),
@@ -115,25 +117,23 @@ def test_every_value_has_an_effect() -> None:
         ({"terminationGracePeriodSeconds": 1}, "at '/terminationGracePeriodSeconds'"),
     ],
 )
-def test_a_mistaken_value_is_refused_by_helm(values: dict[str, Any], told: str) -> None:
-    done = try_helm("template", "dovetail", CHART, values=merged(NEEDED, values))
+def test_an_invalid_value_is_rejected_by_the_schema(values: dict[str, Any], message: str) -> None:
+    result = try_helm("template", "dovetail", CHART, values=merged(REQUIRED_VALUES, values))
 
-    assert done.returncode != 0
-    assert told in done.stderr
+    assert result.returncode != 0
+    assert message in result.stderr
 
 
-def test_a_values_file_for_karpenters_chart_is_taken_as_it_is() -> None:
-    """All that such a file usually says, at Karpenter's own defaults."""
-    theirs = yaml.safe_load((GOLDEN / "karpenters-values.yaml").read_text())
+def test_a_values_file_of_karpenters_chart_works_unchanged() -> None:
+    """The common values of such a file, at Karpenter's defaults."""
+    values = yaml.safe_load((GOLDEN / "karpenters-values.yaml").read_text())
 
-    objects = rendered(**merged(theirs, NEEDED))
+    objects = rendered(**merged(values, REQUIRED_VALUES))
 
-    (container,) = only(objects, "Deployment", name="karpenter")["spec"]["template"]["spec"][
-        "containers"
-    ]
-    told = {one["name"]: one.get("value") for one in container["env"]}
-    assert told["RESERVED_ENIS"] == "0"
-    assert told["INTERRUPTION_QUEUE"] == "demo"
+    (container,) = only(objects, "Deployment", name="karpenter")["spec"]["template"]["spec"]["containers"]
+    variables = {env["name"]: env.get("value") for env in container["env"]}
+    assert variables["RESERVED_ENIS"] == "0"
+    assert variables["INTERRUPTION_QUEUE"] == "demo"
 
 
 @pytest.mark.parametrize(
@@ -146,111 +146,113 @@ def test_a_values_file_for_karpenters_chart_is_taken_as_it_is() -> None:
         {"logOutputPaths": ["/var/log/karpenter"]},
     ],
 )
-def test_what_karpenter_can_and_we_cannot_is_refused_rather_than_ignored(
-    values: dict[str, Any],
-) -> None:
-    done = try_helm("template", "dovetail", CHART, values=merged(NEEDED, values))
+def test_unsupported_values_of_karpenters_chart_are_rejected(values: dict[str, Any]) -> None:
+    result = try_helm("template", "dovetail", CHART, values=merged(REQUIRED_VALUES, values))
 
-    assert done.returncode != 0
-    assert "value must be" in done.stderr
+    assert result.returncode != 0
+    assert "value must be" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [
-        ({"settings": {"clusterName": ""}}, "settings.clusterName is needed"),
-        ({"controller": {"image": {"repository": ""}}}, "controller.image.repository"),
-        ({"serviceAccount": {"create": False}}, "serviceAccount.name is needed"),
+        ({"settings": {"clusterName": ""}}, "settings.clusterName is required"),
+        ({"controller": {"image": {"repository": ""}}}, "controller.image.repository is required"),
+        ({"serviceAccount": {"create": False}}, "serviceAccount.name is required"),
     ],
 )
-def test_what_nobody_can_guess_must_be_given(values: dict[str, Any], told: str) -> None:
-    done = try_helm("template", "dovetail", CHART, values=merged(NEEDED, values))
+def test_a_missing_required_value_is_an_error(values: dict[str, Any], message: str) -> None:
+    result = try_helm("template", "dovetail", CHART, values=merged(REQUIRED_VALUES, values))
 
-    assert done.returncode != 0
-    assert told in done.stderr
+    assert result.returncode != 0
+    assert message in result.stderr
 
 
 def environment(**values: Any) -> dict[str, str]:
-    (container, *_) = only(
-        rendered(**values), "Deployment", name="nodes" if values else "dovetail"
-    )["spec"]["template"]["spec"]["containers"]
-    return {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    (container, *_) = only(rendered(**values), "Deployment", name="nodes" if values else "dovetail")["spec"][
+        "template"
+    ]["spec"]["containers"]
+    return {env["name"]: env["value"] for env in container["env"] if "value" in env}
 
 
 def variables() -> dict[str, str]:
-    """Return each option's variable: what the chart can set."""
-    found = {}
-    for one in run.params:
-        if isinstance(one, click.Option) and one.envvar and one.name:
-            found[one.name] = one.envvar if isinstance(one.envvar, str) else one.envvar[0]
-    return found
-
-
-def for_charts() -> set[str]:
-    """Return the options that a chart should have."""
+    """Return the environment variable of each option."""
     return {
-        one.name
-        for one in run.params
-        if one.name and not one.name.startswith("virtual") and one.name not in NOT_FOR_CHARTS
+        option.name: option.envvar if isinstance(option.envvar, str) else option.envvar[0]
+        for option in run.params
+        if isinstance(option, click.Option) and option.envvar and option.name
     }
 
 
-def test_every_option_of_the_command_is_a_value_or_has_a_reason_not_to_be() -> None:
-    given = environment(**FULL)
+def chart_options() -> set[str]:
+    """Return the options that the chart must support."""
+    return {
+        option.name
+        for option in run.params
+        if option.name and not option.name.startswith("virtual") and option.name not in OPTIONS_WITHOUT_VALUE
+    }
 
-    assert {name for name in for_charts() if variables()[name] not in given} == set()
+
+def test_every_option_of_the_command_is_a_value_or_has_a_reason() -> None:
+    variables_set = environment(**FULL)
+
+    assert {name for name in chart_options() if variables()[name] not in variables_set} == set()
 
 
 def test_every_variable_that_the_chart_sets_is_an_option_of_the_command() -> None:
-    own = {one["name"] for one in FULL["controller"]["env"]}
+    additional = {env["name"] for env in FULL["controller"]["env"]}
 
-    assert set(environment(**FULL)) - own - set(variables().values()) == set()
+    assert set(environment(**FULL)) - additional - set(variables().values()) == set()
 
 
 def test_every_setting_is_named_after_its_option() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 
-    options = {name.replace("_", "") for name in for_charts() - set(ELSEWHERE)}
+    options = {name.replace("_", "") for name in chart_options() - set(OUTSIDE_SETTINGS)}
 
     assert {name.lower() for name in values["settings"]} == options
-    for path in ELSEWHERE.values():
-        here: Any = values
-        for part in path:
-            here = here[part]
-        assert here
+    for path in OUTSIDE_SETTINGS.values():
+        value: Any = values
+        for key in path:
+            value = value[key]
+        assert value
 
 
-def test_the_command_takes_what_the_chart_says() -> None:
+def test_the_command_accepts_the_charts_environment() -> None:
     for values in ({}, FULL):
-        given = environment(**values)
+        variables_set = environment(**values)
         options = {variable: name for name, variable in variables().items()}
 
-        context = run.make_context("run", [], auto_envvar_prefix=None, **_from(given, options))
+        context = run.make_context("run", [], auto_envvar_prefix=None, **_default_map(variables_set, options))
 
         assert context.params["cluster_name"] == "demo"
-        for variable, text in given.items():
+        for variable, text in variables_set.items():
             if variable in options and text in ("true", "false"):
                 assert context.params[options[variable]] is (text == "true")
 
 
-def _from(given: dict[str, str], options: dict[str, str]) -> dict[str, Any]:
-    """Return the arguments that have click take these texts as if they had been typed."""
-    return {"default_map": {options[one]: text for one, text in given.items() if one in options}}
+def _default_map(variables_set: dict[str, str], options: dict[str, str]) -> dict[str, Any]:
+    """Return the arguments that make click parse these variables as options."""
+    return {
+        "default_map": {
+            options[variable]: text for variable, text in variables_set.items() if variable in options
+        }
+    }
 
 
-def test_defaults_of_the_chart_are_those_of_the_command() -> None:
-    given = environment()
+def test_defaults_of_the_chart_equal_those_of_the_command() -> None:
+    variables_set = environment()
     options = {variable: name for name, variable in variables().items()}
-    by_chart = run.make_context("run", [], **_from(given, options)).params
+    by_chart = run.make_context("run", [], **_default_map(variables_set, options)).params
     by_command = run.make_context("run", ["--cluster-name", "demo"]).params
 
     differing = {name for name, value in by_chart.items() if value != by_command[name]}
 
-    # In a pod it must be found from outside, and the lease is where the release is.
+    # A pod must be reachable from outside, and the lease is in the release's namespace.
     assert differing == {"bind_address", "leader_election_namespace"}
 
 
-def test_the_pod_runs_as_nobody_and_can_change_nothing_on_its_machine() -> None:
+def test_the_pod_runs_as_non_root_with_a_read_only_root_file_system() -> None:
     spec = only(rendered(), "Deployment")["spec"]["template"]["spec"]
 
     (controller,) = spec["containers"]
@@ -267,41 +269,34 @@ def test_the_pod_runs_as_nobody_and_can_change_nothing_on_its_machine() -> None:
     assert not {"hostNetwork", "hostPID", "hostIPC", "volumes"} & spec.keys()
 
 
-def test_it_stays_off_nodes_that_it_could_take_away() -> None:
+def test_the_pod_does_not_run_on_nodes_of_a_node_pool() -> None:
     spec = only(rendered(), "Deployment")["spec"]["template"]["spec"]
 
     (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
         "nodeSelectorTerms"
     ]
-    assert term["matchExpressions"] == [
-        {"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}
-    ]
+    assert term["matchExpressions"] == [{"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}]
     assert spec["priorityClassName"] == "system-cluster-critical"
 
 
-def test_a_role_for_the_service_account_keeps_the_regional_endpoints() -> None:
+def test_a_role_annotation_keeps_the_regional_sts_annotation() -> None:
     role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/dovetail"}
 
     account = only(rendered(serviceAccount={"annotations": role}), "ServiceAccount")
 
-    assert account["metadata"]["annotations"] == {
-        **role,
-        "eks.amazonaws.com/sts-regional-endpoints": "true",
-    }
+    assert account["metadata"]["annotations"] == {**role, "eks.amazonaws.com/sts-regional-endpoints": "true"}
 
 
-def test_the_pods_selector_does_not_change_with_values_that_may() -> None:
+def test_labels_do_not_change_the_selector_of_the_deployment() -> None:
     plain = only(rendered(), "Deployment")
     labelled = only(rendered(additionalLabels={"a": "b"}, podLabels={"c": "d"}), "Deployment")
 
     assert plain["spec"]["selector"] == labelled["spec"]["selector"]
 
 
-def test_the_image_is_the_charts_version_unless_said_otherwise() -> None:
-    def image(**wanted: str) -> str:
-        spec = only(rendered(controller={"image": wanted}), "Deployment")["spec"]["template"][
-            "spec"
-        ]
+def test_the_image_tag_defaults_to_the_app_version() -> None:
+    def image(**values: str) -> str:
+        spec = only(rendered(controller={"image": values}), "Deployment")["spec"]["template"]["spec"]
         return str(spec["containers"][0]["image"])
 
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]

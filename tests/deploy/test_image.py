@@ -1,4 +1,4 @@
-"""The image's recipe: nobody, nothing secret, nothing unpinned; and what it installs works."""
+"""The Dockerfile: non-root, pinned, without secrets; its installation works."""
 
 import json
 import re
@@ -16,46 +16,42 @@ DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Return what the file says: each instruction and the rest of it, lines joined."""
+    """Return the name and arguments of each instruction, continued lines joined."""
     text = re.sub(r"^\s*#.*\n", "", DOCKERFILE.read_text(), flags=re.MULTILINE)
     joined = re.sub(r"\\\n\s*", " ", text)
-    return [
-        (line.split(" ", 1)[0], line.split(" ", 1)[1])
-        for line in joined.splitlines()
-        if line.strip()
-    ]
+    return [(line.split(" ", 1)[0], line.split(" ", 1)[1]) for line in joined.splitlines() if line.strip()]
 
 
 def last_stage() -> list[tuple[str, str]]:
-    told = instructions()
-    begins = max(at for at, (name, _) in enumerate(told) if name == "FROM")
-    return told[begins:]
+    lines = instructions()
+    start = max(index for index, (name, _) in enumerate(lines) if name == "FROM")
+    return lines[start:]
 
 
-def test_it_runs_as_nobody_and_needs_no_shell() -> None:
-    told = dict(last_stage())
+def test_the_image_runs_as_non_root_without_a_shell() -> None:
+    stage = dict(last_stage())
 
-    assert told["USER"] == "65532:65532"
-    assert json.loads(told["ENTRYPOINT"]) == ["/opt/dovetail/bin/dovetail"]
-    assert json.loads(told["CMD"]) == ["run"]
-    assert told["ENV"].split()[0] == "PYTHONDONTWRITEBYTECODE=1"
+    assert stage["USER"] == "65532:65532"
+    assert json.loads(stage["ENTRYPOINT"]) == ["/opt/dovetail/bin/dovetail"]
+    assert json.loads(stage["CMD"]) == ["run"]
+    assert stage["ENV"].split()[0] == "PYTHONDONTWRITEBYTECODE=1"
 
 
-def test_nothing_is_run_through_a_shell() -> None:
+def test_no_instruction_uses_a_shell() -> None:
     for name, rest in instructions():
         if name in ("RUN", "ENTRYPOINT", "CMD"):
             assert isinstance(json.loads(rest), list)
 
 
-def test_the_last_stage_runs_nothing_and_takes_only_what_was_built() -> None:
+def test_the_last_stage_only_copies() -> None:
     names = [name for name, _ in last_stage()]
 
     assert "RUN" not in names
     assert "ADD" not in names
 
 
-def test_whatever_is_copied_is_there_and_let_through() -> None:
-    let_through = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text().split()
+def test_copied_paths_exist_and_are_not_ignored() -> None:
+    included = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text().split()
     copied = [
         source
         for name, rest in instructions()
@@ -66,32 +62,30 @@ def test_whatever_is_copied_is_there_and_let_through() -> None:
     assert copied
     for source in copied:
         assert (ROOT / source).exists(), source
-        assert f"!{source}" in let_through, source
+        assert f"!{source}" in included, source
 
 
-def test_everything_installed_is_pinned_by_hash() -> None:
-    installs = [
-        json.loads(rest) for name, rest in instructions() if name == "RUN" and '"install"' in rest
-    ]
+def test_all_requirements_are_pinned_by_hash() -> None:
+    installs = [json.loads(rest) for name, rest in instructions() if name == "RUN" and '"install"' in rest]
 
     assert len(installs) == 3
-    for one in installs:
-        assert "--require-hashes" in one or {"--no-deps", "--no-index"} <= set(one)
+    for command in installs:
+        assert "--require-hashes" in command or {"--no-deps", "--no-index"} <= set(command)
 
 
-def test_no_secret_and_no_host_is_in_it() -> None:
+def test_the_dockerfile_contains_no_secret_and_no_host() -> None:
     text = DOCKERFILE.read_text()
 
     assert not re.search(r"(?i)token|password|secret|aws_access|https?://", text)
     assert all(name != "ARG" or rest.startswith("PYTHON=") for name, rest in instructions())
 
 
-def test_the_python_in_it_is_one_that_we_support() -> None:
+def test_the_python_version_is_supported() -> None:
     (version,) = [rest.partition("=")[2] for name, rest in instructions() if name == "ARG"]
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
 
-    assert wanted.startswith(">=")
-    assert _numbers(version) >= _numbers(wanted.removeprefix(">="))
+    assert required.startswith(">=")
+    assert _numbers(version) >= _numbers(required.removeprefix(">="))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -99,14 +93,14 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 @pytest.mark.slow
-def test_what_the_recipe_installs_works_without_the_sources(tmp_path: Path) -> None:
-    """The same steps as in the file, with this Python and in a folder of its own."""
-    uv, home = shutil.which("uv"), tmp_path / "venv"
+def test_the_installed_package_works_without_the_sources(tmp_path: Path) -> None:
+    """Run the steps of the Dockerfile with this Python, in a temporary folder."""
+    uv, environment = shutil.which("uv"), tmp_path / "venv"
 
     def step(*command: str | Path) -> str:
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
 
     sources = tmp_path / "sources"
     sources.mkdir()
@@ -116,16 +110,16 @@ def test_what_the_recipe_installs_works_without_the_sources(tmp_path: Path) -> N
     shutil.copytree(ROOT / "src", sources / "src", ignore=ignored)
     wheels = tmp_path / "dist"
     step(sys.executable, "-c", _BUILD, sources, wheels)
-    venv.create(home, with_pip=uv is None)
-    python = home / "bin" / "python"
+    venv.create(environment, with_pip=uv is None)
+    python = environment / "bin" / "python"
     pip = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
     pinned = ["--require-hashes", "--only-binary=:all:", "-r", ROOT / "requirements" / "run.txt"]
     step(*pip, "--quiet", *pinned)
     step(*pip, "--quiet", "--no-deps", "--no-index", "--find-links", wheels, "dovetail")
 
-    assert "Run the autoscaler for a cluster" in step(home / "bin" / "dovetail", "run", "--help")
-    # Data files are in the wheel, too.
-    assert "m5.large" in step(home / "bin" / "dovetail", "catalog", "show", "m5.large")
+    assert "Run the autoscaler for a cluster" in step(environment / "bin" / "dovetail", "run", "--help")
+    # The wheel includes data files.
+    assert "m5.large" in step(environment / "bin" / "dovetail", "catalog", "show", "m5.large")
 
 
 _BUILD = """

@@ -1,38 +1,32 @@
-"""The chart's roles are exactly what the controllers need: nothing missing, nothing unused."""
+"""The chart's roles grant exactly the permissions that the controllers use."""
 
 from typing import Any
 
 import pytest
 
 from dovetail.data.bundled import bundled_catalog, bundled_prices
-from dovetail.ports.kube_client import Kube
+from dovetail.ports.kube_client import KubeClient
 from dovetail.simulator.apiserver.server import ApiServer
-from dovetail.simulator.checks.invariants import GuardedKube, Invariants
-from dovetail.simulator.cluster import Box
-from dovetail.simulator.scenario_runner import Driver
+from dovetail.simulator.checks.invariants import CheckedKubeClient, Invariants
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.scenario_runner import ScenarioRunner
 from tests.cli.demos import bundled
-from tests.support.charts import only, rendered
-from tests.support.noting import NotingKube
-from tests.support.permissions import (
-    EVERYTHING,
-    Permission,
-    asked_for,
-    granted,
-    watched,
-)
+from tests.support.helm.charts import only, rendered
+from tests.support.kube.permission_recorder import PermissionRecorder
+from tests.support.kube.permissions import ALL_FEATURE_GATES, Permission, granted, requested, watched
 
 pytestmark = pytest.mark.slow
 ALL_GATES = {
-    "featureGates": {name[0].lower() + name[1:]: True for name in EVERYTHING.__struct_fields__}
+    "featureGates": {name[0].lower() + name[1:]: True for name in ALL_FEATURE_GATES.__struct_fields__}
 }
 
 
 def roles(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those of the controller; the one for people is no part of it."""
+    """Return the controller's roles, without the one for users."""
     return [
-        one
-        for one in objects
-        if one["kind"] in ("ClusterRole", "Role") and not one["metadata"]["name"].endswith("-admin")
+        obj
+        for obj in objects
+        if obj["kind"] in ("ClusterRole", "Role") and not obj["metadata"]["name"].endswith("-admin")
     ]
 
 
@@ -40,74 +34,78 @@ def rules(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [rule for role in roles(objects) for rule in role["rules"]]
 
 
-def test_nothing_is_missing_and_nothing_is_unused() -> None:
+def test_granted_permissions_equal_the_requests_of_the_controllers() -> None:
     objects = rendered(settings=ALL_GATES)
 
-    assert granted(rules(objects)) == asked_for() | watched()
+    assert granted(rules(objects)) == requested() | watched()
 
 
-def test_what_a_feature_needs_is_granted_only_when_it_is_switched_on() -> None:
-    usual, most = (granted(rules(rendered(settings=one))) for one in ({}, ALL_GATES))
+def test_a_feature_gate_adds_only_the_permissions_it_needs() -> None:
+    default, all_features = (granted(rules(rendered(settings=settings))) for settings in ({}, ALL_GATES))
 
-    assert {one.resource.partition("/")[0] for one in most - usual} == {
+    assert {permission.resource.partition("/")[0] for permission in all_features - default} == {
         *("nodeoverlays", "capacitybuffers", "podtemplates"),
         *("deployments", "replicasets", "statefulsets"),
     }
 
 
 @pytest.mark.parametrize("name", ["inflate", "delete-node", "spot-storm"])
-def test_what_controllers_do_in_a_whole_cluster_is_allowed(name: str) -> None:
+def test_every_request_of_a_simulated_cluster_is_allowed(name: str) -> None:
     done: set[Permission] = set()
 
-    def recorded(api: ApiServer, invariants: Invariants) -> Kube:
-        return NotingKube(GuardedKube(api, invariants), done)
+    def recorded(api: ApiServer, invariants: Invariants) -> KubeClient:
+        return PermissionRecorder(CheckedKubeClient(api, invariants), done)
 
-    story = bundled(name)
-    box = Box(story, catalog=bundled_catalog(), prices=bundled_prices(), kube=recorded)
-    Driver(box, story).run()
+    scenario = bundled(name)
+    cluster = SimulatedCluster(scenario, catalog=bundled_catalog(), prices=bundled_prices(), kube=recorded)
+    ScenarioRunner(cluster, scenario).run()
 
     assert done - granted(rules(rendered())) == set()
     assert Permission("karpenter.sh", "nodeclaims", "create") in done
 
 
-def test_secrets_are_not_read_and_workloads_not_written() -> None:
+def test_secrets_cannot_be_read_and_workloads_cannot_be_written() -> None:
     allowed = granted(rules(rendered(settings=ALL_GATES)))
 
-    assert not [one for one in allowed if one.resource.startswith(("secrets", "configmaps"))]
-    written = {one for one in allowed if one.verb not in ("get", "list", "watch")}
-    assert {one.resource for one in written} == {
+    assert not [
+        permission for permission in allowed if permission.resource.startswith(("secrets", "configmaps"))
+    ]
+    written = {permission for permission in allowed if permission.verb not in ("get", "list", "watch")}
+    assert {permission.resource for permission in written} == {
         *("nodeclaims", "nodeclaims/status", "nodepools", "nodepools/status"),
         *("ec2nodeclasses", "ec2nodeclasses/status", "nodeoverlays/status"),
         *("capacitybuffers/status", "nodes", "pods", "pods/eviction", "pods/status"),
         *("events", "leases"),
     }
     assert Permission("", "pods", "create") not in allowed
-    assert "*" not in {part for one in allowed for part in one}
+    assert "*" not in {part for permission in allowed for part in permission}
 
 
-def test_the_lease_is_written_in_the_own_namespace_only_and_by_name() -> None:
-    objects = rendered(settings={"leaderElectionName": "who-leads"})
+def test_only_the_named_lease_in_the_release_namespace_can_be_written() -> None:
+    objects = rendered(settings={"leaderElectionName": "my-lease"})
 
-    everywhere = granted(only(objects, "ClusterRole")["rules"])
-    assert {one.verb for one in everywhere if one.resource == "leases"} == {"list"}
-    here = only(objects, "Role")
-    assert here["metadata"]["namespace"] == "kube-system"
-    named = [one for one in here["rules"] if one.get("resourceNames") == ["who-leads"]]
-    assert {one.verb for one in granted(named)} == {"get", "patch"}
+    cluster_wide = granted(only(objects, "ClusterRole")["rules"])
+    assert {permission.verb for permission in cluster_wide if permission.resource == "leases"} == {"list"}
+    role = only(objects, "Role")
+    assert role["metadata"]["namespace"] == "kube-system"
+    named = [rule for rule in role["rules"] if rule.get("resourceNames") == ["my-lease"]]
+    assert {permission.verb for permission in granted(named)} == {"get", "patch"}
 
 
-def test_without_an_election_no_lease_is_written() -> None:
+def test_without_leader_election_no_lease_can_be_written() -> None:
     objects = rendered(settings={"disableLeaderElection": True}, replicas=1)
 
-    assert {one.verb for one in granted(rules(objects)) if one.resource == "leases"} == {"list"}
+    assert {permission.verb for permission in granted(rules(objects)) if permission.resource == "leases"} == {
+        "list"
+    }
 
 
-def test_every_role_is_bound_to_the_controllers_account_and_to_nobody_else() -> None:
+def test_every_role_is_bound_to_the_service_account_only() -> None:
     objects = rendered()
 
-    bound = [one for one in objects if one["kind"].endswith("RoleBinding")]
+    bindings = [obj for obj in objects if obj["kind"].endswith("RoleBinding")]
     account = {"kind": "ServiceAccount", "name": "dovetail", "namespace": "kube-system"}
-    assert all(one["subjects"] == [account] for one in bound)
-    assert sorted((one["roleRef"]["kind"], one["roleRef"]["name"]) for one in bound) == sorted(
-        (one["kind"], one["metadata"]["name"]) for one in roles(objects)
+    assert all(binding["subjects"] == [account] for binding in bindings)
+    assert sorted((binding["roleRef"]["kind"], binding["roleRef"]["name"]) for binding in bindings) == sorted(
+        (role["kind"], role["metadata"]["name"]) for role in roles(objects)
     )

@@ -1,1 +1,0 @@
-"""What is wrong with a set-up is found, and nothing else."""

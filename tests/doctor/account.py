@@ -1,4 +1,4 @@
-"""A healthy account: network, roles, queue, cluster and one bought instance, all in moto."""
+"""A healthy account in moto: network, roles, queue, cluster and one instance."""
 
 import json
 from collections import Counter
@@ -10,16 +10,16 @@ import msgspec
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.iam.models import AWSManagedPolicy, iam_backends
 
-from dovetail.aws.session import Aws, Patience
+from dovetail.aws.session import AwsSession, RetryPolicy
 from dovetail.doctor.facts import Facts
-from dovetail.doctor.gather import facts_with_aws
+from dovetail.doctor.gather import add_aws_facts
 from dovetail.doctor.sources.iam import SPOT_ROLE
 from dovetail.eks.desired.interruption_queue import RULES
 from dovetail.eks.iam.controller_policies import controller_policies
-from dovetail.eks.plan.references import Reference, resolved
-from dovetail.host.event_loop import AsyncioLoop
-from dovetail.host.executor import ThreadOffload
-from dovetail.host.randomness import RealChance
+from dovetail.eks.plan.references import Reference, resolve_references
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.host.executor import ThreadExecutor
+from dovetail.host.randomness import SystemRandomSource
 from tests.support.moto.eks import Eks
 from tests.support.moto.server import MotoAws
 
@@ -28,17 +28,15 @@ NODES, CONTROLLER = "demo-node", "demo-karpenter"
 DISCOVERY = {"karpenter.sh/discovery": CLUSTER}
 OWNED = {f"kubernetes.io/cluster/{CLUSTER}": "owned"}
 _TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
-_QUICK = Patience(throttled=1, transient=1, first=timedelta(milliseconds=5))
-_MANAGED = (
-    "AmazonEKSWorkerNodePolicy",
-    "AmazonEKS_CNI_Policy",
-    "AmazonEC2ContainerRegistryPullOnly",
+_RETRY_POLICY = RetryPolicy(
+    max_throttle_retries=1, max_transient_retries=1, initial_delay=timedelta(milliseconds=5)
 )
-_BEGINNING = "2024-01-01T00:00:00+00:00"
+_MANAGED = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
+_CREATED = "2024-01-01T00:00:00+00:00"
 
 
-def have_managed_policies() -> None:
-    """Have the few of AWS's own policies that nodes need; moto would make a thousand, slowly."""
+def add_managed_policies() -> None:
+    """Add the AWS managed policies that nodes need; moto is slow to load all of them."""
     backend = iam_backends[DEFAULT_ACCOUNT_ID]["aws"]
     for name in (*_MANAGED, "AmazonEC2ContainerRegistryReadOnly"):
         data = {
@@ -46,11 +44,11 @@ def have_managed_policies() -> None:
             "Path": "/",
             "DefaultVersionId": "v1",
             "Document": {"Version": "2012-10-17", "Statement": []},
-            "CreateDate": _BEGINNING,
-            "UpdateDate": _BEGINNING,
+            "CreateDate": _CREATED,
+            "UpdateDate": _CREATED,
         }
-        made = AWSManagedPolicy.from_data(name, DEFAULT_ACCOUNT_ID, REGION, data)
-        backend.managed_policies[made.arn] = made
+        policy = AWSManagedPolicy.from_data(name, DEFAULT_ACCOUNT_ID, REGION, data)
+        backend.managed_policies[policy.arn] = policy
 
 
 def tagged(kind: str, tags: dict[str, str]) -> list[dict[str, Any]]:
@@ -59,18 +57,18 @@ def tagged(kind: str, tags: dict[str, str]) -> list[dict[str, Any]]:
 
 
 class Account:
-    """What AWS has for the cluster; tests break single things of it."""
+    """AWS resources of the cluster; tests break single ones."""
 
     def __init__(self, moto: MotoAws, eks: Eks, session: boto3.Session) -> None:
         self.moto, self._eks_server, self._session = moto, eks, session
-        moto.door.reset()
+        moto.middleware.reset()
         moto.reset()
-        moto.door.answering.clear()
+        moto.middleware.responses.clear()
         eks.reset()
-        self._reserved: list[dict[str, str]] = []
-        moto.door.answering["DescribeCapacityReservations"] = self._answer_reservations
+        self._reservations: list[dict[str, str]] = []
+        moto.middleware.responses["DescribeCapacityReservations"] = self._reservations_response
         self.default_key = "alias/aws/ebs"
-        moto.door.answering["GetEbsDefaultKmsKeyId"] = self._answer_default_key
+        moto.middleware.responses["GetEbsDefaultKmsKeyId"] = self._default_key_response
         self.ec2, self.iam = self._client("ec2"), self._client("iam")
         self.eks, self.sqs = self._client("eks"), self._client("sqs")
         self.events, self.kms = self._client("events"), self._client("kms")
@@ -97,26 +95,23 @@ class Account:
         ]
         gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
         ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=self.vpc)
-        mine = [{"Name": "vpc-id", "Values": [self.vpc]}]
-        table = ec2.describe_route_tables(Filters=mine)["RouteTables"][0]["RouteTableId"]
-        self.way_out = {"RouteTableId": table, "DestinationCidrBlock": "0.0.0.0/0"}
-        ec2.create_route(**self.way_out, GatewayId=gateway)
+        filters = [{"Name": "vpc-id", "Values": [self.vpc]}]
+        table = ec2.describe_route_tables(Filters=filters)["RouteTables"][0]["RouteTableId"]
+        self.default_route = {"RouteTableId": table, "DestinationCidrBlock": "0.0.0.0/0"}
+        ec2.create_route(**self.default_route, GatewayId=gateway)
         self.group = self.security_group("nodes", {**DISCOVERY, **OWNED})
 
     def security_group(self, name: str, tags: dict[str, str]) -> str:
-        made = self.ec2.create_security_group(
-            VpcId=self.vpc,
-            GroupName=name,
-            Description=name,
-            TagSpecifications=tagged("security-group", tags),
+        response = self.ec2.create_security_group(
+            VpcId=self.vpc, GroupName=name, Description=name, TagSpecifications=tagged("security-group", tags)
         )
-        return str(made["GroupId"])
+        return str(response["GroupId"])
 
     def _roles(self) -> None:
         iam = self.iam
         for name in (NODES, CONTROLLER):
             iam.create_role(RoleName=name, AssumeRolePolicyDocument=_TRUST)
-        have_managed_policies()
+        add_managed_policies()
         for policy in _MANAGED:
             iam.attach_role_policy(RoleName=NODES, PolicyArn=f"arn:aws:iam::aws:policy/{policy}")
         iam.create_role(RoleName=SPOT_ROLE, AssumeRolePolicyDocument=_TRUST)
@@ -127,21 +122,21 @@ class Account:
             queue_arn=f"arn:aws:sqs:{REGION}:{NUMBER}:{CLUSTER}",
         )
         for name, document in documents.items():
-            self.allow(name, resolved(document, _fact))
+            self.allow(name, resolve_references(document, _resolve))
 
     def allow(self, name: str, document: dict[str, Any]) -> None:
-        """Give the controller a managed policy."""
-        made = self.iam.create_policy(PolicyName=name, PolicyDocument=json.dumps(document))
-        self.iam.attach_role_policy(RoleName=CONTROLLER, PolicyArn=made["Policy"]["Arn"])
+        """Attach a managed policy to the controller's role."""
+        response = self.iam.create_policy(PolicyName=name, PolicyDocument=json.dumps(document))
+        self.iam.attach_role_policy(RoleName=CONTROLLER, PolicyArn=response["Policy"]["Arn"])
 
-    def write_inline(self) -> None:
-        """Give the controller a policy of its role's own."""
+    def add_inline_policy(self) -> None:
+        """Add an inline policy to the controller's role."""
         reads = {"Effect": "Allow", "Action": "ec2:DescribeVpcs", "Resource": "*"}
         document = json.dumps({"Version": "2012-10-17", "Statement": [reads]})
         self.iam.put_role_policy(RoleName=CONTROLLER, PolicyName="own", PolicyDocument=document)
 
-    def forbid(self, name: str) -> None:
-        """Take one of the controller's policies away."""
+    def detach_policy(self, name: str) -> None:
+        """Detach one of the policies of the controller's role."""
         arn = f"arn:aws:iam::{NUMBER}:policy/{name}"
         self.iam.detach_role_policy(RoleName=CONTROLLER, PolicyArn=arn)
 
@@ -161,7 +156,7 @@ class Account:
             resourcesVpcConfig={"subnetIds": self.subnets},
             accessConfig={"authenticationMode": "API"},
         )
-        self.let_in("EC2_LINUX")
+        self.add_access_entry("EC2_LINUX")
         self.eks.create_pod_identity_association(
             clusterName=CLUSTER,
             namespace="kube-system",
@@ -173,26 +168,24 @@ class Account:
     def node_role_arn(self) -> str:
         return f"arn:aws:iam::{NUMBER}:role/{NODES}"
 
-    def let_in(self, kind: str) -> None:
-        """Have an access entry for the nodes' role."""
-        self.eks.create_access_entry(
-            clusterName=CLUSTER, principalArn=self.node_role_arn, type=kind
-        )
+    def add_access_entry(self, kind: str) -> None:
+        """Create an access entry for the node role."""
+        self.eks.create_access_entry(clusterName=CLUSTER, principalArn=self.node_role_arn, type=kind)
 
-    def keep_out(self) -> None:
+    def delete_access_entry(self) -> None:
         self.eks.delete_access_entry(clusterName=CLUSTER, principalArn=self.node_role_arn)
 
     def use_aws_auth(self) -> None:
-        """Have the cluster go by its ConfigMap alone."""
+        """Authenticate nodes by the ConfigMap aws-auth only."""
         self._eks_server.clusters[CLUSTER]["accessConfig"] = {"authenticationMode": "CONFIG_MAP"}
 
     def _instance(self) -> None:
         self.instance = self.run_instance()
 
     def run_instance(self) -> str:
-        """Have an instance as the controller buys them."""
+        """Launch an instance with the tags of the controller."""
         tags = {**OWNED, "karpenter.sh/nodepool": "default", "eks:eks-cluster-name": CLUSTER}
-        made = self.ec2.run_instances(
+        response = self.ec2.run_instances(
             ImageId="ami-12c6146b",
             InstanceType="m5.large",
             MinCount=1,
@@ -200,75 +193,72 @@ class Account:
             SubnetId=self.subnets[0],
             TagSpecifications=tagged("instance", tags),
         )
-        self.moto.shop.age(timedelta(hours=1))
-        return str(made["Instances"][0]["InstanceId"])
+        self.moto.capacity.age(timedelta(hours=1))
+        return str(response["Instances"][0]["InstanceId"])
 
-    def reserve(self, kind: str, *, left: int) -> None:
-        """Have an open capacity reservation; moto has none."""
-        self._reserved.append(
+    def reserve(self, instance_type: str, *, free: int) -> None:
+        """Add an open capacity reservation; moto does not support them."""
+        self._reservations.append(
             {
                 "capacityReservationId": "cr-1",
-                "instanceType": kind,
+                "instanceType": instance_type,
                 "state": "active",
                 "instanceMatchCriteria": "open",
                 "totalInstanceCount": "4",
-                "availableInstanceCount": str(left),
+                "availableInstanceCount": str(free),
             }
         )
 
     def encrypt_by_default(self, key: str) -> None:
-        """Have EBS encrypt every volume with a key; moto does not know which."""
+        """Encrypt every EBS volume with a key; moto does not store the key."""
         self.ec2.enable_ebs_encryption_by_default()
         self.default_key = key
 
-    def _answer_default_key(self, _: bytes) -> tuple[str, bytes]:
-        told = f"<kmsKeyId>{self.default_key}</kmsKeyId>"
-        return "text/xml", f"<Response>{told}</Response>".encode()
+    def _default_key_response(self, _: bytes) -> tuple[str, bytes]:
+        return "text/xml", f"<Response><kmsKeyId>{self.default_key}</kmsKeyId></Response>".encode()
 
-    def _answer_reservations(self, _: bytes) -> tuple[str, bytes]:
+    def _reservations_response(self, _: bytes) -> tuple[str, bytes]:
         items = "".join(
-            "<item>" + "".join(f"<{key}>{value}</{key}>" for key, value in one.items()) + "</item>"
-            for one in self._reserved
+            "<item>" + "".join(f"<{key}>{value}</{key}>" for key, value in reservation.items()) + "</item>"
+            for reservation in self._reservations
         )
-        told = f"<capacityReservationSet>{items}</capacityReservationSet>"
-        return "text/xml", f"<Response>{told}</Response>".encode()
+        body = f"<capacityReservationSet>{items}</capacityReservationSet>"
+        return "text/xml", f"<Response>{body}</Response>".encode()
 
 
-def _fact(reference: Reference) -> str:
-    return {"account": NUMBER, "region": REGION, "partition": "aws", "dns-suffix": "aws"}[
-        reference.attribute
-    ]
+def _resolve(reference: Reference) -> str:
+    return {"account": NUMBER, "region": REGION, "partition": "aws", "dns-suffix": "aws"}[reference.attribute]
 
 
 class Calls:
-    """Counts the operations that a session asks for, as its user names them."""
+    """Counts the AWS calls of a session by operation."""
 
     def __init__(self, session: boto3.Session) -> None:
-        self.made: Counter[str] = Counter()
-        session.events.register("before-call", self._note)
+        self.counts: Counter[str] = Counter()
+        session.events.register("before-call", self._count)
 
-    def _note(self, model: Any, **_: Any) -> None:
-        self.made[model.name] += 1
+    def _count(self, model: Any, **_: Any) -> None:
+        self.counts[model.name] += 1
 
 
-async def asked_of_aws(facts: Facts, moto: MotoAws, session: boto3.Session) -> Facts:
-    """Return facts with what AWS says, asked as the command asks."""
-    threads = ThreadOffload(8)
+async def gather_aws(facts: Facts, moto: MotoAws, session: boto3.Session) -> Facts:
+    """Return the facts with those from AWS, gathered as by the command."""
+    threads = ThreadExecutor(8)
     try:
-        aws = Aws(
-            loop=AsyncioLoop(),
-            offload=threads,
-            chance=RealChance(),
+        aws = AwsSession(
+            loop=AsyncioEventLoop(),
+            executor=threads,
+            random=SystemRandomSource(),
             region=REGION,
             endpoint_url=moto.url,
-            patience=_QUICK,
+            retry_policy=_RETRY_POLICY,
             session=session,
         )
-        return await facts_with_aws(facts, aws)
+        return await add_aws_facts(facts, aws)
     finally:
         threads.close()
 
 
-def with_aws_of(facts: Facts, other: Facts) -> Facts:
-    """Return facts with what AWS said at another time."""
+def with_aws_facts(facts: Facts, other: Facts) -> Facts:
+    """Return facts with the AWS facts of others."""
     return msgspec.structs.replace(facts, aws=other.aws, region=other.region)

@@ -1,4 +1,4 @@
-"""A healthy cluster: the controller at home on two nodes, one node bought, all in order."""
+"""A healthy cluster: two nodes of a managed node group and one of a NodePool."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -15,9 +15,9 @@ from tests.doctor.account import CLUSTER, DISCOVERY, NODES, REGION
 
 Raw = dict[str, Any]
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
-"""Later than anything that moto makes, which goes by the real time."""
-ELSEWHERE = (CRDS, FLOW_SCHEMAS, LIMIT_RANGES, SERVICE_MONITORS)
-"""Kinds that the API server in memory has no use for."""
+"""Later than all timestamps of moto, which uses the real time."""
+EXTRA_KINDS = (CRDS, FLOW_SCHEMAS, LIMIT_RANGES, SERVICE_MONITORS)
+"""Kinds that the simulated API server does not have."""
 
 
 def ago(**span: float) -> str:
@@ -29,27 +29,27 @@ def condition(kind: str, status: str = "True", *, since: str = "", **more: str) 
 
 
 class Cluster:
-    """What Kubernetes has; tests break single things of it."""
+    """Objects of the cluster; tests break single ones."""
 
     def __init__(self, instance: str) -> None:
         self.api = ApiServer(now=lambda: NOW)
-        self.elsewhere: dict[Resource, list[Raw]] = {kind: [] for kind in ELSEWHERE}
+        self.extra_objects: dict[Resource, list[Raw]] = {kind: [] for kind in EXTRA_KINDS}
         self.metrics = ["karpenter_build_info 1"]
         self.instance = instance
         for number in (1, 2):
-            self.put(kinds.NODES, a_node(f"home-{number}"))
-        self.put(kinds.NODES, a_node("bought", {"karpenter.sh/nodepool": "default"}))
+            self.put(kinds.NODES, a_node(f"managed-{number}"))
+        self.put(kinds.NODES, a_node("launched", {"karpenter.sh/nodepool": "default"}))
         self._controller()
         self._dns()
         self.put(kinds.DAEMON_SETS, a_daemon_set("aws-node"))
         self.put(kinds.EC2_NODE_CLASSES, a_class())
         self.put(kinds.NODE_POOLS, a_pool())
-        self.put(kinds.NODE_CLAIMS, a_claim("default-1", instance, "bought"))
-        self.put(kinds.PODS, a_pod("web", "shop", "bought", {"app": "web"}))
+        self.put(kinds.NODE_CLAIMS, a_claim("default-1", instance, "launched"))
+        self.put(kinds.PODS, a_pod("web", "shop", "launched", {"app": "web"}))
         self.put(kinds.POD_DISRUPTION_BUDGETS, a_budget(allowed=1))
         gp3 = {"metadata": {"name": "gp3"}, "provisioner": "ebs.csi.aws.com"}
         self.put(kinds.STORAGE_CLASSES, gp3)
-        self.elsewhere[CRDS] = [_definition(one.written()) for one in DEFINITIONS]
+        self.extra_objects[CRDS] = [_definition(definition.encode()) for definition in DEFINITIONS]
 
     def _controller(self) -> None:
         account = {"metadata": {"name": "karpenter", "namespace": "kube-system"}}
@@ -57,73 +57,65 @@ class Cluster:
         self.put(kinds.DEPLOYMENTS, a_controller())
         labels = {"app.kubernetes.io/name": "karpenter"}
         for number in (1, 2):
-            pod = a_pod(f"karpenter-{number}", "kube-system", f"home-{number}", labels)
+            pod = a_pod(f"karpenter-{number}", "kube-system", f"managed-{number}", labels)
             self.put(kinds.PODS, pod)
 
     def _dns(self) -> None:
         labels = {"k8s-app": "kube-dns"}
         self.put(kinds.DEPLOYMENTS, a_deployment("coredns", "kube-system", labels))
         for number in (1, 2):
-            pod = a_pod(f"coredns-{number}", "kube-system", f"home-{number}", labels)
+            pod = a_pod(f"coredns-{number}", "kube-system", f"managed-{number}", labels)
             self.put(kinds.PODS, pod)
 
     def put(self, kind: Resource, obj: Raw) -> None:
-        """Have an object, its status included."""
+        """Create an object with its status."""
         namespace = obj["metadata"].get("namespace", "")
-        known = {one["metadata"]["name"] for one in self.api.list(kinds.NAMESPACES).items}
-        if namespace and namespace not in known:
+        names = {item["metadata"]["name"] for item in self.api.list(kinds.NAMESPACES).items}
+        if namespace and namespace not in names:
             self.api.create(kinds.NAMESPACES, {"metadata": {"name": namespace}})
-        made = self.api.create(kind, obj, namespace)
+        created = self.api.create(kind, obj, namespace)
         if "status" in obj and kind.has_status:
-            self.api.update(kind, {**thaw(made), "status": obj["status"]}, subresource="status")
+            self.api.update(kind, {**thaw(created), "status": obj["status"]}, subresource="status")
 
-    def change(
-        self, kind: Resource, name: str, how: Callable[[Raw], None], namespace: str = ""
-    ) -> None:
-        """Change an object, its status included."""
-        found = thaw(self.api.get(kind, name, namespace))
-        how(found)
-        status = found.get("status")
-        made = self.api.update(kind, found)
+    def change(self, kind: Resource, name: str, edit: Callable[[Raw], None], namespace: str = "") -> None:
+        """Update an object with its status."""
+        obj = thaw(self.api.get(kind, name, namespace))
+        edit(obj)
+        status = obj.get("status")
+        updated = self.api.update(kind, obj)
         if status is not None and kind.has_status:
-            self.api.update(kind, {**thaw(made), "status": status}, subresource="status")
+            self.api.update(kind, {**thaw(updated), "status": status}, subresource="status")
 
-    def pool(self, how: Callable[[Raw], None]) -> None:
-        self.change(kinds.NODE_POOLS, "default", lambda one: how(one["spec"]))
+    def pool(self, edit: Callable[[Raw], None]) -> None:
+        self.change(kinds.NODE_POOLS, "default", lambda pool: edit(pool["spec"]))
 
-    def node_class(self, how: Callable[[Raw], None]) -> None:
-        self.change(kinds.EC2_NODE_CLASSES, "default", how)
+    def node_class(self, edit: Callable[[Raw], None]) -> None:
+        self.change(kinds.EC2_NODE_CLASSES, "default", edit)
 
-    def controller(self, how: Callable[[Raw], None]) -> None:
-        """Change the specification of the controller's pods."""
+    def controller(self, edit: Callable[[Raw], None]) -> None:
+        """Update the pod spec of the controller."""
         self.change(
-            kinds.DEPLOYMENTS,
-            "karpenter",
-            lambda one: how(one["spec"]["template"]["spec"]),
-            "kube-system",
+            kinds.DEPLOYMENTS, "karpenter", lambda obj: edit(obj["spec"]["template"]["spec"]), "kube-system"
         )
 
     def set(self, variable: str, value: str | None) -> None:
-        """Tell the controller something; None takes it back."""
+        """Set an environment variable of the controller; None removes it."""
 
-        def how(spec: Raw) -> None:
+        def edit(spec: Raw) -> None:
             container = spec["containers"][0]
-            kept = [one for one in container["env"] if one["name"] != variable]
+            kept = [entry for entry in container["env"] if entry["name"] != variable]
             added = [] if value is None else [{"name": variable, "value": value}]
             container["env"] = [*kept, *added]
 
-        self.controller(how)
+        self.controller(edit)
 
     def crd(self, name: str) -> Raw:
-        return next(one for one in self.elsewhere[CRDS] if one["metadata"]["name"] == name)
+        return next(crd for crd in self.extra_objects[CRDS] if crd["metadata"]["name"] == name)
 
 
 def a_node(name: str, labels: dict[str, str] | None = None) -> Raw:
     return {
-        "metadata": {
-            "name": name,
-            "labels": {"topology.kubernetes.io/region": REGION, **(labels or {})},
-        },
+        "metadata": {"name": name, "labels": {"topology.kubernetes.io/region": REGION, **(labels or {})}},
         "status": {"conditions": [condition("Ready")], "allocatable": {"cpu": "2"}},
     }
 
@@ -151,18 +143,18 @@ def a_controller(namespace: str = "kube-system") -> Raw:
         "env": [{"name": key, "value": value} for key, value in env.items()],
         "resources": {"limits": {"cpu": "1", "memory": "1Gi"}},
     }
-    made = a_deployment("karpenter", namespace, labels, serviceAccountName="karpenter")
-    made["metadata"]["labels"] = {**labels, "app.kubernetes.io/version": "1.12.0"}
-    made["spec"]["template"]["spec"]["containers"] = [container]
-    return made
+    deployment = a_deployment("karpenter", namespace, labels, serviceAccountName="karpenter")
+    deployment["metadata"]["labels"] = {**labels, "app.kubernetes.io/version": "1.12.0"}
+    deployment["spec"]["template"]["spec"]["containers"] = [container]
+    return deployment
 
 
 def a_daemon_set(name: str, **env: str) -> Raw:
-    made = a_deployment(name, "kube-system", {"k8s-app": name})
-    del made["spec"]["replicas"]
-    container = made["spec"]["template"]["spec"]["containers"][0]
+    daemon_set = a_deployment(name, "kube-system", {"k8s-app": name})
+    del daemon_set["spec"]["replicas"]
+    container = daemon_set["spec"]["template"]["spec"]["containers"][0]
     container["env"] = [{"name": key, "value": value} for key, value in env.items()]
-    return made
+    return daemon_set
 
 
 def a_pod(name: str, namespace: str, node: str, labels: dict[str, str]) -> Raw:
@@ -195,12 +187,12 @@ def a_class() -> Raw:
 
 def a_pool(name: str = "default") -> Raw:
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
-    asked = [
+    values_by_key = [
         ("karpenter.sh/capacity-type", ["spot", "on-demand"]),
         ("karpenter.k8s.aws/instance-category", ["c", "m", "r"]),
         ("kubernetes.io/arch", ["amd64"]),
     ]
-    requirements = [{"key": key, "operator": "In", "values": values} for key, values in asked]
+    requirements = [{"key": key, "operator": "In", "values": values} for key, values in values_by_key]
     return {
         "metadata": {"name": name},
         "spec": {
@@ -233,9 +225,6 @@ def a_budget(*, allowed: int) -> Raw:
 
 
 def _definition(obj: Raw) -> Raw:
-    owner = {
-        "meta.helm.sh/release-name": "karpenter-crd",
-        "meta.helm.sh/release-namespace": "kube-system",
-    }
+    owner = {"meta.helm.sh/release-name": "karpenter-crd", "meta.helm.sh/release-namespace": "kube-system"}
     meta = {**obj["metadata"], "annotations": {**obj["metadata"]["annotations"], **owner}}
     return {**deepcopy(obj), "metadata": meta, "status": {"storedVersions": ["v1"]}}

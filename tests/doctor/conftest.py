@@ -1,4 +1,4 @@
-"""A healthy account and cluster, real to all who ask over HTTP."""
+"""A healthy account and cluster, served over HTTP."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -8,15 +8,15 @@ import pytest
 
 from dovetail.data.bundled import bundled_catalog
 from dovetail.doctor.facts import Facts, FileFacts
-from dovetail.doctor.gather import Given
-from tests.doctor.account import Account, asked_of_aws, with_aws_of
+from dovetail.doctor.gather import InitialFacts
+from tests.doctor.account import Account, gather_aws, with_aws_facts
 from tests.doctor.cluster import NOW, Cluster
-from tests.doctor.serving import asked_of_kubernetes
-from tests.support.moto.door import Wsgi
+from tests.doctor.server import gather_kubernetes
 from tests.support.moto.eks import Eks
+from tests.support.moto.middleware import Wsgi
 from tests.support.moto.server import MotoAws, moto_aws
 
-Look = Callable[[Cluster], Facts]
+Gather = Callable[[Cluster], Facts]
 
 
 @pytest.fixture(scope="session")
@@ -25,68 +25,68 @@ def session() -> boto3.Session:
 
 
 @pytest.fixture(scope="session")
-def site() -> Iterator[tuple[MotoAws, Eks]]:
-    made: list[Eks] = []
+def moto_servers() -> Iterator[tuple[MotoAws, Eks]]:
+    servers: list[Eks] = []
 
     def front(inner: Wsgi) -> Eks:
-        made.append(Eks(inner))
-        return made[-1]
+        servers.append(Eks(inner))
+        return servers[-1]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
         with moto_aws(front) as running:
-            yield running, made[0]
+            yield running, servers[0]
 
 
 @pytest.fixture
-def account(site: tuple[MotoAws, Eks], session: boto3.Session) -> Account:
-    """An account of the test's own, to be broken."""
-    moto, eks = site
+def account(moto_servers: tuple[MotoAws, Eks], session: boto3.Session) -> Account:
+    """A new healthy account, for the test to break."""
+    moto, eks = moto_servers
     return Account(moto, eks, session)
 
 
 @pytest.fixture(scope="session")
-def healthy(site: tuple[MotoAws, Eks], session: boto3.Session) -> Facts:
-    """Everything that can be read of a healthy cluster, from its API server and from AWS."""
-    moto, eks = site
+def healthy(moto_servers: tuple[MotoAws, Eks], session: boto3.Session) -> Facts:
+    """Facts of a healthy cluster, from its API server and from AWS."""
+    moto, eks = moto_servers
     account = Account(moto, eks, session)
 
-    async def look() -> Facts:
-        facts = await asked_of_kubernetes(Cluster(account.instance), given())
-        return await asked_of_aws(facts, moto, session)
+    async def gather() -> Facts:
+        facts = await gather_kubernetes(Cluster(account.instance), initial_facts())
+        return await gather_aws(facts, moto, session)
 
-    return asyncio.run(look())
+    return asyncio.run(gather())
 
 
 @pytest.fixture
 def cluster(healthy: Facts) -> Cluster:
-    """A cluster of the test's own, to be broken; AWS goes on as it was."""
+    """A new healthy cluster, for the test to break; AWS stays healthy."""
     return Cluster(str(healthy.aws.instances[0]["InstanceId"]))
 
 
 @pytest.fixture
-def look(healthy: Facts) -> Look:
-    """Ask a cluster for everything; what AWS says is that of the healthy one."""
+def gather(healthy: Facts) -> Gather:
+    """Return a function that gathers the facts of a cluster, with AWS facts of the healthy one."""
 
-    def looked(cluster: Cluster) -> Facts:
-        return with_aws_of(asyncio.run(asked_of_kubernetes(cluster, given())), healthy)
+    def gather_facts(cluster: Cluster) -> Facts:
+        return with_aws_facts(asyncio.run(gather_kubernetes(cluster, initial_facts())), healthy)
 
-    return looked
+    return gather_facts
 
 
 @pytest.fixture
-def look_at_aws(session: boto3.Session) -> Callable[[Account, Cluster], Facts]:
-    """Ask everybody for everything."""
+def gather_all(session: boto3.Session) -> Callable[[Account, Cluster], Facts]:
+    """Return a function that gathers all facts of an account and a cluster."""
 
-    def looked(account: Account, cluster: Cluster) -> Facts:
+    def gather_facts(account: Account, cluster: Cluster) -> Facts:
         async def both() -> Facts:
-            facts = await asked_of_kubernetes(cluster, given())
-            return await asked_of_aws(facts, account.moto, session)
+            facts = await gather_kubernetes(cluster, initial_facts())
+            return await gather_aws(facts, account.moto, session)
 
         return asyncio.run(both())
 
-    return looked
+    return gather_facts
 
 
-def given(files: FileFacts = FileFacts()) -> Given:  # noqa: B008 - frozen
-    return Given(now=NOW, catalog=bundled_catalog(), files=files)
+def initial_facts(files: FileFacts = FileFacts()) -> InitialFacts:  # noqa: B008 - frozen
+    return InitialFacts(now=NOW, catalog=bundled_catalog(), files=files)

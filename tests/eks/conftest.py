@@ -1,15 +1,17 @@
-"""Fixtures for what is rendered: files that are looked at when they change."""
+"""Fixtures: a test account, and golden files."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.moto.cluster_account import TestAccount, an_account
+
 
 @pytest.fixture
 def golden() -> Callable[[Path, str], None]:
-    """Return a check that a file holds a text; ``GOLDEN=write`` writes it instead."""
+    """Return a check of a golden file; ``GOLDEN=write`` writes it instead."""
 
     def check(path: Path, text: str) -> None:
         if os.environ.get("GOLDEN") == "write":
@@ -18,3 +20,9 @@ def golden() -> Callable[[Path, str], None]:
         assert path.read_text(encoding="utf-8") == text
 
     return check
+
+
+@pytest.fixture
+def account() -> Iterator[TestAccount]:
+    with an_account() as test_account:
+        yield test_account

@@ -1,10 +1,10 @@
 """Real time passes."""
 
-from dovetail.host.clock import RealClock
+from dovetail.host.clock import SystemClock
 
 
-def test_sleeping_takes_at_least_as_long_as_asked() -> None:
-    clock = RealClock()
+def test_sleep_takes_at_least_the_given_time() -> None:
+    clock = SystemClock()
     before = clock.seconds()
 
     clock.sleep(0.02)
@@ -12,8 +12,8 @@ def test_sleeping_takes_at_least_as_long_as_asked() -> None:
     assert clock.seconds() - before >= 0.02
 
 
-def test_a_moment_that_has_passed_is_not_waited_for() -> None:
-    clock = RealClock()
+def test_a_time_in_the_past_is_not_waited_for() -> None:
+    clock = SystemClock()
     before = clock.seconds()
 
     clock.sleep(-5)

@@ -1,37 +1,37 @@
-"""The real loop does what the simulated one does, in real time."""
+"""The asyncio event loop behaves as the simulated one, in real time."""
 
 import asyncio
 from datetime import timedelta
 from typing import Any
 
-from dovetail.host.event_loop import AsyncioLoop
+from dovetail.host.event_loop import AsyncioEventLoop
 
 SOON = timedelta(milliseconds=10)
 
 
-def test_things_arranged_happen_in_the_order_of_their_moments_and_not_when_called_off() -> None:
+def test_timers_fire_in_order_and_not_after_cancellation() -> None:
     async def run() -> list[str]:
-        loop, seen = AsyncioLoop(), list[str]()
-        loop.at(loop.now() + 2 * SOON, lambda: seen.append("later"))
-        loop.at(loop.now() + SOON, lambda: seen.append("sooner"))
-        loop.at(loop.now() - SOON, lambda: seen.append("at once"))
-        loop.at(loop.now() + SOON, lambda: seen.append("never")).cancel()
+        loop, seen = AsyncioEventLoop(), list[str]()
+        loop.call_at(loop.now() + 2 * SOON, lambda: seen.append("later"))
+        loop.call_at(loop.now() + SOON, lambda: seen.append("sooner"))
+        loop.call_at(loop.now() - SOON, lambda: seen.append("at once"))
+        loop.call_at(loop.now() + SOON, lambda: seen.append("never")).cancel()
         await loop.sleep(5 * SOON)
         return seen
 
     assert asyncio.run(run()) == ["at once", "sooner", "later"]
 
 
-def test_together_returns_results_and_errors_in_the_order_given() -> None:
-    async def one(delay: timedelta, loop: AsyncioLoop) -> str:
+def test_gather_returns_results_and_errors_in_order() -> None:
+    async def wait(delay: timedelta, loop: AsyncioEventLoop) -> str:
         await loop.sleep(delay)
         if delay:
             return "slow"
         raise ValueError("quick")
 
     async def run() -> list[Any]:
-        loop = AsyncioLoop()
-        return list(await loop.together([one(SOON, loop), one(0 * SOON, loop)]))
+        loop = AsyncioEventLoop()
+        return list(await loop.gather([wait(SOON, loop), wait(0 * SOON, loop)]))
 
     slow, quick = asyncio.run(run())
 
@@ -39,9 +39,9 @@ def test_together_returns_results_and_errors_in_the_order_given() -> None:
     assert isinstance(quick, ValueError)
 
 
-def test_what_was_started_goes_on_beside_and_ends_with_the_loop() -> None:
+def test_spawned_tasks_run_until_the_loop_stops() -> None:
     async def run() -> list[str]:
-        loop, seen = AsyncioLoop(), list[str]()
+        loop, seen = AsyncioEventLoop(), list[str]()
 
         async def tick() -> None:
             while True:
@@ -50,7 +50,7 @@ def test_what_was_started_goes_on_beside_and_ends_with_the_loop() -> None:
 
         loop.spawn(tick())
         assert seen == []
-        while len(seen) < 2:  # However busy the machine is.
+        while len(seen) < 2:  # Independent of load.
             await loop.sleep(SOON)
         await loop.stop()
         ticked = len(seen)
@@ -60,18 +60,18 @@ def test_what_was_started_goes_on_beside_and_ends_with_the_loop() -> None:
     assert asyncio.run(run()) == []
 
 
-def test_what_fails_beside_is_told_to_the_loops_own_handler() -> None:
-    told: list[Any] = []
+def test_errors_of_spawned_tasks_reach_the_exception_handler() -> None:
+    reported: list[Any] = []
 
     async def fail() -> None:
         raise ValueError("lost otherwise")
 
     async def run() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
-        loop = AsyncioLoop()
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+        loop = AsyncioEventLoop()
         loop.spawn(fail())
         await loop.sleep(SOON)
 
     asyncio.run(run())
 
-    assert [str(one["exception"]) for one in told] == ["lost otherwise"]
+    assert [str(context["exception"]) for context in reported] == ["lost otherwise"]

@@ -1,24 +1,26 @@
+"""Thread executors and random numbers."""
+
 import asyncio
 from threading import Barrier, Event, get_ident
 
 import pytest
 
-from dovetail.host.clock import RealClock
-from dovetail.host.executor import ThreadOffload, Unawaited
-from dovetail.host.randomness import RealChance
+from dovetail.host.clock import SystemClock
+from dovetail.host.executor import DetachedThreadPool, ThreadExecutor
+from dovetail.host.randomness import SystemRandomSource
 
 
-def test_work_is_done_in_as_many_threads_as_given_while_the_loop_goes_on() -> None:
-    meeting = Barrier(3)
+def test_the_executor_has_the_given_number_of_threads() -> None:
+    barrier = Barrier(3)
 
-    def meet() -> int:
-        meeting.wait(timeout=5)
+    def wait_for_others() -> int:
+        barrier.wait(timeout=5)
         return get_ident()
 
     async def run() -> set[int]:
-        offload = ThreadOffload(3)
-        threads = await asyncio.gather(*(offload.run(meet) for _ in range(3)))
-        offload.close()
+        executor = ThreadExecutor(3)
+        threads = await asyncio.gather(*(executor.run(wait_for_others) for _ in range(3)))
+        executor.close()
         return set(threads)
 
     threads = asyncio.run(run())
@@ -27,42 +29,42 @@ def test_work_is_done_in_as_many_threads_as_given_while_the_loop_goes_on() -> No
     assert get_ident() not in threads
 
 
-def test_an_error_in_the_thread_reaches_the_one_who_waits() -> None:
+def test_an_error_in_a_thread_reaches_the_caller() -> None:
     def fail() -> None:
-        raise ValueError("from afar")
+        raise ValueError("from the thread")
 
     async def run() -> None:
-        offload = ThreadOffload(1)
+        executor = ThreadExecutor(1)
         try:
-            await offload.run(fail)
+            await executor.run(fail)
         finally:
-            offload.close()
+            executor.close()
 
-    with pytest.raises(ValueError, match="from afar"):
+    with pytest.raises(ValueError, match="from the thread"):
         asyncio.run(run())
 
 
-def test_real_dice_fall_within_their_bounds_and_differ() -> None:
-    chance = RealChance()
+def test_random_values_are_within_bounds_and_differ() -> None:
+    random = SystemRandomSource()
 
-    assert all(0 <= chance.fraction() < 1 for _ in range(100))
-    assert len({chance.letters(5) for _ in range(50)}) > 40
-    assert {len(chance.letters(7)) for _ in range(5)} == {7}
+    assert all(0 <= random.random() < 1 for _ in range(100))
+    assert len({random.alphanumeric(5) for _ in range(50)}) > 40
+    assert {len(random.alphanumeric(7)) for _ in range(5)} == {7}
 
 
-def test_a_loop_ends_although_a_thread_of_its_own_still_waits() -> None:
-    answered = Event()
+def test_a_loop_stops_while_a_detached_thread_still_waits() -> None:
+    released = Event()
 
-    async def look_up() -> None:
-        asyncio.get_running_loop().set_default_executor(Unawaited())
+    async def block() -> None:
+        asyncio.get_running_loop().set_default_executor(DetachedThreadPool())
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
-                await asyncio.to_thread(answered.wait, 30)
+                await asyncio.to_thread(released.wait, 30)
 
-    clock = RealClock()
-    began = clock.seconds()
-    asyncio.run(look_up())
-    took = clock.seconds() - began
-    answered.set()
+    clock = SystemClock()
+    started = clock.seconds()
+    asyncio.run(block())
+    elapsed = clock.seconds() - started
+    released.set()
 
-    assert took < 15
+    assert elapsed < 15

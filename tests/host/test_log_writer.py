@@ -1,4 +1,4 @@
-"""The log of a process is lines of JSON with Karpenter's keys."""
+"""Log lines: JSON with Karpenter's keys, or text."""
 
 import json
 from datetime import UTC, datetime
@@ -13,13 +13,13 @@ class Noon:
         return datetime(2026, 1, 1, 12, 0, 0, 5000, tzinfo=UTC)
 
 
-def test_a_line_has_karpenters_keys_and_names_objects_as_karpenter_does() -> None:
+def test_a_line_has_karpenters_keys_and_object_names() -> None:
     lines: list[str] = []
     log = LineLog(lines.append, clock=Noon())
 
     log.info("launched nodeclaim", nodeclaim="default-abc", instance_type="m5.large", zone="")
 
-    assert [json.loads(one) for one in lines] == [
+    assert [json.loads(line) for line in lines] == [
         {
             "level": "INFO",
             "time": "2026-01-01T12:00:00.005Z",
@@ -32,9 +32,9 @@ def test_a_line_has_karpenters_keys_and_names_objects_as_karpenter_does() -> Non
 
 
 @pytest.mark.parametrize(
-    ("level", "told"), [("debug", ["a", "b", "c"]), ("info", ["b", "c"]), ("error", ["c"])]
+    ("level", "written"), [("debug", ["a", "b", "c"]), ("info", ["b", "c"]), ("error", ["c"])]
 )
-def test_what_is_below_the_level_is_not_told(level: str, told: list[str]) -> None:
+def test_lines_below_the_level_are_not_written(level: str, written: list[str]) -> None:
     lines: list[str] = []
     log = LineLog(lines.append, clock=Noon(), level=level)
 
@@ -42,10 +42,10 @@ def test_what_is_below_the_level_is_not_told(level: str, told: list[str]) -> Non
     log.info("b")
     log.error("c")
 
-    assert [json.loads(one)["message"] for one in lines] == told
+    assert [json.loads(line)["message"] for line in lines] == written
 
 
-def test_for_the_eye_a_line_is_short_and_still_one_line() -> None:
+def test_a_text_line_is_short_and_has_no_line_break() -> None:
     lines: list[str] = []
     log = LineLog(lines.append, clock=Noon(), form="text")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.kube.errors import refusal, refused
+from dovetail.kube.errors import decode_error_response, decode_status
 from dovetail.ports import kube_errors
 from dovetail.ports.kube_errors import ApiError
 
@@ -32,15 +32,15 @@ from dovetail.ports.kube_errors import ApiError
 def test_a_status_is_the_error_of_its_reason_and_else_of_its_code(
     code: int, reason: str, kind: type[ApiError]
 ) -> None:
-    error = refused({"code": code, "reason": reason, "message": "because", "details": {"a": 1}})
+    error = decode_status({"code": code, "reason": reason, "message": "because", "details": {"a": 1}})
 
     assert type(error) is kind
     assert str(error) == "because"
     assert error.details["a"] == 1
 
 
-def test_when_to_come_back_is_taken_from_the_header_too() -> None:
-    error = refusal(429, b"slow down", retry_after="7")
+def test_retry_after_is_read_from_the_header() -> None:
+    error = decode_error_response(429, b"slow down", retry_after="7")
 
     assert isinstance(error, kube_errors.TooManyRequests)
     assert error.details["retryAfterSeconds"] == 7
@@ -54,15 +54,13 @@ ANYTHING = st.recursive(
 )
 
 
-@given(st.integers(400, 599), st.binary() | ANYTHING.map(lambda one: json.dumps(one).encode()))
-def test_no_answer_is_too_odd_to_be_an_error(code: int, body: bytes) -> None:
-    assert isinstance(refusal(code, body), ApiError)
+@given(st.integers(400, 599), st.binary() | ANYTHING.map(lambda entry: json.dumps(entry).encode()))
+def test_any_error_response_is_an_api_error(code: int, body: bytes) -> None:
+    assert isinstance(decode_error_response(code, body), ApiError)
 
 
 @given(
-    st.dictionaries(
-        st.sampled_from(["code", "reason", "message", "details", "status"]), ANYTHING, max_size=5
-    )
+    st.dictionaries(st.sampled_from(["code", "reason", "message", "details", "status"]), ANYTHING, max_size=5)
 )
-def test_no_status_is_too_odd_to_be_an_error(status: dict[str, Any]) -> None:
-    assert isinstance(refused(status), ApiError)
+def test_any_status_is_an_api_error(status: dict[str, Any]) -> None:
+    assert isinstance(decode_status(status), ApiError)

@@ -5,11 +5,11 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.kube.rate_limit import RateLimit
+from dovetail.kube.rate_limit import RateLimiter
 
 
 class Time:
-    """Passes only where somebody sleeps, each sleeper by itself."""
+    """Clock that advances only by sleeps."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -19,9 +19,9 @@ class Time:
         self.slept.append(seconds)
 
 
-def test_a_burst_does_not_wait_and_the_rest_comes_at_the_rate() -> None:
+def test_a_burst_does_not_wait_and_later_requests_follow_the_rate() -> None:
     time = Time()
-    limit = RateLimit(clock=lambda: time.now, qps=200, burst=300, sleep=time.sleep)
+    limit = RateLimiter(clock=lambda: time.now, qps=200, burst=300, sleep=time.sleep)
 
     async def run() -> None:
         for _ in range(400):
@@ -35,11 +35,9 @@ def test_a_burst_does_not_wait_and_the_rest_comes_at_the_rate() -> None:
 
 
 @given(st.lists(st.floats(0, 3), min_size=1, max_size=200), st.integers(1, 20), st.integers(1, 50))
-def test_never_are_more_let_through_than_burst_and_rate_allow(
-    gaps: list[float], qps: int, burst: int
-) -> None:
+def test_requests_never_exceed_burst_and_rate(gaps: list[float], qps: int, burst: int) -> None:
     time = Time()
-    limit = RateLimit(clock=lambda: time.now, qps=qps, burst=burst, sleep=time.sleep)
+    limit = RateLimiter(clock=lambda: time.now, qps=qps, burst=burst, sleep=time.sleep)
     passed: list[float] = []
 
     async def run() -> None:

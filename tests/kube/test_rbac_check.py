@@ -6,13 +6,13 @@ import pytest
 from aiohttp import web
 
 from dovetail.kube.connection import Connection
-from dovetail.kube.preflight import Unsuitable
-from dovetail.kube.rate_limit import RateLimit
-from dovetail.kube.rbac_check import WRITES, check_rights
-from dovetail.model.settings import Gates
+from dovetail.kube.preflight import PreflightError
+from dovetail.kube.rate_limit import RateLimiter
+from dovetail.kube.rbac_check import WRITE_PERMISSIONS, check_permissions
+from dovetail.model.settings import FeatureGates
 from dovetail.ports.api_resources import NODES, PODS
-from tests.kube.scripted import Answer, Script, a_status, played
-from tests.kube.serving import connected, served
+from tests.kube.api_server import connected, served
+from tests.kube.scripted_server import Answer, Script, a_status, played
 
 
 class Rules(Script):
@@ -29,69 +29,72 @@ class Rules(Script):
         return web.json_response({"status": {"allowed": allowed}}, status=201)
 
 
-def checked(script: Script, gates: Gates = Gates()) -> None:  # noqa: B008 - frozen
+def checked(script: Script, gates: FeatureGates = FeatureGates()) -> None:  # noqa: B008 - frozen
     async def run() -> None:
         async with played(script) as access, connected(access) as connection:
-            await check_rights(connection, read=(PODS, NODES), gates=gates)
+            await check_permissions(connection, read=(PODS, NODES), gates=gates)
 
     asyncio.run(run())
 
 
-def test_who_may_do_everything_may_begin() -> None:
+def test_with_all_permissions_the_check_passes() -> None:
     checked(Rules())
 
 
-def test_all_that_is_missing_is_said_in_one_sentence() -> None:
+def test_all_missing_permissions_are_in_one_message() -> None:
     rules = Rules(("watch", "nodes"), ("create", "pods/eviction"), ("patch", "nodeclaims/status"))
 
-    with pytest.raises(Unsuitable) as refused:
+    with pytest.raises(PreflightError) as refused:
         checked(rules)
 
-    told = str(refused.value)
-    assert "may not watch nodes, patch nodeclaims/status.karpenter.sh, create pods/eviction" in told
-    assert "\n" not in told
+    message = str(refused.value)
+    assert (
+        "missing permissions: watch nodes, patch nodeclaims/status.karpenter.sh, create pods/eviction"
+        in message
+    )
+    assert "\n" not in message
 
 
-def test_the_right_to_nominate_pods_is_asked_for_only_where_they_are_nominated() -> None:
+def test_the_nomination_permission_is_checked_only_with_its_feature_gate() -> None:
     rules = Rules(("patch", "pods/status"))
 
-    with pytest.raises(Unsuitable, match="may not patch pods/status"):
+    with pytest.raises(PreflightError, match="missing permissions: patch pods/status"):
         checked(rules)
 
-    checked(rules, Gates(NominatedNodeName=False))
+    checked(rules, FeatureGates(NominatedNodeName=False))
 
 
 @pytest.mark.parametrize(
-    ("gates", "right"),
+    ("gates", "permission"),
     [
-        (Gates(NodeOverlay=True), ("patch", "nodeoverlays/status")),
-        (Gates(CapacityBuffer=True), ("patch", "capacitybuffers/status")),
-        (Gates(CapacityBuffer=True), ("get", "podtemplates")),
+        (FeatureGates(NodeOverlay=True), ("patch", "nodeoverlays/status")),
+        (FeatureGates(CapacityBuffer=True), ("patch", "capacitybuffers/status")),
+        (FeatureGates(CapacityBuffer=True), ("get", "podtemplates")),
     ],
 )
-def test_what_a_feature_needs_is_asked_for_where_it_is_switched_on(
-    gates: Gates, right: tuple[str, str]
+def test_permissions_of_a_feature_gate_are_checked_if_it_is_on(
+    gates: FeatureGates, permission: tuple[str, str]
 ) -> None:
-    checked(Rules(right))
+    checked(Rules(permission))
 
-    with pytest.raises(Unsuitable, match=f"may not {' '.join(right)}"):
-        checked(Rules(right), gates)
+    with pytest.raises(PreflightError, match=f"missing permissions: {' '.join(permission)}"):
+        checked(Rules(permission), gates)
 
 
 @pytest.mark.parametrize("answer", [a_status(403, "Forbidden"), a_status(404, "NotFound")])
-def test_a_server_that_does_not_tell_is_taken_at_its_word_later(answer: Answer) -> None:
-    checked(Script(*[answer] * (4 + len(WRITES) + 1)))
+def test_without_access_reviews_the_check_passes(answer: Answer) -> None:
+    checked(Script(*[answer] * (4 + len(WRITE_PERMISSIONS) + 1)))
 
 
-def test_our_own_server_allows_everything() -> None:
+def test_the_simulated_server_grants_every_permission() -> None:
     async def run() -> None:
         async with served() as server, connected(server.access) as connection:
-            await check_rights(connection, read=(PODS,))
+            await check_permissions(connection, read=(PODS,))
 
     asyncio.run(run())
 
 
-def test_those_who_do_not_lead_may_ask() -> None:
+def test_a_standby_may_send_access_reviews() -> None:
     def refuse() -> None:
         raise AssertionError("nothing is written")
 
@@ -99,10 +102,10 @@ def test_those_who_do_not_lead_may_ask() -> None:
         async with served() as server:
             clock = asyncio.get_running_loop().time
             guarded = Connection(
-                server.access, limit=RateLimit(clock=clock), agent="test", guard=refuse
+                server.access, rate_limiter=RateLimiter(clock=clock), user_agent="test", fence=refuse
             )
             try:
-                await check_rights(guarded, read=(PODS,))
+                await check_permissions(guarded, read=(PODS,))
             finally:
                 await guarded.close()
                 await asyncio.sleep(0.01)

@@ -8,37 +8,28 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dovetail.ports.api_resources import NODES, PODS
-from dovetail.simulator.apiserver.delete import DeleteOptions
-from dovetail.simulator.apiserver.options import PatchType
+from dovetail.simulator.apiserver.options import DeleteOptions, PatchType
 from dovetail.simulator.apiserver.server import ApiServer
-from dovetail.state.cluster.cache import Change, Mirror
+from dovetail.state.cluster.cache import ClusterCache, ObjectChange
 from tests.contract.apiserver.objects import a_pod
-from tests.kube.serving import (
-    Served,
-    differences,
-    mirrored,
-    served,
-    until,
-)
-from tests.support.telling import KeptLog
+from tests.kube.api_server import Served, differences, mirrored, served, until
+from tests.support.telemetry import RecordedLog
 
-NOW = DeleteOptions(grace_seconds=0)
+NOW = DeleteOptions(grace_period_seconds=0)
 
 
-def following(work: Callable[[Served, Mirror, KeptLog], Awaitable[None]]) -> None:
+def following(work: Callable[[Served, ClusterCache, RecordedLog], Awaitable[None]]) -> None:
     async def run() -> None:
         async with served() as server:
             server.api.create(PODS, a_pod("first"), "default")
-            async with mirrored(server.access) as (mirror, log):
-                await work(server, mirror, log)
+            async with mirrored(server.access) as (cache, log):
+                await work(server, cache, log)
 
     asyncio.run(run())
 
 
-async def agree(server: Served, mirror: Mirror) -> None:
-    await until(
-        lambda: not differences(mirror, server.api), lambda: differences(mirror, server.api)
-    )
+async def agree(server: Served, cache: ClusterCache) -> None:
+    await until(lambda: not differences(cache, server.api), lambda: differences(cache, server.api))
 
 
 def relabel(api: ApiServer, name: str, value: str) -> None:
@@ -46,45 +37,45 @@ def relabel(api: ApiServer, name: str, value: str) -> None:
     api.patch(PODS, name, patch, PatchType.MERGE, "default")
 
 
-def test_what_is_there_is_in_the_mirror_and_so_is_what_changes() -> None:
-    async def work(server: Served, mirror: Mirror, _: KeptLog) -> None:
-        assert mirror.synced()
-        assert mirror.pod("default", "first") is not None
+def test_the_cache_contains_existing_and_changed_objects() -> None:
+    async def work(server: Served, cache: ClusterCache, _: RecordedLog) -> None:
+        assert cache.has_synced()
+        assert cache.pod("default", "first") is not None
 
         server.api.create(PODS, a_pod("second"), "default")
         server.api.create(NODES, {"metadata": {"name": "n"}})
         relabel(server.api, "first", "y")
-        await agree(server, mirror)
+        await agree(server, cache)
         server.api.delete(PODS, "first", "default", options=NOW)
-        await agree(server, mirror)
+        await agree(server, cache)
 
-        assert mirror.pod("default", "first") is None
-        assert mirror.pod("default", "second") is not None
+        assert cache.pod("default", "first") is None
+        assert cache.pod("default", "second") is not None
 
     following(work)
 
 
-def test_a_list_of_many_pages_is_whole() -> None:
+def test_a_list_in_pages_is_complete() -> None:
     async def run() -> None:
         async with served() as server:
             for number in range(1100):
                 server.api.create(PODS, a_pod(f"p{number}"), "default")
-            async with mirrored(server.access) as (mirror, _):
-                assert len(mirror.unbound_pods()) == 1100
-                assert differences(mirror, server.api) == []
+            async with mirrored(server.access) as (cache, _):
+                assert len(cache.unbound_pods()) == 1100
+                assert differences(cache, server.api) == []
 
     asyncio.run(run())
 
 
-def test_a_cut_watch_goes_on_where_it_was_without_listing_again() -> None:
-    async def work(server: Served, mirror: Mirror, _: KeptLog) -> None:
-        changes: list[Change] = []
-        mirror.subscribe(PODS, changes.append)
+def test_a_broken_watch_resumes_without_a_list() -> None:
+    async def work(server: Served, cache: ClusterCache, _: RecordedLog) -> None:
+        changes: list[ObjectChange] = []
+        cache.subscribe(PODS, changes.append)
         for number in range(20):
             server.api.create(PODS, a_pod(f"p{number}"), "default")
             await asyncio.sleep(0.002)
             server.wire.cut()
-        await agree(server, mirror)
+        await agree(server, cache)
 
         names = [change.new.name for change in changes]
         assert names == ["first", *(f"p{number}" for number in range(20))]
@@ -92,29 +83,31 @@ def test_a_cut_watch_goes_on_where_it_was_without_listing_again() -> None:
     following(work)
 
 
-def test_what_happened_while_the_server_was_away_is_heard_afterwards() -> None:
-    async def work(server: Served, mirror: Mirror, _: KeptLog) -> None:
+def test_changes_during_an_outage_arrive_afterwards() -> None:
+    async def work(server: Served, cache: ClusterCache, _: RecordedLog) -> None:
         await server.stop()
         server.api.create(PODS, a_pod("meanwhile"), "default")
         server.api.delete(PODS, "first", "default", options=NOW)
         await asyncio.sleep(0.1)
         await server.start()
-        await agree(server, mirror)
+        await agree(server, cache)
 
-        assert mirror.pod("default", "meanwhile") is not None
-        assert mirror.pod("default", "first") is None
+        assert cache.pod("default", "meanwhile") is not None
+        assert cache.pod("default", "first") is None
 
     following(work)
 
 
-def test_after_a_compaction_handlers_hear_of_ends_and_of_new_beginnings() -> None:
-    async def work(server: Served, mirror: Mirror, _: KeptLog) -> None:
+def test_after_a_compaction_handlers_get_deletions_and_additions() -> None:
+    async def work(server: Served, cache: ClusterCache, _: RecordedLog) -> None:
         server.api.create(PODS, a_pod("goes"), "default")
-        await agree(server, mirror)
+        await agree(server, cache)
         changes: list[tuple[str, bool, bool]] = []
-        mirror.subscribe(
+        cache.subscribe(
             PODS,
-            lambda one: changes.append((one.either.name, one.old is not None, one.new is not None)),
+            lambda change: changes.append(
+                (change.latest.name, change.old is not None, change.new is not None)
+            ),
         )
         changes.clear()
 
@@ -124,13 +117,9 @@ def test_after_a_compaction_handlers_hear_of_ends_and_of_new_beginnings() -> Non
         server.api.create(PODS, a_pod("first"), "default")
         server.api.compact()
         await server.start()
-        await agree(server, mirror)
+        await agree(server, cache)
 
-        assert sorted(changes) == [
-            ("first", False, True),
-            ("first", True, False),
-            ("goes", True, False),
-        ]
+        assert sorted(changes) == [("first", False, True), ("first", True, False), ("goes", True, False)]
 
     following(work)
 
@@ -149,7 +138,7 @@ ACTIONS = st.lists(
 
 def act(api: ApiServer, what: str, number: int, step: int) -> None:
     name = f"p{number}"
-    there = name in {one["metadata"]["name"] for one in api.list(PODS).items}
+    there = name in {entry["metadata"]["name"] for entry in api.list(PODS).items}
     if what == "create" and not there:
         api.create(PODS, a_pod(name), "default")
     elif what == "change" and there:
@@ -173,32 +162,28 @@ async def disturb(server: Served, what: str) -> None:
     await asyncio.sleep(0)
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(ACTIONS)
-def test_the_mirror_ends_equal_to_the_server_and_handlers_hear_one_consistent_story(
-    actions: list[tuple[str, int]],
-) -> None:
-    async def work(server: Served, mirror: Mirror, _: KeptLog) -> None:
-        seen: dict[str, Any] = {}
-        torn: list[Change] = []
+def test_the_cache_converges_and_handlers_get_consistent_events(actions: list[tuple[str, int]]) -> None:
+    async def work(server: Served, cache: ClusterCache, _: RecordedLog) -> None:
+        observed: dict[str, Any] = {}
+        torn: list[ObjectChange] = []
 
-        def hear(change: Change) -> None:
-            if seen.get(change.either.name) != change.old:
+        def hear(change: ObjectChange) -> None:
+            if observed.get(change.latest.name) != change.old:
                 torn.append(change)
-            seen[change.either.name] = change.new
+            observed[change.latest.name] = change.new
 
-        mirror.subscribe(PODS, hear)
+        cache.subscribe(PODS, hear)
         for step, (what, number) in enumerate(actions):
             act(server.api, what, number, step)
             await disturb(server, what)
         await server.stop()
         await server.start()
-        await agree(server, mirror)
+        await agree(server, cache)
 
         assert torn == []
-        now = {one["metadata"]["name"] for one in server.api.list(PODS).items}
-        assert {name for name, pod in seen.items() if pod is not None} == now
+        now = {entry["metadata"]["name"] for entry in server.api.list(PODS).items}
+        assert {name for name, pod in observed.items() if pod is not None} == now
 
     following(work)

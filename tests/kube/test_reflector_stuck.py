@@ -3,19 +3,19 @@
 import asyncio
 from datetime import datetime, timedelta
 
-from dovetail.host.event_loop import AsyncioLoop
-from dovetail.host.randomness import RealChance
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.host.randomness import SystemRandomSource
 from dovetail.kube.connection import Connection
-from dovetail.kube.rate_limit import RateLimit
-from dovetail.kube.reflector import STUCK_AFTER, Feed
+from dovetail.kube.rate_limit import RateLimiter
+from dovetail.kube.reflector import STUCK_AFTER, Reflectors
 from dovetail.ports.api_resources import PODS
-from dovetail.state.cluster.cache import Mirror
+from dovetail.state.cluster.cache import ClusterCache
 from tests.contract.apiserver.objects import a_pod
-from tests.kube.serving import ImpatientLoop, served, until
-from tests.support.telling import KeptLog
+from tests.kube.api_server import ImpatientLoop, served, until
+from tests.support.telemetry import RecordedLog
 
 
-class LaterLoop(AsyncioLoop):
+class LaterLoop(AsyncioEventLoop):
     """A loop whose clock can be set ahead."""
 
     ahead = timedelta()
@@ -24,49 +24,49 @@ class LaterLoop(AsyncioLoop):
         return super().now() + self.ahead
 
 
-def test_kinds_of_which_nothing_was_heard_are_stuck_until_something_is() -> None:
+def test_kinds_without_activity_are_stuck_until_an_event() -> None:
     async def story() -> None:
         async with served() as server:
-            loop, mirror = LaterLoop(), Mirror()
-            limit = RateLimit(clock=asyncio.get_running_loop().time)
-            connection = Connection(server.access, limit=limit, agent="test")
-            feed = Feed(mirror, connection, loop=loop, chance=RealChance(), log=KeptLog())
+            loop, cache = LaterLoop(), ClusterCache()
+            limit = RateLimiter(clock=asyncio.get_running_loop().time)
+            connection = Connection(server.access, rate_limiter=limit, user_agent="test")
+            feed = Reflectors(cache, connection, loop=loop, random=SystemRandomSource(), log=RecordedLog())
             await feed.start()
-            at_first = feed.stuck()
+            at_first = feed.stuck_kinds()
 
             loop.ahead = STUCK_AFTER + timedelta(seconds=1)
-            in_silence = feed.stuck()
+            in_silence = feed.stuck_kinds()
             server.api.create(PODS, a_pod("news"), "default")
-            await until(lambda: mirror.pod("default", "news") is not None, lambda: "news")
-            after_news = feed.stuck()
+            await until(lambda: cache.pod("default", "news") is not None, lambda: "news")
+            after_news = feed.stuck_kinds()
 
             await loop.stop()
             await connection.close()
         assert at_first == []
-        assert set(in_silence) == {one.qualified for one in mirror.tables}
+        assert set(in_silence) == {store.qualified_name for store in cache.stores}
         assert "pods" not in after_news
 
     asyncio.run(story())
 
 
-def test_a_cluster_that_cannot_be_followed_is_lost_until_every_kind_is_heard_of_again() -> None:
+def test_a_cluster_is_disconnected_until_every_kind_is_watched_again() -> None:
     async def story() -> None:
         async with served() as server:
-            loop, mirror = ImpatientLoop(), Mirror()
-            limit = RateLimit(clock=asyncio.get_running_loop().time)
-            connection = Connection(server.access, limit=limit, agent="test")
-            feed = Feed(mirror, connection, loop=loop, chance=RealChance(), log=KeptLog())
+            loop, cache = ImpatientLoop(), ClusterCache()
+            limit = RateLimiter(clock=asyncio.get_running_loop().time)
+            connection = Connection(server.access, rate_limiter=limit, user_agent="test")
+            feed = Reflectors(cache, connection, loop=loop, random=SystemRandomSource(), log=RecordedLog())
             await feed.start()
-            at_first, began = feed.lost_since(), loop.now()
+            at_first, began = feed.disconnected_since(), loop.now()
 
             await server.stop()
-            await until(lambda: feed.lost_since() is not None)
-            lost = feed.lost_since()
+            await until(lambda: feed.disconnected_since() is not None)
+            lost = feed.disconnected_since()
             await asyncio.sleep(0.2)
-            still = feed.lost_since()
+            still = feed.disconnected_since()
             await server.start()
-            # Although nothing happens that could be told.
-            await until(lambda: feed.lost_since() is None)
+            # Although no event arrives.
+            await until(lambda: feed.disconnected_since() is None)
 
             await loop.stop()
             await connection.close()

@@ -7,12 +7,12 @@ from contextlib import suppress
 import msgspec
 import pytest
 
-from dovetail.kube.client import HttpKube
-from dovetail.kube.connection import Connection, lively
-from dovetail.kube.leaderelection.lease import NotLeading
-from dovetail.kube.rate_limit import RateLimit
+from dovetail.kube.client import HttpKubeClient
+from dovetail.kube.connection import Connection, open_keepalive_socket
+from dovetail.kube.leaderelection.lease import NotLeaderError
+from dovetail.kube.rate_limit import RateLimiter
 from dovetail.ports.api_resources import CONFIG_MAPS
-from tests.kube.serving import served
+from tests.kube.api_server import served
 
 
 class Lock:
@@ -21,10 +21,10 @@ class Lock:
 
     def guard(self) -> None:
         if not self.leads:
-            raise NotLeading("lost")
+            raise NotLeaderError("lost")
 
 
-def test_a_lease_that_is_lost_while_a_connection_is_made_holds_the_write_back() -> None:
+def test_a_lease_lost_while_connecting_prevents_the_write() -> None:
     async def story() -> int:
         lock = Lock()
         async with served() as server:
@@ -33,7 +33,7 @@ def test_a_lease_that_is_lost_while_a_connection_is_made_holds_the_write_back() 
             go_on = asyncio.Event()
 
             async def slow(near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
-                """Stand between, and let the greeting pass only when told to."""
+                """Proxy that forwards the TLS handshake only on a signal."""
                 reached.set()
                 await go_on.wait()
                 far, forth = await asyncio.open_connection("127.0.0.1", target)
@@ -44,18 +44,18 @@ def test_a_lease_that_is_lost_while_a_connection_is_made_holds_the_write_back() 
             access = msgspec.structs.replace(server.access, server=f"https://127.0.0.1:{port}")
             connection = Connection(
                 access,
-                limit=RateLimit(clock=asyncio.get_running_loop().time),
-                agent="test",
-                guard=lock.guard,
+                rate_limiter=RateLimiter(clock=asyncio.get_running_loop().time),
+                user_agent="test",
+                fence=lock.guard,
             )
             writing = asyncio.ensure_future(
-                HttpKube(connection).create(CONFIG_MAPS, {"metadata": {"name": "x"}}, "default")
+                HttpKubeClient(connection).create(CONFIG_MAPS, {"metadata": {"name": "x"}}, "default")
             )
             await reached.wait()
             lock.leads = False
             go_on.set()
 
-            with pytest.raises(NotLeading):
+            with pytest.raises(NotLeaderError):
                 await writing
             await connection.close()
             between.close()
@@ -74,15 +74,17 @@ async def _pass(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux names them so")
-def test_connections_ask_a_silent_peer_and_give_it_up_within_half_a_minute() -> None:
-    made = lively((socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ()))
+def test_keepalive_detects_a_dead_peer_within_half_a_minute() -> None:
+    created = open_keepalive_socket((socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ()))
 
-    with made:
+    with created:
 
-        def told(name: int) -> int:
-            return made.getsockopt(socket.IPPROTO_TCP, name)
+        def option(name: int) -> int:
+            return created.getsockopt(socket.IPPROTO_TCP, name)
 
-        assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-        asking = told(socket.TCP_KEEPIDLE) + told(socket.TCP_KEEPINTVL) * told(socket.TCP_KEEPCNT)
-        assert asking <= 30
-        assert told(socket.TCP_USER_TIMEOUT) <= 30_000
+        assert created.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        probe_seconds = option(socket.TCP_KEEPIDLE) + option(socket.TCP_KEEPINTVL) * option(
+            socket.TCP_KEEPCNT
+        )
+        assert probe_seconds <= 30
+        assert option(socket.TCP_USER_TIMEOUT) <= 30_000

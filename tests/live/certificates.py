@@ -1,4 +1,4 @@
-"""Certificates of one control plane: an authority, and what it has signed."""
+"""Certificates of a control plane: a certificate authority and what it signs."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from dovetail.host.clock import RealClock
+from dovetail.host.clock import SystemClock
 
 _PEM = serialization.Encoding.PEM
 
@@ -38,13 +38,13 @@ def public_pem(key: ec.EllipticCurvePrivateKey) -> str:
 
 @dataclass(frozen=True)
 class Authority:
-    """Signs for the API server and for those who talk to it."""
+    """Certificate authority for the API server and its clients."""
 
     _key: ec.EllipticCurvePrivateKey = field(default_factory=new_key)
 
     @property
     def certificate(self) -> str:
-        """Its own certificate in PEM, which the others trust."""
+        """The CA certificate in PEM."""
         allowed = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
         builder = self._builder(_NAME, self._key.public_key())
         builder = builder.add_extension(allowed, critical=True)
@@ -61,29 +61,26 @@ class Authority:
         )
 
     def for_host(self, name: str) -> Signed:
-        """Sign for a server that is known by its name."""
+        """Return a serving certificate for a host name."""
         use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
         return self._sign(_named(name), use, x509.SubjectAlternativeName([x509.DNSName(name)]))
 
     def for_user(self, name: str, *groups: str) -> Signed:
-        """Sign for a client: Kubernetes takes user and groups from the subject."""
+        """Return a client certificate; Kubernetes takes user and groups from the subject."""
         use = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
         return self._sign(_named(name, *groups), use)
 
     def _sign(self, subject: x509.Name, *extensions: x509.ExtensionType) -> Signed:
         key = new_key()
         builder = self._builder(subject, key.public_key())
-        for one in extensions:
-            builder = builder.add_extension(one, critical=False)
+        for extension in extensions:
+            builder = builder.add_extension(extension, critical=False)
         signed = builder.sign(self._key, hashes.SHA256())
         return Signed(signed.public_bytes(_PEM).decode(), private_pem(key))
 
-    def _builder(
-        self, subject: x509.Name, key: ec.EllipticCurvePublicKey
-    ) -> x509.CertificateBuilder:
-        now = RealClock().now()
-        ours = self._key.public_key()
-        signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ours)
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        now = SystemClock().now()
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -93,12 +90,12 @@ class Authority:
             .not_valid_before(now - timedelta(minutes=5))
             .not_valid_after(now + timedelta(days=7))
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-            .add_extension(signer, critical=False)
+            .add_extension(issuer, critical=False)
         )
 
 
 def _named(name: str, *groups: str) -> x509.Name:
-    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in groups]
+    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 

@@ -1,4 +1,4 @@
-"""Everything in here needs a real cluster; ``make live`` runs it."""
+"""Mark all tests of this folder as live: they need a real cluster."""
 
 from pathlib import Path
 

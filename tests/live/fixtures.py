@@ -1,4 +1,4 @@
-"""Fixtures that give a test a real cluster."""
+"""Fixtures for a real cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,30 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.building import controlplane_binary
 from tests.live.cluster import Cluster
+from tests.live.control_plane import ControlPlane
+from tests.live.controlplane_binary import controlplane_binary
 from tests.live.crds import install_crds
-from tests.live.plane import ControlPlane
 
 
 @contextmanager
 def running_control_plane(
-    program: Path, folder: Path, *, webhook: str | None = None
+    binary: Path, folder: Path, *, webhook: str | None = None
 ) -> Iterator[ControlPlane]:
-    """Run a control plane of our own as long as the block lasts."""
-    plane = ControlPlane(program, folder, webhook=webhook)
-    plane.start()
+    """Run a control plane for the duration of the block."""
+    control_plane = ControlPlane(binary, folder, webhook=webhook)
+    control_plane.start()
     try:
-        yield plane
+        yield control_plane
     finally:
-        plane.stop()
+        control_plane.stop()
 
 
 @pytest.fixture(scope="session")
-def controlplane_program(request: pytest.FixtureRequest) -> Path:
-    """The program that ``ControlPlane`` runs; whoever waits for its build sees why."""
+def controlplane_binary_path(request: pytest.FixtureRequest) -> Path:
+    """The binary that ``ControlPlane`` runs; a message is shown while it is built."""
     if request.config.getoption("--kubeconfig"):
-        pytest.skip("needs a control plane of its own, not the cluster of --kubeconfig")
+        pytest.skip("needs its own control plane, not the cluster of --kubeconfig")
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         return controlplane_binary()
@@ -39,28 +39,28 @@ def controlplane_program(request: pytest.FixtureRequest) -> Path:
 def live_cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
-    """A cluster that all live tests share: the one of --kubeconfig, or our own control plane."""
-    named = request.config.getoption("--kubeconfig")
-    if named:
-        yield Cluster(Path(named).expanduser().absolute())
+    """The cluster that all live tests share: that of --kubeconfig, or a control plane."""
+    kubeconfig = request.config.getoption("--kubeconfig")
+    if kubeconfig:
+        yield Cluster(Path(kubeconfig).expanduser().absolute())
         return
-    program = request.getfixturevalue("controlplane_program")
-    with running_control_plane(program, tmp_path_factory.mktemp("controlplane")) as plane:
-        yield plane
+    binary = request.getfixturevalue("controlplane_binary_path")
+    with running_control_plane(binary, tmp_path_factory.mktemp("controlplane")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
-def equipped_cluster(live_cluster: Cluster) -> Cluster:
-    """The shared cluster, with our CRDs."""
+def cluster_with_crds(live_cluster: Cluster) -> Cluster:
+    """The shared cluster, with Dovetail's CRDs."""
     install_crds(live_cluster)
     return live_cluster
 
 
 @pytest.fixture(scope="module")
 def control_plane(
-    controlplane_program: Path, tmp_path_factory: pytest.TempPathFactory
+    controlplane_binary_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """A control plane for the tests of one file alone, who may stop and start its parts."""
+    """A control plane for the tests of one file, which may stop and start its components."""
     folder = tmp_path_factory.mktemp("controlplane")
-    with running_control_plane(controlplane_program, folder) as plane:
-        yield plane
+    with running_control_plane(controlplane_binary_path, folder) as cluster:
+        yield cluster

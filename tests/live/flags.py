@@ -1,4 +1,4 @@
-"""The flags with which the components of the control plane start."""
+"""Command-line flags of the control plane components."""
 
 from pathlib import Path
 
@@ -25,19 +25,15 @@ CONTROLLERS = (
     "taint-eviction-controller",
     "ttl-after-finished-controller",
 )
-"""Those whose work Dovetail sees; nothing here routes traffic, attaches disks or signs."""
+"""Controllers whose results Dovetail reads; none for traffic, disks or certificates."""
 
 
 def etcd_flags(folder: Path, *, client: str, peer: str) -> list[str]:
-    return [
-        f"--data-dir={folder / 'etcd'}",
-        f"--client-url={client}",
-        f"--peer-url={peer}",
-    ]
+    return [f"--data-dir={folder / 'etcd'}", f"--client-url={client}", f"--peer-url={peer}"]
 
 
 def apiserver_flags(folder: Path, *, port: int, etcd: str, webhook: Path | None) -> list[str]:
-    asked = [f"--authentication-token-webhook-config-file={webhook}", *_NEVER_OLD]
+    authentication = [f"--authentication-token-webhook-config-file={webhook}", *_WEBHOOK]
     return [
         f"--etcd-servers={etcd}",
         "--bind-address=127.0.0.1",
@@ -52,10 +48,10 @@ def apiserver_flags(folder: Path, *, port: int, etcd: str, webhook: Path | None)
         "--service-cluster-ip-range=10.96.0.0/24",
         "--authorization-mode=RBAC",
         "--allow-privileged=true",
-        # Nothing is reachable under an address of a Service here.
+        # There is no network for Service addresses.
         "--endpoint-reconciler-type=none",
         "--profiling=false",
-        *(asked if webhook else ()),
+        *(authentication if webhook else ()),
     ]
 
 
@@ -63,12 +59,12 @@ def controller_manager_flags(folder: Path, kubeconfig: Path) -> list[str]:
     return [
         f"--kubeconfig={kubeconfig}",
         f"--controllers={','.join(CONTROLLERS)}",
-        # Each controller with the rights that Kubernetes gives it, as in a real cluster.
+        # Each controller has its own service account and permissions, as in a real cluster.
         "--use-service-account-credentials=true",
         f"--service-account-private-key-file={folder / 'accounts.key'}",
         f"--root-ca-file={folder / 'ca.crt'}",
-        *_ALONE,
-        # All virtual kubelets share a thread, which a busy machine may keep waiting.
+        *_SINGLE,
+        # All virtual kubelets share a thread, which a busy host delays.
         "--node-monitor-grace-period=4m",
         "--kube-api-qps=200",
         "--kube-api-burst=400",
@@ -76,13 +72,13 @@ def controller_manager_flags(folder: Path, kubeconfig: Path) -> list[str]:
 
 
 def scheduler_flags(kubeconfig: Path) -> list[str]:
-    return [f"--kubeconfig={kubeconfig}", *_ALONE, "--kube-api-qps=500", "--kube-api-burst=1000"]
+    return [f"--kubeconfig={kubeconfig}", *_SINGLE, "--kube-api-qps=500", "--kube-api-burst=1000"]
 
 
-_NEVER_OLD = [
+_WEBHOOK = [
     "--authentication-token-webhook-version=v1",
-    # Who may do what changes from one test to the next.
+    # Users and their groups change from test to test.
     "--authentication-token-webhook-cache-ttl=1s",
 ]
-_ALONE = ["--leader-elect=false", "--secure-port=0", "--profiling=false"]
-"""There is one of each, and nobody asks it for metrics."""
+_SINGLE = ["--leader-elect=false", "--secure-port=0", "--profiling=false"]
+"""One replica without leader election and metrics."""

@@ -1,18 +1,18 @@
-"""One process of the control plane: started, stopped, killed, and never left behind."""
+"""A child process that ends with the test run."""
 
 import os
 import signal
 import subprocess
 from pathlib import Path
 
-_PATIENCE = 20.0
-"""Seconds that a process has to end after SIGTERM."""
-_SHOWN = 4_000
-"""Characters of a log that are shown when something went wrong."""
+_STOP_TIMEOUT = 20.0
+"""Seconds from SIGTERM to SIGKILL."""
+_TAIL = 4_000
+"""Characters of the log in error messages."""
 
 
 class Process:
-    """A component that may be started again after it was stopped or killed."""
+    """A child process that can be restarted after it was stopped or killed."""
 
     def __init__(self, name: str, command: list[str | Path], log: Path) -> None:
         self.name = name
@@ -21,12 +21,12 @@ class Process:
         self._running: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        assert self._running is None, f"{self.name} runs already"
+        assert self._running is None, f"{self.name} is already running"
         with self.log.open("ab") as log:
-            # A session of its own: Ctrl-C is ours to handle, in the right order. The
-            # pipe is never written to; when we are gone it closes, and they end, too.
+            # A new session: Ctrl-C must not reach it, the tests stop processes in order. Nothing is
+            # written to the pipe: it closes when the test run ends, and the process ends on EOF.
             self._running = subprocess.Popen(
-                [str(one) for one in self._command],
+                [str(argument) for argument in self._command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -35,22 +35,22 @@ class Process:
 
     @property
     def pid(self) -> int:
-        assert self._running is not None, f"{self.name} does not run"
+        assert self._running is not None, f"{self.name} is not running"
         return self._running.pid
 
     def check(self) -> None:
-        """Raise when the process has ended by itself, with the end of its log."""
+        """Raise RuntimeError with the end of the log if the process has exited."""
         if self._running is not None and self._running.poll() is not None:
             code = self._running.returncode
-            raise RuntimeError(f"{self.name} ended by itself with {code}\n{self.tail()}")
+            raise RuntimeError(f"{self.name} exited with {code}\n{self.tail()}")
 
     def stop(self) -> None:
-        """Ask it to end; kill it when it takes too long."""
+        """Send SIGTERM, and SIGKILL after a timeout."""
         self._end(signal.SIGTERM)
 
     def wait(self, *, seconds: float) -> int:
-        """Wait for it to end by itself; returns its exit code."""
-        assert self._running is not None, f"{self.name} does not run"
+        """Wait until it exits and return its exit code."""
+        assert self._running is not None, f"{self.name} is not running"
         code = self._running.wait(seconds)
         self._end(signal.SIGTERM)
         return code
@@ -59,18 +59,19 @@ class Process:
         self._end(signal.SIGKILL)
 
     def tail(self) -> str:
+        """Return the end of the log."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        return f"--- end of {self.log}\n{text[-_SHOWN:]}"
+        return f"--- end of {self.log}\n{text[-_TAIL:]}"
 
-    def _end(self, how: signal.Signals) -> None:
+    def _end(self, number: signal.Signals) -> None:
         running, self._running = self._running, None
         if running is None:
             return
         assert running.stdin is not None
         if running.poll() is None:
-            os.killpg(running.pid, how)
+            os.killpg(running.pid, number)
         try:
-            running.wait(_PATIENCE)
+            running.wait(_STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
             os.killpg(running.pid, signal.SIGKILL)
             running.wait()

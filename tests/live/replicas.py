@@ -1,4 +1,4 @@
-"""``dovetail run`` and its virtual cloud as processes of their own, on a live cluster."""
+"""Processes of ``dovetail run`` and ``dovetail virtual`` on a live cluster."""
 
 import asyncio
 import json
@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dovetail.operator.virtual.client import Wire
-from dovetail.simulator.ec2.billing import Purchase
+from dovetail.operator.virtual.client import AccountClient
+from dovetail.simulator.ec2.billing import LaunchRecord
 from tests.live.cluster import Cluster, wait_for
 from tests.live.crds import install_crds
 from tests.live.process import Process
@@ -30,22 +30,18 @@ NODE_CLASS: dict[str, Any] = {
 }
 
 
-def a_pool(name: str = "default", *, settle: str = "2s", **spec: Any) -> dict[str, Any]:
-    """A NodePool of plain machines, given back when they have been empty for ``settle``."""
+def a_pool(name: str = "default", *, consolidate_after: str = "2s", **spec: Any) -> dict[str, Any]:
+    """Return a NodePool of amd64 on-demand nodes, deleted once empty for ``consolidate_after``."""
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     requirements = [
         {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
         {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
-        {
-            "key": "karpenter.k8s.aws/instance-category",
-            "operator": "In",
-            "values": ["c", "m", "r"],
-        },
+        {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"]},
     ]
     disruption = {
         "consolidationPolicy": "WhenEmpty",
-        "consolidateAfter": settle,
+        "consolidateAfter": consolidate_after,
         "budgets": [{"nodes": "100%"}],
     }
     template = {"spec": {"nodeClassRef": reference, "requirements": requirements}}
@@ -73,48 +69,49 @@ def a_deployment(name: str, replicas: int, *, cpu: str = "1", **pod: Any) -> dic
     }
 
 
-class Dovetail(Process):
-    """A command of ours as a process, and what it has said."""
+class DovetailProcess(Process):
+    """A ``dovetail`` command as a process, and its log."""
 
     def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
         super().__init__(name, [sys.executable, "-m", "dovetail", *arguments], log)
 
-    def said(self) -> list[dict[str, Any]]:
-        """Return its lines, of all its lives; the last may be half written."""
+    def log_lines(self) -> list[dict[str, Any]]:
+        """Return its JSON log lines since the first start; skip incomplete lines."""
         lines: list[dict[str, Any]] = []
         for line in self.log.read_text(errors="replace").splitlines():
             try:
-                found = json.loads(line)
+                fields = json.loads(line)
             except json.JSONDecodeError:
                 continue
-            if isinstance(found, dict):
-                lines.append(found)
+            if isinstance(fields, dict):
+                lines.append(fields)
         return lines
 
-    def fields(self, message: str) -> list[dict[str, Any]]:
-        return [one for one in self.said() if one["message"] == message]
+    def lines_with(self, message: str) -> list[dict[str, Any]]:
+        """Return the log lines with a message."""
+        return [line for line in self.log_lines() if line["message"] == message]
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 
 
-class Site:
-    """A cluster whose nodes are virtual, and the replicas that buy them."""
+class Installation:
+    """A live cluster with a virtual EC2 account, and the replicas that manage its nodes."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster = cluster
         self._folder = folder
-        self.account = Dovetail(
+        self.account = DovetailProcess(
             "virtual",
             ["virtual", "--kubeconfig", str(cluster.kubeconfig), "--boot", "1s"],
             folder / "virtual.log",
         )
-        self.replicas: list[Dovetail] = []
+        self.replicas: list[DovetailProcess] = []
 
     @property
     def endpoint(self) -> str:
-        found: str = self.account.fields("serving a virtual account")[-1]["endpoint"]
-        return found
+        endpoint: str = self.account.lines_with("serving a virtual account")[-1]["endpoint"]
+        return endpoint
 
     def start(self) -> None:
         install_crds(self.cluster)
@@ -123,81 +120,81 @@ class Site:
         wait_for("the virtual account is served", self._is_served)
 
     def stop(self) -> None:
-        for one in (*self.replicas, self.account):
-            one.kill()
+        for process in (*self.replicas, self.account):
+            process.kill()
 
-    def replica(
+    def start_replica(
         self, *options: str, kubeconfig: Path | None = None, own_account: bool = False
-    ) -> Dovetail:
-        """Start one more replica; several compete for the lease."""
+    ) -> DovetailProcess:
+        """Start another replica; replicas compete for the lease."""
         name = f"replica-{len(self.replicas)}"
         arguments = ["run", "--cloud", "virtual"]
         if not own_account:
             arguments += ["--virtual-endpoint", self.endpoint]
         arguments += ["--cluster-name", CLUSTER, "--metrics-port", "0", "--health-probe-port", "0"]
         arguments += ["--kubeconfig", str(kubeconfig or self.cluster.kubeconfig), *options]
-        made = Dovetail(name, arguments, self._folder / f"{name}.log")
-        self.replicas.append(made)
-        made.start()
-        return made
+        replica = DovetailProcess(name, arguments, self._folder / f"{name}.log")
+        self.replicas.append(replica)
+        replica.start()
+        return replica
 
     def scale(self, name: str, replicas: int) -> None:
         self.cluster.kubectl("scale", f"deployment/{name}", f"--replicas={replicas}")
 
-    def ready(self, name: str) -> int:
-        """Return how many pods of a Deployment are ready, as its controller counts them."""
-        found = self.cluster.read("deployment", name, "-n", "default")
-        return int(found["status"].get("readyReplicas") or 0)
+    def ready_replicas(self, name: str) -> int:
+        """Return ``readyReplicas`` of a Deployment."""
+        deployment = self.cluster.read("deployment", name, "-n", "default")
+        return int(deployment["status"].get("readyReplicas") or 0)
 
     def nodes(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.cluster.read("nodes")
-        return found
+        nodes: list[dict[str, Any]] = self.cluster.read("nodes")
+        return nodes
 
     def claims(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.cluster.read("nodeclaims")
-        return found
+        claims: list[dict[str, Any]] = self.cluster.read("nodeclaims")
+        return claims
 
-    def purchases(self) -> list[Purchase]:
-        """Return everything that was ever bought in the account."""
+    def launches(self) -> list[LaunchRecord]:
+        """Return all instances ever launched in the account."""
 
-        async def ask() -> list[Purchase]:
-            wire = Wire(self.endpoint, cluster=CLUSTER)
+        async def read() -> list[LaunchRecord]:
+            client = AccountClient(self.endpoint, cluster=CLUSTER)
             try:
-                return list(await wire.purchases())
+                return list(await client.launches())
             finally:
-                await wire.close()
+                await client.close()
 
-        return asyncio.run(ask())
+        return asyncio.run(read())
 
-    def held(self) -> list[Purchase]:
-        """Return what is still paid for."""
-        return [one for one in self.purchases() if one.shutting_down is None]
+    def running_instances(self) -> list[LaunchRecord]:
+        """Return the instances that are not shutting down or terminated."""
+        return [launch for launch in self.launches() if launch.shutting_down is None]
 
     def clear(self) -> None:
-        """Have nobody want anything and nothing left, for whoever comes next."""
+        """Delete all Deployments, NodeClaims and nodes, and stop the replicas."""
         self.cluster.kubectl("delete", "deployment", "--all", "-n", "default")
         self.cluster.kubectl("delete", "nodeclaims,nodes", "--all", "--wait=false")
-        wait_for("nothing is left", lambda: not (self.claims() or self.nodes()), seconds=120)
-        for one in self.replicas:
-            one.stop()  # Whoever is killed keeps the lease for a while.
+        wait_for("no NodeClaim or node is left", lambda: not (self.claims() or self.nodes()), seconds=120)
+        for replica in self.replicas:
+            replica.stop()  # A killed replica would hold the lease until it expires.
 
     def tails(self) -> str:
-        return "\n".join(one.tail() for one in (*self.replicas, self.account))
+        return "\n".join(process.tail() for process in (*self.replicas, self.account))
 
     def _is_served(self) -> bool:
         self.account.check()
-        return bool(self.account.fields("serving a virtual account"))
+        return bool(self.account.lines_with("serving a virtual account"))
 
 
 @contextmanager
-def a_site(cluster: Cluster, folder: Path) -> Iterator[Site]:
-    """Have virtual nodes in a cluster as long as the block lasts."""
-    site = Site(cluster, folder)
+def run_installation(cluster: Cluster, folder: Path) -> Iterator[Installation]:
+    """Run a virtual account on a cluster for the duration of the block."""
+    installation = Installation(cluster, folder)
     try:
-        site.start()
-        yield site
+        installation.start()
+        yield installation
     except AssertionError as error:
-        error.add_note(site.tails())
+        error.add_note(installation.tails())
         raise
     finally:
-        site.stop()
+        installation.stop()

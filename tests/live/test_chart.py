@@ -1,4 +1,4 @@
-"""The charts on a real control plane: installed, upgraded, taken away, and what they allow."""
+"""The Helm charts on a real control plane: install, upgrade, uninstall and RBAC."""
 
 import asyncio
 import shutil
@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
-from dovetail.host.clock import RealClock
-from dovetail.host.event_loop import AsyncioLoop
-from dovetail.host.randomness import RealChance
-from dovetail.kube.auth.kubeconfig import Access, from_kubeconfig
-from dovetail.kube.client import HttpKube
+from dovetail.host.clock import SystemClock
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.host.randomness import SystemRandomSource
+from dovetail.kube.auth.kubeconfig import RestConfig, from_kubeconfig
+from dovetail.kube.client import HttpKubeClient
 from dovetail.kube.connection import Connection
-from dovetail.kube.leaderelection.elector import Elector, Place
-from dovetail.kube.preflight import check_alone, check_kinds, kubernetes_version
-from dovetail.kube.rate_limit import RateLimit
-from dovetail.kube.reflector import Feed
-from dovetail.model.settings import Gates
+from dovetail.kube.leaderelection.elector import LeaderElector, LeaseRef
+from dovetail.kube.preflight import check_crds, check_karpenter_absent, kubernetes_version
+from dovetail.kube.rate_limit import RateLimiter
+from dovetail.kube.reflector import Reflectors
+from dovetail.model.settings import FeatureGates
 from dovetail.ports.api_resources import (
     DEPLOYMENTS,
     EC2_NODE_CLASSES,
@@ -32,19 +32,19 @@ from dovetail.ports.api_resources import (
     SECRETS,
     SERVICES,
 )
-from dovetail.ports.kube_client import Kube
+from dovetail.ports.kube_client import KubeClient
 from dovetail.ports.kube_errors import Forbidden
-from dovetail.state.cluster.cache import Mirror
+from dovetail.state.cluster.cache import ClusterCache
 from tests.live.cluster import wait_for
-from tests.live.plane import ControlPlane
-from tests.support.boxes import a_node_class, a_pool
-from tests.support.charts import CHART, CRDS, NAMESPACE, NEEDED, RELEASE, helm, merged, rendered
-from tests.support.noting import NotingKube
-from tests.support.permissions import Permission, asked_for, granted
-from tests.support.telling import KeptLog
+from tests.live.control_plane import ControlPlane
+from tests.support.helm.charts import CHART, CRDS, NAMESPACE, RELEASE, REQUIRED_VALUES, helm, merged, rendered
+from tests.support.kube.permission_recorder import PermissionRecorder
+from tests.support.kube.permissions import Permission, granted, requested
+from tests.support.simulator.clusters import a_node_class, a_pool
+from tests.support.telemetry import RecordedLog
 
 LEASE = "karpenter-leader-election"
-NEVER = (
+FORBIDDEN = (
     ("get", "secrets"),
     ("list", "secrets"),
     ("list", "configmaps"),
@@ -67,8 +67,8 @@ NEVER = (
 )
 
 
-class Installed:
-    """A release in a cluster."""
+class HelmRelease:
+    """The releases of both charts in a cluster."""
 
     def __init__(self, cluster: ControlPlane) -> None:
         self.cluster = cluster
@@ -78,142 +78,131 @@ class Installed:
         return helm(*arguments, *options, values=values)
 
     def objects(self) -> set[tuple[str, str]]:
-        """What is there and says that it belongs to the release."""
+        """Return kind and name of the objects with the release's label."""
         kinds = (
             "deployments,services,serviceaccounts,poddisruptionbudgets,roles,rolebindings,"
             "clusterroles,clusterrolebindings,configmaps,secrets"
         )
-        owned = f"app.kubernetes.io/instance={RELEASE}"
-        return {
-            (one["kind"], one["metadata"]["name"])
-            for one in self.cluster.read(kinds, "-A", "-l", owned)
-        }
+        label = f"app.kubernetes.io/instance={RELEASE}"
+        return {(obj["kind"], obj["metadata"]["name"]) for obj in self.cluster.read(kinds, "-A", "-l", label)}
 
     def definition(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.cluster.read("crd", name)
-        return found
+        definition: dict[str, Any] = self.cluster.read("crd", name)
+        return definition
 
 
 @pytest.fixture(scope="module")
-def installed(control_plane: ControlPlane) -> Installed:
-    """Both charts, as the guide says."""
-    here = Installed(control_plane)
-    here.helm("install", "dovetail-crd", CRDS)
-    here.helm("install", RELEASE, CHART, values=NEEDED)
+def release(control_plane: ControlPlane) -> HelmRelease:
+    """Both charts, installed as in the guide."""
+    release = HelmRelease(control_plane)
+    release.helm("install", "dovetail-crd", CRDS)
+    release.helm("install", RELEASE, CHART, values=REQUIRED_VALUES)
     control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    return here
+    return release
 
 
-def test_everything_that_the_chart_says_is_accepted_and_pods_are_made(
-    installed: Installed,
-) -> None:
-    said = {(one["kind"], one["metadata"]["name"]) for one in rendered()}
+def test_all_rendered_objects_are_accepted_and_pods_are_created(release: HelmRelease) -> None:
+    expected = {(obj["kind"], obj["metadata"]["name"]) for obj in rendered()}
 
-    assert installed.objects() == said
+    assert release.objects() == expected
 
-    def pods() -> list[str]:
-        owned = f"app.kubernetes.io/instance={RELEASE}"
-        found = installed.cluster.read("pods", "-n", NAMESPACE, "-l", owned)
-        return [one["spec"]["priorityClassName"] for one in found]
+    def priority_classes() -> list[str]:
+        label = f"app.kubernetes.io/instance={RELEASE}"
+        pods = release.cluster.read("pods", "-n", NAMESPACE, "-l", label)
+        return [pod["spec"]["priorityClassName"] for pod in pods]
 
-    wait_for("two pods are made", lambda: pods() == ["system-cluster-critical"] * 2)
+    wait_for("two pods are created", lambda: priority_classes() == ["system-cluster-critical"] * 2)
 
 
-def test_its_namespace_may_enforce_the_strictest_standard_of_pods(installed: Installed) -> None:
-    """As far as the pod itself goes: the API server judges it in a namespace of that kind."""
-    cluster = installed.cluster
+def test_the_pod_passes_the_restricted_pod_security_standard(release: HelmRelease) -> None:
+    """The API server validates the pod in a namespace that enforces the standard."""
+    cluster = release.cluster
     cluster.kubectl("create", "namespace", "strict")
-    strictest = "pod-security.kubernetes.io/enforce=restricted"
-    cluster.kubectl("label", "namespace", "strict", strictest)
-    (deployment,) = [one for one in rendered() if one["kind"] == "Deployment"]
+    restricted = "pod-security.kubernetes.io/enforce=restricted"
+    cluster.kubectl("label", "namespace", "strict", restricted)
+    (deployment,) = [obj for obj in rendered() if obj["kind"] == "Deployment"]
     template = deployment["spec"]["template"]
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "judged", "namespace": "strict"},
+        "metadata": {"name": "restricted", "namespace": "strict"},
         "spec": {**template["spec"], "serviceAccountName": "default"},
     }
 
     wait_for(
-        "the namespace has its account",
+        "the namespace has its service account",
         lambda: cluster.try_kubectl("get", "sa", "default", "-n", "strict").returncode == 0,
     )
     cluster.apply(pod)
 
 
-def test_an_upgrade_brings_new_values_and_new_definitions(
-    installed: Installed, tmp_path: Path
-) -> None:
+def test_an_upgrade_applies_new_values_and_new_crds(release: HelmRelease, tmp_path: Path) -> None:
     name = "nodepools.karpenter.sh"
-    wanted = installed.definition(name)["spec"]["versions"][0]["additionalPrinterColumns"]
+    expected = release.definition(name)["spec"]["versions"][0]["additionalPrinterColumns"]
     older = tmp_path / "dovetail-crd"
     shutil.copytree(CRDS, older)
     file = older / "templates" / "karpenter.sh_nodepools.yaml"
     old = yaml.safe_load(file.read_text())
-    old["spec"]["versions"][0]["additionalPrinterColumns"] = wanted[:1]
+    old["spec"]["versions"][0]["additionalPrinterColumns"] = expected[:1]
     file.write_text(yaml.safe_dump(old))
-    installed.helm("upgrade", "dovetail-crd", older)
-    before = installed.definition(name)["spec"]["versions"][0]["additionalPrinterColumns"]
+    release.helm("upgrade", "dovetail-crd", older)
+    before = release.definition(name)["spec"]["versions"][0]["additionalPrinterColumns"]
 
-    installed.helm("upgrade", "dovetail-crd", CRDS)
-    installed.helm("upgrade", RELEASE, CHART, values=merged(NEEDED, {"logLevel": "debug"}))
+    release.helm("upgrade", "dovetail-crd", CRDS)
+    release.helm("upgrade", RELEASE, CHART, values=merged(REQUIRED_VALUES, {"logLevel": "debug"}))
 
-    assert before == wanted[:1]
-    after = installed.definition(name)["spec"]["versions"][0]["additionalPrinterColumns"]
-    assert after == wanted
-    deployment = installed.cluster.read("deployment", RELEASE, "-n", NAMESPACE)
+    assert before == expected[:1]
+    after = release.definition(name)["spec"]["versions"][0]["additionalPrinterColumns"]
+    assert after == expected
+    deployment = release.cluster.read("deployment", RELEASE, "-n", NAMESPACE)
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert {"name": "LOG_LEVEL", "value": "debug"} in container["env"]
 
 
 @pytest.fixture
-def account(installed: Installed) -> Path:
-    """A kubeconfig with a token of the chart's account."""
-    return installed.cluster.kubeconfig_for_account(RELEASE, NAMESPACE)
+def account(release: HelmRelease) -> Path:
+    """A kubeconfig with a token of the chart's service account."""
+    return release.cluster.kubeconfig_for_account(RELEASE, NAMESPACE)
 
 
-def access_of(kubeconfig: Path) -> Access:
-    return from_kubeconfig([kubeconfig], environ={}, clock=RealClock())
+def access_of(kubeconfig: Path) -> RestConfig:
+    return from_kubeconfig([kubeconfig], environ={}, clock=SystemClock())
 
 
 @asynccontextmanager
-async def connected(access: Access) -> AsyncIterator[Connection]:
+async def connected(access: RestConfig) -> AsyncIterator[Connection]:
     clock = asyncio.get_running_loop().time
-    limit = RateLimit(clock=clock, qps=1000, burst=1000)
-    connection = Connection(access, limit=limit, agent="test")
+    limit = RateLimiter(clock=clock, qps=1000, burst=1000)
+    connection = Connection(access, rate_limiter=limit, user_agent="test")
     try:
         yield connection
     finally:
         await connection.close()
-        # Connections under TLS say goodbye before they are gone.
+        # TLS connections close asynchronously.
         await asyncio.sleep(0.25)
 
 
-def test_the_controllers_account_can_do_all_that_controllers_do(
-    installed: Installed, account: Path
+def test_the_service_account_can_make_every_request_of_the_controllers(
+    release: HelmRelease, account: Path
 ) -> None:
-    """Each thing is really done, once, through the production client."""
-    _prepare(installed.cluster)
+    """The production client makes each request once."""
+    _create_objects(release.cluster)
     done: set[Permission] = set()
 
-    asyncio.run(_everything(access_of(account), done))
+    asyncio.run(_make_all_requests(access_of(account), done))
 
-    usual = granted(
+    default = granted(
         rule
         for role in rendered()
         if role["kind"] in ("Role", "ClusterRole") and "rules" in role
         if not role["metadata"]["name"].endswith("-admin")
         for rule in role["rules"]
     )
-    assert done == asked_for() & usual
+    assert done == requested() & default
 
 
-def _prepare(cluster: ControlPlane) -> None:
-    container = {
-        "name": "main",
-        "image": "pause",
-        "securityContext": {"allowPrivilegeEscalation": False},
-    }
+def _create_objects(cluster: ControlPlane) -> None:
+    container = {"name": "main", "image": "pause", "securityContext": {"allowPrivilegeEscalation": False}}
     pods = [
         {
             "apiVersion": "v1",
@@ -223,7 +212,7 @@ def _prepare(cluster: ControlPlane) -> None:
         }
         for name in ("evicted", "deleted")
     ]
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "bought"}}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}}
     dns = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -233,69 +222,65 @@ def _prepare(cluster: ControlPlane) -> None:
     cluster.apply(a_node_class(), a_pool(), node, dns, *pods)
 
 
-async def _everything(access: Access, done: set[Permission]) -> None:
-    loop, log = AsyncioLoop(), KeptLog()
+async def _make_all_requests(access: RestConfig, done: set[Permission]) -> None:
+    loop, log = AsyncioEventLoop(), RecordedLog()
     async with connected(access) as connection:
-        kube = NotingKube(HttpKube(connection), done)
+        kube = PermissionRecorder(HttpKubeClient(connection), done)
         await kubernetes_version(connection)
-        await check_kinds(connection)
-        await check_alone(kube, now=loop.now(), log=log)
-        assert [one.message for one in log.lines] == []
+        await check_crds(connection)
+        await check_karpenter_absent(kube, now=loop.now(), log=log)
+        assert [line.message for line in log.lines] == []
         await _lead(kube, loop, log)
-        mirror = Mirror(Gates())
-        feed = Feed(mirror, connection, loop=loop, chance=RealChance(), log=log)
-        await feed.start()
-        assert mirror.synced()
-        await _write(kube, evicted=await _uid(HttpKube(connection), "evicted"))
-        # The watches are open, too: they told of what was written.
+        cache = ClusterCache(FeatureGates())
+        reflectors = Reflectors(cache, connection, loop=loop, random=SystemRandomSource(), log=log)
+        await reflectors.start()
+        assert cache.has_synced()
+        await _write(kube, evicted=await _uid(HttpKubeClient(connection), "evicted"))
+        # The watches are open, too: they deliver the writes.
         async with asyncio.timeout(30):
-            while mirror.claim("made") is None or mirror.node("bought") is not None:
+            while cache.claim("claim-1") is None or cache.node("node-1") is not None:
                 await asyncio.sleep(0.05)
-        await kube.delete(NODE_CLAIMS, "made")
+        await kube.delete(NODE_CLAIMS, "claim-1")
         await loop.stop()
-    assert [one for one in log.lines if one.message == "watch interrupted"] == []
+    assert [line for line in log.lines if line.message == "watch interrupted"] == []
 
 
-async def _lead(kube: Kube, loop: AsyncioLoop, log: KeptLog) -> None:
-    elector = Elector(
+async def _lead(kube: KubeClient, loop: AsyncioEventLoop, log: RecordedLog) -> None:
+    elector = LeaderElector(
         kube,
-        Place(LEASE, NAMESPACE),
-        me="somebody_dovetail-test",
+        LeaseRef(LEASE, NAMESPACE),
+        identity="pod_dovetail-test",
         clock=asyncio.get_running_loop().time,
         loop=loop,
-        chance=RealChance(),
+        random=SystemRandomSource(),
         log=log,
     )
     async with asyncio.timeout(30):
-        await elector.win()
-    await elector.give_up()
+        await elector.acquire()
+    await elector.release()
     log.lines.clear()
 
 
-async def _write(kube: Kube, *, evicted: str) -> None:
-    marked = {"metadata": {"annotations": {"test": "done"}}}
-    said = {"status": {"conditions": []}}
+async def _write(kube: KubeClient, *, evicted: str) -> None:
+    annotation = {"metadata": {"annotations": {"test": "done"}}}
+    status = {"status": {"conditions": []}}
     reference = a_pool()["spec"]["template"]["spec"]["nodeClassRef"]
-    claim = {"metadata": {"name": "made"}, "spec": {"nodeClassRef": reference, "requirements": []}}
+    claim = {"metadata": {"name": "claim-1"}, "spec": {"nodeClassRef": reference, "requirements": []}}
     await kube.create(NODE_CLAIMS, claim)
-    for resource, name in (
-        (NODE_CLAIMS, "made"),
-        (NODE_POOLS, "default"),
-        (EC2_NODE_CLASSES, "default"),
-    ):
-        await kube.patch(resource, name, marked)
-        await kube.patch(resource, name, said, subresource="status")
+    for resource, name in ((NODE_CLAIMS, "claim-1"), (NODE_POOLS, "default"), (EC2_NODE_CLASSES, "default")):
+        await kube.patch(resource, name, annotation)
+        await kube.patch(resource, name, status, subresource="status")
     await kube.get(SERVICES, "kube-dns", "kube-system")
-    await kube.get(NODES, "bought")
-    await kube.patch(NODES, "bought", marked)
-    await kube.delete(NODES, "bought")
-    meant = {"status": {"nominatedNodeName": "bought"}}
-    await kube.patch(PODS, "deleted", meant, "default", subresource="status")
+    await kube.get(NODES, "node-1")
+    await kube.patch(NODES, "node-1", annotation)
+    await kube.delete(NODES, "node-1")
+    nomination = {"status": {"nominatedNodeName": "node-1"}}
+    await kube.patch(PODS, "deleted", nomination, "default", subresource="status")
     await kube.evict("evicted", "default", uid=evicted)
     await kube.delete(PODS, "deleted", "default", grace_seconds=0)
     event = {
-        "metadata": {"name": "told.1"},
-        "involvedObject": {"kind": "Node", "name": "bought"},
+        "metadata": {"name": "event.1"},
+        "involvedObject": {"kind": "Node", "name": "node-1"},
         "reason": "Test",
         "message": "done",
         "type": "Normal",
@@ -304,27 +289,27 @@ async def _write(kube: Kube, *, evicted: str) -> None:
     await kube.create(EVENTS, event, "default")
 
 
-async def _uid(kube: Kube, pod: str) -> str:
-    """Find a pod the way the mirror does: single ones may not be asked for."""
-    (found,) = await kube.list(PODS, fields=f"metadata.name={pod}")
-    return str(found["metadata"]["uid"])
+async def _uid(kube: KubeClient, pod: str) -> str:
+    """Return a pod's uid by a list request, as the account must not get single pods."""
+    (obj,) = await kube.list(PODS, fields=f"metadata.name={pod}")
+    return str(obj["metadata"]["uid"])
 
 
-@pytest.mark.parametrize(("verb", "what"), NEVER, ids=lambda one: str(one))
-def test_the_controllers_account_cannot(
-    installed: Installed, account: Path, verb: str, what: str
+@pytest.mark.parametrize(("verb", "what"), FORBIDDEN, ids=str)
+def test_the_service_account_has_no_other_permissions(
+    release: HelmRelease, account: Path, verb: str, what: str
 ) -> None:
-    asked = installed.cluster.try_kubectl(
+    result = release.cluster.try_kubectl(
         "auth", "can-i", verb, *what.split(), "--all-namespaces", kubeconfig=account
     )
 
-    assert asked.stdout.strip() == "no", asked
+    assert result.stdout.strip() == "no", result
 
 
-def test_what_is_forbidden_is_refused_to_the_client_itself(account: Path) -> None:
-    async def story() -> None:
+def test_forbidden_requests_raise_forbidden_in_the_client(account: Path) -> None:
+    async def make_requests() -> None:
         async with connected(access_of(account)) as connection:
-            kube = HttpKube(connection)
+            kube = HttpKubeClient(connection)
             with pytest.raises(Forbidden):
                 await kube.list(SECRETS)
             with pytest.raises(Forbidden):
@@ -332,25 +317,23 @@ def test_what_is_forbidden_is_refused_to_the_client_itself(account: Path) -> Non
             with pytest.raises(Forbidden):
                 await kube.get(SERVICES, "kubernetes", "default")
 
-    asyncio.run(story())
+    asyncio.run(make_requests())
 
 
-def test_uninstalling_leaves_the_definitions_the_lease_and_nothing_else(
-    installed: Installed,
-) -> None:
-    installed.helm("uninstall", RELEASE)
-    installed.helm("uninstall", "dovetail-crd")
+def test_uninstall_keeps_crds_and_lease_and_nothing_else(release: HelmRelease) -> None:
+    release.helm("uninstall", RELEASE)
+    release.helm("uninstall", "dovetail-crd")
 
-    assert installed.objects() == set()
-    assert installed.helm("list", "-o", "yaml").strip() in ("", "[]")
-    # NodePools are the user's: whoever does not want them any more deletes the definitions.
-    assert installed.definition("nodepools.karpenter.sh")["metadata"]["name"]
-    assert installed.cluster.read("nodepool", "default")["metadata"]["name"] == "default"
-    assert installed.cluster.read("lease", LEASE, "-n", NAMESPACE)["spec"]["holderIdentity"] == ""
+    assert release.objects() == set()
+    assert release.helm("list", "-o", "yaml").strip() in ("", "[]")
+    # CRDs stay: deleting them would delete the user's NodePools.
+    assert release.definition("nodepools.karpenter.sh")["metadata"]["name"]
+    assert release.cluster.read("nodepool", "default")["metadata"]["name"] == "default"
+    assert release.cluster.read("lease", LEASE, "-n", NAMESPACE)["spec"]["holderIdentity"] == ""
 
 
-def test_after_that_it_can_be_installed_again(installed: Installed) -> None:
-    installed.helm("install", "dovetail-crd", CRDS)
-    installed.helm("install", RELEASE, CHART, values=NEEDED)
+def test_the_chart_can_be_reinstalled_after_uninstall(release: HelmRelease) -> None:
+    release.helm("install", "dovetail-crd", CRDS)
+    release.helm("install", RELEASE, CHART, values=REQUIRED_VALUES)
 
-    assert ("Deployment", RELEASE) in installed.objects()
+    assert ("Deployment", RELEASE) in release.objects()

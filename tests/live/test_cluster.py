@@ -1,8 +1,8 @@
-"""``dovetail cluster`` from an empty account to a cluster and back: real helm, real Kubernetes.
+"""``dovetail cluster`` with real helm and API server: create, change, destroy.
 
-AWS is moto. What it lacks of EKS is beside these tests: the API server is a real one that
-asks our authenticator who a token is of, node groups and Fargate are nodes without
-machines, and the hosts that charts come from answer on loopback, with charts of ours.
+AWS is moto; ``tests/live/eks`` adds what moto lacks of EKS. A webhook authenticates AWS
+tokens, node groups and Fargate profiles have nodes without instances, and third-party
+charts come from a local registry.
 """
 
 import json
@@ -15,79 +15,76 @@ from typing import Any
 import pytest
 
 from tests.live.cluster import wait_for
-from tests.live.eks.account import EksAccount, an_eks_account
-from tests.live.eks.bought import publish_images
-from tests.live.eks.story import Story, children_of
+from tests.live.eks.account import EksAccount, run_eks_account
+from tests.live.eks.example_cluster import ExampleCluster, children_of
+from tests.live.eks.launched_instances import publish_images
 
 IMAGE = "registry.example.com/dovetail:0.1.0"
 Edit = Callable[[Any], None]
 
 
-def _more_cpu(file: Any) -> None:
+def _raise_cpu_limit(file: Any) -> None:
     file["nodePools"][0]["limits"]["cpu"] = 2000
 
 
-def _two_metrics_servers(file: Any) -> None:
+def _set_metrics_server_replicas(file: Any) -> None:
     file["addons"]["metrics-server"] = {"values": {"replicas": 2}}
 
 
-def _bob_instead_of_alice(file: Any) -> None:
+def _rename_user(file: Any) -> None:
     file["access"]["users"][0]["username"] = "bob"
 
 
-def _one_replica(file: Any) -> None:
+def _set_one_replica(file: Any) -> None:
     file["controller"]["replicas"] = 1
 
 
-def _larger_group(file: Any) -> None:
+def _raise_node_group_maximum(file: Any) -> None:
     file["home"]["max"] = 5
 
 
-def _a_stranger_is_refused(account: EksAccount) -> None:
-    keys = account.user("stranger")
+def _assert_unknown_user_is_rejected(account: EksAccount) -> None:
+    keys = account.user("unknown")
 
-    by_kubectl = account.as_user("kubectl", "get", "nodes", keys=keys)
+    nodes = account.run_as_user("kubectl", "get", "nodes", keys=keys)
     planned = account.run("cluster", "plan", "-f", str(account.file), keys=keys)
 
-    assert by_kubectl.code == 1
-    assert "must be logged in" in by_kubectl.err
+    assert nodes.code == 1
+    assert "must be logged in" in nodes.err
     assert planned.code == 1
-    assert "does not know these AWS credentials" in planned.err
+    assert "rejects these AWS credentials" in planned.err
 
 
-def _alice_is_called_bob_now(account: EksAccount) -> None:
+def _assert_user_has_new_name(account: EksAccount) -> None:
     keys = account.user("alice")
 
-    told = account.as_user("kubectl", "auth", "whoami", "-o", "json", keys=keys)
+    result = account.run_as_user("kubectl", "auth", "whoami", "-o", "json", keys=keys)
 
-    assert told.code == 0, told
-    who = json.loads(told.out)["status"]["userInfo"]
-    assert (who["username"], "system:masters" in who["groups"]) == ("bob", True)
-
-
-def _the_creator_is_known(account: EksAccount) -> None:
-    told = account.as_user("kubectl", "auth", "can-i", "delete", "nodes")
-
-    assert told.out.strip() == "yes"
+    assert result.code == 0, result
+    user = json.loads(result.out)["status"]["userInfo"]
+    assert (user["username"], "system:masters" in user["groups"]) == ("bob", True)
 
 
-KNOWN: dict[str, Callable[[EksAccount], None]] = {
-    "tainted-node-group": _a_stranger_is_refused,
-    "fargate": _the_creator_is_known,
-    "managed-node-group": _alice_is_called_bob_now,
+def _assert_creator_is_admin(account: EksAccount) -> None:
+    result = account.run_as_user("kubectl", "auth", "can-i", "delete", "nodes")
+
+    assert result.out.strip() == "yes"
+
+
+ACCESS_CHECKS: dict[str, Callable[[EksAccount], None]] = {
+    "tainted-node-group": _assert_unknown_user_is_rejected,
+    "fargate": _assert_creator_is_admin,
+    "managed-node-group": _assert_user_has_new_name,
 }
-"""For each of them: who may use the cluster, by the kubeconfig that was written."""
+"""Check of user access through the written kubeconfig, by example."""
 EDITS: dict[str, tuple[Edit, str]] = {
-    "tainted-node-group": (_more_cpu, "kubernetes-object/NodePool/default"),
-    "fargate": (_two_metrics_servers, "helm-release/kube-system/metrics-server"),
-    "managed-node-group": (
-        _bob_instead_of_alice,
-        "kubernetes-object/ConfigMap/kube-system/aws-auth",
-    ),
-    "existing-cluster": (_one_replica, "helm-release/karpenter/karpenter"),
-    "existing-vpc": (_larger_group, "eks-node-group/node"),
+    "tainted-node-group": (_raise_cpu_limit, "kubernetes-object/NodePool/default"),
+    "fargate": (_set_metrics_server_replicas, "helm-release/kube-system/metrics-server"),
+    "managed-node-group": (_rename_user, "kubernetes-object/ConfigMap/kube-system/aws-auth"),
+    "existing-cluster": (_set_one_replica, "helm-release/karpenter/karpenter"),
+    "existing-vpc": (_raise_node_group_maximum, "eks-node-group/node"),
 }
-"""For each example: one field that is changed, and what has to be written for it."""
+"""Change of one field and the resource that it updates, by example."""
 RELEASES = {
     "tainted-node-group": {"dovetail", "dovetail-crd"},
     "fargate": {"dovetail", "dovetail-crd", "metrics-server"},
@@ -112,172 +109,163 @@ ACCOUNTS = {
     "tainted-node-group": ("kube-system", "dovetail", {}),
     "fargate": ("karpenter", "dovetail", {_ROLE: f"{_ROLES}/groupless-dovetail"}),
     "managed-node-group": ("reporting", "reports", {_ROLE: f"{_ROLES}/backend-reporting-reports"}),
-    "existing-cluster": (
-        "karpenter",
-        "karpenter",
-        {_ROLE: f"{_ROLES}/platform/platform-one-karpenter"},
-    ),
+    "existing-cluster": ("karpenter", "karpenter", {_ROLE: f"{_ROLES}/platform/platform-one-karpenter"}),
     "existing-vpc": ("kube-system", "dovetail", {_STS: "true"}),
 }
-"""For each example: a service account, and what it says of its role."""
-_CHOICES = {"P1", "P2", "P9"}
-"""What examples leave as their documents have it: the newest image, default budgets, no limits."""
-_NO_WAY_OUT = {"N7", "N8"}
-"""The networks that are there before have no gateway here."""
-RIGHTLY_FOUND = {
-    "tainted-node-group": _CHOICES,
-    "fargate": _CHOICES,
-    "managed-node-group": _CHOICES | _NO_WAY_OUT | {"K8"},
-    # Nobody has made an aws-auth, an OIDC provider or a security group in that house.
-    "existing-cluster": _CHOICES | _NO_WAY_OUT | {"I1", "I3", "N3"},
-    "existing-vpc": _CHOICES | _NO_WAY_OUT,
+"""Namespace, name and annotations of a service account, by example."""
+_BY_DESIGN = {"P1", "P2", "P9"}
+"""The examples use the newest image, default budgets and no limits, like their sources."""
+_NO_GATEWAY = {"N7", "N8"}
+"""The existing networks have no gateway in moto."""
+EXPECTED_FINDINGS = {
+    "tainted-node-group": _BY_DESIGN,
+    "fargate": _BY_DESIGN,
+    "managed-node-group": _BY_DESIGN | _NO_GATEWAY | {"K8"},
+    # The existing cluster has no aws-auth, OIDC provider or security group.
+    "existing-cluster": _BY_DESIGN | _NO_GATEWAY | {"I1", "I3", "N3"},
+    "existing-vpc": _BY_DESIGN | _NO_GATEWAY,
 }
-"""What the doctor may find, by example; its first words are for what really is wrong."""
+"""Codes of the findings that ``dovetail doctor`` may report, by example."""
 
 
 @pytest.fixture(scope="module")
-def eks(
-    controlplane_program: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[EksAccount]:
-    with an_eks_account(controlplane_program, tmp_path_factory.mktemp("eks")) as account:
+def eks(controlplane_binary_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EksAccount]:
+    with run_eks_account(controlplane_binary_path, tmp_path_factory.mktemp("eks")) as account:
         yield account
 
 
 @pytest.fixture
 def account(eks: EksAccount) -> EksAccount:
-    eks.forget()
+    eks.reset()
     return eks
 
 
 @pytest.mark.parametrize("name", ["tainted-node-group", "fargate", "managed-node-group"])
-def test_an_example_is_made_changed_and_taken_away_by_the_real_programs(
-    account: EksAccount, name: str
-) -> None:
-    story = Story(account, name)
+def test_an_example_is_created_changed_and_destroyed(account: EksAccount, name: str) -> None:
+    example = ExampleCluster(account, name)
 
-    _there_and_changed(story)
-    KNOWN[name](account)
-    gone = story.run("destroy", "--yes")
+    _create_and_change(example)
+    ACCESS_CHECKS[name](account)
+    destroyed = example.run("destroy", "--yes")
 
-    assert gone.code == 0, gone
-    assert "nothing is left" in gone.out
-    story.assert_nothing_is_left()
+    assert destroyed.code == 0, destroyed
+    assert "nothing is left" in destroyed.out
+    example.assert_nothing_is_left()
 
 
-def test_a_guest_is_made_changed_and_taken_away_and_the_house_stays(account: EksAccount) -> None:
-    story = Story(account, "existing-cluster")
+def test_destroy_on_an_existing_cluster_keeps_the_cluster(account: EksAccount) -> None:
+    example = ExampleCluster(account, "existing-cluster")
 
-    _there_and_changed(story)
-    gone = story.run("destroy", "--yes")
+    _create_and_change(example)
+    destroyed = example.run("destroy", "--yes")
 
-    assert gone.code == 0, gone
+    assert destroyed.code == 0, destroyed
     assert "platform-one" in account.eks.clusters
-    story.assert_nothing_is_left()
+    example.assert_nothing_is_left()
 
 
-def test_the_controller_buys_nodes_for_what_is_installed_and_gives_them_back_in_the_end(
-    account: EksAccount,
-) -> None:
+def test_the_controller_launches_nodes_for_add_ons_and_destroy_terminates_them(account: EksAccount) -> None:
     publish_images("us-east-1", kubernetes="1.36")
-    story = Story(account, "existing-vpc")
+    example = ExampleCluster(account, "existing-vpc")
 
-    with account.programs.running(IMAGE):
-        _there_and_changed(story)
-        wait_for("nginx runs on both kinds of machines", lambda: _ready(account, "nginx"))
-        bought = account.machines("us-east-1")
-        gone = story.run("destroy", "--yes")
+    with account.containers.running(IMAGE):
+        _create_and_change(example)
+        wait_for("nginx runs on both architectures", lambda: _are_ready(account, "nginx"))
+        instances = account.instances("us-east-1")
+        destroyed = example.run("destroy", "--yes")
 
-    # metrics-server and nginx tolerate no taint: helm waited for nodes that had to be bought.
-    assert bought
-    assert gone.code == 0, gone
-    story.assert_nothing_is_left()
+    # metrics-server and nginx tolerate no taint: helm waited for nodes that had to be launched.
+    assert instances
+    assert destroyed.code == 0, destroyed
+    example.assert_nothing_is_left()
 
 
-def test_ctrl_c_lets_helm_end_and_the_next_run_goes_on(account: EksAccount) -> None:
-    story = Story(account, "existing-cluster", nodes=0)
+def test_after_ctrl_c_helm_finishes_and_the_next_apply_continues(account: EksAccount) -> None:
+    example = ExampleCluster(account, "existing-cluster", nodes=0)
 
-    with story.begun("apply", "--yes") as process:
-        wait_for("helm waits for pods", lambda: story.is_under_way("karpenter"))
+    with example.running("apply", "--yes") as process:
+        wait_for("helm waits for pods", lambda: example.is_installing("karpenter"))
         os.killpg(process.pid, signal.SIGINT)
-        story.scale_workers(2)
-        _, told = process.communicate(timeout=120)
-    between = story.releases_seen()
-    again = story.run("apply", "--yes")
+        example.scale_workers(2)
+        _, errors = process.communicate(timeout=120)
+    between = example.stored_releases()
+    again = example.run("apply", "--yes")
 
-    assert process.returncode == 130, told
-    assert "go on with: dovetail cluster apply" in told
+    assert process.returncode == 130, errors
+    assert "continue with: dovetail cluster apply" in errors
     assert between["karpenter"] == "deployed"
     assert again.code == 0, again
-    assert story.run("plan").code == 0
-    assert story.run("destroy", "--yes").code == 0
-    story.assert_nothing_is_left()
+    assert example.run("plan").code == 0
+    assert example.run("destroy", "--yes").code == 0
+    example.assert_nothing_is_left()
 
 
-def test_when_the_plug_is_pulled_while_helm_runs_the_next_run_goes_on(account: EksAccount) -> None:
-    story = Story(account, "existing-cluster", nodes=0)
+def test_after_sigkill_while_helm_runs_the_next_apply_continues(account: EksAccount) -> None:
+    example = ExampleCluster(account, "existing-cluster", nodes=0)
 
-    with story.begun("apply", "--yes") as process:
-        wait_for("helm waits for pods", lambda: story.is_under_way("karpenter"))
-        for one in (process.pid, *children_of(process.pid)):
-            os.kill(one, signal.SIGKILL)
-    between = story.releases_seen()
-    story.scale_workers(2)
-    again = story.run("apply", "--yes")
+    with example.running("apply", "--yes") as process:
+        wait_for("helm waits for pods", lambda: example.is_installing("karpenter"))
+        for pid in (process.pid, *children_of(process.pid)):
+            os.kill(pid, signal.SIGKILL)
+    between = example.stored_releases()
+    example.scale_workers(2)
+    again = example.run("apply", "--yes")
 
     assert between["karpenter"] == "pending-install"
     assert again.code == 0, again
-    assert story.releases_seen() == dict.fromkeys(RELEASES[story.name], "deployed")
-    assert story.run("plan").code == 0
-    assert story.run("destroy", "--yes").code == 0
-    story.assert_nothing_is_left()
+    assert example.stored_releases() == dict.fromkeys(RELEASES[example.name], "deployed")
+    assert example.run("plan").code == 0
+    assert example.run("destroy", "--yes").code == 0
+    example.assert_nothing_is_left()
 
 
-def _there_and_changed(story: Story) -> None:
-    """Go from nothing to a cluster that is as its file says, and change one field of that."""
-    account, name = story.account, story.name
-    planned = story.run("plan")
-    applied = story.run("apply", "--yes")
-    again = story.run("plan")
-    status = story.run("status")
+def _create_and_change(example: ExampleCluster) -> None:
+    """Create a cluster from its file, then change one field."""
+    account, name = example.account, example.name
+    planned = example.run("plan")
+    applied = example.run("apply", "--yes")
+    again = example.run("plan")
+    status = example.run("status")
 
     assert planned.code == 2, planned
     assert applied.code == 0, applied
     assert again.code == 0, again
     assert status.code == 0, status
-    assert story.releases() == dict.fromkeys(RELEASES[name], "deployed")
-    story.assert_kinds_are_established()
-    assert story.pools() == {one["name"] for one in story.file["nodePools"]}
-    space, owner, notes = ACCOUNTS[name]
-    found = account.plane.read("serviceaccount", owner, "-n", space)["metadata"]
-    assert notes.items() <= (found.get("annotations") or {}).items()
-    # CoreDNS among them: on Fargate, or beside the controller in spite of the taint.
-    assert _ready(account, "")
-    examined = account.run("doctor", "-f", str(story.path), "-o", "json")
-    codes = {one["code"] for one in json.loads(examined.out)["findings"]}
-    assert examined.code == (2 if codes else 0), examined
-    assert codes <= RIGHTLY_FOUND[name], examined
+    assert example.releases() == dict.fromkeys(RELEASES[name], "deployed")
+    example.assert_crds_are_established()
+    assert example.pools() == {pool["name"] for pool in example.file["nodePools"]}
+    namespace, service_account, annotations = ACCOUNTS[name]
+    metadata = account.control_plane.read("serviceaccount", service_account, "-n", namespace)["metadata"]
+    assert annotations.items() <= (metadata.get("annotations") or {}).items()
+    # Includes CoreDNS: on Fargate, or on the tainted node group of the controller.
+    assert _are_ready(account, "")
+    diagnosis = account.run("doctor", "-f", str(example.path), "-o", "json")
+    codes = {finding["code"] for finding in json.loads(diagnosis.out)["findings"]}
+    assert diagnosis.code == (2 if codes else 0), diagnosis
+    assert codes <= EXPECTED_FINDINGS[name], diagnosis
 
     edit, address = EDITS[name]
-    story.edit(edit)
-    different = story.run("plan", "-o", "json")
-    story.run("apply", "--yes")
-    settled = story.run("plan")
+    example.edit(edit)
+    different = example.run("plan", "-o", "json")
+    example.run("apply", "--yes")
+    settled = example.run("plan")
 
     assert different.code == 2
     steps = json.loads(different.out)["steps"]
-    assert [f"{one['verb']} {one['kind']}/{one['name']}" for one in steps] == [f"change {address}"]
+    assert [f"{step['verb']} {step['kind']}/{step['name']}" for step in steps] == [f"update {address}"]
     assert settled.code == 0, settled
 
 
-def _ready(account: EksAccount, prefix: str) -> bool:
-    """Tell whether all system's Deployments, or those called so, have the pods that they want."""
-    found = account.plane.read("deployments", "-A")
-    spaces = ("default",) if prefix else ("kube-system", "karpenter", "keda")
-    looked_at = [
-        one
-        for one in found
-        if one["metadata"]["name"].startswith(prefix) and one["metadata"]["namespace"] in spaces
+def _are_ready(account: EksAccount, prefix: str) -> bool:
+    """Return True if all system Deployments, or those with a prefix, are ready."""
+    namespaces = ("default",) if prefix else ("kube-system", "karpenter", "keda")
+    deployments = [
+        deployment
+        for deployment in account.control_plane.read("deployments", "-A")
+        if deployment["metadata"]["name"].startswith(prefix)
+        and deployment["metadata"]["namespace"] in namespaces
     ]
-    return bool(looked_at) and all(
-        one["status"].get("readyReplicas") == one["spec"]["replicas"] for one in looked_at
+    return bool(deployments) and all(
+        deployment["status"].get("readyReplicas") == deployment["spec"]["replicas"]
+        for deployment in deployments
     )

@@ -1,4 +1,4 @@
-"""An API server with our definitions: what it takes, refuses, fills in and shows."""
+"""CRDs on a real API server: validation, defaults, printer columns and scale."""
 
 import json
 from copy import deepcopy
@@ -13,20 +13,20 @@ from dovetail.codec.crds.definition import Definition
 from dovetail.codec.crds.definitions import DEFINITIONS
 from dovetail.codec.crds.nodepool import NODE_POOL
 from dovetail.codec.rewrite.files import convert_files
-from tests.codec.crds import accepted, refused
+from tests.codec.crds import accepted, rejected
 from tests.codec.crds.objects import (
     Object,
-    Refused,
+    Rejected,
     a_claim,
     a_class,
     a_pool,
-    demand,
-    requiring,
-    templated,
+    requirement,
+    with_requirements,
+    with_template,
 )
+from tests.live.admission import admission_errors
 from tests.live.cluster import Cluster, wait_for
 from tests.live.crds import install_crds
-from tests.live.refusing import refusals
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("NodePool", "NodeClaim", "EC2NodeClass", "NodeOverlay", "CapacityBuffer")
@@ -43,62 +43,64 @@ def named(obj: Object, name: str) -> Object:
 
 
 @pytest.fixture(scope="module")
-def told_of_bad_ones(cluster: Cluster) -> list[str]:
-    return refusals(cluster, [one.object for one in refused.REFUSED])
+def rejected_errors(cluster: Cluster) -> list[str]:
+    return admission_errors(cluster, [case.object for case in rejected.REJECTED])
 
 
 @pytest.mark.parametrize(
-    ("at", "one"), list(enumerate(refused.REFUSED)), ids=[one.what for one in refused.REFUSED]
+    ("index", "case"),
+    list(enumerate(rejected.REJECTED)),
+    ids=[case.description for case in rejected.REJECTED],
 )
-def test_what_makes_no_sense_is_refused_in_words(
-    told_of_bad_ones: list[str], at: int, one: Refused
+def test_an_invalid_object_is_rejected_with_a_message(
+    rejected_errors: list[str], index: int, case: Rejected
 ) -> None:
-    assert one.told in (told_of_bad_ones[at] or "it is taken")
+    assert case.message in (rejected_errors[index] or "accepted")
 
 
 @pytest.fixture(scope="module")
-def told_of_good_ones(cluster: Cluster) -> list[str]:
-    return refusals(cluster, [one for _, one in accepted.ACCEPTED])
+def accepted_errors(cluster: Cluster) -> list[str]:
+    return admission_errors(cluster, [obj for _, obj in accepted.ACCEPTED])
 
 
 @pytest.mark.parametrize(
-    "at", range(len(accepted.ACCEPTED)), ids=[what for what, _ in accepted.ACCEPTED]
+    "index", range(len(accepted.ACCEPTED)), ids=[description for description, _ in accepted.ACCEPTED]
 )
-def test_what_makes_sense_is_taken(told_of_good_ones: list[str], at: int) -> None:
-    assert told_of_good_ones[at] == ""
+def test_a_valid_object_is_accepted(accepted_errors: list[str], index: int) -> None:
+    assert accepted_errors[index] == ""
 
 
 @pytest.mark.parametrize(
-    "one", refused.FORBIDDEN_CHANGES, ids=[one.what for one in refused.FORBIDDEN_CHANGES]
+    "case", rejected.REJECTED_CHANGES, ids=[case.description for case in rejected.REJECTED_CHANGES]
 )
-def test_what_must_stay_cannot_be_changed(cluster: Cluster, one: refused.Change) -> None:
-    at = refused.FORBIDDEN_CHANGES.index(one)
-    cluster.apply(named(one.before, f"crd-kept-{at}"))
+def test_an_immutable_field_cannot_be_changed(cluster: Cluster, case: rejected.RejectedChange) -> None:
+    index = rejected.REJECTED_CHANGES.index(case)
+    cluster.apply(named(case.before, f"crd-kept-{index}"))
 
-    after = json.dumps(named(one.after, f"crd-kept-{at}"))
-    told = cluster.try_kubectl("replace", "-f", "-", stdin=after)
+    after = json.dumps(named(case.after, f"crd-kept-{index}"))
+    result = cluster.try_kubectl("replace", "-f", "-", stdin=after)
 
-    assert one.told in told.stderr
+    assert case.message in result.stderr
 
 
 @pytest.mark.parametrize(
-    "one", accepted.ALLOWED_CHANGES, ids=[one.what for one in accepted.ALLOWED_CHANGES]
+    "case", accepted.ALLOWED_CHANGES, ids=[case.description for case in accepted.ALLOWED_CHANGES]
 )
-def test_all_else_can_be_changed(cluster: Cluster, one: accepted.Change) -> None:
-    at = accepted.ALLOWED_CHANGES.index(one)
-    cluster.apply(named(one.before, f"crd-free-{at}"))
+def test_a_mutable_field_can_be_changed(cluster: Cluster, case: accepted.Change) -> None:
+    index = accepted.ALLOWED_CHANGES.index(case)
+    cluster.apply(named(case.before, f"crd-free-{index}"))
 
-    cluster.kubectl("replace", "-f", "-", stdin=json.dumps(named(one.after, f"crd-free-{at}")))
+    cluster.kubectl("replace", "-f", "-", stdin=json.dumps(named(case.after, f"crd-free-{index}")))
 
 
 def objects_in(path: Path) -> list[Object]:
-    """Return what is of our kinds in a file, older versions as they are today."""
+    """Return a file's objects of Dovetail's kinds, converted to the current version."""
     text = path.read_text(encoding="utf-8")
-    documents = [one for one in yaml.safe_load_all(text) if one]
-    lists = [one["manifests"] for one in documents if "manifests" in one]
-    plain = "---\n".join(yaml.safe_dump(one) for many in lists for one in many) or text
+    documents = [document for document in yaml.safe_load_all(text) if document]
+    scenarios = [document["manifests"] for document in documents if "manifests" in document]
+    plain = "---\n".join(yaml.safe_dump(obj) for objects in scenarios for obj in objects) or text
     converted = convert_files([(path.name, plain.encode())])
-    return [one.value for one in converted if one.value.get("kind") in KINDS]
+    return [document.value for document in converted if document.value.get("kind") in KINDS]
 
 
 MANIFESTS = [
@@ -110,36 +112,36 @@ MANIFESTS = [
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
-def test_manifests_that_people_have_are_taken(cluster: Cluster, path: Path) -> None:
-    found = objects_in(path)
+def test_real_manifests_are_accepted(cluster: Cluster, path: Path) -> None:
+    objects = objects_in(path)
 
-    assert found
-    assert refusals(cluster, found) == [""] * len(found)
+    assert objects
+    assert admission_errors(cluster, objects) == [""] * len(objects)
 
 
-def larger(schema: Any) -> Any:
-    """Return a schema in which lists and maps may be twice as long."""
+def doubled(schema: Any) -> Any:
+    """Return a schema that allows lists and maps of twice the length."""
     if isinstance(schema, dict):
         bounds = ("maxItems", "maxProperties")
         return {
-            name: one * 2 if name in bounds and isinstance(one, int) else larger(one)
-            for name, one in schema.items()
+            name: value * 2 if name in bounds and isinstance(value, int) else doubled(value)
+            for name, value in schema.items()
         }
-    return [larger(one) for one in schema] if isinstance(schema, list) else schema
+    return [doubled(item) for item in schema] if isinstance(schema, list) else schema
 
 
-@pytest.mark.parametrize("one", DEFINITIONS, ids=lambda one: one.kind)
-def test_rules_cost_far_less_than_an_api_server_allows(cluster: Cluster, one: Definition) -> None:
-    """How cost is reckoned differs from version to version; there must be room."""
-    doubled = json.dumps(larger(one.written()))
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.kind)
+def test_validation_rules_cost_half_of_the_budget_at_most(cluster: Cluster, definition: Definition) -> None:
+    """The cost estimate differs between Kubernetes versions, so there must be headroom."""
+    schema = json.dumps(doubled(definition.encode()))
 
-    told = cluster.try_kubectl("apply", "--dry-run=server", "-f", "-", stdin=doubled)
+    result = cluster.try_kubectl("apply", "--dry-run=server", "-f", "-", stdin=schema)
 
-    assert "exceeds budget" not in told.stderr
-    assert told.returncode == 0
+    assert "exceeds budget" not in result.stderr
+    assert result.returncode == 0
 
 
-def test_what_is_not_said_is_filled_in(cluster: Cluster) -> None:
+def test_unset_fields_get_defaults(cluster: Cluster) -> None:
     cluster.apply(named(a_pool(), "crd-filled"), named(a_claim(), "crd-filled"))
     cluster.apply(named(a_class(), "crd-filled"))
 
@@ -161,7 +163,7 @@ def test_what_is_not_said_is_filled_in(cluster: Cluster) -> None:
     }
 
 
-def test_what_is_said_stays_and_only_the_rest_is_filled_in(cluster: Cluster) -> None:
+def test_set_fields_stay_and_only_unset_ones_get_defaults(cluster: Cluster) -> None:
     pool = a_pool(disruption={"consolidateAfter": "5m", "budgets": [{"reasons": ["Empty"]}]})
     node_class = a_class(metadataOptions={"httpTokens": "optional"})
 
@@ -176,18 +178,18 @@ def test_what_is_said_stays_and_only_the_rest_is_filled_in(cluster: Cluster) -> 
     assert (options["httpTokens"], options["httpEndpoint"]) == ("optional", "enabled")
 
 
-def test_a_field_that_there_is_not_is_told(cluster: Cluster) -> None:
-    misspelt = named(templated(expiresAfter="1h"), "crd-misspelt")
+def test_an_unknown_field_is_rejected(cluster: Cluster) -> None:
+    misspelt = named(with_template(expiresAfter="1h"), "crd-misspelt")
 
-    told = cluster.try_kubectl("create", "-f", "-", stdin=json.dumps(misspelt))
+    result = cluster.try_kubectl("create", "-f", "-", stdin=json.dumps(misspelt))
 
-    assert 'unknown field "spec.template.spec.expiresAfter"' in told.stderr
+    assert 'unknown field "spec.template.spec.expiresAfter"' in result.stderr
 
 
 def test_kubectl_explains_every_field(cluster: Cluster) -> None:
-    told = cluster.kubectl("explain", "nodepool.spec.disruption.budgets.nodes")
+    explanation = cluster.kubectl("explain", "nodepool.spec.disruption.budgets.nodes")
 
-    assert "How many nodes of the pool may go at once" in told
+    assert "Maximum number of nodes disrupted at the same time" in explanation
 
 
 def columns(cluster: Cluster, *arguments: str) -> list[str]:
@@ -199,25 +201,21 @@ def columns(cluster: Cluster, *arguments: str) -> list[str]:
     ("kind", "shown", "wide"),
     [
         ("nodepools", "NAME NODECLASS NODES READY AGE", "WEIGHT CPU MEMORY"),
-        (
-            "nodeclaims",
-            "NAME TYPE CAPACITY ZONE NODE READY AGE",
-            "IMAGEID ID NODEPOOL NODECLASS DRIFTED",
-        ),
+        ("nodeclaims", "NAME TYPE CAPACITY ZONE NODE READY AGE", "IMAGEID ID NODEPOOL NODECLASS DRIFTED"),
         ("ec2nodeclasses", "NAME READY AGE", "ROLE"),
         ("nodeoverlays", "NAME READY AGE", "WEIGHT"),
     ],
 )
-def test_kubectl_shows_what_matters(cluster: Cluster, kind: str, shown: str, wide: str) -> None:
-    good = {"nodepools": a_pool(), "nodeclaims": a_claim(), "ec2nodeclasses": a_class()}
+def test_kubectl_get_shows_the_printer_columns(cluster: Cluster, kind: str, shown: str, wide: str) -> None:
+    objects = {"nodepools": a_pool(), "nodeclaims": a_claim(), "ec2nodeclasses": a_class()}
     overlay = accepted.OVERLAYS["the least"]
-    cluster.apply(named(good.get(kind, overlay), "crd-shown"))
+    cluster.apply(named(objects.get(kind, overlay), "crd-shown"))
 
     assert columns(cluster, kind, "crd-shown") == shown.split()
     assert columns(cluster, kind, "crd-shown", "-o", "wide") == [*shown.split(), *wide.split()]
 
 
-def test_buffers_are_shown_in_their_namespace(cluster: Cluster) -> None:
+def test_kubectl_get_shows_the_printer_columns_of_capacity_buffers(cluster: Cluster) -> None:
     cluster.apply(named(accepted.BUFFERS["of a template"], "crd-shown"))
 
     shown = columns(cluster, "cb", "-n", "default", "crd-shown")
@@ -225,7 +223,7 @@ def test_buffers_are_shown_in_their_namespace(cluster: Cluster) -> None:
     assert shown == ["NAME", "STRATEGY", "PODTEMPLATE", "REPLICAS", "READY", "AGE"]
 
 
-def test_a_pool_shows_its_class_its_nodes_and_whether_it_is_ready(cluster: Cluster) -> None:
+def test_kubectl_get_shows_node_class_nodes_and_readiness_of_a_node_pool(cluster: Cluster) -> None:
     cluster.apply(named(a_pool(weight=10), "crd-row"))
     since = {"lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "", "message": ""}
     status = {
@@ -234,9 +232,7 @@ def test_a_pool_shows_its_class_its_nodes_and_whether_it_is_ready(cluster: Clust
         "conditions": [{"type": "Ready", "status": "True", **since}],
     }
     patch = json.dumps({"status": status})
-    cluster.kubectl(
-        "patch", "nodepool", "crd-row", "--subresource=status", "--type=merge", "-p", patch
-    )
+    cluster.kubectl("patch", "nodepool", "crd-row", "--subresource=status", "--type=merge", "-p", patch)
 
     row = cluster.kubectl("get", "nodepool", "crd-row", "-o", "wide").splitlines()[1].split()
 
@@ -244,7 +240,7 @@ def test_a_pool_shows_its_class_its_nodes_and_whether_it_is_ready(cluster: Clust
     assert row[5:7] == ["10", "12"]
 
 
-def test_everything_of_ours_is_found_by_short_names_and_category(cluster: Cluster) -> None:
+def test_kinds_have_short_names_and_a_category(cluster: Cluster) -> None:
     cluster.apply(named(a_pool(), "crd-found"), named(a_class(), "crd-found"))
 
     together = cluster.kubectl("get", "karpenter", "-o", "name")
@@ -256,7 +252,7 @@ def test_everything_of_ours_is_found_by_short_names_and_category(cluster: Cluste
     assert cluster.kubectl("get", "overlays", "-o", "name") is not None
 
 
-def test_kubectl_scales_a_static_pool(cluster: Cluster) -> None:
+def test_kubectl_scales_a_static_node_pool(cluster: Cluster) -> None:
     cluster.apply(named(a_pool(replicas=1), "crd-scaled"))
 
     cluster.kubectl("scale", "nodepool", "crd-scaled", "--replicas=4")
@@ -264,27 +260,23 @@ def test_kubectl_scales_a_static_pool(cluster: Cluster) -> None:
     assert cluster.read("nodepool", "crd-scaled")["spec"]["replicas"] == 4
 
 
-def test_kubectl_cannot_scale_a_pool_that_follows_its_pods(cluster: Cluster) -> None:
+def test_kubectl_cannot_scale_a_dynamic_node_pool(cluster: Cluster) -> None:
     cluster.apply(named(a_pool(), "crd-unscaled"))
 
-    done = cluster.try_kubectl("scale", "nodepool", "crd-unscaled", "--replicas=4")
+    result = cluster.try_kubectl("scale", "nodepool", "crd-unscaled", "--replicas=4")
 
-    assert done.returncode != 0
+    assert result.returncode != 0
     assert "replicas" not in cluster.read("nodepool", "crd-unscaled")["spec"]
 
 
-def test_a_status_is_written_apart_and_nothing_of_it_is_lost(cluster: Cluster) -> None:
+def test_status_is_a_subresource_and_keeps_all_its_fields(cluster: Cluster) -> None:
     cluster.apply(named(a_class(), "crd-status"))
     since = {"lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1}
     status: dict[str, Any] = {
         "subnets": [{"id": "subnet-1", "zone": "us-east-1a", "zoneID": "use1-az1"}],
         "securityGroups": [{"id": "sg-1", "name": "nodes"}],
         "amis": [
-            {
-                "id": "ami-1",
-                "name": "a",
-                "requirements": [demand("kubernetes.io/arch", "In", "arm64")],
-            }
+            {"id": "ami-1", "name": "a", "requirements": [requirement("kubernetes.io/arch", "In", "arm64")]}
         ],
         "capacityReservations": [
             {
@@ -301,9 +293,7 @@ def test_a_status_is_written_apart_and_nothing_of_it_is_lost(cluster: Cluster) -
             }
         ],
         "instanceProfile": "p",
-        "conditions": [
-            {"type": "Ready", "status": "False", "reason": "A", "message": "b", **since}
-        ],
+        "conditions": [{"type": "Ready", "status": "False", "reason": "A", "message": "b", **since}],
     }
 
     patch = json.dumps({"status": status, "spec": {"role": "others"}})
@@ -316,19 +306,19 @@ def test_a_status_is_written_apart_and_nothing_of_it_is_lost(cluster: Cluster) -
     assert read["spec"]["role"] == "nodes"
 
 
-def test_what_was_there_before_its_rule_can_still_be_worked_on(cluster: Cluster) -> None:
-    ours = msgspec.structs.replace(NODE_POOL, group="older.example.com", categories=()).written()
+def test_an_object_older_than_a_validation_rule_can_still_be_updated(cluster: Cluster) -> None:
+    definition = msgspec.structs.replace(NODE_POOL, group="older.example.com", categories=()).encode()
     open_object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    lax = deepcopy(ours)
+    lax = deepcopy(definition)
     lax["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": open_object}
-    bad = named(requiring(demand("karpenter.sh/custom", "In", "a")), "crd-older")
-    bad["apiVersion"] = "older.example.com/v1"
+    invalid = named(with_requirements(requirement("karpenter.sh/custom", "In", "a")), "crd-older")
+    invalid["apiVersion"] = "older.example.com/v1"
     cluster.apply(lax)
     cluster.kubectl("wait", "--for=condition=Established", "crd/nodepools.older.example.com")
-    wait_for("the API serves it", lambda: accepts(cluster, bad))
-    cluster.apply(ours)
-    another = named(bad, "crd-newer")
-    wait_for("the rules hold", lambda: not accepts(cluster, another))
+    wait_for("the API server serves the kind", lambda: accepts(cluster, invalid))
+    cluster.apply(definition)
+    another = named(invalid, "crd-newer")
+    wait_for("the validation rules are active", lambda: not accepts(cluster, another))
 
     kind = "nodepools.older.example.com"
     cluster.kubectl("annotate", kind, "crd-older", "example.com/seen=true")
@@ -338,5 +328,5 @@ def test_what_was_there_before_its_rule_can_still_be_worked_on(cluster: Cluster)
 
 
 def accepts(cluster: Cluster, obj: Object) -> bool:
-    done = cluster.try_kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(obj))
-    return done.returncode == 0
+    result = cluster.try_kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(obj))
+    return result.returncode == 0

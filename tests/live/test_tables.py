@@ -1,4 +1,4 @@
-"""kubectl shows the same columns and knows the same names on the simulated API server."""
+"""Table columns and resource names of the simulated and a real API server agree."""
 
 import json
 import ssl
@@ -11,13 +11,13 @@ import pytest
 
 from dovetail.ports.api_resources import RESOURCES, Resource
 from tests.live.cluster import Cluster
-from tests.simulator.rest.serving import TOKEN, a_cluster
+from tests.simulator.rest.rest_server import TOKEN, serve_cluster
 
 AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 class Reader:
-    """Reads from one API server."""
+    """HTTP client of one API server."""
 
     def __init__(self, url: str, tls: ssl.SSLContext, **headers: str) -> None:
         self._connection = HTTPSConnection(urlsplit(url).netloc, context=tls, timeout=20)
@@ -33,7 +33,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def simulated() -> Iterator[Reader]:
-    with a_cluster() as cluster:
+    with serve_cluster() as cluster:
         tls = ssl.create_default_context(cadata=cluster.certificate)
         reader = Reader(cluster.url, tls, Authorization=f"Bearer {TOKEN}")
         yield reader
@@ -41,8 +41,8 @@ def simulated() -> Iterator[Reader]:
 
 
 @pytest.fixture(scope="module")
-def real(equipped_cluster: Cluster) -> Iterator[Reader]:
-    access = equipped_cluster.access()
+def real(cluster_with_crds: Cluster) -> Iterator[Reader]:
+    access = cluster_with_crds.access()
     reader = Reader(access.server, access.tls)
     yield reader
     reader.close()
@@ -53,27 +53,27 @@ def root(resource: Resource) -> str:
 
 
 def columns(reader: Reader, resource: Resource) -> list[tuple[str, bool]]:
-    """Names of columns, and which of them are shown with ``-o wide`` only."""
+    """Return column names, each with True if only ``-o wide`` shows it."""
     table = reader.read(f"{root(resource)}/{resource.plural}?limit=1", AS_TABLE)
-    return [(one["name"], one["priority"] > 0) for one in table["columnDefinitions"]]
+    return [(column["name"], column["priority"] > 0) for column in table["columnDefinitions"]]
 
 
 def names(reader: Reader, resource: Resource) -> dict[str, object]:
-    """What kubectl may call a kind, and what it may do with it."""
-    for one in reader.read(root(resource))["resources"]:
-        if one["name"] == resource.plural:
+    """Return the discovery document of a kind: names, categories and verbs."""
+    for entry in reader.read(root(resource))["resources"]:
+        if entry["name"] == resource.plural:
             return {
-                "kind": one["kind"],
-                "singular": one["singularName"],
-                "namespaced": one["namespaced"],
-                "short": sorted(one.get("shortNames") or ()),
-                "categories": sorted(one.get("categories") or ()),
-                "verbs": sorted(one["verbs"]),
+                "kind": entry["kind"],
+                "singular": entry["singularName"],
+                "namespaced": entry["namespaced"],
+                "short": sorted(entry.get("shortNames") or ()),
+                "categories": sorted(entry.get("categories") or ()),
+                "verbs": sorted(entry["verbs"]),
             }
-    raise AssertionError(f"{resource.qualified} is not served")
+    raise AssertionError(f"{resource.qualified_name} is not served")
 
 
-EVERY_KIND = pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.plural)
+EVERY_KIND = pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.plural)
 
 
 @EVERY_KIND
@@ -82,5 +82,5 @@ def test_a_kind_has_the_same_columns(real: Reader, simulated: Reader, resource: 
 
 
 @EVERY_KIND
-def test_a_kind_goes_by_the_same_names(real: Reader, simulated: Reader, resource: Resource) -> None:
+def test_a_kind_has_the_same_names_and_verbs(real: Reader, simulated: Reader, resource: Resource) -> None:
     assert names(simulated, resource) == names(real, resource)

@@ -1,4 +1,4 @@
-"""Pods with volumes of their own, on a real control plane with virtual nodes."""
+"""Pods with persistent volumes on a real control plane with virtual nodes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.live.cluster import wait_for
-from tests.live.plane import ControlPlane
-from tests.live.replicas import Site, a_site
+from tests.live.control_plane import ControlPlane
+from tests.live.replicas import Installation, run_installation
 
 STORAGE_CLASS = {
     "apiVersion": "storage.k8s.io/v1",
@@ -21,9 +21,9 @@ STORAGE_CLASS = {
 
 
 @pytest.fixture
-def site(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Site]:
-    with a_site(control_plane, tmp_path) as made:
-        yield made
+def installation(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Installation]:
+    with run_installation(control_plane, tmp_path) as installation:
+        yield installation
 
 
 def a_stateful_set(name: str, replicas: int) -> dict[str, Any]:
@@ -61,25 +61,29 @@ def a_stateful_set(name: str, replicas: int) -> dict[str, Any]:
 
 
 def zones_of(objects: list[dict[str, Any]]) -> set[str]:
-    return {one["metadata"]["labels"]["topology.kubernetes.io/zone"] for one in objects}
+    return {obj["metadata"]["labels"]["topology.kubernetes.io/zone"] for obj in objects}
 
 
-def test_volumes_are_made_in_the_zone_of_the_node_and_go_with_their_claims(site: Site) -> None:
-    site.cluster.apply(STORAGE_CLASS, a_stateful_set("db", 3))
-    site.replica()
+def test_volumes_are_created_in_the_zone_of_the_node_and_deleted_with_their_claims(
+    installation: Installation,
+) -> None:
+    installation.cluster.apply(STORAGE_CLASS, a_stateful_set("db", 3))
+    installation.start_replica()
 
-    def ready() -> int:
-        status = site.cluster.read("statefulset", "db", "-n", "default")["status"]
+    def ready_replicas() -> int:
+        status = installation.cluster.read("statefulset", "db", "-n", "default")["status"]
         return int(status.get("readyReplicas") or 0)
 
-    wait_for("three pods with volumes are ready", lambda: ready() == 3, seconds=90)
-    volumes, nodes = site.cluster.read("pv"), site.nodes()
-    site.cluster.kubectl("delete", "statefulset", "db", "-n", "default")
-    site.cluster.kubectl("delete", "pvc", "--all", "-n", "default")
-    wait_for("volumes and nodes are gone", lambda: not (site.cluster.read("pv") or site.nodes()))
+    wait_for("three pods with volumes are ready", lambda: ready_replicas() == 3, seconds=90)
+    volumes, nodes = installation.cluster.read("pv"), installation.nodes()
+    installation.cluster.kubectl("delete", "statefulset", "db", "-n", "default")
+    installation.cluster.kubectl("delete", "pvc", "--all", "-n", "default")
+    wait_for(
+        "volumes and nodes are gone", lambda: not (installation.cluster.read("pv") or installation.nodes())
+    )
 
     assert len(volumes) == 3
-    affinities = [one["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"] for one in volumes]
+    affinities = [volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"] for volume in volumes]
     zones = {term["matchExpressions"][0]["values"][0] for terms in affinities for term in terms}
     assert zones <= zones_of(nodes)
-    assert not site.held()
+    assert not installation.running_instances()

@@ -1,4 +1,4 @@
-"""Label keys: which are known to us, and which nobody may ask for."""
+"""Well-known and restricted label keys."""
 
 import pytest
 
@@ -40,10 +40,10 @@ def test_p19_kubernetes_domains_and_well_known_keys_are_free_to_use(key: str) ->
     assert not label_keys.is_restricted(key)
 
 
-def test_every_alias_leads_to_a_well_known_key() -> None:
-    assert set(label_keys.ALIASES.values()) <= label_keys.WELL_KNOWN
+def test_every_alias_maps_to_a_well_known_key() -> None:
+    assert set(label_keys.NORMALIZED_LABELS.values()) <= label_keys.WELL_KNOWN
 
 
-def test_a_key_without_an_alias_is_its_own_stable_spelling() -> None:
-    assert label_keys.stable_key("team") == "team"
-    assert label_keys.stable_key("beta.kubernetes.io/arch") == label_keys.ARCH
+def test_a_key_without_an_alias_is_unchanged() -> None:
+    assert label_keys.normalize_key("team") == "team"
+    assert label_keys.normalize_key("beta.kubernetes.io/arch") == label_keys.ARCH

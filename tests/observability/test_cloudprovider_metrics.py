@@ -1,18 +1,18 @@
-"""How long the cloud took, and what it was asked in vain."""
+"""Durations and errors of CloudProvider calls."""
 
 import asyncio
 
 import pytest
 
 from dovetail.model.karpenter.nodeclaim import NodeClaim
-from dovetail.observability.cloudprovider_metrics import MeteredCloud
+from dovetail.observability.cloudprovider_metrics import MeteredCloudProvider
 from dovetail.observability.prometheus import PrometheusMetrics
-from dovetail.ports.cloudprovider import CreateFailed, Instance, InstanceNotFound
-from tests.observability.test_prometheus import value
+from dovetail.ports.cloudprovider import CreateError, Instance, InstanceNotFoundError
+from tests.observability.test_prometheus import read_value
 
 
 class SlowCloud:
-    """Takes two seconds for everything, on the clock that it moves."""
+    """A CloudProvider whose calls take two seconds on its own clock."""
 
     def __init__(self) -> None:
         self.at = 100.0
@@ -20,40 +20,40 @@ class SlowCloud:
     async def get(self, provider_id: str) -> Instance:
         self.at += 2
         if provider_id == "gone":
-            raise InstanceNotFound("there is none")
+            raise InstanceNotFoundError("there is none")
         return Instance(provider_id=provider_id)
 
     async def create(self, claim: NodeClaim) -> Instance:
-        raise CreateFailed("SubnetExhausted", "no addresses are left for nodeclaim x-7h2")
+        raise CreateError("SubnetExhausted", "no addresses are left for nodeclaim x-7h2")
 
 
-def metered(cloud: SlowCloud, metrics: PrometheusMetrics) -> MeteredCloud:
-    return MeteredCloud(cloud, metrics=metrics, seconds=lambda: cloud.at, provider="aws")  # type: ignore[arg-type]
+def metered(cloud: SlowCloud, metrics: PrometheusMetrics) -> MeteredCloudProvider:
+    return MeteredCloudProvider(cloud, metrics=metrics, seconds=lambda: cloud.at, provider="aws")  # type: ignore[arg-type]
 
 
-def test_what_the_cloud_answers_is_passed_on_and_timed() -> None:
+def test_a_result_is_returned_and_timed() -> None:
     metrics, name = PrometheusMetrics(), "karpenter_cloudprovider_duration_seconds"
 
-    found = asyncio.run(metered(SlowCloud(), metrics).get("i-1"))
+    instance = asyncio.run(metered(SlowCloud(), metrics).get("i-1"))
 
-    assert found.provider_id == "i-1"
-    assert value(metrics, f"{name}_sum", method="Get", provider="aws") == 2
-    assert value(metrics, f"{name}_count", method="Get", provider="aws") == 1
+    assert instance.provider_id == "i-1"
+    assert read_value(metrics, f"{name}_sum", method="Get", provider="aws") == 2
+    assert read_value(metrics, f"{name}_count", method="Get", provider="aws") == 1
 
 
-def test_an_error_is_passed_on_timed_and_counted() -> None:
+def test_an_error_is_raised_timed_and_counted() -> None:
     metrics, name = PrometheusMetrics(), "karpenter_cloudprovider_errors_total"
 
-    with pytest.raises(InstanceNotFound):
+    with pytest.raises(InstanceNotFoundError):
         asyncio.run(metered(SlowCloud(), metrics).get("gone"))
 
-    assert value(metrics, name, method="Get", provider="aws", error="InstanceNotFound") == 1
+    assert read_value(metrics, name, method="Get", provider="aws", error="InstanceNotFoundError") == 1
 
 
-def test_a_failed_launch_counts_by_its_reason_not_by_its_words() -> None:
+def test_a_failed_launch_is_counted_by_its_reason() -> None:
     metrics, name = PrometheusMetrics(), "karpenter_cloudprovider_errors_total"
 
-    with pytest.raises(CreateFailed):
+    with pytest.raises(CreateError):
         asyncio.run(metered(SlowCloud(), metrics).create(NodeClaim(name="x")))
 
-    assert value(metrics, name, method="Create", provider="aws", error="SubnetExhausted") == 1
+    assert read_value(metrics, name, method="Create", provider="aws", error="SubnetExhausted") == 1

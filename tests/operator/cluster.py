@@ -1,4 +1,4 @@
-"""A whole cluster over HTTPS on the test's own loop, without controllers of ours in it."""
+"""A simulated cluster over HTTPS in real time, without its own controllers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,32 +8,31 @@ from typing import Any
 
 import msgspec
 
-from dovetail.data.bundled import bundled_catalog, bundled_prices, sandbox
-from dovetail.host.clock import RealClock
-from dovetail.operator.cloud import Hire, Hired, NoWarnings, Surroundings
-from dovetail.operator.operator import Operation, Settings
+from dovetail.data.bundled import bundled_catalog, bundled_prices, bundled_sandbox_scenario
+from dovetail.host.clock import SystemClock
+from dovetail.operator.cloud import CloudContext, CloudFactory, CloudServices, NoInterruptionQueue
+from dovetail.operator.operator import Operator, OperatorSettings
 from dovetail.ports.api_resources import DEPLOYMENTS, NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from dovetail.ports.kube_client import Object
 from dovetail.simulator.apiserver.options import PatchType
-from dovetail.simulator.cluster import Box
-from dovetail.simulator.ec2.cloudprovider import SimCloud
-from dovetail.simulator.ec2.latencies import Latencies as CloudLatencies
-from dovetail.simulator.kubelet.latencies import Latencies as KubeletLatencies
-from dovetail.simulator.rest.pacing import Pace
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.ec2.cloudprovider import SimulatedCloudProvider
+from dovetail.simulator.latencies import CloudLatencies, KubeletLatencies
+from dovetail.simulator.rest.real_time import RealTimeRunner
 from dovetail.simulator.scenario.load import read_scenario
-from tests.kube.serving import Served, served, until
-from tests.support.telling import KeptLog
+from tests.kube.api_server import Served, served, until
+from tests.support.telemetry import RecordedLog
 
 _QUICK = timedelta(milliseconds=100)
-PATIENCE = 40.0
+TIMEOUT = 40.0
 
 
 class RealTimeCluster:
-    """The sandbox's cluster in real time, machines booting in moments."""
+    """The cluster of the sandbox in real time, with short latencies."""
 
     def __init__(self) -> None:
-        story = msgspec.structs.replace(
-            read_scenario("sandbox", sandbox()),
+        scenario = msgspec.structs.replace(
+            read_scenario("sandbox", bundled_sandbox_scenario()),
             cloud=CloudLatencies(
                 create_fleet=_QUICK,
                 describe=_QUICK,
@@ -46,71 +45,75 @@ class RealTimeCluster:
                 node_ready=_QUICK, image_pull=_QUICK, container_start=_QUICK, stop=_QUICK
             ),
         )
-        clock = RealClock()
+        clock = SystemClock()
         self.catalog, self.prices = bundled_catalog(), bundled_prices()
-        self.box = Box(story, catalog=self.catalog, prices=self.prices, start=clock.now())
-        self.box.operator.kill()
-        self.api = self.box.api
+        self.simulated = SimulatedCluster(
+            scenario, catalog=self.catalog, prices=self.prices, start=clock.now()
+        )
+        self.simulated.operator.kill()
+        self.api = self.simulated.api
         pool = {"spec": {"disruption": {"consolidateAfter": "1s"}}}
         self.api.patch(NODE_POOLS, "default", pool, PatchType.MERGE)
-        self.pace = Pace(self.box.engine, speed=1, clock=clock.seconds)
-        self.log = KeptLog()
+        self.runner = RealTimeRunner(self.simulated.clock, speed=1, clock=clock.seconds)
+        self.log = RecordedLog()
 
-    async def hire(self, around: Surroundings) -> Hired:
-        """Make the cloud of a process: its view of the virtual account."""
-        cloud = SimCloud(
-            self.box.ec2,
-            loop=around.loop,
+    async def create_cloud(self, context: CloudContext) -> CloudServices:
+        """Create the cloud services of a process on the simulated account."""
+        cloud = SimulatedCloudProvider(
+            self.simulated.ec2,
+            loop=context.loop,
             catalog=self.catalog,
             prices=self.prices,
-            node_class=around.mirror.node_class,
-            scarcity=around.scarcity,
+            node_class=context.cache.node_class,
+            unavailable=context.unavailable_offerings,
         )
-        return Hired(cloud=cloud, interruptions=NoWarnings(around.loop), close=lambda: None)
+        return CloudServices(
+            cloud_provider=cloud, interruption_queue=NoInterruptionQueue(context.loop), close=lambda: None
+        )
 
     def scale(self, replicas: int) -> None:
-        have = [one["metadata"]["name"] for one in self.api.list(DEPLOYMENTS).items]
-        if "inflate" not in have:
+        names = [deployment["metadata"]["name"] for deployment in self.api.list(DEPLOYMENTS).items]
+        if "inflate" not in names:
             self.api.create(DEPLOYMENTS, _inflate(), "default")
         patch = {"spec": {"replicas": replicas}}
         self.api.patch(DEPLOYMENTS, "inflate", patch, PatchType.MERGE, "default")
-        self.pace.wake()
+        self.runner.wake()
 
     def running(self) -> int:
         return sum(
-            one["status"].get("phase") == "Running" and one["metadata"]["namespace"] == "default"
-            for one in self.api.list(PODS).items
+            pod["status"].get("phase") == "Running" and pod["metadata"]["namespace"] == "default"
+            for pod in self.api.list(PODS).items
         )
 
-    def bought(self) -> list[Object]:
+    def managed_nodes(self) -> list[Object]:
         return [
-            one
-            for one in self.api.list(NODES).items
-            if "karpenter.sh/nodepool" in one["metadata"].get("labels", {})
+            node
+            for node in self.api.list(NODES).items
+            if "karpenter.sh/nodepool" in node["metadata"].get("labels", {})
         ]
 
     def claims(self) -> list[Object]:
         return list(self.api.list(NODE_CLAIMS).items)
 
-    def machines(self) -> int:
-        """Those that are paid for, beside the two that were there before."""
-        return sum(not one.is_ending for one in self.box.ec2.instances())
+    def instances(self) -> int:
+        """Return the number of instances that are not terminating."""
+        return sum(not instance.is_terminating for instance in self.simulated.ec2.instances())
 
-    async def until(self, **wanted: Any) -> None:
-        """Wait until this many pods run, nodes are there …"""
+    async def until(self, **expected: Any) -> None:
+        """Wait for these numbers of running pods, nodes, claims and instances."""
 
         def state() -> dict[str, int]:
             return {
                 "running": self.running(),
-                "bought": len(self.bought()),
+                "nodes": len(self.managed_nodes()),
                 "claims": len(self.claims()),
-                "machines": self.machines(),
+                "instances": self.instances(),
             }
 
         await until(
-            lambda: wanted.items() <= state().items(),
-            lambda: (state(), [(one.message, one.fields) for one in self.log.lines[-20:]]),
-            patience=PATIENCE,
+            lambda: expected.items() <= state().items(),
+            lambda: (state(), [(line.message, line.fields) for line in self.log.lines[-20:]]),
+            timeout=TIMEOUT,
         )
 
 
@@ -132,29 +135,32 @@ def _inflate() -> Object:
 @asynccontextmanager
 async def a_real_time_cluster() -> AsyncIterator[tuple[RealTimeCluster, Served]]:
     cluster, stop = RealTimeCluster(), asyncio.Event()
-    async with served(cluster.api, on_activity=cluster.pace.wake) as server:
-        pace = asyncio.ensure_future(cluster.pace.run(stop))
+    async with served(cluster.api, on_activity=cluster.runner.wake) as server:
+        running = asyncio.ensure_future(cluster.runner.run(stop))
         try:
             yield cluster, server
         finally:
             stop.set()
-            await pace
+            await running
 
 
 class Process:
-    """One life of ``dovetail run``, as far as it is in this process."""
+    """An operator that runs until ``end`` is called."""
 
     def __init__(
-        self, cluster: RealTimeCluster, server: Served, *, hire: Hire | None = None
+        self, cluster: RealTimeCluster, server: Served, *, cloud_factory: CloudFactory | None = None
     ) -> None:
         self.stop = asyncio.Event()
-        operation = Operation(
-            server.access, hire=hire or cluster.hire, settings=Settings(), log=cluster.log
+        operator = Operator(
+            server.access,
+            cloud_factory=cloud_factory or cluster.create_cloud,
+            settings=OperatorSettings(),
+            log=cluster.log,
         )
-        self.task = asyncio.ensure_future(operation.run(self.stop))
+        self.task = asyncio.ensure_future(operator.run(self.stop))
 
     async def end(self) -> float:
-        """Stop it as SIGTERM would; returns the seconds it takes."""
+        """Stop the operator as SIGTERM does; return the seconds that it takes."""
         clock = asyncio.get_running_loop().time
         began = clock()
         self.stop.set()

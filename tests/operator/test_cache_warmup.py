@@ -1,19 +1,19 @@
-"""What can be bought is worked out early, and nothing else has to wait for that."""
+"""Instance types are computed at start-up without blocking the event loop."""
 
 import asyncio
 from itertools import pairwise
 from typing import Any
 
-from dovetail.host.event_loop import AsyncioLoop
+from dovetail.host.event_loop import AsyncioEventLoop
 from dovetail.model.karpenter.nodepool import NodePool
-from dovetail.operator.cache_warmup import Warming
+from dovetail.operator.operator import InstanceTypeWarmup
 from dovetail.ports.api_resources import NODE_POOLS
-from dovetail.state.cluster.cache import Mirror
-from tests.support.boxes import a_pool
+from dovetail.state.cluster.cache import ClusterCache
+from tests.support.simulator.clusters import a_pool
 
 
-class Diary:
-    """A cloud that notes what it was asked for, between what else happens."""
+class Recorder:
+    """A CloudProvider that records its calls and other work in order."""
 
     def __init__(self) -> None:
         self.entries: list[str] = []
@@ -29,27 +29,24 @@ class Diary:
 
 
 def named(*names: str) -> list[dict[str, Any]]:
-    return [
-        {**a_pool(), "metadata": {"name": name, "uid": name, "resourceVersion": "1"}}
-        for name in names
-    ]
+    return [{**a_pool(), "metadata": {"name": name, "uid": name, "resourceVersion": "1"}} for name in names]
 
 
-def test_other_things_happen_between_one_pool_and_the_next() -> None:
-    diary, names = Diary(), ["a", "b", "c"]
+def test_other_work_runs_between_two_pools() -> None:
+    recorder, names = Recorder(), ["a", "b", "c"]
 
-    async def story() -> None:
-        mirror, loop = Mirror(), AsyncioLoop()
-        Warming(mirror, diary.instance_types, loop=loop)
-        mirror.replace(NODE_POOLS, named(*names), revision="1")
-        loop.spawn(diary.tick())
+    async def run() -> None:
+        cache, loop = ClusterCache(), AsyncioEventLoop()
+        InstanceTypeWarmup(cache, recorder.instance_types, loop=loop)
+        cache.replace(NODE_POOLS, named(*names), revision="1")
+        loop.spawn(recorder.tick())
         async with asyncio.timeout(20):
-            while "c" not in diary.entries:
+            while "c" not in recorder.entries:
                 await asyncio.sleep(0.01)
         await loop.stop()
 
-    asyncio.run(story())
+    asyncio.run(run())
 
-    asked = [place for place, one in enumerate(diary.entries) if one != "tick"]
-    assert [diary.entries[place] for place in asked] == names
-    assert all(later - sooner > 1 for sooner, later in pairwise(asked))
+    positions = [index for index, entry in enumerate(recorder.entries) if entry != "tick"]
+    assert [recorder.entries[index] for index in positions] == names
+    assert all(later - earlier > 1 for earlier, later in pairwise(positions))

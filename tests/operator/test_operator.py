@@ -1,4 +1,4 @@
-"""The production controllers over HTTP, in real time, on a cluster that is simulated."""
+"""The operator over HTTPS, in real time, on a simulated cluster."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
-from dovetail.kube.preflight import Unsuitable
+from dovetail.kube.preflight import PreflightError
 from dovetail.ports.api_resources import LEASES
 from dovetail.ports.kube_client import Object
-from tests.kube.serving import Served, until
+from tests.kube.api_server import Served, until
 from tests.operator.cluster import Process, RealTimeCluster, a_real_time_cluster
 
 pytestmark = pytest.mark.slow
@@ -23,12 +23,12 @@ def in_a_cluster(work: Callable[[RealTimeCluster, Served], Awaitable[None]]) -> 
     asyncio.run(run())
 
 
-def test_nodes_come_and_go_although_the_api_server_restarts_and_forgets_in_between() -> None:
+def test_the_cluster_scales_up_and_down_across_a_restart_and_compaction_of_the_api_server() -> None:
     async def work(cluster: RealTimeCluster, server: Served) -> None:
         process = Process(cluster, server)
         cluster.scale(10)
         await cluster.until(running=10)
-        filled = len(cluster.bought())
+        filled = len(cluster.managed_nodes())
         cluster.scale(30)
         await asyncio.sleep(1.2)
         await server.stop()
@@ -37,35 +37,35 @@ def test_nodes_come_and_go_although_the_api_server_restarts_and_forgets_in_betwe
         await server.start()
         await cluster.until(running=30)
         cluster.scale(0)
-        await cluster.until(running=0, bought=0, claims=0, machines=0)
+        await cluster.until(running=0, nodes=0, claims=0, instances=0)
         seconds = await process.end()
 
         assert filled > 0
         assert seconds < 5
-        assert cluster.log.said("created nodeclaim")
-        assert cluster.log.said("started")
-        assert cluster.box.invariants.violations == []
-        assert not [one for one in cluster.log.lines if one.message.startswith("something")]
+        assert cluster.log.entries("created nodeclaim")
+        assert cluster.log.entries("started")
+        assert cluster.simulated.invariants.violations == []
+        assert not [line for line in cluster.log.lines if line.message.startswith("something")]
 
     in_a_cluster(work)
 
 
-def test_a_process_that_takes_over_finds_everything_and_buys_nothing_twice() -> None:
+def test_a_new_process_takes_over_and_launches_nothing_twice() -> None:
     async def work(cluster: RealTimeCluster, server: Served) -> None:
         first = Process(cluster, server)
         cluster.scale(12)
         await cluster.until(running=12)
         await first.end()
-        before = cluster.machines()
+        before = cluster.instances()
 
         second = Process(cluster, server)
         await asyncio.sleep(2)
-        held = cluster.machines()
+        after = cluster.instances()
         cluster.scale(14)
         await cluster.until(running=14)
         await second.end()
 
-        assert held == before
+        assert after == before
 
     in_a_cluster(work)
 
@@ -74,7 +74,7 @@ def _are_more_than(number: int, count: Callable[[], list[Object]]) -> bool:
     return len(count()) > number
 
 
-def test_processes_that_stop_in_the_middle_of_buying_leave_nothing_behind() -> None:
+def test_processes_that_stop_during_launches_leave_no_orphans() -> None:
     async def work(cluster: RealTimeCluster, server: Served) -> None:
         slowest = 0.0
         for pods in (4, 12, 30):
@@ -85,19 +85,19 @@ def test_processes_that_stop_in_the_middle_of_buying_leave_nothing_behind() -> N
 
         last = Process(cluster, server)
         await cluster.until(running=30)
-        claims = {one["status"]["providerID"] for one in cluster.claims()}
+        claims = {claim["status"]["providerID"] for claim in cluster.claims()}
         await last.end()
 
         assert slowest < 5
-        assert len(claims) == len(cluster.claims()) == cluster.machines()
-        assert cluster.box.invariants.violations == []
+        assert len(claims) == len(cluster.claims()) == cluster.instances()
+        assert cluster.simulated.invariants.violations == []
 
     in_a_cluster(work)
 
 
-def test_beside_karpenter_nothing_is_begun() -> None:
+def test_the_process_does_not_start_beside_karpenter() -> None:
     async def work(cluster: RealTimeCluster, server: Served) -> None:
-        now = cluster.box.engine.now()
+        now = cluster.simulated.clock.now()
         spec = {
             "holderIdentity": "karpenter-7d4b9-x2x1z",
             "leaseDurationSeconds": 15,
@@ -107,7 +107,7 @@ def test_beside_karpenter_nothing_is_begun() -> None:
         cluster.api.create(LEASES, lease, "kube-system")
         cluster.scale(3)
 
-        with pytest.raises(Unsuitable, match="karpenter-7d4b9-x2x1z holds the lease kube-system/"):
+        with pytest.raises(PreflightError, match="karpenter-7d4b9-x2x1z holds the lease kube-system/"):
             await Process(cluster, server).task
 
         assert cluster.claims() == []
@@ -115,7 +115,7 @@ def test_beside_karpenter_nothing_is_begun() -> None:
     in_a_cluster(work)
 
 
-def test_it_can_be_stopped_while_it_waits_for_the_api_server() -> None:
+def test_the_process_stops_while_it_waits_for_the_api_server() -> None:
     async def work(cluster: RealTimeCluster, server: Served) -> None:
         process = Process(cluster, server)
         await asyncio.sleep(0.05)
@@ -126,22 +126,22 @@ def test_it_can_be_stopped_while_it_waits_for_the_api_server() -> None:
     in_a_cluster(work)
 
 
-def test_of_two_processes_one_works_and_the_other_goes_on_when_it_stops() -> None:
+def test_the_standby_takes_over_when_the_leader_stops() -> None:
     async def work(cluster: RealTimeCluster, server: Served) -> None:
         first = Process(cluster, server)
-        await until(lambda: bool(cluster.log.said("started")))
+        await until(lambda: bool(cluster.log.entries("started")))
         second = Process(cluster, server)
         cluster.scale(10)
         await cluster.until(running=10)
-        working = len(cluster.log.said("started"))
+        working = len(cluster.log.entries("started"))
         await first.end()
         cluster.scale(0)
-        await cluster.until(running=0, bought=0, claims=0, machines=0)
+        await cluster.until(running=0, nodes=0, claims=0, instances=0)
         await second.end()
 
         assert working == 1
-        assert len(cluster.log.said("became the leader")) == 2
-        assert cluster.box.ec2.ledger.bought_twice() == []
-        assert cluster.box.invariants.violations == []
+        assert len(cluster.log.entries("became the leader")) == 2
+        assert cluster.simulated.ec2.billing.claims_launched_twice() == []
+        assert cluster.simulated.invariants.violations == []
 
     in_a_cluster(work)

@@ -1,4 +1,4 @@
-"""SIGTERM ends a process within 5 s, whatever it is in the middle of."""
+"""SIGTERM ends a process within 5 s, in any state."""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,13 +7,13 @@ from threading import Event, current_thread
 import msgspec
 import pytest
 
-from dovetail.host.clock import RealClock
+from dovetail.host.clock import SystemClock
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodepool import NodePool
-from dovetail.observability.cloudprovider_metrics import MeteredCloud
-from dovetail.operator.cloud import Hired, Surroundings
+from dovetail.observability.cloudprovider_metrics import MeteredCloudProvider
+from dovetail.operator.cloud import CloudContext, CloudServices
 from dovetail.ports.api_resources import LEASES
-from tests.kube.serving import Served, until
+from tests.kube.api_server import Served, until
 from tests.operator.cluster import Process, RealTimeCluster
 from tests.operator.test_operator import in_a_cluster
 
@@ -22,90 +22,93 @@ SECONDS = 5.0
 LEASE = "karpenter-leader-election"
 
 
-def test_while_the_cloud_says_nothing() -> None:
+def test_while_the_cloud_does_not_respond() -> None:
     async def work(cluster: RealTimeCluster, server: Served) -> None:
-        asked = asyncio.Event()
+        called = asyncio.Event()
 
-        async def hire(_: Surroundings) -> Hired:
-            asked.set()
+        async def create_cloud(_: CloudContext) -> CloudServices:
+            called.set()
             return await asyncio.get_running_loop().create_future()
 
-        process = Process(cluster, server, hire=hire)
-        await asked.wait()
+        process = Process(cluster, server, cloud_factory=create_cloud)
+        await called.wait()
 
         assert await process.end() < SECONDS
 
     in_a_cluster(work)
 
 
-def test_while_it_stands_by() -> None:
+def test_while_it_is_a_standby() -> None:
     async def work(cluster: RealTimeCluster, server: Served) -> None:
         first = Process(cluster, server)
-        await until(lambda: bool(cluster.log.said("started")), patience=60)
+        await until(lambda: bool(cluster.log.entries("started")), timeout=60)
         second = Process(cluster, server)
-        stands_by = "another replica leads; standing by"
-        await until(lambda: bool(cluster.log.said(stands_by)), patience=60)
+        standby = "another replica is the leader; standing by"
+        await until(lambda: bool(cluster.log.entries(standby)), timeout=60)
 
         assert await second.end() < SECONDS
-        held = cluster.api.get(LEASES, LEASE, "kube-system")["spec"]["holderIdentity"]
-        assert held
+        holder = cluster.api.get(LEASES, LEASE, "kube-system")["spec"]["holderIdentity"]
+        assert holder
         await first.end()
 
     in_a_cluster(work)
 
 
-def test_while_the_api_server_no_longer_answers_and_writes_are_under_way() -> None:
+def test_while_the_api_server_does_not_respond_and_writes_are_in_flight() -> None:
     async def work(cluster: RealTimeCluster, server: Served) -> None:
         process = Process(cluster, server)
-        await until(lambda: bool(cluster.log.said("started")), patience=60)
+        await until(lambda: bool(cluster.log.entries("started")), timeout=60)
         cluster.scale(5)
-        await until(lambda: bool(cluster.claims()), patience=60)
+        await until(lambda: bool(cluster.claims()), timeout=60)
         server.wire.freeze()
 
         assert await process.end() < SECONDS
-        assert cluster.log.said("the lease was not given up")
+        assert cluster.log.entries("cannot release the lease")
 
     in_a_cluster(work)
 
 
-class Ponderous(tuple[InstanceType, ...]):
-    """Types that a plan cannot be done with before somebody says so."""
+class BlockingTypes(tuple[InstanceType, ...]):
+    """Instance types that block the solver until ``released`` is set."""
 
     __slots__ = ()
-    begun, enough = Event(), Event()
+    blocked, released = Event(), Event()
 
     def __iter__(self) -> Iterator[InstanceType]:
-        if current_thread().name.startswith("thinking"):
-            self.begun.set()
-            self.enough.wait(60)
+        if current_thread().name.startswith("solver"):
+            self.blocked.set()
+            self.released.wait(60)
         return super().__iter__()
 
 
-class PonderousCloud(MeteredCloud):
+class BlockingCloudProvider(MeteredCloudProvider):
     def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
-        return Ponderous(super().instance_types(pool))
+        return BlockingTypes(super().instance_types(pool))
 
 
-def test_while_a_plan_takes_a_minute() -> None:
+def test_while_the_solver_takes_a_minute() -> None:
     async def work(cluster: RealTimeCluster, server: Served) -> None:
-        async def hire(around: Surroundings) -> Hired:
-            hired = await cluster.hire(around)
-            cloud = PonderousCloud(
-                hired.cloud, metrics=around.metrics, seconds=RealClock().seconds, provider="test"
+        async def create_cloud(context: CloudContext) -> CloudServices:
+            services = await cluster.create_cloud(context)
+            cloud = BlockingCloudProvider(
+                services.cloud_provider,
+                metrics=context.metrics,
+                seconds=SystemClock().seconds,
+                provider="test",
             )
-            return msgspec.structs.replace(hired, cloud=cloud)
+            return msgspec.structs.replace(services, cloud_provider=cloud)
 
-        process = Process(cluster, server, hire=hire)
+        process = Process(cluster, server, cloud_factory=create_cloud)
         cluster.scale(5)
-        await until(Ponderous.begun.is_set, patience=60)
+        await until(BlockingTypes.blocked.is_set, timeout=60)
         try:
-            took = await process.end()
+            seconds_taken = await process.end()
         finally:
-            Ponderous.enough.set()
+            BlockingTypes.released.set()
 
-        assert took < SECONDS
+        assert seconds_taken < SECONDS
         assert cluster.claims() == []
-        held = cluster.api.get(LEASES, LEASE, "kube-system")["spec"]["holderIdentity"]
-        assert held == ""
+        holder = cluster.api.get(LEASES, LEASE, "kube-system")["spec"]["holderIdentity"]
+        assert holder == ""
 
     in_a_cluster(work)

@@ -1,4 +1,4 @@
-"""All controllers, killed after every single write and every purchase, and started again."""
+"""All controllers, killed after every write and every launch, and restarted."""
 
 import msgspec
 import pytest
@@ -6,17 +6,19 @@ import pytest
 from dovetail.data.bundled import bundled_catalog
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
 from dovetail.simulator.apiserver.options import ListOptions
-from dovetail.simulator.cluster import Box
+from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.simulator.scenario.load import read_scenario
 from dovetail.simulator.scenario.model import Action, Delete, Interrupt, Scale
-from dovetail.simulator.scenario_actions import act
-from tests.support.boxes import wait
-from tests.support.mortal import Fate, a_mortal_box, for_every_step
+from dovetail.simulator.scenario_actions import perform
+from tests.support.simulator.clusters import wait
+from tests.support.simulator.crashes import CrashPoint, build_mortal_cluster, crash_at_every_step
 
 CATALOG = msgspec.structs.replace(
     bundled_catalog(),
-    machines=tuple(
-        one for one in bundled_catalog().machines if one.name in ("m5.large", "t3.small")
+    instance_types=tuple(
+        instance_type
+        for instance_type in bundled_catalog().instance_types
+        if instance_type.name in ("m5.large", "t3.small")
     ),
 )
 
@@ -67,24 +69,24 @@ manifests:
 """
 
 
-def a_box(fate: Fate) -> Box:
-    return a_mortal_box(read_scenario("crashes.yaml", STORY), CATALOG, fate)
+def build_cluster(crash_point: CrashPoint) -> SimulatedCluster:
+    return build_mortal_cluster(read_scenario("crashes.yaml", STORY), CATALOG, crash_point)
 
 
 def scaled(replicas: int) -> Scale:
     return Scale(kind="Deployment", name="web", namespace="default", replicas=replicas)
 
 
-def test_nothing_is_bought_twice_or_forgotten_whenever_a_launch_is_cut_short() -> None:
-    def check(box: Box, when: str) -> None:
-        act(scaled(4), box)
-        wait(box, 60)
-        assert box.chronicle.running == 4, when
-        # Four pods of 4 GiB are four nodes of 8 GiB, whoever died meanwhile.
-        assert box.ec2.ledger.machines == 1 + 4, when
-        assert len(box.api.list(NODE_CLAIMS).items) == 4, when
+def test_no_instance_is_launched_twice_or_leaked_after_a_crash_at_any_step() -> None:
+    def check(cluster: SimulatedCluster, when: str) -> None:
+        perform(scaled(4), cluster)
+        wait(cluster, 60)
+        assert cluster.recorder.running == 4, when
+        # Four pods of 4 GiB need four nodes of 8 GiB, whichever step was interrupted.
+        assert cluster.ec2.billing.instance_count == 1 + 4, when
+        assert len(cluster.api.list(NODE_CLAIMS).items) == 4, when
 
-    steps = for_every_step(a_box, lambda box: None, check)
+    steps = crash_at_every_step(build_cluster, lambda cluster: None, check)
 
     assert steps > 20
 
@@ -94,39 +96,39 @@ def test_nothing_is_bought_twice_or_forgotten_whenever_a_launch_is_cut_short() -
     [Delete(kind="Node"), Delete(kind="NodeClaim"), Interrupt(0.5)],
     ids=["node deleted", "claim deleted", "interrupted"],
 )
-def test_a_termination_is_finished_wherever_it_is_cut_short(end: Action) -> None:
-    def two_pods(box: Box) -> None:
-        act(scaled(2), box)
-        wait(box, 20)
+def test_a_termination_completes_after_a_crash_at_any_step(end: Action) -> None:
+    def two_pods(cluster: SimulatedCluster) -> None:
+        perform(scaled(2), cluster)
+        wait(cluster, 20)
 
-    def check(box: Box, when: str) -> None:
-        before = {one["metadata"]["name"] for one in box.api.list(NODE_CLAIMS).items}
-        act(end, box)
-        wait(box, 190)
-        after = {one["metadata"]["name"] for one in box.api.list(NODE_CLAIMS).items}
+    def check(cluster: SimulatedCluster, when: str) -> None:
+        before = {claim["metadata"]["name"] for claim in cluster.api.list(NODE_CLAIMS).items}
+        perform(end, cluster)
+        wait(cluster, 190)
+        after = {claim["metadata"]["name"] for claim in cluster.api.list(NODE_CLAIMS).items}
         assert len(before & after) == 1, when
-        assert box.chronicle.running == 2, when
-        assert box.ec2.ledger.machines == 1 + len(after), when
-        assert len(box.api.list(NODES).items) == 1 + len(after), when
+        assert cluster.recorder.running == 2, when
+        assert cluster.ec2.billing.instance_count == 1 + len(after), when
+        assert len(cluster.api.list(NODES).items) == 1 + len(after), when
 
-    steps = for_every_step(a_box, two_pods, check)
+    steps = crash_at_every_step(build_cluster, two_pods, check)
 
     assert steps > 10
 
 
-def test_empty_nodes_all_go_wherever_giving_them_back_is_cut_short() -> None:
-    def two_pods(box: Box) -> None:
-        act(scaled(2), box)
-        wait(box, 20)
+def test_empty_nodes_are_all_deleted_after_a_crash_at_any_step() -> None:
+    def two_pods(cluster: SimulatedCluster) -> None:
+        perform(scaled(2), cluster)
+        wait(cluster, 20)
 
-    def check(box: Box, when: str) -> None:
-        act(scaled(0), box)
-        wait(box, 90)
-        assert box.api.list(NODE_CLAIMS).items == [], when
-        assert box.ec2.ledger.machines == 1, when
-        ours = ListOptions(labels="karpenter.sh/nodepool")
-        assert box.api.list(NODES, ours).items == [], when
+    def check(cluster: SimulatedCluster, when: str) -> None:
+        perform(scaled(0), cluster)
+        wait(cluster, 90)
+        assert cluster.api.list(NODE_CLAIMS).items == [], when
+        assert cluster.ec2.billing.instance_count == 1, when
+        managed = ListOptions(label_selector="karpenter.sh/nodepool")
+        assert cluster.api.list(NODES, managed).items == [], when
 
-    steps = for_every_step(a_box, two_pods, check)
+    steps = crash_at_every_step(build_cluster, two_pods, check)
 
     assert steps > 10

@@ -1,106 +1,109 @@
-"""Replacing nodes, cut short after every single write and every purchase, and resumed."""
+"""Node replacement, interrupted after every write and every launch, and resumed."""
 
 import pytest
 
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
-from dovetail.simulator.apiserver.storage.frozen_object import look
-from dovetail.simulator.cluster import Box
-from dovetail.simulator.scenario.model import SellOut
-from dovetail.simulator.scenario_actions import act
-from tests.support.boxes import scaled, wait
-from tests.support.mortal import Fate, a_mortal_box, for_every_step
-from tests.support.thinned import (
+from dovetail.simulator.apiserver.storage.frozen_object import get_field
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.scenario.model import CapacityOutage
+from dovetail.simulator.scenario_actions import perform
+from tests.support.simulator.clusters import scaled, wait
+from tests.support.simulator.crashes import CrashPoint, build_mortal_cluster, crash_at_every_step
+from tests.support.simulator.disruption import (
     a_catalog,
-    a_disruption_budget,
-    a_replacing_pool,
-    a_replacing_story,
     a_small_app,
-    change_template,
+    change_labels,
     claims,
-    types_of,
+    consolidating_pool,
+    disruption_budget,
+    disruption_scenario,
+    list_instance_types,
 )
 
 pytestmark = pytest.mark.slow
 
 
-def marks(box: Box) -> list[str]:
-    """Nodes and claims that bear a mark of disruption."""
+def list_disrupted(cluster: SimulatedCluster) -> list[str]:
+    """Nodes with the disrupted taint, and claims with a DisruptionReason."""
     nodes = [
-        one["metadata"]["name"]
-        for one in box.api.list(NODES).items
-        if any(it["key"] == "karpenter.sh/disrupted" for it in look(one, "spec", "taints") or ())
+        node["metadata"]["name"]
+        for node in cluster.api.list(NODES).items
+        if any(taint["key"] == "karpenter.sh/disrupted" for taint in get_field(node, "spec", "taints") or ())
     ]
     return nodes + [
-        one["metadata"]["name"]
-        for one in box.api.list(NODE_CLAIMS).items
-        if any(it["type"] == "DisruptionReason" for it in look(one, "status", "conditions") or ())
+        claim["metadata"]["name"]
+        for claim in cluster.api.list(NODE_CLAIMS).items
+        if any(
+            condition["type"] == "DisruptionReason"
+            for condition in get_field(claim, "status", "conditions") or ()
+        )
     ]
 
 
-def a_drifting_box(fate: Fate) -> Box:
-    pool = a_replacing_pool(types=("m5.large",), after="Never")
+def drifting_cluster(crash_point: CrashPoint) -> SimulatedCluster:
+    pool = consolidating_pool(types=("m5.large",), after="Never")
     app = a_small_app("web", cpu="1", memory="4Gi")
-    story = a_replacing_story(pool, app, a_disruption_budget("web"))
-    return a_mortal_box(story, a_catalog(), fate)
+    scenario = disruption_scenario(pool, app, disruption_budget("web"))
+    return build_mortal_cluster(scenario, a_catalog(), crash_point)
 
 
-def two_nodes(box: Box) -> None:
-    act(scaled(2), box)
-    wait(box, 30)
+def two_nodes(cluster: SimulatedCluster) -> None:
+    perform(scaled(2), cluster)
+    wait(cluster, 30)
 
 
-def test_drifted_nodes_are_replaced_once_wherever_that_is_cut_short() -> None:
-    def check(box: Box, when: str) -> None:
-        old = {one["metadata"]["name"] for one in claims(box)}
-        change_template(box, tier="gold")
-        wait(box, 240)
-        new = {one["metadata"]["name"] for one in claims(box)}
+def test_drifted_nodes_are_replaced_once_after_a_crash_at_any_step() -> None:
+    def check(cluster: SimulatedCluster, when: str) -> None:
+        old = {claim["metadata"]["name"] for claim in claims(cluster)}
+        change_labels(cluster, tier="gold")
+        wait(cluster, 240)
+        new = {claim["metadata"]["name"] for claim in claims(cluster)}
         assert (len(old), len(new), old & new) == (2, 2, set()), when
-        assert len(box.ec2.ledger.purchases) == 1 + 2 + 2, when
-        assert box.ec2.ledger.machines == 1 + 2, when
-        assert (box.chronicle.running, marks(box)) == (2, []), when
+        assert len(cluster.ec2.billing.launches) == 1 + 2 + 2, when
+        assert cluster.ec2.billing.instance_count == 1 + 2, when
+        assert (cluster.recorder.running, list_disrupted(cluster)) == (2, []), when
 
-    steps = for_every_step(a_drifting_box, two_nodes, check)
+    steps = crash_at_every_step(drifting_cluster, two_nodes, check)
 
     assert steps > 30
 
 
-def an_oversized_box(fate: Fate) -> Box:
-    story = a_replacing_story(a_replacing_pool(), a_small_app("web"), a_small_app("api"))
-    return a_mortal_box(story, a_catalog(), fate)
+def oversized_cluster(crash_point: CrashPoint) -> SimulatedCluster:
+    scenario = disruption_scenario(consolidating_pool(), a_small_app("web"), a_small_app("api"))
+    return build_mortal_cluster(scenario, a_catalog(), crash_point)
 
 
-def one_large_node(box: Box) -> None:
-    act(scaled(13, "web"), box)
-    act(scaled(1, "api"), box)
-    wait(box, 30)
-    act(scaled(1, "web"), box)
-    wait(box, 45)
+def one_large_node(cluster: SimulatedCluster) -> None:
+    perform(scaled(13, "web"), cluster)
+    perform(scaled(1, "api"), cluster)
+    wait(cluster, 30)
+    perform(scaled(1, "web"), cluster)
+    wait(cluster, 45)
 
 
-def test_an_oversized_node_is_replaced_once_wherever_that_is_cut_short() -> None:
-    def check(box: Box, when: str) -> None:
-        wait(box, 300)
-        assert types_of(box) == ["m5.large"], when
-        assert len(box.ec2.ledger.purchases) == 1 + 1 + 1, when
-        assert box.ec2.ledger.machines == 1 + 1, when
-        assert (box.chronicle.running, marks(box)) == (2, []), when
+def test_an_oversized_node_is_replaced_once_after_a_crash_at_any_step() -> None:
+    def check(cluster: SimulatedCluster, when: str) -> None:
+        wait(cluster, 300)
+        assert list_instance_types(cluster) == ["m5.large"], when
+        assert len(cluster.ec2.billing.launches) == 1 + 1 + 1, when
+        assert cluster.ec2.billing.instance_count == 1 + 1, when
+        assert (cluster.recorder.running, list_disrupted(cluster)) == (2, []), when
 
-    steps = for_every_step(an_oversized_box, one_large_node, check)
+    steps = crash_at_every_step(oversized_cluster, one_large_node, check)
 
     assert steps > 15
 
 
-def test_nodes_whose_replacement_cannot_be_had_are_freed_wherever_that_is_cut_short() -> None:
-    def check(box: Box, when: str) -> None:
-        old = {one["metadata"]["name"] for one in claims(box)}
-        act(SellOut(), box)
-        change_template(box, tier="gold")
-        wait(box, 120)
-        assert {one["metadata"]["name"] for one in claims(box)} == old, when
-        assert (box.chronicle.running, marks(box)) == (2, []), when
-        assert box.ec2.ledger.machines == 1 + 2, when
+def test_nodes_without_capacity_for_a_replacement_are_untainted_after_a_crash_at_any_step() -> None:
+    def check(cluster: SimulatedCluster, when: str) -> None:
+        old = {claim["metadata"]["name"] for claim in claims(cluster)}
+        perform(CapacityOutage(), cluster)
+        change_labels(cluster, tier="gold")
+        wait(cluster, 120)
+        assert {claim["metadata"]["name"] for claim in claims(cluster)} == old, when
+        assert (cluster.recorder.running, list_disrupted(cluster)) == (2, []), when
+        assert cluster.ec2.billing.instance_count == 1 + 2, when
 
-    steps = for_every_step(a_drifting_box, two_nodes, check)
+    steps = crash_at_every_step(drifting_cluster, two_nodes, check)
 
     assert steps > 10

@@ -1,4 +1,4 @@
-"""Clusters that are thinned, filled, changed and killed at random, under a budget."""
+"""Clusters under a budget that are scaled, changed and killed at random."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -10,20 +10,20 @@ import pytest
 from dovetail.data.bundled import bundled_prices
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
 from dovetail.ports.kube_errors import NotFound
-from dovetail.simulator.apiserver.storage.frozen_object import look
-from dovetail.simulator.cluster import Box
-from dovetail.simulator.randomness import SeededChance
-from dovetail.simulator.scenario.model import Delete, Interrupt, SellOut
-from dovetail.simulator.scenario_actions import act
-from tests.support.boxes import scaled, wait
-from tests.support.thinned import (
+from dovetail.simulator.apiserver.storage.frozen_object import get_field
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.environment import SeededRandomSource
+from dovetail.simulator.scenario.model import CapacityOutage, Delete, Interrupt
+from dovetail.simulator.scenario_actions import perform
+from tests.support.simulator.clusters import scaled, wait
+from tests.support.simulator.disruption import (
     a_catalog,
-    a_disruption_budget,
-    a_replacing_pool,
-    a_replacing_story,
     a_small_app,
-    change_template,
+    change_labels,
     claims,
+    consolidating_pool,
+    disruption_budget,
+    disruption_scenario,
 )
 
 pytestmark = pytest.mark.slow
@@ -33,104 +33,106 @@ RUNS = 8
 BUDGET = 2
 APPS = ("web", "api", "job")
 REST = 25 * 60
-"""Seconds in which a cluster that is left alone comes to rest."""
+"""Seconds in which a cluster without further events converges."""
 
 
-class Dice(SeededChance):
+class RandomChoices(SeededRandomSource):
     def choice(self, things: Sequence[T]) -> T:
-        return things[int(self.fraction() * len(things))]
+        return things[int(self.random() * len(things))]
 
 
-def a_box(dice: Dice) -> Box:
-    after = dice.choice(["0s", "20s", "1m"])
-    pool = a_replacing_pool(budget=str(BUDGET), after=after)
+def build_cluster(random: RandomChoices) -> SimulatedCluster:
+    after = random.choice(["0s", "20s", "1m"])
+    pool = consolidating_pool(budget=str(BUDGET), after=after)
     apps = [
-        a_small_app(name, cpu=dice.choice(["300m", "700m", "1500m"]), replicas=dice.choice((2, 6)))
+        a_small_app(name, cpu=random.choice(["300m", "700m", "1500m"]), replicas=random.choice((2, 6)))
         for name in APPS
     ]
-    budgets = [a_disruption_budget(name) for name in APPS[:2]]
-    story = a_replacing_story(pool, *apps, *budgets)
-    seeded = msgspec.structs.replace(story, seed=dice.choice(range(1, 1001)))
-    return Box(seeded, catalog=a_catalog(), prices=bundled_prices())
+    budgets = [disruption_budget(name) for name in APPS[:2]]
+    scenario = disruption_scenario(pool, *apps, *budgets)
+    seeded = msgspec.structs.replace(scenario, seed=random.choice(range(1, 1001)))
+    return SimulatedCluster(seeded, catalog=a_catalog(), prices=bundled_prices())
 
 
-def die(dice: Dice, box: Box) -> None:
-    box.operator.kill()
-    wait(box, dice.choice([0, 0.1, 3, 20]))
-    box.restart()
+def die(random: RandomChoices, cluster: SimulatedCluster) -> None:
+    cluster.operator.kill()
+    wait(cluster, random.choice([0, 0.1, 3, 20]))
+    cluster.restart()
 
 
-def doing(choose: Callable[[Dice], Any]) -> Callable[[Dice, Box], None]:
-    def do(dice: Dice, box: Box) -> None:
+def doing(choose: Callable[[RandomChoices], Any]) -> Callable[[RandomChoices, SimulatedCluster], None]:
+    def do(random: RandomChoices, cluster: SimulatedCluster) -> None:
         try:
-            act(choose(dice), box)
+            perform(choose(random), cluster)
         except NotFound:
-            return  # There is nothing of the kind just now.
+            return  # No such object exists at the moment.
 
     return do
 
 
-def rescale(dice: Dice, box: Box) -> None:
-    act(scaled(dice.choice(range(0, 12)), dice.choice(APPS)), box)
+def rescale(random: RandomChoices, cluster: SimulatedCluster) -> None:
+    perform(scaled(random.choice(range(0, 12)), random.choice(APPS)), cluster)
 
 
-EVENTS: tuple[Callable[[Dice, Box], None], ...] = (
+EVENTS: tuple[Callable[[RandomChoices, SimulatedCluster], None], ...] = (
     die,
     rescale,
     rescale,
     rescale,
-    lambda dice, box: change_template(box, tier=dice.choice(["gold", "silver", "iron"])),
-    doing(lambda dice: Delete(kind=dice.choice(["Node", "NodeClaim", "Pod"]))),
-    doing(lambda dice: Interrupt(0.3)),
-    doing(lambda dice: SellOut(types=dice.choice(["m5.large", "*"]), lasts=timedelta(minutes=2))),
+    lambda random, cluster: change_labels(cluster, tier=random.choice(["gold", "silver", "iron"])),
+    doing(lambda random: Delete(kind=random.choice(["Node", "NodeClaim", "Pod"]))),
+    doing(lambda random: Interrupt(0.3)),
+    doing(
+        lambda random: CapacityOutage(types=random.choice(["m5.large", "*"]), duration=timedelta(minutes=2))
+    ),
 )
 
 
-def under_our_hand(box: Box) -> int:
-    """How many nodes we disrupt by our own choice just now."""
+def count_disrupted(cluster: SimulatedCluster) -> int:
+    """Number of nodes that are voluntarily disrupted now."""
     alive = {
-        look(node, "spec", "providerID")
-        for node in box.api.list(NODES).items
-        if look(node, "metadata", "labels", "karpenter.sh/initialized") == "true"
+        get_field(node, "spec", "providerID")
+        for node in cluster.api.list(NODES).items
+        if get_field(node, "metadata", "labels", "karpenter.sh/initialized") == "true"
     }
     count = 0
-    for claim in box.api.list(NODE_CLAIMS).items:
-        kinds = {one["type"] for one in look(claim, "status", "conditions") or ()}
-        if look(claim, "status", "providerID") in alive and "DisruptionReason" in kinds:
+    for claim in cluster.api.list(NODE_CLAIMS).items:
+        kinds = {condition["type"] for condition in get_field(claim, "status", "conditions") or ()}
+        if get_field(claim, "status", "providerID") in alive and "DisruptionReason" in kinds:
             count += "InstanceTerminating" not in kinds
     return count
 
 
-def watched(box: Box, seconds: float) -> int:
-    """Let time pass; return the most nodes that were under our hand."""
+def watched(cluster: SimulatedCluster, seconds: float) -> int:
+    """Advance the clock; return the maximum number of voluntarily disrupted nodes."""
     most = 0
     while seconds > 0:
-        wait(box, min(seconds, 1))
-        most = max(most, under_our_hand(box))
+        wait(cluster, min(seconds, 1))
+        most = max(most, count_disrupted(cluster))
         seconds -= 1
     return most
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
-def test_budgets_hold_and_the_cluster_comes_to_rest_whatever_happened(seed: int) -> None:
-    dice = Dice(seed)
-    box = a_box(dice)
+def test_budgets_hold_and_the_cluster_converges_after_random_events(seed: int) -> None:
+    random = RandomChoices(seed)
+    cluster = build_cluster(random)
 
     most = 0
-    for _ in range(dice.choice(range(5, 20))):
-        dice.choice(EVENTS)(dice, box)
-        most = max(most, watched(box, dice.choice([2, 10, 30, 90])))
-    wanted = {name: dice.choice(range(0, 5)) for name in APPS}
-    for name, replicas in wanted.items():
-        act(scaled(replicas, name), box)
-    most = max(most, watched(box, REST))
-    bought = len(box.ec2.ledger.purchases)
-    there = {one["metadata"]["name"] for one in claims(box)}
-    wait(box, 30 * 60)
+    for _ in range(random.choice(range(5, 20))):
+        random.choice(EVENTS)(random, cluster)
+        most = max(most, watched(cluster, random.choice([2, 10, 30, 90])))
+    replicas_by_app = {name: random.choice(range(0, 5)) for name in APPS}
+    for name, replicas in replicas_by_app.items():
+        perform(scaled(replicas, name), cluster)
+    most = max(most, watched(cluster, REST))
+    launched = len(cluster.ec2.billing.launches)
+    there = {claim["metadata"]["name"] for claim in claims(cluster)}
+    wait(cluster, 30 * 60)
 
     assert most <= BUDGET
-    assert box.invariants.violations == []
-    assert (box.chronicle.running, box.chronicle.unsettled) == (sum(wanted.values()), 0)
-    assert len(box.ec2.ledger.purchases) == bought
-    assert {one["metadata"]["name"] for one in claims(box)} == there
-    assert len(box.api.list(NODE_CLAIMS).items) == len(there) == box.ec2.ledger.machines - 1
+    assert cluster.invariants.violations == []
+    assert (cluster.recorder.running, cluster.recorder.unsettled) == (sum(replicas_by_app.values()), 0)
+    assert len(cluster.ec2.billing.launches) == launched
+    assert {claim["metadata"]["name"] for claim in claims(cluster)} == there
+    assert len(cluster.api.list(NODE_CLAIMS).items) == len(there) == cluster.ec2.billing.instance_count - 1

@@ -1,4 +1,4 @@
-"""A cluster to which everything happens, whose controllers die again and again."""
+"""A cluster with random events whose controllers are killed again and again."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -7,72 +7,77 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from dovetail.data.bundled import bundled_catalog, bundled_prices, scenario
+from dovetail.data.bundled import bundled_catalog, bundled_prices, bundled_scenario
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
 from dovetail.ports.kube_errors import NotFound
-from dovetail.simulator.cluster import Box
-from dovetail.simulator.randomness import SeededChance
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.environment import SeededRandomSource
 from dovetail.simulator.scenario.load import read_scenario
-from dovetail.simulator.scenario.model import Action, Delete, Interrupt, SellOut
-from dovetail.simulator.scenario_actions import act
-from tests.support.boxes import a_box, a_node_class, a_pool, a_story, an_app, scaled, wait
+from dovetail.simulator.scenario.model import Action, CapacityOutage, Delete, Interrupt
+from dovetail.simulator.scenario_actions import perform
+from tests.support.simulator.clusters import (
+    a_node_class,
+    a_pool,
+    an_app,
+    build_cluster,
+    build_scenario,
+    scaled,
+    wait,
+)
 
 pytestmark = pytest.mark.slow
 
 T = TypeVar("T")
 RUNS = 12
 SETTLED = 16 * 60
-"""Seconds in which a cluster that is left alone comes to rest: claims are given up after 15 min."""
+"""Seconds to converge without further events: claims time out after 15 min."""
 PAUSES = (0.05, 0.5, 1, 1.15, 2, 5, 13, 40)
-"""Among others, just before and after pods are gathered for, bought for, and nodes are ready."""
+"""Some are just before or after batching, launching and readiness."""
 
 
-class Dice(SeededChance):
-    """Dice with any number of sides."""
+class RandomChoices(SeededRandomSource):
+    """Random source with a choice among any number of values."""
 
     def choice(self, things: Sequence[T]) -> T:
-        return things[int(self.fraction() * len(things))]
+        return things[int(self.random() * len(things))]
 
 
-def a_budget(dice: Dice) -> dict[str, Any]:
+def a_budget(random: RandomChoices) -> dict[str, Any]:
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "maxUnavailable": dice.choice([1, "50%"]),
-            "selector": {"matchLabels": {"app": "web"}},
-        },
+        "spec": {"maxUnavailable": random.choice([1, "50%"]), "selector": {"matchLabels": {"app": "web"}}},
     }
 
 
-def a_world(dice: Dice) -> Box:
-    """An application behind a budget, on nodes that may expire, under a limit."""
-    pool = a_pool(limits={"cpu": str(dice.choice([20, 60]))})
+def random_cluster(random: RandomChoices) -> SimulatedCluster:
+    """An application with a PDB, on nodes that may expire, under a limit."""
+    pool = a_pool(limits={"cpu": str(random.choice([20, 60]))})
     template = pool["spec"]["template"]["spec"]
-    if dice.fraction() < 0.5:
-        template["terminationGracePeriod"] = dice.choice(["30s", "2m"])
-    if dice.fraction() < 0.3:
-        template["expireAfter"] = dice.choice(["90s", "3m"])
-    app = an_app(replicas=dice.choice(range(0, 6)))
-    app["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = dice.choice([0, 5, 30])
-    story = a_story(objects=(a_node_class(), pool, a_budget(dice), app))
-    return a_box(msgspec.structs.replace(story, seed=dice.choice(range(1, 1001))))
+    if random.random() < 0.5:
+        template["terminationGracePeriod"] = random.choice(["30s", "2m"])
+    if random.random() < 0.3:
+        template["expireAfter"] = random.choice(["90s", "3m"])
+    app = an_app(replicas=random.choice(range(0, 6)))
+    app["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = random.choice([0, 5, 30])
+    scenario = build_scenario(objects=(a_node_class(), pool, a_budget(random), app))
+    return build_cluster(msgspec.structs.replace(scenario, seed=random.choice(range(1, 1001))))
 
 
-def die(dice: Dice, box: Box) -> None:
-    """Kill the controllers; the world may go on without any for a while."""
-    box.operator.kill()
-    wait(box, dice.choice([0, 0, 0.1, 3, 20]))
-    box.restart()
+def die(random: RandomChoices, cluster: SimulatedCluster) -> None:
+    """Kill the controllers; restart them after a while."""
+    cluster.operator.kill()
+    wait(cluster, random.choice([0, 0, 0.1, 3, 20]))
+    cluster.restart()
 
 
-def doing(choose: Callable[[Dice], Action]) -> Callable[[Dice, Box], None]:
-    def do(dice: Dice, box: Box) -> None:
+def doing(choose: Callable[[RandomChoices], Action]) -> Callable[[RandomChoices, SimulatedCluster], None]:
+    def do(random: RandomChoices, cluster: SimulatedCluster) -> None:
         try:
-            act(choose(dice), box)
+            perform(choose(random), cluster)
         except NotFound:
-            return  # There is nothing of the kind just now.
+            return  # No such object exists at the moment.
 
     return do
 
@@ -81,44 +86,42 @@ EVENTS = (
     die,
     die,
     die,
-    doing(lambda dice: scaled(dice.choice(range(0, 9)))),
-    doing(lambda dice: Delete(kind=dice.choice(["Node", "NodeClaim"]))),
-    doing(lambda dice: Delete(kind="Pod", count=dice.choice(range(1, 4)))),
-    doing(lambda dice: Interrupt(dice.choice([0.3, 1.0]))),
-    doing(lambda dice: SellOut(lasts=timedelta(seconds=20))),
+    doing(lambda random: scaled(random.choice(range(0, 9)))),
+    doing(lambda random: Delete(kind=random.choice(["Node", "NodeClaim"]))),
+    doing(lambda random: Delete(kind="Pod", count=random.choice(range(1, 4)))),
+    doing(lambda random: Interrupt(random.choice([0.3, 1.0]))),
+    doing(lambda random: CapacityOutage(duration=timedelta(seconds=20))),
 )
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
-def test_a_cluster_comes_to_rest_whatever_happened_and_whoever_died_when(seed: int) -> None:
-    dice = Dice(seed)
-    box = a_world(dice)
+def test_a_cluster_converges_after_random_events_and_crashes(seed: int) -> None:
+    random = RandomChoices(seed)
+    cluster = random_cluster(random)
 
-    for _ in range(dice.choice(range(5, 41))):
-        dice.choice(EVENTS)(dice, box)
-        wait(box, dice.choice(PAUSES))
-    box.apply([a_pool()])  # Nothing expires any more.
-    wanted = dice.choice(range(0, 5))
-    act(scaled(wanted), box)
-    wait(box, SETTLED)
+    for _ in range(random.choice(range(5, 41))):
+        random.choice(EVENTS)(random, cluster)
+        wait(cluster, random.choice(PAUSES))
+    cluster.apply([a_pool()])  # Nothing expires from now on.
+    replicas = random.choice(range(0, 5))
+    perform(scaled(replicas), cluster)
+    wait(cluster, SETTLED)
 
-    claims = len(box.api.list(NODE_CLAIMS).items)
-    assert box.invariants.violations == []
-    assert (box.chronicle.running, box.chronicle.unsettled) == (wanted, 0)
-    assert claims == wanted  # Each pod fills a node; what is empty has been given back.
-    assert box.ec2.ledger.machines == len(box.api.list(NODES).items) == 1 + claims
+    claims = len(cluster.api.list(NODE_CLAIMS).items)
+    assert cluster.invariants.violations == []
+    assert (cluster.recorder.running, cluster.recorder.unsettled) == (replicas, 0)
+    assert claims == replicas  # Each pod fills a node; empty nodes have been deleted.
+    assert cluster.ec2.billing.instance_count == len(cluster.api.list(NODES).items) == 1 + claims
 
 
 @pytest.mark.parametrize("seconds", [1.2, 5, 20, 38])
-def test_a_restart_while_nodes_boot_buys_nothing_for_the_pods_they_were_bought_for(
-    seconds: float,
-) -> None:
-    def purchases(restarted: bool) -> list[str]:
-        story = read_scenario("spot-storm.yaml", scenario("spot-storm"))
-        box = Box(story, catalog=bundled_catalog(), prices=bundled_prices())
+def test_a_restart_while_nodes_boot_launches_no_more_instances_for_their_pods(seconds: float) -> None:
+    def launched_types(restarted: bool) -> list[str]:
+        scenario = read_scenario("spot-storm.yaml", bundled_scenario("spot-storm"))
+        cluster = SimulatedCluster(scenario, catalog=bundled_catalog(), prices=bundled_prices())
         if restarted:
-            box.engine.after(timedelta(seconds=seconds), box.restart)
-        box.engine.run(until=box.engine.now() + timedelta(seconds=100))
-        return sorted(one.instance_type for one in box.ec2.ledger.purchases)
+            cluster.clock.call_later(timedelta(seconds=seconds), cluster.restart)
+        cluster.clock.run(until=cluster.clock.now() + timedelta(seconds=100))
+        return sorted(launch.instance_type for launch in cluster.ec2.billing.launches)
 
-    assert purchases(restarted=True) == purchases(restarted=False)
+    assert launched_types(restarted=True) == launched_types(restarted=False)

@@ -1,82 +1,82 @@
-"""A pool with a fixed number of nodes, in a whole cluster."""
+"""A static NodePool in a whole cluster."""
 
 from typing import Any
 
-from dovetail.model.settings import Gates
+from dovetail.model.settings import FeatureGates
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES
 from dovetail.simulator.apiserver.options import PatchType
-from dovetail.simulator.cluster import Box
-from tests.support.boxes import a_box, a_node_class, a_pool, a_story, wait
+from dovetail.simulator.cluster import SimulatedCluster
+from tests.support.simulator.clusters import a_node_class, a_pool, build_cluster, build_scenario, wait
 
 
-def a_static_box(replicas: int, **spec: Any) -> Box:
+def static_cluster(replicas: int, **spec: Any) -> SimulatedCluster:
     pool = a_pool(replicas=replicas, **spec)
-    story = a_story(objects=(a_node_class(), pool))
-    box = a_box(story, gates=Gates(StaticCapacity=True))
-    wait(box, 60)
-    return box
+    scenario = build_scenario(objects=(a_node_class(), pool))
+    cluster = build_cluster(scenario, gates=FeatureGates(StaticCapacity=True))
+    wait(cluster, 60)
+    return cluster
 
 
-def resize(box: Box, replicas: int) -> None:
-    box.api.patch(NODE_POOLS, "default", {"spec": {"replicas": replicas}}, PatchType.MERGE)
-    wait(box, 120)
+def resize(cluster: SimulatedCluster, replicas: int) -> None:
+    cluster.api.patch(NODE_POOLS, "default", {"spec": {"replicas": replicas}}, PatchType.MERGE)
+    wait(cluster, 120)
 
 
-def ready_nodes(box: Box) -> int:
-    """Nodes of the pool that are ready; the controllers' own home is none of them."""
+def ready_nodes(cluster: SimulatedCluster) -> int:
+    """Ready nodes of the NodePool, without those of the node group."""
     return sum(
-        one["metadata"]["labels"].get("karpenter.sh/initialized") == "true"
-        for one in box.api.list(NODES).items
+        node["metadata"]["labels"].get("karpenter.sh/initialized") == "true"
+        for node in cluster.api.list(NODES).items
     )
 
 
-def test_nodes_come_without_pods_and_stay_although_nobody_uses_them() -> None:
-    box = a_static_box(3)
-    before = ready_nodes(box)
+def test_static_nodes_are_launched_without_pods_and_kept_while_unused() -> None:
+    cluster = static_cluster(3)
+    before = ready_nodes(cluster)
 
-    wait(box, 3600)
+    wait(cluster, 3600)
 
     assert before == 3
-    assert ready_nodes(box) == 3
-    assert box.api.get(NODE_POOLS, "default")["status"]["nodes"] == 3
-    assert box.invariants.violations == []
+    assert ready_nodes(cluster) == 3
+    assert cluster.api.get(NODE_POOLS, "default")["status"]["nodes"] == 3
+    assert cluster.invariants.violations == []
 
 
-def test_it_is_scaled_up_and_down_to_nothing() -> None:
-    box = a_static_box(1)
+def test_a_static_nodepool_is_scaled_up_and_down_to_zero() -> None:
+    cluster = static_cluster(1)
 
-    resize(box, 4)
-    grown = ready_nodes(box)
-    resize(box, 0)
+    resize(cluster, 4)
+    grown = ready_nodes(cluster)
+    resize(cluster, 0)
 
     assert grown == 4
-    assert ready_nodes(box) == 0
-    assert box.api.list(NODE_CLAIMS).items == []
-    assert box.ec2.ledger.machines == 1  # The home of the controllers.
+    assert ready_nodes(cluster) == 0
+    assert cluster.api.list(NODE_CLAIMS).items == []
+    assert cluster.ec2.billing.instance_count == 1  # The node of the node group.
 
 
-def test_a_node_that_somebody_deletes_is_replaced() -> None:
-    box = a_static_box(2)
+def test_a_deleted_static_node_is_replaced() -> None:
+    cluster = static_cluster(2)
     (first, *_) = [
-        one["metadata"]["name"]
-        for one in box.api.list(NODES).items
-        if "karpenter.sh/nodepool" in one["metadata"]["labels"]
+        node["metadata"]["name"]
+        for node in cluster.api.list(NODES).items
+        if "karpenter.sh/nodepool" in node["metadata"]["labels"]
     ]
 
-    box.api.delete(NODES, first)
-    wait(box, 120)
+    cluster.api.delete(NODES, first)
+    wait(cluster, 120)
 
-    assert ready_nodes(box) == 2
-    assert first not in {one["metadata"]["name"] for one in box.api.list(NODES).items}
+    assert ready_nodes(cluster) == 2
+    assert first not in {node["metadata"]["name"] for node in cluster.api.list(NODES).items}
 
 
-def test_controllers_that_die_while_it_grows_buy_nothing_twice() -> None:
-    box = a_static_box(0)
-    box.api.patch(NODE_POOLS, "default", {"spec": {"replicas": 3}}, PatchType.MERGE)
-    wait(box, 0)
+def test_a_crash_during_a_scale_up_launches_nothing_twice() -> None:
+    cluster = static_cluster(0)
+    cluster.api.patch(NODE_POOLS, "default", {"spec": {"replicas": 3}}, PatchType.MERGE)
+    wait(cluster, 0)
 
-    box.restart()
-    wait(box, 120)
+    cluster.restart()
+    wait(cluster, 120)
 
-    assert ready_nodes(box) == 3
-    assert box.ec2.ledger.machines == 1 + 3
+    assert ready_nodes(cluster) == 3
+    assert cluster.ec2.billing.instance_count == 1 + 3

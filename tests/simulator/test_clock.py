@@ -1,83 +1,81 @@
-"""Virtual time: what happens when, and in which order."""
+"""Virtual clock: order and time of scheduled calls."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dovetail.simulator.clock import Engine
+from dovetail.simulator.clock import VirtualClock
 
 NINE = datetime(2026, 1, 1, 9, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-def test_events_at_one_instant_happen_by_priority_and_then_in_the_order_they_were_arranged() -> (
-    None
-):
-    engine = Engine(start=NINE)
+def test_calls_at_one_instant_run_by_priority_and_then_in_the_order_scheduled() -> None:
+    clock = VirtualClock(start=NINE)
     log: list[str] = []
     for name, priority in (("late", 1), ("first", 0), ("second", 0), ("early", -1)):
-        engine.after(MINUTE, lambda name=name: log.append(name), priority=priority)  # type: ignore[misc]
+        clock.call_later(MINUTE, lambda name=name: log.append(name), priority=priority)  # type: ignore[misc]
 
-    engine.run(until=NINE + MINUTE)
+    clock.run(until=NINE + MINUTE)
 
     assert log == ["early", "first", "second", "late"]
 
 
-def test_an_event_sees_the_time_it_was_arranged_for_and_the_run_ends_at_its_own() -> None:
-    engine = Engine(start=NINE)
+def test_a_call_sees_its_own_time_and_a_run_ends_at_its_limit() -> None:
+    clock = VirtualClock(start=NINE)
     times: list[datetime] = []
-    engine.after(MINUTE, lambda: times.append(engine.now()))
+    clock.call_later(MINUTE, lambda: times.append(clock.now()))
 
-    engine.run(until=NINE + 5 * MINUTE)
+    clock.run(until=NINE + 5 * MINUTE)
 
     assert times == [NINE + MINUTE]
-    assert engine.now() == NINE + 5 * MINUTE
+    assert clock.now() == NINE + 5 * MINUTE
 
 
-def test_an_event_can_arrange_further_events_even_for_the_same_instant() -> None:
-    engine = Engine(start=NINE)
+def test_a_call_can_schedule_further_calls_even_for_the_same_instant() -> None:
+    clock = VirtualClock(start=NINE)
     log: list[str] = []
 
     def first() -> None:
         log.append("first")
-        engine.after(timedelta(), lambda: log.append("at once"))
-        engine.after(MINUTE, lambda: log.append("later"))
-        engine.after(10 * MINUTE, lambda: log.append("too late"))
+        clock.call_later(timedelta(), lambda: log.append("at once"))
+        clock.call_later(MINUTE, lambda: log.append("later"))
+        clock.call_later(10 * MINUTE, lambda: log.append("too late"))
 
-    engine.at(NINE + MINUTE, first)
-    engine.run(until=NINE + 5 * MINUTE)
+    clock.call_at(NINE + MINUTE, first)
+    clock.run(until=NINE + 5 * MINUTE)
 
     assert log == ["first", "at once", "later"]
-    assert engine.next_at() == NINE + 11 * MINUTE
+    assert clock.next_due() == NINE + 11 * MINUTE
 
 
-def test_what_is_called_off_does_not_happen_and_is_not_waited_for() -> None:
-    engine = Engine(start=NINE)
+def test_a_cancelled_call_neither_runs_nor_is_due() -> None:
+    clock = VirtualClock(start=NINE)
     log: list[str] = []
-    appointment = engine.after(MINUTE, lambda: log.append("never"))
+    call = clock.call_later(MINUTE, lambda: log.append("never"))
 
-    appointment.cancel()
+    call.cancel()
 
-    assert engine.next_at() is None
-    assert engine.step() is False
+    assert clock.next_due() is None
+    assert clock.step() is False
     assert log == []
 
 
-def test_steps_go_from_event_to_event() -> None:
-    engine = Engine(start=NINE)
-    engine.after(MINUTE, lambda: None)
-    engine.after(3 * MINUTE, lambda: None)
+def test_steps_go_from_call_to_call() -> None:
+    clock = VirtualClock(start=NINE)
+    clock.call_later(MINUTE, lambda: None)
+    clock.call_later(3 * MINUTE, lambda: None)
 
-    assert engine.step() is True
-    assert engine.now() == NINE + MINUTE
-    assert engine.step() is True
-    assert engine.now() == NINE + 3 * MINUTE
+    assert clock.step() is True
+    assert clock.now() == NINE + MINUTE
+    assert clock.step() is True
+    assert clock.now() == NINE + 3 * MINUTE
 
 
-def test_nothing_can_be_arranged_for_the_past() -> None:
-    engine = Engine(start=NINE)
+def test_nothing_can_be_scheduled_in_the_past() -> None:
+    clock = VirtualClock(start=NINE)
 
     with pytest.raises(ValueError, match="has passed"):
-        engine.after(-MINUTE, lambda: None)
+        clock.call_later(-MINUTE, lambda: None)
     with pytest.raises(ValueError, match="has passed"):
-        engine.run(until=NINE - MINUTE)
+        clock.run(until=NINE - MINUTE)

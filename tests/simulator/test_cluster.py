@@ -1,4 +1,4 @@
-"""The cluster in a box: what is there at the start, and what outlives its controllers."""
+"""Simulated cluster: its start, applied objects, and restarts of the operator."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,132 +6,136 @@ import msgspec
 import pytest
 
 from dovetail.data.bundled import bundled_prices
-from dovetail.errors import BadInput, ScenarioError
+from dovetail.errors import InvalidInputError, ScenarioError
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
-from dovetail.simulator.cluster import START, Box
-from dovetail.simulator.scenario.model import Delete, Home
-from dovetail.simulator.scenario_actions import act
-from tests.support.boxes import (
-    a_box,
+from dovetail.simulator.cluster import START, SimulatedCluster
+from dovetail.simulator.scenario.model import Delete, ManagedNodeGroup
+from dovetail.simulator.scenario_actions import perform
+from tests.support.simulator.api_server import a_config_map, names
+from tests.support.simulator.clusters import (
     a_node_class,
     a_pool,
-    a_story,
     an_app,
+    build_cluster,
+    build_scenario,
     scaled,
     small_catalog,
     wait,
 )
-from tests.support.cluster import a_config_map, names
 
 
-def versions(box: Box) -> dict[str, str]:
-    """Every claim, node and pod with its resourceVersion: the same if nothing was written."""
+def versions(cluster: SimulatedCluster) -> dict[str, str]:
+    """Every claim, node and pod with its resourceVersion."""
     return {
-        one["metadata"]["uid"]: one["metadata"]["resourceVersion"]
+        obj["metadata"]["uid"]: obj["metadata"]["resourceVersion"]
         for resource in (NODE_CLAIMS, NODES, PODS)
-        for one in box.api.list(resource).items
+        for obj in cluster.api.list(resource).items
     }
 
 
-def standing(box: Box) -> tuple[int, int, int, int]:
-    """Pods that run, machines paid for, claims, nodes."""
+def standing(cluster: SimulatedCluster) -> tuple[int, int, int, int]:
+    """Running pods, billed instances, claims, nodes."""
     return (
-        box.chronicle.running,
-        box.ec2.ledger.machines,
-        len(box.api.list(NODE_CLAIMS).items),
-        len(box.api.list(NODES).items),
+        cluster.recorder.running,
+        cluster.ec2.billing.instance_count,
+        len(cluster.api.list(NODE_CLAIMS).items),
+        len(cluster.api.list(NODES).items),
     )
 
 
 # At the start.
 
 
-def test_an_empty_box_has_no_nodes_and_starts_when_it_is_told() -> None:
+def test_an_empty_cluster_has_no_nodes_and_starts_at_the_given_time() -> None:
     start = datetime(2030, 5, 1, tzinfo=UTC)
 
-    box = a_box(a_story(objects=(), home=0), start=start)
+    cluster = build_cluster(build_scenario(objects=(), node_group=0), start=start)
 
-    assert box.engine.now() == start
-    assert standing(box) == (0, 0, 0, 0)
+    assert cluster.clock.now() == start
+    assert standing(cluster) == (0, 0, 0, 0)
 
 
-def test_home_nodes_are_ready_when_the_story_begins_and_cost_from_the_start() -> None:
-    box = a_box(a_story(home=3))
+def test_nodes_of_the_node_group_are_ready_at_the_start_and_billed_from_it() -> None:
+    cluster = build_cluster(build_scenario(node_group=3))
 
-    homes = box.api.list(NODES).items
+    homes = cluster.api.list(NODES).items
     assert names(homes) == [f"ip-10-250-0-{number}.ec2.internal" for number in (10, 11, 12)]
-    assert set(box.chronicle.node_ready) == set(names(homes))
-    assert box.ec2.ledger.machines == 3
+    assert set(cluster.recorder.node_ready) == set(names(homes))
+    assert cluster.ec2.billing.instance_count == 3
     hourly = 3 * bundled_prices().list_prices["t3.small"]
-    assert box.ec2.ledger.price_per_hour() == pytest.approx(hourly)
-    assert box.ec2.ledger.cost(START + timedelta(hours=1)) == pytest.approx(hourly)
+    assert cluster.ec2.billing.price_per_hour() == pytest.approx(hourly)
+    assert cluster.ec2.billing.cost(START + timedelta(hours=1)) == pytest.approx(hourly)
 
 
-def test_home_nodes_are_spread_over_zones_and_say_what_they_are() -> None:
-    box = a_box(a_story(home=3))
+def test_nodes_of_the_node_group_are_spread_over_zones_and_labelled() -> None:
+    cluster = build_cluster(build_scenario(node_group=3))
 
-    labels = [one["metadata"]["labels"] for one in box.api.list(NODES).items]
-    assert len({one["topology.kubernetes.io/zone"] for one in labels}) == 3
-    assert {one["node.kubernetes.io/instance-type"] for one in labels} == {"t3.small"}
-    assert {one["kubernetes.io/arch"] for one in labels} == {"amd64"}
-    assert not any("karpenter.sh/nodepool" in one for one in labels)
-
-
-def test_hundreds_of_home_nodes_all_have_addresses() -> None:
-    box = a_box(a_story(home=300, objects=()))
-
-    assert len(box.api.list(NODES).items) == 300
-    assert "ip-10-250-1-0.ec2.internal" in names(box.api.list(NODES).items)
+    labels = [node["metadata"]["labels"] for node in cluster.api.list(NODES).items]
+    assert len({node_labels["topology.kubernetes.io/zone"] for node_labels in labels}) == 3
+    assert {node_labels["node.kubernetes.io/instance-type"] for node_labels in labels} == {"t3.small"}
+    assert {node_labels["kubernetes.io/arch"] for node_labels in labels} == {"amd64"}
+    assert not any("karpenter.sh/nodepool" in node_labels for node_labels in labels)
 
 
-def test_home_nodes_are_left_alone_and_used() -> None:
-    box = a_box(a_story(objects=(a_node_class(), a_pool(), an_app(replicas=0)), home=2))
+def test_hundreds_of_nodes_in_the_node_group_have_unique_addresses() -> None:
+    cluster = build_cluster(build_scenario(node_group=300, objects=()))
+
+    assert len(cluster.api.list(NODES).items) == 300
+    assert "ip-10-250-1-0.ec2.internal" in names(cluster.api.list(NODES).items)
+
+
+def test_nodes_of_the_node_group_are_used_and_never_disrupted() -> None:
+    cluster = build_cluster(
+        build_scenario(objects=(a_node_class(), a_pool(), an_app(replicas=0)), node_group=2)
+    )
     tiny = an_app("tiny", replicas=2)
     requests = tiny["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]
     requests.update({"cpu": "100m", "memory": "128Mi"})
 
-    box.apply([tiny])
-    wait(box, 300)
+    cluster.apply([tiny])
+    wait(cluster, 300)
 
-    assert standing(box) == (2, 2, 0, 2)
-    assert box.invariants.violations == []
-
-
-def test_a_home_of_machines_that_are_not_sold_is_a_mistake() -> None:
-    story = msgspec.structs.replace(a_story(), home=Home(count=1, instance_type="m5.tiny"))
-
-    with pytest.raises(BadInput, match=r"'m5\.tiny' is not sold in us-east-1"):
-        a_box(story)
+    assert standing(cluster) == (2, 2, 0, 2)
+    assert cluster.invariants.violations == []
 
 
-def test_manifests_that_the_api_server_refuses_are_told_as_such() -> None:
+def test_a_node_group_with_an_unknown_instance_type_is_a_validation_error() -> None:
+    scenario = msgspec.structs.replace(
+        build_scenario(), node_group=ManagedNodeGroup(count=1, instance_type="m5.tiny")
+    )
+
+    with pytest.raises(InvalidInputError, match=r"'m5\.tiny' is not available in us-east-1"):
+        build_cluster(scenario)
+
+
+def test_manifests_that_the_api_server_rejects_are_a_scenario_error() -> None:
     broken = a_pool(weight=1000)
 
     with pytest.raises(ScenarioError, match=r"^manifests: .*weight"):
-        a_box(a_story(objects=(broken,)))
+        build_cluster(build_scenario(objects=(broken,)))
 
 
 # Applying.
 
 
 def test_applying_twice_changes_nothing() -> None:
-    box = a_box()
+    cluster = build_cluster()
     settings = {"apiVersion": "v1", "kind": "ConfigMap", **a_config_map("a", b="c")}
     objects = (a_node_class(), a_pool(), an_app(), settings)
-    box.apply(objects)
-    wait(box, 5)
-    before = box.api.resource_version
+    cluster.apply(objects)
+    wait(cluster, 5)
+    before = cluster.api.resource_version
 
-    box.apply(objects)
+    cluster.apply(objects)
 
-    assert box.api.resource_version == before
+    assert cluster.api.resource_version == before
 
 
-def test_what_a_user_applies_over_a_pool_can_take_fields_away() -> None:
-    """Kubectl knows them by the note that the box leaves, as kubectl itself would."""
-    box = a_box()
+def test_a_user_can_remove_fields_of_a_nodepool_with_kubectl_apply() -> None:
+    """Kubectl finds them in the last-applied annotation that the cluster writes."""
+    cluster = build_cluster()
 
-    notes = box.api.get(NODE_POOLS, "default")["metadata"]["annotations"]
+    notes = cluster.api.get(NODE_POOLS, "default")["metadata"]["annotations"]
 
     assert "consolidateAfter" in notes["kubectl.kubernetes.io/last-applied-configuration"]
 
@@ -140,109 +144,107 @@ def test_a_kind_that_is_not_served_cannot_be_applied() -> None:
     gadget = {"apiVersion": "v1", "kind": "Gadget", "metadata": {"name": "a"}}
 
     with pytest.raises(ValueError, match="v1 Gadget is not served"):
-        a_box().apply([gadget])
+        build_cluster().apply([gadget])
 
 
 # Restarting.
 
 
-def test_a_restart_keeps_the_world() -> None:
-    box = a_box()
-    act(scaled(2), box)
-    wait(box, 30)
-    before, was = standing(box), versions(box)
+def test_a_restart_keeps_everything_but_the_operator() -> None:
+    cluster = build_cluster()
+    perform(scaled(2), cluster)
+    wait(cluster, 30)
+    before, was = standing(cluster), versions(cluster)
 
-    box.restart()
+    cluster.restart()
 
-    assert standing(box) == before == (2, 3, 2, 3)
-    assert versions(box) == was
+    assert standing(cluster) == before == (2, 3, 2, 3)
+    assert versions(cluster) == was
 
 
-def test_a_restart_of_a_cluster_at_rest_changes_no_pod_and_no_claim() -> None:
-    box = a_box()
-    act(scaled(2), box)
-    wait(box, 120)
-    was = {uid: version for uid, version in versions(box).items() if uid in _uids(box)}
+def test_a_restart_of_a_converged_cluster_changes_no_pod_and_no_claim() -> None:
+    cluster = build_cluster()
+    perform(scaled(2), cluster)
+    wait(cluster, 120)
+    was = {uid: version for uid, version in versions(cluster).items() if uid in _uids(cluster)}
 
-    box.restart()
-    wait(box, 5)
+    cluster.restart()
+    wait(cluster, 5)
 
-    now = versions(box)
+    now = versions(cluster)
     assert {uid: now.get(uid) for uid in was} == was
 
 
-def _uids(box: Box) -> set[str]:
-    """Claims and pods; nodes have hearts that beat."""
+def _uids(cluster: SimulatedCluster) -> set[str]:
+    """UIDs of claims and pods; nodes change with every heartbeat."""
     return {
-        one["metadata"]["uid"]
-        for resource in (NODE_CLAIMS, PODS)
-        for one in box.api.list(resource).items
+        obj["metadata"]["uid"] for resource in (NODE_CLAIMS, PODS) for obj in cluster.api.list(resource).items
     }
 
 
 @pytest.mark.parametrize("moment", [0.5, 1.1, 1.3, 2, 5, 8, 9.3, 11])
-def test_whatever_was_begun_is_finished_after_a_restart(moment: float) -> None:
-    box = a_box()
-    act(scaled(2), box)
+def test_a_launch_is_finished_after_a_restart_at_any_time(moment: float) -> None:
+    cluster = build_cluster()
+    perform(scaled(2), cluster)
 
-    wait(box, moment)
-    box.restart()
-    wait(box, 40)
+    wait(cluster, moment)
+    cluster.restart()
+    wait(cluster, 40)
 
-    assert standing(box) == (2, 3, 2, 3)
-    assert box.ec2.ledger.bought_twice() == []
-    assert box.invariants.violations == []
+    assert standing(cluster) == (2, 3, 2, 3)
+    assert cluster.ec2.billing.claims_launched_twice() == []
+    assert cluster.invariants.violations == []
 
 
 @pytest.mark.parametrize("moment", [0.5, 2, 4, 7, 12])
-def test_a_node_on_its_way_out_goes_after_a_restart(moment: float) -> None:
-    box = a_box()
-    act(scaled(2), box)
-    wait(box, 30)
-    before = set(names(box.api.list(NODE_CLAIMS).items))
-    act(Delete(kind="Node"), box)
+def test_a_termination_is_finished_after_a_restart_at_any_time(moment: float) -> None:
+    cluster = build_cluster()
+    perform(scaled(2), cluster)
+    wait(cluster, 30)
+    before = set(names(cluster.api.list(NODE_CLAIMS).items))
+    perform(Delete(kind="Node"), cluster)
 
-    wait(box, moment)
-    box.restart()
-    wait(box, 60)
+    wait(cluster, moment)
+    cluster.restart()
+    wait(cluster, 60)
 
-    assert standing(box) == (2, 3, 2, 3)
-    assert len(before & set(names(box.api.list(NODE_CLAIMS).items))) == 1
-    assert box.invariants.violations == []
-
-
-def test_the_dead_write_nothing() -> None:
-    box = a_box()
-
-    box.operator.kill()
-    act(scaled(2), box)
-    wait(box, 600)
-
-    assert standing(box) == (0, 1, 0, 1)
-    assert box.chronicle.unsettled == 2
+    assert standing(cluster) == (2, 3, 2, 3)
+    assert len(before & set(names(cluster.api.list(NODE_CLAIMS).items))) == 1
+    assert cluster.invariants.violations == []
 
 
-def test_counts_go_on_from_one_life_to_the_next() -> None:
-    box = a_box()
-    act(scaled(1), box)
-    wait(box, 30)
-    made = box.metrics.total("karpenter_nodeclaims_created_total")
+def test_a_killed_operator_writes_nothing() -> None:
+    cluster = build_cluster()
 
-    box.restart()
-    act(scaled(2), box)
-    wait(box, 30)
+    cluster.operator.kill()
+    perform(scaled(2), cluster)
+    wait(cluster, 600)
 
-    assert made == 1
-    assert box.metrics.total("karpenter_nodeclaims_created_total") == 2
+    assert standing(cluster) == (0, 1, 0, 1)
+    assert cluster.recorder.unsettled == 2
 
 
-def test_two_boxes_of_one_seed_tell_the_same() -> None:
-    told = []
+def test_metrics_continue_after_a_restart() -> None:
+    cluster = build_cluster()
+    perform(scaled(1), cluster)
+    wait(cluster, 30)
+    created = cluster.metrics.total("karpenter_nodeclaims_created_total")
+
+    cluster.restart()
+    perform(scaled(2), cluster)
+    wait(cluster, 30)
+
+    assert created == 1
+    assert cluster.metrics.total("karpenter_nodeclaims_created_total") == 2
+
+
+def test_two_clusters_of_one_seed_have_equal_runs() -> None:
+    runs = []
     for _ in range(2):
-        box = Box(a_story(), catalog=small_catalog(), prices=bundled_prices())
-        act(scaled(3), box)
-        wait(box, 40)
-        told.append([line.as_json() for line in box.log.lines])
+        cluster = SimulatedCluster(build_scenario(), catalog=small_catalog(), prices=bundled_prices())
+        perform(scaled(3), cluster)
+        wait(cluster, 40)
+        runs.append([line.as_json() for line in cluster.log.lines])
 
-    assert told[0] == told[1]
-    assert told[0]
+    assert runs[0] == runs[1]
+    assert runs[0]

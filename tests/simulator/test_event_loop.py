@@ -1,25 +1,25 @@
-"""The controllers' loop on virtual time, and what is left of a process that is killed."""
+"""Event loop on virtual time, and tasks of a killed process."""
 
 import gc
 from datetime import timedelta
 
-from dovetail.simulator.clock import Engine
-from dovetail.simulator.event_loop import VirtualLoop
-from tests.support.cluster import START
+from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.event_loop import VirtualEventLoop
+from tests.support.simulator.api_server import START
 
 SECOND = timedelta(seconds=1)
 
 
-class Place:
-    """An engine, a loop on it, and what came to pass."""
+class LoopHarness:
+    """A clock, an event loop on it, and a log of what ran."""
 
     def __init__(self) -> None:
-        self.engine = Engine(start=START)
-        self.loop = VirtualLoop(self.engine)
+        self.clock = VirtualClock(start=START)
+        self.loop = VirtualEventLoop(self.clock)
         self.done: list[str] = []
 
     def wait(self, seconds: float) -> None:
-        self.engine.run(until=self.engine.now() + timedelta(seconds=seconds))
+        self.clock.run(until=self.clock.now() + timedelta(seconds=seconds))
 
     async def work(self, name: str, seconds: float = 1) -> str:
         await self.loop.sleep(timedelta(seconds=seconds))
@@ -31,7 +31,7 @@ class Place:
         raise ValueError("no")
 
     async def all_of(self, *names: str) -> None:
-        await self.loop.together([self.work(name) for name in names])
+        await self.loop.gather([self.work(name) for name in names])
         self.done.append("all")
 
     async def die_and_go_on(self) -> str:
@@ -41,60 +41,60 @@ class Place:
         return ""
 
 
-def test_what_is_started_goes_on_beside_what_started_it() -> None:
-    place = Place()
+def test_a_spawned_task_runs_beside_its_caller() -> None:
+    harness = LoopHarness()
 
-    place.loop.spawn(place.work("slow", 2))
-    place.loop.spawn(place.work("quick", 1))
-    place.wait(2)
+    harness.loop.spawn(harness.work("slow", 2))
+    harness.loop.spawn(harness.work("quick", 1))
+    harness.wait(2)
 
-    assert place.done == ["quick", "slow"]
+    assert harness.done == ["quick", "slow"]
 
 
-def test_what_is_done_together_returns_results_and_errors_in_order() -> None:
-    place = Place()
-    found: list[str | Exception] = []
+def test_gather_returns_results_and_errors_in_order() -> None:
+    harness = LoopHarness()
+    outcomes: list[str | Exception] = []
 
     async def both() -> None:
-        found.extend(await place.loop.together([place.work("late", 3), place.fail()]))
+        outcomes.extend(await harness.loop.gather([harness.work("late", 3), harness.fail()]))
 
-    place.loop.spawn(both())
-    place.wait(3)
+    harness.loop.spawn(both())
+    harness.wait(3)
 
-    assert found[0] == "late"
-    assert isinstance(found[1], ValueError)
-
-
-def test_nothing_together_is_done_at_once() -> None:
-    place = Place()
-
-    place.loop.spawn(place.all_of())
-
-    assert place.done == ["all"]
+    assert outcomes[0] == "late"
+    assert isinstance(outcomes[1], ValueError)
 
 
-def test_a_killed_process_takes_no_further_step() -> None:
-    place = Place()
-    place.loop.spawn(place.all_of("one", "two"))
-    place.loop.spawn(place.work("three"))
-    place.loop.at(START + SECOND, lambda: place.done.append("timer"))
+def test_gather_of_nothing_returns_at_once() -> None:
+    harness = LoopHarness()
 
-    place.loop.stop()
-    place.wait(10)
+    harness.loop.spawn(harness.all_of())
+
+    assert harness.done == ["all"]
+
+
+def test_tasks_of_a_killed_process_take_no_further_step() -> None:
+    harness = LoopHarness()
+    harness.loop.spawn(harness.all_of("one", "two"))
+    harness.loop.spawn(harness.work("three"))
+    harness.loop.call_at(START + SECOND, lambda: harness.done.append("timer"))
+
+    harness.loop.stop()
+    harness.wait(10)
     gc.collect()
 
-    assert place.done == []
+    assert harness.done == []
 
 
-def test_a_process_that_dies_in_the_middle_of_its_work_takes_the_rest_of_it_along() -> None:
-    place = Place()
+def test_a_process_killed_by_its_own_task_ends_all_of_its_tasks() -> None:
+    harness = LoopHarness()
 
     async def several() -> None:
-        await place.loop.together([place.die_and_go_on(), place.work("never begun")])
-        place.done.append("another ghost")
+        await harness.loop.gather([harness.die_and_go_on(), harness.work("never begun")])
+        harness.done.append("another ghost")
 
-    place.loop.spawn(several())
-    place.wait(10)
+    harness.loop.spawn(several())
+    harness.wait(10)
     gc.collect()
 
-    assert place.done == []
+    assert harness.done == []

@@ -1,4 +1,4 @@
-"""The in-memory API server as controllers write to it, and the watches of a mirror."""
+"""KubeClient on the in-memory API server, and the reflectors of a cluster cache."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -7,14 +7,14 @@ import pytest
 
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES, POD_DISRUPTION_BUDGETS, PODS
 from dovetail.ports.kube_errors import Conflict, NotFound, TooManyRequests
-from dovetail.simulator.kube_client import SimKube, feed
-from dovetail.state.cluster.cache import Mirror
-from tests.support import wire
-from tests.support.cluster import Cluster, names
+from dovetail.simulator.kube_client import SimulatedKubeClient, start_reflectors
+from dovetail.state.cluster.cache import ClusterCache
+from tests.support.kube import manifests
+from tests.support.simulator.api_server import Cluster, names
 
 
 def now(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run what answers at once."""
+    """Run a coroutine that never waits."""
     try:
         work.send(None)
     except StopIteration as stop:
@@ -22,16 +22,16 @@ def now(work: Coroutine[Any, Any, Any]) -> Any:
     raise AssertionError("it waits for something")
 
 
-def test_every_verb_answers_at_once() -> None:
+def test_every_verb_returns_at_once() -> None:
     cluster = Cluster()
-    kube = SimKube(cluster)
+    kube = SimulatedKubeClient(cluster)
 
-    made = now(kube.create(NODES, wire.node("n1", labels={"team": "a"})))
-    now(kube.create(NODES, wire.node("n2")))
+    created = now(kube.create(NODES, manifests.node("n1", labels={"team": "a"})))
+    now(kube.create(NODES, manifests.node("n2")))
     patched = now(kube.patch(NODES, "n1", {"spec": {"unschedulable": True}}))
     stated = now(kube.patch(NODES, "n1", {"status": {"phase": "x"}}, subresource="status"))
 
-    assert made["metadata"]["name"] == "n1"
+    assert created["metadata"]["name"] == "n1"
     assert patched["spec"]["unschedulable"] is True
     assert stated["status"]["phase"] == "x"
     assert now(kube.get(NODES, "n1")) == stated
@@ -39,10 +39,10 @@ def test_every_verb_answers_at_once() -> None:
     assert names(now(kube.list(NODES, fields="metadata.name=n2"))) == ["n2"]
 
 
-def test_deleting_returns_what_finalizers_keep_and_nothing_otherwise() -> None:
-    kube = SimKube(Cluster())
-    now(kube.create(NODE_CLAIMS, wire.claim("kept", finalizers=["a.b/c"])))
-    now(kube.create(NODE_CLAIMS, wire.claim("gone")))
+def test_delete_returns_an_object_kept_by_finalizers() -> None:
+    kube = SimulatedKubeClient(Cluster())
+    now(kube.create(NODE_CLAIMS, manifests.claim("kept", finalizers=["a.b/c"])))
+    now(kube.create(NODE_CLAIMS, manifests.claim("gone")))
 
     kept = now(kube.delete(NODE_CLAIMS, "kept"))
 
@@ -52,22 +52,22 @@ def test_deleting_returns_what_finalizers_keep_and_nothing_otherwise() -> None:
         now(kube.delete(NODE_CLAIMS, "gone"))
 
 
-def test_writes_that_are_meant_for_another_version_or_object_are_conflicts() -> None:
-    kube = SimKube(Cluster())
-    made = now(kube.create(NODE_CLAIMS, wire.claim("a")))
+def test_writes_with_another_resource_version_or_uid_are_conflicts() -> None:
+    kube = SimulatedKubeClient(Cluster())
+    created = now(kube.create(NODE_CLAIMS, manifests.claim("a")))
     now(kube.patch(NODE_CLAIMS, "a", {"metadata": {"labels": {"x": "y"}}}))
-    stale = {"metadata": {"resourceVersion": made["metadata"]["resourceVersion"]}}
+    stale = {"metadata": {"resourceVersion": created["metadata"]["resourceVersion"]}}
 
     with pytest.raises(Conflict):
         now(kube.patch(NODE_CLAIMS, "a", stale))
     with pytest.raises(Conflict):
-        now(kube.delete(NODE_CLAIMS, "a", uid="somebody-else"))
+        now(kube.delete(NODE_CLAIMS, "a", uid="another-uid"))
 
 
 def test_a_pod_is_evicted_unless_its_budget_forbids_it() -> None:
     cluster = Cluster()
-    kube = SimKube(cluster)
-    pod = wire.pod("p")
+    kube = SimulatedKubeClient(cluster)
+    pod = manifests.pod("p")
     pod["metadata"]["labels"] = {"app": "a"}
     uid = now(kube.create(PODS, pod))["metadata"]["uid"]
     running = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -84,22 +84,22 @@ def test_a_pod_is_evicted_unless_its_budget_forbids_it() -> None:
     assert now(kube.get(PODS, "p", "default"))["metadata"]["deletionTimestamp"]
 
 
-def test_a_mirror_is_filled_at_once_and_then_kept_up_to_date_until_it_is_stopped() -> None:
+def test_reflectors_fill_a_cache_and_keep_it_up_to_date_until_stopped() -> None:
     cluster = Cluster()
-    cluster.create(NODES, wire.node("before"))
-    mirror = Mirror()
+    cluster.create(NODES, manifests.node("before"))
+    cache = ClusterCache()
 
-    stops = feed(mirror, cluster, cluster.engine)
-    at_once = ([node.name for node in mirror.nodes()], mirror.synced())
-    cluster.create(NODES, wire.node("after"))
+    stops = start_reflectors(cache, cluster, cluster.clock)
+    at_once = ([node.name for node in cache.nodes()], cache.has_synced())
+    cluster.create(NODES, manifests.node("after"))
     cluster.delete(NODES, "before")
     cluster.wait(0)
-    kept = [node.name for node in mirror.nodes()]
+    kept = [node.name for node in cache.nodes()]
     for stop in stops:
         stop()
-    cluster.create(NODES, wire.node("later"))
+    cluster.create(NODES, manifests.node("later"))
     cluster.wait(0)
 
     assert at_once == (["before"], True)
     assert kept == ["after"]
-    assert [node.name for node in mirror.nodes()] == ["after"]
+    assert [node.name for node in cache.nodes()] == ["after"]

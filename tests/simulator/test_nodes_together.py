@@ -1,6 +1,6 @@
-"""Kubelets, binder and volumes in one cluster."""
+"""Kubelets, scheduler and storage controllers in one cluster."""
 
-from dovetail.model.kube.taints import UNREGISTERED
+from dovetail.model.kube.taints import UNREGISTERED_TAINT
 from dovetail.ports.api_resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -10,50 +10,52 @@ from dovetail.ports.api_resources import (
     VOLUME_ATTACHMENTS,
 )
 from dovetail.simulator.apiserver.storage.frozen_object import Object
-from dovetail.simulator.scheduler.scheduler import Binder
-from dovetail.simulator.storage.controllers import Volumes
-from tests.support.machines import Hosted, a_machine
-from tests.support.scheduled import pod
+from dovetail.simulator.scheduler.scheduler import KubeScheduler
+from dovetail.simulator.storage.attach_detach import AttachDetachController
+from dovetail.simulator.storage.pv_binder import PersistentVolumeBinder
+from tests.support.simulator.kubelets import KubeletCluster, booted_instance
+from tests.support.simulator.scheduler import pod
 
 
-class World(Hosted):
-    """Everything that makes pods run."""
+class World(KubeletCluster):
+    """A cluster with everything that pods need to run."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.binder = Binder(self, self.engine)
-        self.volumes = Volumes(self, self.engine)
+        self.scheduler = KubeScheduler(self, self.clock)
+        PersistentVolumeBinder(self, self.clock)
+        AttachDetachController(self, self.clock)
 
     def phase(self, name: str) -> str:
         return str(self.pod(name)["status"]["phase"])
 
 
 def register(cluster: World, name: str) -> None:
-    """Take away the taint with which nodes of NodeClaims begin."""
+    """Remove the unregistered taint of a node."""
     node = cluster.get(NODES, name)
-    left = [one for one in node["spec"]["taints"] if one["key"] != UNREGISTERED.key]
+    left = [taint for taint in node["spec"]["taints"] if taint["key"] != UNREGISTERED_TAINT.key]
     cluster.update(NODES, {**node, "spec": {**node["spec"], "taints": left}})
 
 
-def test_a_waiting_pod_runs_as_soon_as_a_new_node_is_ready_for_it() -> None:
+def test_a_pending_pod_runs_as_soon_as_a_new_node_is_ready() -> None:
     cluster = World()
-    machine = a_machine(taints=(UNREGISTERED,))
+    instance = booted_instance(taints=(UNREGISTERED_TAINT,))
     cluster.create(PODS, pod("web", requests={"cpu": "2"}))
     cluster.wait(40)
 
-    cluster.boot(machine)
+    cluster.boot(instance)
     cluster.wait(1)
-    register(cluster, machine.name)
+    register(cluster, instance.name)
     cluster.wait(3.9)
     early = cluster.phase("web")
     cluster.wait(2.7)
 
     assert early == "Pending"
     assert cluster.phase("web") == "Running"
-    assert cluster.pod("web")["spec"]["nodeName"] == machine.name
+    assert cluster.pod("web")["spec"]["nodeName"] == instance.name
 
 
-def test_a_pod_moves_with_its_volume_within_its_zone() -> None:
+def test_a_pod_is_rescheduled_within_the_zone_of_its_volume() -> None:
     cluster = World()
     cluster.create(
         STORAGE_CLASSES,
@@ -67,12 +69,12 @@ def test_a_pod_moves_with_its_volume_within_its_zone() -> None:
     meta = {"name": "data", "namespace": "default"}
     size = {"resources": {"requests": {"storage": "1Gi"}}}
     cluster.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": meta, "spec": {**claim, **size}})
-    cluster.boot(a_machine(1, zone="us-east-1a"))
+    cluster.boot(booted_instance(1, zone="us-east-1a"))
     cluster.wait(10)
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     cluster.create(PODS, pod("db", volumes=volumes))
     cluster.wait(10)
-    cluster.boot(a_machine(2, zone="us-east-1b"), a_machine(3, zone="us-east-1a"))
+    cluster.boot(booted_instance(2, zone="us-east-1b"), booted_instance(3, zone="us-east-1a"))
     cluster.wait(10)
 
     first = cluster.pod("db")["spec"]["nodeName"]
@@ -83,24 +85,24 @@ def test_a_pod_moves_with_its_volume_within_its_zone() -> None:
     cluster.create(PODS, pod("db", volumes=volumes))
     cluster.wait(10)
 
-    assert first == a_machine(1).name
-    assert cluster.pod("db")["spec"]["nodeName"] == a_machine(3).name
-    attached = [one["spec"]["nodeName"] for one in cluster.list(VOLUME_ATTACHMENTS).items]
-    assert attached == [a_machine(3).name]
+    assert first == booted_instance(1).name
+    assert cluster.pod("db")["spec"]["nodeName"] == booted_instance(3).name
+    attached = [attachment["spec"]["nodeName"] for attachment in cluster.list(VOLUME_ATTACHMENTS).items]
+    assert attached == [booted_instance(3).name]
 
 
 def a_busy_minute() -> list[Object]:
     cluster = World()
-    cluster.boot(*(a_machine(n, zone=f"us-east-1{'abc'[n % 3]}") for n in range(1, 6)))
+    cluster.boot(*(booted_instance(n, zone=f"us-east-1{'abc'[n % 3]}") for n in range(1, 6)))
     for number in range(40):
         cluster.create(PODS, pod(f"p{number}", requests={"cpu": "600m"}))
     cluster.wait(30)
-    cluster.kubelets.halt(a_machine(2).provider_id)
+    cluster.kubelets.stop(booted_instance(2).provider_id)
     for number in range(0, 40, 3):
         cluster.delete_pod(f"p{number}")
     cluster.wait(30)
-    return [one for resource in RESOURCES for one in cluster.list(resource).items]
+    return [obj for resource in RESOURCES for obj in cluster.list(resource).items]
 
 
-def test_the_same_minute_happens_the_same_way_twice() -> None:
+def test_equal_runs_are_equal() -> None:
     assert a_busy_minute() == a_busy_minute()

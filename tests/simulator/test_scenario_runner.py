@@ -1,4 +1,4 @@
-"""Scenarios run: phases in order, what each came to, and where the time went."""
+"""Scenario runner: phases, reports and startup breakdown."""
 
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -7,18 +7,10 @@ import msgspec
 import pytest
 
 from dovetail.errors import ScenarioError
-from dovetail.simulator.cluster import Box
-from dovetail.simulator.scenario.model import (
-    Action,
-    Delete,
-    Interrupt,
-    Phase,
-    Scenario,
-    Until,
-    Wait,
-)
-from dovetail.simulator.scenario_runner import Driver, PhaseReport, Report, Way
-from tests.support.boxes import a_box, a_story, an_app, scaled
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.scenario.model import Action, Delete, Interrupt, Phase, Scenario, Until, Wait
+from dovetail.simulator.scenario_runner import PhaseReport, Report, ScenarioRunner, StartupBreakdown
+from tests.support.simulator.clusters import an_app, build_cluster, build_scenario, scaled
 
 SECOND = timedelta(seconds=1)
 UP = Phase(name="up", actions=(scaled(2),), until=Until(running=2, nodes=3))
@@ -27,71 +19,71 @@ LULL = Phase(name="lull", actions=(Wait(30 * SECOND),))
 
 
 def report_of(*phases: Phase) -> Report:
-    story = a_story(*phases)
-    return Driver(a_box(story), story).run()
+    scenario = build_scenario(*phases)
+    return ScenarioRunner(build_cluster(scenario), scenario).run()
 
 
 def only(*phases: Phase) -> PhaseReport:
-    """What the last of these phases came to."""
+    """Report of the last of these phases."""
     return report_of(*phases).phases[-1]
 
 
-def looks(box: Box, story: Scenario, every: timedelta) -> list[datetime]:
-    """When a driver stops to be looked at."""
-    seen = []
-    for moment in Driver(box, story).steps(every=every):
-        assert box.engine.now() < moment
-        seen.append(moment)
-    return seen
+def yields(cluster: SimulatedCluster, scenario: Scenario, every: timedelta) -> list[datetime]:
+    """Times at which a runner yields."""
+    times = []
+    for moment in ScenarioRunner(cluster, scenario).steps(every=every):
+        assert cluster.clock.now() < moment
+        times.append(moment)
+    return times
 
 
 # Phases.
 
 
-def test_phases_are_played_in_order_and_each_is_told_of_twice() -> None:
-    story = a_story(UP, DOWN)
-    driver = Driver(a_box(story), story)
-    told: list[str] = []
-    driver.listeners.append(lambda news: told.append(f"{type(news).__name__} {news.name}"))
+def test_phases_run_in_order_and_listeners_are_called_twice_for_each() -> None:
+    scenario = build_scenario(UP, DOWN)
+    runner = ScenarioRunner(build_cluster(scenario), scenario)
+    calls: list[str] = []
+    runner.listeners.append(lambda news: calls.append(f"{type(news).__name__} {news.name}"))
 
-    report = driver.run()
+    report = runner.run()
 
-    assert told == ["Phase up", "PhaseReport up", "Phase down", "PhaseReport down"]
-    assert [one.name for one in report.phases] == ["up", "down"]
+    assert calls == ["Phase up", "PhaseReport up", "Phase down", "PhaseReport down"]
+    assert [phase.name for phase in report.phases] == ["up", "down"]
     assert report.reached
     assert report.scenario == "small"
-    assert driver.phase is DOWN
+    assert runner.phase is DOWN
 
 
-def test_a_phase_is_over_at_the_instant_at_which_its_goal_is_reached() -> None:
-    story = a_story(UP)
-    box = a_box(story)
+def test_a_phase_ends_at_the_instant_its_goal_is_reached() -> None:
+    scenario = build_scenario(UP)
+    cluster = build_cluster(scenario)
 
-    Driver(box, story).run()
+    ScenarioRunner(cluster, scenario).run()
 
-    assert box.chronicle.last_start is not None
-    assert box.engine.now() == box.chronicle.last_start.at
+    assert cluster.recorder.last_start is not None
+    assert cluster.clock.now() == cluster.recorder.last_start.at
 
 
-def test_a_phase_without_a_goal_is_over_when_everything_is_done() -> None:
+def test_a_phase_without_a_goal_ends_after_its_actions() -> None:
     lull = only(LULL)
 
     assert (lull.reached, lull.virtual_seconds) == (True, 30)
 
 
-def test_a_goal_that_is_there_already_takes_no_time() -> None:
+def test_a_goal_that_is_reached_already_takes_no_time() -> None:
     again = only(UP, msgspec.structs.replace(UP, name="again"))
 
     assert (again.reached, again.virtual_seconds) == (True, 0)
 
 
-def test_pods_that_wait_or_stop_keep_a_phase_going() -> None:
-    """One runs at once, but the goal is met only when the other has stopped."""
+def test_pending_or_terminating_pods_prolong_a_phase() -> None:
+    """One runs at once, but the goal is reached only when the other has stopped."""
     down = Phase(name="fewer", actions=(scaled(1),), until=Until(running=1))
 
     fewer = only(UP, down)
 
-    assert fewer.virtual_seconds == 1  # The time in which a container stops.
+    assert fewer.virtual_seconds == 1  # The stop latency of a container.
 
 
 def test_a_goal_that_is_not_reached_fails_at_the_limit() -> None:
@@ -99,10 +91,7 @@ def test_a_goal_that_is_not_reached_fails_at_the_limit() -> None:
 
     report = report_of(never, LULL)
 
-    assert [(one.reached, one.virtual_seconds) for one in report.phases] == [
-        (False, 90),
-        (True, 30),
-    ]
+    assert [(phase.reached, phase.virtual_seconds) for phase in report.phases] == [(False, 90), (True, 30)]
     assert not report.reached
 
 
@@ -127,35 +116,35 @@ def test_waits_count_towards_the_limit() -> None:
     assert (beyond.reached, beyond.virtual_seconds) == (False, 60)
 
 
-def test_what_comes_after_a_wait_is_done_after_it() -> None:
-    story = a_story(
+def test_actions_after_a_wait_are_performed_after_it() -> None:
+    scenario = build_scenario(
         Phase(name="late", actions=(Wait(20 * SECOND), scaled(1)), until=Until(running=1))
     )
-    box = a_box(story)
-    start = box.engine.now()
+    cluster = build_cluster(scenario)
+    start = cluster.clock.now()
 
-    [late] = Driver(box, story).run().phases
+    [late] = ScenarioRunner(cluster, scenario).run().phases
 
-    assert box.chronicle.last_start is not None
-    assert box.chronicle.last_start.made == start + 20 * SECOND
+    assert cluster.recorder.last_start is not None
+    assert cluster.recorder.last_start.created == start + 20 * SECOND
     assert late.virtual_seconds > 20
 
 
-def test_what_cannot_be_done_is_told_with_the_phase() -> None:
-    story = a_story(Phase(name="oops", actions=(scaled(1, "nobody"),)))
+def test_a_failed_action_is_reported_with_its_phase() -> None:
+    scenario = build_scenario(Phase(name="oops", actions=(scaled(1, "missing"),)))
 
-    with pytest.raises(ScenarioError, match=r'phase oops: .*"nobody" not found'):
-        Driver(a_box(story), story).run()
+    with pytest.raises(ScenarioError, match=r'phase oops: .*"missing" not found'):
+        ScenarioRunner(build_cluster(scenario), scenario).run()
 
 
 # Counts.
 
 
-def test_counts_are_of_one_phase_and_standings_of_its_end() -> None:
+def test_counts_are_of_one_phase_and_gauges_of_its_end() -> None:
     report = report_of(UP, DOWN)
 
     up, down = report.phases
-    counts = [(one.launched, one.terminated, one.pods_running, one.nodes) for one in (up, down)]
+    counts = [(phase.launched, phase.terminated, phase.pods_running, phase.nodes) for phase in (up, down)]
     assert counts == [(2, 0, 2, 3), (0, 2, 0, 1)]
     assert (up.instance_types, down.instance_types) == ({"m5.large": 2}, {})
     assert up.price_per_hour > down.price_per_hour > 0
@@ -165,131 +154,126 @@ def test_counts_are_of_one_phase_and_standings_of_its_end() -> None:
 
 @pytest.mark.parametrize("action", [Delete(kind="Node"), Interrupt(0.5)], ids=["delete", "storm"])
 def test_evictions_are_counted(action: Action) -> None:
-    moved = only(
-        UP, Phase(name="move", actions=(action, Wait(60 * SECOND)), until=Until(running=2))
-    )
+    moved = only(UP, Phase(name="move", actions=(action, Wait(60 * SECOND)), until=Until(running=2)))
 
     assert (moved.launched, moved.terminated, moved.evictions) == (1, 1, 1)
 
 
-# Where the time went.
+# Startup breakdown.
 
 
-def way_of(*phases: Phase) -> Way:
-    way = only(*phases).way
-    assert way is not None
-    return way
+def startup_of(*phases: Phase) -> StartupBreakdown:
+    startup = only(*phases).startup
+    assert startup is not None
+    return startup
 
 
-def test_the_way_of_the_last_pod_adds_up_to_the_whole_phase() -> None:
+def test_the_startup_breakdown_adds_up_to_the_whole_phase() -> None:
     up = only(UP)
 
-    assert up.way is not None
-    assert sum(msgspec.structs.astuple(up.way)) == pytest.approx(up.virtual_seconds)
-    assert up.way.booting == 2 + 5 + 1
-    assert up.way.buying == 0.4
-    assert up.way.starting == 2.5
-    assert up.way.own == pytest.approx(up.way.deciding + up.way.joining)
-    assert up.way.deciding <= 1.5
+    assert up.startup is not None
+    assert sum(msgspec.structs.astuple(up.startup)) == pytest.approx(up.virtual_seconds)
+    assert up.startup.booting == 2 + 5 + 1
+    assert up.startup.launching == 0.4
+    assert up.startup.starting == 2.5
+    assert up.startup.own == pytest.approx(up.startup.deciding + up.startup.registering)
+    assert up.startup.deciding <= 1.5
 
 
-def test_what_is_waited_for_before_the_pod_is_there_is_nobodys_time() -> None:
+def test_time_before_the_pod_exists_counts_as_waiting() -> None:
     late = Phase(name="late", actions=(Wait(20 * SECOND), scaled(1)), until=Until(running=1))
 
-    way = way_of(late)
+    startup = startup_of(late)
 
-    assert way.waiting == 20
-    assert way.own < 2
+    assert startup.waiting == 20
+    assert startup.own < 2
 
 
-def test_a_claim_that_is_older_than_the_phase_takes_no_time_to_decide() -> None:
-    """The first phase ends at once; the claim is made before the second begins."""
+def test_a_claim_older_than_the_phase_takes_no_time_to_decide() -> None:
+    """The first phase ends at once; the claim is created before the second begins."""
     ask = Phase(name="ask", actions=(scaled(1), Wait(1.2 * SECOND)))
-    story = a_story(ask, Phase(name="have", until=Until(running=1)))
-    box = a_box(story)
+    scenario = build_scenario(ask, Phase(name="have", until=Until(running=1)))
+    cluster = build_cluster(scenario)
 
-    have = Driver(box, story).run().phases[-1]
+    have = ScenarioRunner(cluster, scenario).run().phases[-1]
 
-    assert have.way is not None
-    assert (have.way.waiting, have.way.deciding) == (0, 0)
-    assert all(part >= 0 for part in msgspec.structs.astuple(have.way))
-    assert sum(msgspec.structs.astuple(have.way)) == pytest.approx(have.virtual_seconds)
+    assert have.startup is not None
+    assert (have.startup.waiting, have.startup.deciding) == (0, 0)
+    assert all(part >= 0 for part in msgspec.structs.astuple(have.startup))
+    assert sum(msgspec.structs.astuple(have.startup)) == pytest.approx(have.virtual_seconds)
 
 
-def test_pods_that_start_on_a_node_before_it_is_ready_make_no_part_negative() -> None:
+def test_pods_that_start_before_their_node_is_ready_give_no_negative_times() -> None:
     eager = an_app("eager", replicas=1)
-    eager["spec"]["template"]["spec"] |= {
-        "tolerations": [{"operator": "Exists"}],
-        "hostNetwork": True,
-    }
-    story = a_story(Phase(name="up", until=Until(running=1)))
-    slow = msgspec.structs.replace(story.kubelet, node_ready=10 * SECOND)
-    story = msgspec.structs.replace(story, objects=(*story.objects, eager), kubelet=slow)
+    eager["spec"]["template"]["spec"] |= {"tolerations": [{"operator": "Exists"}], "hostNetwork": True}
+    scenario = build_scenario(Phase(name="up", until=Until(running=1)))
+    slow = msgspec.structs.replace(scenario.kubelet, node_ready=10 * SECOND)
+    scenario = msgspec.structs.replace(scenario, objects=(*scenario.objects, eager), kubelet=slow)
 
-    [up] = Driver(a_box(story), story).run().phases
+    [up] = ScenarioRunner(build_cluster(scenario), scenario).run().phases
 
-    assert up.way is not None
-    assert up.way.starting == 0
-    assert all(part >= 0 for part in msgspec.structs.astuple(up.way))
+    assert up.startup is not None
+    assert up.startup.starting == 0
+    assert all(part >= 0 for part in msgspec.structs.astuple(up.startup))
 
 
-def test_where_nothing_was_bought_there_is_no_way() -> None:
+def test_without_a_launch_there_is_no_startup_breakdown() -> None:
     report = report_of(UP, DOWN, LULL)
 
-    assert [one.way is None for one in report.phases] == [False, True, True]
+    assert [phase.startup is None for phase in report.phases] == [False, True, True]
     assert report.own_seconds == pytest.approx(
-        report.phases[0].way.own if report.phases[0].way else 0
+        report.phases[0].startup.own if report.phases[0].startup else 0
     )
 
 
-# Looking on.
+# Yielding.
 
 
-def test_a_driver_stops_to_be_looked_at_as_often_as_it_is_told() -> None:
-    story = a_story(UP, LULL)
-    box = a_box(story)
-    start = box.engine.now()
+def test_a_runner_yields_at_the_given_interval() -> None:
+    scenario = build_scenario(UP, LULL)
+    cluster = build_cluster(scenario)
+    start = cluster.clock.now()
 
-    seen = looks(box, story, SECOND)
+    times = yields(cluster, scenario, SECOND)
 
-    assert seen[:12] == [start + number * SECOND for number in range(1, 13)]
-    gaps = {later - earlier for earlier, later in pairwise(seen)}
+    assert times[:12] == [start + number * SECOND for number in range(1, 13)]
+    gaps = {later - earlier for earlier, later in pairwise(times)}
     assert max(gaps) <= 2 * SECOND
 
 
-def test_a_wait_in_which_nothing_happens_is_looked_at_just_the_same() -> None:
-    story = a_story(LULL, objects=(), home=0)
-    box = a_box(story)
+def test_a_runner_yields_during_a_wait_in_which_nothing_happens() -> None:
+    scenario = build_scenario(LULL, objects=(), node_group=0)
+    cluster = build_cluster(scenario)
 
-    seen = looks(box, story, 10 * SECOND)
+    times = yields(cluster, scenario, 10 * SECOND)
 
-    assert len(seen) == 3
+    assert len(times) == 3
 
 
 @pytest.mark.parametrize("every", [timedelta(milliseconds=100), 7 * SECOND], ids=str)
-def test_being_looked_at_changes_nothing(every: timedelta) -> None:
-    story = a_story(UP, DOWN)
-    unseen = Driver(a_box(story), story).run()
+def test_yielding_changes_nothing(every: timedelta) -> None:
+    scenario = build_scenario(UP, DOWN)
+    unseen = ScenarioRunner(build_cluster(scenario), scenario).run()
 
-    steps = Driver(a_box(story), story).steps(every=every)
-    seen = None
-    while seen is None:
+    steps = ScenarioRunner(build_cluster(scenario), scenario).steps(every=every)
+    previous = None
+    while previous is None:
         try:
             next(steps)
         except StopIteration as stop:
-            seen = stop.value
+            previous = stop.value
 
-    assert seen == unseen
+    assert previous == unseen
 
 
-def test_what_an_onlooker_sets_off_happens_in_its_time() -> None:
-    story = a_story(LULL)
-    box = a_box(story)
+def test_calls_scheduled_by_the_caller_run_in_time() -> None:
+    scenario = build_scenario(LULL)
+    cluster = build_cluster(scenario)
     happened: list[datetime] = []
-    steps = Driver(box, story).steps(every=10 * SECOND)
+    steps = ScenarioRunner(cluster, scenario).steps(every=10 * SECOND)
 
     first = next(steps)
-    box.engine.after(SECOND, lambda: happened.append(box.engine.now()))
+    cluster.clock.call_later(SECOND, lambda: happened.append(cluster.clock.now()))
     next(steps)
 
     assert happened

@@ -1,92 +1,92 @@
-"""How simulated actors are told of changes and keep appointments."""
+"""Work queues and watches on virtual time."""
 
 from datetime import timedelta
 
 from dovetail.ports.api_resources import NODES
-from dovetail.simulator.workqueue import Desk, follow
-from tests.support.cluster import START, Cluster, a_node
+from dovetail.simulator.workqueue import WorkQueue, start_watch
+from tests.support.simulator.api_server import START, Cluster, a_node
 
 SECOND = timedelta(seconds=1)
 
 
-class Actor:
-    """Somebody with a desk, who notes what was looked at and when."""
+class Component:
+    """A component with a work queue, which records what it processed and when."""
 
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.diary: list[tuple[str, float]] = []
-        self.desk: Desk[str] = Desk(self.cluster.engine, self.look)
+        self.queue: WorkQueue[str] = WorkQueue(self.cluster.clock, self.look)
 
     def look(self, key: str) -> None:
-        self.diary.append((key, (self.cluster.engine.now() - START).total_seconds()))
+        self.diary.append((key, (self.cluster.clock.now() - START).total_seconds()))
 
 
-def test_a_key_is_looked_at_once_however_often_it_is_asked_for() -> None:
-    actor = Actor()
+def test_a_key_is_processed_once_however_often_it_is_added() -> None:
+    component = Component()
 
     for _ in range(3):
-        actor.desk.ask("a")
-    inside = list(actor.diary)
-    actor.cluster.wait(1)
+        component.queue.add("a")
+    inside = list(component.diary)
+    component.cluster.wait(1)
 
     assert inside == []
-    assert actor.diary == [("a", 0)]
+    assert component.diary == [("a", 0)]
 
 
-def test_an_earlier_appointment_stands_and_a_later_one_moves_up() -> None:
-    actor = Actor()
+def test_the_earlier_of_two_due_times_counts() -> None:
+    component = Component()
 
-    actor.desk.ask("a", after=5 * SECOND)
-    actor.desk.ask("a", after=9 * SECOND)
-    actor.desk.ask("a", after=2 * SECOND)
-    due = actor.desk.due("a")
-    actor.cluster.wait(20)
+    component.queue.add("a", after=5 * SECOND)
+    component.queue.add("a", after=9 * SECOND)
+    component.queue.add("a", after=2 * SECOND)
+    due = component.queue.due("a")
+    component.cluster.wait(20)
 
     assert due == START + 2 * SECOND
-    assert actor.diary == [("a", 2)]
+    assert component.diary == [("a", 2)]
 
 
-def test_a_key_may_be_asked_for_again_while_it_is_looked_at() -> None:
-    actor = Actor()
-    desk: Desk[str] = Desk(actor.cluster.engine, lambda key: again(key))
+def test_a_key_can_be_added_again_while_it_is_processed() -> None:
+    component = Component()
+    queue: WorkQueue[str] = WorkQueue(component.cluster.clock, lambda key: again(key))
 
     def again(key: str) -> None:
-        actor.look(key)
-        if len(actor.diary) < 3:
-            desk.ask(key, after=SECOND)
+        component.look(key)
+        if len(component.diary) < 3:
+            queue.add(key, after=SECOND)
 
-    desk.ask("a")
-    actor.cluster.wait(10)
+    queue.add("a")
+    component.cluster.wait(10)
 
-    assert actor.diary == [("a", 0), ("a", 1), ("a", 2)]
-
-
-def test_what_is_forgotten_is_not_looked_at() -> None:
-    actor = Actor()
-    actor.desk.ask("a", after=SECOND)
-
-    actor.desk.forget("a")
-    actor.desk.forget("never asked for")
-    actor.cluster.wait(5)
-
-    assert actor.diary == []
-    assert actor.desk.due("a") is None
+    assert component.diary == [("a", 0), ("a", 1), ("a", 2)]
 
 
-def test_a_follower_hears_what_is_there_and_every_change_after_the_write_has_returned() -> None:
+def test_a_discarded_key_is_not_processed() -> None:
+    component = Component()
+    component.queue.add("a", after=SECOND)
+
+    component.queue.discard("a")
+    component.queue.discard("never asked for")
+    component.cluster.wait(5)
+
+    assert component.diary == []
+    assert component.queue.due("a") is None
+
+
+def test_a_watch_delivers_existing_objects_and_every_change_after_the_write_has_returned() -> None:
     cluster = Cluster()
-    heard: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
     cluster.create(NODES, a_node("before"))
-    stop = follow(
+    stop = start_watch(
         cluster,
-        cluster.engine,
+        cluster.clock,
         NODES,
-        lambda event: heard.append((event.type.value, event.object["metadata"]["name"])),
+        lambda event: events.append((event.type.value, event.object["metadata"]["name"])),
     )
 
-    inside = list(heard)
+    inside = list(events)
     cluster.create(NODES, a_node("after"))
-    inside += heard
+    inside += events
     cluster.wait(0)
     cluster.delete(NODES, "before")
     cluster.wait(0)
@@ -95,16 +95,16 @@ def test_a_follower_hears_what_is_there_and_every_change_after_the_write_has_ret
     cluster.wait(0)
 
     assert inside == []
-    assert heard == [("ADDED", "before"), ("ADDED", "after"), ("DELETED", "before")]
+    assert events == [("ADDED", "before"), ("ADDED", "after"), ("DELETED", "before")]
 
 
-def test_what_was_under_way_to_a_follower_who_stopped_is_not_told() -> None:
+def test_a_stopped_watch_delivers_no_pending_events() -> None:
     cluster = Cluster()
-    heard: list[object] = []
-    stop = follow(cluster, cluster.engine, NODES, heard.append)
+    events: list[object] = []
+    stop = start_watch(cluster, cluster.clock, NODES, events.append)
 
     cluster.create(NODES, a_node("n"))
     stop()
     cluster.wait(1)
 
-    assert heard == []
+    assert events == []

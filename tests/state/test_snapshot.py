@@ -1,4 +1,4 @@
-"""Nodes as a decision sees them: promised pods on them, claims as what they will become."""
+"""Snapshots: nodes with assigned pods, and pending NodeClaims as nodes."""
 
 from datetime import timedelta
 
@@ -11,14 +11,14 @@ from dovetail.model.kube.conditions import TRUE, Condition
 from dovetail.model.kube.requirements import Operator, RequirementSpec
 from dovetail.model.kube.resources import Resources
 from dovetail.ports.api_resources import NODE_CLAIMS, PODS
-from dovetail.state.nodes.initialization_stall import PATIENCE, is_stuck
-from dovetail.state.nodes.pending_claims import Prospects
-from dovetail.state.pods.scheduling_latency import Decisions
-from dovetail.state.snapshot import Picture
-from tests.support import wire
-from tests.support.catalog import ON_DEMAND, SPOT, Z1, Z2, Z3, a_type, offerings
-from tests.support.cluster import START
-from tests.support.shop import Shop
+from dovetail.state.nodes.initialization_stall import STALL_TIMEOUT, is_initialization_stalled
+from dovetail.state.nodes.pending_claims import PendingClaims
+from dovetail.state.pods.scheduling_latency import SchedulingLatency
+from dovetail.state.snapshot import SnapshotBuilder
+from tests.support.controllers.provisioning import ProvisioningEnvironment
+from tests.support.kube import manifests
+from tests.support.scheduling.instance_types import ON_DEMAND, SPOT, Z1, Z2, Z3, a_type, offerings
+from tests.support.simulator.api_server import START
 
 SMALL = a_type("a-small", cpu=4, memory="8Gi", price=1.0)
 LARGE = a_type("a-large", cpu=16, memory="4Gi", price=4.0)
@@ -32,15 +32,13 @@ def a_claim(*names: str, **asked: tuple[str, ...]) -> NodeClaim:
     return NodeClaim(
         name="default-1",
         labels=FrozenDict({label_keys.NODEPOOL: "default"}),
-        requirements=tuple(
-            RequirementSpec(key, Operator.IN, values) for key, values in specs.items()
-        ),
+        requirements=tuple(RequirementSpec(key, Operator.IN, values) for key, values in specs.items()),
         requests=Resources.parse({"cpu": 2, "pods": 2}),
     )
 
 
-def test_an_unlaunched_claim_has_the_least_room_and_the_most_capacity_of_its_types() -> None:
-    node = Prospects().node(a_claim("a-small", "a-large"), TYPES, guess=False)
+def test_pending_claim_has_minimum_allocatable_and_maximum_capacity_of_its_types() -> None:
+    node = PendingClaims().as_node(a_claim("a-small", "a-large"), TYPES, assume_cheapest=False)
 
     assert node.effective_allocatable()["cpu"] == SMALL.allocatable["cpu"]
     assert node.effective_allocatable()["memory"] == LARGE.allocatable["memory"]
@@ -48,17 +46,21 @@ def test_an_unlaunched_claim_has_the_least_room_and_the_most_capacity_of_its_typ
     assert node.effective_capacity()["nodes"] == 1
 
 
-def test_a_claim_for_types_that_nobody_sells_any_more_has_room_for_its_own_pods() -> None:
-    node = Prospects().node(a_claim("gone"), TYPES, guess=False)
+def test_pending_claim_without_offered_types_has_room_for_its_own_pods() -> None:
+    node = PendingClaims().as_node(a_claim("gone"), TYPES, assume_cheapest=False)
 
     assert node.effective_allocatable() == {"cpu": 2000, "pods": 2}
 
 
-def test_only_what_all_its_types_have_in_common_is_certain() -> None:
-    prospects = Prospects()
+def test_pending_claim_has_the_labels_common_to_all_its_types() -> None:
+    pending_claims = PendingClaims()
 
-    alike = prospects.node(a_claim("a-small", "a-large", zone=(Z1,)), TYPES, guess=False).labels
-    mixed = prospects.node(a_claim("a-small", "an-arm", zone=(Z1, Z3)), TYPES, guess=False).labels
+    alike = pending_claims.as_node(
+        a_claim("a-small", "a-large", zone=(Z1,)), TYPES, assume_cheapest=False
+    ).labels
+    mixed = pending_claims.as_node(
+        a_claim("a-small", "an-arm", zone=(Z1, Z3)), TYPES, assume_cheapest=False
+    ).labels
 
     assert alike[label_keys.ARCH] == "amd64"
     assert alike[label_keys.ZONE] == Z1
@@ -67,13 +69,13 @@ def test_only_what_all_its_types_have_in_common_is_certain() -> None:
     assert label_keys.ZONE not in mixed
 
 
-def test_a_guess_is_the_cheapest_way_that_the_claim_allows() -> None:
-    prospects = Prospects()
+def test_assumed_labels_are_those_of_the_cheapest_allowed_offering() -> None:
+    pending_claims = PendingClaims()
     names = ("a-small", "a-large", "an-arm")
 
-    free = prospects.node(a_claim(*names), TYPES, guess=True).labels
-    bound = prospects.node(
-        a_claim(*names, zone=(Z1, Z2), capacity_type=(ON_DEMAND,)), TYPES, guess=True
+    free = pending_claims.as_node(a_claim(*names), TYPES, assume_cheapest=True).labels
+    bound = pending_claims.as_node(
+        a_claim(*names, zone=(Z1, Z2), capacity_type=(ON_DEMAND,)), TYPES, assume_cheapest=True
     ).labels
 
     assert (free[label_keys.INSTANCE_TYPE], free[label_keys.ZONE]) == ("an-arm", Z3)
@@ -83,116 +85,113 @@ def test_a_guess_is_the_cheapest_way_that_the_claim_allows() -> None:
     assert bound[label_keys.NODEPOOL] == "default"
 
 
-def test_what_types_have_in_common_is_found_again_when_they_change() -> None:
-    prospects = Prospects()
-    before = prospects.node(a_claim("a-small"), TYPES, guess=False)
+def test_common_labels_are_recomputed_when_types_change() -> None:
+    pending_claims = PendingClaims()
+    before = pending_claims.as_node(a_claim("a-small"), TYPES, assume_cheapest=False)
 
     grown = (replace(SMALL, capacity=SMALL.capacity + {"cpu": 1000}),)
-    after = prospects.node(a_claim("a-small"), grown, guess=False)
+    after = pending_claims.as_node(a_claim("a-small"), grown, assume_cheapest=False)
 
     assert after.effective_allocatable()["cpu"] == before.effective_allocatable()["cpu"] + 1000
 
 
-def test_promised_pods_are_seen_where_they_will_be_and_no_more_where_they_are() -> None:
-    shop = Shop([SMALL]).open()
-    shop.pods(2)
-    shop.wait(2)
-    (old,) = shop.bought()
-    shop.bring_up(old)
-    shop.bind_all()
-    shop.retire(old)
-    shop.wait(2)
-    (new,) = shop.bought()
+def test_assigned_pods_count_on_their_new_node_and_not_on_the_old_one() -> None:
+    env = ProvisioningEnvironment([SMALL]).start()
+    env.add_pending_pods(2)
+    env.wait(2)
+    (old,) = env.live_claims()
+    env.make_ready(old)
+    env.bind_all()
+    env.delete_claim(old)
+    env.wait(2)
+    (new,) = env.live_claims()
 
-    nodes = {node.claim: node for node in Picture(shop.mirror, shop.promises).nodes(shop.now, {})}
+    nodes = {node.claim: node for node in SnapshotBuilder(env.cache, env.assignments).nodes(env.now, {})}
 
     assert nodes[old].deleting
     assert nodes[old].pods == ()
-    assert [(pod.name, pod.node_name) for pod in nodes[new].pods] == [
-        ("pod-0", new),
-        ("pod-1", new),
-    ]
+    assert [(pod.name, pod.node_name) for pod in nodes[new].pods] == [("pod-0", new), ("pod-1", new)]
 
 
-def test_claims_that_go_before_they_are_launched_are_no_nodes() -> None:
-    shop = Shop([SMALL]).open()
-    shop.pod_waits()
-    shop.wait(2)
+def test_pending_claims_under_deletion_are_no_nodes() -> None:
+    env = ProvisioningEnvironment([SMALL]).start()
+    env.add_pending_pod()
+    env.wait(2)
 
-    shop.delete(PODS, "pod", "default")
-    shop.retire(shop.bought()[0])
+    env.delete(PODS, "pod", "default")
+    env.delete_claim(env.live_claims()[0])
 
-    assert Picture(shop.mirror, shop.promises).nodes(shop.now, {}) == ()
+    assert SnapshotBuilder(env.cache, env.assignments).nodes(env.now, {}) == ()
 
 
-def test_the_newest_pod_of_a_daemon_set_says_what_the_next_will_request() -> None:
-    shop = Shop()
-    uid = shop.daemon_set("agent", {"cpu": "1"})
-    owner = wire.owner("DaemonSet", "agent", uid=uid, controller=True)
+def test_newest_daemonset_pod_determines_the_requests() -> None:
+    env = ProvisioningEnvironment()
+    uid = env.add_daemon_set("agent", {"cpu": "1"})
+    owner = manifests.owner("DaemonSet", "agent", uid=uid, controller=True)
     for name, cpu in (("old", "2"), ("new", "3")):
-        made = wire.pod(name, node="n1", owner=owner)
-        made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
-        shop.add(PODS, made)
-        shop.wait(60)
+        pod = manifests.pod(name, node="n1", owner=owner)
+        pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+        env.add(PODS, pod)
+        env.wait(60)
 
-    picture = Picture(shop.mirror, shop.promises)
-    (daemon,) = picture.snapshot(shop.now, pending=(), pools=(), types={}).daemon_sets
+    builder = SnapshotBuilder(env.cache, env.assignments)
+    (daemon,) = builder.build(env.now, pending=(), pools=(), types={}).daemon_sets
 
-    assert daemon.newest is not None
-    assert daemon.newest.spec.requests["cpu"] == 3000
+    assert daemon.newest_pod is not None
+    assert daemon.newest_pod.spec.requests["cpu"] == 3000
 
 
-def test_a_snapshot_shares_what_has_not_changed_with_the_one_before() -> None:
-    shop = Shop([SMALL]).open()
-    shop.pods(2, requests={"cpu": "3"})
-    shop.wait(2)
-    for name in shop.bought():
-        shop.bring_up(name)
-    picture = Picture(shop.mirror, shop.promises)
-    shop.bind_all()
-    first = picture.snapshot(shop.now, pending=(), pools=(), types={})
+def test_snapshots_share_unchanged_objects() -> None:
+    env = ProvisioningEnvironment([SMALL]).start()
+    env.add_pending_pods(2, requests={"cpu": "3"})
+    env.wait(2)
+    for name in env.live_claims():
+        env.make_ready(name)
+    builder = SnapshotBuilder(env.cache, env.assignments)
+    env.bind_all()
+    first = builder.build(env.now, pending=(), pools=(), types={})
 
-    second = picture.snapshot(shop.now, pending=(), pools=(), types={})
+    second = builder.build(env.now, pending=(), pools=(), types={})
 
     assert all(new is old for new, old in zip(second.nodes, first.nodes, strict=True))
     assert second.namespaces is first.namespaces
 
 
-def a_state(shop: Shop, name: str, **minutes: int) -> NodeClaim:
-    known = {
-        kind: Condition(status=TRUE, reason=kind, since=START + timedelta(minutes=since))
+def a_state(env: ProvisioningEnvironment, name: str, **minutes: int) -> NodeClaim:
+    conditions = {
+        kind: Condition(status=TRUE, reason=kind, last_transition_time=START + timedelta(minutes=since))
         for kind, since in minutes.items()
     }
-    shop.add(NODE_CLAIMS, wire.claim(name, conditions=FrozenDict(known)))
-    return shop.claim(name)
+    env.add(NODE_CLAIMS, manifests.claim(name, conditions=FrozenDict(conditions)))
+    return env.claim(name)
 
 
-def test_a_node_is_stuck_when_others_of_its_pool_have_come_further_since() -> None:
-    shop = Shop()
-    late = a_state(shop, "late", Registered=1)
-    long_after = START + timedelta(minutes=1) + PATIENCE
+def test_initialization_is_stalled_if_a_later_node_of_the_nodepool_is_initialized() -> None:
+    env = ProvisioningEnvironment()
+    late = a_state(env, "late", Registered=1)
+    long_after = START + timedelta(minutes=1) + STALL_TIMEOUT
 
-    alone = is_stuck(late, shop.mirror, long_after)
-    a_state(shop, "earlier", Registered=0, Initialized=0)
-    only_earlier = is_stuck(late, shop.mirror, long_after)
-    a_state(shop, "other", Registered=2, Initialized=3)
+    alone = is_initialization_stalled(late, env.cache, long_after)
+    a_state(env, "earlier", Registered=0, Initialized=0)
+    only_earlier = is_initialization_stalled(late, env.cache, long_after)
+    a_state(env, "other", Registered=2, Initialized=3)
 
     assert (alone, only_earlier) == (False, False)
-    assert is_stuck(late, shop.mirror, long_after)
-    assert not is_stuck(late, shop.mirror, long_after - timedelta(seconds=1))
-    assert not is_stuck(shop.claim("other"), shop.mirror, long_after + PATIENCE)
+    assert is_initialization_stalled(late, env.cache, long_after)
+    assert not is_initialization_stalled(late, env.cache, long_after - timedelta(seconds=1))
+    assert not is_initialization_stalled(env.claim("other"), env.cache, long_after + STALL_TIMEOUT)
 
 
-def test_the_first_decision_about_a_pod_is_timed_and_no_other() -> None:
-    decisions = Decisions()
+def test_only_the_first_decision_about_a_pod_is_timed() -> None:
+    decisions = SchedulingLatency()
     later = START + timedelta(seconds=3)
 
-    decisions.asked("a", START)
-    decisions.asked("a", later)
-    first = decisions.decided("a", later)
-    again = decisions.decided("a", later)
-    decisions.forget("a")
+    decisions.record_pending("a", START)
+    decisions.record_pending("a", later)
+    first = decisions.record_decision("a", later)
+    again = decisions.record_decision("a", later)
+    decisions.remove("a")
 
     assert first == timedelta(seconds=3)
     assert again is None
-    assert decisions.decided("a", later) is None
+    assert decisions.record_decision("a", later) is None

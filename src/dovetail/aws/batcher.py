@@ -1,4 +1,12 @@
-"""Many who ask for the same at about the same time, served by one call."""
+"""Batcher: merges requests made at about the same time into one AWS call.
+
+    submit(key, a) ──┐
+    submit(key, b) ──┼── window closes ──> handle(key, [a, b, c]) ──> one result each
+    submit(key, c) ──┘
+
+EC2 throttles calls, not instances: one CreateFleet or TerminateInstances for many
+claims is much cheaper than one for each.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -7,114 +15,112 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from dovetail.ports.event_loop import Loop, Timer
-from dovetail.ports.telemetry import UNTOLD, Metrics
+from dovetail.ports.event_loop import EventLoop, Timer
+from dovetail.ports.metrics import CLOUDPROVIDER_BATCH_DURATION, CLOUDPROVIDER_BATCH_SIZE, BatcherLabels
+from dovetail.ports.telemetry import NO_METRICS, Metrics
 
 Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a call waits for company."""
+class BatchWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """Conditions that close a batch; the first one that is met does."""
 
-    idle: timedelta
-    """Since the last who came."""
-    longest: timedelta = timedelta(seconds=1)
-    """Since the first who came."""
-    most: int = 500
-    """With so many it waits no longer."""
-
-
-FLEETS: Final = Window(idle=timedelta(milliseconds=35), most=200)
-"""EC2 would take more; but the claims' names must fit in the tags of one instance."""
-LOOKS: Final = Window(idle=timedelta(milliseconds=100))
-ENDINGS: Final = Window(idle=timedelta(milliseconds=100))
+    idle_timeout: timedelta
+    """Since the last item."""
+    max_wait: timedelta = timedelta(seconds=1)
+    """Since the first item."""
+    max_items: int = 500
 
 
-class _Batch(Generic[Item, Answer]):
-    """Those who wait for the same call."""
+CREATE_FLEET_WINDOW: Final = BatchWindow(idle_timeout=timedelta(milliseconds=35), max_items=200)
+"""EC2 accepts more, but the names of the claims must fit in the tags of an instance."""
+DESCRIBE_INSTANCES_WINDOW: Final = BatchWindow(idle_timeout=timedelta(milliseconds=100))
+TERMINATE_INSTANCES_WINDOW: Final = BatchWindow(idle_timeout=timedelta(milliseconds=100))
 
-    def __init__(self, since: datetime) -> None:
-        self.since = since
+
+class _Batch(Generic[Item, Result]):
+    """An open batch: items, and a future for each."""
+
+    def __init__(self, opened: datetime) -> None:
+        self.opened = opened
         self.items: list[Item] = []
-        self.waiting: list[asyncio.Future[Answer]] = []
-        self.closing: Timer | None = None
-        self.at_latest: Timer | None = None
+        self.futures: list[asyncio.Future[Result]] = []
+        self.idle_timer: Timer | None = None
+        self.wait_timer: Timer | None = None
 
 
-class Batcher(Generic[Key, Item, Answer]):
-    """Gathers items under keys and has each gathering handled at once.
+class Batcher(Generic[Key, Item, Result]):
+    """Collects items by key, and handles each batch with one call.
 
-    ``handle`` returns one answer or error for each item, in their order; what it
-    raises, all of them get.
+    ``handle`` returns a result or an exception for each item, in order. An
+    exception that it raises goes to every item of the batch.
     """
 
     def __init__(
         self,
-        handle: Callable[[Key, Sequence[Item]], Awaitable[Sequence[Answer | Exception]]],
+        handle: Callable[[Key, Sequence[Item]], Awaitable[Sequence[Result | Exception]]],
         *,
-        window: Window,
-        loop: Loop,
+        window: BatchWindow,
+        loop: EventLoop,
         name: str = "",
-        metrics: Metrics = UNTOLD,
+        metrics: Metrics = NO_METRICS,
     ) -> None:
-        """``name`` is what metrics call it."""
+        """``name`` is the value of the ``batcher`` label of metrics."""
         self._name = name
         self._metrics = metrics
         self._handle = handle
         self._window = window
         self._loop = loop
-        self._open: dict[Key, _Batch[Item, Answer]] = {}
+        self._open: dict[Key, _Batch[Item, Result]] = {}
 
-    async def ask(self, key: Key, item: Item) -> Answer:
-        """Join those who ask under the same key, and return the answer for this item."""
+    async def submit(self, key: Key, item: Item) -> Result:
+        """Add an item to the open batch of its key, and return its result."""
         batch = self._open.get(key)
         if batch is None:
             batch = self._open[key] = _Batch(self._loop.now())
-            batch.at_latest = self._loop.at(
-                self._loop.now() + self._window.longest, lambda: self._close(key, batch)
+            batch.wait_timer = self._loop.call_at(
+                self._loop.now() + self._window.max_wait, lambda: self._close(key, batch)
             )
         batch.items.append(item)
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        batch.waiting.append(answer)
-        if len(batch.items) >= self._window.most:
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        batch.futures.append(future)
+        if len(batch.items) >= self._window.max_items:
             self._close(key, batch)
         else:
-            self._wait_a_little(key, batch)
-        return await answer
+            self._restart_idle_timer(key, batch)
+        return await future
 
-    def _wait_a_little(self, key: Key, batch: _Batch[Item, Answer]) -> None:
-        if batch.closing is not None:
-            batch.closing.cancel()
-        batch.closing = self._loop.at(
-            self._loop.now() + self._window.idle, lambda: self._close(key, batch)
+    def _restart_idle_timer(self, key: Key, batch: _Batch[Item, Result]) -> None:
+        if batch.idle_timer is not None:
+            batch.idle_timer.cancel()
+        batch.idle_timer = self._loop.call_at(
+            self._loop.now() + self._window.idle_timeout, lambda: self._close(key, batch)
         )
 
-    def _close(self, key: Key, batch: _Batch[Item, Answer]) -> None:
-        for timer in (batch.closing, batch.at_latest):
+    def _close(self, key: Key, batch: _Batch[Item, Result]) -> None:
+        for timer in (batch.idle_timer, batch.wait_timer):
             if timer is not None:
                 timer.cancel()
         if self._open.get(key) is batch:
             del self._open[key]
-            waited = (self._loop.now() - batch.since).total_seconds()
-            for what, value in (("size", len(batch.items)), ("time_seconds", waited)):
-                self._metrics.observe(
-                    f"karpenter_cloudprovider_batcher_batch_{what}", value, batcher=self._name
-                )
-            self._loop.spawn(self._serve(key, batch))
+            waited = (self._loop.now() - batch.opened).total_seconds()
+            labels = BatcherLabels(batcher=self._name)
+            self._metrics.observe(CLOUDPROVIDER_BATCH_SIZE, len(batch.items), labels)
+            self._metrics.observe(CLOUDPROVIDER_BATCH_DURATION, waited, labels)
+            self._loop.spawn(self._run(key, batch))
 
-    async def _serve(self, key: Key, batch: _Batch[Item, Answer]) -> None:
-        answers: Sequence[Answer | Exception]
+    async def _run(self, key: Key, batch: _Batch[Item, Result]) -> None:
+        results: Sequence[Result | Exception]
         try:
-            answers = await self._handle(key, batch.items)
-        except Exception as error:  # noqa: BLE001 - handed to those who wait
-            answers = [error] * len(batch.items)
-        for waiting, answer in zip(batch.waiting, answers, strict=True):
-            # Whoever was cancelled meanwhile waits no longer.
-            if waiting.done():
+            results = await self._handle(key, batch.items)
+        except Exception as error:  # noqa: BLE001 - goes to the callers of submit
+            results = [error] * len(batch.items)
+        for future, result in zip(batch.futures, results, strict=True):
+            if future.done():  # Its caller was cancelled.
                 continue
-            if isinstance(answer, Exception):
-                waiting.set_exception(answer)
+            if isinstance(result, Exception):
+                future.set_exception(result)
             else:
-                waiting.set_result(answer)
+                future.set_result(result)

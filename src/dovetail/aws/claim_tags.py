@@ -1,9 +1,16 @@
-"""Tags that say for whom machines were bought, so that no answer is needed to know it.
+"""Instance tags that name NodeClaims: which instance belongs to which claim.
 
-One CreateFleet buys for many claims, and EC2 tags all its instances alike. So
-every instance carries the whole list, and both the process that bought and any
-that comes after it deal the instances in the same order: the instances by their
-ids, the claims as listed. What a claim says in the cluster counts for more.
+One CreateFleet request launches instances for many claims, and EC2 gives all of
+them the same tags. So every instance carries the list of all claims of its
+request:
+
+    dovetail.sh/nodeclaims-0: "default-/a1b2c=3f9a01/x7k2p=77c2e4"
+                               prefix   name  uid hash
+
+Instances are assigned to claims in a fixed order: instances by id, claims as
+listed. A process that lost the response of CreateFleet, or started later,
+therefore makes the same assignment as the process that launched. If the status
+of a claim in the cluster already names an instance, that has priority.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,137 +21,140 @@ from typing import Final, Protocol, TypeVar
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 
-CLUSTER: Final = "eks:eks-cluster-name"
-CLAIM: Final = "karpenter.sh/nodeclaim"
-_LIST: Final = "dovetail.sh/nodeclaims-"
-FIRST_OF_LIST: Final = f"{_LIST}0"
-_LONGEST: Final = 256
-"""Characters that EC2 takes as the value of a tag."""
-_MOST: Final = 50
-"""Tags that EC2 takes on an instance."""
-_ADDED_LATER: Final = 2
-"""``Name`` and the claim's own tag, once the node is there."""
+CLUSTER_TAG: Final = "eks:eks-cluster-name"
+NODECLAIM_TAG: Final = "karpenter.sh/nodeclaim"
+_LIST_PREFIX: Final = "dovetail.sh/nodeclaims-"
+CLAIM_LIST_TAG: Final = f"{_LIST_PREFIX}0"
+"""First tag of the list; every instance that Dovetail launched has it."""
+_MAX_VALUE_LENGTH: Final = 256
+"""Limit of EC2, in characters."""
+_MAX_TAGS: Final = 50
+"""Limit of EC2, per instance."""
+_TAGS_ADDED_LATER: Final = 2
+"""``Name`` and ``NODECLAIM_TAG``, which are added after registration."""
 
-M = TypeVar("M", bound="Tagged")
+InstanceT = TypeVar("InstanceT", bound="TaggedInstance")
 
 
 def cluster_tags(cluster: str, *, pool: str, node_class: str) -> dict[str, str]:
-    """Return the tags by which a cluster knows what is its own; access rules need them too."""
+    """Return the ownership tags, which IAM policies of the controller require too."""
     return {
         f"kubernetes.io/cluster/{cluster}": "owned",
-        CLUSTER: cluster,
+        CLUSTER_TAG: cluster,
         label_keys.NODEPOOL: pool,
         label_keys.EC2_NODE_CLASS: node_class,
     }
 
 
-def listed(claims: Sequence[NodeClaim]) -> dict[str, str]:
-    """Return the tags that name all claims of one purchase, in the order of dealing."""
-    prefix = _beginning(claim.name for claim in claims)
+def claim_list_tags(claims: Sequence[NodeClaim]) -> dict[str, str]:
+    """Return the tags that list the claims of one request, in order of assignment."""
+    prefix = _common_prefix(claim.name for claim in claims)
     values: list[str] = []
     for claim in claims:
-        entry = f"/{claim.name[len(prefix) :]}={_mark(claim.uid)}"
-        if values and len(values[-1]) + len(entry) <= _LONGEST:
+        entry = f"/{claim.name[len(prefix) :]}={_uid_hash(claim.uid)}"
+        if values and len(values[-1]) + len(entry) <= _MAX_VALUE_LENGTH:
             values[-1] += entry
         else:
             values.append(prefix + entry)
-    return {f"{_LIST}{number}": value for number, value in enumerate(values)}
+    return {f"{_LIST_PREFIX}{number}": value for number, value in enumerate(values)}
 
 
-def fitting(claims: Sequence[NodeClaim], tags: Mapping[str, str]) -> int:
+def count_fitting_claims(claims: Sequence[NodeClaim], tags: Mapping[str, str]) -> int:
     """Return how many of the claims can be listed beside these tags; at least one."""
-    room = _MOST - _ADDED_LATER - len(tags)
-    many = len(claims)
-    while many > 1 and len(listed(claims[:many])) > room:
-        many = many * 3 // 4
-    return many
+    max_list_tags = _MAX_TAGS - _TAGS_ADDED_LATER - len(tags)
+    fitting = len(claims)
+    while fitting > 1 and len(claim_list_tags(claims[:fitting])) > max_list_tags:
+        fitting = fitting * 3 // 4
+    return fitting
 
 
-class Tagged(Protocol):
-    """A machine that says for whom it was bought."""
+class TaggedInstance(Protocol):
+    """An instance with its tags."""
 
     @property
     def id(self) -> str: ...
     @property
     def tags(self) -> Mapping[str, str]: ...
     @property
-    def ending(self) -> bool: ...
+    def is_terminating(self) -> bool: ...
 
 
-def nobody_has_one(_: str) -> str | None:
-    """Say of every claim that it is there and has no machine yet."""
+def no_known_instance(_: str) -> str | None:
+    """Return "": every claim exists and has no instance yet."""
     return ""
 
 
-def deal(
-    machines: Iterable[M], machine_of: Callable[[str], str | None] = nobody_has_one
-) -> dict[str, tuple[str, M]]:
-    """Give machines to claims: claim's key → (claim's name, machine).
+def assign_instances(
+    instances: Iterable[InstanceT], known_instance: Callable[[str], str | None] = no_known_instance
+) -> dict[str, tuple[str, InstanceT]]:
+    """Assign instances to claims: claim key → (claim name, instance).
 
-    Machines that a process died over are dealt as it would have done. Who has one
-    already (``machine_of`` tells a claim's instance, "" for none yet, None when
-    there is no such claim) keeps it, whatever EC2 shows or hides today; the rest
-    are for those who have none, and those that end come last.
+    ``known_instance`` returns the instance id in a claim's status, "" if there is
+    none yet, None if the claim does not exist. Known instances stay with their
+    claim, whatever an eventually consistent DescribeInstances shows. The others
+    go to claims without one; terminating instances come last.
     """
-    purchases: dict[tuple[str, ...], list[M]] = {}
-    for one in machines:
-        values = _values(one.tags)
+    by_list: dict[tuple[str, ...], list[InstanceT]] = {}
+    for instance in instances:
+        values = _list_values(instance.tags)
         if values:
-            purchases.setdefault(values, []).append(one)
-    dealt: dict[str, tuple[str, M]] = {}
-    for values, bought in purchases.items():
-        held = {name: machine_of(name) for name, _ in _entries(values)}
-        owners = {machine: name for name, machine in held.items() if machine}
+            by_list.setdefault(values, []).append(instance)
+    assigned: dict[str, tuple[str, InstanceT]] = {}
+    for values, launched in by_list.items():
+        known = {name: known_instance(name) for name, _ in _entries(values)}
+        owners = {instance_id: name for name, instance_id in known.items() if instance_id}
         free = sorted(
-            (one for one in bought if one.id not in owners), key=lambda one: (one.ending, one.id)
+            (instance for instance in launched if instance.id not in owners),
+            key=lambda instance: (instance.is_terminating, instance.id),
         )
-        kept = {owners[one.id]: one for one in bought if one.id in owners}
-        for name, mark in _entries(values):
-            if name in kept:
-                dealt[f"{name}={mark}"] = (name, kept[name])
-            elif held[name] == "" and free:
-                dealt[f"{name}={mark}"] = (name, free.pop(0))
-    return dealt
+        owned = {owners[instance.id]: instance for instance in launched if instance.id in owners}
+        for name, uid_hash in _entries(values):
+            if name in owned:
+                assigned[f"{name}={uid_hash}"] = (name, owned[name])
+            elif known[name] == "" and free:
+                assigned[f"{name}={uid_hash}"] = (name, free.pop(0))
+    return assigned
 
 
-def keys_in(tags: Iterable[Mapping[str, str]]) -> set[str]:
-    """Return the keys of all claims that machines with these tags were bought for."""
-    purchases = {_values(one) for one in tags}
-    return {f"{name}={mark}" for values in purchases for name, mark in _entries(values)}
+def listed_claim_keys(tags: Iterable[Mapping[str, str]]) -> set[str]:
+    """Return the keys of all claims that are listed in the tags of instances."""
+    lists = {_list_values(instance_tags) for instance_tags in tags}
+    return {f"{name}={uid_hash}" for values in lists for name, uid_hash in _entries(values)}
 
 
-def key_of(claim: NodeClaim) -> str:
-    """Return the key of a claim among those dealt; another claim of its name has another."""
-    return f"{claim.name}={_mark(claim.uid)}"
+def claim_key(claim: NodeClaim) -> str:
+    """Return the key of a claim; a later claim of the same name has another."""
+    return f"{claim.name}={_uid_hash(claim.uid)}"
 
 
-def _beginning(names: Iterable[str]) -> str:
-    """Return how all names begin: those between the first and the last begin as both do."""
+def _common_prefix(names: Iterable[str]) -> str:
+    """Return the common prefix of all names: that of the first and the last sorted."""
     ordered = sorted(names)
     first, last = ordered[0], ordered[-1]
-    same = 0
-    while same < len(first) and first[same] == last[same]:
-        same += 1
-    return first[:same]
+    length = 0
+    while length < len(first) and first[length] == last[length]:
+        length += 1
+    return first[:length]
 
 
-def _mark(uid: str) -> str:
+def _uid_hash(uid: str) -> str:
     return sha256(uid.encode()).hexdigest()[:6]
 
 
-def _values(tags: Mapping[str, str]) -> tuple[str, ...]:
-    found: list[str] = []
+def _list_values(tags: Mapping[str, str]) -> tuple[str, ...]:
+    values: list[str] = []
     for number in count():
-        value = tags.get(f"{_LIST}{number}")
+        value = tags.get(f"{_LIST_PREFIX}{number}")
         if value is None:
-            return tuple(found)
-        found.append(value)
+            return tuple(values)
+        values.append(value)
     raise AssertionError("unreachable")
 
 
 def _entries(values: Iterable[str]) -> Iterable[tuple[str, str]]:
+    """Yield claim name and uid hash."""
     for value in values:
         prefix, *entries = value.split("/")
         for entry in entries:
-            name, _, mark = entry.rpartition("=")
-            yield prefix + name, mark
+            name, _, uid_hash = entry.rpartition("=")
+            yield prefix + name, uid_hash

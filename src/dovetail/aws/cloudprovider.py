@@ -1,332 +1,297 @@
-"""``ports.cloudprovider.Cloud`` on AWS."""
+"""``ports.cloudprovider.CloudProvider`` on AWS.
+
+``create`` is idempotent: whatever fails, a NodeClaim gets at most one instance.
+
+    create(claim) ── batched by launch_batch_key ──> _create_batch
+        │
+        ├─ may an instance exist already? (another process, a lost response)
+        │      └─ find it by tag ──> adopt it, or report that the outcome is unknown
+        └─ no ──> InstanceLauncher ──> new instance
+
+Nothing in memory has to survive a restart: instances carry the claims that they
+were launched for as tags. A search by tag is needed for claims older than this
+process, and for claims whose launch had an unknown outcome. It costs one
+DescribeInstances for all of them.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
-from dovetail.aws.batcher import FLEETS, Batcher
-from dovetail.aws.claim_tags import CLAIM, key_of
-from dovetail.aws.instance.create_fleet import Bought
-from dovetail.aws.instance.fleet_request import Purchase, alike
-from dovetail.aws.instance.instances import Described, Machines
-from dovetail.aws.instance.launcher import Buyer, LostAnswer, for_claim
-from dovetail.aws.launchtemplate.launch_config import Classes, Launchable
+from dovetail.aws.batcher import CREATE_FLEET_WINDOW, Batcher
+from dovetail.aws.claim_tags import NODECLAIM_TAG, claim_key
+from dovetail.aws.instance.create_fleet import LaunchedInstance
+from dovetail.aws.instance.fleet_request import Launch, launch_batch_key
+from dovetail.aws.instance.instances import DescribedInstance, Ec2Instances
+from dovetail.aws.instance.launcher import InstanceLauncher, UnknownOutcomeError
+from dovetail.aws.launchtemplate.launch_config import LaunchConfig, NodeClassProvider
 from dovetail.aws.launchtemplate.launch_templates import LaunchTemplates
 from dovetail.aws.launchtemplate.template_data import placement_labels
-from dovetail.aws.nodeclass.capacity_reservations import RoomLeft
-from dovetail.core.instancetypes.launch_choices import Choice, labels_of, shape_of
+from dovetail.aws.nodeclass.capacity_reservations import ReservationCapacity
+from dovetail.core.instancetypes.launch_choices import LaunchChoice, launch_labels, launch_resources
 from dovetail.model import labels as label_keys
-from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodeclaim import NodeClaim
-from dovetail.model.karpenter.nodepool import NodePool
-from dovetail.model.kube.conditions import UNKNOWN
 from dovetail.ports.cloudprovider import (
-    ClassStatus,
     CloudError,
-    CreateFailed,
     Instance,
-    InstanceNotFound,
-    InsufficientCapacity,
-    NodeClassNotReady,
+    InstanceNotFoundError,
+    InsufficientCapacityError,
+    NodeClassStatus,
 )
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.telemetry import UNTOLD, Metrics
-from dovetail.state.instancetypes.by_name import TypesByName
-from dovetail.state.instancetypes.nodeoverlays import Overlays
-from dovetail.state.nodes.instances import Sightings, drift_of
-
-PROFILE: Final = f"{label_keys.AWS_DOMAIN}/instance-profile-name"
-"""Annotation of a claim: the instance profile that its machine was launched with."""
-_HASHES: Final = (
-    f"{label_keys.AWS_DOMAIN}/ec2nodeclass-hash",
-    f"{label_keys.AWS_DOMAIN}/ec2nodeclass-hash-version",
+from dovetail.ports.event_loop import EventLoop
+from dovetail.ports.telemetry import NO_METRICS, Metrics
+from dovetail.state.cloudprovider import (
+    BaseCloudProvider,
+    InstanceTypeSource,
+    claim_error,
+    launch_annotations,
+    require_ready,
 )
-_SKEW: Final = timedelta(minutes=1)
-"""By which the API server's clock may differ from ours."""
-_REMEMBERED: Final = 20_000
+from dovetail.state.instancetypes.nodeoverlays import NodeOverlays
+from dovetail.state.nodes.instances import InstanceCache
+
+_CLOCK_SKEW: Final = timedelta(minutes=1)
+"""Upper bound of the difference between the API server's clock and ours."""
+_MAX_LAUNCHED_CLAIMS: Final = 20_000
 
 
-class Types(Protocol):
-    """Works out what a node class could buy now."""
-
-    def instance_types(
-        self, node_class: NodeClass, *, now: datetime
-    ) -> tuple[InstanceType, ...]: ...
-
-
-class AwsCloud:
-    """One process' view of the account.
-
-    Nothing here needs to outlive the process: machines are tagged with the claims
-    that they are for. Claims that an earlier process, or a call whose answer got
-    lost, may have bought for are looked for among the machines before buying.
-    """
+class AwsCloudProvider(BaseCloudProvider):
+    """Cloud provider of one cluster in one AWS account and region."""
 
     def __init__(
         self,
         *,
-        loop: Loop,
-        machines: Machines,
-        buyer: Buyer,
-        types: Types,
-        templates: LaunchTemplates,
-        classes: Classes,
-        node_class: Callable[[str], NodeClass | None],
-        room: RoomLeft | None = None,
-        overlays: Overlays | None = None,
-        metrics: Metrics = UNTOLD,
+        loop: EventLoop,
+        instances: Ec2Instances,
+        launcher: InstanceLauncher,
+        instance_types: InstanceTypeSource,
+        launch_templates: LaunchTemplates,
+        node_classes: NodeClassProvider,
+        node_class: Callable[[str], EC2NodeClass | None],
+        reservations: ReservationCapacity | None = None,
+        overlays: NodeOverlays | None = None,
+        metrics: Metrics = NO_METRICS,
     ) -> None:
-        self._loop = loop
-        self._machines = machines
-        self._buyer = buyer
-        self._types = types
-        self._templates = templates
-        self._classes = classes
-        self._node_class = node_class
-        self._overlays = overlays or Overlays()
-        self._room = room or RoomLeft()
-        self._leaving: dict[str, str] = {}
-        """Provider id → reservation, of machines that end."""
-        self._by_name = TypesByName()
-        self._sightings = Sightings()
+        super().__init__(instance_types, overlays=overlays, node_class=node_class, loop=loop)
+        self._ec2_instances = instances
+        self._launcher = launcher
+        self._launch_templates = launch_templates
+        self._node_classes = node_classes
+        self._reservations = reservations or ReservationCapacity()
+        self._terminating: dict[str, str] = {}
+        """Provider id → capacity reservation that is free once the instance is gone."""
+        self._instance_cache = InstanceCache()
         self._started = loop.now()
-        self._served: dict[str, None] = {}
-        """Keys of claims for which we have bought, or may have; the oldest are forgotten."""
-        self._cleared: set[str] = set()
-        """Keys of claims from before our time for which nothing had been bought."""
-        self._launches: Batcher[Any, NodeClaim, Instance] = Batcher(
-            self._launch, window=FLEETS, loop=loop, name="create_fleet", metrics=metrics
+        self._launched_claims: dict[str, None] = {}
+        """Keys of claims that this process launched, or may have; oldest first."""
+        self._searched_claims: set[str] = set()
+        """Keys of claims older than this process that have no instance."""
+        self._creations: Batcher[Any, NodeClaim, Instance] = Batcher(
+            self._create_batch, window=CREATE_FLEET_WINDOW, loop=loop, name="create_fleet", metrics=metrics
         )
 
     async def create(self, claim: NodeClaim) -> Instance:
-        """Buy one machine for a claim, or return the one already bought for its uid."""
-        return await self._launches.ask(alike(claim), claim)
+        """Launch an instance for a claim, or return the one its uid already has."""
+        return await self._creations.submit(launch_batch_key(claim), claim)
 
     async def delete(self, provider_id: str) -> None:
-        """Have a machine terminate; InstanceNotFound once it has."""
+        """Terminate an instance; InstanceNotFoundError once it has terminated."""
         try:
-            found = await self._machines.find(_id_of(provider_id))
-        except InstanceNotFound:
-            self._room.give_back(self._leaving.pop(provider_id, ""))
+            described = await self._ec2_instances.get(_instance_id(provider_id))
+        except InstanceNotFoundError:
+            self._reservations.mark_terminated(self._terminating.pop(provider_id, ""))
             raise
-        if found.instance.reservation:
-            self._leaving[provider_id] = found.instance.reservation
-        if not found.instance.terminating:
-            await self._machines.terminate(found.id)
+        if described.instance.capacity_reservation_id:
+            self._terminating[provider_id] = described.instance.capacity_reservation_id
+        if not described.is_terminating:
+            await self._ec2_instances.terminate(described.id)
 
     async def get(self, provider_id: str) -> Instance:
-        """Look at one machine; InstanceNotFound when it is gone."""
-        found = (await self._machines.find(_id_of(provider_id))).instance
-        self._sightings.saw(found, now=self._loop.now())
-        return found
+        """Return an instance; InstanceNotFoundError if it has terminated."""
+        instance = (await self._ec2_instances.get(_instance_id(provider_id))).instance
+        self._instance_cache.add(instance, now=self._loop.now())
+        return instance
 
     async def list(self) -> Sequence[Instance]:
-        """Return every machine of this cluster that has not terminated."""
-        found = await self._machines.all()
-        self._sightings.listed(found, now=self._loop.now())
-        return found
+        """Return every instance of this cluster that has not terminated."""
+        instances = await self._ec2_instances.list_all()
+        self._instance_cache.replace_all(instances, now=self._loop.now())
+        return instances
 
     async def tag(self, provider_id: str, *, node: str, claim: str) -> None:
-        """Say which node and claim a machine is; what is written on it already stays."""
-        await self._machines.tag(_id_of(provider_id), {"Name": node, CLAIM: claim})
+        """Tag an instance with its node and claim; existing tags stay."""
+        await self._ec2_instances.tag(_instance_id(provider_id), {"Name": node, NODECLAIM_TAG: claim})
 
-    def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
-        """Return what a pool could buy; the same tuple until something changes."""
-        node_class = self._node_class(pool.template.node_class.name)
-        if node_class is None or node_class.deleting or not node_class.ready:
-            return ()
-        types = self._types.instance_types(node_class, now=self._loop.now())
-        return self._overlays.applied(pool, types)
+    async def resolve_nodeclass(self, node_class: dict[str, Any]) -> NodeClassStatus:
+        """Resolve the selectors of a node class (an API object)."""
+        return await self._node_classes.resolve(node_class)
 
-    async def drift(self, claim: NodeClaim) -> str | None:
-        """Return why a claim's class would not launch its machine as it is, or None."""
-        node_class = self._node_class(claim.node_class.name)
-        if node_class is None:
-            return None
-        seen = self._sightings.recent(claim.provider_id, now=self._loop.now())
-        if seen is None or _is_in_doubt(claim, seen):
-            seen = await self.get(claim.provider_id)
-        types = self._types.instance_types(node_class, now=self._loop.now())
-        return drift_of(seen, claim, node_class, self._by_name.of(node_class.name, types))
+    async def delete_nodeclass_resources(self, node_class: dict[str, Any]) -> None:
+        """Delete the instance profiles and launch templates of a node class."""
+        await self._node_classes.delete_resources(node_class)
+        await self._launch_templates.delete_for(node_class["metadata"]["name"])
 
-    async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
-        """Find what a node class (wire form) selects."""
-        return await self._classes.resolve(node_class)
+    async def _get_instance(self, claim: NodeClaim) -> Instance:
+        instance = self._instance_cache.get_fresh(claim.provider_id, now=self._loop.now())
+        if instance is None or _may_have_left_reservation(claim, instance):
+            return await self.get(claim.provider_id)
+        return instance
 
-    async def forget(self, node_class: dict[str, Any]) -> None:
-        """Take away what was made for a node class: profiles and launch templates."""
-        await self._classes.forget(node_class)
-        await self._templates.delete_of(node_class["metadata"]["name"])
+    async def _create_batch(self, _: object, claims: Sequence[NodeClaim]) -> Sequence[Instance | Exception]:
+        """Find or launch an instance for each claim of a batch.
 
-    async def _launch(
-        self, _: object, claims: Sequence[NodeClaim]
-    ) -> Sequence[Instance | Exception]:
-        """Find or buy a machine for each of claims that are alike.
-
-        The order of the claims is that of their uids, so that a request which is
-        made again by another process is the same request to EC2.
+        Claims are sorted by uid, so that a retry by another process is the same
+        request to EC2 and has the same client token.
         """
-        ordered = sorted({claim.uid: claim for claim in claims}.values(), key=lambda one: one.uid)
-        outcomes = await self._bought_before(ordered)
-        wanted = [claim for claim in ordered if claim.uid not in outcomes]
-        if wanted:
-            outcomes |= await self._buy(wanted)
-        return [outcomes[claim.uid] for claim in claims]
+        ordered = sorted({claim.uid: claim for claim in claims}.values(), key=lambda claim: claim.uid)
+        results = await self._find_existing(ordered)
+        new = [claim for claim in ordered if claim.uid not in results]
+        if new:
+            results |= await self._launch(new)
+        return [results[claim.uid] for claim in claims]
 
-    async def _bought_before(self, claims: Sequence[NodeClaim]) -> dict[str, Instance | Exception]:
-        suspects = [claim for claim in claims if self._may_have_a_machine(claim)]
-        if not suspects:
+    async def _find_existing(self, claims: Sequence[NodeClaim]) -> dict[str, Instance | Exception]:
+        """Find instances that were launched for claims before: uid → result."""
+        candidates = [claim for claim in claims if self._may_have_instance(claim)]
+        if not candidates:
             return {}
-        deal = await self._machines.dealt([key_of(claim) for claim in suspects])
-        found: dict[str, Instance | Exception] = {}
-        for claim in suspects:
-            key = key_of(claim)
-            if key in deal.machines:
-                found[claim.uid] = self._adopted(claim, deal.machines[key])
-            elif key in deal.in_doubt:
-                found[claim.uid] = LostAnswer(
+        assignment = await self._ec2_instances.find_for_claims([claim_key(claim) for claim in candidates])
+        results: dict[str, Instance | Exception] = {}
+        for claim in candidates:
+            key = claim_key(claim)
+            if key in assignment.by_claim:
+                results[claim.uid] = self._adopt(claim, assignment.by_claim[key])
+            elif key in assignment.unknown:
+                # Eventual consistency: launching now could launch a second instance.
+                results[claim.uid] = UnknownOutcomeError(
                     "InternalError",
-                    f"nodeclaim {claim.name}: a fleet was launched for it and others a moment ago,"
-                    " of which EC2 may not show all machines yet; it will be looked at again",
+                    f"nodeclaim {claim.name}: its fleet was launched less than 30s ago, and EC2 may"
+                    " not show all instances yet; the launch is retried",
                 )
             else:
-                self._cleared.add(key)
-        return found
+                self._searched_claims.add(key)
+        return results
 
-    def _may_have_a_machine(self, claim: NodeClaim) -> bool:
-        if self._buyer.may_have_bought(claim):
-            return False  # The order itself is made again, which shows more.
-        key = key_of(claim)
-        is_old = claim.created is None or claim.created < self._started + _SKEW
-        return key in self._served or (is_old and key not in self._cleared)
+    def _may_have_instance(self, claim: NodeClaim) -> bool:
+        """Return True if a search by tag is needed before a launch."""
+        if self._launcher.is_unanswered(claim):
+            return False  # The launcher repeats the request itself, which is consistent.
+        key = claim_key(claim)
+        is_old = claim.created is None or claim.created < self._started + _CLOCK_SKEW
+        return key in self._launched_claims or (is_old and key not in self._searched_claims)
 
-    def _adopted(self, claim: NodeClaim, machine: Described) -> Instance | Exception:
-        seen = machine.instance
-        if seen.terminating:
-            return InsufficientCapacity(
-                f"nodeclaim {claim.name}: its instance {machine.id} has ended already"
+    def _adopt(self, claim: NodeClaim, described: DescribedInstance) -> Instance | Exception:
+        """Return an existing instance as the result of ``create``."""
+        instance = described.instance
+        if described.is_terminating:
+            return InsufficientCapacityError(
+                f"nodeclaim {claim.name}: its instance {described.id} has terminated"
             )
         node_class = self._node_class(claim.node_class.name)
         if node_class is None:
-            return msgspec.structs.replace(seen, claim=claim.name)
-        choice = self._choice_of(machine, node_class)
-        return seen if choice is None else _described(claim, seen, choice, node_class)
+            return msgspec.structs.replace(instance, nodeclaim=claim.name)
+        choice = self._find_choice(instance, node_class)
+        if choice is None:
+            return instance
+        return _with_claim_facts(instance, claim, choice, node_class)
 
-    def _choice_of(self, machine: Described, node_class: NodeClass) -> Choice | None:
-        """Return the choice that a machine must have been bought as."""
-        seen = machine.instance
-        for one in self._types.instance_types(node_class, now=self._loop.now()):
-            if one.name == seen.instance_type:
-                for offering in one.offerings:
-                    if (offering.zone, offering.capacity_type, offering.reservation_id) == (
-                        seen.zone,
-                        seen.capacity_type,
-                        seen.reservation,
-                    ):
-                        return Choice(instance_type=one, offering=offering)
+    def _find_choice(self, instance: Instance, node_class: EC2NodeClass) -> LaunchChoice | None:
+        """Return the choice that an instance must have been launched as."""
+        for instance_type in self._types_for_node_class(node_class):
+            if instance_type.name != instance.instance_type:
+                continue
+            for offering in instance_type.offerings:
+                if (offering.zone, offering.capacity_type, offering.reservation_id) == (
+                    instance.zone,
+                    instance.capacity_type,
+                    instance.capacity_reservation_id,
+                ):
+                    return LaunchChoice(instance_type=instance_type, offering=offering)
         return None
 
-    async def _buy(self, claims: Sequence[NodeClaim]) -> dict[str, Instance | Exception]:
+    async def _launch(self, claims: Sequence[NodeClaim]) -> dict[str, Instance | Exception]:
+        name = claims[0].node_class.name
         try:
-            node_class = self._class_of(claims[0])
-            launchable = self._classes.launchable(node_class)
+            node_class = require_ready(name, self._node_class(name))
+            launch_config = self._node_classes.launch_config(node_class)
         except CloudError as error:
-            return {claim.uid: for_claim(claim, error) for claim in claims}
-        outcomes = await self._buyer.buy(
-            claims,
-            launchable,
-            lambda: self._overlays.applied_to(
-                claims[0], self._types.instance_types(node_class, now=self._loop.now())
-            ),
+            return {claim.uid: claim_error(claim, error) for claim in claims}
+        results = await self._launcher.launch(
+            claims, launch_config, lambda: self._types_for_claim(claims[0], node_class)
         )
         return {
-            claim.uid: self._settled(claim, one, launchable)
-            for claim, one in zip(claims, outcomes, strict=True)
+            claim.uid: self._record_result(claim, result, launch_config)
+            for claim, result in zip(claims, results, strict=True)
         }
 
-    def _settled(
-        self, claim: NodeClaim, outcome: Purchase | Exception, launchable: Launchable
+    def _record_result(
+        self, claim: NodeClaim, result: Launch | Exception, launch_config: LaunchConfig
     ) -> Instance | Exception:
-        key = key_of(claim)
-        if isinstance(outcome, Purchase | LostAnswer):
-            self._served[key] = None
-            if len(self._served) > _REMEMBERED:
-                del self._served[next(iter(self._served))]
+        key = claim_key(claim)
+        if isinstance(result, Launch | UnknownOutcomeError):
+            self._launched_claims[key] = None
+            if len(self._launched_claims) > _MAX_LAUNCHED_CLAIMS:
+                del self._launched_claims[next(iter(self._launched_claims))]
         else:
-            self._served.pop(key, None)
-        if isinstance(outcome, Exception):
-            return outcome
-        self._machines.gave(claim.name, outcome.bought.id)
-        seen = _new(outcome.bought, outcome.choice, launchable, now=self._loop.now())
-        self._sightings.saw(seen, now=self._loop.now())
-        return _described(claim, seen, outcome.choice, launchable.node_class)
-
-    def _class_of(self, claim: NodeClaim) -> NodeClass:
-        name = claim.node_class.name
-        known = self._node_class(name)
-        if known is None or known.deleting:
-            what = "does not exist" if known is None else "is being deleted"
-            raise InsufficientCapacity(f"EC2NodeClass {name} {what}")
-        ready = known.conditions.get("Ready")
-        if ready is not None and ready.status == UNKNOWN:
-            raise CreateFailed(
-                "NodeClassReadinessUnknown",
-                f"whether EC2NodeClass {name} is ready is not known yet",
-            )
-        is_stale = ready is not None and ready.generation not in (0, known.generation)
-        if is_stale or not known.ready:
-            what = "has changed and was not looked at since" if is_stale else "is not ready"
-            raise NodeClassNotReady(f"EC2NodeClass {name} {what}")
-        return known
+            self._launched_claims.pop(key, None)
+        if isinstance(result, Exception):
+            return result
+        self._ec2_instances.record_assignment(claim.name, result.instance.id)
+        now = self._loop.now()
+        instance = _new_instance(result.instance, result.choice, launch_config, now=now)
+        self._instance_cache.add(instance, now=now)
+        return _with_claim_facts(instance, claim, result.choice, launch_config.node_class)
 
 
-def _id_of(provider_id: str) -> str:
+def _instance_id(provider_id: str) -> str:
     return provider_id.rpartition("/")[2]
 
 
-def _is_in_doubt(claim: NodeClaim, seen: Instance) -> bool:
-    """Tell whether a machine may have left its reservation since it was seen."""
+def _may_have_left_reservation(claim: NodeClaim, instance: Instance) -> bool:
+    """Return True if the cached capacity type may be out of date.
+
+    An instance leaves its capacity reservation when that expires.
+    """
     reserved = label_keys.RESERVED
-    return claim.labels.get(label_keys.CAPACITY_TYPE) == reserved == seen.capacity_type
+    return claim.labels.get(label_keys.CAPACITY_TYPE) == reserved == instance.capacity_type
 
 
-def _new(bought: Bought, choice: Choice, launchable: Launchable, *, now: datetime) -> Instance:
+def _new_instance(
+    launched: LaunchedInstance, choice: LaunchChoice, launch_config: LaunchConfig, *, now: datetime
+) -> Instance:
     zone = choice.offering.zone
     return Instance(
-        provider_id=f"aws:///{zone}/{bought.id}",
-        instance_type=bought.instance_type,
+        provider_id=f"aws:///{zone}/{launched.id}",
+        instance_type=launched.instance_type,
         zone=zone,
         capacity_type=choice.offering.capacity_type,
-        image_id=bought.image,
-        launched=now,
-        subnet=bought.subnet,
-        security_groups=launchable.security_groups,
-        reservation=choice.offering.reservation_id,
+        image_id=launched.ami_id,
+        launch_time=now,
+        subnet_id=launched.subnet_id,
+        security_group_ids=launch_config.security_groups,
+        capacity_reservation_id=choice.offering.reservation_id,
     )
 
 
-def _described(claim: NodeClaim, seen: Instance, choice: Choice, node_class: NodeClass) -> Instance:
-    """Add to what EC2 says what is known of the type, the claim and the class."""
-    labels = labels_of(choice, claim)
+def _with_claim_facts(
+    instance: Instance, claim: NodeClaim, choice: LaunchChoice, node_class: EC2NodeClass
+) -> Instance:
+    """Return an instance with labels, annotations and resources of its claim."""
+    labels = launch_labels(choice, claim)
     if claim.pool:
         labels = labels.with_items({label_keys.NODEPOOL: claim.pool})
     labels = labels.with_items(placement_labels(claim, node_class))
-    annotations = {
-        key: node_class.annotations[key] for key in _HASHES if key in node_class.annotations
-    }
-    if node_class.found.instance_profile:
-        annotations[PROFILE] = node_class.found.instance_profile
-    capacity, allocatable = shape_of(choice, claim)
+    capacity, allocatable = launch_resources(choice, claim)
     return msgspec.structs.replace(
-        seen,
-        claim=claim.name,
+        instance,
+        nodeclaim=claim.name,
         nodepool=claim.pool,
         labels=labels,
-        annotations=FrozenDict(annotations),
+        annotations=FrozenDict(launch_annotations(node_class, profile=node_class.resolved.instance_profile)),
         capacity=capacity,
         allocatable=allocatable,
     )

@@ -1,4 +1,4 @@
-"""What machines must know of the cluster that they are to join."""
+"""Cluster info: properties of the EKS cluster that user data needs."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -6,66 +6,65 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.aws.session import Aws
-from dovetail.aws.userdata.bootstrap import Cluster
+from dovetail.aws.session import AwsSession
+from dovetail.aws.userdata.bootstrap import ClusterInfo
 from dovetail.errors import DovetailError
-from dovetail.ports.event_loop import Loop
+from dovetail.ports.event_loop import EventLoop
 from dovetail.ports.telemetry import Log
 
-_LOOK: Final = timedelta(minutes=5)
+_VERSION_INTERVAL: Final = timedelta(minutes=5)
 
 
-class ClusterFacts:
-    """What is known of the cluster; what is not, EKS is asked for once, when it is needed."""
+class ClusterInfoResolver:
+    """Configured cluster info; EKS is asked for missing fields when they are needed."""
 
-    def __init__(self, aws: Aws, known: Cluster) -> None:
+    def __init__(self, aws: AwsSession, configured: ClusterInfo) -> None:
         self._aws = aws
-        self.cluster = known
+        self.info = configured
 
     @property
     def region(self) -> str:
+        """Return the region of the session."""
         return self._aws.region
 
-    async def look_up(self) -> Cluster:
-        """Return the cluster with all that EKS says of it; raises ``AwsError``."""
-        known = self.cluster
-        if known.endpoint and known.ca_bundle and known.cidr and known.version:
-            return known
+    async def resolve(self) -> ClusterInfo:
+        """Return the info with all fields that EKS has; raise ``AwsError``."""
+        info = self.info
+        if info.endpoint and info.ca_bundle and info.cidr and info.version:
+            return info
         eks = self._aws.client("eks")
-        answer = await self._aws.call(
-            "DescribeCluster", lambda: eks.describe_cluster(name=known.name)
-        )
-        told: dict[str, Any] = answer["cluster"]
-        network = told.get("kubernetesNetworkConfig") or {}
+        response = await self._aws.call("DescribeCluster", lambda: eks.describe_cluster(name=info.name))
+        described: dict[str, Any] = response["cluster"]
+        network = described.get("kubernetesNetworkConfig") or {}
         cidr = network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr") or ""
-        authority = told.get("certificateAuthority") or {}
-        self.cluster = msgspec.structs.replace(
-            self.cluster,
-            endpoint=known.endpoint or told.get("endpoint") or "",
-            ca_bundle=known.ca_bundle or authority.get("data") or "",
-            cidr=known.cidr or cidr,
-            version=known.version or told.get("version") or "",
+        authority = described.get("certificateAuthority") or {}
+        self.info = msgspec.structs.replace(
+            self.info,
+            endpoint=info.endpoint or described.get("endpoint") or "",
+            ca_bundle=info.ca_bundle or authority.get("data") or "",
+            cidr=info.cidr or cidr,
+            version=info.version or described.get("version") or "",
         )
-        return self.cluster
+        return self.info
 
-    async def follow_version(
-        self, ask: Callable[[], Awaitable[str]], *, loop: Loop, log: Log
+    async def watch_version(
+        self, read_version: Callable[[], Awaitable[str]], *, loop: EventLoop, log: Log
     ) -> None:
-        """Notice when the cluster is upgraded, for as long as the process lives.
+        """Poll the Kubernetes version until cancelled.
 
-        Aliases then mean the images of the new version.
+        After an upgrade, aliases resolve to the AMIs of the new version.
         """
         while True:
-            await loop.sleep(_LOOK)
+            await loop.sleep(_VERSION_INTERVAL)
             try:
-                version = await ask()
+                version = await read_version()
             except DovetailError as error:
-                log.info("cannot look up the kubernetes version now", error=str(error))
+                log.info("cannot read the kubernetes version", error=str(error))
                 continue
-            if version != self.cluster.version:
+            if version != self.info.version:
                 log.info("discovered kubernetes version", version=version)
-                self.learn(version=version)
+                self.update(version=version)
 
-    def learn(self, **facts: str) -> None:
-        """Take over facts that came another way: ``dns``, ``version``."""
-        self.cluster = msgspec.structs.replace(self.cluster, **facts)
+    def update(self, **fields: str) -> None:
+        """Set fields that were resolved elsewhere: ``dns``, ``version``."""
+        self.info = msgspec.structs.replace(self.info, **fields)

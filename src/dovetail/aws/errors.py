@@ -1,4 +1,8 @@
-"""Every answer of AWS that is not a success, and what it means to us."""
+"""AWS errors: every error code of EC2, SQS, IAM and SSM, and its meaning.
+
+This is the one place for error codes: other modules look at ``AwsError.kind``.
+A code that is not listed is an invalid request, which is not retried.
+"""
 
 from enum import Enum
 from typing import Final
@@ -22,34 +26,35 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 from dovetail.ports.cloudprovider import CloudError
+from dovetail.state.cloudprovider import launch_failure_reason
 
 
-class Kind(Enum):
-    """What to do about an error."""
+class ErrorKind(Enum):
+    """Class of an error; the value says how callers treat it."""
 
-    THROTTLED = "try again, later and later"
-    TRANSIENT = "try again soon"
-    GONE = "it is not there"
-    SCARCE = "there is no capacity: try another pool"
-    NO_SPOT_ROLE = "spot cannot be used in this account yet"
-    REFUSED = "not allowed to"
-    NO_CREDENTIALS = "AWS does not know us"
-    WOULD_SUCCEED = "the dry run says yes"
-    WRONG = "the request is wrong"
+    THROTTLED = "retry with exponential backoff"
+    TRANSIENT = "retry"
+    NOT_FOUND = "the resource does not exist"
+    INSUFFICIENT_CAPACITY = "no capacity: try another offering"
+    SPOT_ROLE_MISSING = "the account has no service-linked role for spot"
+    ACCESS_DENIED = "the caller lacks a permission"
+    NO_CREDENTIALS = "credentials are missing, invalid or expired"
+    DRY_RUN_SUCCEEDED = "the dry run would succeed"
+    INVALID_REQUEST = "the request is invalid: do not retry"
 
 
-TEMPLATE_GONE: Final = frozenset(
+LAUNCH_TEMPLATE_NOT_FOUND: Final = frozenset(
     {"InvalidLaunchTemplateName.NotFoundException", "InvalidLaunchTemplateId.NotFound"}
 )
-SUBNET_FULL: Final = "InsufficientFreeAddressesInSubnet"
-TEMPLATE_EXISTS: Final = "InvalidLaunchTemplateName.AlreadyExistsException"
-_NO_ANSWER: Final = (
+SUBNET_OUT_OF_ADDRESSES: Final = "InsufficientFreeAddressesInSubnet"
+LAUNCH_TEMPLATE_EXISTS: Final = "InvalidLaunchTemplateName.AlreadyExistsException"
+_CONNECTION_ERRORS: Final = (
     EndpointConnectionError,
     ConnectTimeoutError,
     HTTPClientError,
     ResponseParserError,
 )
-_NOT_SIGNED: Final = (
+_CREDENTIAL_ERRORS: Final = (
     NoCredentialsError,
     PartialCredentialsError,
     ProfileNotFound,
@@ -59,169 +64,87 @@ _NOT_SIGNED: Final = (
     SSOError,
     TokenRetrievalError,
 )
-"""The SDK found nothing, or nothing that is valid, to sign calls with."""
+"""The SDK has no valid credentials to sign requests with."""
 UNREACHABLE: Final = "Unreachable"
-"""Our own code for "no answer at all"."""
+"""Code of our own: AWS did not respond."""
 NO_CREDENTIALS: Final = "NoCredentials"
-RESERVATION_FULL: Final = "ReservationCapacityExceeded"
+"""Code of our own."""
+RESERVATION_EXHAUSTED: Final = "ReservationCapacityExceeded"
 
-_CODES: Final[dict[str, Kind]] = {
-    **dict.fromkeys(
-        (
-            "RequestLimitExceeded",
-            "Throttling",
-            "ThrottlingException",
-            "ThrottledException",
-            "RequestThrottled",
-            "RequestThrottledException",
-            "TooManyRequestsException",
-            "PriorRequestNotComplete",
-            "SlowDown",
-            "BandwidthLimitExceeded",
-            "EC2ThrottledException",
-        ),
-        Kind.THROTTLED,
-    ),
-    **dict.fromkeys(
-        (
-            "InternalError",
-            "InternalFailure",
-            "InternalServerError",
-            "ServiceUnavailable",
-            "ServiceUnavailableException",
-            "Unavailable",
-            "RequestTimeout",
-            "RequestTimeoutException",
-            "RequestExpired",
-            UNREACHABLE,
-        ),
-        Kind.TRANSIENT,
-    ),
-    **dict.fromkeys(
-        (
-            "InvalidCapacityReservationId.NotFound",
-            "InvalidInstanceID.NotFound",
-            "InvalidAMIID.NotFound",
-            "QueueDoesNotExist",
-            "AWS.SimpleQueueService.NonExistentQueue",
-            "NoSuchEntity",
-            "ParameterNotFound",
-            "ResourceNotFoundException",
-            *TEMPLATE_GONE,
-        ),
-        Kind.GONE,
-    ),
-    **dict.fromkeys(
-        (
-            "InsufficientInstanceCapacity",
-            "MaxSpotInstanceCountExceeded",
-            "VcpuLimitExceeded",
-            "UnfulfillableCapacity",
-            "Unsupported",
-            "MaxFleetCountExceeded",
-            RESERVATION_FULL,
-            SUBNET_FULL,
-        ),
-        Kind.SCARCE,
-    ),
-    "AuthFailure.ServiceLinkedRoleCreationNotPermitted": Kind.NO_SPOT_ROLE,
-    **dict.fromkeys(
-        ("UnauthorizedOperation", "AccessDenied", "AccessDeniedException"), Kind.REFUSED
-    ),
-    **dict.fromkeys(
-        (
-            "AuthFailure",
-            "ExpiredToken",
-            "ExpiredTokenException",
-            "InvalidClientTokenId",
-            "UnrecognizedClientException",
-            "SignatureDoesNotMatch",
-            NO_CREDENTIALS,
-        ),
-        Kind.NO_CREDENTIALS,
-    ),
-    "DryRunOperation": Kind.WOULD_SUCCEED,
+_CODES: Final = {
+    code: kind
+    for kind, codes in {
+        ErrorKind.THROTTLED: "RequestLimitExceeded Throttling ThrottlingException ThrottledException"
+        " RequestThrottled RequestThrottledException TooManyRequestsException PriorRequestNotComplete"
+        " SlowDown BandwidthLimitExceeded EC2ThrottledException",
+        ErrorKind.TRANSIENT: "InternalError InternalFailure InternalServerError ServiceUnavailable"
+        " ServiceUnavailableException Unavailable RequestTimeout RequestTimeoutException RequestExpired"
+        f" {UNREACHABLE}",
+        ErrorKind.NOT_FOUND: "InvalidCapacityReservationId.NotFound InvalidInstanceID.NotFound"
+        " InvalidAMIID.NotFound QueueDoesNotExist AWS.SimpleQueueService.NonExistentQueue NoSuchEntity"
+        f" ParameterNotFound ResourceNotFoundException {' '.join(LAUNCH_TEMPLATE_NOT_FOUND)}",
+        ErrorKind.INSUFFICIENT_CAPACITY: "InsufficientInstanceCapacity MaxSpotInstanceCountExceeded"
+        " VcpuLimitExceeded UnfulfillableCapacity Unsupported MaxFleetCountExceeded"
+        f" {RESERVATION_EXHAUSTED} {SUBNET_OUT_OF_ADDRESSES}",
+        ErrorKind.SPOT_ROLE_MISSING: "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+        ErrorKind.ACCESS_DENIED: "UnauthorizedOperation AccessDenied AccessDeniedException",
+        ErrorKind.NO_CREDENTIALS: "AuthFailure ExpiredToken ExpiredTokenException InvalidClientTokenId"
+        f" UnrecognizedClientException SignatureDoesNotMatch {NO_CREDENTIALS}",
+        ErrorKind.DRY_RUN_SUCCEEDED: "DryRunOperation",
+    }.items()
+    for code in codes.split()
 }
 
-_REASONS: Final = (
-    # The first whose words are all in "code: message" is the reason of the Launched condition.
-    (("AuthFailure.ServiceLinkedRoleCreationNotPermitted",), "SpotSLRCreationFailed"),
-    (("UnauthorizedOperation",), "Unauthorized"),
-    (("AccessDenied",), "Unauthorized"),
-    (("AuthFailure", "images"), "AMIAuthorizationFailure"),
-    (("ecurity group", "subnet", "different networks"), "SecurityGroupSubnetVPCMismatch"),
-    (("Invalid IAM Instance Profile name",), "InstanceProfileNameInvalid"),
-    (("InvalidLaunchTemplate", "NotFound"), "LaunchTemplateNotFound"),
-    (("User data is limited to",), "UserDataSizeLimitExceeded"),
-    (("InvalidAMIID.Malformed",), "InvalidAMIID"),
-    (("InvalidAMIID.NotFound",), "AMINotFound"),
-    (("RequestLimitExceeded",), "RequestLimitExceeded"),
-    (("Throttling",), "RequestLimitExceeded"),
-    (("InternalError",), "InternalError"),
-    (("Free Tier",), "FreeTierIneligible"),
-    (("MaxFleetCountExceeded",), "FleetQuotaExceeded"),
-    (("PendingVerification",), "AccountPendingVerification"),
-    (("MaxSpotInstanceCountExceeded",), "SpotQuotaExceeded"),
-    (("VcpuLimitExceeded",), "VCPULimitExceeded"),
-    ((SUBNET_FULL,), "InsufficientFreeAddressesInSubnet"),
-)
-
 _ADVICE: Final = {
-    Kind.THROTTLED: "it will be tried again; other users of this account share the limit",
-    Kind.TRANSIENT: "it will be tried again; check the network if this goes on",
-    Kind.REFUSED: "allow it in the policies of the controller's role",
-    Kind.NO_CREDENTIALS: "give the controller credentials that are valid now (Pod Identity, IRSA,"
+    ErrorKind.THROTTLED: "it is retried; the API rate limit is shared by the whole account",
+    ErrorKind.TRANSIENT: "it is retried; check the network if this continues",
+    ErrorKind.ACCESS_DENIED: "allow the action in the IAM policy of the controller's role",
+    ErrorKind.NO_CREDENTIALS: "configure valid credentials for the controller (Pod Identity, IRSA,"
     " AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)",
-    Kind.NO_SPOT_ROLE: "create it once: aws iam create-service-linked-role"
+    ErrorKind.SPOT_ROLE_MISSING: "create the role once: aws iam create-service-linked-role"
     " --aws-service-name spot.amazonaws.com",
 }
 
 
 class AwsError(CloudError):
-    """What AWS said, to which call, and what to do about it."""
+    """An error response of AWS: operation, code, message and advice."""
 
     def __init__(self, operation: str, code: str, message: str) -> None:
         self.operation = operation
         self.code = code
         self.message = message
-        self.kind = kind_of(code)
+        self.kind = error_kind(code)
         advice = _ADVICE.get(self.kind)
         super().__init__(f"{operation}: {code}: {message}" + (f"; {advice}" if advice else ""))
 
     @property
     def reason(self) -> str:
-        """The reason to give on a claim's Launched condition."""
-        return launch_reason(str(self))
+        """Return the reason of the NodeClaim's Launched condition."""
+        return launch_failure_reason(str(self))
 
 
-def kind_of(code: str) -> Kind:
-    """Say what a code means; what nobody has heard of is a mistake of ours."""
-    return _CODES.get(code, Kind.WRONG)
+def error_kind(code: str) -> ErrorKind:
+    """Return the kind of an error code; ``INVALID_REQUEST`` if it is not listed."""
+    return _CODES.get(code, ErrorKind.INVALID_REQUEST)
 
 
-def launch_reason(told: str) -> str:
-    """Return the reason that Karpenter's users know, for what AWS said of a launch."""
-    return next(
-        (why for words, why in _REASONS if all(one in told for one in words)), "LaunchFailed"
-    )
-
-
-def translated(error: Exception, operation: str) -> AwsError:
-    """Return what the SDK raised as one of our errors."""
+def translate_error(error: Exception, operation: str) -> AwsError:
+    """Return an exception of the SDK as ``AwsError``."""
     if isinstance(error, ClientError):
-        told = error.response.get("Error", {})
-        code = told.get("Code", "Unknown")
+        details = error.response.get("Error", {})
+        code = details.get("Code", "Unknown")
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
-        if kind_of(code) is Kind.WRONG and status >= 500:
-            return AwsError(operation, "InternalError", f"{code}: {told.get('Message', error)}")
-        return AwsError(operation, code, told.get("Message", str(error)))
-    if isinstance(error, _NOT_SIGNED):
+        if error_kind(code) is ErrorKind.INVALID_REQUEST and status >= 500:
+            return AwsError(operation, "InternalError", f"{code}: {details.get('Message', error)}")
+        return AwsError(operation, code, details.get("Message", str(error)))
+    if isinstance(error, _CREDENTIAL_ERRORS):
         return AwsError(operation, NO_CREDENTIALS, str(error))
-    if isinstance(error, _NO_ANSWER):
+    if isinstance(error, _CONNECTION_ERRORS):
         return AwsError(operation, UNREACHABLE, str(error))
     if isinstance(error, NoRegionError):
-        return AwsError(operation, "NoRegion", "no AWS region is known; set AWS_REGION")
+        return AwsError(operation, "NoRegion", "no AWS region is configured; set AWS_REGION")
     return AwsError(operation, "InvalidRequest", str(error))
 
 
 SDK_ERRORS: Final = (ClientError, BotoCoreError, ResponseParserError)
+"""Everything that a boto3 call raises."""

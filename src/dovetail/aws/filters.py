@@ -1,4 +1,4 @@
-"""Selector terms in EC2's words."""
+"""Selector terms of node classes as EC2 filters."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -9,11 +9,11 @@ ANY: Final = "*"
 Filters = list[dict[str, Any]]
 
 
-def filters_of(terms: Iterable[SelectorTerm], *, id_key: str, name_key: str = "") -> list[Filters]:
-    """Return the queries whose answers together are what the terms find.
+def selector_filters(terms: Iterable[SelectorTerm], *, id_key: str, name_key: str = "") -> list[Filters]:
+    """Return the Describe queries whose results together are what the terms select.
 
-    All ids go in one query and all names in another; of a term that says more
-    than one thing the id counts, then the name, then the tags.
+    All ids share one query, and all names another. Of a term with several
+    fields the id counts, then the name, then the tags.
     """
     ids: list[str] = []
     names: list[str] = []
@@ -33,7 +33,7 @@ def filters_of(terms: Iterable[SelectorTerm], *, id_key: str, name_key: str = ""
 
 
 def tag_filters(tags: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Write tags as filters, which all must hold."""
+    """Yield a filter per tag; EC2 combines filters with AND."""
     for key, value in tags.items():
         if value == ANY:
             yield {"Name": "tag-key", "Values": [key]}
@@ -41,14 +41,14 @@ def tag_filters(tags: Mapping[str, str]) -> Iterator[dict[str, Any]]:
             yield {"Name": f"tag:{key}", "Values": [value]}
 
 
-def spelled(terms: Iterable[SelectorTerm]) -> str:
-    """Write terms for people: ``id subnet-1, or tags team=a``."""
-    return ", or ".join(_spelled(term) for term in terms) or "nothing"
+def format_terms(terms: Iterable[SelectorTerm]) -> str:
+    """Return terms for messages: ``id subnet-1, or tags team=a``."""
+    return ", or ".join(_format_term(term) for term in terms) or "nothing"
 
 
-def _spelled(term: SelectorTerm) -> str:
+def _format_term(term: SelectorTerm) -> str:
     tags = ", ".join(f"{key}={value}" for key, value in term.tags.items())
-    said = {
+    fields = {
         "id": term.id,
         "name": term.name,
         "alias": term.alias,
@@ -57,4 +57,4 @@ def _spelled(term: SelectorTerm) -> str:
         "owner": term.owner,
         "instanceMatchCriteria": term.match_criteria,
     }
-    return " and ".join(f"{name} {value}" for name, value in said.items() if value)
+    return " and ".join(f"{name} {value}" for name, value in fields.items() if value)

@@ -1,4 +1,4 @@
-"""The one way to AWS: every call is made here, in a thread, and tried again with patience."""
+"""AWS session: runs boto3 calls in a thread pool, with retries and backoff."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -7,155 +7,183 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import boto3
 import msgspec
+from botocore import xform_name
 from botocore.config import Config
 
-from dovetail.aws.errors import SDK_ERRORS, AwsError, Kind, translated
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.executor import Offload
-from dovetail.ports.randomness import Chance
-from dovetail.ports.telemetry import UNTOLD, Metrics
+from dovetail.aws.errors import SDK_ERRORS, AwsError, ErrorKind, translate_error
+from dovetail.ports.event_loop import EventLoop
+from dovetail.ports.executor import Executor
+from dovetail.ports.metrics import (
+    AWS_REQUEST_DURATION,
+    AWS_REQUEST_ERRORS,
+    OperationErrorLabels,
+    OperationLabels,
+)
+from dovetail.ports.randomness import RandomSource
+from dovetail.ports.telemetry import NO_METRICS, Metrics
 
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
 
 T = TypeVar("T")
-THREADS: Final = 32
-"""Calls in flight at once; more wait for a thread."""
-_READING: Final = ("Describe", "Get", "List", "Receive")
-"""How the names of operations begin that change nothing."""
+MAX_THREADS: Final = 32
+"""Calls in flight at once; more calls wait for a thread."""
+_READ_PREFIXES: Final = ("Describe", "Get", "List", "Receive")
+"""Prefixes of operations that do not mutate anything."""
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long to bear errors that go by themselves."""
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Exponential backoff with jitter for throttled and transient errors."""
 
-    throttled: int = 8
-    """How often a throttled call is made again."""
-    transient: int = 3
-    first: timedelta = timedelta(milliseconds=250)
-    most: timedelta = timedelta(seconds=20)
+    max_throttle_retries: int = 8
+    max_transient_retries: int = 3
+    initial_delay: timedelta = timedelta(milliseconds=250)
+    max_delay: timedelta = timedelta(seconds=20)
 
-    def pause(self, tries: int, chance: Chance) -> timedelta:
-        """Return how long to wait after so many tries: twice as long each time, at random.
+    def delay(self, attempts: int, random: RandomSource) -> timedelta:
+        """Return the delay after so many failed attempts.
 
-        Between half and all of it: many who were refused at the same moment do
-        not come back at the same moment.
+        It doubles with each attempt. Jitter takes off up to a half, so that
+        callers that were throttled together do not retry together.
         """
-        whole = min(self.most, self.first * 2.0 ** (tries - 1))
-        return whole * (0.5 + chance.fraction() / 2)
+        longest = min(self.max_delay, self.initial_delay * 2.0 ** (attempts - 1))
+        return longest * (0.5 + random.random() / 2)
 
 
-PATIENT: Final = Patience()
+DEFAULT_RETRY_POLICY: Final = RetryPolicy()
 
 
-class Aws:
-    """Clients of one region, and how they are called.
+class AwsSession:
+    """boto3 clients of one region, and the way to call them.
 
-    The SDK's own retries are off: they would hold a thread while they wait.
+    Retries of the SDK are off: they would block a thread during the backoff.
     """
 
     def __init__(
         self,
         *,
-        loop: Loop,
-        offload: Offload,
-        chance: Chance,
+        loop: EventLoop,
+        executor: Executor,
+        random: RandomSource,
         region: str | None = None,
         endpoint_url: str | None = None,
-        patience: Patience = PATIENT,
+        retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY,
         session: boto3.Session | None = None,
-        metrics: Metrics = UNTOLD,
-        guard: Callable[[], None] = lambda: None,
+        metrics: Metrics = NO_METRICS,
+        fence: Callable[[], None] = lambda: None,
     ) -> None:
-        """``guard`` is asked right before every call that may change something."""
-        self._guard = guard
+        """``fence`` runs right before every mutating call, and raises to prevent it."""
+        self._fence = fence
         self._loop = loop
-        self._offload = offload
-        self._chance = chance
-        self._patience = patience
+        self._executor = executor
+        self._random = random
+        self._retry_policy = retry_policy
         self._endpoint_url = endpoint_url
         self._region = region
-        self._session = session or _found_session()
+        self._session = session or _default_session()
         self.metrics = metrics
         self._clients: dict[tuple[str, str | None], Any] = {}
         self._config = Config(
             retries={"mode": "standard", "total_max_attempts": 1},
             connect_timeout=5,
             read_timeout=60,
-            max_pool_connections=THREADS,
+            max_pool_connections=MAX_THREADS,
             user_agent_extra=f"dovetail/{version('dovetail')}",
         )
 
     @property
     def region(self) -> str:
+        """Return the region; empty if none is configured."""
         return self._region or self._session.region_name or ""
 
     def credentials(self) -> Any:
-        """Return what calls are signed with; None when there is nothing."""
+        """Return the credentials that sign calls; None if there are none."""
         return self._session.get_credentials()
 
     def client(self, service: Any, *, region: str | None = None) -> Any:
-        """Return a client, always the same; raises ``AwsError`` when no region is known."""
-        known = self._clients.get((service, region))
-        if known is not None:
-            return known
+        """Return the cached client of a service; raise ``AwsError`` without a region."""
+        cached = self._clients.get((service, region))
+        if cached is not None:
+            return cached
         try:
-            made = self._session.client(
+            client = self._session.client(
                 service,
                 region_name=region or self._region,
                 endpoint_url=self._endpoint_url,
                 config=self._config,
             )
         except SDK_ERRORS as error:
-            raise translated(error, f"client of {service}") from error
-        self._clients[service, region] = made
-        return made
+            raise translate_error(error, f"client of {service}") from error
+        self._clients[service, region] = client
+        return client
 
     def ec2(self) -> "EC2Client":
-        made: EC2Client = self.client("ec2")
-        return made
+        """Return the client of EC2."""
+        client: EC2Client = self.client("ec2")
+        return client
+
+    async def list_pages(
+        self, operation: str, client: Any, field: str, *, page_size: int | None = None, **query: Any
+    ) -> list[Any]:
+        """Read all pages of a Describe or List operation; return the entries of ``field``."""
+
+        def read() -> list[Any]:
+            paginator = client.get_paginator(xform_name(operation))
+            pages = paginator.paginate(**query, PaginationConfig={"PageSize": page_size})
+            return [entry for page in pages for entry in page[field]]
+
+        return await self.call(operation, read)
+
+    async def call_or_none(self, operation: str, work: Callable[[], T]) -> T | None:
+        """Do as ``call`` does, but return None if the resource does not exist."""
+        try:
+            return await self.call(operation, work)
+        except AwsError as error:
+            if error.kind is ErrorKind.NOT_FOUND:
+                return None
+            raise
 
     async def call(self, operation: str, work: Callable[[], T]) -> T:
-        """Make a call, again and again while that may help; raises ``AwsError``.
+        """Run ``work`` in a thread and retry it by the policy; raise ``AwsError``.
 
-        ``work`` must do no harm when it is done twice: an answer can get lost.
+        ``work`` must be idempotent: if a response is lost, it runs again.
         """
         throttled = transient = 0
 
-        def guarded() -> T:
-            # In the thread: waiting for one may have taken any time.
-            self._guard()
+        def fenced() -> T:
+            # In the thread, because the wait for a thread may have been long.
+            self._fence()
             return work()
 
-        wanted = work if operation.startswith(_READING) else guarded
+        attempt = work if operation.startswith(_READ_PREFIXES) else fenced
         while True:
-            since = self._loop.now()
+            started = self._loop.now()
             try:
-                return await self._offload.run(wanted)
-            except SDK_ERRORS as error:
-                told = translated(error, operation)
-                self.metrics.count(
-                    "dovetail_aws_request_errors_total", operation=operation, code=told.code
+                return await self._executor.run(attempt)
+            except SDK_ERRORS as sdk_error:
+                error = translate_error(sdk_error, operation)
+                self.metrics.inc(
+                    AWS_REQUEST_ERRORS, OperationErrorLabels(operation=operation, code=error.code)
                 )
-                throttled += told.kind is Kind.THROTTLED
-                transient += told.kind is Kind.TRANSIENT
-                if not self._is_worth_another_try(told, throttled, transient):
-                    raise told from error
+                throttled += error.kind is ErrorKind.THROTTLED
+                transient += error.kind is ErrorKind.TRANSIENT
+                if not self._should_retry(error, throttled, transient):
+                    raise error from sdk_error
             finally:
-                took = (self._loop.now() - since).total_seconds()
-                self.metrics.observe(
-                    "dovetail_aws_request_duration_seconds", took, operation=operation
-                )
-            await self._loop.sleep(self._patience.pause(throttled + transient, self._chance))
+                duration = (self._loop.now() - started).total_seconds()
+                self.metrics.observe(AWS_REQUEST_DURATION, duration, OperationLabels(operation=operation))
+            await self._loop.sleep(self._retry_policy.delay(throttled + transient, self._random))
 
-    def _is_worth_another_try(self, told: AwsError, throttled: int, transient: int) -> bool:
-        if told.kind is Kind.THROTTLED:
-            return throttled <= self._patience.throttled
-        return told.kind is Kind.TRANSIENT and transient <= self._patience.transient
+    def _should_retry(self, error: AwsError, throttled: int, transient: int) -> bool:
+        if error.kind is ErrorKind.THROTTLED:
+            return throttled <= self._retry_policy.max_throttle_retries
+        is_transient = error.kind is ErrorKind.TRANSIENT
+        return is_transient and transient <= self._retry_policy.max_transient_retries
 
 
-def _found_session() -> boto3.Session:
-    """Return what environment and files say; raises ``AwsError`` where they are wrong."""
+def _default_session() -> boto3.Session:
+    """Return a session from environment and AWS config files."""
     try:
         return boto3.Session()
     except SDK_ERRORS as error:
-        raise translated(error, "reading AWS's settings") from error
+        raise translate_error(error, "reading the AWS configuration") from error

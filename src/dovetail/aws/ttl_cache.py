@@ -1,38 +1,51 @@
-"""Answers that hold for a while."""
+"""Cache whose entries expire."""
 
 from collections.abc import Callable, Hashable
 from datetime import datetime, timedelta
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+import msgspec
 
 T = TypeVar("T")
+_SWEEP_SIZE: Final = 1000
+"""At this size, expired entries are removed before an entry is added."""
 
 
-class Remembered(Generic[T]):
-    """Keeps values under keys until they are too old; losing them costs calls only."""
+class _Entry(msgspec.Struct, Generic[T]):
+    stored_at: datetime
+    expires_at: datetime
+    value: T
+
+
+class TtlCache(Generic[T]):
+    """Values by key, each with a time to live. Losing an entry costs an API call."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
-        self._kept: dict[Hashable, tuple[datetime, datetime, T]] = {}
+        self._entries: dict[Hashable, _Entry[T]] = {}
 
     def get(self, key: Hashable) -> T | None:
-        """Return what is kept and not too old."""
-        found = self._kept.get(key)
-        return found[2] if found is not None and self._now() < found[1] else None
+        """Return the value of a key; None if it is missing or expired."""
+        entry = self._entries.get(key)
+        return entry.value if entry is not None and self._now() < entry.expires_at else None
 
-    def put(self, key: Hashable, value: T, *, lasting: timedelta) -> None:
+    def put(self, key: Hashable, value: T, *, ttl: timedelta) -> None:
+        """Store a value for ``ttl``."""
         now = self._now()
-        if len(self._kept) >= 1000:
-            self._kept = {name: one for name, one in self._kept.items() if now < one[1]}
-        self._kept[key] = (now, now + lasting, value)
+        if len(self._entries) >= _SWEEP_SIZE:
+            self._entries = {other: entry for other, entry in self._entries.items() if now < entry.expires_at}
+        self._entries[key] = _Entry(now, now + ttl, value)
 
     def age(self, key: Hashable) -> timedelta:
-        """Return how long ago a value was put there; nothing for one that is not."""
-        found = self._kept.get(key)
-        return timedelta() if found is None else self._now() - found[0]
+        """Return the time since a value was stored; zero if there is none."""
+        entry = self._entries.get(key)
+        return timedelta() if entry is None else self._now() - entry.stored_at
 
-    def drop(self, key: Hashable) -> None:
-        self._kept.pop(key, None)
+    def discard(self, key: Hashable) -> None:
+        """Remove a key if present."""
+        self._entries.pop(key, None)
 
-    def drop_if(self, concerned: Callable[[Hashable], bool]) -> None:
-        for key in [key for key in self._kept if concerned(key)]:
-            del self._kept[key]
+    def discard_if(self, condition: Callable[[Hashable], bool]) -> None:
+        """Remove all keys that a condition holds for."""
+        for key in [key for key in self._entries if condition(key)]:
+            del self._entries[key]

@@ -1,4 +1,4 @@
-"""``dovetail completion``: what makes the Tab key work."""
+"""``dovetail completion``: shell completion."""
 
 import click
 from click.shell_completion import get_completion_class

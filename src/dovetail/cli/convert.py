@@ -1,4 +1,4 @@
-"""``dovetail convert``: older Karpenter manifests as v1 objects."""
+"""``dovetail convert``: convert older Karpenter manifests to v1."""
 
 from enum import StrEnum
 
@@ -6,36 +6,36 @@ import click
 
 from dovetail.cli.files import STDIN, read_sources
 from dovetail.cli.options.manifests import manifest_options
-from dovetail.cli.output.console import say, write
+from dovetail.cli.output.console import write, write_note
 from dovetail.codec.rewrite.files import convert_files
-from dovetail.codec.rewrite.rewritten_object import Rewritten
-from dovetail.codec.rewrite.round_trip import Document, to_json
-from dovetail.codec.text.field_path import show
+from dovetail.codec.rewrite.rewritten_object import RewrittenObject
+from dovetail.codec.text.field_path import format_path
+from dovetail.codec.text.yaml_writer import to_json
 
 
-class Output(StrEnum):
-    """How the objects are written."""
+class DocumentFormat(StrEnum):
+    """Output formats of converted objects."""
 
     YAML = "yaml"
     JSON = "json"
 
 
-@click.command(epilog="Exit codes: 0 converted; 1 something cannot be, nothing is written.")
+@click.command(epilog="Exit codes: 0 converted; 1 not convertible, nothing is written.")
 @manifest_options
 @click.option(
     "-o",
     "--output",
-    type=click.Choice([one.value for one in Output]),
-    default=Output.YAML.value,
+    type=click.Choice([member.value for member in DocumentFormat]),
+    default=DocumentFormat.YAML.value,
     show_default=True,
-    help="yaml has comments on what changed its meaning; with json they go to stderr.",
+    help="yaml has comments where the meaning changed; with json they go to stderr.",
 )
 def convert(files: tuple[str, ...], more_files: tuple[str, ...], output: str) -> None:
-    """Write older Karpenter manifests as v1 objects, to stdout.
+    """Convert older Karpenter manifests to v1, on stdout.
 
-    Provisioner, AWSNodeTemplate and Machine (v1alpha5, v1alpha1) and all of v1beta1 become
-    NodePool, EC2NodeClass and NodeClaim of v1. In all other objects only labels, annotations and
-    taints that have new names change. Comments tell what no longer means the same.
+    Provisioner, AWSNodeTemplate, v1alpha5 Machine and all kinds of v1beta1 become
+    NodePool, EC2NodeClass and NodeClaim of v1. In all other objects only renamed labels,
+    annotations and taints change. Comments mark fields whose meaning changed.
 
     \b
     dovetail convert -f provisioner.yaml | kubectl apply -f -
@@ -45,18 +45,18 @@ def convert(files: tuple[str, ...], more_files: tuple[str, ...], output: str) ->
         raise click.UsageError("Name what to convert: -f PATH, or -f - for stdin.")
     if paths.count(STDIN) > 1:
         raise click.UsageError("Standard input (-) can be read only once.")
-    found = convert_files(read_sources(paths))
-    if output == Output.YAML:
-        write("---\n".join(one.as_yaml() for one in found).rstrip("\n"))
+    objects = convert_files(read_sources(paths))
+    if output == DocumentFormat.YAML:
+        write("---\n".join(obj.as_yaml() for obj in objects).rstrip("\n"))
     else:
-        write(to_json([Document(one.value, None) for one in found]).rstrip("\n"))
-        for one in found:
-            _tell(one)
-    if not any(one.older or one.remarks for one in found):
-        say("note: nothing here is of an older version; it is written as it was")
+        write(to_json([obj.value for obj in objects]).rstrip("\n"))
+        for obj in objects:
+            _print_notes(obj)
+    if not any(obj.is_converted or obj.notes for obj in objects):
+        write_note("note: no object has an older version; the output is unchanged")
 
 
-def _tell(one: Rewritten) -> None:
-    for path, sentence in one.remarks:
-        place = f" {show(path)}" if path else ""
-        say(f"note: {one.value.get('kind')} {one.name}{place}: {sentence}")
+def _print_notes(obj: RewrittenObject) -> None:
+    for path, sentence in obj.notes:
+        place = f" {format_path(path)}" if path else ""
+        write_note(f"note: {obj.value.get('kind')} {obj.name}{place}: {sentence}")

@@ -1,6 +1,6 @@
-"""A group of commands that are loaded when they are asked for.
+"""Lazily loaded commands.
 
-So ``--version`` and the Tab key do not wait for a solver, and rendering for no SDK.
+``--version`` and completion do not load the solver, and rendering does not load the AWS SDK.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 
-class LateCommands(click.Group):
-    """Knows its commands by name; a mistyped one is guessed at."""
+class LazyGroup(click.Group):
+    """Group that imports a command when it is used; suggests corrections for typos."""
 
     def __init__(self, *args: Any, modules: Mapping[str, str], **more: Any) -> None:
-        """Take each command's module in ``dovetail.cli``, which has a function of its name."""
+        """``modules`` maps a command to its module in ``dovetail.cli``."""
         super().__init__(*args, **more)
         self._modules = modules
 

@@ -1,17 +1,19 @@
-"""The ``dovetail`` command: its sub-commands and how it ends."""
+"""The ``dovetail`` command: sub-commands and exit codes."""
 
 import errno
+import os
 import sys
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from dovetail import __version__
-from dovetail.cli.lazy_group import LateCommands
-from dovetail.cli.output.bug_report import EXIT_BUG, report_bug
-from dovetail.errors import BadInput, DovetailError
-from dovetail.host.gc import collect_rarely
+from dovetail.cli.lazy_group import LazyGroup
+from dovetail.errors import DovetailError, InvalidInputError
+from dovetail.host.gc import reduce_collections
 
 COMMANDS = {
     "catalog": "catalog.command",
@@ -20,78 +22,104 @@ COMMANDS = {
     "convert": "convert",
     "crds": "crds",
     "demo": "demo.command",
-    "doctor": "doctor.command",
+    "doctor": "doctor",
     "explain": "explain.command",
     "run": "run.command",
     "sandbox": "sandbox",
     "simulate": "simulate.command",
-    "virtual": "run.virtual",
+    "virtual": "virtual",
 }
 """The module of each command, below ``dovetail.cli``; the command is a function of its name."""
 
 EXIT_BAD_INPUT = 1
+EXIT_BUG = 70
+"""EX_SOFTWARE of sysexits.h; distinct from bad input and unschedulable pods."""
 EXIT_INTERRUPTED = 130
+DEBUG_VARIABLE = "DOVETAIL_DEBUG"
+
+_PACKAGE = Path(__file__).parents[1]
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
-class Dovetail(LateCommands):
-    """Ends every mistake alike.
+class Dovetail(LazyGroup):
+    """Maps every error to an exit code.
 
-    Click ends with 2 on a mistyped option; here 2 says that pods are left
-    over, and a script must be able to tell the two apart.
+    Click exits with 2 on a mistyped option; here 2 means unschedulable pods or
+    findings, so usage errors exit with 1.
     """
 
-    # The supertype returns in one of its modes; this one ends the process in all.
+    # The base class returns in non-standalone mode; this one always exits.
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
         extra["standalone_mode"] = False
         sys.exit(self._exit_code(args, prog_name, extra))
 
-    def _exit_code(
-        self, args: Sequence[str] | None, prog_name: str | None, extra: dict[str, Any]
-    ) -> int:
+    def _exit_code(self, args: Sequence[str] | None, prog_name: str | None, extra: dict[str, Any]) -> int:
         try:
             code = super().main(args, prog_name, **extra)
             return code if isinstance(code, int) else 0
         except click.exceptions.NoArgsIsHelpError as error:
-            # Asked for nothing else: then help is the output, and may be piped into a pager.
+            # No arguments: help is the output, and may be piped into a pager.
             click.echo(error.message)
             return 0
         except click.ClickException as error:
             error.show()
-        except BadInput as error:
-            for mistake in error.mistakes:
-                click.echo(str(mistake), err=True)
+        except InvalidInputError as error:
+            for problem in error.errors:
+                click.echo(str(problem), err=True)
         except DovetailError as error:
             click.echo(f"Error: {error}", err=True)
         except (click.Abort, KeyboardInterrupt):
             return EXIT_INTERRUPTED
-        except Exception as error:  # noqa: BLE001 - the outermost place: all else is a bug
+        except Exception as error:  # noqa: BLE001 - outermost handler: everything else is a bug
             if not (isinstance(error, OSError) and error.errno in _NO_ROOM):
-                report_bug(error)
+                _report_bug(error)
                 return EXIT_BUG
-            # Help is printed by click, which knows no full disks.
+            # Click prints help without handling a full disk.
             where = error.filename or "standard output"
             click.echo(f"Error: {where} cannot be written: {error.strerror}", err=True)
         return EXIT_BAD_INPUT
+
+
+def _report_bug(error: Exception) -> None:
+    """Print the error on stderr; with ``DOVETAIL_DEBUG=1``, the traceback."""
+    if os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0"):
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+        return
+    problem = " ".join(str(error).split())[:200]
+    what = f"{type(error).__name__}: {problem}" if problem else type(error).__name__
+    click.echo(
+        f"dovetail {__version__}: internal error: {what}{_find_location(error)}\n"
+        "This is a bug in Dovetail, not in your input. To report it, run the command again with\n"
+        f"{DEBUG_VARIABLE}=1 and send the output, with the manifests if you can share them.",
+        err=True,
+    )
+
+
+def _find_location(error: Exception) -> str:
+    """Return the innermost location in this package."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if path.is_relative_to(_PACKAGE):
+            return f" (at {path.relative_to(_PACKAGE).as_posix()}:{frame.lineno})"
+    return ""
 
 
 @click.group(
     cls=Dovetail,
     modules=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done; 1 bad input; 2 some pods get no node, a demo falls short, or a "
-    "doctor finds something; "
+    epilog="Exit codes: 0 done; 1 bad input; 2 unschedulable pods, a failed demo, or findings; "
     "70 a bug in Dovetail; 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="dovetail", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Buy, explain and give back nodes of Kubernetes on EKS; show beforehand what that costs."""
+    """Node autoscaler for Kubernetes on EKS: plan, price, explain and run."""
 
 
 def main() -> None:
     """Run the command line."""
-    collect_rarely()
+    reduce_collections()
     cli(prog_name="dovetail")

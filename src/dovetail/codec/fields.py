@@ -1,87 +1,100 @@
-"""Reading an object field by field, noting every mistake with its place."""
+"""Typed access to the fields of a wire object, with an error path for each.
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+Decoders walk an object through ``Field``. A wrong value adds an error to the
+shared ``DecodeContext`` and yields a default, so that one pass finds all errors::
 
-from dovetail.codec.text.field_path import Path
-from dovetail.codec.text.suggestions import did_you_mean, nearest
+    context = DecodeContext()
+    pool = decode_nodepool(Field(obj, context))
+    for path, message in context.errors: ...
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from dovetail.codec.text.field_path import FieldPath
+from dovetail.codec.text.suggestions import nearest_match, suggest
 from dovetail.model.frozen import EMPTY, FrozenDict
 
-MOST_FINDINGS = 50
-"""Of one object; who has fifty mistakes in one object does not read the fifty-first."""
+T = TypeVar("T")
+MAX_ERRORS = 50
+"""Maximum number of errors reported for one object."""
 
 
-class Findings:
-    """What is wrong with one object, and what decoders share while reading many."""
+class DecodeContext:
+    """Errors of one object, decoding mode, and a cache shared by many objects."""
 
     def __init__(
-        self,
-        *,
-        written_by_hand: bool = True,
-        by_the_letter: bool = False,
-        pool: dict[Any, Any] | None = None,
+        self, *, strict: bool = True, api_rules_only: bool = False, cache: dict[Any, Any] | None = None
     ) -> None:
-        """Start with none; in files written by hand misspelt fields count as mistakes.
+        """Create a context without errors.
 
-        ``by_the_letter``, only what the API itself refuses is a mistake, not
-        what is surely a slip although the API would take it.
+        With ``strict``, unknown fields and values are errors: for files written by
+        users. Objects of a live cluster are not strict, as the API server may have
+        accepted fields of a newer version. With ``api_rules_only``, only what the
+        API server rejects is an error, not values that are probably mistyped.
         """
-        self.written_by_hand = written_by_hand
-        self.by_the_letter = by_the_letter
-        self.found: list[tuple[Path, str]] = []
-        self._pool: dict[Any, Any] = {} if pool is None else pool
+        self.strict = strict
+        self.api_rules_only = api_rules_only
+        self.errors: list[tuple[FieldPath, str]] = []
+        self._cache: dict[Any, Any] = {} if cache is None else cache
 
-    def add(self, path: Path, message: str) -> None:
-        # A field may be looked at twice, as containers are for requests and for ports.
-        if len(self.found) < MOST_FINDINGS and (path, message) not in self.found:
-            self.found.append((path, message))
+    def add_error(self, path: FieldPath, message: str) -> None:
+        # Some fields are decoded twice: containers for requests and again for ports.
+        if len(self.errors) < MAX_ERRORS and (path, message) not in self.errors:
+            self.errors.append((path, message))
 
-    def shared(self, value: Any) -> Any:
-        """Return the first equal value seen, so that equal ones are stored once."""
-        return self._pool.setdefault(value, value)
+    def intern(self, value: Any) -> Any:
+        """Return the cached value that equals ``value``, so that equal values share memory."""
+        return self._cache.setdefault(value, value)
 
-    def remembered(self, key: Any) -> Any:
-        return self._pool.get(key)
+    def decode_cached(self, key: Any, decode: Callable[[], T]) -> T:
+        """Return the cached value of a key, else decode it; errors are not cached.
 
-    def remember(self, key: Any, value: Any) -> None:
-        self._pool[key] = value
+        The key contains all that decoding reads. None: do not use the cache.
+        """
+        try:
+            value: T | None = None if key is None else self._cache.get(key)
+        except TypeError:  # Unhashable: a list or map in place of an amount.
+            return decode()
+        if value is None:
+            before = len(self.errors)
+            value = decode()
+            if key is not None and len(self.errors) == before:
+                self._cache[key] = value
+        return value
 
 
 class Field:
-    """A value in an object, with the way to it; absent and null are the same."""
+    """A value with its path in the object; absent and null are the same."""
 
-    __slots__ = ("findings", "key", "parent", "value")
+    __slots__ = ("context", "key", "parent", "value")
 
     def __init__(
-        self,
-        value: Any,
-        findings: Findings,
-        parent: "Field | None" = None,
-        key: str | int = "",
+        self, value: Any, context: DecodeContext, parent: "Field | None" = None, key: str | int = ""
     ) -> None:
         self.value = value
-        self.findings = findings
+        self.context = context
         self.parent = parent
         self.key = key
 
     def __bool__(self) -> bool:
-        """Tell whether the field is there and not null."""
+        """Return True if the field is present and not null."""
         return self.value is not None
 
     def __getitem__(self, key: str) -> "Field":
         value = self.value
         inner = value.get(key) if isinstance(value, dict) else None
-        return Field(inner, self.findings, self, key)
+        return Field(inner, self.context, self, key)
 
     def at(self, *keys: str) -> "Field":
-        """Go several steps down."""
+        """Return the field at a path of keys."""
         field = self
         for key in keys:
             field = field[key]
         return field
 
     @property
-    def path(self) -> Path:
+    def path(self) -> FieldPath:
         steps: list[str | int] = []
         field: Field | None = self
         while field is not None and field.parent is not None:
@@ -89,42 +102,41 @@ class Field:
             field = field.parent
         return tuple(reversed(steps))
 
-    def mistake(self, message: str) -> None:
-        self.findings.add(self.path, message)
+    def add_error(self, message: str) -> None:
+        self.context.add_error(self.path, message)
 
-    def required(self) -> bool:
-        """Note a mistake when the field is missing."""
+    def check_required(self) -> bool:
+        """Add an error if the field is missing or empty; return True if it is not."""
         if self.value is None or self.value == "":
-            self.mistake("is missing")
+            self.add_error("is missing")
             return False
         return True
 
     def items(self) -> list["Field"]:
-        """Return the entries of a list."""
+        """Return the items of a list."""
         value = self.value
         if value is None:
             return []
         if not isinstance(value, list):
-            self.mistake(f"must be a list, not {_shape(value)}")
+            self.add_error(f"must be a list, not {_describe_value(value)}")
             return []
-        findings = self.findings
-        return [Field(one, findings, self, index) for index, one in enumerate(value)]
+        return [Field(item, self.context, self, index) for index, item in enumerate(value)]
 
-    def at_most(self, count: int) -> None:
-        """Note a mistake when a list or map has more entries than that."""
-        if isinstance(self.value, list | dict) and len(self.value) > count:
-            self.mistake(f"has {len(self.value)} entries; at most {count} are allowed")
+    def check_length(self, limit: int) -> None:
+        """Add an error if a list or map has more than ``limit`` entries."""
+        if isinstance(self.value, list | dict) and len(self.value) > limit:
+            self.add_error(f"has {len(self.value)} entries; at most {limit} are allowed")
 
     def mapping(self) -> dict[str, Any]:
         if self.value is None:
             return {}
         if not isinstance(self.value, dict):
-            self.mistake(f"must be a map, not {_shape(self.value)}")
+            self.add_error(f"must be a map, not {_describe_value(self.value)}")
             return {}
         return self.value
 
     def entries(self) -> Iterator["Field"]:
-        """Hand out the values of a map."""
+        """Yield the values of a map as fields."""
         for key in self.mapping():
             yield self[key]
 
@@ -134,23 +146,23 @@ class Field:
             return value
         if value is None:
             return default
-        if isinstance(value, float):  # How it was spelt is not known any more: 1e3, 1000.0, …
-            self.mistake(f"must be text, not the number {value}; put it in quotes")
+        if isinstance(value, float):  # The original spelling (1e3, 1000.0 …) is lost.
+            self.add_error(f"must be text, not the number {value}; put it in quotes")
         elif isinstance(value, bool):
-            spelt = _shape(value)
+            spelt = _describe_value(value)
             others = '"yes" or "on"' if value else '"no" or "off"'
-            self.mistake(f'must be text, not {spelt}; put it in quotes: "{spelt}", {others}')
+            self.add_error(f'must be text, not {spelt}; put it in quotes: "{spelt}", {others}')
         elif isinstance(value, int):
-            self.mistake(f'must be text, not {_shape(value)}; put it in quotes: "{value}"')
+            self.add_error(f'must be text, not {_describe_value(value)}; put it in quotes: "{value}"')
         else:
-            self.mistake(f"must be text, not {_shape(value)}")
+            self.add_error(f"must be text, not {_describe_value(value)}")
         return default
 
     def text_of(self, key: str) -> str:
-        """Read the text of an inner field, as ``self[key].text()`` does but faster.
+        """Return the text of an inner field, like ``self[key].text()`` but faster.
 
-        Watches bring thousands of objects a second, and most of their fields are
-        texts that are right or not there.
+        Watches deliver thousands of objects per second, and most of their fields
+        are valid strings or absent.
         """
         if isinstance(self.value, dict):
             value = self.value.get(key)
@@ -160,8 +172,8 @@ class Field:
                 return ""
         return self[key].text()
 
-    def says(self, key: str) -> bool:
-        """Tell whether an inner field is there and neither null nor empty."""
+    def has_value(self, key: str) -> bool:
+        """Return True if an inner field is present and neither null nor empty."""
         return isinstance(self.value, dict) and bool(self.value.get(key))
 
     def texts(self) -> tuple[str, ...]:
@@ -170,12 +182,12 @@ class Field:
         return tuple(field.text() for field in self.items())
 
     def labels(self) -> FrozenDict[str, str]:
-        """Read a map of text to text."""
+        """Return a map of strings to strings."""
         if not self.value:
             return EMPTY
         mapping = self.mapping()
         if all(type(value) is str for value in mapping.values()):
-            shared: FrozenDict[str, str] = self.findings.shared(FrozenDict(mapping))
+            shared: FrozenDict[str, str] = self.context.intern(FrozenDict(mapping))
             return shared
         return FrozenDict({key: self[key].text() for key in mapping})
 
@@ -183,66 +195,71 @@ class Field:
         if type(self.value) is bool:
             return self.value
         if self.value is not None:
-            self.mistake(f"must be true or false, not {_shape(self.value)}")
+            self.add_error(f"must be true or false, not {_describe_value(self.value)}")
         return default
 
-    def whole(self, *, low: int | None = None, high: int | None = None) -> int | None:
-        """Read a whole number within bounds; None when it is missing or wrong."""
+    def integer(self, *, low: int | None = None, high: int | None = None) -> int | None:
+        """Return an integer within bounds; None if it is missing or invalid."""
         value = self.value
         if value is None:
             return None
         if type(value) is float and value.is_integer():
             value = int(value)
         if type(value) is not int:
-            self.mistake(f"must be a whole number, not {_shape(self.value)}")
+            self.add_error(f"must be a whole number, not {_describe_value(self.value)}")
             return None
         if low is not None and value < low:
-            self.mistake(f"is {value}, but must be at least {low}")
+            self.add_error(f"is {value}, but must be at least {low}")
             return None
         if high is not None and value > high:
-            self.mistake(f"is {value}, but must be at most {high}")
+            self.add_error(f"is {value}, but must be at most {high}")
             return None
         return value
 
-    def choice(self, known: Iterable[str], default: str, what: str) -> str:
-        """Read one of a few words; ``what`` names them in the sentence.
+    def choice(self, known: Iterable[str], default: str, description: str) -> str:
+        """Return one of the ``known`` values; ``description`` names them in the error.
 
-        A word that a live cluster has taken although we do not know it, because
-        its API is newer, counts as the default.
+        An unknown value in an object of a live cluster reads as the default: its
+        API may be newer.
         """
         word = self.text(default)
         choices = list(known)
         if word not in choices:
-            if not self.findings.written_by_hand:
+            if not self.context.strict:
                 return default
-            self.mistake(f"{word!r} is no {what}{did_you_mean(word, choices)}")
+            self.add_error(f"{word!r} is not a valid {description}{suggest(word, choices)}")
             return default
         return word
 
-    def known_keys(self, known: Iterable[str]) -> None:
-        """Note fields that look misspelt; those that look like nothing survive."""
-        if not self.findings.written_by_hand:
+    def check_known_keys(self, known: Iterable[str]) -> None:
+        """Add an error for each key that looks like a misspelled known key."""
+        if not self.context.strict:
             return
         names = set(known)
         for key in self.mapping():
             if key in names:
                 continue
-            free = names - self.value.keys()
-            guess = nearest(key, free, likeness=0.8) or _shortened(key, free)
+            unused = names - self.value.keys()
+            match = nearest_match(key, unused, cutoff=0.8) or _complete_prefix(key, unused)
             # systemReservedCgroup is another field than systemReserved, not a misspelling of it.
-            longer = guess is not None and key.startswith(guess) and len(key) > len(guess) + 2
-            if guess is not None and not longer:
-                self[key].mistake(f"no such field; did you mean {guess!r}?")
+            is_longer = match is not None and key.startswith(match) and len(key) > len(match) + 2
+            if match is not None and not is_longer:
+                self[key].add_error(f"no such field; did you mean {match!r}?")
 
 
-def _shortened(word: str, known: set[str]) -> str | None:
-    """Return the one known word that starts with this one."""
-    found = [one for one in known if len(word) >= 6 and one.startswith(word)]
-    return found[0] if len(found) == 1 else None
+def drop_empty(encoded: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an encoded object that are neither null nor empty."""
+    return {name: value for name, value in encoded.items() if value not in ("", None, [], {}, ())}
 
 
-def _shape(value: Any) -> str:
-    """Name a wrong value shortly."""
+def _complete_prefix(word: str, known: set[str]) -> str | None:
+    """Return the only known word that starts with ``word``, or None."""
+    matches = [name for name in known if len(word) >= 6 and name.startswith(word)]
+    return matches[0] if len(matches) == 1 else None
+
+
+def _describe_value(value: Any) -> str:
+    """Return a short description of an invalid value."""
     if isinstance(value, dict):
         return "a map"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Works out for which pods CapacityBuffers want room, and says how that stands."""
+"""CapacityBuffer controller: virtual pods that reserve capacity, and the status."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -6,13 +6,15 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.codec.karpenter.capacitybuffers import buffer_status_patch, virtual_pods
-from dovetail.controllers.runtime.manager import Registration, Requeue
-from dovetail.core.capacitybuffer import room_for
-from dovetail.core.conditions import BUFFER, Subject, changed
+from dovetail.codec.karpenter.capacitybuffers import buffer_pods, capacitybuffer_status_patch
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.patches import patch_if_exists
+from dovetail.controllers.runtime.manager import Controller, RequeueAfter
+from dovetail.core.capacitybuffer import count_buffer_pods
+from dovetail.core.conditions import CAPACITYBUFFER_CONDITIONS, ConditionOwner, set_condition
 from dovetail.model.karpenter.capacitybuffer import ACTIVE_CAPACITY, CapacityBuffer
+from dovetail.model.karpenter.condition_types import READY_FOR_PROVISIONING
 from dovetail.model.kube.conditions import FALSE, TRUE
-from dovetail.model.settings import Gates
 from dovetail.ports.api_resources import (
     CAPACITY_BUFFERS,
     DEPLOYMENTS,
@@ -20,129 +22,125 @@ from dovetail.ports.api_resources import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.kube_client import Kube
 from dovetail.ports.kube_errors import ApiError, NotFound
-from dovetail.state.capacitybuffers import Buffers
-from dovetail.state.cluster.cache import Mirror
 
-READY: Final = "ReadyForProvisioning"
 PROVISIONING: Final = "Provisioning"
-_AGAIN: Final = Requeue(after=timedelta(seconds=30))
-_SCALABLE: Final = {one.kind: one for one in (DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS)}
+_RESOLVE_INTERVAL: Final = RequeueAfter(timedelta(seconds=30))
+_SCALABLE: Final = {resource.kind: resource for resource in (DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS)}
 
 
-class _Source(msgspec.Struct, frozen=True):
-    """Whose pods room is kept for, and how many of them there are."""
+class _Workload(msgspec.Struct, frozen=True):
+    """Pod template and replicas that a buffer refers to."""
 
     template: Mapping[str, Any]
     replicas: int = 1
 
 
 class _Unresolved(msgspec.Struct, frozen=True):
-    """Why it is not known for whom room is to be kept."""
+    """Why a buffer's reference cannot be resolved."""
 
     reason: str
     message: str
 
 
-class Buffering:
-    """Looks at each buffer now and again: workloads grow, and templates change."""
+class CapacityBufferController(ControllerBase):
+    """Reconciles one buffer; periodically, because its workload is not watched."""
 
-    def __init__(
-        self, *, mirror: Mirror, buffers: Buffers, kube: Kube, loop: Loop, gates: Gates
-    ) -> None:
-        self._mirror = mirror
-        self._buffers = buffers
-        self._kube = kube
-        self._loop = loop
-        self._gates = gates
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._capacity_buffers = context.capacity_buffers
 
-    def registration(self) -> Registration | None:
-        """Have it told of buffers, if they are switched on."""
-        if not self._gates.CapacityBuffer:
-            return None
-        return Registration(
-            name="capacitybuffer",
-            controller=self,
-            watches=[(CAPACITY_BUFFERS, lambda change: (change.either.key,))],
-        )
-
-    async def reconcile(self, key: str) -> Requeue | None:
+    async def reconcile(self, key: str) -> RequeueAfter | None:
         # Observe.
-        buffer = self._mirror.buffer(key)
+        buffer = self._cache.buffer(key)
         if buffer is None or buffer.deleting or buffer.strategy != ACTIVE_CAPACITY:
-            self._buffers.drop(key)
+            self._capacity_buffers.remove(key)
             return None
-        source = await self._source(buffer)
+        workload = await self._resolve(buffer)
 
         # Decide and act.
-        if isinstance(source, _Unresolved):
-            self._buffers.drop(key)
-            await self._write(buffer, None, source)
-            return _AGAIN
-        (one,) = virtual_pods(buffer, source.template, 1)
-        count = room_for(buffer, workload=source.replicas, requests=one.spec.requests)
-        self._buffers.keep(key, tuple(virtual_pods(buffer, source.template, count)))
-        await self._write(buffer, count, None)
-        return _AGAIN
+        if isinstance(workload, _Unresolved):
+            self._capacity_buffers.remove(key)
+            await self._write_status(buffer, None, workload)
+            return _RESOLVE_INTERVAL
+        (pod,) = buffer_pods(buffer, workload.template, 1)
+        count = count_buffer_pods(buffer, workload_pods=workload.replicas, requests=pod.spec.requests)
+        self._capacity_buffers.set_pods(key, tuple(buffer_pods(buffer, workload.template, count)))
+        await self._write_status(buffer, count, None)
+        return _RESOLVE_INTERVAL
 
-    async def _source(self, buffer: CapacityBuffer) -> _Source | _Unresolved:
-        """Find the pod template that a buffer names."""
-        ref = buffer.scalable
+    async def _resolve(self, buffer: CapacityBuffer) -> _Workload | _Unresolved:
+        """Return the workload or pod template that a buffer refers to."""
+        ref = buffer.scalable_ref
         if ref is None:
             resource, name, missing = POD_TEMPLATES, buffer.pod_template, "PodTemplateNotFound"
         elif (ref.group or "apps") != "apps" or ref.kind not in _SCALABLE:
-            known = ", ".join(f"apps/{one}" for one in sorted(_SCALABLE))
-            what = f"{ref.group}/{ref.kind}" if ref.group else ref.kind
-            return _Unresolved("ResolutionFailed", f"{what} is none of {known}")
+            supported = ", ".join(f"apps/{kind}" for kind in sorted(_SCALABLE))
+            kind = f"{ref.group}/{ref.kind}" if ref.group else ref.kind
+            return _Unresolved("ResolutionFailed", f"{kind} is not supported; use one of {supported}")
         else:
             resource, name, missing = _SCALABLE[ref.kind], ref.name, "ScalableRefNotFound"
         try:
-            found = await self._kube.get(resource, name, buffer.namespace)
+            obj = await self._kube.get(resource, name, buffer.namespace)
         except NotFound:
-            where = f"{resource.kind} {buffer.namespace}/{name}"
-            return _Unresolved(missing, f"there is no {where}")
+            reference = f"{resource.kind} {buffer.namespace}/{name}"
+            return _Unresolved(missing, f"{reference} not found")
         except ApiError as error:
             return _Unresolved("ResolutionFailed", str(error))
         if ref is None:
-            return _Source(found["template"])
-        spec = found["spec"]
-        wanted = spec.get("replicas")
-        return _Source(spec["template"], 1 if wanted is None else wanted)
+            return _Workload(obj["template"])
+        spec = obj["spec"]
+        replicas = spec.get("replicas")
+        return _Workload(spec["template"], 1 if replicas is None else replicas)
 
-    async def _write(
-        self, buffer: CapacityBuffer, count: int | None, wrong: _Unresolved | None
+    async def _write_status(
+        self, buffer: CapacityBuffer, count: int | None, error: _Unresolved | None
     ) -> None:
-        who = Subject(family=BUFFER, now=self._loop.now(), generation=buffer.generation)
-        if wrong is not None:
-            told = (FALSE, wrong.reason, wrong.message)
+        owner = ConditionOwner(
+            condition_set=CAPACITYBUFFER_CONDITIONS, now=self._loop.now(), generation=buffer.generation
+        )
+        if error is not None:
+            status, reason, message = FALSE, error.reason, error.message
         else:
-            told = (TRUE, "Resolved", "")
-        status, reason, message = told
-        conditions = changed(buffer.conditions, who, READY, status, reason=reason, message=message)
-        stands = self._standing(buffer, count, resolved=wrong is None)
-        if stands is not None:
-            conditions = changed(conditions, who, PROVISIONING, stands[0], reason=stands[1])
-        after = msgspec.structs.replace(buffer, conditions=conditions, room_for=count)
-        patch = buffer_status_patch(buffer, after)
-        if patch:
-            try:
-                await self._kube.patch(
-                    CAPACITY_BUFFERS, buffer.name, patch, buffer.namespace, subresource="status"
-                )
-            except NotFound:
-                return  # It went meanwhile.
+            status, reason, message = TRUE, "Resolved", ""
+        conditions = set_condition(
+            buffer.conditions, owner, READY_FOR_PROVISIONING, status, reason=reason, message=message
+        )
+        provisioning = self._get_provisioning(buffer, count, resolved=error is None)
+        if provisioning is not None:
+            conditions = set_condition(
+                conditions, owner, PROVISIONING, provisioning[0], reason=provisioning[1]
+            )
+        after = msgspec.structs.replace(buffer, conditions=conditions, status_replicas=count)
+        await patch_if_exists(
+            self._kube,
+            CAPACITY_BUFFERS,
+            buffer.name,
+            capacitybuffer_status_patch(buffer, after),
+            buffer.namespace,
+            subresource="status",
+        )
 
-    def _standing(
+    def _get_provisioning(
         self, buffer: CapacityBuffer, count: int | None, *, resolved: bool
     ) -> tuple[str, str] | None:
-        """Return status and reason of Provisioning; None while nobody has looked for room."""
+        """Return status and reason of Provisioning; None before the first simulation."""
         if not resolved:
             return FALSE, "NotReadyForProvisioning"
         if not count:
             return FALSE, "BufferEmpty"
-        fits = self._buffers.fits(buffer.key)
-        if fits is None:
+        is_provisioned = self._capacity_buffers.is_provisioned(buffer.key)
+        if is_provisioned is None:
             return None
-        return (TRUE, "FitsExistingCapacity") if fits else (FALSE, "RequiresNewCapacity")
+        return (TRUE, "FitsExistingCapacity") if is_provisioned else (FALSE, "RequiresNewCapacity")
+
+
+def controller(context: ControllerContext) -> Controller | None:
+    """Return the registration of this controller."""
+    if not context.feature_gates.CapacityBuffer:
+        return None
+    return Controller(
+        name="capacitybuffer",
+        reconciler=CapacityBufferController(context),
+        watches=[(CAPACITY_BUFFERS, lambda change: (change.latest.key,))],
+    )

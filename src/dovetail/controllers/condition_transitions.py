@@ -1,104 +1,112 @@
-"""Tells whenever a condition of a claim or pool comes to another status."""
+"""Condition transitions: an Event and a metric per status change of a condition."""
 
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from dovetail.controllers.runtime.manager import Registration
-from dovetail.core.conditions import CLAIM, POOL
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.event_reasons import condition_transition
+from dovetail.controllers.runtime.manager import Controller
+from dovetail.core.conditions import NODECLAIM_CONDITIONS, NODEPOOL_CONDITIONS
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.conditions import UNKNOWN
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, Resource
-from dovetail.ports.telemetry import Events, Metrics
-from dovetail.state.cluster.cache import Change
+from dovetail.ports.metrics import (
+    NODECLAIM_CONDITION_TRANSITIONS,
+    NODEPOOL_CONDITION_TRANSITIONS,
+    Counter,
+    TransitionLabels,
+)
+from dovetail.state.cluster.cache import ObjectChange
 
-_ORDER: Final = (*CLAIM.dependents, *POOL.dependents, CLAIM.root)
+_ORDER: Final = (*NODECLAIM_CONDITIONS.dependents, *NODEPOOL_CONDITIONS.dependents, NODECLAIM_CONDITIONS.root)
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """A condition that changed its status."""
 
-    uid: str
-    kind: str
+    object: NodeClaim | NodePool
+    type: str
     before: str
     after: str
     reason: str
 
 
-class Transitions:
-    """Notes what changes, and tells it afterwards; what a crash cuts off is not told."""
+class TransitionReporter(ControllerBase):
+    """Collects transitions in its event handler and reports them in ``reconcile``.
 
-    def __init__(self, resource: Resource, *, events: Events, metrics: Metrics) -> None:
-        self._resource = resource
-        self._events = events
-        self._metrics = metrics
-        self._noted: dict[str, list[Transition]] = {}
+    Transitions that a crash interrupts are lost.
+    """
 
-    def note(self, change: Change) -> Iterable[str]:
-        """Return the object's name when there is something to tell of it."""
+    def __init__(self, metric: Counter[TransitionLabels], context: ControllerContext) -> None:
+        super().__init__(context)
+        self._metric = metric
+        self._pending: dict[str, list[Transition]] = {}
+
+    def handle_change(self, change: ObjectChange) -> Iterable[str]:
+        """Return the object's name if one of its conditions has a new status."""
         old, new = change.old, change.new
         if old is None or new is None or old.conditions == new.conditions:
             return ()
-        found = transitions(old, new)
-        if not found:
+        transitions = get_transitions(old, new)
+        if not transitions:
             return ()
         name: str = new.name
-        self._noted.setdefault(name, []).extend(found)
+        self._pending.setdefault(name, []).extend(transitions)
         return (name,)
 
     async def reconcile(self, name: str) -> None:
-        for one in self._noted.pop(name, ()):
-            self._events.publish(
-                self._resource,
-                name,
-                uid=one.uid,
-                reason=one.kind,
-                message=(
-                    f"Status condition transitioned, Type: {one.kind}, "
-                    f"Status: {one.before} -> {one.after}, Reason: {one.reason}"
-                ),
+        for transition in self._pending.pop(name, ()):
+            message = (
+                f"Status condition transitioned, Type: {transition.type}, "
+                f"Status: {transition.before} -> {transition.after}, Reason: {transition.reason}"
             )
-            self._metrics.count(
-                f"operator_{self._resource.kind.lower()}_status_condition_transitions_total",
-                type=one.kind,
-                status=one.after,
-                reason=one.reason,
+            self._events.publish(transition.object, condition_transition(transition.type), message)
+            self._metrics.inc(
+                self._metric,
+                TransitionLabels(type=transition.type, status=transition.after, reason=transition.reason),
             )
 
 
-def transitions(before: NodeClaim | NodePool, after: NodeClaim | NodePool) -> list[Transition]:
-    """Return the conditions that changed their status; one that came new was Unknown before."""
-    found = []
-    for kind in sorted(after.conditions, key=_as_they_come):
-        one = after.conditions[kind]
-        known = before.conditions.get(kind)
-        status = UNKNOWN if known is None else known.status
-        if status != one.status:
-            found.append(
+def get_transitions(before: NodeClaim | NodePool, after: NodeClaim | NodePool) -> list[Transition]:
+    """Return conditions with a new status; a new condition counts as Unknown before."""
+    transitions = []
+    for condition_type in sorted(after.conditions, key=_get_order):
+        condition = after.conditions[condition_type]
+        previous = before.conditions.get(condition_type)
+        status = UNKNOWN if previous is None else previous.status
+        if status != condition.status:
+            transitions.append(
                 Transition(
-                    uid=after.uid, kind=kind, before=status, after=one.status, reason=one.reason
+                    object=after,
+                    type=condition_type,
+                    before=status,
+                    after=condition.status,
+                    reason=condition.reason,
                 )
             )
-    return found
+    return transitions
 
 
-def _as_they_come(kind: str) -> tuple[int, str]:
-    """Several may come true at once; they are told in the order in which they depend."""
-    return (_ORDER.index(kind) if kind in _ORDER else len(_ORDER), kind)
+def _get_order(condition_type: str) -> tuple[int, str]:
+    """Sort conditions that change together by their dependencies."""
+    return (_ORDER.index(condition_type) if condition_type in _ORDER else len(_ORDER), condition_type)
 
 
-def claims_registration(*, events: Events, metrics: Metrics) -> Registration:
-    """Return the controller that tells of claims."""
-    return _registration("nodeclaim.status", NODE_CLAIMS, events, metrics)
+def nodeclaim_controller(context: ControllerContext) -> Controller:
+    """Return the registration for NodeClaims."""
+    return _controller("nodeclaim.status", NODE_CLAIMS, NODECLAIM_CONDITION_TRANSITIONS, context)
 
 
-def pools_registration(*, events: Events, metrics: Metrics) -> Registration:
-    """Return the controller that tells of pools."""
-    return _registration("nodepool.status", NODE_POOLS, events, metrics)
+def nodepool_controller(context: ControllerContext) -> Controller:
+    """Return the registration for NodePools."""
+    return _controller("nodepool.status", NODE_POOLS, NODEPOOL_CONDITION_TRANSITIONS, context)
 
 
-def _registration(name: str, resource: Resource, events: Events, metrics: Metrics) -> Registration:
-    controller = Transitions(resource, events=events, metrics=metrics)
-    return Registration(name=name, controller=controller, watches=[(resource, controller.note)])
+def _controller(
+    name: str, resource: Resource, metric: Counter[TransitionLabels], context: ControllerContext
+) -> Controller:
+    reconciler = TransitionReporter(metric, context)
+    return Controller(name=name, reconciler=reconciler, watches=[(resource, reconciler.handle_change)])

@@ -1,42 +1,86 @@
-"""Puts the taint of nodes that are to go on a node, and takes it off."""
+"""The disrupted taint of Nodes, and the DisruptionReason condition of NodeClaims.
+
+``karpenter.sh/disrupted:NoSchedule`` keeps new pods off a node that a disruption
+command has selected or that is being terminated.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from dovetail.codec.patches.nodeclaims import status_patch
 from dovetail.codec.patches.nodes import with_taint, without_taint
-from dovetail.model.kube.taints import DISRUPTED
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.core.conditions import clear_condition
+from dovetail.core.nodeclaim.lifecycle import set_claim_condition
+from dovetail.model.karpenter.condition_types import DISRUPTION_REASON
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import DisruptionReason
+from dovetail.model.kube.conditions import TRUE
+from dovetail.model.kube.taints import DISRUPTED_TAINT
 from dovetail.model.node import NodeObject
-from dovetail.ports.api_resources import NODES
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.telemetry import Log
+from dovetail.ports.api_resources import NODE_CLAIMS, NODES
 
 _NO_LABELS: Mapping[str, str] = {}
 
 
-async def put_mark(
-    node: NodeObject, labels: Mapping[str, str] = _NO_LABELS, *, kube: Kube, log: Log
+async def add_disrupted_taint(
+    context: ControllerContext, node: NodeObject, labels: Mapping[str, str] = _NO_LABELS
 ) -> None:
-    """Keep new pods away from a node, and give it labels."""
-    tainted = DISRUPTED in node.taints
-    if tainted and all(node.labels.get(key) == value for key, value in labels.items()):
+    """Taint a node so that no new pods are scheduled to it, and add labels."""
+    is_tainted = DISRUPTED_TAINT in node.taints
+    if is_tainted and all(node.labels.get(key) == value for key, value in labels.items()):
         return
-    found = await kube.get(NODES, node.name)
-    await kube.patch(NODES, node.name, _locked(found, with_taint(found, DISRUPTED), labels))
-    if not tainted:
-        log.info("tainted node", node=node.name, taint=str(DISRUPTED))
+    current = await context.kube.get(NODES, node.name)
+    patch = _build_patch(current, with_taint(current, DISRUPTED_TAINT), labels)
+    await context.kube.patch(NODES, node.name, patch)
+    if not is_tainted:
+        context.log.info("tainted node", node=node.name, taint=str(DISRUPTED_TAINT))
 
 
-async def take_mark(node: NodeObject, *, kube: Kube, log: Log) -> None:
-    """Let pods come to a node again."""
-    found = await kube.get(NODES, node.name)
-    await kube.patch(NODES, node.name, _locked(found, without_taint(found, DISRUPTED), _NO_LABELS))
-    log.info("untainted node", node=node.name, taint=str(DISRUPTED))
+class DisruptedTaints(ControllerBase):
+    """Adds and removes the taint of a Node together with its NodeClaim's condition."""
+
+    def is_disrupted(self, claim: NodeClaim) -> bool:
+        """Return True if the NodeClaim has the condition or its Node the taint."""
+        return DISRUPTION_REASON in claim.conditions or self.is_tainted(claim)
+
+    def is_tainted(self, claim: NodeClaim) -> bool:
+        nodes = self._cache.nodes_of(claim.provider_id)
+        return any(DISRUPTED_TAINT in node.taints for node in nodes)
+
+    async def add(self, claim: NodeClaim, node: NodeObject, reason: DisruptionReason) -> None:
+        """Taint the Node, then set the condition."""
+        await add_disrupted_taint(self._context, node)
+        claim = self._cache.claim(claim.name) or claim
+        now = self._loop.now()
+        await self._write(claim, set_claim_condition(claim, now, DISRUPTION_REASON, TRUE, reason.value))
+
+    async def remove(self, claim: NodeClaim) -> None:
+        """Remove taint and condition, and the assignments of the node's pods."""
+        for node in self._cache.nodes_of(claim.provider_id):
+            self._context.assignments.release(self._cache.pods_on(node.name))
+            if DISRUPTED_TAINT in node.taints and not node.deleting:
+                current = await self._kube.get(NODES, node.name)
+                patch = _build_patch(current, without_taint(current, DISRUPTED_TAINT), _NO_LABELS)
+                await self._kube.patch(NODES, node.name, patch)
+                self._log.info("untainted node", node=node.name, taint=str(DISRUPTED_TAINT))
+        claim = self._cache.claim(claim.name) or claim
+        conditions = clear_condition(claim.conditions, DISRUPTION_REASON)
+        await self._write(claim, msgspec.structs.replace(claim, conditions=conditions))
+
+    async def _write(self, before: NodeClaim, after: NodeClaim) -> None:
+        patch = status_patch(before, after)
+        if patch:
+            await self._kube.patch(NODE_CLAIMS, before.name, patch, subresource="status")
 
 
-def _locked(
+def _build_patch(
     node: Mapping[str, Any], taints: list[dict[str, Any]], labels: Mapping[str, str]
 ) -> dict[str, Any]:
-    meta: dict[str, Any] = {"resourceVersion": node["metadata"]["resourceVersion"]}
+    """Return a patch with optimistic lock: a merge patch replaces the whole taint list."""
+    metadata: dict[str, Any] = {"resourceVersion": node["metadata"]["resourceVersion"]}
     if labels:
-        meta["labels"] = dict(labels)
-    return {"metadata": meta, "spec": {"taints": taints}}
+        metadata["labels"] = dict(labels)
+    return {"metadata": metadata, "spec": {"taints": taints}}

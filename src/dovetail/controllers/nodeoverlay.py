@@ -1,4 +1,4 @@
-"""Finds out which NodeOverlays hold, and says so on each of them."""
+"""NodeOverlay controller: validates overlays and applies the valid ones."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -6,113 +6,92 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dovetail.codec.karpenter.nodeoverlays import overlay_status_patch
-from dovetail.controllers.runtime.manager import SINGLETON, Registration, Requeue, raise_first
-from dovetail.core.conditions import OVERLAY, Subject, changed
-from dovetail.core.nodeoverlay import Verdict, settle
+from dovetail.codec.karpenter.nodeoverlays import nodeoverlay_status_patch
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.patches import patch_if_exists
+from dovetail.controllers.runtime.manager import (
+    SINGLETON,
+    SYNC_POLL,
+    Controller,
+    RequeueAfter,
+    is_unchanged,
+    raise_first,
+)
+from dovetail.core.conditions import NODEOVERLAY_CONDITIONS, ConditionOwner, set_condition
+from dovetail.core.nodeoverlay import OverlayRejection, validate_overlays
+from dovetail.model.karpenter.condition_types import VALIDATION_SUCCEEDED
 from dovetail.model.karpenter.nodeoverlay import NodeOverlay
 from dovetail.model.kube.conditions import FALSE, TRUE
-from dovetail.model.settings import Gates
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_OVERLAYS, NODE_POOLS
-from dovetail.ports.cloudprovider import Cloud
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.kube_errors import NotFound
-from dovetail.ports.telemetry import Log
-from dovetail.state.cluster.cache import Change, Mirror
-from dovetail.state.instancetypes.nodeoverlays import Overlays
+from dovetail.state.cluster.cache import ObjectChange
 
-VALIDATION: Final = "ValidationSucceeded"
-_AGAIN: Final = Requeue(after=timedelta(hours=6))
-_UNSYNCED: Final = Requeue(after=timedelta(seconds=1))
-_POOL_MISSING: Final = Requeue(after=timedelta(seconds=10))
-"""Until the node class of a pool has been looked up, nothing is sold to it."""
+_REVALIDATION: Final = RequeueAfter(timedelta(hours=6))
+_TYPES_MISSING: Final = RequeueAfter(timedelta(seconds=10))
+"""A NodePool has no instance types until its node class is resolved."""
 
 
-class Overlaying:
-    """Looks at all overlays together: whether one holds depends on the others."""
+class NodeOverlayController(ControllerBase):
+    """Validates all overlays together: an overlay may conflict with another."""
 
-    def __init__(
-        self,
-        *,
-        mirror: Mirror,
-        overlays: Overlays,
-        kube: Kube,
-        cloud: Cloud,
-        loop: Loop,
-        log: Log,
-        gates: Gates,
-    ) -> None:
-        self._mirror = mirror
-        self._overlays = overlays
-        self._kube = kube
-        self._cloud = cloud
-        self._loop = loop
-        self._log = log
-        self._gates = gates
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._nodeoverlays = context.nodeoverlays
 
-    def registration(self) -> Registration | None:
-        """Have it told of all by which an overlay may come to mean something else."""
-        if not self._gates.NodeOverlay:
-            return None
-        return Registration(
-            name="nodeoverlay",
-            controller=self,
-            watches=[
-                (one, _whose_wish_changed) for one in (NODE_OVERLAYS, NODE_POOLS, EC2_NODE_CLASSES)
-            ],
-            at_start=(SINGLETON,),
-            workers=1,
-        )
-
-    async def reconcile(self, _: str) -> Requeue:
+    async def reconcile(self, _: str) -> RequeueAfter:
         # Observe.
-        if not self._mirror.synced():
-            return _UNSYNCED
-        pools = [one for one in self._mirror.pools() if one.template.node_class.supported]
+        if not self._cache.has_synced():
+            return SYNC_POLL
+        pools = [pool for pool in self._cache.pools() if pool.template.node_class.is_supported]
         for pool in pools:
-            self._cloud.instance_types(pool)
-        shops = [(pool, self._overlays.sold(pool.name)) for pool in pools]
-        known = self._mirror.overlays()
+            self._cloud_provider.instance_types(pool)
+        types_by_pool = [(pool, self._nodeoverlays.get_base_types(pool.name)) for pool in pools]
+        overlays = self._cache.overlays()
 
         # Decide.
-        settled = settle(known, shops)
+        result = validate_overlays(overlays, types_by_pool)
 
         # Act.
-        open_shops = [pool.name for pool, types in shops if types]
-        if self._overlays.settle(settled.valid, open_shops):
-            names = ", ".join(one.name for one in settled.valid)
-            self._log.info("nodeoverlays evaluated", nodeoverlays=names, nodepools=len(open_shops))
+        resolved_pools = [pool.name for pool, types in types_by_pool if types]
+        if self._nodeoverlays.update(result.valid, resolved_pools):
+            names = ", ".join(overlay.name for overlay in result.valid)
+            self._log.info("nodeoverlays evaluated", nodeoverlays=names, nodepools=len(resolved_pools))
         raise_first(
-            await self._loop.together(
-                [self._write(one, settled.rejected.get(one.name)) for one in known]
+            await self._loop.gather(
+                [self._write_status(overlay, result.rejected.get(overlay.name)) for overlay in overlays]
             )
         )
-        return _AGAIN if len(open_shops) == len(shops) else _POOL_MISSING
+        return _REVALIDATION if len(resolved_pools) == len(types_by_pool) else _TYPES_MISSING
 
-    async def _write(self, overlay: NodeOverlay, verdict: Verdict | None) -> None:
-        who = Subject(family=OVERLAY, now=self._loop.now(), generation=overlay.generation)
-        if verdict is None:
-            conditions = changed(overlay.conditions, who, VALIDATION, TRUE)
-        else:
-            conditions = changed(
-                overlay.conditions,
-                who,
-                VALIDATION,
-                FALSE,
-                reason=verdict.reason,
-                message=verdict.message,
-            )
-        patch = overlay_status_patch(overlay, replace(overlay, conditions=conditions))
-        if patch:
-            try:
-                await self._kube.patch(NODE_OVERLAYS, overlay.name, patch, subresource="status")
-            except NotFound:
-                return  # It went meanwhile.
+    async def _write_status(self, overlay: NodeOverlay, rejection: OverlayRejection | None) -> None:
+        owner = ConditionOwner(
+            condition_set=NODEOVERLAY_CONDITIONS, now=self._loop.now(), generation=overlay.generation
+        )
+        conditions = set_condition(
+            overlay.conditions,
+            owner,
+            VALIDATION_SUCCEEDED,
+            TRUE if rejection is None else FALSE,
+            reason="" if rejection is None else rejection.reason,
+            message="" if rejection is None else rejection.message,
+        )
+        patch = nodeoverlay_status_patch(overlay, replace(overlay, conditions=conditions))
+        await patch_if_exists(self._kube, NODE_OVERLAYS, overlay.name, patch, subresource="status")
 
 
-def _whose_wish_changed(change: Change) -> Iterable[str]:
-    old, new = change.old, change.new
-    if old is not None and new is not None and old.generation == new.generation:
-        return ()
-    return (SINGLETON,)
+def controller(context: ControllerContext) -> Controller | None:
+    """Return the registration of this controller."""
+    if not context.feature_gates.NodeOverlay:
+        return None
+    return Controller(
+        name="nodeoverlay",
+        reconciler=NodeOverlayController(context),
+        watches=[
+            (resource, _handle_spec_change) for resource in (NODE_OVERLAYS, NODE_POOLS, EC2_NODE_CLASSES)
+        ],
+        initial_keys=(SINGLETON,),
+        workers=1,
+    )
+
+
+def _handle_spec_change(change: ObjectChange) -> Iterable[str]:
+    return () if is_unchanged(change, lambda obj: obj.generation) else (SINGLETON,)

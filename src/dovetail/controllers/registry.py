@@ -1,20 +1,19 @@
-"""Every controller, in one list."""
+"""The list of all controllers.
 
-import inspect
+To add a controller, write a module with a reconciler (see ``ControllerBase``) and
+a ``controller(context)`` factory, and add the factory to ``FACTORIES``.
+"""
+
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
-import msgspec
-
-from dovetail.controllers import condition_transitions
-from dovetail.controllers.capacitybuffer import Buffering
-from dovetail.controllers.disruption.controller import Disruption
-from dovetail.controllers.disruption.queue import Replacing
+from dovetail.controllers import capacitybuffer, condition_transitions, nodeoverlay
+from dovetail.controllers.context import ControllerContext
+from dovetail.controllers.disruption import controller as disruption
+from dovetail.controllers.disruption import queue as disruption_queue
 from dovetail.controllers.interruption import controller as interruption
 from dovetail.controllers.interruption import status_checks, zonal_shift
-from dovetail.controllers.node import health as repair
-from dovetail.controllers.node.eviction import EvictionQueue
-from dovetail.controllers.node.termination import Termination
+from dovetail.controllers.node import eviction, health, termination
 from dovetail.controllers.nodeclaim import (
     capacity_reservation,
     consistency,
@@ -29,136 +28,56 @@ from dovetail.controllers.nodeclaim import (
 from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
 from dovetail.controllers.nodeclaim.lifecycle import liveness
 from dovetail.controllers.nodeclass import controller as nodeclass
-from dovetail.controllers.nodeclass import hash as classstamping
-from dovetail.controllers.nodeoverlay import Overlaying
-from dovetail.controllers.nodepool import (
-    budgets,
-    counter,
-    readiness,
-    registration_health,
-    validation,
+from dovetail.controllers.nodeclass import hash as nodeclass_hash
+from dovetail.controllers.nodepool import budgets, counter, readiness, registration_health, static, validation
+from dovetail.controllers.nodepool import hash as nodepool_hash
+from dovetail.controllers.pod import nomination
+from dovetail.controllers.provisioning import provisioner
+from dovetail.controllers.runtime.manager import Controller
+
+FACTORIES: Final[tuple[Callable[[ControllerContext], Controller | None], ...]] = (
+    provisioner.controller,
+    lifecycle.controller,
+    liveness.controller,
+    termination.controller,
+    eviction.controller,
+    disruption.controller,
+    disruption_queue.controller,
+    consolidatable.controller,
+    drift.controller,
+    capacity_reservation.controller,
+    podevents.controller,
+    nomination.controller,
+    nomination.cleanup_controller,
+    expiration.controller,
+    health.controller,
+    static.provisioning_controller,
+    static.deprovisioning_controller,
+    nodeoverlay.controller,
+    capacitybuffer.controller,
+    interruption.controller,
+    status_checks.controller,
+    tagging.controller,
+    garbage_collection.nodeclaim_controller,
+    garbage_collection.instance_controller,
+    consistency.controller,
+    hydration.controller,
+    zonal_shift.controller,
+    nodeclass.controller,
+    nodeclass_hash.controller,
+    nodepool_hash.controller,
+    validation.controller,
+    budgets.controller,
+    readiness.controller,
+    counter.controller,
+    registration_health.controller,
+    condition_transitions.nodeclaim_controller,
+    condition_transitions.nodepool_controller,
 )
-from dovetail.controllers.nodepool import hash as stamping
-from dovetail.controllers.nodepool.static import Filling, Trimming
-from dovetail.controllers.pod import nomination, nomination_cleanup
-from dovetail.controllers.provisioning.batch_window import Windows
-from dovetail.controllers.provisioning.provisioner import Provisioning
-from dovetail.controllers.runtime.manager import Registration
-from dovetail.model.settings import (
-    ConsolidationSettings,
-    Gates,
-    InterruptionSettings,
-    SchedulingSettings,
-)
-from dovetail.ports.cloudprovider import Checkups, Cloud, Interruptions, Tagging, ZonalShifts
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.executor import Offload
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.randomness import Chance
-from dovetail.ports.telemetry import Events, Log, Metrics
-from dovetail.state.capacitybuffers import Buffers
-from dovetail.state.cluster.cache import Mirror
-from dovetail.state.instancetypes.nodeoverlays import Overlays
-from dovetail.state.instancetypes.unavailable_offerings import Scarcity
-from dovetail.state.nodes.keep_reasons import Stays
-from dovetail.state.nodes.launch_outcomes import LaunchOutcomes
-from dovetail.state.nodes.nominations import Nominations
-from dovetail.state.pods.assignments import Promises
-from dovetail.state.pods.evictions import Evictions
+"""A factory returns None if its feature gate is off or an optional port is missing."""
 
 
-class Registrable(Protocol):
-    """A controller that knows what it wants to be told of."""
-
-    def registration(self) -> Registration | None: ...
-
-
-Factory = Callable[..., Registration | Registrable | None]
-"""Is given what its parameters are named after, from ``Tools``; None: it is switched off."""
-
-CONTROLLERS: Final[tuple[Factory, ...]] = (
-    Provisioning,
-    lifecycle.registration,
-    liveness.registration,
-    Termination,
-    EvictionQueue,
-    Disruption,
-    Replacing,
-    consolidatable.registration,
-    drift.registration,
-    capacity_reservation.registration,
-    podevents.registration,
-    nomination.registration,
-    nomination_cleanup.registration,
-    expiration.registration,
-    repair.registration,
-    Filling,
-    Trimming,
-    Overlaying,
-    Buffering,
-    interruption.registration,
-    status_checks.registration,
-    tagging.registration,
-    garbage_collection.claims_registration,
-    garbage_collection.machines_registration,
-    consistency.registration,
-    hydration.registration,
-    zonal_shift.registration,
-    nodeclass.registration,
-    classstamping.registration,
-    stamping.registration,
-    validation.registration,
-    budgets.registration,
-    readiness.registration,
-    counter.registration,
-    registration_health.registration,
-    condition_transitions.claims_registration,
-    condition_transitions.pools_registration,
-)
-
-
-class Tools(msgspec.Struct, frozen=True, kw_only=True):
-    """All that controllers work with."""
-
-    mirror: Mirror
-    promises: Promises
-    nominations: Nominations
-    evictions: Evictions
-    scarcity: Scarcity
-    overlays: Overlays = msgspec.field(default_factory=Overlays)
-    buffers: Buffers = msgspec.field(default_factory=Buffers)
-    outcomes: LaunchOutcomes = msgspec.field(default_factory=LaunchOutcomes)
-    stays: Stays = msgspec.field(default_factory=Stays)
-    kube: Kube
-    cloud: Cloud
-    interruptions: Interruptions
-    checkups: Checkups = status_checks.UNCHECKED
-    shifts: ZonalShifts | None = None
-    """None: nobody knows of zones to stay away from."""
-    tagging: Tagging | None = None
-    """None: machines are not tagged."""
-    loop: Loop
-    offload: Offload
-    chance: Chance
-    log: Log
-    events: Events
-    metrics: Metrics
-    settings: SchedulingSettings = SchedulingSettings()
-    windows: Windows = Windows()
-    ca_bundle: str = ""
-    """Of the cluster's certificate authority, in base64; machines are told it."""
-    interruption_settings: InterruptionSettings = InterruptionSettings()
-    consolidation: ConsolidationSettings = ConsolidationSettings()
-    gates: Gates = Gates()
-
-
-def registrations(tools: Tools) -> list[Registration]:
-    """Make every controller that is switched on."""
-    made = [_made(one, tools) for one in CONTROLLERS]
-    return [one for one in made if one is not None]
-
-
-def _made(factory: Factory, tools: Tools) -> Registration | None:
-    wanted = inspect.signature(factory).parameters
-    made = factory(**{name: getattr(tools, name) for name in wanted if hasattr(tools, name)})
-    return made if made is None or isinstance(made, Registration) else made.registration()
+def controllers(context: ControllerContext) -> list[Controller]:
+    """Return the registrations of all enabled controllers."""
+    built = (factory(context) for factory in FACTORIES)
+    return [controller for controller in built if controller is not None]

@@ -1,46 +1,41 @@
-"""What is to be placed, and what could be bought for it: the ground of every plan."""
+"""Scheduling snapshots: pending pods, nodes and NodePools as input of the solver."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from dovetail.core.provisioning import is_provisionable, is_usable
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.core.provisioning import can_provision, is_provisionable
 from dovetail.model.kube.pod import Pod
 from dovetail.model.snapshot import ClusterSnapshot
-from dovetail.ports.cloudprovider import Cloud
-from dovetail.state.capacitybuffers import Buffers
-from dovetail.state.cluster.cache import Mirror
-from dovetail.state.pods.assignments import Promises
-from dovetail.state.snapshot import Picture
+from dovetail.state.snapshot import SnapshotBuilder
 
 
-class Scene:
-    """The same for those who buy nodes and for those who give them back."""
+class SchedulingSnapshots(ControllerBase):
+    """Builds the snapshots of provisioning and disruption in the same way."""
 
-    def __init__(
-        self, *, mirror: Mirror, promises: Promises, cloud: Cloud, buffers: Buffers
-    ) -> None:
-        self._buffers = buffers
-        self._mirror = mirror
-        self._promises = promises
-        self._cloud = cloud
-        self._picture = Picture(mirror, promises)
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._capacity_buffers = context.capacity_buffers
+        self._assignments = context.assignments
+        self._builder = SnapshotBuilder(context.cache, context.assignments)
 
-    def waiting(self) -> Iterator[Pod]:
-        """Return the pods that wait for a node and were not promised one."""
-        for pod in self._mirror.unbound_pods():
-            if is_provisionable(pod) and not self._promises.holds(pod):
+    def get_pending_pods(self) -> Iterator[Pod]:
+        """Yield provisionable pods that are not assigned to a NodeClaim."""
+        for pod in self._cache.unbound_pods():
+            if is_provisionable(pod) and not self._assignments.is_assigned(pod):
                 yield pod
 
-    def snapshot(self, now: datetime) -> ClusterSnapshot:
-        """Return the whole cluster at this instant, and the pools that can buy.
+    def build(self, now: datetime) -> ClusterSnapshot:
+        """Return the cluster at this instant, with the NodePools that can launch nodes.
 
-        Pods that stand for room in buffers wait, too.
+        The virtual pods of CapacityBuffers are pending, too.
         """
-        usable = [pool for pool in self._mirror.pools() if is_usable(pool)]
-        types = {pool.name: self._cloud.instance_types(pool) for pool in usable}
-        return self._picture.snapshot(
+        pools = [pool for pool in self._cache.pools() if can_provision(pool)]
+        types = {pool.name: self._cloud_provider.instance_types(pool) for pool in pools}
+        pending = sorted(self.get_pending_pods(), key=lambda pod: pod.key)
+        return self._builder.build(
             now,
-            pending=(*sorted(self.waiting(), key=lambda pod: pod.key), *self._buffers.pods()),
-            pools=[pool for pool in usable if types[pool.name]],
-            types={name: found for name, found in types.items() if found},
+            pending=(*pending, *self._capacity_buffers.pods()),
+            pools=[pool for pool in pools if types[pool.name]],
+            types={name: available for name, available in types.items() if available},
         )

@@ -1,4 +1,4 @@
-"""For how many pods a buffer keeps room."""
+"""Number of virtual pods of a CapacityBuffer."""
 
 from math import ceil
 
@@ -6,25 +6,24 @@ from dovetail.model.karpenter.capacitybuffer import CapacityBuffer
 from dovetail.model.kube.resources import Resources
 
 
-def room_for(buffer: CapacityBuffer, *, workload: int, requests: Resources) -> int:
-    """Return the larger of number and share, as far as the limits allow.
+def count_buffer_pods(buffer: CapacityBuffer, *, workload_pods: int, requests: Resources) -> int:
+    """Return the larger of replicas and percentage, as far as the limits allow.
 
-    ``workload`` is how many pods the workload has that the share is of. With
-    limits alone, as many as they allow.
+    The percentage is of ``workload_pods``. With limits alone it is as many pods as
+    they allow.
     """
-    wishes = []
+    counts = []
     if buffer.replicas is not None:
-        wishes.append(buffer.replicas)
+        counts.append(buffer.replicas)
     if buffer.percentage is not None:
-        share = ceil(workload * buffer.percentage / 100)
-        wishes.append(share)
-    most = _within(buffer.limits, requests)
-    if not wishes:
-        return most or 0
-    return max(wishes) if most is None else min(max(wishes), most)
+        counts.append(ceil(workload_pods * buffer.percentage / 100))
+    limit = _count_within_limits(buffer.limits, requests)
+    if not counts:
+        return limit or 0
+    return max(counts) if limit is None else min(max(counts), limit)
 
 
-def _within(limits: Resources, requests: Resources) -> int | None:
-    """Return how many pods limits allow; None where they say nothing about what pods ask for."""
+def _count_within_limits(limits: Resources, requests: Resources) -> int | None:
+    """Return the number of pods that limits allow; None: no limit on requested resources."""
     counts = [limit // requests[name] for name, limit in limits.items() if requests.get(name)]
     return min(counts, default=None)

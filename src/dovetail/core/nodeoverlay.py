@@ -1,4 +1,4 @@
-"""What instance types are like once users have said what they know better."""
+"""NodeOverlays: users override prices and capacity of instance types."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from dovetail.core.nodepool.status import requirement_mistakes
+from dovetail.core.nodepool.status import validate_requirement
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.frozen import FrozenDict
@@ -18,26 +18,26 @@ from dovetail.model.kube.resources import Resources
 CONFLICT: Final = "Conflict"
 INVALID: Final = "RuntimeValidation"
 
-Shop = tuple[NodePool, tuple[InstanceType, ...]]
-"""A pool, and what the cloud says it could buy."""
+PoolInstanceTypes = tuple[NodePool, tuple[InstanceType, ...]]
+"""A NodePool, and its instance types from the cloud provider."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """Why an overlay is not applied, anywhere."""
+class OverlayRejection(msgspec.Struct, frozen=True):
+    """Why an overlay is not applied to any NodePool."""
 
     reason: str
     message: str
 
 
-class Settled(msgspec.Struct, frozen=True):
-    """Which overlays hold, in the order in which they are laid, and why others do not."""
+class OverlayDecision(msgspec.Struct, frozen=True):
+    """Valid overlays in order of precedence, and the rejected ones by name."""
 
     valid: tuple[NodeOverlay, ...] = ()
-    rejected: FrozenDict[str, Verdict] = FrozenDict()
+    rejected: FrozenDict[str, OverlayRejection] = FrozenDict()
 
 
-def adjusted(price: float, overlay: NodeOverlay) -> float:
-    """Return a price as an overlay has it; never below nothing."""
+def adjust_price(price: float, overlay: NodeOverlay) -> float:
+    """Return a price adjusted by an overlay; never negative."""
     if overlay.price:
         return float(overlay.price)
     text = overlay.price_adjustment
@@ -48,119 +48,122 @@ def adjusted(price: float, overlay: NodeOverlay) -> float:
     return max(0.0, price + float(text))
 
 
-def settle(overlays: Iterable[NodeOverlay], shops: Sequence[Shop]) -> Settled:
-    """Sort overlays, the heaviest first, and reject those that contradict one before them.
+def validate_overlays(
+    overlays: Iterable[NodeOverlay], pool_types: Sequence[PoolInstanceTypes]
+) -> OverlayDecision:
+    """Sort overlays by weight, highest first; reject invalid and conflicting ones.
 
-    Of two that weigh the same and change the same thing, the later name stays;
-    the other one is applied nowhere, not even where it alone has something to say.
+    Of two with the same weight that adjust the same value, the one with the later
+    name is valid. The other is applied nowhere, not even where it has no conflict.
     """
     valid: list[NodeOverlay] = []
-    rejected: dict[str, Verdict] = {}
-    laid: dict[tuple[object, ...], NodeOverlay] = {}
-    by_name = sorted(overlays, key=lambda one: one.name, reverse=True)
-    for one in sorted(by_name, key=lambda one: -one.weight):
-        wrong = [text for spec in one.requirements for text in requirement_mistakes(spec)]
-        if wrong:
-            rejected[one.name] = Verdict(INVALID, "; ".join(wrong))
+    rejected: dict[str, OverlayRejection] = {}
+    adjusted_by: dict[tuple[object, ...], NodeOverlay] = {}
+    by_name = sorted(overlays, key=lambda overlay: overlay.name, reverse=True)
+    for overlay in sorted(by_name, key=lambda candidate: -candidate.weight):
+        errors = [text for spec in overlay.requirements for text in validate_requirement(spec)]
+        if errors:
+            rejected[overlay.name] = OverlayRejection(INVALID, "; ".join(errors))
             continue
-        touched = _touched(one, shops)
-        rival = next((laid[key] for key in touched if key in laid), None)
+        adjusted = _find_adjusted(overlay, pool_types)
+        rival = next((adjusted_by[key] for key in adjusted if key in adjusted_by), None)
         if rival is not None:
-            rejected[one.name] = Verdict(
-                CONFLICT, f"NodeOverlay {rival.name!r} has the same weight and says otherwise"
+            rejected[overlay.name] = OverlayRejection(
+                CONFLICT, f"NodeOverlay {rival.name!r} has the same weight and conflicts with it"
             )
             continue
-        valid.append(one)
-        laid.update(dict.fromkeys(touched, one))
-    return Settled(tuple(valid), FrozenDict(rejected))
+        valid.append(overlay)
+        adjusted_by.update(dict.fromkeys(adjusted, overlay))
+    return OverlayDecision(tuple(valid), FrozenDict(rejected))
 
 
-def _touched(overlay: NodeOverlay, shops: Sequence[Shop]) -> list[tuple[object, ...]]:
-    """Return all that an overlay decides among those that weigh as much as it does."""
-    layer = Layer(overlay)
-    touched: list[tuple[object, ...]] = []
-    for pool, types in shops:
-        if not layer.speaks_of(pool):
+def _find_adjusted(overlay: NodeOverlay, pool_types: Sequence[PoolInstanceTypes]) -> list[tuple[object, ...]]:
+    """Return keys of all values that an overlay adjusts, with its weight."""
+    compiled = CompiledOverlay(overlay)
+    adjusted: list[tuple[object, ...]] = []
+    for pool, types in pool_types:
+        if not compiled.may_match_nodepool(pool):
             continue
-        for kind in types:
-            found = layer.offerings(pool, kind)
-            if found and overlay.prices:
-                touched += [(overlay.weight, pool.name, kind.name, place) for place in found]
-            if found:
-                touched += [
-                    (overlay.weight, pool.name, kind.name, name) for name in overlay.capacity
-                ]
-    return touched
+        for instance_type in types:
+            matching = compiled.match_offerings(pool, instance_type)
+            key = (overlay.weight, pool.name, instance_type.name)
+            if matching and overlay.changes_price:
+                adjusted += [(*key, index) for index in matching]
+            if matching:
+                adjusted += [(*key, name) for name in overlay.capacity]
+    return adjusted
 
 
-class Layer:
-    """One overlay, made ready to be asked about many types."""
+class CompiledOverlay:
+    """An overlay with compiled requirements, to be matched with many types."""
 
     def __init__(self, overlay: NodeOverlay) -> None:
         self.overlay = overlay
-        self._wanted = Requirements.of_specs(overlay.requirements)
+        self._requirements = Requirements.from_specs(overlay.requirements)
 
-    def speaks_of(self, pool: NodePool) -> bool:
-        """Tell at once when nothing that a pool buys can be meant."""
-        return _known_of(pool).clash(self._wanted) is None
+    def may_match_nodepool(self, pool: NodePool) -> bool:
+        """Return False if no node of a NodePool can match."""
+        return _get_nodepool_labels(pool).find_disjoint_key(self._requirements) is None
 
-    def offerings(self, pool: NodePool, kind: InstanceType) -> list[int]:
-        """Return which offerings of a type, by place, the overlay speaks of."""
-        node = _known_of(pool).and_also(kind.requirements.values())
-        if node.clash(self._wanted) is not None:
+    def match_offerings(self, pool: NodePool, instance_type: InstanceType) -> list[int]:
+        """Return the indexes of an instance type's offerings that match."""
+        node = _get_nodepool_labels(pool).intersection(instance_type.requirements.values())
+        if node.find_disjoint_key(self._requirements) is not None:
             return []
         return [
             place
-            for place, one in enumerate(kind.offerings)
-            if _of(node, one).why_incompatible(self._wanted) is None
+            for place, offering in enumerate(instance_type.offerings)
+            if _add_offering_labels(node, offering).find_conflict(self._requirements) is None
         ]
 
 
-def _known_of(pool: NodePool) -> Requirements:
-    """Return what is known of every node of a pool, whatever its type."""
+def _get_nodepool_labels(pool: NodePool) -> Requirements:
+    """Return the labels that all nodes of a NodePool have, as requirements."""
     named = Requirement.one_of(label_keys.NODEPOOL, pool.name)
-    return Requirements.of_labels(pool.template.labels).and_also([named])
+    return Requirements.from_labels(pool.template.labels).intersection([named])
 
 
-def _of(node: Requirements, offering: Offering) -> Requirements:
-    """Return what is known of a node that is bought this way."""
+def _add_offering_labels(node: Requirements, offering: Offering) -> Requirements:
+    """Return a node's labels together with those of an offering."""
     return Requirements({**node, **offering.requirements()})
 
 
-def overlaid(kind: InstanceType, pool: NodePool, layers: Sequence[Layer]) -> InstanceType:
-    """Return a type as a pool would get it; the heaviest that speaks of something decides."""
-    offerings = list(kind.offerings)
+def apply_overlays(
+    instance_type: InstanceType, pool: NodePool, overlays: Sequence[CompiledOverlay]
+) -> InstanceType:
+    """Return an instance type with overlays; the highest weight wins for each value."""
+    offerings = list(instance_type.offerings)
     priced: set[int] = set()
     capacity: dict[str, int] = {}
-    for layer in layers:
-        found = layer.offerings(pool, kind)
-        if not found:
+    for compiled in overlays:
+        matching = compiled.match_offerings(pool, instance_type)
+        if not matching:
             continue
-        for name, amount in layer.overlay.capacity.items():
+        for name, amount in compiled.overlay.capacity.items():
             capacity.setdefault(name, amount)
-        if not layer.overlay.prices:
+        if not compiled.overlay.changes_price:
             continue
-        for place in found:
-            if place not in priced:
-                priced.add(place)
-                offerings[place] = _repriced(kind.offerings[place], layer.overlay)
+        for index in matching:
+            if index not in priced:
+                priced.add(index)
+                offerings[index] = _apply_price(instance_type.offerings[index], compiled.overlay)
     if not priced and not capacity:
-        return kind
+        return instance_type
     return replace(
-        kind,
+        instance_type,
         offerings=tuple(offerings),
-        capacity=Resources({**kind.capacity, **capacity}),
-        price_overlaid=bool(priced),
-        capacity_overlaid=bool(capacity),
+        capacity=Resources({**instance_type.capacity, **capacity}),
+        price_overlay_applied=bool(priced),
+        capacity_overlay_applied=bool(capacity),
     )
 
 
-def _repriced(offering: Offering, overlay: NodeOverlay) -> Offering:
-    """Return an offering at its new price, which may be the first that anybody knows."""
-    told = offering.lacks_price and bool(overlay.price)
+def _apply_price(offering: Offering, overlay: NodeOverlay) -> Offering:
+    """Return an offering with its new price; a price makes an unpriced one available."""
+    gets_price = offering.price_missing and bool(overlay.price)
     return replace(
         offering,
-        price=adjusted(offering.price, overlay),
-        available=offering.available or told,
-        lacks_price=offering.lacks_price and not told,
+        price=adjust_price(offering.price, overlay),
+        available=offering.available or gets_price,
+        price_missing=offering.price_missing and not gets_price,
     )

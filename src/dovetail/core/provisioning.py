@@ -1,105 +1,101 @@
-"""From pods that wait to claims for machines: who waits, and what a claim says."""
+"""Provisioning rules: which pods and NodePools take part, and how NodeClaims are built."""
 
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from dovetail.core.nodepool.hash import Stamp, pool_hash
-from dovetail.core.scheduling.arrays.nodepools import some_value
+from dovetail.core.nodepool.hash import HashAnnotations, compute_nodepool_hash
+from dovetail.core.scheduling.arrays.nodepools import pick_value
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.karpenter.capacitybuffer import is_virtual
+from dovetail.model.karpenter.capacitybuffer import is_buffer_pod
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
-from dovetail.model.kube.pod import Owner, Pod
+from dovetail.model.kube.conditions import READY
+from dovetail.model.kube.pod import OwnerReference, Pod
 from dovetail.model.kube.requirements import Requirement, Requirements
-from dovetail.model.plan import PlannedNode, Refusal, Unplaced
+from dovetail.model.plan import PlannedNode, UnschedulablePod, UnschedulableReason
 
-LONGEST_MESSAGE: Final = 1000
-"""Of an Event; Kubernetes takes 1,024 characters."""
+MAX_MESSAGE_LENGTH: Final = 1000
+"""Characters of an Event message; Kubernetes allows 1,024."""
 
 
 def is_provisionable(pod: Pod) -> bool:
-    """Tell whether a pod waits for a node that is not there yet."""
+    """Return True if a pod is pending and needs a node that does not exist yet."""
     return (
         pod.unschedulable
         and not pod.node_name
-        and not pod.nominated_node
+        and not pod.nominated_node_name
         and not pod.deleting
-        and not pod.terminal
-        and not pod.of_daemon_set
-        and not pod.static
+        and not pod.is_terminal
+        and not pod.is_owned_by_daemon_set
+        and not pod.is_static
     )
 
 
-def may_move(pod: Pod) -> bool:
-    """Tell whether a pod on a node that goes away may need another; budgets apart."""
-    if pod.terminal or pod.of_daemon_set or pod.static:
-        return False
-    return not pod.deleting or (pod.owner is not None and pod.owner.kind == "StatefulSet")
+def can_provision(pool: NodePool) -> bool:
+    """Return True if a NodePool may launch nodes for pending pods now."""
+    return can_launch(pool) and pool.replicas is None
 
 
-def is_usable(pool: NodePool) -> bool:
-    """Tell whether a pool may buy for pods now."""
-    return is_buyable(pool) and pool.replicas is None
-
-
-def is_buyable(pool: NodePool) -> bool:
-    """Tell whether anything may be bought for a pool now."""
+def can_launch(pool: NodePool) -> bool:
+    """Return True if a NodePool may launch nodes now."""
     return (
         pool.ready
-        and "Ready" in pool.conditions  # Until it has been looked at, nothing is known of it.
+        and READY in pool.conditions  # Absent until the first reconcile: readiness is unknown.
         and not pool.deleting
-        and pool.template.node_class.supported
+        and pool.template.node_class.is_supported
     )
 
 
-def claim_for(planned: PlannedNode, pool: NodePool, *, name: str) -> NodeClaim:
-    """Return the claim that asks for a planned node."""
-    types = Requirement.one_of(
-        label_keys.INSTANCE_TYPE, *(one.name for one in planned.instance_types)
-    )
-    promised = ",".join(
-        f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in planned.pods if not is_virtual(pod)
-    )
-    plain = claim_of_template(pool, name=name)
+def build_planned_claim(planned: PlannedNode, pool: NodePool, *, name: str) -> NodeClaim:
+    """Return the NodeClaim of a planned node."""
+    names = [instance_type.name for instance_type in planned.instance_types]
+    types = Requirement.one_of(label_keys.INSTANCE_TYPE, *names)
+    pods = [pod for pod in planned.pods if not is_buffer_pod(pod)]
+    assigned_pods = ",".join(f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in pods)
+    template_claim = build_template_claim(pool, name=name)
     return msgspec.structs.replace(
-        plain,
-        labels=FrozenDict({**planned.labels, **_own_labels(pool)}),
+        template_claim,
+        labels=FrozenDict({**planned.labels, **_get_pool_labels(pool)}),
         annotations=FrozenDict(
             {
-                **plain.annotations,
+                **template_claim.annotations,
                 label_keys.MIN_VALUES_RELAXED: str(planned.min_values_relaxed).lower(),
-                label_keys.PROMISED_TO: promised,
-                **_overlaid(planned),
+                label_keys.ASSIGNED_PODS_ANNOTATION: assigned_pods,
+                **_get_overlay_annotations(planned),
             }
         ),
-        requirements=tuple(planned.requirements.and_also([types]).specs()),
+        requirements=tuple(planned.requirements.intersection([types]).to_specs()),
         requests=planned.requested,
         taints=planned.taints,
         startup_taints=planned.startup_taints,
     )
 
 
-def _overlaid(planned: PlannedNode) -> dict[str, str]:
-    types = planned.instance_types
-    applied = {
-        label_keys.PRICE_OVERLAID: any(one.price_overlaid for one in types),
-        label_keys.CAPACITY_OVERLAID: any(one.capacity_overlaid for one in types),
-    }
-    return {name: "true" for name, yes in applied.items() if yes}
+def _get_overlay_annotations(planned: PlannedNode) -> dict[str, str]:
+    annotations = {}
+    if any(instance_type.price_overlay_applied for instance_type in planned.instance_types):
+        annotations[label_keys.PRICE_OVERLAY_APPLIED] = "true"
+    if any(instance_type.capacity_overlay_applied for instance_type in planned.instance_types):
+        annotations[label_keys.CAPACITY_OVERLAY_APPLIED] = "true"
+    return annotations
 
 
-def claim_of_template(pool: NodePool, *, name: str) -> NodeClaim:
-    """Return a claim for any machine that a pool allows."""
+def build_template_claim(pool: NodePool, *, name: str) -> NodeClaim:
+    """Return a NodeClaim for any node that a NodePool's template allows."""
     template = pool.template
     return NodeClaim(
         name=name,
-        labels=FrozenDict({**_made_up_labels(pool), **_own_labels(pool)}),
-        # Of the pool as decided on: its own annotation may be from before an edit.
-        annotations=FrozenDict({**template.annotations, **Stamp(pool_hash(pool)).annotations()}),
-        owners=(Owner("karpenter.sh/v1", "NodePool", pool.name, pool.uid, controller=False),),
+        labels=FrozenDict({**_choose_custom_labels(pool), **_get_pool_labels(pool)}),
+        # Computed, because the NodePool's own annotation may be older than its last edit.
+        annotations=FrozenDict(
+            {**template.annotations, **HashAnnotations(compute_nodepool_hash(pool)).encode()}
+        ),
+        owner_references=(
+            OwnerReference("karpenter.sh/v1", "NodePool", pool.name, pool.uid, controller=False),
+        ),
         requirements=template.requirements,
         taints=template.taints,
         startup_taints=template.startup_taints,
@@ -109,41 +105,40 @@ def claim_of_template(pool: NodePool, *, name: str) -> NodeClaim:
     )
 
 
-def _own_labels(pool: NodePool) -> dict[str, str]:
-    """Return what every node of a pool says."""
+def _get_pool_labels(pool: NodePool) -> dict[str, str]:
+    """Return the labels of every node of a NodePool."""
     key, value = pool.template.node_class.label
     return {**pool.template.labels, label_keys.NODEPOOL: pool.name, key: value}
 
 
-def _made_up_labels(pool: NodePool) -> dict[str, str]:
-    """Return a value for each label that a pool's requirements leave open, and no machine settles.
+def _choose_custom_labels(pool: NodePool) -> dict[str, str]:
+    """Return a value for each custom label that the requirements leave open.
 
-    A node without it would not be what its pool asks for, and be replaced for ever.
+    No instance type sets such a label. A node without it would violate its
+    NodePool's requirements and be replaced as drifted again and again.
     """
-    wanted = Requirements.of_specs(pool.template.requirements)
+    requirements = Requirements.from_specs(pool.template.requirements)
     return {
-        key: chosen
-        for key, one in wanted.items()
+        key: value
+        for key, requirement in requirements.items()
         if key not in label_keys.WELL_KNOWN
         and not label_keys.is_restricted(key)
-        and (chosen := some_value(one))
+        and (value := pick_value(requirement))
     }
 
 
-def why_not(unplaced: Unplaced) -> str:
-    """Say in one line why a pod gets no node, pool by pool."""
-    told = "; ".join(_told(one) for one in unplaced.refusals)
-    return told if len(told) <= LONGEST_MESSAGE else told[: LONGEST_MESSAGE - 1] + "…"
+def format_unschedulable(unplaced: UnschedulablePod) -> str:
+    """Return one line with the unschedulable reasons of a pod, by NodePool."""
+    text = "; ".join(_format_reason(reason) for reason in unplaced.reasons)
+    return text if len(text) <= MAX_MESSAGE_LENGTH else text[: MAX_MESSAGE_LENGTH - 1] + "…"
 
 
-def _told(refusal: Refusal) -> str:
-    return (
-        f"nodepool {refusal.nodepool}: {refusal.message}" if refusal.nodepool else refusal.message
-    )
+def _format_reason(reason: UnschedulableReason) -> str:
+    return f"nodepool {reason.nodepool}: {reason.message}" if reason.nodepool else reason.message
 
 
-def named(types: Iterable[str], most: int = 5) -> str:
-    """Name the first few instance types and count the others."""
-    names = list(types)
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} other(s)" if more > 0 else "")
+def format_names(names: Iterable[str], limit: int = 5) -> str:
+    """Return the first names and the number of the others."""
+    names = list(names)
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more} other(s)" if more > 0 else "")

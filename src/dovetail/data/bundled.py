@@ -1,21 +1,21 @@
-"""Data that comes with the program, read once."""
+"""Bundled data: instance type catalogue, prices and scenarios; decoded once."""
 
 from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 
 from dovetail.codec.catalog.instance_types import decode_catalog
-from dovetail.codec.catalog.list_prices import comment_value, decode_table
-from dovetail.core.instancetypes.price_estimates import Relative, estimated_prices
-from dovetail.model.cloud.ec2_catalog import Catalog, Machine
+from dovetail.codec.catalog.prices import comment_value, decode_table
+from dovetail.core.instancetypes.price_estimates import PriceReference, estimate_prices
+from dovetail.model.cloud.ec2_catalog import Catalog, Ec2InstanceType
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import FrozenDict
 
 SPOT_SHARE = 0.38
-"""Spot over on-demand, where no spot price is known.
+"""Spot price as a share of on-demand, where no spot price is known.
 
-The median over all types and zones of us-east-1, us-west-2 and eu-west-1 in
-mid-2026; half of all pools lay between 0.31 and 0.46.
+The median over all types and zones of us-east-1, us-west-2 and eu-west-1 in mid-2026;
+half of all pools were between 0.31 and 0.46.
 """
 _CATALOG = "catalog.bin"
 _LIST = "list-prices.csv"
@@ -31,12 +31,12 @@ def bundled_catalog() -> Catalog:
 
 @cache
 def bundled_prices() -> PriceBook:
-    """Return list prices for every machine of the bundled catalogue."""
-    return list_prices(bundled_catalog().machines)
+    """Return list prices for every instance type of the bundled catalogue."""
+    return list_prices(bundled_catalog().instance_types)
 
 
-def list_prices(machines: Iterable[Machine]) -> PriceBook:
-    """Return list prices for ``machines``, estimated where the list has a gap."""
+def list_prices(instance_types: Iterable[Ec2InstanceType]) -> PriceBook:
+    """Return list prices, estimated where the list has a gap."""
     text = _text(_LIST)
     listed = {
         name: float(price)
@@ -45,19 +45,19 @@ def list_prices(machines: Iterable[Machine]) -> PriceBook:
         ).items()
     }
     relatives = {
-        family: Relative(like, float(factor))
+        family: PriceReference(like, float(factor))
         for family, (like, factor, _) in decode_table(
             _text(_RELATIVES), columns=("family", "like", "factor", "why"), file=_RELATIVES
         ).items()
     }
     factors = decode_table(_text(_REGIONS), columns=("region", "factor"), file=_REGIONS)
-    estimates = estimated_prices(listed, machines, relatives)
+    estimates = estimate_prices(listed, instance_types, relatives)
     return PriceBook(
         source=comment_value(text, "source"),
         date=comment_value(text, "date"),
         list_prices=FrozenDict({**listed, **estimates}),
         region_factors=FrozenDict({name: float(factor) for name, (factor,) in factors.items()}),
-        spot_share=SPOT_SHARE,
+        spot_ratio=SPOT_SHARE,
         estimated=frozenset(estimates),
     )
 
@@ -70,17 +70,17 @@ def _text(name: str) -> str:
     return _read(name).decode()
 
 
-def scenarios() -> list[str]:
-    """Return the names of the scenarios that come with the program, sorted."""
+def bundled_scenario_names() -> list[str]:
+    """Return the names of the bundled scenarios, sorted."""
     folder = resources.files(__package__).joinpath("scenarios")
-    return sorted(one.name.removesuffix(".yaml") for one in folder.iterdir())
+    return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir())
 
 
-def scenario(name: str) -> bytes:
-    """Return one of them as it is written."""
+def bundled_scenario(name: str) -> bytes:
+    """Return the text of a bundled scenario."""
     return _read(f"scenarios/{name}.yaml")
 
 
-def sandbox() -> bytes:
+def bundled_sandbox_scenario() -> bytes:
     """Return the scenario that ``dovetail sandbox`` starts with."""
     return _read("sandbox.yaml")

@@ -1,4 +1,4 @@
-"""The kinds of Kubernetes objects that checks look at, beyond those that controllers need."""
+"""Kinds of Kubernetes objects that checks read, besides those of the controllers."""
 
 from typing import Final
 
@@ -6,18 +6,14 @@ from dovetail.ports import api_resources as known
 from dovetail.ports.api_resources import Resource
 
 CRDS: Final = Resource(
-    "apiextensions.k8s.io",
-    "v1",
-    "customresourcedefinitions",
-    "CustomResourceDefinition",
-    namespaced=False,
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
 FLOW_SCHEMAS: Final = Resource(
     "flowcontrol.apiserver.k8s.io", "v1", "flowschemas", "FlowSchema", namespaced=False
 )
 LIMIT_RANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
 SERVICE_MONITORS: Final = Resource(
-    "monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor", custom=True
+    "monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor", is_custom=True
 )
 
 READ: Final = (
@@ -36,7 +32,7 @@ READ: Final = (
     LIMIT_RANGES,
     SERVICE_MONITORS,
 )
-"""Listed whole. Of ConfigMaps one is read, ``aws-auth``; Secrets are never read."""
+"""Listed completely. Of ConfigMaps only ``aws-auth`` is read, and Secrets never."""
 
 MAY_BE_UNKNOWN: Final = frozenset({SERVICE_MONITORS})
-"""Kinds of other people's software: a server that does not know them has none."""
+"""Kinds of optional software: a server without them has no objects."""

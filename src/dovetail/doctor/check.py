@@ -1,91 +1,98 @@
-"""A check: what it looks for, what it must see for that, and how it is mended."""
+"""A check: what it looks for, the facts it needs, and the fix it suggests.
+
+Checks are pure: ``gather`` reads the facts once, then ``run_checks`` evaluates
+every check on them. A check whose facts could not be read is skipped with the
+reason and never reported as passed.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import NotRequired, TypedDict, Unpack
 
 import msgspec
 
-from dovetail.doctor.facts import Facts, Need
-from dovetail.doctor.finding import Finding, Missing, Severity, Skipped, Symptom
+from dovetail.doctor.controller_deployment import Controller, controller_of
+from dovetail.doctor.facts import Facts, Need, Part
+from dovetail.doctor.finding import Finding, Missing, Severity, Symptom
 from dovetail.ports.api_resources import Resource
+
+Find = Callable[[Facts], Iterable[Symptom]]
+FindWithController = Callable[[Facts, Controller], Iterable[Symptom]]
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One fault that set-ups have."""
+    """One known configuration error."""
 
     code: str
-    """Stable: scripts and tickets name it."""
+    """Stable: scripts and tickets refer to it."""
     title: str
     severity: Severity
     how: str
-    """How it is seen, for the guide."""
-    mend: str
-    """What to do about it, for the guide."""
+    """Detection, for the guide."""
+    remedy: str
+    """General fix, for the guide."""
     needs: tuple[Need, ...] = ()
-    """Without all of these nothing can be said."""
+    """The check is skipped unless all of these facts are known."""
     any_of: tuple[Need, ...] = ()
-    """Nor without one of these."""
+    """The check is skipped unless at least one of these facts is known."""
     helped_by: tuple[Need, ...] = ()
-    """Without these something may be found, but nothing called fine."""
-    find: Callable[[Facts], Iterable[Symptom]]
+    """Without these facts there may be findings, but the check never passes."""
+    find: Find
 
-    def look(self, facts: Facts) -> Iterator[Finding]:
-        """Hand out what is wrong."""
-        for one in self.find(facts):
-            yield Finding(
-                code=self.code,
-                title=self.title,
-                severity=self.severity,
-                about=one.about,
-                seen=one.seen,
-                wrong=one.wrong,
-                fix=one.fix,
-            )
+    def findings(self, facts: Facts) -> Iterator[Finding]:
+        """Yield a finding for each symptom."""
+        for symptom in self.find(facts):
+            fields = msgspec.structs.asdict(symptom)
+            yield Finding(code=self.code, title=self.title, severity=self.severity, **fields)
 
-    def obstacles(self, facts: Facts) -> tuple[Missing, ...]:
-        """Return what the check needs and nobody could read."""
-        if self.any_of and all(one in facts.unseen for one in self.any_of):
+    def missing_needs(self, facts: Facts) -> tuple[Missing, ...]:
+        """Return the required facts that could not be read."""
+        if self.any_of and all(need in facts.unseen for need in self.any_of):
             return _missing((*self.needs, *self.any_of), facts)
         return _missing(self.needs, facts)
 
-    def doubts(self, facts: Facts) -> tuple[Missing, ...]:
-        """Return what nobody could read although it would have told more."""
+    def missing_help(self, facts: Facts) -> tuple[Missing, ...]:
+        """Return the optional facts that could not be read."""
         return _missing(self.helped_by, facts)
 
 
+class CheckHeader(TypedDict):
+    """Fields of a check besides its function, for the decorators."""
+
+    code: str
+    title: str
+    severity: Severity
+    how: str
+    remedy: str
+    needs: NotRequired[tuple[Need, ...]]
+    any_of: NotRequired[tuple[Need, ...]]
+    helped_by: NotRequired[tuple[Need, ...]]
+
+
+def check(**header: Unpack[CheckHeader]) -> Callable[[Find], Check]:
+    """Turn a function from facts to symptoms into a check (decorator)."""
+    return lambda find: Check(find=find, **header)
+
+
+def controller_check(**header: Unpack[CheckHeader]) -> Callable[[FindWithController], Check]:
+    """Turn a function of facts and the deployed controller into a check (decorator)."""
+    header["needs"] = (Part.CONTROLLER, *header.get("needs", ()))
+
+    def decorate(find: FindWithController) -> Check:
+        def find_if_deployed(facts: Facts) -> Iterable[Symptom]:
+            controller = controller_of(facts)
+            return () if controller is None else find(facts, controller)
+
+        return Check(find=find_if_deployed, **header)
+
+    return decorate
+
+
 def _missing(needs: Iterable[Need], facts: Facts) -> tuple[Missing, ...]:
-    return tuple(Missing(named(one), facts.unseen[one]) for one in needs if one in facts.unseen)
+    return tuple(Missing(describe_need(need), facts.unseen[need]) for need in needs if need in facts.unseen)
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of looking."""
-
-    findings: tuple[Finding, ...]
-    skipped: tuple[Skipped, ...]
-    checked: tuple[str, ...]
-    """Codes of the checks that were made."""
-
-
-def named(need: Need) -> str:
-    """Write for people what a check needs."""
+def describe_need(need: Need) -> str:
+    """Return the name of a needed fact for messages."""
     if isinstance(need, Resource):
         return need.kind + ("es" if need.kind.endswith("s") else "s")
     return str(need)
-
-
-def examined(facts: Facts, checks: Iterable[Check]) -> Report:
-    """Make all checks; findings come worst first, then in the order of the checks."""
-    findings: list[Finding] = []
-    skipped: list[Skipped] = []
-    made: list[str] = []
-    for check in checks:
-        missing = check.obstacles(facts)
-        found = [] if missing else list(check.look(facts))
-        missing = missing or (() if found else check.doubts(facts))
-        if missing:
-            skipped.append(Skipped(code=check.code, title=check.title, missing=missing))
-            continue
-        made.append(check.code)
-        findings += found
-    grave = list(Severity)
-    findings.sort(key=lambda one: grave.index(one.severity))
-    return Report(findings=tuple(findings), skipped=tuple(skipped), checked=tuple(made))

@@ -1,4 +1,4 @@
-"""The controller as it is deployed: who it is, what it was told, where its pods are."""
+"""The deployed controller: identity, settings and pods."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from dovetail.ports.kube_client import Object
 
 NAMES: Final = ("karpenter", "dovetail")
 NEWEST: Final = (99,)
-"""The version that our own controller is taken for: it does all that Karpenter's newest does."""
+"""Version of Dovetail in Karpenter's terms: it has all features of the newest."""
 ROLE_ARN: Final = "eks.amazonaws.com/role-arn"
 
 
@@ -39,16 +39,21 @@ class Controller(msgspec.Struct, frozen=True, kw_only=True):
         return f"Deployment/{self.namespace}/{self.name}"
 
     @property
+    def target(self) -> str:
+        """Argument of kubectl that names it."""
+        return f"deployment {self.name} -n {self.namespace}"
+
+    @property
     def spec(self) -> Mapping[str, Any]:
         """Of its pods."""
-        found: Mapping[str, Any] = at(self.deployment, "spec", "template", "spec") or {}
-        return found
+        pod_spec: Mapping[str, Any] = at(self.deployment, "spec", "template", "spec") or {}
+        return pod_spec
 
     @property
     def container(self) -> Mapping[str, Any]:
-        found: list[Mapping[str, Any]] = many(self.spec, "containers")
-        named = [one for one in found if one.get("name") == "controller"]
-        return (named or found or [{}])[0]
+        containers: list[Mapping[str, Any]] = many(self.spec, "containers")
+        named = [container for container in containers if container.get("name") == "controller"]
+        return (named or containers or [{}])[0]
 
     @property
     def service_account(self) -> str:
@@ -56,74 +61,74 @@ class Controller(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def role_arn(self) -> str:
-        """What the ServiceAccount says; empty with Pod Identity."""
+        """Role of the ServiceAccount's annotation; empty with Pod Identity."""
         return str(at(self.account, "metadata", "annotations", ROLE_ARN) or "")
 
     @property
     def replicas(self) -> int:
-        told = at(self.deployment, "spec", "replicas")
-        return 1 if told is None else int(told)
+        replicas = at(self.deployment, "spec", "replicas")
+        return 1 if replicas is None else int(replicas)
 
     @property
     def version(self) -> tuple[int, ...]:
-        """``(1, 6, 2)``; empty when nothing tells."""
+        """For example ``(1, 6, 2)``; empty if unknown."""
         if self.kind == "dovetail":
             return NEWEST
         image = str(self.container.get("image") or "").partition("@")[0]
         for text in (label(self.deployment, "app.kubernetes.io/version"), image.rpartition(":")[2]):
-            found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text)
-            if found:
-                return tuple(int(one) for one in found.groups() if one is not None)
+            match = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text)
+            if match:
+                return tuple(int(group) for group in match.groups() if group is not None)
         return ()
 
     def setting(self, variable: str) -> str:
-        """Return what it was told, by an option or a variable; options win."""
+        """Return a setting from an option or an environment variable; options win."""
         option = "--" + variable.lower().replace("_", "-")
-        arguments = [str(one) for one in many(self.container, "args")]
-        for place, one in enumerate(arguments):
-            name, is_given, value = one.partition("=")
+        arguments = [str(argument) for argument in many(self.container, "args")]
+        for place, argument in enumerate(arguments):
+            name, is_given, value = argument.partition("=")
             if name == option:
                 return value if is_given else "".join(arguments[place + 1 : place + 2])
         return variables(self.container).get(variable, "")
 
     def gate(self, name: str, *, usually: bool = False) -> bool:
-        """Tell whether a feature is switched on."""
-        for one in self.setting("FEATURE_GATES").split(","):
-            key, _, value = one.strip().partition("=")
+        """Return True if a feature gate is enabled."""
+        for gate in self.setting("FEATURE_GATES").split(","):
+            key, _, value = gate.strip().partition("=")
             if key == name:
                 return value.lower() == "true"
         return usually
 
 
 def variables(container: Mapping[str, Any]) -> dict[str, str]:
-    """Return a container's environment; what comes from elsewhere has the text ``(set)``."""
+    """Return a container's environment; ``valueFrom`` gives ``(set)``."""
     return {
-        str(one.get("name")): str(one.get("value") or ("(set)" if "valueFrom" in one else ""))
-        for one in many(container, "env")
+        str(variable.get("name")): str(variable.get("value") or ("(set)" if "valueFrom" in variable else ""))
+        for variable in many(container, "env")
     }
 
 
 def controllers(facts: Facts) -> Iterator[Controller]:
-    """Hand out every Deployment of a controller."""
-    for one in facts.of(DEPLOYMENTS):
-        kind = _kind(one)
+    """Yield all controllers in the cluster."""
+    for deployment in facts.of(DEPLOYMENTS):
+        kind = _kind(deployment)
         if kind:
             yield Controller(
-                deployment=one,
+                deployment=deployment,
                 kind=kind,
-                pods=tuple(pods_of(facts, one)),
-                account=_account(facts, one),
+                pods=tuple(pods_of(facts, deployment)),
+                account=_account(facts, deployment),
             )
 
 
 def controller_of(facts: Facts) -> Controller | None:
-    """Return the controller; of several the first by name."""
-    found = sorted(controllers(facts), key=lambda one: (one.namespace, one.name))
-    return found[0] if found else None
+    """Return the controller; the first by name if there are several."""
+    candidates = sorted(controllers(facts), key=lambda item: (item.namespace, item.name))
+    return candidates[0] if candidates else None
 
 
 def pods_of(facts: Facts, deployment: Object) -> Iterator[Object]:
-    """Hand out the pods that a Deployment selects, those that are going left out."""
+    """Yield the pods of a Deployment that are not being deleted."""
     wanted = at(deployment, "spec", "selector", "matchLabels") or {}
     for pod in facts.of(PODS):
         labels = at(pod, "metadata", "labels") or {}
@@ -134,9 +139,9 @@ def pods_of(facts: Facts, deployment: Object) -> Iterator[Object]:
 
 
 def _kind(deployment: Object) -> str:
-    told = label(deployment, "app.kubernetes.io/name")
+    app_name = label(deployment, "app.kubernetes.io/name")
     for kind in NAMES:
-        if kind in (told, name_of(deployment)):
+        if kind in (app_name, name_of(deployment)):
             return kind
     return ""
 
@@ -145,9 +150,9 @@ def _account(facts: Facts, deployment: Object) -> Object | None:
     name = at(deployment, "spec", "template", "spec", "serviceAccountName") or "default"
     return next(
         (
-            one
-            for one in facts.of(SERVICE_ACCOUNTS)
-            if (namespace_of(one), name_of(one)) == (namespace_of(deployment), name)
+            account
+            for account in facts.of(SERVICE_ACCOUNTS)
+            if (namespace_of(account), name_of(account)) == (namespace_of(deployment), name)
         ),
         None,
     )

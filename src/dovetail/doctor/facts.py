@@ -1,4 +1,4 @@
-"""Everything that checks look at, read once."""
+"""Facts: all inputs of checks, read once."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,17 +7,17 @@ from typing import Any
 
 import msgspec
 
-from dovetail.eks.config.cluster import ClusterSpec
+from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_client import Object
 
 Raw = Mapping[str, Any]
-"""Something as AWS or a file describes it."""
+"""A resource as AWS or a file describes it."""
 
 
 class Part(StrEnum):
-    """What can be read or not, beside the kinds of Kubernetes objects."""
+    """Parts of the facts that may be unknown, besides kinds of Kubernetes objects."""
 
     CONTROLLER = "the controller's Deployment"
     AWS_AUTH = "ConfigMap kube-system/aws-auth"
@@ -33,7 +33,7 @@ class Part(StrEnum):
     NETWORK = "subnets and security groups"
     ROUTES = "route tables"
     ENDPOINTS = "VPC endpoints"
-    MACHINES = "EC2 instances, interfaces and launch templates"
+    INSTANCES = "EC2 instances, interfaces and launch templates"
     PROFILES = "instance profiles"
     RESERVATIONS = "capacity reservations"
     ENCRYPTION = "encryption of volumes"
@@ -43,55 +43,39 @@ class Part(StrEnum):
     SPEC = "cluster.yaml"
 
 
-AWS_PARTS = tuple(
-    one
-    for one in Part
-    if one
-    not in (
-        Part.CONTROLLER,
-        Part.AWS_AUTH,
-        Part.VERSION,
-        Part.METRICS,
-        Part.TYPES,
-        Part.TERRAFORM,
-        Part.PLAN,
-        Part.SPEC,
-    )
-)
-
 Need = Part | Resource
 
 
 class Role(msgspec.Struct, frozen=True, kw_only=True):
-    """A role in IAM and all that its policies say."""
+    """An IAM role with its policies."""
 
     name: str
     arn: str
     attached: tuple[str, ...] = ()
-    """Names of managed policies, AWS's own included."""
+    """Names of attached managed policies, including those of AWS."""
     documents: Mapping[str, Raw] = {}
-    """Policy's name → document: inline ones, and managed ones that are not AWS's."""
+    """Policy name → document, for inline and customer managed policies."""
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """A customer's key in KMS, and who may use it."""
+    """A customer managed KMS key."""
 
     policy: Raw
     grantees: tuple[str, ...] = ()
-    """ARNs of those to whom its use was granted."""
+    """ARNs of grantee principals."""
 
 
 class AwsFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What AWS says."""
+    """Facts from AWS."""
 
     account: str = ""
     partition: str = "aws"
     cluster: Raw = {}
     access_entries: Mapping[str, Raw] = {}
-    """By the ARN of who it is for."""
+    """Principal ARN → access entry."""
     pod_identities: tuple[Raw, ...] = ()
     node_roles: Mapping[str, Role | None] = {}
-    """EC2NodeClass → the role of its nodes; None: there is no such role."""
+    """EC2NodeClass → role of its nodes; None if it does not exist."""
     controller_role: Role | None = None
     spot_role: bool = True
     subnets: Mapping[str, tuple[Raw, ...]] = {}
@@ -107,19 +91,19 @@ class AwsFacts(msgspec.Struct, frozen=True, kw_only=True):
     profiles: tuple[Raw, ...] = ()
     reservations: tuple[Raw, ...] = ()
     default_key: str = ""
-    """With which EBS encrypts every volume; empty when it does not."""
+    """Default KMS key of EBS; empty without default encryption."""
     keys: Mapping[str, Key] = {}
-    """As the classes or the default name them; AWS's own are left out."""
+    """Customer managed keys, by the reference in node classes or the EBS default."""
     queue: Raw | None = None
-    """Attributes of the interruption queue; None: there is none of that name."""
+    """Attributes of the interruption queue; None if it does not exist."""
     rules: tuple[Raw, ...] = ()
-    """EventBridge rules that write to it."""
+    """EventBridge rules that target it."""
 
 
 class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What files say."""
+    """Facts from files."""
 
-    spec: ClusterSpec | None = None
+    spec: ClusterConfig | None = None
     terraform: Mapping[str, str] = {}
     """Name of a file → its text."""
     plan: tuple[Raw, ...] = ()
@@ -127,7 +111,7 @@ class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """One look at everything; what could not be read is in ``unseen`` and nowhere else."""
+    """All facts; those that could not be read are in ``unseen`` with the reason."""
 
     now: datetime
     catalog: Catalog
@@ -140,7 +124,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     aws: AwsFacts = AwsFacts()
     files: FileFacts = FileFacts()
     unseen: Mapping[Need, str] = {}
-    """What was not read → why."""
+    """Unknown part → reason."""
 
     def of(self, resource: Resource) -> tuple[Object, ...]:
         """Return the objects of a kind."""

@@ -1,36 +1,39 @@
-"""What a check finds: what is wrong, how it was seen, and what mends it."""
+"""Findings of checks: evidence, consequence and fix."""
 
+import json
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
 
 class Severity(StrEnum):
-    """How bad it is, worst first."""
+    """Severity of a finding, worst first."""
 
     BROKEN = "broken"
     """Something does not work."""
     RISK = "risk"
-    """It works until something happens."""
+    """It works, but may fail."""
     ADVICE = "advice"
-    """It works, and could work better."""
+    """It works, but can be improved."""
 
 
 class Symptom(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a check has found."""
+    """One problem that a check has detected."""
 
     about: str
     """The object: ``EC2NodeClass/default``, ``role/nodes``."""
     seen: str
-    """What was looked at, and what it said."""
+    """Evidence: the field or resource and its value."""
     wrong: str
-    """What that leads to."""
+    """Consequence."""
     fix: str
-    """A command or a patch to paste."""
+    """A command or patch to copy."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A symptom and the check that it is of; field names are a promise to scripts."""
+    """A symptom with its check. Field names are part of the JSON output."""
 
     code: str
     title: str
@@ -42,15 +45,20 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """Something that could not be looked at, and why."""
+    """A fact that could not be read, and why."""
 
     what: str
     why: str
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
-    """A check that was not made, and what it would have needed."""
+    """A check that did not run, with its missing facts."""
 
     code: str
     title: str
     missing: tuple[Missing, ...]
+
+
+def merge_patch(target: str, patch: Mapping[str, Any]) -> str:
+    """Return the kubectl command that applies a merge patch to ``KIND NAME``."""
+    return f"kubectl patch {target} --type merge -p '{json.dumps(patch, separators=(',', ':'))}'"

@@ -1,4 +1,4 @@
-"""From whatever is at hand to facts: Kubernetes first, for it says what to ask AWS."""
+"""Gather facts: files, then Kubernetes, because it names what to look up in AWS."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -6,17 +6,23 @@ from datetime import datetime
 
 import msgspec
 
-from dovetail.aws.session import Aws
+from dovetail.aws.errors import AwsError
+from dovetail.aws.session import MAX_THREADS, AwsSession
 from dovetail.doctor.controller_deployment import Controller, controller_of
 from dovetail.doctor.facts import Facts, FileFacts, Need, Part
 from dovetail.doctor.object_fields import label, name_of
 from dovetail.doctor.sources.aws import aws_facts
 from dovetail.doctor.sources.aws import unreadable as no_aws
 from dovetail.doctor.sources.files import objects_in
-from dovetail.doctor.sources.kubernetes import KubeFacts, kube_facts, scraped
+from dovetail.doctor.sources.kubernetes import KubeFacts, kube_facts, open_connection, scrape_metrics
 from dovetail.doctor.sources.kubernetes import unreadable as no_kube
-from dovetail.doctor.sources.query import Asked, NodeClassAsked
+from dovetail.doctor.sources.query import AwsQuery, NodeClassQuery
+from dovetail.eks.aws_errors import with_advice
 from dovetail.eks.desired.names import Names
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.host.executor import ThreadExecutor
+from dovetail.host.randomness import SystemRandomSource
+from dovetail.kube.auth.kubeconfig import RestConfig
 from dovetail.kube.connection import Connection
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.ec2_catalog import Catalog
@@ -24,8 +30,8 @@ from dovetail.ports.api_resources import DEPLOYMENTS, EC2_NODE_CLASSES, NODES
 from dovetail.ports.kube_errors import ApiError
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known before anybody is asked."""
+class InitialFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts known before any request: options and files."""
 
     now: datetime
     catalog: Catalog
@@ -35,65 +41,99 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     region: str = ""
 
 
-async def facts_of_cluster(given: Given, connection: Connection | str) -> Facts:
-    """Return what files and Kubernetes say; a text instead of a connection says why not."""
+async def gather_facts(initial: InitialFacts, access: RestConfig | str, *, with_aws: bool = True) -> Facts:
+    """Return the facts of all reachable sources.
+
+    ``access`` may be the reason why Kubernetes is not reachable.
+    """
+    if isinstance(access, str):
+        facts = await gather_cluster_facts(initial, access)
+    else:
+        connection = open_connection(access)
+        try:
+            facts = await gather_cluster_facts(initial, connection)
+        finally:
+            await connection.close()
+    if not with_aws:
+        return await add_aws_facts(facts, "AWS is disabled by --no-aws")
+    threads = ThreadExecutor(MAX_THREADS, name="aws")
+    try:
+        aws = AwsSession(
+            loop=AsyncioEventLoop(),
+            executor=threads,
+            random=SystemRandomSource(),
+            region=facts.region or None,
+        )
+        return await add_aws_facts(facts, aws)
+    except AwsError as error:
+        # For example an unknown profile. Errors of single requests affect one part only.
+        return await add_aws_facts(facts, str(with_advice(error, "sts")))
+    finally:
+        threads.close()
+
+
+async def gather_cluster_facts(initial: InitialFacts, connection: Connection | str) -> Facts:
+    """Return the facts from files and Kubernetes.
+
+    ``connection`` may be the reason why there is none.
+    """
     if isinstance(connection, str):
-        seen = _from_file(no_kube(connection), given.files)
+        seen = _from_file(no_kube(connection), initial.files)
     else:
         seen = await kube_facts(connection)
     facts = Facts(
-        now=given.now,
-        catalog=given.catalog,
+        now=initial.now,
+        catalog=initial.catalog,
         objects=seen.objects,
         aws_auth=seen.aws_auth,
-        files=given.files,
-        unseen={**given.unseen, **seen.unseen},
+        files=initial.files,
+        unseen={**initial.unseen, **seen.unseen},
     )
-    found = controller_of(facts)
+    controller = controller_of(facts)
     facts = msgspec.structs.replace(
-        facts, cluster=_cluster(given, found), region=_region(given, facts, found)
+        facts, cluster=_cluster(initial, controller), region=_region(initial, facts, controller)
     )
     if isinstance(connection, str):
         return facts
-    if found is None:
+    if controller is None:
         why = facts.unseen.get(DEPLOYMENTS, "there is no Deployment of Karpenter or Dovetail")
         return _without(facts, dict.fromkeys((Part.CONTROLLER, Part.VERSION, Part.METRICS), why))
-    if not found.version:
-        why = f"neither labels nor image of {found.about} tell its version"
+    if not controller.version:
+        why = f"neither the labels nor the image of {controller.about} has its version"
         facts = _without(facts, {Part.VERSION: why})
-    return await _with_metrics(facts, found, connection)
+    return await _with_metrics(facts, controller, connection)
 
 
-async def facts_with_aws(facts: Facts, aws: Aws | str) -> Facts:
-    """Return the same facts with what AWS says; a text says why nobody asks."""
-    seen, unseen = no_aws(aws) if isinstance(aws, str) else await aws_facts(aws, asked(facts))
+async def add_aws_facts(facts: Facts, aws: AwsSession | str) -> Facts:
+    """Return the facts with those from AWS; ``aws`` may be the reason why there are none."""
+    seen, unseen = no_aws(aws) if isinstance(aws, str) else await aws_facts(aws, query(facts))
     region = facts.region or ("" if isinstance(aws, str) else aws.region)
     if region not in facts.catalog.regions:
-        why = f"the catalogue does not know the region {region!r}; say one with --region"
+        why = f"the catalogue has no region {region!r}; set --region"
         unseen = {**unseen, Part.TYPES: why}
     return _without(msgspec.structs.replace(facts, aws=seen, region=region), unseen)
 
 
-def asked(facts: Facts) -> Asked:
-    """Return what to ask AWS about."""
-    found, spec = controller_of(facts), facts.files.spec
-    role = found.role_arn.rpartition("/")[2] if found is not None else ""
-    queue = found.setting("INTERRUPTION_QUEUE") if found is not None else ""
-    if found is None and spec is not None:
-        role = Names.of(spec).controller_role
+def query(facts: Facts) -> AwsQuery:
+    """Return the names to look up in AWS."""
+    controller, spec = controller_of(facts), facts.files.spec
+    role = controller.role_arn.rpartition("/")[2] if controller is not None else ""
+    queue = controller.setting("INTERRUPTION_QUEUE") if controller is not None else ""
+    if controller is None and spec is not None:
+        role = Names.from_config(spec).controller_role
         queue = spec.name if spec.controller.interruption_queue else ""
-    return Asked(
+    return AwsQuery(
         cluster=facts.cluster,
-        classes=tuple(NodeClassAsked.of(one) for one in facts.of(EC2_NODE_CLASSES)),
-        namespace=found.namespace if found is not None else "",
-        service_account=found.service_account if found is not None else "",
+        classes=tuple(NodeClassQuery.of(node_class) for node_class in facts.of(EC2_NODE_CLASSES)),
+        namespace=controller.namespace if controller is not None else "",
+        service_account=controller.service_account if controller is not None else "",
         controller_role=role,
         queue=queue,
     )
 
 
 def _from_file(seen: KubeFacts, files: FileFacts) -> KubeFacts:
-    """Let a cluster.yaml speak for the objects that it would make."""
+    """Use the objects of a cluster.yaml if there is no cluster."""
     if files.spec is None:
         return seen
     objects = objects_in(files.spec)
@@ -105,34 +145,34 @@ def _without(facts: Facts, unseen: Mapping[Need, str]) -> Facts:
     return msgspec.structs.replace(facts, unseen={**facts.unseen, **unseen})
 
 
-async def _with_metrics(facts: Facts, found: Controller, connection: Connection) -> Facts:
-    running = [one for one in found.pods if one.get("status", {}).get("phase") == "Running"]
+async def _with_metrics(facts: Facts, controller: Controller, connection: Connection) -> Facts:
+    running = [pod for pod in controller.pods if pod.get("status", {}).get("phase") == "Running"]
     if not running:
-        return _without(facts, {Part.METRICS: f"no pod of {found.about} runs"})
+        return _without(facts, {Part.METRICS: f"no pod of {controller.about} runs"})
     try:
-        lines = await scraped(
-            connection, found.namespace, name_of(running[0]), found.setting("METRICS_PORT")
+        lines = await scrape_metrics(
+            connection, controller.namespace, name_of(running[0]), controller.setting("METRICS_PORT")
         )
     except ApiError as error:
-        why = f"the metrics of {found.about} cannot be read: {error}"
+        why = f"the metrics of {controller.about} cannot be read: {error}"
         return _without(facts, {Part.METRICS: why})
     return msgspec.structs.replace(facts, metrics=lines)
 
 
-def _cluster(given: Given, found: Controller | None) -> str:
-    spec = given.files.spec
-    told = found.setting("CLUSTER_NAME") if found is not None else ""
-    return given.cluster or (spec.name if spec is not None else "") or told
+def _cluster(initial: InitialFacts, controller: Controller | None) -> str:
+    spec = initial.files.spec
+    setting = controller.setting("CLUSTER_NAME") if controller is not None else ""
+    return initial.cluster or (spec.name if spec is not None else "") or setting
 
 
-def _region(given: Given, facts: Facts, found: Controller | None) -> str:
-    spec = given.files.spec
-    said = Counter(label(one, label_keys.REGION) for one in facts.of(NODES))
-    said.pop("", None)
-    told = found.setting("AWS_REGION") if found is not None else ""
+def _region(initial: InitialFacts, facts: Facts, controller: Controller | None) -> str:
+    spec = initial.files.spec
+    regions = Counter(label(node, label_keys.REGION) for node in facts.of(NODES))
+    regions.pop("", None)
+    setting = controller.setting("AWS_REGION") if controller is not None else ""
     return (
-        given.region
+        initial.region
         or (spec.region if spec is not None else "")
-        or (told if told != "(set)" else "")
-        or min(said, key=lambda name: (-said[name], name), default="")
+        or (setting if setting != "(set)" else "")
+        or min(regions, key=lambda name: (-regions[name], name), default="")
     )

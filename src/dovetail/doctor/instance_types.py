@@ -1,51 +1,59 @@
-"""Which instance types a NodePool may buy, by the catalogue."""
+"""Instance types that a NodePool allows, by the catalogue."""
 
 from functools import lru_cache
 
-from dovetail.core.instancetypes.ami_families import Family, family_named
-from dovetail.core.instancetypes.labels import machine_labels
+from dovetail.core.instancetypes.ami_families import AmiFamilyFacts, ami_family_facts
+from dovetail.core.instancetypes.labels import instance_type_labels
 from dovetail.core.instancetypes.offerings import capacity_types
 from dovetail.doctor.facts import Facts
 from dovetail.doctor.object_fields import at, class_called, many
 from dovetail.model import labels as label_keys
-from dovetail.model.cloud.ec2_catalog import Machine
+from dovetail.model.cloud.ec2_catalog import Ec2InstanceType
+from dovetail.model.karpenter.ami_family import DEFAULT_AMI_FAMILY, AmiFamily
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.requirements import Requirements
 
-_USUAL = "AL2023"
 
-
-def machines_of(facts: Facts, pool: NodePool) -> tuple[Machine, ...]:
-    """Return the types that satisfy a pool in the zones that its class reaches."""
+def instance_types_of(facts: Facts, pool: NodePool) -> tuple[Ec2InstanceType, ...]:
+    """Return the types that satisfy a NodePool in the zones of its node class."""
     region = facts.catalog.regions.get(facts.region)
     if region is None:
         return ()
     node_class = class_called(facts, pool.template.node_class.name)
     asked = pool.requirements()
-    zone, sold_as = asked.allowed(label_keys.ZONE), asked.allowed(label_keys.CAPACITY_TYPE)
-    reached = {one for one in zones_of(facts, pool) if zone.has(one)}
-    family = family_named(str(at(node_class, "spec", "amiFamily") or _USUAL))
+    zone, capacity_type = (
+        asked.get_or_exists(label_keys.ZONE),
+        asked.get_or_exists(label_keys.CAPACITY_TYPE),
+    )
+    reachable = {zone_name for zone_name in zones_of(facts, pool) if zone.has(zone_name)}
+    written = at(node_class, "spec", "amiFamily") or DEFAULT_AMI_FAMILY
+    family = ami_family_facts(AmiFamily.parse(str(written)))
     own = asked.without(label_keys.ZONE, label_keys.CAPACITY_TYPE)
     return tuple(
-        one
-        for one in facts.catalog.machines_in(facts.region)
-        if reached & region.offered.get(one.name, frozenset())
-        and (sold_as.has(label_keys.RESERVED) or any(map(sold_as.has, capacity_types(one))))
-        and _labels(one, family).clash(own) is None
+        instance_type
+        for instance_type in facts.catalog.instance_types_in(facts.region)
+        if reachable & region.offered_zones.get(instance_type.name, frozenset())
+        and (
+            capacity_type.has(label_keys.RESERVED)
+            or any(map(capacity_type.has, capacity_types(instance_type)))
+        )
+        and _labels(instance_type, family).find_disjoint_key(own) is None
     )
 
 
 @lru_cache(maxsize=4096)
-def _labels(machine: Machine, family: Family) -> Requirements:
-    """Several checks look at all types for every pool; their labels stay the same."""
-    return machine_labels(machine, family)
+def _labels(instance_type: Ec2InstanceType, family: AmiFamilyFacts) -> Requirements:
+    """Return a type's labels; cached, since several checks need them for every NodePool."""
+    return instance_type_labels(instance_type, family)
 
 
 def zones_of(facts: Facts, pool: NodePool) -> set[str]:
-    """Return the zones in which nodes can be: those of the class's subnets, else all."""
+    """Return the zones of the node class's subnets, else all zones of the region."""
     region = facts.catalog.regions.get(facts.region)
     every = set(region.zones) if region is not None else set()
     name = pool.template.node_class.name
-    seen = {str(one.get("AvailabilityZone")) for one in facts.aws.subnets.get(name, ())}
-    told = {str(one.get("zone")) for one in many(class_called(facts, name), "status", "subnets")}
-    return (seen or told or every) & every
+    seen = {str(subnet.get("AvailabilityZone")) for subnet in facts.aws.subnets.get(name, ())}
+    zones_in_status = {
+        str(subnet.get("zone")) for subnet in many(class_called(facts, name), "status", "subnets")
+    }
+    return (seen or zones_in_status or every) & every

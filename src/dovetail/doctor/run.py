@@ -1,43 +1,38 @@
-"""One look at everything that is within reach."""
+"""Run the checks on the facts."""
 
-from dovetail.aws.errors import AwsError
-from dovetail.aws.session import THREADS, Aws
+from collections.abc import Iterable
+
+import msgspec
+
+from dovetail.doctor.check import Check
+from dovetail.doctor.checks.registry import CHECKS
 from dovetail.doctor.facts import Facts
-from dovetail.doctor.gather import Given, facts_of_cluster, facts_with_aws
-from dovetail.doctor.sources.kubernetes import open_connection
-from dovetail.eks.aws_errors import to_a_person
-from dovetail.host.event_loop import AsyncioLoop
-from dovetail.host.executor import ThreadOffload
-from dovetail.host.randomness import RealChance
-from dovetail.kube.auth.kubeconfig import Access
+from dovetail.doctor.finding import Finding, Severity, Skipped
 
 
-async def look(given: Given, access: Access | str, *, ask_aws: bool = True) -> Facts:
-    """Read files, Kubernetes and AWS; what is out of reach says why.
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of all checks. Field names are part of the JSON output."""
 
-    ``access`` may be a text that says why there is none.
-    """
-    if isinstance(access, str):
-        facts = await facts_of_cluster(given, access)
-    else:
-        connection = open_connection(access)
-        try:
-            facts = await facts_of_cluster(given, connection)
-        finally:
-            await connection.close()
-    if not ask_aws:
-        return await facts_with_aws(facts, "nobody was to ask AWS (--no-aws)")
-    threads = ThreadOffload(THREADS, name="aws")
-    try:
-        aws = Aws(
-            loop=AsyncioLoop(),
-            offload=threads,
-            chance=RealChance(),
-            region=facts.region or None,
-        )
-        return await facts_with_aws(facts, aws)
-    except AwsError as error:
-        # Of a profile that is not there; what calls raise spoils the part that wanted it.
-        return await facts_with_aws(facts, str(to_a_person(error, "sts")))
-    finally:
-        threads.close()
+    findings: tuple[Finding, ...]
+    skipped: tuple[Skipped, ...]
+    checked: tuple[str, ...]
+    """Codes of the checks that ran."""
+
+
+def run_checks(facts: Facts, checks: Iterable[Check] = CHECKS) -> Report:
+    """Run checks; findings are ordered by severity, then by code."""
+    findings: list[Finding] = []
+    skipped: list[Skipped] = []
+    checked: list[str] = []
+    for check in checks:
+        missing = check.missing_needs(facts)
+        results = [] if missing else list(check.findings(facts))
+        missing = missing or (() if results else check.missing_help(facts))
+        if missing:
+            skipped.append(Skipped(code=check.code, title=check.title, missing=missing))
+            continue
+        checked.append(check.code)
+        findings += results
+    order = list(Severity)
+    findings.sort(key=lambda finding: order.index(finding.severity))
+    return Report(findings=tuple(findings), skipped=tuple(skipped), checked=tuple(checked))

@@ -1,215 +1,209 @@
-"""How handlers reach AWS: one call, all pages of an answer, or waiting for something."""
+"""AWS calls for one cluster: pages, retries on conflict, waiting for a state.
+
+``aws.session`` runs a boto3 call in a thread and retries throttling. This
+client adds what creating and deleting infrastructure needs: "exists already"
+and "is gone already" count as success, and a dependency in transition is
+retried for minutes.
+"""
 
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from dovetail.aws.errors import AwsError, Kind
-from dovetail.aws.session import Aws
-from dovetail.eks.aws_errors import to_a_person
+from dovetail.aws.errors import AwsError
+from dovetail.aws.session import AwsSession
+from dovetail.eks.aws_errors import (
+    is_already_exists,
+    is_conflict,
+    is_not_found,
+    is_not_visible_yet,
+    with_advice,
+)
 from dovetail.eks.plan.resource import Account
 from dovetail.errors import DovetailError
-from dovetail.ports.event_loop import Loop
+from dovetail.ports.event_loop import EventLoop
 
 T = TypeVar("T")
 Raw = dict[str, Any]
-"""Something as boto3 tells of it."""
+"""An object of an AWS response, as boto3 returns it."""
 
-BUSY: Final = frozenset(
-    {
-        "DependencyViolation",
-        "DeleteConflict",
-        "ResourceInUseException",
-        "InvalidIPAddress.InUse",
-        "InvalidNetworkInterface.InUse",
-        "QueueDeletedRecently",
-        "AWS.SimpleQueueService.QueueDeletedRecently",
-        "ConcurrentModification",
-        "ConcurrentModificationException",
-        "EntityTemporarilyUnmodifiable",
-    }
+_WRITE_PREFIXES: Final = tuple(
+    f"{verb}_" for verb in "add associate attach authorize create modify put replace set tag update".split()
 )
-"""What goes by itself: something else is still on its way out, or in."""
-_THERE: Final = (
-    "AlreadyExists",
-    "EntityAlreadyExists",
-    "Duplicate",
-    "AlreadyAssociated",
-    "ResourceAlreadyAssociated",
-    "QueueAlreadyExists",
-)
-_UNKNOWN_YET: Final = ("cannot be assumed", "does not exist", "Invalid principal", "not authorized")
-"""What services say of a role, a subnet or a group that was made a moment ago."""
-_NEW: Final = ("role", "subnet", "security group")
-_MAKING: Final = tuple(
-    f"{one}_"
-    for one in "add associate attach authorize create modify put replace set tag update".split()
-)
-"""How methods begin that name other things, which may be new."""
+"""Prefixes of boto3 methods whose parameters can name resources that are new."""
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How often to look again, and how long at most."""
+class PollSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Interval and timeouts of polling."""
 
-    look: timedelta = timedelta(seconds=5)
-    patience: timedelta = timedelta(minutes=40)
-    settling: timedelta = timedelta(minutes=15)
-    """For what goes by itself: a dependency on its way out, a role or a name on its way in."""
-    appearing: timedelta = timedelta(minutes=1)
-    """For what was made a moment ago, and is not seen everywhere yet."""
-
-
-class TookTooLong(DovetailError):
-    """Something did not become what it should within our patience."""
+    interval: timedelta = timedelta(seconds=5)
+    timeout: timedelta = timedelta(minutes=40)
+    conflict_timeout: timedelta = timedelta(minutes=15)
+    """For conflicts that end by themselves: a dependency or a role in transition."""
+    visibility_timeout: timedelta = timedelta(minutes=1)
+    """For new resources that AWS does not show everywhere yet."""
 
 
-class Reach:
-    """AWS for one cluster's sake."""
+class WaitTimeoutError(DovetailError):
+    """A resource did not reach the expected state before the timeout."""
+
+
+class AwsClient:
+    """AWS API of one cluster's account and region."""
 
     def __init__(
         self,
         *,
-        aws: Aws,
-        loop: Loop,
+        session: AwsSession,
+        loop: EventLoop,
         account: Account,
         cluster: str,
         prefix: str | None = None,
-        pace: Pace | None = None,
+        polling: PollSettings | None = None,
     ) -> None:
-        """``prefix`` is how names in IAM begin, where not with the cluster's."""
-        self.aws = aws
+        """``prefix`` begins names in IAM, if it is not the cluster's name."""
+        self.session = session
         self.loop = loop
         self.account = account
         self.cluster = cluster
-        self.prefixes = (cluster, prefix) if prefix else (cluster,)
-        self.pace = pace or Pace()
+        self.name_prefixes = (cluster, prefix) if prefix else (cluster,)
+        self.polling = polling or PollSettings()
 
-    async def ask(self, service: str, method: str, **given: Any) -> Raw:
-        """Make one call; raises ``AwsError``."""
-        client = self.aws.client(service)
+    async def call(self, service: str, method: str, **params: Any) -> Raw:
+        """Call a boto3 method; raises ``AwsError``."""
+        client = self.session.client(service)
 
-        def call() -> Raw:
-            answer: Raw = getattr(client, method)(**given)
-            return answer
+        def function() -> Raw:
+            response: Raw = getattr(client, method)(**params)
+            return response
 
-        if method.startswith(_MAKING):
-            return await self.seen_soon(lambda: self.call(service, method, call))
-        return await self.call(service, method, call)
+        if method.startswith(_WRITE_PREFIXES):
+            return await self.retry_until_visible(lambda: self.run(service, method, function))
+        return await self.run(service, method, function)
 
-    async def ask_all(self, service: str, method: str, key: str, **given: Any) -> list[Any]:
-        """Return a list from all pages of an answer."""
-        client = self.aws.client(service)
+    async def list_all(self, service: str, method: str, key: str, **params: Any) -> list[Any]:
+        """Return the items under ``key`` from all pages of a response."""
+        client = self.session.client(service)
 
-        def call() -> list[Any]:
+        def function() -> list[Any]:
             if not client.can_paginate(method):
-                return list(getattr(client, method)(**given).get(key) or ())
-            whole = client.get_paginator(method).paginate(**given).build_full_result()
-            return list(whole.get(key) or ())
+                return list(getattr(client, method)(**params).get(key) or ())
+            pages = client.get_paginator(method).paginate(**params).build_full_result()
+            return list(pages.get(key) or ())
 
-        return await self.call(service, method, call)
+        return await self.run(service, method, function)
 
-    async def call(self, service: str, method: str, work: Callable[[], T]) -> T:
-        """Do work that is a call, or calls until one takes effect; raises ``AwsError``."""
+    async def describe_ec2(self, what: str, *filters: Raw) -> list[Raw]:
+        """Return all EC2 resources that match every filter: ``Subnets``, ``Volumes``."""
+        return await self.list_all("ec2", describe_method(what), what, Filters=list(filters))
+
+    async def describe_instances(self, *filters: Raw) -> list[Raw]:
+        """Return all instances that match every filter."""
+        reservations = await self.list_all("ec2", "describe_instances", "Reservations", Filters=list(filters))
+        return [instance for reservation in reservations for instance in reservation["Instances"]]
+
+    async def gather(self, work: Sequence[Awaitable[T]]) -> list[T]:
+        """Await several calls concurrently; raises the first error."""
+        results = await self.loop.gather(work)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+        return [result for result in results if not isinstance(result, Exception)]
+
+    async def run(self, service: str, method: str, function: Callable[[], T]) -> T:
+        """Run a function that calls boto3 in a thread; raises ``AwsError``.
+
+        The function must be idempotent: it is repeated when a response is lost.
+        """
         try:
-            return await self.aws.call(operation(self.aws.client(service), method), work)
+            operation = operation_name(self.session.client(service), method)
+            return await self.session.call(operation, function)
         except AwsError as error:
-            raise to_a_person(error, service) from error
+            raise with_advice(error, service) from error
 
-    async def ask_if_there(self, service: str, method: str, **given: Any) -> Raw | None:
-        """Make a call about something; None when it is not there."""
-        return await if_there(self.ask(service, method, **given))
+    async def call_or_none(self, service: str, method: str, **params: Any) -> Raw | None:
+        """Call a method that describes a resource; None if it does not exist."""
+        return await none_if_not_found(self.call(service, method, **params))
 
-    async def make(self, service: str, method: str, **given: Any) -> Raw | None:
-        """Make a call that creates; None when it is there already."""
+    async def create(self, service: str, method: str, **params: Any) -> Raw | None:
+        """Call a method that creates a resource; None if it exists already."""
         try:
-            return await self.patiently(service, method, **given)
+            return await self.call_with_retry(service, method, **params)
         except AwsError as error:
-            if is_there(error):
+            if is_already_exists(error):
                 return None
             raise
 
-    async def seen_soon(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do work on what was made a moment ago: AWS shows that everywhere only soon after."""
-        until = self.loop.now() + self.pace.appearing
+    async def delete(self, service: str, method: str, **params: Any) -> None:
+        """Call a method that deletes a resource; not found is success."""
+        await none_if_not_found(self.call_with_retry(service, method, **params))
+
+    async def call_with_retry(self, service: str, method: str, **params: Any) -> Raw:
+        """Call a method, and retry while dependencies are in transition."""
+        return await self._retry(
+            lambda: self.call(service, method, **params),
+            lambda error: is_conflict(error) or is_not_visible_yet(error),
+            self.polling.conflict_timeout,
+        )
+
+    async def retry_until_visible(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run work on new resources, and retry while AWS answers "not found".
+
+        AWS is eventually consistent: a new resource is visible everywhere only
+        some seconds after its creation.
+        """
+        return await self._retry(work, is_not_found, self.polling.visibility_timeout)
+
+    async def _retry(
+        self, work: Callable[[], Awaitable[T]], is_temporary: Callable[[AwsError], bool], timeout: timedelta
+    ) -> T:
+        deadline = self.loop.now() + timeout
         while True:
             try:
                 return await work()
             except AwsError as error:
-                if not is_gone(error) or self.loop.now() >= until:
+                if not is_temporary(error) or self.loop.now() >= deadline:
                     raise
-            await self.loop.sleep(self.pace.look)
+            await self.loop.sleep(self.polling.interval)
 
-    async def patiently(
-        self, service: str, method: str, *, busy: Collection[str] = BUSY, **given: Any
-    ) -> Raw:
-        """Make a call, again while others stand in its way for a moment."""
-        until = self.loop.now() + self.pace.settling
-        while True:
-            try:
-                return await self.ask(service, method, **given)
-            except AwsError as error:
-                passing = error.code in busy and not is_there(error)
-                if not (passing or _is_about_something_new(error)) or self.loop.now() >= until:
-                    raise
-            await self.loop.sleep(self.pace.look)
-
-    async def remove(self, service: str, method: str, **given: Any) -> None:
-        """Make a call that removes; being gone already is success."""
-        await if_there(self.patiently(service, method, **given))
-
-    async def until(
-        self,
-        what: str,
-        look: Callable[[], Awaitable[T | None]],
-        *,
-        patience: timedelta | None = None,
+    async def wait_for(
+        self, description: str, poll: Callable[[], Awaitable[T | None]], *, timeout: timedelta | None = None
     ) -> T:
-        """Look until there is an answer, and return it; raises ``TookTooLong``."""
-        end = self.loop.now() + (patience or self.pace.patience)
+        """Poll until a result is not None, and return it; raises ``WaitTimeoutError``."""
+        limit = timeout or self.polling.timeout
+        deadline = self.loop.now() + limit
         while True:
-            found = await look()
-            if found is not None:
-                return found
-            if self.loop.now() >= end:
-                raise TookTooLong(f"{what}: not within {patience or self.pace.patience}")
-            await self.loop.sleep(self.pace.look)
+            result = await poll()
+            if result is not None:
+                return result
+            if self.loop.now() >= deadline:
+                raise WaitTimeoutError(f"{description}: timed out after {limit}")
+            await self.loop.sleep(self.polling.interval)
 
 
-def operation(client: Any, method: str) -> str:
-    """Return the API's own name of a boto3 method: DescribeVpcs for describe_vpcs."""
+def tag_filter(key: str, value: str) -> Raw:
+    """Return an EC2 filter for a tag."""
+    return {"Name": f"tag:{key}", "Values": [value]}
+
+
+def describe_method(what: str) -> str:
+    """Return the boto3 method that describes EC2 resources: describe_nat_gateways."""
+    return "describe" + re.sub("([A-Z])", r"_\1", what).lower()
+
+
+def operation_name(client: Any, method: str) -> str:
+    """Return the API's name of a boto3 method: DescribeVpcs for describe_vpcs."""
     return str(client.meta.method_to_api_mapping[method])
 
 
-async def if_there(work: Awaitable[T]) -> T | None:
-    """Return what a call returns; None when it says that the thing is not there."""
+async def none_if_not_found(work: Awaitable[T]) -> T | None:
+    """Return the result of a call; None if AWS answers "not found"."""
     try:
         return await work
     except AwsError as error:
-        if is_gone(error):
+        if is_not_found(error):
             return None
         raise
-
-
-def is_gone(error: AwsError) -> bool:
-    """Tell whether an error says that something is not there."""
-    return (
-        error.kind is Kind.GONE or re.search(r"NotFound|I[dD]\.Malformed", error.code) is not None
-    )
-
-
-def is_there(error: AwsError) -> bool:
-    """Tell whether an error says that something is there already."""
-    if error.code == "ResourceInUseException":
-        # EKS has one code for both; only the words differ.
-        return "already exists" in str(error)
-    return any(one in error.code for one in _THERE)
-
-
-def _is_about_something_new(error: AwsError) -> bool:
-    told = str(error)
-    wrong = error.code.startswith(("InvalidParameter", "InvalidRequest", "MalformedPolicyDocument"))
-    named = any(one in told.lower() for one in _NEW)
-    return wrong and named and any(one in told for one in _UNKNOWN_YET)

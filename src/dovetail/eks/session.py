@@ -1,141 +1,214 @@
-"""A cluster.yaml and the account it is about: looked at, planned, and opened for a while."""
+"""Cluster session: the open AWS and API server connections of one command.
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+Four layers, from the outside in:
+
+- ``ClusterSession`` (here): desired resources, clients and handlers of one
+  command; it observes and plans.
+- ``eks.aws_client.AwsClient``: AWS calls for the cluster, with pages, retries on
+  conflict and waiting.
+- ``eks.kubernetes.api.ApiAccess``: connection to the cluster's API server, once
+  the cluster exists.
+- ``aws.session``: boto3 clients in threads, with retries on throttling.
+
+``run_in_session`` opens all of them, takes the cluster's lock if the command may
+write, and closes everything at the end. In a read-only command the write fence
+``refuse_writes`` runs before every AWS and Kubernetes call that changes something.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from dovetail.aws.errors import AwsError
-from dovetail.aws.session import Aws
-from dovetail.eks.apply.executor import RealExecutor
+from dovetail.aws.session import MAX_THREADS, AwsSession
+from dovetail.eks.apply.executor import HandlerExecutor
+from dovetail.eks.apply.lock import cluster_lock
 from dovetail.eks.apply.observer import Observer
-from dovetail.eks.apply.ownership import check_owners
-from dovetail.eks.apply.subnet_check import check_subnets
-from dovetail.eks.apply.version_check import check_version
-from dovetail.eks.aws_client import Pace, Reach
-from dovetail.eks.aws_errors import to_a_person
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.desired.desired_state import wanted
-from dovetail.eks.kubernetes.api import KubeDoor
-from dovetail.eks.kubernetes.helm import Helm, HelmProgram
-from dovetail.eks.plan.planner import Plan, plan
-from dovetail.eks.plan.resource import Account, Observed, Resource
+from dovetail.eks.apply.ownership import check_ownership
+from dovetail.eks.apply.preflight import validate_existing_subnets, validate_version_change
+from dovetail.eks.aws_client import AwsClient, PollSettings
+from dovetail.eks.aws_errors import with_advice
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.desired.desired_state import desired_state
+from dovetail.eks.kubernetes.api import ApiAccess
+from dovetail.eks.kubernetes.helm import Helm, HelmCli
+from dovetail.eks.plan.planner import Plan, plan_changes
+from dovetail.eks.plan.resource import Account, DesiredResource, ObservedState
 from dovetail.eks.resources.handler import Handler
 from dovetail.eks.resources.registry import handlers
 from dovetail.errors import DovetailError
-from dovetail.ports.event_loop import Loop
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.host.executor import ThreadExecutor
+from dovetail.host.randomness import SystemRandomSource
+from dovetail.kube.connection import no_fence
+from dovetail.ports.event_loop import EventLoop
+from dovetail.ports.executor import Executor
+
+T = TypeVar("T")
 
 
-class ReadOnly(DovetailError):
-    """Something tried to write while only looking was meant."""
+class ReadOnlyError(DovetailError):
+    """A read-only command tried to change something."""
 
 
-class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a command needs; made by ``open_site``."""
+class ClusterSession(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a command needs; created by ``open_session``."""
 
-    spec: ClusterSpec
-    wanted: Sequence[Resource]
-    reach: Reach
-    door: KubeDoor
+    config: ClusterConfig
+    desired: Sequence[DesiredResource]
+    aws: AwsClient
+    api_access: ApiAccess
     handlers: Sequence[Handler]
     observer: Observer
 
-    async def observe(self) -> Observed:
-        """Look at what is there; nothing is changed."""
-        return await self.observer.observe(self.wanted)
+    async def observe(self) -> ObservedState:
+        """Return the resources that exist; changes nothing."""
+        return await self.observer.observe(self.desired)
 
-    async def plan(self) -> tuple[Plan, Observed]:
-        """Look, and say what would have to be done; raises what cannot be."""
+    async def plan(self) -> tuple[Plan, ObservedState]:
+        """Observe and plan; raises an error for what cannot be applied."""
         observed = await self.observe()
-        check_subnets(self.wanted, observed)
-        check_owners(self.wanted, observed, self.spec.name)
-        check_version(self.wanted, observed)
-        return plan(self.wanted, observed), observed
+        validate_existing_subnets(self.desired, observed)
+        check_ownership(self.desired, observed, self.config.name)
+        validate_version_change(self.desired, observed)
+        return plan_changes(self.desired, observed), observed
 
-    async def settled_plan(self, tell: Callable[[str], None]) -> tuple[Plan, Observed]:
-        """Plan once nothing is on its way any more; ``tell`` what is waited for."""
-        said: set[str] = set()
+    async def plan_when_settled(self, report: Callable[[str], None]) -> tuple[Plan, ObservedState]:
+        """Plan once no resource is in transition; ``report`` says what is waited for."""
+        reported: set[str] = set()
 
-        async def look() -> tuple[Plan, Observed] | None:
-            found, observed = await self.plan()
-            moving = sorted(one.address for one in found.unsettled)
-            for one in moving:
-                if one not in said:
-                    said.add(one)
-                    tell(f"waiting for {one}, which is being made or changed")
-            return None if moving else (found, observed)
+        async def poll() -> tuple[Plan, ObservedState] | None:
+            plan, observed = await self.plan()
+            addresses = sorted(resource.address for resource in plan.unsettled)
+            for address in addresses:
+                if address not in reported:
+                    reported.add(address)
+                    report(f"waiting for {address}, which is being created or updated")
+            return None if addresses else (plan, observed)
 
-        return await self.reach.until("what is being made or changed", look)
+        return await self.aws.wait_for("resources that are being created or updated", poll)
 
-    def executor(self, observed: Observed) -> RealExecutor:
-        return RealExecutor(self.handlers, wanted=self.wanted, observed=observed)
+    def executor(self, observed: ObservedState) -> HandlerExecutor:
+        return HandlerExecutor(self.handlers, desired=self.desired, observed=observed)
 
     @property
-    def is_guest(self) -> bool:
-        """Whether the cluster itself was there before us, and stays."""
-        return any(one.kind == "eks-cluster" and one.given for one in self.wanted)
+    def uses_existing_cluster(self) -> bool:
+        """True if the EKS cluster is external: never created, updated or deleted."""
+        return any(resource.kind == "eks-cluster" and resource.external for resource in self.desired)
 
 
 @asynccontextmanager
-async def open_site(
-    spec: ClusterSpec,
+async def open_session(
+    config: ClusterConfig,
     *,
-    aws: Aws,
-    loop: Loop,
-    pace: Pace | None = None,
+    aws_session: AwsSession,
+    loop: EventLoop,
+    polling: PollSettings | None = None,
     may_write: bool = False,
-    helm: Callable[[KubeDoor], Helm] = HelmProgram,
-) -> AsyncIterator[Site]:
-    """Lead to a site in the account that the credentials are of.
+    helm: Callable[[ApiAccess], Helm] = HelmCli,
+) -> AsyncIterator[ClusterSession]:
+    """Yield a session in the account of the credentials.
 
-    ``aws`` has a guard of its own; ``may_write`` is about the cluster's objects.
+    ``may_write`` fences Kubernetes writes; ``aws_session`` has its own fence.
     """
-    account = await whose(aws, spec)
-    reach = Reach(
-        aws=aws,
+    account = await resolve_account(aws_session, config)
+    aws = AwsClient(
+        session=aws_session,
         loop=loop,
         account=account,
-        cluster=spec.name,
-        prefix=spec.iam.prefix,
-        pace=pace,
+        cluster=config.name,
+        prefix=config.iam.prefix,
+        polling=polling,
     )
-    door = KubeDoor(reach, guard=_let_pass if may_write else refuse_to_write)
-    goes = handlers(reach, door, helm(door))
-    observer = Observer(loop=loop, account=account, cluster=spec.name, goes=goes)
+    api_access = ApiAccess(aws, fence=no_fence if may_write else refuse_writes)
+    handler_groups = handlers(aws, api_access, helm(api_access))
     try:
-        yield Site(
-            spec=spec,
-            wanted=wanted(spec),
-            reach=reach,
-            door=door,
-            handlers=[one for go in goes for one in go],
-            observer=observer,
+        yield ClusterSession(
+            config=config,
+            desired=desired_state(config),
+            aws=aws,
+            api_access=api_access,
+            handlers=[handler for group in handler_groups for handler in group],
+            observer=Observer(loop=loop, account=account, cluster=config.name, handler_groups=handler_groups),
         )
     finally:
-        await door.close()
+        await api_access.close()
 
 
-async def whose(aws: Aws, spec: ClusterSpec) -> Account:
-    """Return whose credentials these are; refuses any but the account the file names."""
-    sts = aws.client("sts")
+def run_in_session(
+    config: ClusterConfig,
+    work: Callable[[ClusterSession], Awaitable[T]],
+    *,
+    lock_directory: Path | None = None,
+) -> T:
+    """Open a session, run ``work`` in it, and close it.
+
+    With ``lock_directory`` the session may write and holds the cluster's lock there.
+    Without it every call that would change something raises ``ReadOnlyError``.
+    """
+
+    async def run() -> T:
+        async with _command_session(config, lock_directory) as session:
+            return await work(session)
+
+    return asyncio.run(run())
+
+
+@asynccontextmanager
+async def _command_session(
+    config: ClusterConfig, lock_directory: Path | None
+) -> AsyncIterator[ClusterSession]:
+    may_write = lock_directory is not None
+    loop = AsyncioEventLoop()
+    threads = ThreadExecutor(MAX_THREADS, name="aws")
     try:
-        told = await aws.call("GetCallerIdentity", sts.get_caller_identity)
+        aws_session = _aws_session(config, loop, threads, may_write=may_write)
+        opening = open_session(config, aws_session=aws_session, loop=loop, may_write=may_write)
+        async with opening as session:
+            with ExitStack() as stack:
+                if lock_directory is not None:
+                    stack.enter_context(
+                        cluster_lock(session.aws.account, config.name, directory=lock_directory)
+                    )
+                yield session
+    finally:
+        threads.close()
+
+
+def _aws_session(config: ClusterConfig, loop: EventLoop, threads: Executor, *, may_write: bool) -> AwsSession:
+    try:
+        return AwsSession(
+            loop=loop,
+            executor=threads,
+            random=SystemRandomSource(),
+            region=config.region,
+            fence=no_fence if may_write else refuse_writes,
+        )
     except AwsError as error:
-        raise to_a_person(error, "sts") from error
-    account, partition = told["Account"], told["Arn"].split(":")[1]
-    if spec.account is not None and spec.account != account:
+        raise with_advice(error, "sts") from error
+
+
+async def resolve_account(aws_session: AwsSession, config: ClusterConfig) -> Account:
+    """Return the account of the credentials; raises if the file names another one."""
+    sts = aws_session.client("sts")
+    try:
+        identity = await aws_session.call("GetCallerIdentity", sts.get_caller_identity)
+    except AwsError as error:
+        raise with_advice(error, "sts") from error
+    account, partition = identity["Account"], identity["Arn"].split(":")[1]
+    if config.account is not None and config.account != account:
         raise DovetailError(
-            f"account: is {spec.account}, and the credentials are of {account}; use others "
-            "(AWS_PROFILE), or change the file"
+            f"account: is {config.account}, but the credentials belong to {account}; use other "
+            "credentials (AWS_PROFILE), or change the file"
         )
     suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
-    return Account(account=account, region=spec.region, partition=partition, dns_suffix=suffix)
+    return Account(account=account, region=config.region, partition=partition, dns_suffix=suffix)
 
 
-def refuse_to_write() -> None:
-    """Guard that lets nothing pass."""
-    raise ReadOnly("this command only looks: a bug tried to change something")
-
-
-def _let_pass() -> None:
-    """Guard nothing."""
+def refuse_writes() -> None:
+    """Write fence of read-only commands: raise ``ReadOnlyError``."""
+    raise ReadOnlyError("internal error: a read-only command tried to change something")

@@ -1,1 +1,1 @@
-"""The machine we run on, behind as little code as possible."""
+"""Adapters to the operating system: clock, event loop, threads, randomness, log."""

@@ -1,28 +1,28 @@
-"""Real time."""
+"""System clock."""
 
 import time
 from datetime import UTC, datetime
 from typing import Final
 
-_NEVER_STOPS: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Where there is no such clock, the next best."""
+_UPTIME_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Fallback for systems without CLOCK_BOOTTIME, such as macOS."""
 
 
-class RealClock:
-    """Counts real seconds, from an arbitrary start, and lets them pass."""
+class SystemClock:
+    """Wall clock, monotonic clocks and sleep."""
 
     def now(self) -> datetime:
-        """Return the time of day, in UTC."""
+        """Return the current time, in UTC."""
         return datetime.now(UTC)
 
     def seconds(self) -> float:
         return time.perf_counter()
 
     def uptime(self) -> float:
-        """Count seconds that never stop or go back, not even while the machine sleeps."""
-        return time.clock_gettime(_NEVER_STOPS)
+        """Return monotonic seconds that include time in suspend."""
+        return time.clock_gettime(_UPTIME_CLOCK)
 
     def sleep(self, seconds: float) -> None:
-        """Come back after a while; at once if it is over already."""
+        """Sleep; return at once for a negative duration."""
         if seconds > 0:
             time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""Work in threads, so that the loop goes on meanwhile."""
+"""Thread executors."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,29 +8,29 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class ThreadOffload:
-    """``ports.executor.Offload`` on threads of its own.
+class ThreadExecutor:
+    """``ports.executor.Executor`` with its own threads.
 
-    asyncio's default pool is sized for computing (six threads on two cores);
-    threads that wait for a network may be many more.
+    asyncio's default pool is sized for computation (six threads on two cores);
+    network I/O needs more threads.
     """
 
-    def __init__(self, threads: int, *, name: str = "offload") -> None:
+    def __init__(self, threads: int, *, name: str = "executor") -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
-    async def run(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+    async def run(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function)
 
     def close(self) -> None:
-        """Take no more work; what has begun goes on to its end."""
+        """Accept no more work; running work finishes."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Unawaited(ThreadPoolExecutor):
-    """Threads that an asyncio loop does not wait for at its end.
+class DetachedThreadPool(ThreadPoolExecutor):
+    """Default executor of an asyncio loop that shutdown does not wait for.
 
-    Names are looked up in the loop's own threads, where a server for names that does not
-    answer holds one up for half a minute.
+    asyncio resolves host names in it; a DNS server that does not answer blocks a
+    thread for half a minute.
     """
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

@@ -1,18 +1,18 @@
-"""How often Python looks for garbage that refers to itself."""
+"""Tuning of Python's cyclic garbage collector."""
 
 import gc
 from typing import Final
 
-_YOUNG: Final = 50_000
-"""New objects between two looks at them; Python's own choice is 700."""
+_YOUNG_THRESHOLD: Final = 50_000
+"""Allocations between two collections of the youngest generation; Python's default is 700."""
 
 
-def collect_rarely() -> None:
-    """Look through what is in memory less often.
+def reduce_collections() -> None:
+    """Collect garbage less often.
 
-    A look at a large cluster makes some hundred thousand objects that live for
-    half a second. Looked at too early they count as old, and once a quarter of
-    all objects is newly old, Python looks through everything: a second and more
-    where a cluster is in memory, in which nothing else happens.
+    A scan of a large cluster allocates some hundred thousand objects that live for
+    half a second. With the default, they are promoted to the oldest generation.
+    When a quarter of all objects is newly promoted, Python runs a full collection:
+    a second or more with a cluster in memory, during which nothing else runs.
     """
-    gc.set_threshold(_YOUNG, 10, 10)
+    gc.set_threshold(_YOUNG_THRESHOLD, 10, 10)

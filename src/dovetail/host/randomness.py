@@ -1,20 +1,20 @@
-"""Dice that nobody can foresee."""
+"""Random source from the operating system."""
 
 import random
 from typing import Final
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""As Kubernetes uses them: no vowels, so no words by accident."""
+"""Kubernetes' alphabet for generated names: without vowels, to avoid words."""
 
 
-class RealChance:
-    """``ports.randomness.Chance`` from the operating system's randomness."""
+class SystemRandomSource:
+    """``ports.randomness.RandomSource`` on ``random.SystemRandom``."""
 
     def __init__(self) -> None:
-        self._dice = random.SystemRandom()
+        self._random = random.SystemRandom()
 
-    def fraction(self) -> float:
-        return self._dice.random()
+    def random(self) -> float:
+        return self._random.random()
 
-    def letters(self, count: int) -> str:
-        return "".join(self._dice.choices(_LETTERS, k=count))
+    def alphanumeric(self, length: int) -> str:
+        return "".join(self._random.choices(_LETTERS, k=length))

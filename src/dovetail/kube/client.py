@@ -1,4 +1,4 @@
-"""``ports.kube_client.Kube`` over HTTP."""
+"""``ports.kube_client.KubeClient`` over HTTP."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -6,38 +6,32 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.kube.connection import Connection
-from dovetail.kube.paths import path_of
+from dovetail.kube.connection import Connection, resource_path
 from dovetail.ports.api_resources import PODS, Resource
 from dovetail.ports.kube_client import Object
 from dovetail.ports.kube_errors import Gone, Unavailable
 
-PAGE: Final = 500
+PAGE_SIZE: Final = 500
 FIELD_MANAGER: Final = "karpenter"
-"""Who is said to own what we write; the same name as the Events' source."""
-_MERGE: Final = "application/merge-patch+json"
+"""Field manager of our writes; the same name as the source of Events."""
+_MERGE_PATCH: Final = "application/merge-patch+json"
 
 
-class Page(msgspec.Struct, frozen=True):
-    """Some objects of a list, and the revision that the whole list is of."""
+class ListPage(msgspec.Struct, frozen=True):
+    """A page of a list, with the resourceVersion of the whole list."""
 
     items: list[Object]
-    revision: str
+    resource_version: str
 
 
-async def pages(
-    connection: Connection,
-    resource: Resource,
-    *,
-    labels: str = "",
-    fields: str = "",
-    size: int = PAGE,
-) -> AsyncGenerator[Page, None]:
+async def list_pages(
+    connection: Connection, resource: Resource, *, labels: str = "", fields: str = "", size: int = PAGE_SIZE
+) -> AsyncGenerator[ListPage, None]:
     """Yield a list page by page, so that it is never in memory as a whole.
 
-    Raises ``Gone`` when reading takes so long that the server forgets the list.
+    Raises ``Gone`` if the continue token expires before the last page.
     """
-    path, token = path_of(resource), ""
+    path, token = resource_path(resource), ""
     while True:
         query = {
             "labelSelector": labels,
@@ -45,47 +39,45 @@ async def pages(
             "limit": str(size) if size else "",
             "continue": token,
         }
-        found = await connection.ask("GET", path, query=_given(query))
-        revision = revision_of(found)
-        yield Page(found.get("items") or [], revision)
-        token = found["metadata"].get("continue") or ""
+        response = await connection.request(
+            "GET", path, query={name: value for name, value in query.items() if value}
+        )
+        version = resource_version(response)
+        yield ListPage(response.get("items") or [], version)
+        token = response["metadata"].get("continue") or ""
         if not token:
             return
 
 
-def revision_of(obj: Object) -> str:
-    """Return the version of an object or a list; raises when it has none, so is none."""
+def resource_version(obj: Object) -> str:
+    """Return the resourceVersion of an object or list; raise if it has none."""
     meta = obj.get("metadata")
-    revision = meta.get("resourceVersion") if isinstance(meta, dict) else None
-    if not isinstance(revision, str) or not revision:
-        raise Unavailable("the API server's answer is no object: it has no resourceVersion")
-    return revision
+    version = meta.get("resourceVersion") if isinstance(meta, dict) else None
+    if not isinstance(version, str) or not version:
+        raise Unavailable("the response of the API server is not an object: no resourceVersion")
+    return version
 
 
-class HttpKube:
-    """The verbs, each one request."""
+class HttpKubeClient:
+    """API verbs; each is one request."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        return await self._connection.ask("GET", path_of(resource, name, namespace=namespace))
+        return await self._connection.request("GET", resource_path(resource, name, namespace=namespace))
 
-    async def list(
-        self, resource: Resource, *, labels: str = "", fields: str = ""
-    ) -> Sequence[Object]:
+    async def list(self, resource: Resource, *, labels: str = "", fields: str = "") -> Sequence[Object]:
         try:
-            return await self._list(resource, labels, fields, PAGE)
+            return await self._list(resource, labels, fields, PAGE_SIZE)
         except Gone:
-            # Too slow for pages; all at once is always possible.
+            # The continue token expired; a list without pages cannot.
             return await self._list(resource, labels, fields, 0)
 
-    async def create(
-        self, resource: Resource, obj: Mapping[str, Any], namespace: str = ""
-    ) -> Object:
-        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
-        return await self._connection.ask(
-            "POST", path_of(resource, namespace=namespace), query=_AS_US, body=whole
+    async def create(self, resource: Resource, obj: Mapping[str, Any], namespace: str = "") -> Object:
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+        return await self._connection.request(
+            "POST", resource_path(resource, namespace=namespace), query=_AS_FIELD_MANAGER, body=body
         )
 
     async def patch(
@@ -97,12 +89,12 @@ class HttpKube:
         *,
         subresource: str = "",
     ) -> Object:
-        return await self._connection.ask(
+        return await self._connection.request(
             "PATCH",
-            path_of(resource, name, namespace=namespace, subresource=subresource),
-            query=_AS_US,
+            resource_path(resource, name, namespace=namespace, subresource=subresource),
+            query=_AS_FIELD_MANAGER,
             body=patch,
-            content_type=_MERGE,
+            content_type=_MERGE_PATCH,
         )
 
     async def delete(
@@ -114,12 +106,12 @@ class HttpKube:
         uid: str = "",
         grace_seconds: int | None = None,
     ) -> Object | None:
-        answer = await self._connection.ask(
+        response = await self._connection.request(
             "DELETE",
-            path_of(resource, name, namespace=namespace),
+            resource_path(resource, name, namespace=namespace),
             body=_delete_options(uid, grace_seconds),
         )
-        return answer if _is_kept(answer) else None
+        return response if _is_terminating(response) else None
 
     async def evict(self, name: str, namespace: str, *, uid: str) -> None:
         eviction = {
@@ -128,25 +120,19 @@ class HttpKube:
             "metadata": {"name": name, "namespace": namespace},
             "deleteOptions": _delete_options(uid, None),
         }
-        path = path_of(PODS, name, namespace=namespace, subresource="eviction")
-        await self._connection.ask("POST", path, body=eviction)
+        path = resource_path(PODS, name, namespace=namespace, subresource="eviction")
+        await self._connection.request("POST", path, body=eviction)
 
-    async def _list(
-        self, resource: Resource, labels: str, fields: str, size: int
-    ) -> Sequence[Object]:
-        found: list[Object] = []
-        reading = pages(self._connection, resource, labels=labels, fields=fields, size=size)
-        async with aclosing(reading) as read:
-            async for page in read:
-                found += page.items
-        return found
+    async def _list(self, resource: Resource, labels: str, fields: str, size: int) -> Sequence[Object]:
+        objects: list[Object] = []
+        reader = list_pages(self._connection, resource, labels=labels, fields=fields, size=size)
+        async with aclosing(reader) as pages:
+            async for page in pages:
+                objects += page.items
+        return objects
 
 
-_AS_US: Final = {"fieldManager": FIELD_MANAGER}
-
-
-def _given(query: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in query.items() if value}
+_AS_FIELD_MANAGER: Final = {"fieldManager": FIELD_MANAGER}
 
 
 def _delete_options(uid: str, grace_seconds: int | None) -> Object:
@@ -158,12 +144,12 @@ def _delete_options(uid: str, grace_seconds: int | None) -> Object:
     return options
 
 
-def _is_kept(answer: Object) -> bool:
-    """Tell from the answer to a deletion whether something waits with it.
+def _is_terminating(response: Object) -> bool:
+    """Return True if a deleted object still exists, with finalizers or grace period.
 
-    A pod is shown even when it is gone already; then it had no grace left.
+    The response contains a pod even if it is gone; then its grace period is 0.
     """
-    if answer.get("kind") == "Status":
+    if response.get("kind") == "Status":
         return False
-    meta = answer["metadata"]
+    meta = response["metadata"]
     return bool(meta.get("finalizers") or meta.get("deletionGracePeriodSeconds"))

@@ -1,6 +1,6 @@
-"""Requests to one API server: identity, pace, time-outs, and errors as we know them.
+"""HTTPS connection to an API server: credentials, rate limit, timeouts, errors.
 
-Connections that notice soon when nobody is at the other end any more.
+TCP keepalive detects a dead peer within half a minute.
 """
 
 import socket
@@ -8,86 +8,120 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
 from aiohttp import AddrInfoType
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import BytesPayload
 from yarl import URL
 
-from dovetail.kube.auth.kubeconfig import Access
-from dovetail.kube.errors import refusal
-from dovetail.kube.rate_limit import RateLimit
-from dovetail.kube.write_fence import GuardedBody, let_pass
+from dovetail.kube.auth.kubeconfig import RestConfig
+from dovetail.kube.errors import decode_error_response
+from dovetail.kube.rate_limit import RateLimiter
+from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_client import Object
 from dovetail.ports.kube_errors import Unauthorized, Unavailable
 
-_OPTIONS: Final = (
+_KEEPALIVE_OPTIONS: Final = (
     ("TCP_KEEPIDLE", 15),
     ("TCP_KEEPINTVL", 5),
     ("TCP_KEEPCNT", 3),
     ("TCP_USER_TIMEOUT", 30_000),
 )
-"""Seconds, but for the last. A watch says nothing for up to a minute when all is well, so its
-silence alone would tell of a machine or a path that is gone only minutes later."""
+"""Seconds; the last one milliseconds.
 
-
-def lively(address: AddrInfoType) -> socket.socket:
-    """Make a socket that asks its peer now and then, and gives it up after half a minute."""
-    family, kind, protocol, *_ = address
-    made = socket.socket(family=family, type=kind, proto=protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _OPTIONS:
-        # Not every system has all of them.
-        if hasattr(socket, name):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made
-
-
+A healthy watch is silent for up to a minute, so silence alone would reveal a dead
+peer or network path only minutes later.
+"""
 JSON: Final = "application/json"
-_CONNECT: Final = 10.0
-_READ: Final = 120.0
-"""Seconds for a page of a list: a server that has just started may need most of them."""
-_WRITE: Final = 30.0
-_AT_ONCE: Final = 150
-"""Connections; each request under way, and each watch, has one of its own."""
-
-
+_CONNECT_TIMEOUT: Final = 10.0
+_READ_TIMEOUT: Final = 120.0
+"""Seconds for a page of a list: an API server that has just started is slow."""
+_WRITE_TIMEOUT: Final = 30.0
+_MAX_CONNECTIONS: Final = 150
+"""Each request in flight and each watch has a connection of its own."""
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
 
 
+def open_keepalive_socket(address: AddrInfoType) -> socket.socket:
+    """Open a socket with keepalive probes that fail after half a minute."""
+    family, kind, protocol, *_ = address
+    keepalive = socket.socket(family=family, type=kind, proto=protocol)
+    keepalive.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE_OPTIONS:
+        # Not every operating system has all options.
+        if hasattr(socket, name):
+            keepalive.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return keepalive
+
+
+def no_fence() -> None:
+    """Allow every write."""
+
+
+class FencedBody(BytesPayload):
+    """Request body that calls the fence when it is sent over a connection.
+
+    Opening a connection may take many seconds, in which the lease can be lost. If
+    the fence raises, the body is missing and the server drops the request.
+    """
+
+    def __init__(self, data: bytes, fence: Callable[[], None]) -> None:
+        super().__init__(data)
+        self._fence = fence
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        self._fence()
+        await super().write_with_length(writer, content_length)
+
+
+def resource_path(resource: Resource, name: str = "", *, namespace: str = "", subresource: str = "") -> str:
+    """Return the path of a kind (in one or all namespaces) or of one object."""
+    parts = ["apis", resource.group] if resource.group else ["api"]
+    parts.append(resource.version)
+    if namespace and resource.namespaced:
+        parts += ["namespaces", namespace]
+    parts.append(resource.plural)
+    parts += [part for part in (name, subresource) if part]
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
 class Connection:
-    """Made and used on one asyncio loop; ``close`` it at the end."""
+    """HTTP session of one API server; bound to one asyncio loop. ``close`` it."""
 
     def __init__(
         self,
-        access: Access,
+        config: RestConfig,
         *,
-        limit: RateLimit,
-        agent: str,
-        guard: Callable[[], None] = let_pass,
+        rate_limiter: RateLimiter,
+        user_agent: str,
+        fence: Callable[[], None] = no_fence,
     ) -> None:
-        """``guard`` is asked right before every write is sent, and raises if it must not be."""
-        self._access = access
-        self._guard = guard
-        self._limit = limit
+        """``fence`` runs right before a write is sent, and raises to prevent it."""
+        self._config = config
+        self._fence = fence
+        self._rate_limiter = rate_limiter
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=_AT_ONCE, socket_factory=lively),
-            headers={"User-Agent": agent, "Accept": JSON},
+            connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS, socket_factory=open_keepalive_socket),
+            headers={"User-Agent": user_agent, "Accept": JSON},
         )
-        self.awaited = access.server
-        """Who has to answer first: the server, or the program that says who we are."""
-        self.under_way = 0
-        """Requests without an answer yet; watches do not count."""
+        self.waiting_for = config.server
+        """Server or exec plugin that the next response depends on; for messages."""
+        self.in_flight = 0
+        """Number of requests without a response; watches do not count."""
 
     @property
     def server(self) -> str:
-        return self._access.server
+        """Return the URL of the API server."""
+        return self._config.server
 
     async def close(self) -> None:
-        """Leave; what is under way is cut off."""
+        """Close all connections; requests in flight fail."""
         await self._session.close()
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
@@ -95,53 +129,52 @@ class Connection:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         content_type: str = JSON,
-        changes: bool = True,
+        mutates: bool = True,
     ) -> Object:
-        """Make one request; raises ``ports.kube_errors``, and what the guard does.
+        """Send a request; raise ``ports.kube_errors`` and the errors of the fence.
 
-        Without ``changes`` it is a question, whatever the method.
+        ``mutates=False``: a read whatever the method, which is not fenced.
         """
         data = None if body is None else msgspec.json.encode(body)
         headers = {} if data is None else {"Content-Type": content_type}
-        total = _READ if method == "GET" else _WRITE
-        timeout = aiohttp.ClientTimeout(total=total, sock_connect=_CONNECT)
-        self.under_way += 1
+        total = _READ_TIMEOUT if method == "GET" else _WRITE_TIMEOUT
+        timeout = aiohttp.ClientTimeout(total=total, sock_connect=_CONNECT_TIMEOUT)
+        self.in_flight += 1
         try:
-            guard = self._guard if changes and method != "GET" else let_pass
-            sending = self._answered(
-                method, path, query, timeout, headers=headers, data=data, guard=guard
+            fence = self._fence if mutates and method != "GET" else no_fence
+            response_context = self._send(
+                method, path, query, timeout, headers=headers, data=data, fence=fence
             )
-            async with sending as response:
-                answer: Object = _OBJECT.decode(await response.read())
-                return answer
+            async with response_context as response:
+                decoded: Object = _OBJECT.decode(await response.read())
+                return decoded
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            what = f"{self.server}{path} answered with no JSON object: {error}"
-            raise Unavailable(what) from error
+            raise Unavailable(f"{self.server}{path} did not return a JSON object: {error}") from error
         finally:
-            self.under_way -= 1
+            self.in_flight -= 1
 
-    async def lines(
-        self, path: str, *, query: Mapping[str, str], silence: float
+    async def stream_lines(
+        self, path: str, *, query: Mapping[str, str], idle_timeout: float
     ) -> AsyncGenerator[list[bytes], None]:
-        """Yield the lines of an answer as they come, several at a time; first none, as it begins.
+        """Yield lines of a response as they arrive, in batches; first an empty batch.
 
-        Raises ``Unavailable`` when nothing comes for ``silence`` seconds, and when
-        the answer is cut short.
+        Raises ``Unavailable`` if nothing arrives for ``idle_timeout`` seconds, or
+        the response is truncated.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=silence)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=idle_timeout)
         rest = b""
-        # A new connection each time: behind one address may be several servers, and the
-        # one that has ended the last answer may be about to go.
-        alone = {"Connection": "close"}
-        async with self._answered("GET", path, query, timeout, headers=alone) as response:
+        # A new connection for each watch: a load balancer may have several servers, and the
+        # one that ended the last watch may be shutting down.
+        headers = {"Connection": "close"}
+        async with self._send("GET", path, query, timeout, headers=headers) as response:
             yield []
             async for chunk in response.content.iter_any():
-                *whole, rest = (rest + chunk).split(b"\n")
-                if whole:
-                    yield whole
+                *lines, rest = (rest + chunk).split(b"\n")
+                if lines:
+                    yield lines
 
     @asynccontextmanager
-    async def _answered(
+    async def _send(
         self,
         method: str,
         path: str,
@@ -150,59 +183,59 @@ class Connection:
         *,
         headers: Mapping[str, str] | None = None,
         data: bytes | None = None,
-        guard: Callable[[], None] = let_pass,
+        fence: Callable[[], None] = no_fence,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request; leads to its answer unless that is a refusal."""
-        await self._limit.wait()
-        who = await self._who()
+        """Send a request; yield its response, or raise its error."""
+        await self._rate_limiter.wait()
+        credentials = await self._credentials()
         for is_last in (False, True):
-            token, tls = who
+            token, tls = credentials
             sent = dict(headers or {})
             if token:
                 sent["Authorization"] = f"Bearer {token}"
-            # Only now: waiting for its turn may have taken any time.
-            guard()
+            # Right before sending: the wait for the rate limiter may have been long.
+            fence()
             try:
                 async with self._session.request(
                     method,
                     URL(f"{self.server}{path}", encoded=True),
                     params=query,
                     headers=sent,
-                    data=None if data is None else GuardedBody(data, guard),
+                    data=None if data is None else FencedBody(data, fence),
                     timeout=timeout,
                     ssl=tls,
                     allow_redirects=False,
-                    server_hostname=self._access.server_name,
-                    proxy=self._access.proxy,
+                    server_hostname=self._config.tls_server_name,
+                    proxy=self._config.proxy,
                 ) as response:
                     if response.status < 400:
                         yield response
                         return
                     after = response.headers.get("Retry-After", "")
-                    error = refusal(response.status, await response.read(), retry_after=after)
+                    error = decode_error_response(response.status, await response.read(), retry_after=after)
             except (aiohttp.ClientError, OSError) as problem:
-                # Where the guard held the body back, it says so again.
-                guard()
-                raise Unavailable(f"{self.server} does not answer: {_why(problem)}") from problem
+                # If the fence stopped the body, raise its error instead.
+                fence()
+                raise Unavailable(f"{self.server} does not respond: {_describe(problem)}") from problem
             if is_last or not isinstance(error, Unauthorized):
                 raise error
-            # Tokens and certificates are replaced while we run; these may just have ended.
-            who, refused = await self._who(refused=True), who
-            if who == refused:
+            # Tokens and certificates rotate: reload them and retry once.
+            rejected, credentials = credentials, await self._credentials(rejected=True)
+            if credentials == rejected:
                 raise error
 
-    async def _who(self, *, refused: bool = False) -> tuple[str, ssl.SSLContext]:
-        """Return the token to send, and what to make connections with."""
-        self.awaited = "the program that the kubeconfig's user.exec names"
-        token = await self._access.credentials.token(refused=refused)
-        self.awaited = self.server
-        identity = self._access.identity
-        return token, self._access.tls if identity is None else identity.context
+    async def _credentials(self, *, rejected: bool = False) -> tuple[str, ssl.SSLContext]:
+        """Return the bearer token and the TLS context."""
+        self.waiting_for = "the exec plugin of the kubeconfig"
+        token = await self._config.credentials.token(rejected=rejected)
+        self.waiting_for = self.server
+        client_tls = self._config.client_tls
+        return token, self._config.tls if client_tls is None else client_tls.context
 
 
-def _why(problem: Exception) -> str:
+def _describe(problem: Exception) -> str:
     if isinstance(problem, TimeoutError):
-        return "it takes too long"
+        return "timeout"
     if isinstance(problem, aiohttp.ClientConnectorCertificateError):
         return f"its certificate is not trusted ({problem.certificate_error})"
     if isinstance(problem, aiohttp.ClientConnectorError):

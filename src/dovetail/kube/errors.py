@@ -1,4 +1,4 @@
-"""What the API server answers instead, as the errors that controllers know."""
+"""Decodes error responses of the API server as ``ports.kube_errors``."""
 
 from typing import Any, Final
 
@@ -7,7 +7,7 @@ import msgspec
 from dovetail.ports import kube_errors
 from dovetail.ports.kube_errors import ApiError
 
-_KINDS: Final[tuple[type[ApiError], ...]] = (
+_ERROR_TYPES: Final[tuple[type[ApiError], ...]] = (
     kube_errors.BadRequest,
     kube_errors.Unauthorized,
     kube_errors.Forbidden,
@@ -24,40 +24,39 @@ _KINDS: Final[tuple[type[ApiError], ...]] = (
     kube_errors.Timeout,
 )
 _BY_REASON: Final[dict[str, type[ApiError]]] = {
-    **{one.reason: one for one in _KINDS},
+    **{error_type.reason: error_type for error_type in _ERROR_TYPES},
     "Gone": kube_errors.Gone,
 }
-_BY_CODE: Final[dict[int, type[ApiError]]] = {one.code: one for one in _KINDS}
-_SHOWN: Final = 300
+_BY_CODE: Final[dict[int, type[ApiError]]] = {error_type.code: error_type for error_type in _ERROR_TYPES}
+_MAX_BODY: Final = 300
 
 
-def refusal(code: int, body: bytes, *, retry_after: str = "") -> ApiError:
-    """Return an answer of 400 and more as an error.
+def decode_error_response(code: int, body: bytes, *, retry_after: str = "") -> ApiError:
+    """Return the error of a response with status 400 or above.
 
-    Not every one comes from the API server itself: a proxy in between may
-    answer in HTML, and then the code alone has to say what is meant.
+    A proxy in between may respond in HTML; then the status code decides.
     """
     try:
         status = msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, msgspec.ValidationError):
-        text = " ".join(body.decode(errors="replace").split())[:_SHOWN]
+        text = " ".join(body.decode(errors="replace").split())[:_MAX_BODY]
         status = {"message": f"the API server answered {code}: {text}"}
-    error = refused({**status, "code": status.get("code") or code})
+    error = decode_status({**status, "code": status.get("code") or code})
     if retry_after.isdecimal():
         error.details.setdefault("retryAfterSeconds", int(retry_after))
     return error
 
 
-def refused(status: dict[str, Any]) -> ApiError:
-    """Return a Status object as the error it tells of."""
+def decode_status(status: dict[str, Any]) -> ApiError:
+    """Return the error of a Status object."""
     code = status.get("code")
-    kind = _BY_REASON.get(str(status.get("reason")))
-    if kind is None or kind.code != code:
-        # Some reasons have more than one code; what is then to be done depends on the code.
-        kind = _BY_CODE.get(code, kind) if isinstance(code, int) else kind
-    if kind is None:
-        kind = kube_errors.BadRequest if isinstance(code, int) and code < 500 else ApiError
-    error = kind(str(status.get("message") or f"the API server answered {code}"))
+    error_type = _BY_REASON.get(str(status.get("reason")))
+    if error_type is None or error_type.code != code:
+        # Some reasons have several codes; the code decides how callers react.
+        error_type = _BY_CODE.get(code, error_type) if isinstance(code, int) else error_type
+    if error_type is None:
+        error_type = kube_errors.BadRequest if isinstance(code, int) and code < 500 else ApiError
+    error = error_type(str(status.get("message") or f"the API server answered {code}"))
     details = status.get("details")
     if isinstance(details, dict):
         error.details.update(details)

@@ -1,38 +1,38 @@
-"""How many requests a second the API server is asked at most."""
+"""Client-side rate limit: a token bucket, as in client-go's flowcontrol."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-QPS: Final = 200.0
-BURST: Final = 300
+DEFAULT_QPS: Final = 200.0
+DEFAULT_BURST: Final = 300
 
 
-class RateLimit:
-    """A bucket that fills steadily; who finds it empty waits in turn."""
+class RateLimiter:
+    """Token bucket: ``qps`` tokens a second, at most ``burst``. Waiters queue in order."""
 
     def __init__(
         self,
         *,
         clock: Callable[[], float],
-        qps: float = QPS,
-        burst: int = BURST,
+        qps: float = DEFAULT_QPS,
+        burst: int = DEFAULT_BURST,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """``clock`` counts seconds and never goes back."""
+        """``clock`` returns monotonic seconds."""
         self._clock = clock
         self._sleep = sleep
         self._qps = qps
         self._burst = float(burst)
-        self._left = float(burst)
-        self._filled = clock()
+        self._tokens = float(burst)
+        self._refilled_at = clock()
 
     async def wait(self) -> None:
-        """Come back when one more request may be made."""
+        """Take a token; return when it is available."""
         now = self._clock()
-        self._left = min(self._burst, self._left + (now - self._filled) * self._qps)
-        self._filled = now
-        # What is taken beyond the bucket is a place in the queue: the next waits longer.
-        self._left -= 1
-        if self._left < 0:
-            await self._sleep(-self._left / self._qps)
+        self._tokens = min(self._burst, self._tokens + (now - self._refilled_at) * self._qps)
+        self._refilled_at = now
+        # A negative balance is a place in the queue: the next caller waits longer.
+        self._tokens -= 1
+        if self._tokens < 0:
+            await self._sleep(-self._tokens / self._qps)

@@ -1,4 +1,4 @@
-"""Whether we may do all that we will have to, asked before anything is done."""
+"""Preflight check of RBAC permissions by SelfSubjectAccessReviews."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.kube.connection import Connection
-from dovetail.kube.preflight import Unsuitable
-from dovetail.model.settings import Gates
+from dovetail.kube.preflight import PreflightError
+from dovetail.model.settings import FeatureGates
 from dovetail.ports.api_resources import (
     CAPACITY_BUFFERS,
     DEPLOYMENTS,
@@ -29,84 +29,86 @@ from dovetail.ports.kube_errors import Forbidden, NotFound
 _PATH: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
-class Right(msgspec.Struct, frozen=True):
-    """To do something to all objects of a kind."""
+class Permission(msgspec.Struct, frozen=True):
+    """Permission for a verb on all objects of a kind."""
 
     verb: str
     resource: Resource
     subresource: str = ""
 
     def __str__(self) -> str:
-        plural, _, group = self.resource.qualified.partition(".")
+        plural, _, group = self.resource.qualified_name.partition(".")
         part = f"/{self.subresource}" if self.subresource else ""
         return f"{self.verb} {plural}{part}{'.' + group if group else ''}"
 
 
-WRITES: Final = (
-    Right("create", NODE_CLAIMS),
-    Right("patch", NODE_CLAIMS),
-    Right("patch", NODE_CLAIMS, "status"),
-    Right("delete", NODE_CLAIMS),
-    Right("patch", NODE_POOLS),
-    Right("patch", NODE_POOLS, "status"),
-    Right("patch", EC2_NODE_CLASSES),
-    Right("patch", EC2_NODE_CLASSES, "status"),
-    Right("patch", NODES),
-    Right("delete", NODES),
-    Right("create", PODS, "eviction"),
-    Right("delete", PODS),
-    Right("create", EVENTS),
+WRITE_PERMISSIONS: Final = (
+    Permission("create", NODE_CLAIMS),
+    Permission("patch", NODE_CLAIMS),
+    Permission("patch", NODE_CLAIMS, "status"),
+    Permission("delete", NODE_CLAIMS),
+    Permission("patch", NODE_POOLS),
+    Permission("patch", NODE_POOLS, "status"),
+    Permission("patch", EC2_NODE_CLASSES),
+    Permission("patch", EC2_NODE_CLASSES, "status"),
+    Permission("patch", NODES),
+    Permission("delete", NODES),
+    Permission("create", PODS, "eviction"),
+    Permission("delete", PODS),
+    Permission("create", EVENTS),
 )
 
 
-BY_GATE: Final[Mapping[str, tuple[Right, ...]]] = {
-    "NominatedNodeName": (Right("patch", PODS, "status"),),
-    "NodeOverlay": (Right("patch", NODE_OVERLAYS, "status"),),
+GATE_PERMISSIONS: Final[Mapping[str, tuple[Permission, ...]]] = {
+    "NominatedNodeName": (Permission("patch", PODS, "status"),),
+    "NodeOverlay": (Permission("patch", NODE_OVERLAYS, "status"),),
     "CapacityBuffer": (
-        Right("patch", CAPACITY_BUFFERS, "status"),
-        Right("get", POD_TEMPLATES),
-        Right("get", DEPLOYMENTS),
-        Right("get", REPLICA_SETS),
-        Right("get", STATEFUL_SETS),
+        Permission("patch", CAPACITY_BUFFERS, "status"),
+        Permission("get", POD_TEMPLATES),
+        Permission("get", DEPLOYMENTS),
+        Permission("get", REPLICA_SETS),
+        Permission("get", STATEFUL_SETS),
     ),
 }
-"""What is needed besides where something is switched on."""
+"""Feature gate → permissions that it needs in addition."""
 
 
-async def check_rights(
+async def check_permissions(
     connection: Connection,
     *,
     read: Iterable[Resource],
-    gates: Gates = Gates(),  # noqa: B008 - frozen
+    gates: FeatureGates = FeatureGates(),  # noqa: B008 - frozen
 ) -> None:
-    """Raise, naming all that is missing, unless we may read these kinds and write ours."""
-    wanted = [Right(verb, one) for one in read for verb in ("list", "watch")]
-    wanted += WRITES
-    for gate, besides in BY_GATE.items():
-        wanted += besides if getattr(gates, gate) else ()
+    """Raise, with all missing permissions, unless we may read these kinds and write ours."""
+    needed = [Permission(verb, resource) for resource in read for verb in ("list", "watch")]
+    needed += WRITE_PERMISSIONS
+    for gate, additional in GATE_PERMISSIONS.items():
+        needed += additional if getattr(gates, gate) else ()
     try:
-        allowed = await asyncio.gather(*(_is_allowed(connection, one) for one in wanted))
+        allowed = await asyncio.gather(*(_is_allowed(connection, permission) for permission in needed))
     except (Forbidden, NotFound):
-        return  # Who is not told what is allowed will find out.
-    missing = [str(one) for one, is_so in zip(wanted, allowed, strict=True) if not is_so]
+        return  # Reviews are not permitted: missing permissions fail later.
+    missing = [
+        str(permission) for permission, is_allowed in zip(needed, allowed, strict=True) if not is_allowed
+    ]
     if missing:
-        raise Unsuitable(
-            f"our user in the cluster may not {', '.join(missing)}; give it the chart's ClusterRole"
+        raise PreflightError(
+            f"missing permissions: {', '.join(missing)}; bind the chart's ClusterRole to our user"
         )
 
 
-async def _is_allowed(connection: Connection, right: Right) -> bool:
+async def _is_allowed(connection: Connection, permission: Permission) -> bool:
     attributes = {
-        "verb": right.verb,
-        "group": right.resource.group,
-        "resource": right.resource.plural,
-        "subresource": right.subresource,
+        "verb": permission.verb,
+        "group": permission.resource.group,
+        "resource": permission.resource.plural,
+        "subresource": permission.subresource,
     }
-    question: dict[str, Any] = {
+    review: dict[str, Any] = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    # Sent as a write, but a question: those who do not lead may ask it.
-    answer = await connection.ask("POST", _PATH, body=question, changes=False)
-    return bool((answer.get("status") or {}).get("allowed"))
+    # A POST that changes nothing: replicas that do not lead may send it.
+    response = await connection.request("POST", _PATH, body=review, mutates=False)
+    return bool((response.get("status") or {}).get("allowed"))

@@ -1,4 +1,15 @@
-"""Keeps a mirror equal to the API server: lists once, then watches for ever."""
+"""Reflector: lists and watches one kind into a store, as client-go's does.
+
+    list (paged) ──> replace the store ──> watch from that resourceVersion ──┐
+         ^                                     │  ^                           │
+         │                                     │  └── connection lost: resume │
+         └──────────── 410 Gone ───────────────┘                             events
+                                                                              │
+                                                      store <─────────────────┘
+
+A watch that breaks is resumed from the last resourceVersion, with backoff. Only
+if the API server no longer has that version (410) everything is listed again.
+"""
 
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
@@ -8,39 +19,31 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from dovetail.errors import DovetailError
-from dovetail.kube.auth.credentials import NoCredentials
-from dovetail.kube.client import PAGE, pages, revision_of
-from dovetail.kube.connection import Connection
-from dovetail.kube.errors import refused
-from dovetail.kube.paths import path_of
+from dovetail.kube.auth.credentials import CredentialsError
+from dovetail.kube.client import PAGE_SIZE, list_pages, resource_version
+from dovetail.kube.connection import Connection, resource_path
+from dovetail.kube.errors import decode_status
 from dovetail.ports.api_resources import Resource
-from dovetail.ports.event_loop import Loop
+from dovetail.ports.event_loop import EventLoop
 from dovetail.ports.kube_client import Object
-from dovetail.ports.kube_errors import (
-    ApiError,
-    Forbidden,
-    Gone,
-    NotFound,
-    Unauthorized,
-    Unavailable,
-)
-from dovetail.ports.randomness import Chance
+from dovetail.ports.kube_errors import ApiError, Forbidden, Gone, NotFound, Unauthorized, Unavailable
+from dovetail.ports.randomness import RandomSource
 from dovetail.ports.telemetry import Log
-from dovetail.state.cluster.cache import Mirror
+from dovetail.state.cluster.cache import ClusterCache
 
-_LASTS: Final = 300
-"""Seconds that a watch is asked to last, and up to twice that: not all may end together."""
-_SILENCE: Final = 150.0
-"""Bookmarks come every minute; a connection without them is dead and does not know it."""
-_SHORT: Final = timedelta(seconds=1)
-_FIRST_PAUSE: Final = timedelta(milliseconds=200)
-_LONGEST_PAUSE: Final = timedelta(seconds=30)
-_LONGEST_WISH: Final = 60
-"""Seconds; a server, or what stands before it, that wants to be left alone for longer is not."""
+_WATCH_TIMEOUT: Final = 300
+"""Minimum ``timeoutSeconds`` of a watch; jitter up to twice that spreads the ends."""
+_IDLE_TIMEOUT: Final = 150.0
+"""Seconds. Bookmarks come every minute, so a silent connection is dead."""
+_MIN_WATCH_DURATION: Final = timedelta(seconds=1)
+_INITIAL_BACKOFF: Final = timedelta(milliseconds=200)
+_MAX_BACKOFF: Final = timedelta(seconds=30)
+_MAX_RETRY_AFTER: Final = 60
+"""Seconds; a longer Retry-After of the API server or a proxy is shortened."""
 STUCK_AFTER: Final = timedelta(minutes=5)
-"""Without a word or a try for so long, a watch has been forgotten: silence ends it far sooner."""
-_HOPELESS: Final = (Forbidden, NotFound, Unauthorized, NoCredentials)
-"""What does not go away by itself when it is so from the start."""
+"""Without an event or an attempt for so long, a reflector is stuck: timeouts are shorter."""
+_PERMANENT_ERRORS: Final = (Forbidden, NotFound, Unauthorized, CredentialsError)
+"""Errors of the first list that a retry does not solve."""
 
 
 class _Event(msgspec.Struct):
@@ -51,206 +54,210 @@ class _Event(msgspec.Struct):
 _DECODER: Final = msgspec.json.Decoder(_Event)
 
 
-class Listing(Protocol):
-    """Takes a whole list that comes page by page."""
+class Relist(Protocol):
+    """A list that replaces the contents of a store, page by page."""
 
-    def take(self, objects: Iterable[Object]) -> None: ...
+    def add(self, objects: Iterable[Object]) -> None:
+        """Add a page."""
 
-    def end(self, revision: str) -> None: ...
-
-
-class Keeper(Protocol):
-    """Keeps what is heard, as ``state.cluster.cache.Mirror`` does."""
-
-    def relist(self, resource: Resource) -> Listing: ...
-
-    def put(self, resource: Resource, obj: Object) -> None: ...
-
-    def remove(self, resource: Resource, obj: Object) -> None: ...
+    def finish(self, revision: str) -> None:
+        """Delete what the list does not contain; ``revision`` is its resourceVersion."""
 
 
-class Feed:
-    """Fills a mirror and keeps it up to date, each kind by itself."""
+class ReflectorStore(Protocol):
+    """Store that reflectors write to, such as ``state.cluster.cache.ClusterCache``."""
+
+    def begin_relist(self, resource: Resource) -> Relist:
+        """Begin to replace all objects of a kind."""
+
+    def apply_event(self, resource: Resource, obj: Object) -> None:
+        """Add or update an object."""
+
+    def delete(self, resource: Resource, obj: Object) -> None:
+        """Delete an object."""
+
+
+class Reflectors:
+    """One reflector for each kind of the cluster cache."""
 
     def __init__(
         self,
-        mirror: Mirror,
+        cache: ClusterCache,
         connection: Connection,
         *,
-        loop: Loop,
-        chance: Chance,
+        loop: EventLoop,
+        random: RandomSource,
         log: Log,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """``on_end`` is called when a kind is no longer watched, which is a bug or the end."""
+        """``on_end`` is called if a reflector ends, which only shutdown or a bug causes."""
         self._loop = loop
         self._on_end = on_end
-        self._watchers = [
-            Watcher(mirror, one, connection, loop=loop, chance=chance, log=log)
-            for one in mirror.tables
+        self._reflectors = [
+            Reflector(cache, resource, connection, loop=loop, random=random, log=log)
+            for resource in cache.stores
         ]
 
     async def start(self) -> None:
-        """Come back when every kind has been listed; raises when one cannot be.
+        """Return when every kind is listed, and keep watching; raise permanent errors.
 
-        An API server that is merely away or busy is waited for.
+        While the API server is unavailable or throttles, the lists are retried.
         """
-        for outcome in await self._loop.together([self._begin(one) for one in self._watchers]):
-            if isinstance(outcome, Exception):
-                raise outcome
+        results = await self._loop.gather([self._start(reflector) for reflector in self._reflectors])
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
 
-    def stuck(self) -> list[str]:
-        """Name the kinds that are no longer followed, though nobody has said so."""
+    def stuck_kinds(self) -> list[str]:
+        """Return the kinds whose reflector is stuck."""
         before = self._loop.now() - STUCK_AFTER
-        return [one.kind for one in self._watchers if one.stirred < before]
+        return [reflector.kind for reflector in self._reflectors if reflector.last_activity < before]
 
-    def lost_since(self) -> datetime | None:
-        """Return since when a kind, or more, has not been followed; None when all are."""
-        return min((one.lost_since for one in self._watchers if one.lost_since), default=None)
+    def disconnected_since(self) -> datetime | None:
+        """Return the start of the longest current disconnection; None if all watch."""
+        starts = [reflector.disconnected_since for reflector in self._reflectors]
+        return min((start for start in starts if start is not None), default=None)
 
-    async def _begin(self, watcher: "Watcher") -> None:
-        await watcher.list_first()
-        self._loop.spawn(self._follow(watcher))
+    async def _start(self, reflector: "Reflector") -> None:
+        await reflector.initial_list()
+        self._loop.spawn(self._run(reflector))
 
-    async def _follow(self, watcher: "Watcher") -> None:
+    async def _run(self, reflector: "Reflector") -> None:
         try:
-            await watcher.run()
+            await reflector.run()
         finally:
             self._on_end()
 
 
-class Watcher:
-    """Mirrors one kind.
-
-    What breaks a watch is survived by going on from the last revision heard of.
-    Only when the server has forgotten that (410) is everything listed again.
-    """
+class Reflector:
+    """Keeps a store equal to the API server for one kind."""
 
     def __init__(
         self,
-        mirror: Keeper,
+        store: ReflectorStore,
         resource: Resource,
         connection: Connection,
         *,
-        loop: Loop,
-        chance: Chance,
+        loop: EventLoop,
+        random: RandomSource,
         log: Log,
-        page: int = PAGE,
+        page_size: int = PAGE_SIZE,
     ) -> None:
-        self._mirror = mirror
+        self._store = store
         self._resource = resource
         self._connection = connection
         self._loop = loop
-        self._chance = chance
+        self._random = random
         self._log = log
-        self._page = page
-        self._revision = ""
-        """Up to which everything is known; empty when that has to be listed."""
+        self._page_size = page_size
+        self._resource_version = ""
+        """The store contains everything up to here; empty if a list is needed."""
         self._failures = 0
-        self.kind = resource.qualified
-        self.stirred = loop.now()
-        """When it last heard something, or tried to."""
-        self.lost_since: datetime | None = None
-        """Since when the server has not answered; None while it does."""
+        self.kind = resource.qualified_name
+        self.last_activity = loop.now()
+        """Time of the last event or attempt."""
+        self.disconnected_since: datetime | None = None
+        """Time of the first failure since the last event; None while connected."""
 
-    async def list_first(self) -> None:
-        """List once, however long the server is away; raises what is hopeless."""
-        while not self._revision:
+    async def initial_list(self) -> None:
+        """List once, with retries; raise permanent errors."""
+        while not self._resource_version:
             try:
                 await self._list()
-            except _HOPELESS:
+            except _PERMANENT_ERRORS:
                 raise
             except DovetailError as error:
-                await self._pause(error)
+                await self._back_off(error)
 
     async def run(self) -> None:
-        """Follow for ever."""
+        """Watch, and list again when needed, until cancelled."""
         while True:
             try:
-                if not self._revision:
+                if not self._resource_version:
                     await self._list()
                 await self._watch()
             except Gone as error:
-                self._revision = ""
-                await self._pause(error)
+                self._resource_version = ""
+                await self._back_off(error)
             except DovetailError as error:
-                await self._pause(error)
+                await self._back_off(error)
 
     async def _list(self) -> None:
         try:
-            await self._take_pages(self._page)
+            await self._list_pages(self._page_size)
         except Gone:
-            # Reading took longer than the server remembers; all at once is always possible.
-            await self._take_pages(0)
+            # The continue token expired while reading; a list without pages cannot.
+            await self._list_pages(0)
 
-    async def _take_pages(self, size: int) -> None:
-        listing = self._mirror.relist(self._resource)
-        revision = ""
-        async with aclosing(pages(self._connection, self._resource, size=size)) as read:
-            async for page in read:
-                listing.take(page.items)
-                self.stirred = self._loop.now()
-                revision = page.revision
-        listing.end(revision)
-        self._revision = revision
+    async def _list_pages(self, size: int) -> None:
+        relist = self._store.begin_relist(self._resource)
+        version = ""
+        async with aclosing(list_pages(self._connection, self._resource, size=size)) as pages:
+            async for page in pages:
+                relist.add(page.items)
+                self.last_activity = self._loop.now()
+                version = page.resource_version
+        relist.finish(version)
+        self._resource_version = version
 
     async def _watch(self) -> None:
-        """Take events until the watch ends, in whatever way."""
-        started, heard = self._loop.now(), False
+        """Apply events until the watch ends."""
+        started, has_events = self._loop.now(), False
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "resourceVersion": self._revision,
-            "timeoutSeconds": str(int(_LASTS * (1 + self._chance.fraction()))),
+            "resourceVersion": self._resource_version,
+            "timeoutSeconds": str(int(_WATCH_TIMEOUT * (1 + self._random.random()))),
         }
-        lines = self._connection.lines(path_of(self._resource), query=query, silence=_SILENCE)
-        async with aclosing(lines) as read:
-            async for batch in read:
-                self.stirred, self.lost_since = self._loop.now(), None
-                for line in batch:
-                    self._hear(line)
-                    heard, self._failures = True, 0
-        if not heard and self._loop.now() - started < _SHORT:
-            raise Unavailable("the watch ended as soon as it had begun")
+        path = resource_path(self._resource)
+        stream = self._connection.stream_lines(path, query=query, idle_timeout=_IDLE_TIMEOUT)
+        async with aclosing(stream) as batches:
+            async for lines in batches:
+                self.last_activity, self.disconnected_since = self._loop.now(), None
+                for line in lines:
+                    self._apply_line(line)
+                    has_events, self._failures = True, 0
+        if not has_events and self._loop.now() - started < _MIN_WATCH_DURATION:
+            raise Unavailable("the watch ended within a second and without an event")
 
-    def _hear(self, line: bytes) -> None:
+    def _apply_line(self, line: bytes) -> None:
         if not line.strip():
             return
         try:
             event = _DECODER.decode(line)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise Unavailable(f"the watch says what is no event: {error}") from error
+            raise Unavailable(f"the watch sent an invalid event: {error}") from error
         if event.type == "ERROR":
-            raise refused(event.object)
-        revision = revision_of(event.object)
+            raise decode_status(event.object)
+        version = resource_version(event.object)
         if event.type == "DELETED":
-            self._mirror.remove(self._resource, event.object)
+            self._store.delete(self._resource, event.object)
         elif event.type != "BOOKMARK":
-            self._mirror.put(self._resource, event.object)
-        self._revision = revision
+            self._store.apply_event(self._resource, event.object)
+        self._resource_version = version
 
-    async def _pause(self, error: DovetailError) -> None:
+    async def _back_off(self, error: DovetailError) -> None:
         self._failures += 1
-        self.lost_since = self.lost_since or self._loop.now()
-        # 2**10 times the first is beyond the longest.
-        wait = min(_LONGEST_PAUSE, _FIRST_PAUSE * (1 << min(self._failures - 1, 10)))
-        # All kinds lose their watches together; they need not come back together.
-        wait = max(wait * (0.5 + self._chance.fraction()), _asked_for(error))
-        # Watches end all the time; those that cannot be resumed are worth a line.
-        tell = self._log.debug if self._failures == 1 else self._log.error
-        tell(
+        self.disconnected_since = self.disconnected_since or self._loop.now()
+        # 2**10 times the initial backoff is beyond the maximum.
+        delay = min(_MAX_BACKOFF, _INITIAL_BACKOFF * (1 << min(self._failures - 1, 10)))
+        # Jitter: all kinds lose their watches together and must not reconnect together.
+        delay = max(delay * (0.5 + self._random.random()), _retry_after(error))
+        # A watch ends every few minutes; only one that cannot be resumed is an error.
+        log = self._log.debug if self._failures == 1 else self._log.error
+        log(
             "watch interrupted",
-            resource=self._resource.qualified,
+            resource=self._resource.qualified_name,
             error=str(error),
-            again_in=f"{wait.total_seconds():.1f}s",
+            again_in=f"{delay.total_seconds():.1f}s",
         )
-        await self._loop.sleep(wait)
-        self.stirred = self._loop.now()
+        await self._loop.sleep(delay)
+        self.last_activity = self._loop.now()
 
 
-def _asked_for(error: DovetailError) -> timedelta:
-    """Return how long the server itself wants to be left alone, within reason."""
+def _retry_after(error: DovetailError) -> timedelta:
+    """Return the Retry-After of the API server, at most a minute."""
     seconds: Any = error.details.get("retryAfterSeconds") if isinstance(error, ApiError) else None
     if not isinstance(seconds, int):
         return timedelta()
-    return timedelta(seconds=max(0, min(seconds, _LONGEST_WISH)))
+    return timedelta(seconds=max(0, min(seconds, _MAX_RETRY_AFTER)))

@@ -1,4 +1,4 @@
-"""A dictionary that cannot change, so that it can be part of a key."""
+"""Immutable, hashable dictionary, for frozen structs and cache keys."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar
@@ -10,8 +10,8 @@ V = TypeVar("V")
 class FrozenDict(dict[K, V]):
     """An immutable, hashable ``dict``; look-ups and comparison run at C speed.
 
-    The hash is not kept: for the few entries that labels and requests have,
-    computing it is quicker than finding out whether it is known.
+    The hash is not cached: labels and requests have few entries, and computing
+    it is faster than the check for a cached value.
     """
 
     __slots__ = ()
@@ -19,25 +19,25 @@ class FrozenDict(dict[K, V]):
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+    def _raise_immutable(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError(f"{type(self).__name__} cannot be changed")
 
-    __setitem__ = _refuse
-    __delitem__ = _refuse
-    __ior__ = _refuse
-    clear = _refuse
-    pop = _refuse
-    popitem = _refuse
-    setdefault = _refuse
-    update = _refuse
+    __setitem__ = _raise_immutable
+    __delitem__ = _raise_immutable
+    __ior__ = _raise_immutable
+    clear = _raise_immutable
+    pop = _raise_immutable
+    popitem = _raise_immutable
+    setdefault = _raise_immutable
+    update = _raise_immutable
 
     def __reduce__(self) -> tuple[type["FrozenDict[K, V]"], tuple[dict[K, V]]]:
         return (type(self), (dict(self),))
 
     def with_items(self, more: Mapping[K, V]) -> "FrozenDict[K, V]":
-        """Return a copy in which ``more`` wins."""
+        """Return a copy updated with ``more``."""
         return FrozenDict({**self, **more})
 
 
 EMPTY: FrozenDict[str, str] = FrozenDict()
-"""The map most pods have for most of their fields."""
+"""Shared empty map of strings: most map fields of most pods are empty."""

@@ -1,4 +1,4 @@
-"""Label keys, their aliases, and which of them mean something to us."""
+"""Keys of labels and annotations, and normalization of deprecated label keys."""
 
 import difflib
 
@@ -11,26 +11,26 @@ DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 NODEPOOL_HASH = "karpenter.sh/nodepool-hash"
 NODEPOOL_HASH_VERSION = "karpenter.sh/nodepool-hash-version"
 MIN_VALUES_RELAXED = "karpenter.sh/nodeclaim-min-values-relaxed"
-"""Annotation of a claim: whether a pool's minValues were undercut for it."""
-PRICE_OVERLAID = "karpenter.sh/price-overlay-applied"
-CAPACITY_OVERLAID = "karpenter.sh/capacity-overlay-applied"
-"""Annotations of a claim: NodeOverlays had a say in what it may buy."""
-BUFFER_POD = "karpenter.sh/capacity-buffer-fake-pod"
-BUFFER_NAME = "karpenter.sh/capacity-buffer-name"
-BUFFER_NAMESPACE = "karpenter.sh/capacity-buffer-namespace"
-"""Annotations of pods that only stand for room in a CapacityBuffer."""
-PROMISED_TO = "dovetail/promised-to"
-"""Annotation of a claim: the pods it was made for; a restart does not buy for them again."""
-REPLACES = "dovetail/replaces"
-"""Annotation of a claim: the claims that go once it, and those made with it, are ready."""
-REPLACEMENTS = "dovetail/replacements"
-"""Annotation of a claim: all claims that were made together to replace others."""
+"""Annotation of a NodeClaim: "true" if minValues of the NodePool were relaxed."""
+PRICE_OVERLAY_APPLIED = "karpenter.sh/price-overlay-applied"
+CAPACITY_OVERLAY_APPLIED = "karpenter.sh/capacity-overlay-applied"
+"""Annotations of a NodeClaim: a NodeOverlay changed prices or capacity of its types."""
+CAPACITY_BUFFER_POD = "karpenter.sh/capacity-buffer-fake-pod"
+CAPACITY_BUFFER_NAME = "karpenter.sh/capacity-buffer-name"
+CAPACITY_BUFFER_NAMESPACE = "karpenter.sh/capacity-buffer-namespace"
+"""Annotations of pods that represent the capacity of a CapacityBuffer."""
+ASSIGNED_PODS_ANNOTATION = "dovetail.sh/assigned-pods"
+"""Annotation of a NodeClaim: the pods it was created for, so that a restart reads them back."""
+REPLACES_ANNOTATION = "dovetail.sh/replaces"
+"""Annotation of a NodeClaim: the NodeClaims deleted once it and its siblings are initialized."""
+REPLACEMENTS_ANNOTATION = "dovetail.sh/replacements"
+"""Annotation of a NodeClaim: all NodeClaims created by the same disruption command."""
 TERMINATION_TIMESTAMP = "karpenter.sh/nodeclaim-termination-timestamp"
-"""Annotation of a claim: when draining its node must be over."""
+"""Annotation of a NodeClaim: deadline for draining its node."""
 TERMINATION_FINALIZER = "karpenter.sh/termination"
-"""On NodeClaims and Nodes: there is a machine to give back first."""
-EXCLUDED_FROM_BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers"
-"""On a node that drains: load balancers send it no new connections."""
+"""Finalizer of NodeClaims and Nodes: the instance must be terminated first."""
+EXCLUDE_FROM_LOAD_BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers"
+"""Label of a draining node: load balancers send it no new connections."""
 POD_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -46,6 +46,8 @@ ZONE_ID = "topology.k8s.aws/zone-id"
 EC2_NODE_CLASS = f"{AWS_DOMAIN}/ec2nodeclass"
 EC2_NODE_CLASS_HASH = f"{AWS_DOMAIN}/ec2nodeclass-hash"
 EC2_NODE_CLASS_HASH_VERSION = f"{AWS_DOMAIN}/ec2nodeclass-hash-version"
+INSTANCE_PROFILE = f"{AWS_DOMAIN}/instance-profile-name"
+"""Annotation of a NodeClaim: the instance profile that its instance was launched with."""
 PLACEMENT_GROUP_ID = f"{AWS_DOMAIN}/placement-group-id"
 PLACEMENT_GROUP_PARTITION = f"{AWS_DOMAIN}/placement-group-partition"
 CAPACITY_RESERVATION_ID = f"{AWS_DOMAIN}/capacity-reservation-id"
@@ -54,28 +56,11 @@ CAPACITY_RESERVATION_INTERRUPTIBLE = f"{AWS_DOMAIN}/capacity-reservation-interru
 AWS_INSTANCE_LABELS = tuple(
     f"{AWS_DOMAIN}/instance-{name}"
     for name in (
-        "category",
-        "generation",
-        "family",
-        "size",
-        "capability-flex",
-        "cpu",
-        "cpu-manufacturer",
-        "cpu-sustained-clock-speed-mhz",
-        "memory",
-        "ebs-bandwidth",
-        "network-bandwidth",
-        "local-nvme",
-        "gpu-name",
-        "gpu-manufacturer",
-        "gpu-count",
-        "gpu-memory",
-        "accelerator-name",
-        "accelerator-manufacturer",
-        "accelerator-count",
-        "hypervisor",
-        "encryption-in-transit-supported",
-        "tenancy",
+        *("category", "generation", "family", "size", "capability-flex", "hypervisor", "tenancy"),
+        *("cpu", "cpu-manufacturer", "cpu-sustained-clock-speed-mhz", "memory", "local-nvme"),
+        *("ebs-bandwidth", "network-bandwidth", "encryption-in-transit-supported"),
+        *("gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory"),
+        *("accelerator-name", "accelerator-manufacturer", "accelerator-count"),
     )
 )
 
@@ -84,7 +69,7 @@ SPOT = "spot"
 RESERVED = "reserved"
 CAPACITY_TYPES = (ON_DEMAND, SPOT, RESERVED)
 
-ALIASES = {
+NORMALIZED_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": ZONE,
     "failure-domain.beta.kubernetes.io/region": REGION,
     "beta.kubernetes.io/arch": ARCH,
@@ -92,11 +77,9 @@ ALIASES = {
     "beta.kubernetes.io/instance-type": INSTANCE_TYPE,
     "topology.ebs.csi.aws.com/zone": ZONE,
 }
-"""Older spellings, read as the stable ones wherever a requirement is built."""
+"""Deprecated label key → stable key; applied to every requirement."""
 
-CORE_WELL_KNOWN = frozenset(
-    {NODEPOOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD}
-)
+CORE_WELL_KNOWN = frozenset({NODEPOOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD})
 WELL_KNOWN = CORE_WELL_KNOWN | {
     ZONE_ID,
     CAPACITY_RESERVATION_ID,
@@ -108,18 +91,18 @@ WELL_KNOWN = CORE_WELL_KNOWN | {
     PLACEMENT_GROUP_PARTITION,
     *AWS_INSTANCE_LABELS,
 }
-"""Keys that a pod may narrow although no NodePool defines them."""
+"""Well-known labels: pods may select them although no NodePool defines them."""
 
 _RESTRICTED_DOMAIN = "karpenter.sh"
 
 
-def stable_key(key: str) -> str:
-    """Return the present-day name of a label key."""
-    return ALIASES.get(key, key)
+def normalize_key(key: str) -> str:
+    """Return the stable key of a deprecated label key; others are returned unchanged."""
+    return NORMALIZED_LABELS.get(key, key)
 
 
 def is_restricted(key: str) -> bool:
-    """Tell whether neither pods nor NodePools may ask for this key."""
+    """Return True if neither pods nor NodePools may select this label key."""
     if key in WELL_KNOWN:
         return False
     domain = key.rpartition("/")[0]
@@ -127,13 +110,17 @@ def is_restricted(key: str) -> bool:
     return key == HOSTNAME or in_domain
 
 
-def similar_key(key: str) -> str | None:
-    """Return a well-known key that ends like this one, or is spelt nearly so."""
+def suggest_key(key: str) -> str | None:
+    """Return the well-known key that is most similar to ``key``, or None.
+
+    A key with the same name in another domain comes first, then a similar
+    spelling, then a key with the same ending.
+    """
     name = key.rpartition("/")[2]
-    known = sorted(WELL_KNOWN | set(ALIASES))
-    same = [one for one in known if one.rpartition("/")[2] == name]
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.85)
-    ending = [one for one in known if one.endswith(f"-{name}")]
-    for guess in (*same, *close, *ending):
-        return stable_key(guess)
+    known_keys = sorted(WELL_KNOWN | set(NORMALIZED_LABELS))
+    same_name = [label for label in known_keys if label.rpartition("/")[2] == name]
+    similar = difflib.get_close_matches(key, known_keys, n=1, cutoff=0.85)
+    same_ending = [label for label in known_keys if label.endswith(f"-{name}")]
+    for suggestion in (*same_name, *similar, *same_ending):
+        return normalize_key(suggestion)
     return None

@@ -1,4 +1,4 @@
-"""Nodes that are there already, or on their way."""
+"""Nodes: the core/v1 object, and its join with the NodeClaim and the pods."""
 
 from datetime import datetime
 from functools import cached_property
@@ -7,74 +7,74 @@ import msgspec
 
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import EMPTY, FrozenDict
-from dovetail.model.kube.conditions import NO_CONDITIONS, Conditions, is_true
-from dovetail.model.kube.pod import Owner, Pod
-from dovetail.model.kube.pod_groups import Alike, sort_alike
+from dovetail.model.kube.conditions import NO_CONDITIONS, READY, Conditions, is_true
+from dovetail.model.kube.pod import OwnerReference, Pod
+from dovetail.model.kube.pod_groups import PodGroup, group_pods
 from dovetail.model.kube.requirements import Requirements
-from dovetail.model.kube.resources import NODES, NOTHING, Resources, total
+from dovetail.model.kube.resources import NO_RESOURCES, NODES, Resources, sum_resources
 from dovetail.model.kube.taints import Taint, is_ephemeral
 
 
 class NodeObject(msgspec.Struct, frozen=True, kw_only=True):
-    """A core/v1 Node alone, before claims and pods are joined to it."""
+    """A core/v1 Node by itself, without its NodeClaim and pods."""
 
     name: str
     uid: str = ""
     labels: FrozenDict[str, str] = EMPTY
     annotations: FrozenDict[str, str] = EMPTY
     taints: tuple[Taint, ...] = ()
-    capacity: Resources = NOTHING
-    allocatable: Resources = NOTHING
+    capacity: Resources = NO_RESOURCES
+    allocatable: Resources = NO_RESOURCES
     provider_id: str = ""
     created: datetime | None = None
     deleting: bool = False
     deleted_at: datetime | None = None
     resource_version: str = ""
     finalizers: tuple[str, ...] = ()
-    owners: tuple[Owner, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
     conditions: Conditions = NO_CONDITIONS
 
     @property
     def ready(self) -> bool:
-        return is_true(self.conditions, "Ready")
+        return is_true(self.conditions, READY)
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A node (or a launched claim whose node has not joined yet) and its pods.
+    """An existing node, or a launched NodeClaim without a Node yet, and its pods.
 
-    What follows from it is worked out once: between two looks at a cluster most
-    of its nodes are the same objects.
+    Derived values are cached on the object: most nodes are the same objects in
+    consecutive snapshots.
     """
 
     name: str
     claim: str = ""
-    """Its NodeClaim, when it has one."""
+    """Name of its NodeClaim; empty if it has none."""
     labels: FrozenDict[str, str] = EMPTY
     annotations: FrozenDict[str, str] = EMPTY
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
-    """Of its claim; they are expected to go."""
-    capacity: Resources = NOTHING
-    allocatable: Resources = NOTHING
-    claim_capacity: Resources = NOTHING
-    claim_allocatable: Resources = NOTHING
-    """What the claim promises; used until the node is initialised."""
+    """Startup taints of the NodeClaim, which are expected to be removed."""
+    capacity: Resources = NO_RESOURCES
+    allocatable: Resources = NO_RESOURCES
+    claim_capacity: Resources = NO_RESOURCES
+    claim_allocatable: Resources = NO_RESOURCES
+    """Resources in the status of the NodeClaim; used until the node is initialized."""
     registered: bool = True
     initialized: bool = True
     deleting: bool = False
-    """Marked for deletion: its pods need room elsewhere, it takes none."""
+    """Marked for deletion: its pods must be rescheduled, and it accepts no new pods."""
     provider_id: str = ""
     pods: tuple[Pod, ...] = ()
-    """Pods bound to it."""
+    """Pods bound to the node."""
     volume_limits: FrozenDict[str, int] = FrozenDict()
-    """CSI driver → how many volumes it can attach (from CSINode)."""
+    """CSI driver → maximum number of attached volumes, from the CSINode."""
 
     @property
     def pool(self) -> str:
         return self.labels.get(label_keys.NODEPOOL, "")
 
     @property
-    def managed(self) -> bool:
+    def is_managed(self) -> bool:
         return bool(self.claim) or bool(self.pool)
 
     @property
@@ -82,8 +82,12 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.labels.get(label_keys.HOSTNAME, self.name)
 
     def effective_taints(self) -> tuple[Taint, ...]:
-        """Return the taints that count; a starting node sheds some of them soon."""
-        if self.initialized or not self.managed:
+        """Return the taints that pods must tolerate.
+
+        Startup taints and ephemeral taints of a node that is not initialized are
+        left out: they are removed before pods are bound.
+        """
+        if self.initialized or not self.is_managed:
             return self.taints
         expected = {(taint.key, taint.effect) for taint in self.startup_taints}
         return tuple(
@@ -95,35 +99,35 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def effective_allocatable(self) -> Resources:
         if self.initialized:
             return self.allocatable
-        # A kubelet that is starting reports extended resources as zero or not at all.
+        # Until device plugins register, kubelet reports extended resources as zero or not at all.
         return Resources({**self.claim_allocatable, **self.allocatable.without_zeros()})
 
     def effective_capacity(self) -> Resources:
-        known = self.capacity
+        capacity = self.capacity
         if not self.initialized:
-            known = Resources({**self.claim_capacity, **self.capacity.without_zeros()})
-        return Resources({**known, NODES: 1})
+            capacity = Resources({**self.claim_capacity, **self.capacity.without_zeros()})
+        return Resources({**capacity, NODES: 1})
 
     def available(self) -> Resources:
-        """Return what is left beside the pods that run on it."""
+        """Return allocatable minus the requests of its pods."""
         return self._available
 
     @cached_property
     def _available(self) -> Resources:
-        used = total(pod.spec.requests for pod in self.pods if not pod.terminal)
+        used = sum_resources(pod.spec.requests for pod in self.pods if not pod.is_terminal)
         return self.effective_allocatable() - used
 
     @cached_property
-    def alike(self) -> tuple[Alike, ...]:
-        """Its pods that have not ended, those together that are alike."""
-        return sort_alike(self.pods)
+    def pod_groups(self) -> tuple[PodGroup, ...]:
+        """Pods that are not terminal, grouped by equivalence."""
+        return group_pods(self.pods)
 
     @cached_property
-    def place(self) -> Requirements:
-        """Its labels as pods' rules about places see them."""
-        return Requirements.of_labels({**self.labels, label_keys.HOSTNAME: self.hostname})
+    def label_requirements(self) -> Requirements:
+        """Its labels, hostname included, as requirements."""
+        return Requirements.from_labels({**self.labels, label_keys.HOSTNAME: self.hostname})
 
     @cached_property
-    def noticed(self) -> dict[frozenset[str], Requirements]:
-        """Its labels among some keys, as far as somebody has asked for them."""
+    def requirements_cache(self) -> dict[frozenset[str], Requirements]:
+        """Cache for callers: set of label keys → requirements of the labels in it."""
         return {}

@@ -1,4 +1,4 @@
-"""Plan: where every pending pod would go, and why some go nowhere."""
+"""Plan: result of scheduling, with a reason for each pod that has no node."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -14,7 +14,7 @@ from dovetail.model.kube.taints import Taint
 
 
 class Constraint(StrEnum):
-    """What ruled a NodePool (or the cluster as a whole) out for a pod."""
+    """Constraint that excludes a NodePool, or every NodePool, for a pod."""
 
     TAINT = "taint"
     REQUIREMENT = "requirement"
@@ -22,50 +22,51 @@ class Constraint(StrEnum):
     OFFERING = "offering"
     MIN_VALUES = "min-values"
     LIMITS = "limits"
-    SPREAD = "topology-spread"
-    AFFINITY = "pod-affinity"
-    ANTI_AFFINITY = "pod-anti-affinity"
+    TOPOLOGY_SPREAD = "topology-spread"
+    POD_AFFINITY = "pod-affinity"
+    POD_ANTI_AFFINITY = "pod-anti-affinity"
     HOST_PORT = "host-port"
     VOLUME = "volume"
     DEVICES = "devices"
-    INVALID = "invalid-pod"
-    NO_POOL = "no-nodepool"
-    POOL_NOT_READY = "nodepool-not-ready"
+    INVALID_POD = "invalid-pod"
+    NO_NODEPOOL = "no-nodepool"
+    NODEPOOL_NOT_READY = "nodepool-not-ready"
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """Why one NodePool has no node for a pod."""
+class UnschedulableReason(msgspec.Struct, frozen=True):
+    """Why a NodePool cannot provide a node for a pod."""
 
     nodepool: str
-    """Empty: the reason lies with the pod, not with any pool."""
+    """Empty if the reason is the pod itself and not a NodePool."""
     constraint: Constraint
     message: str
-    """What ruled it out, and how close it came ("would fit if …")."""
+    """The violated constraint and, where possible, what would satisfy it."""
 
 
-class Unplaced(msgspec.Struct, frozen=True):
-    """A pod that gets no node, and why."""
+class UnschedulablePod(msgspec.Struct, frozen=True):
+    """A pod without a node, with the reasons per NodePool."""
 
     pod: Pod
-    refusals: tuple[Refusal, ...]
+    reasons: tuple[UnschedulableReason, ...]
 
 
 class PlannedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """One NodeClaim that would be made."""
+    """A NodeClaim that the plan creates."""
 
     name: str
-    """Deterministic; ``<pool>-<number>``."""
+    """Deterministic: ``<nodepool>-<number>``."""
     nodepool: str
     instance_types: Sequence[InstanceType]
-    """All that would do, cheapest first; the first is the one to expect."""
+    """All instance types that fit, cheapest first."""
     offering: Offering
-    """The cheapest way to get the first type."""
+    """Cheapest offering of the first instance type."""
     pods: Sequence[Pod]
     requirements: Requirements
-    """Of the claim: without hostname and simulation-only keys."""
+    """Requirements of the NodeClaim, without hostname and simulation-only keys."""
     requested: Resources
-    """Of its pods and of the DaemonSets that come along."""
+    """Total requests of its pods and DaemonSet pods."""
     daemon_requests: Resources
+    """The part of ``requested`` that belongs to DaemonSet pods."""
     labels: FrozenDict[str, str] = EMPTY
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
@@ -82,18 +83,18 @@ class PlannedNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExistingPlacement(msgspec.Struct, frozen=True):
-    """Pods that an existing node takes."""
+    """Pods placed on an existing node."""
 
     node: str
     pods: Sequence[Pod]
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Which nodes these pods would get."""
+    """Placement of all pending pods: on new nodes, on existing nodes, or nowhere."""
 
     nodes: tuple[PlannedNode, ...] = ()
     existing: tuple[ExistingPlacement, ...] = ()
-    unplaced: tuple[Unplaced, ...] = ()
+    unschedulable: tuple[UnschedulablePod, ...] = ()
 
     @property
     def price(self) -> float:

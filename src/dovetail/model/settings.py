@@ -1,57 +1,65 @@
-"""How placing decides, where users may choose."""
+"""Settings of scheduling, batching, interruption handling and consolidation.
 
+Names and defaults are Karpenter's unless a field says otherwise.
+"""
+
+from datetime import timedelta
 from enum import StrEnum
 
 import msgspec
 
-from dovetail.model.kube.pod import Spread
+from dovetail.model.kube.pod import TopologySpreadConstraint
 
 
-class Preferences(StrEnum):
-    """Whether wishes (preferred terms, ScheduleAnyway) count."""
+class PreferencePolicy(StrEnum):
+    """Treatment of preferences: preferred terms and ScheduleAnyway."""
 
     RESPECT = "Respect"
     IGNORE = "Ignore"
 
 
-class MinValues(StrEnum):
-    """Whether a NodePool's minValues may be undercut when they cannot be met."""
+class MinValuesPolicy(StrEnum):
+    """Treatment of minValues that cannot be met."""
 
     STRICT = "Strict"
     BEST_EFFORT = "BestEffort"
 
 
 class Packing(StrEnum):
-    """What a plan minimises."""
+    """The quantity that a plan minimizes."""
 
     CHEAPEST = "cheapest"
-    """Dollars per hour (the default)."""
+    """USD per hour; the default."""
     FEWEST = "fewest"
-    """Nodes, as the reference packs: never open one while a pod fits an open one."""
+    """Number of nodes, like Karpenter: no new node while the pod fits an existing one."""
 
 
-ROOT_VOLUME_PER_HOUR = 20 * 0.08 / 730
-"""A node's 20 GiB gp3 root volume in us-east-1: what a node costs beside its instance."""
+ROOT_VOLUME_USD_PER_HOUR = 20 * 0.08 / 730
+"""USD per hour of a 20 GiB gp3 root volume in us-east-1 ($0.08 per GiB and month)."""
 
 
 class SchedulingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """One value with every choice; but for packing, the defaults are the reference's."""
+    """Settings of the scheduler; all defaults but ``packing`` are Karpenter's."""
 
-    preferences: Preferences = Preferences.RESPECT
-    min_values: MinValues = MinValues.STRICT
+    preference_policy: PreferencePolicy = PreferencePolicy.RESPECT
+    min_values_policy: MinValuesPolicy = MinValuesPolicy.STRICT
     packing: Packing = Packing.CHEAPEST
-    node_cost: float = ROOT_VOLUME_PER_HOUR
-    """USD per hour charged for each node when fleets are compared; not shown as price."""
+    node_cost: float = ROOT_VOLUME_USD_PER_HOUR
+    """USD per hour added for each node when fleets are compared; not part of the price."""
     max_instance_types: int = 600
+    """Maximum number of instance types in the requirements of a NodeClaim."""
     reserved_capacity: bool = True
-    default_spreads: tuple[Spread, ...] = ()
-    """For pods without spread constraints of their own (the scheduler's configuration)."""
+    """Use capacity reservations (feature gate ReservedCapacity)."""
+    default_spreads: tuple[TopologySpreadConstraint, ...] = ()
+    """Default constraints of kube-scheduler, for pods without spread constraints."""
     unsupported_provisioners: frozenset[str] = frozenset()
+    """StorageClass provisioners whose pods are not provisioned for."""
     unsupported_topology_keys: frozenset[str] = frozenset()
+    """Topology keys whose pods are not provisioned for."""
 
 
-class Gates(msgspec.Struct, frozen=True, kw_only=True):
-    """What is switched on and off by name; names and defaults are the reference's."""
+class FeatureGates(msgspec.Struct, frozen=True, kw_only=True):
+    """Feature gates; names and defaults are Karpenter's."""
 
     NodeRepair: bool = False
     ReservedCapacity: bool = True
@@ -60,29 +68,40 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True):
     StaticCapacity: bool = False
     CapacityBuffer: bool = False
     NominatedNodeName: bool = True
-    """Ours: kube-scheduler is told for which pods a node was bought."""
+    """Not in Karpenter: write ``status.nominatedNodeName`` of pods that have a NodeClaim."""
+
+
+class BatchSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Batch window: time that the provisioner waits for more pending pods."""
+
+    idle_duration: timedelta = timedelta(seconds=1)
+    """The batch ends when no new pod arrives for this long."""
+    max_duration: timedelta = timedelta(seconds=10)
+    """Upper limit of the batch window."""
+    expedited_duration: timedelta = timedelta(milliseconds=100)
+    """Window for pods that were batched before and lost their NodeClaim."""
 
 
 class InterruptionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the cloud's warnings are taken."""
+    """Settings of interruption handling."""
 
     act_on_rebalance: bool = False
-    """Drain a spot machine already when AWS recommends it, not first at the interruption."""
+    """Drain a spot node on a rebalance recommendation, not only on an interruption."""
 
 
 class ConsolidationSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """When moving pods to cheaper nodes is worth it."""
+    """When consolidation is worth the disruption."""
 
     spot_to_spot: bool = False
-    """Replace spot nodes by cheaper spot nodes (the gate SpotToSpotConsolidation)."""
-    spot_types: int = 15
-    """A single spot node is replaced by spot only where so many cheaper types would do."""
+    """Replace spot nodes with cheaper spot nodes (gate SpotToSpotConsolidation)."""
+    min_spot_types: int = 15
+    """Minimum number of cheaper instance types to replace one spot node with spot."""
     balanced_k: float = 2.0
-    """Policy Balanced: a move's share of the savings must be at least 1/k of its share of
-    the disruption."""
+    """Policy Balanced: the command's share of the savings must be at least 1/k of its
+    share of the disruption."""
     min_saving: float = 0.0
-    """USD per hour that a move must save at least."""
-    min_saving_per_cost: float = 0.0005
-    """USD per hour that a move must save for each pod that it moves; 0: any saving will do."""
-    most_replacements: int | None = None
-    """Nodes that one move may buy; None: as many as are cheaper. The reference buys one."""
+    """Minimum saving of a command, in USD per hour."""
+    min_saving_per_pod: float = 0.0005
+    """Minimum saving in USD per hour for each evicted pod; 0 accepts any saving."""
+    max_replacements: int | None = None
+    """Maximum number of replacements of a command; None: no limit. Karpenter uses 1."""

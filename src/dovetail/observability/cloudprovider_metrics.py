@@ -1,4 +1,4 @@
-"""A cloud that tells how long it took, and what it was asked in vain."""
+"""Metrics of cloud provider calls: durations and errors."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -6,19 +6,25 @@ from typing import Any, TypeVar
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
-from dovetail.ports.cloudprovider import ClassStatus, Cloud, CreateFailed, Instance
+from dovetail.ports.cloudprovider import CloudProvider, CreateError, Instance, NodeClassStatus
+from dovetail.ports.metrics import (
+    CLOUDPROVIDER_DURATION,
+    CLOUDPROVIDER_ERRORS,
+    MethodErrorLabels,
+    MethodLabels,
+)
 from dovetail.ports.telemetry import Metrics
 
 T = TypeVar("T")
 
 
-class MeteredCloud:
-    """``ports.cloudprovider.Cloud``, passed on to another."""
+class MeteredCloudProvider:
+    """``ports.cloudprovider.CloudProvider`` that measures another one."""
 
     def __init__(
-        self, cloud: Cloud, *, metrics: Metrics, seconds: Callable[[], float], provider: str
+        self, cloud: CloudProvider, *, metrics: Metrics, seconds: Callable[[], float], provider: str
     ) -> None:
-        """``seconds`` counts from an arbitrary start and never goes back."""
+        """``seconds`` is a monotonic clock."""
         self._cloud = cloud
         self._metrics = metrics
         self._seconds = seconds
@@ -39,29 +45,31 @@ class MeteredCloud:
     def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
         return self._cloud.instance_types(pool)
 
-    async def drift(self, claim: NodeClaim) -> str | None:
-        return await self._timed("IsDrifted", self._cloud.drift(claim))
+    async def drift_reason(self, claim: NodeClaim) -> str | None:
+        return await self._timed("IsDrifted", self._cloud.drift_reason(claim))
 
-    async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
-        return await self._timed("Resolve", self._cloud.resolve(node_class))
+    async def resolve_nodeclass(self, node_class: dict[str, Any]) -> NodeClassStatus:
+        return await self._timed("Resolve", self._cloud.resolve_nodeclass(node_class))
 
-    async def forget(self, node_class: dict[str, Any]) -> None:
-        await self._timed("Forget", self._cloud.forget(node_class))
+    async def delete_nodeclass_resources(self, node_class: dict[str, Any]) -> None:
+        await self._timed("Forget", self._cloud.delete_nodeclass_resources(node_class))
 
     async def _timed(self, method: str, work: Awaitable[T]) -> T:
-        since, labels = self._seconds(), {"method": method, "provider": self._provider}
+        since = self._seconds()
+        labels = MethodLabels(method=method, provider=self._provider)
         try:
             return await work
         except Exception as error:
-            self._metrics.count(
-                "karpenter_cloudprovider_errors_total", 1, error=_name(error), **labels
+            self._metrics.inc(
+                CLOUDPROVIDER_ERRORS,
+                MethodErrorLabels(method=method, provider=self._provider, error=_name(error)),
             )
             raise
         finally:
             took = self._seconds() - since
-            self._metrics.observe("karpenter_cloudprovider_duration_seconds", took, **labels)
+            self._metrics.observe(CLOUDPROVIDER_DURATION, took, labels)
 
 
 def _name(error: Exception) -> str:
-    """Return one of few names: each is a series for ever."""
-    return error.reason if isinstance(error, CreateFailed) else type(error).__name__
+    """Return a bounded set of names: each value is a time series."""
+    return error.reason if isinstance(error, CreateError) else type(error).__name__

@@ -1,4 +1,4 @@
-"""The cluster in numbers, made when somebody asks and not kept between."""
+"""Cluster metrics: gauges of nodes and NodePools, computed at each scrape."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,9 +11,9 @@ from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, total
+from dovetail.model.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, sum_resources
 from dovetail.model.node import Node
-from dovetail.state.cluster.cache import Mirror
+from dovetail.state.cluster.cache import ClusterCache
 
 _NODE_LABELS: Final = {
     "nodepool": label_keys.NODEPOOL,
@@ -23,160 +23,161 @@ _NODE_LABELS: Final = {
     "arch": label_keys.ARCH,
     "os": label_keys.OS,
 }
-_SHARED: Final = frozenset((CPU, MEMORY, PODS, EPHEMERAL_STORAGE))
-"""What every node has, so that shares of all of it mean something."""
+_COMMON_RESOURCES: Final = frozenset((CPU, MEMORY, PODS, EPHEMERAL_STORAGE))
+"""Resources that every node has; utilization of others would be misleading."""
 
 
-_Place = tuple[str, str, str]
-"""Type, zone, capacity type."""
+_Offering = tuple[str, str, str]
+"""Instance type, zone, capacity type."""
 
 
-class Sight(msgspec.Struct, frozen=True):
-    """What the numbers are made of; values only, so that another thread can count."""
+class ClusterSample(msgspec.Struct, frozen=True):
+    """Input of the gauges; immutable, so that a thread can format them."""
 
     nodes: tuple[Node, ...]
     created: Mapping[str, datetime]
     pools: tuple[NodePool, ...]
     types: Mapping[str, tuple[InstanceType, ...]]
-    """What each NodePool could buy, and for how much."""
+    """NodePool → its instance types with prices."""
     synced: bool
-    unsynced: float
-    """Seconds for which the API server has not been followed."""
+    unsynced_seconds: float
+    """Time since watches fail."""
     now: datetime
 
 
-Types = Callable[[NodePool], tuple[InstanceType, ...]]
+GetTypes = Callable[[NodePool], tuple[InstanceType, ...]]
 
 
-def look(
-    mirror: Mirror,
+def collect(
+    cache: ClusterCache,
     now: datetime,
-    types: Types = lambda _: (),
+    types: GetTypes = lambda _: (),
     *,
-    lost_since: datetime | None = None,
-) -> Sight:
-    """Take hold of what is there; quick, however large the cluster."""
-    unsynced = 0.0 if lost_since is None else (now - lost_since).total_seconds()
-    synced = mirror.synced() and lost_since is None
-    created = {one.name: one.created for one in mirror.nodes() if one.created is not None}
-    pools = tuple(sorted(mirror.pools(), key=lambda one: one.name))
-    known = {one.name: types(one) for one in pools}
-    return Sight(mirror.joined_nodes(), created, pools, known, synced, unsynced, now)
+    disconnected_since: datetime | None = None,
+) -> ClusterSample:
+    """Return what the gauges need; fast, whatever the size of the cluster."""
+    unsynced = 0.0 if disconnected_since is None else (now - disconnected_since).total_seconds()
+    synced = cache.has_synced() and disconnected_since is None
+    created = {node.name: node.created for node in cache.nodes() if node.created is not None}
+    pools = tuple(sorted(cache.pools(), key=lambda pool: pool.name))
+    types_by_pool = {pool.name: types(pool) for pool in pools}
+    return ClusterSample(cache.joined_nodes(), created, pools, types_by_pool, synced, unsynced, now)
 
 
-def written(sight: Sight, *, each_node: bool) -> bytes:
-    """Write the gauges in Prometheus' text format; those of single nodes if wanted.
+def format_gauges(sample: ClusterSample, *, per_node: bool) -> bytes:
+    """Return the gauges in Prometheus' text format, with those per node if wanted.
 
-    By hand: a cluster of 2,000 nodes has 40,000 lines, and the client library takes
-    seconds for as many, every time that somebody asks.
+    Without the client library: a cluster of 2,000 nodes has 40,000 lines, for which
+    the library takes seconds per scrape.
     """
-    families = [*_of_cluster(sight), *(_of_nodes(sight) if each_node else ())]
-    return "".join(one.text() for one in families).encode()
+    families = [*_get_cluster_gauges(sample), *(_get_node_gauges(sample) if per_node else ())]
+    return "".join(gauge.text() for gauge in families).encode()
 
 
 class _Gauge:
-    """One metric with its lines."""
+    """Lines of one gauge."""
 
-    def __init__(self, name: str, told: str) -> None:
+    def __init__(self, name: str, help_text: str) -> None:
         self._name = name
-        self._lines = [f"# HELP {name} {told}\n# TYPE {name} gauge\n"]
+        self._lines = [f"# HELP {name} {help_text}\n# TYPE {name} gauge\n"]
 
     def add(self, value: float, labels: str = "") -> None:
-        """Add a line; ``labels`` as ``_labelled`` writes them."""
+        """Add a line; ``labels`` are formatted by ``_format_labels``."""
         self._lines.append(f"{self._name}{{{labels}}} {value}\n")
 
     def text(self) -> str:
         return "".join(self._lines)
 
 
-def _of_cluster(sight: Sight) -> Iterator[_Gauge]:
-    count = _Gauge("karpenter_cluster_state_node_count", "Machines that are known.")
-    count.add(len(sight.nodes))
+def _get_cluster_gauges(sample: ClusterSample) -> Iterator[_Gauge]:
+    count = _Gauge(
+        "karpenter_cluster_state_node_count", "Nodes and launched NodeClaims in the cluster cache."
+    )
+    count.add(len(sample.nodes))
     yield count
     synced = _Gauge(
-        "karpenter_cluster_state_synced", "1: all of the cluster is known, as it is now."
+        "karpenter_cluster_state_synced", "1 if the cluster cache is synced and all watches are connected."
     )
-    synced.add(int(sight.synced))
+    synced.add(int(sample.synced))
     yield synced
     unsynced = _Gauge(
         "karpenter_cluster_state_unsynced_time_seconds",
-        "For how long the API server has not told of changes of some kind.",
+        "Time since a watch of some resource is disconnected.",
     )
-    unsynced.add(sight.unsynced)
+    unsynced.add(sample.unsynced_seconds)
     yield unsynced
-    limits = _Gauge(
-        "karpenter_nodepools_limit", "What a NodePool may have, in cores, bytes or pieces."
-    )
-    for pool in sight.pools:
+    limits = _Gauge("karpenter_nodepools_limit", "Limit of a NodePool's resources, in cores, bytes or units.")
+    for pool in sample.pools:
         for resource, amount in sorted((pool.limits or {}).items()):
-            labels = _labelled({"nodepool": pool.name, "resource_type": resource})
-            limits.add(_units(resource, amount), labels)
+            labels = _format_labels({"nodepool": pool.name, "resource_type": resource})
+            limits.add(_to_units(resource, amount), labels)
     yield limits
-    costs = _Gauge("karpenter_nodepools_cost_total", "What a NodePool's nodes cost, USD an hour.")
-    for name, cost in _costs(sight).items():
-        costs.add(cost, _labelled({"nodepool": name}))
+    costs = _Gauge("karpenter_nodepools_cost_total", "Price of a NodePool's nodes in USD per hour.")
+    for name, cost in _sum_costs(sample).items():
+        costs.add(cost, _format_labels({"nodepool": name}))
     yield costs
     share = _Gauge(
-        "karpenter_cluster_utilization_percent", "How much of what nodes can give is asked for."
+        "karpenter_cluster_utilization_percent",
+        "Requests of all pods relative to the allocatable resources of all nodes.",
     )
-    there = total(node.allocatable for node in sight.nodes)
-    asked = total(_requests(node.pods) for node in sight.nodes)
-    for resource in sorted(_SHARED & there.keys()):
-        if there[resource]:
-            percent = 100 * asked.get(resource, 0) / there[resource]
-            share.add(percent, _labelled({"resource_type": resource}))
+    allocatable = sum_resources(node.allocatable for node in sample.nodes)
+    requested = sum_resources(_sum_requests(node.pods) for node in sample.nodes)
+    for resource in sorted(_COMMON_RESOURCES & allocatable.keys()):
+        if allocatable[resource]:
+            percent = 100 * requested.get(resource, 0) / allocatable[resource]
+            share.add(percent, _format_labels({"resource_type": resource}))
     yield share
 
 
-def _of_nodes(sight: Sight) -> tuple[_Gauge, ...]:
-    def gauge(name: str, told: str) -> _Gauge:
-        return _Gauge(f"karpenter_nodes_{name}", told)
+def _get_node_gauges(sample: ClusterSample) -> tuple[_Gauge, ...]:
+    def gauge(name: str, help_text: str) -> _Gauge:
+        return _Gauge(f"karpenter_nodes_{name}", help_text)
 
-    allocatable = gauge("allocatable", "What a node can give to pods.")
-    requests = gauge("total_pod_requests", "What a node's pods ask for, without DaemonSets'.")
-    daemons = gauge("total_daemon_requests", "What a node's DaemonSet pods ask for.")
-    overhead = gauge("system_overhead", "What a node keeps for itself.")
-    age = gauge("current_lifetime_seconds", "How old a node is.")
-    for node in sight.nodes:
-        who = _labelled(
+    allocatable = gauge("allocatable", "Allocatable resources of a node.")
+    requests = gauge("total_pod_requests", "Requests of a node's pods without DaemonSet pods.")
+    daemons = gauge("total_daemon_requests", "Requests of a node's DaemonSet pods.")
+    overhead = gauge("system_overhead", "Capacity of a node that is not allocatable.")
+    age = gauge("current_lifetime_seconds", "Age of a node.")
+    for node in sample.nodes:
+        labels = _format_labels(
             {
                 "node_name": node.name,
                 **{name: node.labels.get(key, "") for name, key in _NODE_LABELS.items()},
-                "managed": str(node.managed).lower(),
+                "managed": str(node.is_managed).lower(),
             }
         )
         for family, amounts in (
             (allocatable, node.allocatable),
-            (requests, _requests(one for one in node.pods if not one.of_daemon_set)),
-            (daemons, _requests(one for one in node.pods if one.of_daemon_set)),
-            (overhead, (node.capacity - node.allocatable).never_negative()),
+            (requests, _sum_requests(pod for pod in node.pods if not pod.is_owned_by_daemon_set)),
+            (daemons, _sum_requests(pod for pod in node.pods if pod.is_owned_by_daemon_set)),
+            (overhead, (node.capacity - node.allocatable).clamp_at_zero()),
         ):
             for resource, amount in amounts.items():
-                family.add(_units(resource, amount), f'{who},resource_type="{resource}"')
-        if node.name in sight.created:
-            age.add((sight.now - sight.created[node.name]).total_seconds(), who)
+                family.add(_to_units(resource, amount), f'{labels},resource_type="{resource}"')
+        if node.name in sample.created:
+            age.add((sample.now - sample.created[node.name]).total_seconds(), labels)
     return allocatable, requests, daemons, overhead, age
 
 
-def _costs(sight: Sight) -> dict[str, float]:
-    """Add up the prices of nodes by NodePool; those that nobody knows are left out."""
-    summed = dict.fromkeys(sight.types, 0.0)
-    wanted: dict[str, Counter[_Place]] = {name: Counter() for name in sight.types}
-    for node in sight.nodes:
-        if node.pool in wanted:
-            wanted[node.pool][_place(node)] += 1
-    for pool, places in wanted.items():
-        sold = {name for name, _, _ in places}
-        for kind in sight.types[pool]:
-            if kind.name in sold:
-                for one in kind.offerings:
-                    # Counted once: of several reservations in one place, the first.
-                    count = places.pop((kind.name, one.zone, one.capacity_type), 0)
-                    summed[pool] += count * one.price
-    return summed
+def _sum_costs(sample: ClusterSample) -> dict[str, float]:
+    """Return the price of all nodes by NodePool, without nodes of unknown price."""
+    costs = dict.fromkeys(sample.types, 0.0)
+    counts: dict[str, Counter[_Offering]] = {name: Counter() for name in sample.types}
+    for node in sample.nodes:
+        if node.pool in counts:
+            counts[node.pool][_get_offering(node)] += 1
+    for pool, offerings in counts.items():
+        type_names = {name for name, _, _ in offerings}
+        for instance_type in sample.types[pool]:
+            if instance_type.name in type_names:
+                for offering in instance_type.offerings:
+                    # Popped, because several reservations may share the key.
+                    key = (instance_type.name, offering.zone, offering.capacity_type)
+                    costs[pool] += offerings.pop(key, 0) * offering.price
+    return costs
 
 
-def _place(node: Node) -> _Place:
+def _get_offering(node: Node) -> _Offering:
     label = node.labels.get
     return (
         label(label_keys.INSTANCE_TYPE, ""),
@@ -185,18 +186,18 @@ def _place(node: Node) -> _Place:
     )
 
 
-def _requests(pods: Iterable[Pod]) -> Resources:
-    return total(one.spec.requests for one in pods if not one.terminal)
+def _sum_requests(pods: Iterable[Pod]) -> Resources:
+    return sum_resources(pod.spec.requests for pod in pods if not pod.is_terminal)
 
 
-def _labelled(labels: Mapping[str, str]) -> str:
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+def _format_labels(labels: Mapping[str, str]) -> str:
+    return ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _units(resource: str, amount: int) -> float:
-    """Return an amount as metrics have it: CPU in cores."""
+def _to_units(resource: str, amount: int) -> float:
+    """Return an amount in the unit of metrics: CPU in cores."""
     return amount / 1000 if resource == CPU else amount

@@ -1,66 +1,95 @@
-"""What a scrape is answered with: the process' own numbers, and the cluster's."""
+"""Metrics exposition: the response to a scrape, with metrics of process and cluster."""
 
 import asyncio
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from dovetail.observability.cluster_metrics import Types, look, written
+from dovetail import __version__
+from dovetail.observability.cluster_metrics import GetTypes, collect, format_gauges
+from dovetail.observability.health import Health
 from dovetail.observability.prometheus import PrometheusMetrics
 from dovetail.ports.event_loop import Clock
-from dovetail.state.cluster.cache import Mirror
+from dovetail.ports.metrics import (
+    ACTIVE_WORKERS,
+    LEADER_STATUS,
+    WORKQUEUE_DEPTH,
+    ControllerLabels,
+    NameLabels,
+)
+from dovetail.state.cluster.cache import ClusterCache
 
-Load = tuple[str, int, int]
-"""A controller, how many looks wait for it, how many it takes."""
+QueueMetrics = tuple[str, int, int]
+"""Controller, queue depth, active workers."""
 
 
-class Scraping:
-    """Everything in Prometheus' text format, written beside the loop.
+class MetricsExposition:
+    """Formats all metrics in a thread.
 
-    A large cluster has tens of thousands of lines; the loop only takes hold of what
-    they are made of.
+    A large cluster has tens of thousands of lines; the event loop only collects
+    the values.
     """
 
-    def __init__(self, metrics: PrometheusMetrics, *, clock: Clock, each_node: bool = True) -> None:
+    def __init__(self, metrics: PrometheusMetrics, *, clock: Clock, per_node_metrics: bool = True) -> None:
         self._metrics = metrics
         self._clock = clock
-        self._each_node = each_node
-        self._mirror: Mirror | None = None
-        self._types: Types = lambda _: ()
-        self._lost_since: Callable[[], datetime | None] = lambda: None
-        self._loads: Callable[[], Iterable[Load]] = tuple
-        self._one_at_a_time = asyncio.Lock()
+        self._per_node_metrics = per_node_metrics
+        self._cache: ClusterCache | None = None
+        self._get_types: GetTypes = lambda _: ()
+        self._disconnected_since: Callable[[], datetime | None] = lambda: None
+        self._get_queues: Callable[[], Iterable[QueueMetrics]] = tuple
+        self._lock = asyncio.Lock()
 
-    def show(
+    def set_cluster(
         self,
-        mirror: Mirror,
-        types: Types,
+        cache: ClusterCache,
+        get_types: GetTypes,
         *,
-        lost_since: Callable[[], datetime | None] = lambda: None,
+        disconnected_since: Callable[[], datetime | None] = lambda: None,
     ) -> None:
-        """Tell of a cluster from now on, and with what NodePools could buy, what it costs.
+        """Include the cluster's metrics; ``get_types`` gives prices.
 
-        ``lost_since`` says since when the cluster could not be followed, if that is so.
+        ``disconnected_since`` returns the time since which watches fail, if they do.
         """
-        self._mirror = mirror
-        self._types = types
-        self._lost_since = lost_since
+        self._cache = cache
+        self._get_types = get_types
+        self._disconnected_since = disconnected_since
 
-    def follow(self, loads: Callable[[], Iterable[Load]]) -> None:
-        """Tell how much controllers have to do from now on."""
-        self._loads = loads
+    def set_queues(self, get_queues: Callable[[], Iterable[QueueMetrics]]) -> None:
+        """Include the work queues of the controllers."""
+        self._get_queues = get_queues
 
     async def text(self) -> bytes:
-        async with self._one_at_a_time:
-            for name, waiting, working in self._loads():
-                self._metrics.gauge("workqueue_depth", waiting, name=name)
-                self._metrics.gauge("controller_runtime_active_workers", working, controller=name)
-            sight = None
-            if self._mirror is not None:
-                sight = look(
-                    self._mirror, self._clock.now(), self._types, lost_since=self._lost_since()
+        """Return all metrics in Prometheus' text format."""
+        async with self._lock:
+            for name, depth, active in self._get_queues():
+                self._metrics.set(WORKQUEUE_DEPTH, depth, NameLabels(name=name))
+                self._metrics.set(ACTIVE_WORKERS, active, ControllerLabels(controller=name))
+            sample = None
+            if self._cache is not None:
+                sample = collect(
+                    self._cache,
+                    self._clock.now(),
+                    self._get_types,
+                    disconnected_since=self._disconnected_since(),
                 )
-                self._metrics.keep_only("nodepool", {one.name for one in sight.pools})
-            own = await asyncio.to_thread(self._metrics.text)
-            if sight is None:
-                return own
-            return own + await asyncio.to_thread(written, sight, each_node=self._each_node)
+                pools = {pool.name for pool in sample.pools}
+                self._metrics.remove_stale_gauges("nodepool", pools)
+            process_text = await asyncio.to_thread(self._metrics.text)
+            if sample is None:
+                return process_text
+            return process_text + await asyncio.to_thread(
+                format_gauges, sample, per_node=self._per_node_metrics
+            )
+
+
+class ProcessObservability:
+    """Metrics, health and their exposition; one instance per process."""
+
+    def __init__(self, clock: Clock, *, per_node_metrics: bool = True) -> None:
+        self.metrics = PrometheusMetrics(version=__version__)
+        self.health = Health()
+        self.exposition = MetricsExposition(self.metrics, clock=clock, per_node_metrics=per_node_metrics)
+
+    def set_leader(self, is_leader: bool) -> None:
+        """Report whether this replica is the leader."""
+        self.metrics.set(LEADER_STATUS, int(is_leader), NameLabels(name="dovetail"))

@@ -1,44 +1,42 @@
-"""What a kubelet is told when it asks how we are."""
+"""Health of the process, for the probes ``/healthz`` and ``/readyz``."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 
-class Stage(StrEnum):
-    """How far a process has come."""
+class ProcessPhase(StrEnum):
+    """Phase of a process."""
 
     STARTING = "starting"
-    """Looking at the cluster and the cloud; what is there is not known yet."""
-    STANDING_BY = "standing by"
-    """Another replica leads; this one would take over at once."""
-    WORKING = "working"
+    """The cache is not synced yet."""
+    STANDBY = "standby"
+    """Another replica leads; this one can take over at once."""
+    LEADING = "leading"
     STOPPING = "stopping"
 
 
 class Health:
-    """Answers for ``/healthz`` and ``/readyz``; empty means well.
+    """Readiness and liveness; an empty message means healthy.
 
-    Ready is who works, or stands by to take over. Alive is who gets anything done at all:
-    everything happens on one loop, so a loop that is stuck gives no answer, which a
-    kubelet takes as no. Being cut off from the API server is not ill: it is tried again
-    and again, and a restart would not help.
+    Leader and standby replicas are ready. Liveness fails only if a restart helps:
+    if watches or reconciles are stuck. A blocked event loop does not answer, which
+    the kubelet takes as a failure. An unreachable API server is not a failure:
+    requests are retried, and a restart would not help.
     """
 
     def __init__(self) -> None:
-        self.stage = Stage.STARTING
-        self._stuck: Callable[[], Sequence[str]] = lambda: ()
+        self.phase = ProcessPhase.STARTING
+        self._get_stuck: Callable[[], Sequence[str]] = lambda: ()
 
-    def watch_over(self, stuck: Callable[[], Sequence[str]]) -> None:
-        """Have somebody say what no longer moves, though it should by itself."""
-        self._stuck = stuck
+    def set_stuck_check(self, get_stuck: Callable[[], Sequence[str]]) -> None:
+        """Set the function that names watches and controllers without progress."""
+        self._get_stuck = get_stuck
 
-    def unready(self) -> str:
-        """Tell why no work is done here, nor would be."""
-        if self.stage in (Stage.STANDING_BY, Stage.WORKING):
-            return self.unwell()
-        return str(self.stage)
+    def get_readiness_error(self) -> str:
+        if self.phase in (ProcessPhase.STANDBY, ProcessPhase.LEADING):
+            return self.get_liveness_error()
+        return str(self.phase)
 
-    def unwell(self) -> str:
-        """Tell why only a restart helps."""
-        stuck = self._stuck()
+    def get_liveness_error(self) -> str:
+        stuck = self._get_stuck()
         return f"stuck: {', '.join(stuck)}" if stuck else ""

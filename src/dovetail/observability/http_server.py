@@ -1,4 +1,4 @@
-"""The two small web servers of a process: its numbers, and how it is."""
+"""HTTP endpoints of a process: metrics and health probes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -12,56 +12,54 @@ from dovetail.errors import DovetailError
 from dovetail.observability.health import Health
 
 ALL: Final = "all"
-"""Every address of the machine, of either family."""
+"""All addresses of the host, IPv4 and IPv6."""
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
-_LARGE: Final = 64 * 1024
-_LAST_ANSWERS: Final = 0.5
-"""Seconds that answers under way get at the end."""
+_COMPRESS_IN_THREAD_SIZE: Final = 64 * 1024
+_SHUTDOWN_TIMEOUT: Final = 0.5
+"""Seconds that running responses get at shutdown."""
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to listen; port 0 is nowhere."""
+    """Address and ports; port 0 disables an endpoint."""
 
     address: str = "127.0.0.1"
     metrics_port: int = 8080
     probe_port: int = 8081
 
 
-class CannotListen(DovetailError):
-    """A port is taken, or an address is not ours."""
+class ListenError(DovetailError):
+    """A port is in use, or the address is not local."""
 
 
 @asynccontextmanager
 async def serving(
     endpoints: Endpoints, *, scrape: Callable[[], Awaitable[bytes]], health: Health
 ) -> AsyncIterator[None]:
-    """Answer for as long as the block lasts; raises ``CannotListen`` at its start."""
+    """Serve while the block runs; raise ``ListenError`` if a port cannot be opened."""
 
     async def metrics(_: web.Request) -> web.Response:
-        # Megabytes of lines that are much alike; large ones are packed beside the loop.
-        answer = web.Response(
-            body=await scrape(), headers={"Content-Type": _TEXT}, zlib_executor_size=_LARGE
+        # Megabytes of similar lines; large responses are compressed in a thread.
+        response = web.Response(
+            body=await scrape(), headers={"Content-Type": _TEXT}, zlib_executor_size=_COMPRESS_IN_THREAD_SIZE
         )
-        answer.enable_compression()
-        return answer
+        response.enable_compression()
+        return response
 
     async def healthz(_: web.Request) -> web.Response:
-        return _answer(health.unwell())
+        return _respond(health.get_liveness_error())
 
     async def readyz(_: web.Request) -> web.Response:
-        return _answer(health.unready())
+        return _respond(health.get_readiness_error())
 
-    async with AsyncExitStack() as open_ones:
+    async with AsyncExitStack() as stack:
         for port, option, pages in (
             (endpoints.metrics_port, "--metrics-port", {"/metrics": metrics}),
             (endpoints.probe_port, "--health-probe-port", {"/healthz": healthz, "/readyz": readyz}),
         ):
             if port:
-                await open_ones.enter_async_context(
-                    _listening(endpoints.address, port, option, pages)
-                )
+                await stack.enter_async_context(_listening(endpoints.address, port, option, pages))
         yield
 
 
@@ -72,23 +70,23 @@ async def _listening(
     app = web.Application()
     for path, handler in pages.items():
         app.router.add_get(path, handler)
-    # Access logs would be a line every few seconds that nobody reads.
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_LAST_ANSWERS)
+    # An access log would have a line every few seconds, for each probe.
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_TIMEOUT)
     await runner.setup()
     try:
         host = None if address == ALL else address
         try:
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
-            raise CannotListen(
+            raise ListenError(
                 f"cannot listen on {address}:{port}: {error.strerror or error}; "
-                f"give another {option}, or 0 for none"
+                f"set another {option}, or 0 to disable it"
             ) from error
         yield
     finally:
-        # Cancelled or not, the port is given back.
+        # Shielded: the port is closed even if this task is cancelled.
         await asyncio.shield(runner.cleanup())
 
 
-def _answer(trouble: str) -> web.Response:
-    return web.Response(text=f"{trouble or 'ok'}\n", status=500 if trouble else 200)
+def _respond(error: str) -> web.Response:
+    return web.Response(text=f"{error or 'ok'}\n", status=500 if error else 200)

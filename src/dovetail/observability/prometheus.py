@@ -1,102 +1,84 @@
-"""The numbers of a real process, as Prometheus reads them."""
+"""Prometheus exporter for the metrics of ``ports.metrics``."""
 
 import platform
 from collections.abc import Container, Iterable
-from typing import Final
+from typing import Any, TypeVar
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-    generate_latest,
-)
+import msgspec
+import prometheus_client as client
 from prometheus_client.metrics import MetricWrapperBase
 
-from dovetail.observability.metric_definitions import METRICS, Kind, Metric
+from dovetail.ports.metrics import METRICS, Counter, Gauge, Histogram, Metric
 
-# Else every counter and histogram has a second series that says when it began.
-disable_created_metrics()  # type: ignore[no-untyped-call]
+# By default every counter and histogram has a second series with its creation time.
+client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
-_MADE_OF: Final[dict[Kind, type[Counter] | type[Gauge]]] = {
-    Kind.COUNTER: Counter,
-    Kind.GAUGE: Gauge,
-}
+L = TypeVar("L", bound=msgspec.Struct)
 
 
 class PrometheusMetrics:
-    """``ports.telemetry.Metrics`` that can be scraped.
+    """``ports.telemetry.Metrics`` on a Prometheus registry.
 
-    Telling never fails. A metric that is not in ``metricnames`` gets the labels it first
-    comes with; a label that a metric does not have is dropped, one that it has and is
-    not told stays empty.
+    Raises ``TypeError`` for labels of another metric, ``KeyError`` for a metric
+    that is not in ``METRICS``.
     """
 
-    def __init__(self, known: Iterable[Metric] = METRICS, *, version: str = "") -> None:
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._labels: dict[str, tuple[str, ...]] = {}
-        self._made: dict[str, MetricWrapperBase] = {}
-        for one in known:
-            self._make(one)
-        ProcessCollector(registry=self._registry)
-        Gauge(
+    def __init__(self, metrics: Iterable[Metric[Any]] = METRICS, *, version: str = "") -> None:
+        self._registry = client.CollectorRegistry(auto_describe=False)
+        self._counters: dict[str, client.Counter] = {}
+        self._gauges: dict[str, tuple[client.Gauge, tuple[str, ...]]] = {}
+        self._histograms: dict[str, client.Histogram] = {}
+        for metric in metrics:
+            self._register(metric)
+        client.ProcessCollector(registry=self._registry)
+        client.Gauge(
             "karpenter_build_info",
-            "What runs here.",
+            "Version of Dovetail and Python.",
             ("version", "python"),
             registry=self._registry,
         ).labels(version, platform.python_version()).set(1)
 
-    def count(self, name: str, by: float = 1, /, **labels: str) -> None:
-        made = self._of(name, Kind.COUNTER, labels)
-        if isinstance(made, Counter):
-            made.inc(by)
+    def inc(self, counter: Counter[L], labels: L, by: float = 1) -> None:
+        _with_labels(self._counters[counter.name], counter.label_values(labels)).inc(by)
 
-    def observe(self, name: str, value: float, /, **labels: str) -> None:
-        made = self._of(name, Kind.HISTOGRAM, labels)
-        if isinstance(made, Histogram):
-            # Clocks that are set back must not make a sum smaller.
-            made.observe(max(0.0, value))
+    def observe(self, histogram: Histogram[L], value: float, labels: L) -> None:
+        series = _with_labels(self._histograms[histogram.name], histogram.label_values(labels))
+        # The wall clock may be set back; a negative duration must not reduce the sum.
+        series.observe(max(0.0, value))
 
-    def gauge(self, name: str, value: float, /, **labels: str) -> None:
-        made = self._of(name, Kind.GAUGE, labels)
-        if isinstance(made, Gauge):
-            made.set(value)
+    def set(self, gauge: Gauge[L], value: float, labels: L) -> None:
+        _with_labels(self._gauges[gauge.name][0], gauge.label_values(labels)).set(value)
 
-    def keep_only(self, label: str, values: Container[str]) -> None:
-        """Forget the gauges of what is gone: the last value of a deleted NodePool is no news."""
-        for name, labels in self._labels.items():
-            made = self._made[name]
-            if label not in labels or not isinstance(made, Gauge):
+    def remove_stale_gauges(self, label: str, values: Container[str]) -> None:
+        """Remove gauge series whose label has none of the values, e.g. of deleted NodePools."""
+        for gauge, names in self._gauges.values():
+            if label not in names:
                 continue
-            for family in made.collect():
+            for family in gauge.collect():
                 for sample in family.samples:
                     if sample.labels[label] not in values:
-                        made.remove(*(sample.labels[one] for one in labels))
+                        gauge.remove(*(sample.labels[name] for name in names))
 
     def text(self) -> bytes:
-        """Write everything in Prometheus' text format; may be called in any thread."""
-        return generate_latest(self._registry)
+        """Return all metrics in Prometheus' text format; thread-safe."""
+        return client.generate_latest(self._registry)
 
-    def _of(self, name: str, kind: Kind, labels: dict[str, str]) -> MetricWrapperBase:
-        made = self._made.get(name)
-        if made is None:
-            made = self._make(Metric(name, kind, tuple(sorted(labels)), ""))
-        wanted = self._labels[name]
-        return made.labels(*(labels.get(one, "") for one in wanted)) if wanted else made
+    def _register(self, metric: Metric[Any]) -> None:
+        name, names = metric.name, metric.label_names
+        match metric:
+            case Histogram(buckets=buckets):
+                self._histograms[name] = client.Histogram(
+                    name, metric.help, names, registry=self._registry, buckets=buckets
+                )
+            case Gauge():
+                gauge = client.Gauge(name, metric.help, names, registry=self._registry)
+                self._gauges[name] = gauge, names
+            case _:
+                self._counters[name] = client.Counter(name, metric.help, names, registry=self._registry)
 
-    def _make(self, metric: Metric) -> MetricWrapperBase:
-        made: MetricWrapperBase
-        if metric.kind is Kind.HISTOGRAM:
-            buckets = metric.buckets or Histogram.DEFAULT_BUCKETS
-            made = Histogram(
-                metric.name, metric.help, metric.labels, registry=self._registry, buckets=buckets
-            )
-        else:
-            made = _MADE_OF[metric.kind](
-                metric.name, metric.help, metric.labels, registry=self._registry
-            )
-        self._labels[metric.name] = metric.labels
-        self._made[metric.name] = made
-        return made
+
+S = TypeVar("S", bound=MetricWrapperBase)
+
+
+def _with_labels(metric: S, labels: dict[str, str]) -> S:
+    return metric.labels(**labels) if labels else metric

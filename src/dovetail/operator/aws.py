@@ -1,300 +1,355 @@
-"""AWS as the cloud of a real process."""
+"""AWS cloud factory: builds the AWS adapters of one process.
+
+    session -> caller identity -> cluster info -> instance types
+        -> launch templates -> resolvers -> cloud provider -> background tasks
+
+All adapters share one ``AwsSession`` and its thread pool. A failure before the cloud
+provider exists ends the process with a message for the user; background tasks log
+their failures and retry.
+"""
 
 from base64 import b64encode
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
 
-from dovetail.aws.cloudprovider import PROFILE, AwsCloud
-from dovetail.aws.cluster_info import ClusterFacts
+from dovetail.aws.cloudprovider import AwsCloudProvider
+from dovetail.aws.cluster_info import ClusterInfoResolver
 from dovetail.aws.errors import AwsError
-from dovetail.aws.instance.instances import Machines
-from dovetail.aws.instance.launcher import Buyer
-from dovetail.aws.interruption.sqs import SqsInterruptions
-from dovetail.aws.interruption.status_checks import Ec2Checkups
-from dovetail.aws.interruption.zonal_shift import ArcZonalShifts
-from dovetail.aws.interruption.zonal_shift_filter import StayingAway, TaggingCloud
-from dovetail.aws.launchtemplate.launch_config import Launchable
-from dovetail.aws.launchtemplate.launch_config_builder import ClassBook
+from dovetail.aws.instance.instances import Ec2Instances
+from dovetail.aws.instance.launcher import InstanceLauncher
+from dovetail.aws.interruption.sqs import SqsInterruptionQueue
+from dovetail.aws.interruption.status_checks import Ec2StatusChecks
+from dovetail.aws.interruption.zonal_shift import (
+    ArcZonalShifts,
+    TaggingCloudProvider,
+    ZonalShiftCloudProvider,
+)
+from dovetail.aws.launchtemplate.launch_config import LaunchConfig
+from dovetail.aws.launchtemplate.launch_config_builder import LaunchConfigCache
 from dovetail.aws.launchtemplate.launch_templates import LaunchTemplates
-from dovetail.aws.nodeclass.amis import Images
-from dovetail.aws.nodeclass.capacity_reservations import Reservations, RoomLeft
-from dovetail.aws.nodeclass.dry_run import Rehearsal
-from dovetail.aws.nodeclass.instance_profiles import Profiles
-from dovetail.aws.nodeclass.network import FreeAddresses, Network
-from dovetail.aws.nodeclass.resolver import NodeClassResolver, Parts
-from dovetail.aws.session import THREADS, Aws
-from dovetail.aws.userdata.bootstrap import Cluster
-from dovetail.errors import BadInput, DovetailError, Mistake
-from dovetail.host.executor import ThreadOffload
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
-from dovetail.model.karpenter.nodepool import NodePool
-from dovetail.operator.cloud import Hired, NoWarnings, Surroundings
-from dovetail.operator.instance_type_refresh import StockSettings, stocked_shelf
+from dovetail.aws.nodeclass.amis import AmiResolver
+from dovetail.aws.nodeclass.capacity_reservations import CapacityReservationResolver, ReservationCapacity
+from dovetail.aws.nodeclass.dry_run import LaunchDryRun
+from dovetail.aws.nodeclass.instance_profiles import InstanceProfiles
+from dovetail.aws.nodeclass.network import FreeAddresses, NetworkResolver
+from dovetail.aws.nodeclass.resolver import NodeClassResolver, Resolvers
+from dovetail.aws.session import MAX_THREADS, AwsSession
+from dovetail.aws.userdata.bootstrap import ClusterInfo
+from dovetail.errors import DovetailError, InvalidInputError, ValidationError
+from dovetail.host.executor import ThreadExecutor
+from dovetail.model import labels as label_keys
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.operator.cloud import CloudContext, CloudServices, NoInterruptionQueue
+from dovetail.operator.instance_type_refresh import CatalogSettings, start_instance_type_provider
 from dovetail.ports.api_resources import SERVICES
-from dovetail.ports.cloudprovider import ClassStatus, Interruptions
+from dovetail.ports.cloudprovider import InterruptionQueue, NodeClassStatus
 from dovetail.ports.kube_errors import ApiError
 from dovetail.ports.telemetry import Log
-from dovetail.state.cluster.cache import Mirror
+from dovetail.state.cluster.cache import ClusterCache
+from dovetail.state.instancetypes.provider import InstanceTypeProvider
 
-_TRY_TIDYING_AGAIN: Final = timedelta(minutes=5)
+_RETRY_INTERVAL: Final = timedelta(minutes=5)
 
 
 class AwsSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What users may choose of AWS."""
+    """Settings of the AWS adapters."""
 
     cluster_name: str
     cluster_endpoint: str = ""
-    """Empty: EKS is asked."""
+    """Empty: read from EKS."""
     cluster_ca_bundle: str = ""
-    """Base64; empty: that of the API server we talk to."""
+    """Base64; empty: that of the connection to the API server."""
     region: str | None = None
-    """None: as AWS's own tools find it."""
+    """None: from environment and AWS config files."""
     interruption_queue: str = ""
     isolated_vpc: bool = False
     disable_dry_run: bool = False
     enable_zonal_shift: bool = False
-    """Stay out of zones that the cluster is shifted away from."""
-    stock: StockSettings = StockSettings()
+    """Launch nothing in zones with an active zonal shift."""
+    catalog: CatalogSettings = CatalogSettings()
 
 
-class AwsHire:
-    """Makes the adapter; an instance is a ``Hire``."""
+class AwsCloudFactory:
+    """Cloud factory for AWS; an instance is a ``CloudFactory``."""
 
     def __init__(self, settings: AwsSettings) -> None:
         self._settings = settings
 
-    async def __call__(self, around: Surroundings) -> Hired:
-        threads = ThreadOffload(THREADS, name="aws")
+    async def __call__(self, context: CloudContext) -> CloudServices:
+        executor = ThreadExecutor(MAX_THREADS, name="aws")
         try:
-            return await self._made(around, threads)
+            aws = AwsSession(
+                loop=context.loop,
+                executor=executor,
+                random=context.random,
+                region=self._settings.region,
+                metrics=context.metrics,
+                fence=context.fence,
+            )
+            return await _AwsServices(self._settings, context, aws).build(close=executor.close)
         except BaseException:
-            threads.close()
+            executor.close()
             raise
 
-    async def _made(self, around: Surroundings, threads: ThreadOffload) -> Hired:
-        settings, loop, mirror = self._settings, around.loop, around.mirror
-        aws = Aws(
-            loop=loop,
-            offload=threads,
-            chance=around.chance,
-            region=settings.region,
-            metrics=around.metrics,
-            guard=around.guard,
+
+class _AwsServices:
+    """Builds the AWS adapters on one session."""
+
+    def __init__(self, settings: AwsSettings, context: CloudContext, aws: AwsSession) -> None:
+        self._settings = settings
+        self._context = context
+        self._aws = aws
+        self._cluster = settings.cluster_name
+        self._reserved_capacity = settings.catalog.instance_types.reserved_capacity
+        self._free_addresses = FreeAddresses()
+        self._reservation_capacity = ReservationCapacity()
+
+    async def build(self, *, close: Callable[[], None]) -> CloudServices:
+        aws, context = self._aws, self._context
+        caller_arn = await _get_caller_arn(aws, context.log)
+        self._ec2 = aws.ec2()
+        cluster_info = await _resolve_cluster_info(aws, self._settings, context)
+        instance_types = await start_instance_type_provider(aws, self._settings.catalog, context)
+        templates = LaunchTemplates(aws=aws, ec2=self._ec2, loop=context.loop, cluster=self._cluster)
+        resolvers = self._build_resolvers(templates, instance_types, cluster_info)
+        cloud_provider = self._build_cloud_provider(templates, instance_types, resolvers, cluster_info)
+        context.loop.spawn(_collect_launch_templates(templates, context))
+        context.loop.spawn(_collect_instance_profiles(resolvers.profiles, context))
+        context.loop.spawn(
+            cluster_info.watch_version(context.get_kubernetes_version, loop=context.loop, log=context.log)
         )
-        identity = await _greet(aws, around.log)
-        cluster, ec2 = settings.cluster_name, aws.ec2()
-        facts = await _facts(aws, settings, around)
-        shelf = await stocked_shelf(aws, settings.stock, around)
-        addresses, room = FreeAddresses(), RoomLeft()
-        templates = LaunchTemplates(aws=aws, ec2=ec2, loop=loop, cluster=cluster)
-        rehearsal = Rehearsal(
+        zonal_shifts = await _start_zonal_shifts(aws, self._settings, context, caller_arn)
+        served: TaggingCloudProvider = cloud_provider
+        if zonal_shifts is not None:
+            served = ZonalShiftCloudProvider(
+                cloud_provider, is_shifted=zonal_shifts.is_shifted, clock=context.loop
+            )
+        return CloudServices(
+            cloud_provider=served,
+            zonal_shifts=zonal_shifts,
+            interruption_queue=_create_interruption_queue(aws, self._settings, context),
+            instance_status=Ec2StatusChecks(aws=aws, ec2=self._ec2, log=context.log),
+            instance_tagger=served,
+            close=close,
+            cluster_ca_bundle=cluster_info.info.ca_bundle,
+        )
+
+    def _build_resolvers(
+        self,
+        templates: LaunchTemplates,
+        instance_types: InstanceTypeProvider,
+        cluster_info: ClusterInfoResolver,
+    ) -> Resolvers:
+        aws, loop, log = self._aws, self._context.loop, self._context.log
+        dry_run = LaunchDryRun(
             aws,
             templates=templates,
-            cluster=cluster,
+            cluster=self._cluster,
             clock=loop,
-            pools=lambda name: _pools_of(mirror, name),
-            types=lambda one: shelf.instance_types(one, now=loop.now()),
-            disabled=settings.disable_dry_run,
+            pools=lambda name: [
+                pool for pool in self._context.cache.pools() if pool.template.node_class.name == name
+            ],
+            types=lambda pool: instance_types.instance_types(pool, now=loop.now()),
+            disabled=self._settings.disable_dry_run,
         )
-        parts = Parts(
-            network=Network(aws, addresses),
-            images=Images(aws, clock=loop, log=around.log),
-            reservations=Reservations(aws, room=room, clock=loop, log=around.log),
-            profiles=Profiles(
-                aws, cluster=cluster, clock=loop, log=around.log, isolated=settings.isolated_vpc
+        return Resolvers(
+            network=NetworkResolver(aws, self._free_addresses),
+            amis=AmiResolver(aws, clock=loop, log=log),
+            reservations=CapacityReservationResolver(
+                aws, capacity=self._reservation_capacity, clock=loop, log=log
+            ),
+            profiles=InstanceProfiles(
+                aws, cluster=self._cluster, clock=loop, log=log, isolated=self._settings.isolated_vpc
             ),
             templates=templates,
-            rehearsal=rehearsal,
-            facts=facts,
+            dry_run=dry_run,
+            cluster=cluster_info,
         )
-        reserved = settings.stock.machines.reserved_capacity
-        resolver = NodeClassResolver(parts, loop=loop, room=room, reserved_capacity=reserved)
 
-        def node_class(name: str) -> NodeClass | None:
-            known = mirror.node_class(name)
-            return None if known is None else resolver.completed(known)
+    def _build_cloud_provider(
+        self,
+        templates: LaunchTemplates,
+        instance_types: InstanceTypeProvider,
+        resolvers: Resolvers,
+        cluster_info: ClusterInfoResolver,
+    ) -> AwsCloudProvider:
+        aws, ec2, context = self._aws, self._ec2, self._context
+        resolver = NodeClassResolver(
+            resolvers,
+            loop=context.loop,
+            capacity=self._reservation_capacity,
+            manages_reservations=self._reserved_capacity,
+        )
 
-        cloud = AwsCloud(
-            loop=loop,
-            machines=Machines(
+        def get_node_class(name: str) -> EC2NodeClass | None:
+            node_class = context.cache.node_class(name)
+            return None if node_class is None else resolver.with_cached_status(node_class)
+
+        return AwsCloudProvider(
+            loop=context.loop,
+            instances=Ec2Instances(
                 aws=aws,
                 ec2=ec2,
-                loop=loop,
-                cluster=cluster,
-                machine_of=lambda name: _machine_of(mirror, name),
+                loop=context.loop,
+                cluster=self._cluster,
+                known_instance=lambda name: _get_instance_id(context.cache, name),
             ),
-            buyer=Buyer(
+            launcher=InstanceLauncher(
                 aws=aws,
                 ec2=ec2,
                 templates=templates,
-                addresses=addresses,
-                scarcity=around.scarcity,
-                clock=loop,
-                cluster=cluster,
-                room=room,
-                own_prices=bool(settings.stock.discounts),
+                addresses=self._free_addresses,
+                unavailable=context.unavailable_offerings,
+                clock=context.loop,
+                cluster=self._cluster,
+                reservations=self._reservation_capacity,
+                use_own_prices=bool(self._settings.catalog.discounts),
             ),
-            types=shelf,
-            templates=templates,
-            classes=_Classes(
+            instance_types=instance_types,
+            launch_templates=templates,
+            node_classes=_NodeClasses(
                 resolver,
-                ClassBook(lambda: facts.cluster, region=aws.region, reserved_capacity=reserved),
+                LaunchConfigCache(
+                    lambda: cluster_info.info, region=aws.region, manages_reservations=self._reserved_capacity
+                ),
             ),
-            node_class=node_class,
-            overlays=around.overlays,
-            room=room,
-            metrics=around.metrics,
-        )
-        loop.spawn(_keep_tidy(templates, around))
-        loop.spawn(facts.follow_version(around.look_up_version, loop=loop, log=around.log))
-        loop.spawn(_keep_profiles_tidy(parts.profiles, around))
-        shifts = await _shifts(aws, settings, around, identity)
-        served: TaggingCloud = cloud
-        if shifts is not None:
-            served = StayingAway(cloud, is_shifted=shifts.is_shifted, clock=loop)
-        return Hired(
-            cloud=served,
-            shifts=shifts,
-            interruptions=_interruptions(aws, settings, around),
-            checkups=Ec2Checkups(aws=aws, ec2=ec2, log=around.log),
-            tagging=served,
-            close=threads.close,
-            ca_bundle=facts.cluster.ca_bundle,
+            node_class=get_node_class,
+            overlays=context.nodeoverlays,
+            reservations=self._reservation_capacity,
+            metrics=context.metrics,
         )
 
 
-class _Classes:
-    """Node classes, looked up and made ready."""
+class _NodeClasses:
+    """Resolution of node classes, and their launch configs."""
 
-    def __init__(self, resolver: NodeClassResolver, book: ClassBook) -> None:
+    def __init__(self, resolver: NodeClassResolver, launch_configs: LaunchConfigCache) -> None:
         self._resolver = resolver
-        self._book = book
+        self._launch_configs = launch_configs
 
-    def launchable(self, node_class: NodeClass) -> Launchable:
-        return self._book.launchable(node_class)
+    def launch_config(self, node_class: EC2NodeClass) -> LaunchConfig:
+        return self._launch_configs.launch_config(node_class)
 
-    async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
+    async def resolve(self, node_class: dict[str, Any]) -> NodeClassStatus:
         return await self._resolver.resolve(node_class)
 
-    async def forget(self, node_class: dict[str, Any]) -> None:
-        await self._resolver.forget(node_class)
-        self._book.forget(node_class["metadata"]["name"])
+    async def delete_resources(self, node_class: dict[str, Any]) -> None:
+        await self._resolver.delete_resources(node_class)
+        self._launch_configs.discard(node_class["metadata"]["name"])
 
 
-async def _greet(aws: Aws, log: Log) -> str:
-    """Find out who we are to AWS; raises when it does not know us, or we no region."""
+async def _get_caller_arn(aws: AwsSession, log: Log) -> str:
+    """Return the ARN of this process; raise without region or valid credentials."""
     if not aws.region:
-        what = "no AWS region is known; set AWS_REGION, or give --region"
-        raise BadInput([Mistake("--region:", 0, "", what)])
+        message = "no AWS region is configured; set AWS_REGION or --region"
+        raise InvalidInputError([ValidationError("--region:", 0, "", message)])
     sts = aws.client("sts")
     try:
-        told = await aws.call("GetCallerIdentity", lambda: sts.get_caller_identity())
+        identity = await aws.call("GetCallerIdentity", lambda: sts.get_caller_identity())
     except AwsError as error:
         raise DovetailError(f"AWS cannot be used: {error}") from error
-    log.info("found aws account", account=told["Account"], arn=told["Arn"], region=aws.region)
-    return str(told["Arn"])
+    log.info("found aws account", account=identity["Account"], arn=identity["Arn"], region=aws.region)
+    return str(identity["Arn"])
 
 
-async def _shifts(
-    aws: Aws, settings: AwsSettings, around: Surroundings, identity: str
+async def _start_zonal_shifts(
+    aws: AwsSession, settings: AwsSettings, context: CloudContext, caller_arn: str
 ) -> ArcZonalShifts | None:
-    """Return what is known of zonal shifts; raises when the cluster is not registered for them."""
+    """Start reading zonal shifts; raise if the cluster is not registered for them."""
     if not settings.enable_zonal_shift:
         return None
-    _, partition, _, _, account, _ = identity.split(":", 5)
+    _, partition, _, _, account, _ = caller_arn.split(":", 5)
     shifts = ArcZonalShifts(
         aws,
         cluster_arn=f"arn:{partition}:eks:{aws.region}:{account}:cluster/{settings.cluster_name}",
-        zones=lambda: _zones(around.mirror),
-        clock=around.loop,
+        zones=lambda: _get_zones(context.cache),
+        clock=context.loop,
     )
-    await shifts.begin()
+    await shifts.start()
     return shifts
 
 
-def _zones(mirror: Mirror) -> dict[str, str]:
-    """Return the zones that node classes use, with their ids."""
+def _get_zones(cache: ClusterCache) -> dict[str, str]:
+    """Return the zones that node classes use: zone name → zone ID."""
     return {
         zone: zone_id
-        for one in mirror.node_classes()
-        if one.zones is not None
-        for zone, zone_id in one.zones.items()
+        for node_class in cache.node_classes()
+        if node_class.zones is not None
+        for zone, zone_id in node_class.zones.items()
     }
 
 
-async def _facts(aws: Aws, settings: AwsSettings, around: Surroundings) -> ClusterFacts:
-    authority = b64encode(around.authority.encode()).decode()
-    known = Cluster(
+async def _resolve_cluster_info(
+    aws: AwsSession, settings: AwsSettings, context: CloudContext
+) -> ClusterInfoResolver:
+    """Return what nodes need to join: endpoint, CA, version and DNS address."""
+    ca_bundle = b64encode(context.ca_certificates.encode()).decode()
+    configured = ClusterInfo(
         name=settings.cluster_name,
         endpoint=settings.cluster_endpoint,
-        ca_bundle=settings.cluster_ca_bundle or authority,
-        version=around.kubernetes_version,
+        ca_bundle=settings.cluster_ca_bundle or ca_bundle,
+        version=context.kubernetes_version,
     )
-    facts = ClusterFacts(aws, known)
+    cluster_info = ClusterInfoResolver(aws, configured)
     try:
-        service = await around.kube.get(SERVICES, "kube-dns", "kube-system")
-        facts.learn(dns=str(service["spec"].get("clusterIP") or ""))
+        service = await context.kube.get(SERVICES, "kube-dns", "kube-system")
+        cluster_info.update(dns=str(service["spec"].get("clusterIP") or ""))
     except ApiError as error:
-        around.log.info("cannot find the cluster's dns service", error=str(error))
-    if not known.endpoint:
+        context.log.info("cannot find the cluster's dns service", error=str(error))
+    if not configured.endpoint:
         try:
-            await facts.look_up()
+            await cluster_info.resolve()
         except AwsError as error:
-            advice = "give --cluster-endpoint, or correct --cluster-name"
+            advice = "set --cluster-endpoint, or correct --cluster-name"
             raise DovetailError(
-                f"where cluster {known.name} is cannot be found out: {error}; {advice}"
+                f"the endpoint of cluster {configured.name} cannot be read: {error}; {advice}"
             ) from error
-    return facts
+    return cluster_info
 
 
-def _interruptions(aws: Aws, settings: AwsSettings, around: Surroundings) -> Interruptions:
+def _create_interruption_queue(
+    aws: AwsSession, settings: AwsSettings, context: CloudContext
+) -> InterruptionQueue:
     if not settings.interruption_queue:
-        return NoWarnings(around.loop)
-    return SqsInterruptions(
-        aws,
-        name=settings.interruption_queue,
-        loop=around.loop,
-        chance=around.chance,
-        log=around.log,
+        return NoInterruptionQueue(context.loop)
+    return SqsInterruptionQueue(
+        aws, name=settings.interruption_queue, loop=context.loop, random=context.random, log=context.log
     )
 
 
-def _pools_of(mirror: Mirror, node_class: str) -> list[NodePool]:
-    return [one for one in mirror.pools() if one.template.node_class.name == node_class]
+def _get_instance_id(cache: ClusterCache, name: str) -> str | None:
+    """Return the instance ID of a NodeClaim: empty before launch, None if it is gone."""
+    claim = cache.claim(name)
+    return None if claim is None else claim.provider_id.rpartition("/")[2]
 
 
-def _machine_of(mirror: Mirror, claim: str) -> str | None:
-    """Return the instance of a claim, "" when it has none yet; None when it is not there."""
-    found = mirror.claim(claim)
-    return None if found is None else found.provider_id.rpartition("/")[2]
-
-
-def _used_profiles(mirror: Mirror) -> list[str] | None:
-    """Return the instance profiles that classes have, and those that machines were bought with."""
-    if not mirror.synced():
+def _get_used_profiles(cache: ClusterCache) -> list[str] | None:
+    """Return the instance profiles of node classes and NodeClaims; None if not synced."""
+    if not cache.has_synced():
         return None
-    bought = (one.annotations.get(PROFILE, "") for one in mirror.claims())
-    return [*bought, *(one.found.instance_profile for one in mirror.node_classes())]
+    launched = (claim.annotations.get(label_keys.INSTANCE_PROFILE, "") for claim in cache.claims())
+    current = (node_class.resolved.instance_profile for node_class in cache.node_classes())
+    return [*launched, *current]
 
 
-async def _keep_profiles_tidy(profiles: Profiles, around: Surroundings) -> None:
-    await around.elected()
-    await profiles.keep_tidy(lambda: _used_profiles(around.mirror), loop=around.loop)
+async def _collect_instance_profiles(profiles: InstanceProfiles, context: CloudContext) -> None:
+    await context.wait_until_leader()
+    await profiles.run_garbage_collection(lambda: _get_used_profiles(context.cache), loop=context.loop)
 
 
-async def _keep_tidy(templates: LaunchTemplates, around: Surroundings) -> None:
-    """Take away launch templates that nobody uses, also those of earlier processes."""
-    await around.elected()
-    is_known = False
+async def _collect_launch_templates(templates: LaunchTemplates, context: CloudContext) -> None:
+    """Delete unused launch templates, including those of earlier processes."""
+    await context.wait_until_leader()
+    is_loaded = False
     while True:
         try:
-            if not is_known:
-                await templates.adopt()
-                is_known = True
-            await templates.keep_tidy()
+            if not is_loaded:
+                await templates.load_existing()
+                is_loaded = True
+            await templates.run_garbage_collection()
         except AwsError as error:
-            told = "unused launch templates could not be taken away"
-            around.log.info(told, error=str(error))
-            await around.loop.sleep(_TRY_TIDYING_AGAIN)
+            context.log.info("unused launch templates could not be deleted", error=str(error))
+            await context.loop.sleep(_RETRY_INTERVAL)

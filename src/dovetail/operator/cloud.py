@@ -1,4 +1,4 @@
-"""What a cloud's adapter is given, and what it gives."""
+"""Cloud factory: builds the cloud provider and its companions for one process."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
@@ -6,87 +6,87 @@ from typing import Final
 
 import msgspec
 
-from dovetail.controllers.interruption.status_checks import UNCHECKED
 from dovetail.ports.cloudprovider import (
-    Checkups,
-    Cloud,
-    Interruptions,
-    Message,
-    Tagging,
-    ZonalShifts,
+    CloudProvider,
+    InstanceStatusProvider,
+    InstanceTagger,
+    InterruptionMessage,
+    InterruptionQueue,
+    ZonalShiftProvider,
 )
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.randomness import Chance
+from dovetail.ports.event_loop import EventLoop
+from dovetail.ports.kube_client import KubeClient
+from dovetail.ports.randomness import RandomSource
 from dovetail.ports.telemetry import Log, Metrics
-from dovetail.state.cluster.cache import Mirror
-from dovetail.state.instancetypes.nodeoverlays import Overlays
-from dovetail.state.instancetypes.unavailable_offerings import Scarcity
+from dovetail.state.cluster.cache import ClusterCache
+from dovetail.state.instancetypes.nodeoverlays import NodeOverlays
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
 
-_LONG: Final = timedelta(hours=1)
-
-
-def _allow() -> None:
-    """Let everything be done."""
+_POLL_DURATION: Final = timedelta(hours=1)
 
 
-async def _at_once() -> None:
-    """Come back."""
+def _allow_writes() -> None:
+    """Do nothing."""
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """All that an adapter may use; the mirror is still empty when it is made."""
+async def _return_at_once() -> None:
+    """Do nothing."""
 
-    loop: Loop
-    chance: Chance
+
+class CloudContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Dependencies of a cloud factory. The cache is still empty when it is called."""
+
+    loop: EventLoop
+    random: RandomSource
     log: Log
     metrics: Metrics
-    kube: Kube
-    mirror: Mirror
-    scarcity: Scarcity
-    overlays: Overlays = msgspec.field(default_factory=Overlays)
+    kube: KubeClient
+    cache: ClusterCache
+    unavailable_offerings: UnavailableOfferings
+    nodeoverlays: NodeOverlays = msgspec.field(default_factory=NodeOverlays)
     kubernetes_version: str
-    look_up_version: Callable[[], Awaitable[str]]
-    """Asks the API server again: clusters are upgraded."""
-    authority: str
-    """The certificate authority of the API server, in PEM; empty when it is a public one."""
-    guard: Callable[[], None] = _allow
-    """Raises unless we lead; to be asked right before anything in the cloud is changed."""
-    elected: Callable[[], Awaitable[None]] = _at_once
-    """Comes back when we lead; an adapter does nothing of its own accord before."""
+    get_kubernetes_version: Callable[[], Awaitable[str]]
+    """Reads the version again: a cluster may be upgraded while the process runs."""
+    ca_certificates: str
+    """Certificate authorities of the API server, PEM; empty if they are public ones."""
+    fence: Callable[[], None] = _allow_writes
+    """Raises unless this replica leads; called right before each write to the cloud."""
+    wait_until_leader: Callable[[], Awaitable[object]] = _return_at_once
+    """Returns when this replica leads; background tasks write nothing before."""
 
 
-class Hired(msgspec.Struct, frozen=True, kw_only=True):
-    """A cloud at work, and how to let it go."""
+class CloudServices(msgspec.Struct, frozen=True, kw_only=True):
+    """Products of a cloud factory."""
 
-    cloud: Cloud
-    interruptions: Interruptions
-    checkups: Checkups = UNCHECKED
-    tagging: Tagging | None = None
-    shifts: ZonalShifts | None = None
+    cloud_provider: CloudProvider
+    interruption_queue: InterruptionQueue
+    instance_status: InstanceStatusProvider | None = None
+    instance_tagger: InstanceTagger | None = None
+    zonal_shifts: ZonalShiftProvider | None = None
     close: Callable[[], None]
-    leave: Callable[[], Awaitable[None]] = _at_once
-    """What takes a moment to end, at the very end."""
-    provider: str = "aws"
-    """What metrics call it."""
-    ca_bundle: str = ""
-    """What machines are told of the cluster's certificate authority, in base64."""
+    """Releases threads; returns at once."""
+    shutdown: Callable[[], Awaitable[None]] = _return_at_once
+    """Ends what needs a moment; called last."""
+    provider_name: str = "aws"
+    """Value of the metric label ``provider``."""
+    cluster_ca_bundle: str = ""
+    """Certificate authority that nodes get in their user data, base64."""
 
 
-Hire = Callable[[Surroundings], Awaitable[Hired]]
-"""Makes the adapter; raises ``DovetailError`` when the cloud cannot be used at all."""
+CloudFactory = Callable[[CloudContext], Awaitable[CloudServices]]
+"""Raises ``DovetailError`` if the cloud cannot be used."""
 
 
-class NoWarnings:
-    """``ports.cloudprovider.Interruptions`` where there is no queue."""
+class NoInterruptionQueue:
+    """``ports.cloudprovider.InterruptionQueue`` without messages."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
 
-    async def receive(self) -> Sequence[Message]:
-        """Return nothing, after a while: whoever asks will ask again at once."""
-        await self._loop.sleep(_LONG)
+    async def receive(self) -> Sequence[InterruptionMessage]:
+        """Return nothing after a long poll: the controller calls again at once."""
+        await self._loop.sleep(_POLL_DURATION)
         return ()
 
-    async def remove(self, message: Message) -> None:
-        """Do nothing: there was none."""
+    async def delete(self, message: InterruptionMessage) -> None:
+        """Do nothing."""

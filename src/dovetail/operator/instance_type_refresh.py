@@ -1,4 +1,4 @@
-"""What can be bought and for how much, kept current while a process lives."""
+"""Instance type refresh: keeps catalogue and prices current while a process runs."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,81 +7,85 @@ from typing import Final
 
 import msgspec
 
-from dovetail.aws.instancetype.catalog import PERIOD, LiveCatalog
+from dovetail.aws.instancetype.catalog import REFRESH_INTERVAL, LiveCatalog
 from dovetail.aws.instancetype.pricing import LivePrices
-from dovetail.aws.session import Aws
-from dovetail.core.instancetypes.discounts import Place, place_of
-from dovetail.core.instancetypes.settings import DEFAULT_SETTINGS, MachineSettings
+from dovetail.aws.session import AwsSession
+from dovetail.core.instancetypes.discounts import OfferingKey, offering_key
+from dovetail.core.instancetypes.settings import DEFAULT_SETTINGS, InstanceTypeSettings
 from dovetail.data.bundled import bundled_prices
 from dovetail.errors import DovetailError
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.prices import PriceBook
-from dovetail.operator.cloud import Surroundings
+from dovetail.operator.cloud import CloudContext
 from dovetail.ports.cloudprovider import CloudError
-from dovetail.ports.event_loop import Loop
-from dovetail.state.cluster.cache import Mirror
-from dovetail.state.instancetypes.observed_memory import MemorySeen
-from dovetail.state.instancetypes.provider import Shelf
+from dovetail.ports.event_loop import EventLoop
+from dovetail.state.cluster.cache import ClusterCache
+from dovetail.state.instancetypes.observed_memory import ObservedMemory
+from dovetail.state.instancetypes.provider import InstanceTypeProvider
 
-_NEXT_TRY: Final = timedelta(minutes=5)
-"""After AWS could not tell everything."""
+_RETRY_INTERVAL: Final = timedelta(minutes=5)
+"""After an incomplete response from AWS."""
 
 
-class StockSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What users may say about machines and what they cost."""
+class CatalogSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of instance types and their prices."""
 
-    machines: MachineSettings = DEFAULT_SETTINGS
+    instance_types: InstanceTypeSettings = DEFAULT_SETTINGS
     prices: PriceBook | None = None
-    """For what AWS does not tell; None: the bundled list prices."""
+    """Prices that AWS does not return; None for the bundled list prices."""
     discounts: DiscountBook = NO_DISCOUNTS
     isolated: bool = False
-    """There is no way to the Pricing API."""
+    """The Pricing API cannot be reached."""
 
 
-async def stocked_shelf(aws: Aws, settings: StockSettings, around: Surroundings) -> Shelf:
-    """Return a shelf that is filled and will be kept current; raises when it cannot be filled."""
-    catalog = LiveCatalog(aws=aws, loop=around.loop, log=around.log)
+async def start_instance_type_provider(
+    aws: AwsSession, settings: CatalogSettings, context: CloudContext
+) -> InstanceTypeProvider:
+    """Load the catalogue and start its refresh; raise if it cannot be loaded."""
+    catalog = LiveCatalog(aws=aws, log=context.log)
     prices = LivePrices(
         aws=aws,
-        loop=around.loop,
-        log=around.log,
+        loop=context.loop,
+        log=context.log,
         fallback=settings.prices or bundled_prices(),
         isolated=settings.isolated,
     )
-    shelf = Shelf(
-        catalog.machines,
+    provider = InstanceTypeProvider(
+        catalog.instance_types,
         region=catalog.region,
-        prices=prices.book,
-        scarcity=around.scarcity,
-        settings=settings.machines,
+        prices=prices.prices,
+        unavailable=context.unavailable_offerings,
+        settings=settings.instance_types,
         discounts=settings.discounts,
-        running=lambda: _running(around.mirror),
-        memory=MemorySeen(around.mirror),
+        running=lambda: _count_running(context.cache),
+        memory=ObservedMemory(context.cache),
     )
     try:
         await catalog.start()
     except CloudError as error:
-        raise DovetailError(f"what EC2 sells cannot be found out: {error}") from error
-    shelf.supply(catalog.machines, region=catalog.region, prices=prices.book)
-    around.loop.spawn(_keep_current(shelf, catalog, prices, around.loop))
-    return shelf
+        raise DovetailError(f"the EC2 instance types cannot be read: {error}") from error
+    provider.update_catalog(catalog.instance_types, region=catalog.region, prices=prices.prices)
+    context.loop.spawn(_refresh_forever(provider, catalog, prices, context.loop))
+    return provider
 
 
-async def _keep_current(shelf: Shelf, catalog: LiveCatalog, prices: LivePrices, loop: Loop) -> None:
-    """Ask AWS for prices now and for everything from time to time, for ever.
+async def _refresh_forever(
+    provider: InstanceTypeProvider, catalog: LiveCatalog, prices: LivePrices, loop: EventLoop
+) -> None:
+    """Read prices now, then catalogue and prices periodically.
 
-    Until AWS has told its own prices, those of the price book are good enough to
-    begin with: asking for all of them takes a while.
+    The fallback prices are good enough for the start: reading all prices from AWS
+    takes a while.
     """
     is_complete = await prices.refresh()
     while True:
-        shelf.supply(catalog.machines, region=catalog.region, prices=prices.book)
-        await loop.sleep(PERIOD if is_complete else _NEXT_TRY)
+        provider.update_catalog(catalog.instance_types, region=catalog.region, prices=prices.prices)
+        await loop.sleep(REFRESH_INTERVAL if is_complete else _RETRY_INTERVAL)
         is_complete = await catalog.refresh()
         is_complete = await prices.refresh() and is_complete
 
 
-def _running(mirror: Mirror) -> Mapping[Place, int]:
-    """Count the instances of the cluster, whoever bought them: they use up commitments."""
-    # Also those whose node is still to come: they are paid from the first moment.
-    return Counter(place_of(node.labels) for node in mirror.joined_nodes())
+def _count_running(cache: ClusterCache) -> Mapping[OfferingKey, int]:
+    """Count the cluster's instances by offering: all of them consume commitments."""
+    # Instances without a node are included: they are charged from the launch.
+    return Counter(offering_key(node.labels) for node in cache.joined_nodes())

@@ -1,4 +1,4 @@
-"""Who leads among the replicas, in a real process."""
+"""Leadership of one replica: by a Lease, or without election."""
 
 import asyncio
 import os
@@ -10,108 +10,118 @@ from typing import Final, Protocol
 import msgspec
 
 from dovetail import __version__
-from dovetail.host.clock import RealClock
-from dovetail.kube.auth.kubeconfig import MOUNTED, Access
-from dovetail.kube.client import HttpKube
+from dovetail.host.clock import SystemClock
+from dovetail.kube.auth.kubeconfig import SERVICE_ACCOUNT_DIR, RestConfig
+from dovetail.kube.client import HttpKubeClient
 from dovetail.kube.connection import Connection
-from dovetail.kube.leaderelection.elector import OURS, Elector, Place
-from dovetail.kube.leaderelection.lease import USUAL, LeaseLost, Timing
-from dovetail.kube.preflight import LEASE
-from dovetail.kube.rate_limit import RateLimit
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.randomness import Chance
+from dovetail.kube.leaderelection.elector import IDENTITY_MARK, LeaderElector, LeaseRef
+from dovetail.kube.leaderelection.lease import DEFAULT_TIMING, LeaseLostError, LeaseTiming
+from dovetail.kube.preflight import KARPENTER_LEASE
+from dovetail.kube.rate_limit import RateLimiter
+from dovetail.ports.event_loop import EventLoop
+from dovetail.ports.randomness import RandomSource
 from dovetail.ports.telemetry import Log
 
 _QPS, _BURST = 5.0, 10
-"""Its own connection at its own slow pace: no other request is ever in its way."""
-_USUAL_NAMESPACE: Final = "kube-system"
+"""Limits of the separate connection: other requests never delay a renewal."""
+_DEFAULT_NAMESPACE: Final = "kube-system"
 
 
-class Election(msgspec.Struct, frozen=True, kw_only=True):
-    """Which Lease replicas compete for."""
+class LeaderElectionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The Lease that replicas compete for."""
 
-    name: str = LEASE
-    """Karpenter's own name: in one namespace with us it would stand by."""
-    namespace: str = _USUAL_NAMESPACE
-    timing: Timing = USUAL
+    name: str = KARPENTER_LEASE
+    """Karpenter's name: a Karpenter in the same namespace would stand by."""
+    namespace: str = _DEFAULT_NAMESPACE
+    timing: LeaseTiming = DEFAULT_TIMING
 
 
-def usual_namespace(environ: Mapping[str, str], *, mounted: Path = MOUNTED) -> str:
-    """Return where the Lease is when nobody says: beside the pod we are in, if we are in one."""
-    given = environ.get("SYSTEM_NAMESPACE", "")
+def get_default_lease_namespace(
+    environ: Mapping[str, str], *, service_account_dir: Path = SERVICE_ACCOUNT_DIR
+) -> str:
+    """Return SYSTEM_NAMESPACE, else the namespace of this pod, else kube-system."""
+    configured = environ.get("SYSTEM_NAMESPACE", "")
     try:
-        return given or (mounted / "namespace").read_text().strip() or _USUAL_NAMESPACE
+        mounted = (service_account_dir / "namespace").read_text().strip()
     except OSError:
-        return _USUAL_NAMESPACE
+        mounted = ""
+    return configured or mounted or _DEFAULT_NAMESPACE
 
 
 class Leadership(Protocol):
-    """The right to write, had by one replica at a time."""
+    """The right to write, which one replica has at a time."""
 
-    def leads(self) -> bool: ...
+    def is_leader(self) -> bool: ...
 
-    def guard(self) -> None:
-        """Raise ``NotLeading`` unless nobody else can be leading now."""
+    def fence(self) -> None:
+        """Raise unless this replica is the leader for certain."""
 
-    async def win(self) -> None:
-        """Come back as the leader."""
+    async def acquire(self) -> None:
+        """Return when this replica is the leader."""
 
-    async def keep(self) -> LeaseLost:
-        """Come back when it is lost, with the reason."""
+    async def renew(self) -> LeaseLostError:
+        """Renew the leadership; return the reason when it is lost."""
 
-    async def give_up(self) -> None:
-        """Lead no more, and let others know."""
+    async def release(self) -> None:
+        """Release the leadership, so that another replica can take over at once."""
 
     async def close(self) -> None: ...
 
 
-class Alone:
-    """Leads always: there are no other replicas, or somebody else sees to it."""
+class SingleReplicaLeadership:
+    """``Leadership`` without election, for ``--disable-leader-election``."""
 
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         return True
 
-    def guard(self) -> None:
-        """Let everything be written."""
+    def fence(self) -> None:
+        """Do nothing."""
 
-    async def win(self) -> None:
-        """Come back at once."""
+    async def acquire(self) -> None:
+        """Return at once."""
 
-    async def keep(self) -> LeaseLost:
-        """Never come back."""
-        never: asyncio.Future[LeaseLost] = asyncio.get_running_loop().create_future()
+    async def renew(self) -> LeaseLostError:
+        """Never return."""
+        never: asyncio.Future[LeaseLostError] = asyncio.get_running_loop().create_future()
         return await never
 
-    async def give_up(self) -> None:
-        """Do nothing: nobody waits for it."""
+    async def release(self) -> None:
+        """Do nothing."""
 
     async def close(self) -> None:
         """Do nothing."""
 
 
-class Elected(Elector):
-    """Competes for a Lease, over a connection of its own."""
+class LeaseLeadership(LeaderElector):
+    """``Leadership`` by a Lease, over a separate connection."""
 
     def __init__(
-        self, access: Access, election: Election, *, loop: Loop, chance: Chance, log: Log
+        self,
+        access: RestConfig,
+        settings: LeaderElectionSettings,
+        *,
+        loop: EventLoop,
+        random: RandomSource,
+        log: Log,
     ) -> None:
         self._connection = Connection(
             access,
-            limit=RateLimit(clock=asyncio.get_running_loop().time, qps=_QPS, burst=_BURST),
-            agent=f"dovetail/{__version__} leader-election",
+            rate_limiter=RateLimiter(clock=asyncio.get_running_loop().time, qps=_QPS, burst=_BURST),
+            user_agent=f"dovetail/{__version__} leader-election",
         )
+        # Unique per process: a new process must not take an earlier one's lease for its own.
+        suffix = f"{os.getpid()}-{random.alphanumeric(8)}"
         super().__init__(
-            HttpKube(self._connection),
-            Place(election.name, election.namespace),
-            # Another one each time: a process does not inherit what an earlier one held.
-            me=f"{socket.gethostname()}{OURS}{os.getpid()}-{chance.letters(8)}",
-            clock=RealClock().uptime,
+            HttpKubeClient(self._connection),
+            LeaseRef(settings.name, settings.namespace),
+            identity=f"{socket.gethostname()}{IDENTITY_MARK}{suffix}",
+            clock=SystemClock().uptime,
             loop=loop,
-            chance=chance,
+            random=random,
             log=log,
-            timing=election.timing,
+            timing=settings.timing,
         )
 
     async def close(self) -> None:
-        """Leave; what is under way is cut off."""
+        """Close the connection and cancel running requests."""
         await self._connection.close()

@@ -1,45 +1,39 @@
-"""One look at a cluster: every kind that decisions need, listed once."""
+"""List a cluster once: all objects that decisions need."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Final
 
 from dovetail import __version__
 from dovetail.errors import DovetailError
-from dovetail.kube.auth.kubeconfig import Access
-from dovetail.kube.client import HttpKube
+from dovetail.kube.auth.kubeconfig import RestConfig
+from dovetail.kube.client import HttpKubeClient
 from dovetail.kube.connection import Connection
-from dovetail.kube.preflight import check_kinds, kubernetes_version
-from dovetail.kube.rate_limit import RateLimit
-from dovetail.model.settings import Gates
-from dovetail.ports.api_resources import Resource
-from dovetail.ports.kube_client import Object
-from dovetail.state.cluster.decoders import mirrored
-from dovetail.state.explain.blockers import Objects
+from dovetail.kube.preflight import check_crds, kubernetes_version
+from dovetail.kube.rate_limit import RateLimiter
+from dovetail.state.cluster.cache import ClusterCache
 
-_FIRST_LOOK: Final = 7.0
+_TIMEOUT_SECONDS: Final = 7.0
 
 
-async def look(access: Access) -> Objects:
-    """List all kinds; raises ``DovetailError`` when that cannot be done."""
+async def list_cluster(access: RestConfig) -> ClusterCache:
+    """Return a cache with all objects; raise ``DovetailError`` if that fails."""
     connection = Connection(
         access,
-        limit=RateLimit(clock=asyncio.get_running_loop().time),
-        agent=f"dovetail/{__version__}",
+        rate_limiter=RateLimiter(clock=asyncio.get_running_loop().time),
+        user_agent=f"dovetail/{__version__}",
     )
     try:
-        async with asyncio.timeout(_FIRST_LOOK):
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
             await kubernetes_version(connection)
-            await check_kinds(connection)
-        kube, wanted = HttpKube(connection), list(mirrored(Gates()))
-        found = await asyncio.gather(*(_listed(kube, one) for one in wanted))
-        return dict(zip(wanted, found, strict=True))
+            await check_crds(connection)
+        kube, cache = HttpKubeClient(connection), ClusterCache()
+        lists = await asyncio.gather(*map(kube.list, cache.stores))
+        for resource, objects in zip(cache.stores, lists, strict=True):
+            cache.replace(resource, objects)
+        return cache
     except TimeoutError as error:
-        what = f"{connection.awaited} gave no answer within {_FIRST_LOOK:g}s"
-        raise DovetailError(what) from error
+        raise DovetailError(
+            f"{connection.waiting_for} gave no answer within {_TIMEOUT_SECONDS:g}s"
+        ) from error
     finally:
         await connection.close()
-
-
-async def _listed(kube: HttpKube, resource: Resource) -> Sequence[Object]:
-    return await kube.list(resource)

@@ -1,284 +1,349 @@
-"""One life of the controllers in a real cluster, from the first look to the last write."""
+"""Operator: a process that runs the controllers against a real cluster.
+
+    preflight -> build cloud -> start reflectors -> wait for leadership
+        -> start controllers ... stop -> finish writes -> release lease
+
+The operator owns everything that lives as long as the process: connection, cluster
+cache, cloud services, leadership and observability. The controllers get them in one
+``ControllerContext``. A replica that does not lead keeps its cache and instance types
+up to date, so that it takes over without delay. A replica that loses its lease ends:
+a fence rejects its remaining writes, and Kubernetes restarts it with an empty cache.
+"""
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
 
 from dovetail import __version__
-from dovetail.controllers.provisioning.batch_window import Windows
-from dovetail.controllers.registry import Tools, registrations
-from dovetail.controllers.runtime.event_recorder import Recorder
-from dovetail.controllers.runtime.manager import Runtime
-from dovetail.host.clock import RealClock
-from dovetail.host.event_loop import AsyncioLoop
-from dovetail.host.executor import ThreadOffload
-from dovetail.host.randomness import RealChance
-from dovetail.kube.auth.kubeconfig import Access
-from dovetail.kube.client import HttpKube
+from dovetail.controllers.context import ControllerContext
+from dovetail.controllers.registry import controllers
+from dovetail.controllers.runtime.event_recorder import KubeEventRecorder
+from dovetail.controllers.runtime.manager import ControllerManager
+from dovetail.host.clock import SystemClock
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.host.executor import ThreadExecutor
+from dovetail.host.randomness import SystemRandomSource
+from dovetail.kube.auth.kubeconfig import RestConfig
+from dovetail.kube.client import HttpKubeClient
 from dovetail.kube.connection import Connection
-from dovetail.kube.preflight import Unsuitable, check_alone, check_kinds, kubernetes_version
-from dovetail.kube.rate_limit import BURST, QPS, RateLimit
-from dovetail.kube.rbac_check import check_rights
-from dovetail.kube.reflector import Feed
+from dovetail.kube.preflight import PreflightError, check_crds, check_karpenter_absent, kubernetes_version
+from dovetail.kube.rate_limit import DEFAULT_BURST, DEFAULT_QPS, RateLimiter
+from dovetail.kube.rbac_check import check_permissions
+from dovetail.kube.reflector import Reflectors
+from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.settings import (
+    BatchSettings,
     ConsolidationSettings,
-    Gates,
+    FeatureGates,
     InterruptionSettings,
     SchedulingSettings,
 )
-from dovetail.observability.cloudprovider_metrics import MeteredCloud
-from dovetail.observability.health import Stage
-from dovetail.operator.cache_warmup import Warming
-from dovetail.operator.cloud import Hire, Hired, Surroundings
-from dovetail.operator.leader import Alone, Elected, Election, Leadership
-from dovetail.operator.observability import Instruments
+from dovetail.observability.cloudprovider_metrics import MeteredCloudProvider
+from dovetail.observability.exposition import ProcessObservability
+from dovetail.observability.health import ProcessPhase
+from dovetail.operator.cloud import CloudContext, CloudFactory, CloudServices
+from dovetail.operator.leader import (
+    LeaderElectionSettings,
+    Leadership,
+    LeaseLeadership,
+    SingleReplicaLeadership,
+)
+from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_POOLS
+from dovetail.ports.event_loop import EventLoop
 from dovetail.ports.telemetry import Log
-from dovetail.state.capacitybuffers import Buffers
-from dovetail.state.cluster.cache import Mirror
-from dovetail.state.cluster.write_through import ReadYourWrites
-from dovetail.state.instancetypes.nodeoverlays import Overlays
-from dovetail.state.instancetypes.unavailable_offerings import Scarcity
-from dovetail.state.nodes.nominations import Nominations
-from dovetail.state.pods.assignments import Promises
-from dovetail.state.pods.evictions import Evictions
+from dovetail.state.capacitybuffers import CapacityBuffers
+from dovetail.state.cluster.cache import ClusterCache, ObjectChange
+from dovetail.state.cluster.write_through import WriteThroughClient
+from dovetail.state.instancetypes.nodeoverlays import NodeOverlays
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
+from dovetail.state.nodes.nominations import NodeNominations
+from dovetail.state.pods.assignments import PodAssignments
+from dovetail.state.pods.evictions import PendingEvictions
 
-_FIRST_LOOK: Final = 7.0
-"""Seconds in which an API server must have answered whether we can work with it.
+_PREFLIGHT_TIMEOUT: Final = 7.0
+"""Seconds. With the start of Python, a user sees an error within ten."""
+_SHUTDOWN_TIMEOUT: Final = timedelta(seconds=3)
+"""For running writes.
 
-With the start of Python, what is wrong is then said within ten."""
-_LAST_WRITES: Final = timedelta(seconds=3)
-"""A pod is killed 30 s after SIGTERM, but an impatient user far sooner."""
-_LOOK: Final = timedelta(milliseconds=20)
+Kubernetes kills a pod 30 s after SIGTERM; users at a terminal do not wait that long.
+"""
+_SHUTDOWN_POLL: Final = timedelta(milliseconds=20)
+_WARMUP_DELAY: Final = timedelta(milliseconds=250)
+"""A node class that becomes ready changes several times in a row."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What users may choose, whatever the cloud."""
+class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings that do not depend on the cloud."""
 
-    qps: float = QPS
-    burst: int = BURST
+    qps: float = DEFAULT_QPS
+    burst: int = DEFAULT_BURST
     scheduling: SchedulingSettings = SchedulingSettings()
-    windows: Windows = Windows()
+    batching: BatchSettings = BatchSettings()
     interruption: InterruptionSettings = InterruptionSettings()
     consolidation: ConsolidationSettings = ConsolidationSettings()
-    election: Election | None = Election()
-    """None: there is only one replica."""
-    gates: Gates = Gates()
+    leader_election: LeaderElectionSettings | None = LeaderElectionSettings()
+    """None if there is only one replica."""
+    gates: FeatureGates = FeatureGates()
 
 
-class Operation:
-    """The production controllers with real ports; made on the asyncio loop it runs on."""
+class Operator:
+    """Runs the controllers with real ports; created on the asyncio loop that it uses."""
 
     def __init__(
         self,
-        access: Access,
+        access: RestConfig,
         *,
-        hire: Hire,
-        settings: Settings,
+        cloud_factory: CloudFactory,
+        settings: OperatorSettings,
         log: Log,
-        instruments: Instruments | None = None,
+        observability: ProcessObservability | None = None,
     ) -> None:
         self._access = access
-        self._hire = hire
+        self._cloud_factory = cloud_factory
         self._settings = settings
         self._log = log
-        self._loop = AsyncioLoop()
-        self._instruments = instruments or Instruments(self._loop)
-        self._offload = ThreadOffload(1, name="thinking")
-        self._chance = RealChance()
-        self._leadership = self._run_for_leader()
+        self._loop = AsyncioEventLoop()
+        self._observability = observability or ProcessObservability(self._loop)
+        self._executor = ThreadExecutor(1, name="solver")
+        self._random = SystemRandomSource()
+        self._leadership = self._create_leadership()
         self._connection = Connection(
             access,
-            limit=RateLimit(
+            rate_limiter=RateLimiter(
                 clock=asyncio.get_running_loop().time, qps=settings.qps, burst=settings.burst
             ),
-            agent=f"dovetail/{__version__}",
-            guard=self._leadership.guard,
+            user_agent=f"dovetail/{__version__}",
+            fence=self._leadership.fence,
         )
-        self._hired: Hired | None = None
-        self._runtime: Runtime | None = None
-        self._elected = asyncio.Event()
-        self._broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        """Why work cannot go on, once that is so."""
+        self._kube = HttpKubeClient(self._connection)
+        self._cache = ClusterCache(settings.gates)
+        self._unavailable_offerings = UnavailableOfferings()
+        self._nodeoverlays = NodeOverlays(enabled=settings.gates.NodeOverlay)
+        self._cloud: CloudServices | None = None
+        self._manager: ControllerManager | None = None
+        self._is_leader = asyncio.Event()
+        self._failure: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        """Set when the process cannot continue."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until told to stop; raises when work cannot begin."""
-        asyncio.get_running_loop().set_exception_handler(self._unforeseen)
-        begun = asyncio.ensure_future(self._begin())
+        """Run until ``stop`` is set; raise if the process cannot start or continue."""
+        asyncio.get_running_loop().set_exception_handler(self._log_unhandled)
+        started = asyncio.ensure_future(self._start())
         stopped = asyncio.ensure_future(stop.wait())
-        ends: tuple[asyncio.Future[Any], ...] = (stopped, self._broken)
+        ends: tuple[asyncio.Future[Any], ...] = (stopped, self._failure)
         try:
-            await asyncio.wait([begun, *ends], return_when=asyncio.FIRST_COMPLETED)
-            if begun.done():
-                begun.result()
+            await asyncio.wait([started, *ends], return_when=asyncio.FIRST_COMPLETED)
+            if started.done():
+                started.result()
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            if self._broken.done():
-                raise self._broken.result()
+            if self._failure.done():
+                raise self._failure.result()
         finally:
-            for one in (begun, stopped):
-                one.cancel()
-            await asyncio.gather(begun, stopped, return_exceptions=True)
-            await self._end()
+            for task in (started, stopped):
+                task.cancel()
+            await asyncio.gather(started, stopped, return_exceptions=True)
+            await self._shut_down()
 
-    async def _begin(self) -> None:
-        kube, chance, gates = HttpKube(self._connection), self._chance, self._settings.gates
-        mirror, scarcity = Mirror(gates), Scarcity()
-        try:
-            async with asyncio.timeout(_FIRST_LOOK):
-                version = await kubernetes_version(self._connection)
-                await check_kinds(self._connection, gates)
-                await check_alone(kube, now=self._loop.now(), log=self._log)
-                await check_rights(self._connection, read=mirror.tables, gates=gates)
-        except TimeoutError as error:
-            what = f"{self._connection.awaited} gave no answer within {_FIRST_LOOK:g}s"
-            raise Unsuitable(what) from error
-        overlays = Overlays(on=gates.NodeOverlay)
-        self._hired = await self._hire(
-            Surroundings(
-                loop=self._loop,
-                chance=chance,
-                log=self._log,
-                metrics=self._instruments.metrics,
-                kube=kube,
-                mirror=mirror,
-                scarcity=scarcity,
-                overlays=overlays,
-                kubernetes_version=version,
-                look_up_version=lambda: kubernetes_version(self._connection),
-                authority=self._access.authority,
-                guard=self._leadership.guard,
-                elected=self._be_elected,
-            )
-        )
-        feed = Feed(
-            mirror,
-            self._connection,
-            loop=self._loop,
-            chance=chance,
-            log=self._log,
-            on_end=lambda: self._break(
-                RuntimeError("the cluster is no longer watched; the log says why")
-            ),
-        )
-        self._instruments.scraping.show(
-            mirror, self._hired.cloud.instance_types, lost_since=feed.lost_since
-        )
-        self._instruments.health.watch_over(feed.stuck)
-        # Those who stand by have everything at hand when they are needed.
-        await feed.start()
-        Warming(mirror, self._hired.cloud.instance_types, loop=self._loop)
-        self._instruments.health.stage = Stage.STANDING_BY
-        self._instruments.leads(False)
-        await self._leadership.win()
-        self._instruments.leads(True)
-        self._elected.set()
-        self._loop.spawn(self._keep_leading())
-        writes, metrics = ReadYourWrites(kube, mirror), self._instruments.metrics
-        tools = Tools(
-            mirror=mirror,
-            promises=Promises(mirror),
-            nominations=Nominations(),
-            evictions=Evictions(),
-            scarcity=scarcity,
-            overlays=overlays,
-            buffers=Buffers(on=gates.CapacityBuffer),
-            kube=writes,
-            cloud=MeteredCloud(
-                self._hired.cloud,
-                metrics=metrics,
-                seconds=RealClock().seconds,
-                provider=self._hired.provider,
-            ),
-            interruptions=self._hired.interruptions,
-            checkups=self._hired.checkups,
-            tagging=self._hired.tagging,
-            shifts=self._hired.shifts,
-            loop=self._loop,
-            offload=self._offload,
-            chance=chance,
-            log=self._log,
-            events=Recorder(kube=writes, loop=self._loop, chance=chance, log=self._log),
-            metrics=metrics,
-            settings=self._settings.scheduling,
-            windows=self._settings.windows,
-            ca_bundle=self._hired.ca_bundle,
-            interruption_settings=self._settings.interruption,
-            consolidation=self._settings.consolidation,
-            gates=gates,
-        )
-        self._runtime = Runtime(
-            registrations(tools), mirror=mirror, loop=self._loop, log=self._log, metrics=metrics
-        )
-        runtime = self._runtime
-        self._instruments.scraping.follow(runtime.loads)
-        self._instruments.health.watch_over(lambda: [*feed.stuck(), *runtime.stuck()])
-        runtime.start()
-        self._instruments.health.stage = Stage.WORKING
+    async def _start(self) -> None:
+        version = await self._check_cluster()
+        self._cloud = await self._cloud_factory(self._build_cloud_context(version))
+        reflectors = await self._start_reflectors(self._cloud)
+        await self._acquire_leadership()
+        self._start_controllers(self._cloud, reflectors)
         self._log.info(
             "started",
             version=__version__,
             server=self._connection.server,
             kubernetes_version=version,
-            nodes=len(mirror.nodes()),
-            nodeclaims=len(mirror.claims()),
+            nodes=len(self._cache.nodes()),
+            nodeclaims=len(self._cache.claims()),
         )
 
-    async def _be_elected(self) -> None:
-        await self._elected.wait()
+    async def _check_cluster(self) -> str:
+        """Check version, CRDs, permissions, and that Karpenter does not run here."""
+        gates = self._settings.gates
+        try:
+            async with asyncio.timeout(_PREFLIGHT_TIMEOUT):
+                version = await kubernetes_version(self._connection)
+                await check_crds(self._connection, gates)
+                await check_karpenter_absent(self._kube, now=self._loop.now(), log=self._log)
+                await check_permissions(self._connection, read=self._cache.stores, gates=gates)
+        except TimeoutError as error:
+            message = f"{self._connection.waiting_for} gave no answer within {_PREFLIGHT_TIMEOUT:g}s"
+            raise PreflightError(message) from error
+        return version
 
-    async def _keep_leading(self) -> None:
-        lost = await self._leadership.keep()
-        self._log.error("no longer the leader", error=str(lost))
-        self._break(lost)
-
-    def _break(self, error: Exception) -> None:
-        if not self._broken.done():
-            self._broken.set_result(error)
-
-    def _run_for_leader(self) -> Leadership:
-        if self._settings.election is None:
-            return Alone()
-        return Elected(
-            self._access,
-            self._settings.election,
+    def _build_cloud_context(self, version: str) -> CloudContext:
+        return CloudContext(
             loop=self._loop,
-            chance=self._chance,
+            random=self._random,
             log=self._log,
+            metrics=self._observability.metrics,
+            kube=self._kube,
+            cache=self._cache,
+            unavailable_offerings=self._unavailable_offerings,
+            nodeoverlays=self._nodeoverlays,
+            kubernetes_version=version,
+            get_kubernetes_version=lambda: kubernetes_version(self._connection),
+            ca_certificates=self._access.ca_certificates,
+            fence=self._leadership.fence,
+            wait_until_leader=self._is_leader.wait,
         )
 
-    async def _end(self) -> None:
-        """Begin nothing new, let writes that are under way come to their end, and leave."""
-        self._instruments.health.stage = Stage.STOPPING
-        if self._runtime is not None:
-            self._runtime.rest()
-        until = self._loop.now() + _LAST_WRITES
-        # What is no longer allowed to write has nothing to bring to an end.
-        while self._leadership.leads() and self._is_busy() and self._loop.now() < until:
-            await self._loop.sleep(_LOOK)
+    async def _start_reflectors(self, cloud: CloudServices) -> Reflectors:
+        """Fill the cache; replicas that do not lead keep it current as well."""
+        reflectors = Reflectors(
+            self._cache,
+            self._connection,
+            loop=self._loop,
+            random=self._random,
+            log=self._log,
+            on_end=lambda: self._fail(RuntimeError("the watches ended; the log says why")),
+        )
+        instance_types = cloud.cloud_provider.instance_types
+        self._observability.exposition.set_cluster(
+            self._cache, instance_types, disconnected_since=reflectors.disconnected_since
+        )
+        self._observability.health.set_stuck_check(reflectors.stuck_kinds)
+        await reflectors.start()
+        InstanceTypeWarmup(self._cache, instance_types, loop=self._loop)
+        return reflectors
+
+    async def _acquire_leadership(self) -> None:
+        self._observability.health.phase = ProcessPhase.STANDBY
+        self._observability.set_leader(False)
+        await self._leadership.acquire()
+        self._observability.set_leader(True)
+        self._is_leader.set()
+        self._loop.spawn(self._renew_leadership())
+
+    def _start_controllers(self, cloud: CloudServices, reflectors: Reflectors) -> None:
+        context = self._build_controller_context(cloud)
+        manager = self._manager = ControllerManager(controllers(context), context)
+        self._observability.exposition.set_queues(manager.queue_metrics)
+        self._observability.health.set_stuck_check(
+            lambda: [*reflectors.stuck_kinds(), *manager.stuck_controllers()]
+        )
+        manager.start()
+        self._observability.health.phase = ProcessPhase.LEADING
+
+    def _build_controller_context(self, cloud: CloudServices) -> ControllerContext:
+        settings, metrics = self._settings, self._observability.metrics
+        kube = WriteThroughClient(self._kube, self._cache)
+        return ControllerContext(
+            kube=kube,
+            cloud_provider=MeteredCloudProvider(
+                cloud.cloud_provider,
+                metrics=metrics,
+                seconds=SystemClock().seconds,
+                provider=cloud.provider_name,
+            ),
+            interruption_queue=cloud.interruption_queue,
+            instance_status=cloud.instance_status,
+            instance_tagger=cloud.instance_tagger,
+            zonal_shifts=cloud.zonal_shifts,
+            loop=self._loop,
+            executor=self._executor,
+            random=self._random,
+            log=self._log,
+            events=KubeEventRecorder(kube=kube, loop=self._loop, random=self._random, log=self._log),
+            metrics=metrics,
+            cache=self._cache,
+            assignments=PodAssignments(self._cache),
+            nominations=NodeNominations(),
+            evictions=PendingEvictions(),
+            unavailable_offerings=self._unavailable_offerings,
+            nodeoverlays=self._nodeoverlays,
+            capacity_buffers=CapacityBuffers(enabled=settings.gates.CapacityBuffer),
+            feature_gates=settings.gates,
+            scheduling_settings=settings.scheduling,
+            batch_settings=settings.batching,
+            consolidation_settings=settings.consolidation,
+            interruption_settings=settings.interruption,
+            cluster_ca_bundle=cloud.cluster_ca_bundle,
+        )
+
+    async def _renew_leadership(self) -> None:
+        error = await self._leadership.renew()
+        self._log.error("no longer the leader", error=str(error))
+        self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._failure.done():
+            self._failure.set_result(error)
+
+    def _create_leadership(self) -> Leadership:
+        if self._settings.leader_election is None:
+            return SingleReplicaLeadership()
+        return LeaseLeadership(
+            self._access, self._settings.leader_election, loop=self._loop, random=self._random, log=self._log
+        )
+
+    async def _shut_down(self) -> None:
+        """Start no more reconciles, let running writes finish, release the lease."""
+        self._observability.health.phase = ProcessPhase.STOPPING
+        if self._manager is not None:
+            self._manager.stop()
+        deadline = self._loop.now() + _SHUTDOWN_TIMEOUT
+        # Without leadership, the fence rejects writes: there is nothing to wait for.
+        while self._leadership.is_leader() and self._is_busy() and self._loop.now() < deadline:
+            await self._loop.sleep(_SHUTDOWN_POLL)
         if self._is_busy():
-            self._log.info("stopping in the middle of something; it is resumed at the next start")
+            self._log.info("stopping with running writes; the next leader continues them")
         await self._loop.stop()
-        # Only now, when nothing of ours writes any more.
-        await self._leadership.give_up()
+        # After the last write: another replica leads as soon as the lease is released.
+        await self._leadership.release()
         await self._leadership.close()
-        if self._hired is not None:
-            self._hired.close()
-            await self._hired.leave()
-        self._offload.close()
+        if self._cloud is not None:
+            self._cloud.close()
+            await self._cloud.shutdown()
+        self._executor.close()
         await self._connection.close()
-        if self._runtime is not None:
+        if self._manager is not None:
             self._log.info("stopped")
 
     def _is_busy(self) -> bool:
-        if self._runtime is None:
+        if self._manager is None:
             return False
-        return bool(self._runtime.busy() or self._connection.under_way)
+        return bool(self._manager.active_count() or self._connection.in_flight)
 
-    def _unforeseen(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _log_unhandled(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         self._log.error(
-            "something unforeseen happened beside the controllers",
+            "unhandled error outside the controllers",
             what=context.get("message", ""),
             error=f"{type(error).__name__}: {error}" if error is not None else "",
         )
+
+
+class InstanceTypeWarmup:
+    """Computes instance types whenever NodePools or node classes change.
+
+    The first computation takes most of a second, which would delay the first pod.
+    """
+
+    def __init__(
+        self, cache: ClusterCache, get_types: Callable[[NodePool], object], *, loop: EventLoop
+    ) -> None:
+        self._cache = cache
+        self._get_types = get_types
+        self._loop = loop
+        self._is_scheduled = False
+        for resource in (EC2_NODE_CLASSES, NODE_POOLS):
+            cache.subscribe(resource, self._handle_change)
+
+    def _handle_change(self, _: ObjectChange) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.spawn(self._warm_up())
+
+    async def _warm_up(self) -> None:
+        await self._loop.sleep(_WARMUP_DELAY)
+        self._is_scheduled = False
+        for pool in self._cache.pools():
+            self._get_types(pool)
+            # Yield: dozens of node classes take longer than a lease renewal or a probe can wait.
+            await self._loop.sleep(timedelta())

@@ -1,4 +1,4 @@
-"""Every kind of Kubernetes object that we read, write or serve, in one list."""
+"""API resources that Dovetail reads and writes, and that its simulator serves."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Resource(msgspec.Struct, frozen=True, cache_hash=True):
-    """One kind: where it is served and which of Kubernetes' rules apply to it."""
+    """An API resource: its group, version and names, and how the API server treats it."""
 
     group: str
     version: str
@@ -15,19 +15,19 @@ class Resource(msgspec.Struct, frozen=True, cache_hash=True):
     namespaced: bool = True
     short_names: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ("status",)
-    counts_generations: bool = False
-    custom: bool = False
-    """Comes from a CustomResourceDefinition: no strategic merge, lists are replaced whole."""
+    has_generation: bool = False
+    is_custom: bool = False
+    """Defined by a CustomResourceDefinition: no strategic merge, patches replace lists."""
     indexed_fields: tuple[str, ...] = ()
-    """Fields that lists and watches select by so often that there is an index."""
+    """Field selectors that the simulator's API server has an index for."""
 
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
-    def qualified(self) -> str:
-        """The name errors use: ``pods``, ``deployments.apps``."""
+    def qualified_name(self) -> str:
+        """Name in error messages: ``pods``, ``deployments.apps``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
@@ -35,186 +35,79 @@ class Resource(msgspec.Struct, frozen=True, cache_hash=True):
         return "status" in self.subresources
 
 
-def _cluster_wide(resource: Resource) -> Resource:
-    return msgspec.structs.replace(resource, namespaced=False)
+def _custom(group: str, version: str, plural: str, kind: str, *short_names: str) -> Resource:
+    """Return a cluster-scoped custom resource."""
+    return Resource(group, version, plural, kind, False, short_names, has_generation=True, is_custom=True)
 
 
-_SCALED: Final = ("status", "scale")
+_NONE: Final = ()
+_SCALE: Final = ("status", "scale")
+_OF_PODS: Final = ("status", "eviction", "binding")
+_BY_NODE: Final = ("spec.nodeName",)
 
-NODES = _cluster_wide(Resource("", "v1", "nodes", "Node", short_names=("no",)))
+# Resource(group, version, plural, kind, namespaced, short_names, subresources, …)
+NODES = Resource("", "v1", "nodes", "Node", False, ("no",))
 PODS = Resource(
-    "",
-    "v1",
-    "pods",
-    "Pod",
-    short_names=("po",),
-    subresources=("status", "eviction", "binding"),
-    counts_generations=True,
-    indexed_fields=("spec.nodeName",),
+    "", "v1", "pods", "Pod", True, ("po",), _OF_PODS, has_generation=True, indexed_fields=_BY_NODE
 )
-NAMESPACES = _cluster_wide(Resource("", "v1", "namespaces", "Namespace", short_names=("ns",)))
-PERSISTENT_VOLUMES = _cluster_wide(
-    Resource("", "v1", "persistentvolumes", "PersistentVolume", short_names=("pv",))
-)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, ("ns",))
+PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False, ("pv",))
 PERSISTENT_VOLUME_CLAIMS = Resource(
-    "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc",)
+    "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, ("pvc",)
 )
-EVENTS = Resource("", "v1", "events", "Event", short_names=("ev",), subresources=())
-SERVICES = Resource("", "v1", "services", "Service", short_names=("svc",))
-CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",), subresources=())
-SECRETS = Resource("", "v1", "secrets", "Secret", subresources=())
-SERVICE_ACCOUNTS = Resource(
-    "", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",), subresources=()
-)
+EVENTS = Resource("", "v1", "events", "Event", True, ("ev",), _NONE)
+SERVICES = Resource("", "v1", "services", "Service", True, ("svc",))
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, ("cm",), _NONE)
+SECRETS = Resource("", "v1", "secrets", "Secret", subresources=_NONE)
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, ("sa",), _NONE)
 DEPLOYMENTS = Resource(
-    "apps", "v1", "deployments", "Deployment", True, ("deploy",), _SCALED, counts_generations=True
+    "apps", "v1", "deployments", "Deployment", True, ("deploy",), _SCALE, has_generation=True
 )
-REPLICA_SETS = Resource(
-    "apps", "v1", "replicasets", "ReplicaSet", True, ("rs",), _SCALED, counts_generations=True
-)
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet", True, ("rs",), _SCALE, has_generation=True)
 STATEFUL_SETS = Resource(
-    "apps", "v1", "statefulsets", "StatefulSet", True, ("sts",), _SCALED, counts_generations=True
+    "apps", "v1", "statefulsets", "StatefulSet", True, ("sts",), _SCALE, has_generation=True
 )
-DAEMON_SETS = Resource(
-    "apps", "v1", "daemonsets", "DaemonSet", short_names=("ds",), counts_generations=True
-)
-CONTROLLER_REVISIONS = Resource(
-    "apps", "v1", "controllerrevisions", "ControllerRevision", subresources=()
-)
-JOBS = Resource("batch", "v1", "jobs", "Job", counts_generations=True)
-CRON_JOBS = Resource(
-    "batch", "v1", "cronjobs", "CronJob", short_names=("cj",), counts_generations=True
-)
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", True, ("ds",), has_generation=True)
+CONTROLLER_REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision", subresources=_NONE)
+JOBS = Resource("batch", "v1", "jobs", "Job", has_generation=True)
+CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob", True, ("cj",), has_generation=True)
 POD_DISRUPTION_BUDGETS = Resource(
-    "policy",
-    "v1",
-    "poddisruptionbudgets",
-    "PodDisruptionBudget",
-    short_names=("pdb",),
-    counts_generations=True,
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, ("pdb",), has_generation=True
 )
-STORAGE_CLASSES = _cluster_wide(
-    Resource(
-        "storage.k8s.io",
-        "v1",
-        "storageclasses",
-        "StorageClass",
-        short_names=("sc",),
-        subresources=(),
-    )
+STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, ("sc",), _NONE)
+CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False, subresources=_NONE)
+VOLUME_ATTACHMENTS = Resource(
+    "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", False, indexed_fields=_BY_NODE
 )
-CSI_NODES = _cluster_wide(Resource("storage.k8s.io", "v1", "csinodes", "CSINode", subresources=()))
-VOLUME_ATTACHMENTS = _cluster_wide(
-    Resource(
-        "storage.k8s.io",
-        "v1",
-        "volumeattachments",
-        "VolumeAttachment",
-        indexed_fields=("spec.nodeName",),
-    )
-)
-PRIORITY_CLASSES = _cluster_wide(
-    Resource(
-        "scheduling.k8s.io",
-        "v1",
-        "priorityclasses",
-        "PriorityClass",
-        short_names=("pc",),
-        subresources=(),
-    )
+PRIORITY_CLASSES = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, ("pc",), _NONE
 )
 HORIZONTAL_POD_AUTOSCALERS = Resource(
     "autoscaling",
     "v2",
     "horizontalpodautoscalers",
     "HorizontalPodAutoscaler",
-    short_names=("hpa",),
-    counts_generations=True,
+    True,
+    ("hpa",),
+    has_generation=True,
 )
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", subresources=())
-NODE_POOLS = _cluster_wide(
-    Resource(
-        "karpenter.sh",
-        "v1",
-        "nodepools",
-        "NodePool",
-        subresources=_SCALED,
-        counts_generations=True,
-        custom=True,
-    )
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", subresources=_NONE)
+NODE_POOLS = msgspec.structs.replace(
+    _custom("karpenter.sh", "v1", "nodepools", "NodePool"), subresources=_SCALE
 )
-NODE_CLAIMS = _cluster_wide(
-    Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", counts_generations=True, custom=True)
+NODE_CLAIMS = _custom("karpenter.sh", "v1", "nodeclaims", "NodeClaim")
+EC2_NODE_CLASSES = _custom("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", "ec2nc", "ec2ncs")
+NODE_OVERLAYS = _custom("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", "overlays")
+CAPACITY_BUFFERS = msgspec.structs.replace(
+    _custom("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer", "cb"), namespaced=True
 )
-EC2_NODE_CLASSES = _cluster_wide(
-    Resource(
-        "karpenter.k8s.aws",
-        "v1",
-        "ec2nodeclasses",
-        "EC2NodeClass",
-        short_names=("ec2nc", "ec2ncs"),
-        counts_generations=True,
-        custom=True,
-    )
-)
-NODE_OVERLAYS = _cluster_wide(
-    Resource(
-        "karpenter.sh",
-        "v1alpha1",
-        "nodeoverlays",
-        "NodeOverlay",
-        short_names=("overlays",),
-        counts_generations=True,
-        custom=True,
-    )
-)
-CAPACITY_BUFFERS = Resource(
-    "autoscaling.x-k8s.io",
-    "v1beta1",
-    "capacitybuffers",
-    "CapacityBuffer",
-    short_names=("cb",),
-    counts_generations=True,
-    custom=True,
-)
-POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", subresources=())
+POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", subresources=_NONE)
 
-RESOURCES: Final = (
-    NODES,
-    PODS,
-    NAMESPACES,
-    PERSISTENT_VOLUMES,
-    PERSISTENT_VOLUME_CLAIMS,
-    EVENTS,
-    SERVICES,
-    CONFIG_MAPS,
-    SECRETS,
-    SERVICE_ACCOUNTS,
-    DEPLOYMENTS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
-    DAEMON_SETS,
-    CONTROLLER_REVISIONS,
-    JOBS,
-    CRON_JOBS,
-    POD_DISRUPTION_BUDGETS,
-    STORAGE_CLASSES,
-    CSI_NODES,
-    VOLUME_ATTACHMENTS,
-    PRIORITY_CLASSES,
-    HORIZONTAL_POD_AUTOSCALERS,
-    LEASES,
-    NODE_POOLS,
-    NODE_CLAIMS,
-    EC2_NODE_CLASSES,
-    NODE_OVERLAYS,
-    CAPACITY_BUFFERS,
-    POD_TEMPLATES,
-)
-
-_BY_KIND: Final = {(one.api_version, one.kind): one for one in RESOURCES}
+RESOURCES: Final = tuple(value for value in list(globals().values()) if isinstance(value, Resource))
+"""All of the above, in their order."""
+_BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in RESOURCES}
 
 
-def resource_of_kind(api_version: str, kind: str) -> Resource | None:
-    """Return the resource that serves objects of this apiVersion and kind."""
+def find_resource(api_version: str, kind: str) -> Resource | None:
+    """Return the resource of an apiVersion and kind, or None if it is not in the list."""
     return _BY_KIND.get((api_version, kind))

@@ -1,8 +1,11 @@
-"""The cloud as controllers use it: machines bought, looked at and given back.
+"""CloudProvider: port to the cloud, and the optional ports beside it.
 
-Writing on machines what they have become.
+``CloudProvider`` launches and terminates instances and resolves node classes.
+The other protocols are optional features of a cloud: an interruption queue,
+instance status checks, instance tags and zonal shifts.
 
-Zones that the cloud has been told to stay away from.
+Implementations: ``aws.cloudprovider`` (EC2), ``simulator.ec2`` (in memory) and
+``operator.virtual`` (a client of the simulated EC2 in another process).
 """
 
 from collections.abc import Collection, Sequence
@@ -17,27 +20,27 @@ from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
-from dovetail.model.kube.resources import NOTHING, Resources
+from dovetail.model.kube.resources import NO_RESOURCES, Resources
 
 
 class CloudError(DovetailError):
-    """The cloud did not do what was asked; trying again later may help."""
+    """A call to the cloud failed; a retry may succeed."""
 
 
-class InstanceNotFound(CloudError):
-    """There is no such instance, or it has terminated."""
+class InstanceNotFoundError(CloudError):
+    """The instance does not exist or is terminated."""
 
 
-class InsufficientCapacity(CloudError):
-    """None of the offerings that the claim allows can be had now."""
+class InsufficientCapacityError(CloudError):
+    """No offering that the NodeClaim allows has capacity now."""
 
 
-class NodeClassNotReady(CloudError):
-    """The claim's node class is not ready, so nothing can be launched from it."""
+class NodeClassNotReadyError(CloudError):
+    """The node class of the NodeClaim is not ready to launch instances."""
 
 
-class CreateFailed(CloudError):
-    """Launching failed for a reason that belongs on the claim's Launched condition."""
+class CreateError(CloudError):
+    """The launch failed; ``reason`` goes to the Launched condition of the NodeClaim."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -45,7 +48,7 @@ class CreateFailed(CloudError):
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
-    """One machine, as the cloud describes it."""
+    """An instance of this cluster, as the cloud describes it."""
 
     provider_id: str
     """``aws:///<zone>/<instance id>``."""
@@ -53,140 +56,145 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     zone: str = ""
     capacity_type: str = ""
     image_id: str = ""
-    launched: datetime | None = None
+    launch_time: datetime | None = None
     terminating: bool = False
-    """Shutting down already."""
-    claim: str = ""
-    """The NodeClaim it was bought for, from its tags."""
+    """True while the instance is shutting down."""
+    nodeclaim: str = ""
+    """Name of the NodeClaim that it was launched for, from its tags."""
     nodepool: str = ""
     labels: FrozenDict[str, str] = EMPTY
-    """What a node on it will say of itself."""
+    """Labels that the node will have."""
     annotations: FrozenDict[str, str] = EMPTY
-    capacity: Resources = NOTHING
-    allocatable: Resources = NOTHING
-    subnet: str = ""
-    security_groups: tuple[str, ...] = ()
-    reservation: str = ""
-    """The capacity reservation that it was bought in."""
-    partition: str = ""
-    """Its partition of a partition placement group, once there is one."""
+    capacity: Resources = NO_RESOURCES
+    allocatable: Resources = NO_RESOURCES
+    subnet_id: str = ""
+    security_group_ids: tuple[str, ...] = ()
+    capacity_reservation_id: str = ""
+    """Capacity reservation that it uses; empty if none."""
+    placement_group_partition: str = ""
+    """Partition number in its placement group; empty until EC2 assigns one."""
 
 
-class ClassStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node class turns out to mean in this account and region."""
+class NodeClassStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Resources that a node class selects, and conditions that are not met."""
 
     status: dict[str, Any]
-    """subnets, securityGroups, amis, instanceProfile …, as on the wire; without conditions."""
-    problems: FrozenDict[str, tuple[str, str]] = FrozenDict()
-    """Condition type (SubnetsReady …) → reason and message, for those that are not met."""
-    unsure: FrozenDict[str, tuple[str, str]] = FrozenDict()
-    """The same for those that could not be found out this time; what was known of them holds."""
+    """Status in wire format (subnets, securityGroups, amis …), without conditions."""
+    false_conditions: FrozenDict[str, tuple[str, str]] = FrozenDict()
+    """Type of a condition with status False (SubnetsReady …) → (reason, message)."""
+    unknown_conditions: FrozenDict[str, tuple[str, str]] = FrozenDict()
+    """The same for conditions that could not be evaluated; their previous status stays."""
 
 
-class Interruption(StrEnum):
-    """What the cloud is about to do to an instance."""
+class InterruptionKind(StrEnum):
+    """Kind of an interruption message; values are Karpenter's metric labels."""
 
-    SPOT = "spot_interrupted"
-    REBALANCE = "rebalance_recommendation"
+    SPOT_INTERRUPTED = "spot_interrupted"
+    REBALANCE_RECOMMENDATION = "rebalance_recommendation"
     SCHEDULED_CHANGE = "scheduled_change"
-    STOPPING = "instance_stopped"
-    TERMINATING = "instance_terminated"
-    RESERVATION = "capacity_reservation_interrupted"
-    """The capacity that was lent to us from a reservation is taken back."""
+    INSTANCE_STOPPED = "instance_stopped"
+    INSTANCE_TERMINATED = "instance_terminated"
+    CAPACITY_RESERVATION_INTERRUPTED = "capacity_reservation_interrupted"
+    """EC2 reclaims the capacity of an interruptible reservation."""
     INSTANCE_STATUS = "instance_status"
-    """The machine does not answer."""
+    """The instance status check failed."""
     SYSTEM_STATUS = "system_status"
-    """What the machine runs on is broken."""
+    """The system status check failed: the host of the instance is impaired."""
     EVENT_STATUS = "event_status"
-    """The cloud is going to stop, reboot or retire the machine."""
-    NOTHING = "no_op"
-    """Nothing that concerns a machine; only to be removed."""
+    """AWS has scheduled a stop, reboot or retirement of the instance."""
+    NO_OP = "no_op"
+    """Message without effect on instances; it is only deleted."""
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A warning from the interruption queue."""
+class InterruptionMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message from the interruption queue."""
 
     id: str
-    """By which it is removed."""
-    kind: Interruption
+    """Receipt handle, needed to delete the message."""
+    kind: InterruptionKind
     instance_ids: tuple[str, ...] = ()
-    """``i-…``: most warnings do not say in which zone."""
-    sent: datetime | None = None
+    """Instance IDs (``i-…``), not provider IDs: most messages do not contain the zone."""
+    sent_at: datetime | None = None
 
 
-class Ailment(msgspec.Struct, frozen=True, kw_only=True):
-    """What the cloud's own checks say of a machine."""
+class UnhealthyInstance(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance with a failed status check or a scheduled event."""
 
     instance_id: str
-    kind: Interruption
+    kind: InterruptionKind
     since: datetime | None = None
 
 
-class Cloud(Protocol):
-    """Buys and gives back machines. Both verbs may be repeated without harm."""
+class CloudProvider(Protocol):
+    """Launches and terminates instances and resolves node classes.
+
+    ``create`` and ``delete`` are idempotent.
+    """
 
     async def create(self, claim: NodeClaim) -> Instance:
-        """Buy one machine for a claim, or return the one already bought for its uid."""
+        """Launch an instance for a NodeClaim, or return the one launched for its UID."""
 
     async def delete(self, provider_id: str) -> None:
-        """Have a machine terminate; InstanceNotFound once it has."""
+        """Terminate an instance; raises InstanceNotFoundError once it is terminated."""
 
     async def get(self, provider_id: str) -> Instance:
-        """Look at one machine; InstanceNotFound when it is gone."""
+        """Return an instance; raises InstanceNotFoundError if it does not exist."""
 
     async def list(self) -> Sequence[Instance]:
-        """Return every machine of this cluster that has not terminated."""
+        """Return all instances of this cluster that are not terminated."""
 
     def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
-        """Return what a pool could buy, priced; what failed lately is marked unavailable.
+        """Return the instance types that a NodePool can launch, with offerings.
 
-        Answers from memory, and with the same tuple until something changes.
-        Empty when the pool's node class is unknown or not ready.
+        Unavailable offerings are marked. The result comes from a cache and is the
+        same object until something changes. Empty if the node class is unknown or
+        not ready.
         """
 
-    async def drift(self, claim: NodeClaim) -> str | None:
-        """Return why a claim's class would not launch its machine as it is, or None.
+    async def drift_reason(self, claim: NodeClaim) -> str | None:
+        """Return why the instance of a NodeClaim has drifted, or None.
 
         NodeClassDrift, AMIDrift, SecurityGroupDrift, SubnetDrift,
-        CapacityReservationDrift or PlacementGroupDrift. Raises InstanceNotFound, and
-        ``core.nodeclass.drift.DriftUnknown`` where it cannot be told. Rarely makes a call.
+        CapacityReservationDrift or PlacementGroupDrift. Raises InstanceNotFoundError,
+        and ``core.nodeclass.drift.DriftUnknown`` if drift cannot be determined.
+        Mostly served from caches.
         """
 
-    async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
-        """Find what a node class (wire form) selects."""
+    async def resolve_nodeclass(self, node_class: dict[str, Any]) -> NodeClassStatus:
+        """Resolve the selectors of a node class (wire format)."""
 
-    async def forget(self, node_class: dict[str, Any]) -> None:
-        """Take away what was made for a node class (wire form): profiles, launch templates.
+    async def delete_nodeclass_resources(self, node_class: dict[str, Any]) -> None:
+        """Delete instance profiles and launch templates of a node class (wire format).
 
-        Called when nothing launched from it is left; harmless when repeated.
+        Called when no NodeClaim uses the node class. Idempotent.
         """
 
 
-class Interruptions(Protocol):
-    """The queue in which the cloud's warnings arrive."""
+class InterruptionQueue(Protocol):
+    """Queue of interruption messages."""
 
-    async def receive(self) -> Sequence[Message]:
-        """Return what is there now; the same again until it is removed."""
+    async def receive(self) -> Sequence[InterruptionMessage]:
+        """Return available messages; a message is redelivered until it is deleted."""
 
-    async def remove(self, message: Message) -> None: ...
-
-
-class Checkups(Protocol):
-    """The cloud's own checks of machines."""
-
-    async def ailing(self) -> Sequence[Ailment]:
-        """Return the machines that fail a check now, or are soon to be touched."""
+    async def delete(self, message: InterruptionMessage) -> None: ...
 
 
-class Tagging(Protocol):
-    """Tags machines; what is written on them already stays."""
+class InstanceStatusProvider(Protocol):
+    """Status checks and scheduled events of instances."""
+
+    async def list_unhealthy(self) -> Sequence[UnhealthyInstance]:
+        """Return instances with a failed status check or a scheduled event."""
+
+
+class InstanceTagger(Protocol):
+    """Tags instances; tags that already exist are kept."""
 
     async def tag(self, provider_id: str, *, node: str, claim: str) -> None:
-        """Say which node and claim a machine is; InstanceNotFound when it is gone."""
+        """Tag an instance with its Node and NodeClaim; raises InstanceNotFoundError."""
 
 
-class ZonalShifts(Protocol):
-    """Zonal shifts: somebody, or AWS itself, moves work out of an impaired zone."""
+class ZonalShiftProvider(Protocol):
+    """Zonal shifts, with which a user or AWS moves workloads out of an impaired zone."""
 
-    async def away_from(self) -> Collection[str]:
-        """Return the zones in which nothing is to be bought, or touched, now."""
+    async def list_shifted_zones(self) -> Collection[str]:
+        """Return the zones in which no instance may be launched or disrupted now."""

@@ -1,4 +1,4 @@
-"""Time, and doing things in it: the one place where controllers wait."""
+"""Event loop and clock: the only way in which controllers wait or read the time."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
@@ -8,33 +8,33 @@ T = TypeVar("T")
 
 
 class Timer(Protocol):
-    """Something arranged for later."""
+    """A scheduled callback."""
 
     def cancel(self) -> None:
-        """Call it off; harmless when it has already happened."""
+        """Cancel the callback; no effect if it has already run."""
 
 
 class Clock(Protocol):
-    """Tells the time, in UTC."""
+    """Current time in UTC."""
 
     def now(self) -> datetime: ...
 
 
-class Loop(Clock, Protocol):
-    """Runs what controllers start.
+class EventLoop(Clock, Protocol):
+    """Runs coroutines and callbacks of the controllers.
 
-    The real one is an asyncio loop. The simulated one runs on virtual time, so
-    code above the ports must wait through this port and never through asyncio.
+    ``host.event_loop`` uses asyncio, ``simulator.event_loop`` virtual time. Code
+    above the ports must wait through this port and never through asyncio.
     """
 
-    def at(self, moment: datetime, happen: Callable[[], None]) -> Timer:
-        """Arrange for ``happen``; a moment that has passed means as soon as possible."""
+    def call_at(self, moment: datetime, callback: Callable[[], None]) -> Timer:
+        """Schedule ``callback``; a time in the past means as soon as possible."""
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start something that goes on beside the caller; it handles its own errors."""
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in the background; it must handle its own errors."""
 
     async def sleep(self, delay: timedelta) -> None:
-        """Come back after a while."""
+        """Wait for ``delay``."""
 
-    async def together(self, works: Sequence[Awaitable[T]]) -> list[T | Exception]:
-        """Do all at once; return results and errors in the order given."""
+    async def gather(self, awaitables: Sequence[Awaitable[T]]) -> list[T | Exception]:
+        """Run all concurrently; return results and exceptions in the order given."""

@@ -1,4 +1,4 @@
-"""Heavy thinking, kept off the loop on which everything else waits."""
+"""Executor: runs CPU-bound functions without blocking the event loop."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeVar
@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Offload(Protocol):
-    """A thread in production; in a simulation the work is simply done."""
+class Executor(Protocol):
+    """Runs a function in a thread; in a simulation, directly and in no virtual time."""
 
-    async def run(self, work: Callable[[], T]) -> T: ...
+    async def run(self, function: Callable[[], T]) -> T: ...

@@ -1,4 +1,7 @@
-"""The Kubernetes API as controllers write to it; they read from ``state.cluster.cache``."""
+"""KubeClient: port to the API server, for writes and uncached reads.
+
+Controllers read from ``state.cluster.cache`` and write through this port.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -6,23 +9,19 @@ from typing import Any, Protocol
 from dovetail.ports.api_resources import Resource
 
 Object = dict[str, Any]
-"""A Kubernetes object as its JSON. Nobody changes one: build a patch instead."""
+"""A Kubernetes object in wire format. Treat it as immutable: build a patch instead."""
 
 
-class Kube(Protocol):
-    """Verbs that raise ``ports.kube_errors`` (NotFound, Conflict, TooManyRequests …)."""
+class KubeClient(Protocol):
+    """Verbs of the API; they raise ``ports.kube_errors`` (NotFound, Conflict …)."""
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        """Return an object as the API server has it now."""
+        """Return an object from the API server."""
 
-    async def list(
-        self, resource: Resource, *, labels: str = "", fields: str = ""
-    ) -> Sequence[Object]:
+    async def list(self, resource: Resource, *, labels: str = "", fields: str = "") -> Sequence[Object]:
         """Return the objects that the selectors match, in all namespaces."""
 
-    async def create(
-        self, resource: Resource, obj: Mapping[str, Any], namespace: str = ""
-    ) -> Object: ...
+    async def create(self, resource: Resource, obj: Mapping[str, Any], namespace: str = "") -> Object: ...
 
     async def patch(
         self,
@@ -33,10 +32,10 @@ class Kube(Protocol):
         *,
         subresource: str = "",
     ) -> Object:
-        """Merge a patch (RFC 7386): maps are merged, lists replaced, null removes.
+        """Apply a merge patch (RFC 7386): maps are merged, lists replaced, null removes.
 
-        With ``metadata.resourceVersion`` in it the patch is refused with Conflict
-        when somebody else has written since: an optimistic lock.
+        With ``metadata.resourceVersion`` in the patch, a concurrent write raises
+        Conflict (optimistic lock).
         """
 
     async def delete(
@@ -48,13 +47,13 @@ class Kube(Protocol):
         uid: str = "",
         grace_seconds: int | None = None,
     ) -> Object | None:
-        """Ask for an object to go; return it if finalizers or grace keep it for now.
+        """Delete an object; return it while finalizers or a grace period keep it.
 
-        A ``uid`` that is no longer the object's is a Conflict.
+        Raises Conflict if ``uid`` is given and the object has another UID.
         """
 
     async def evict(self, name: str, namespace: str, *, uid: str) -> None:
-        """Delete a pod unless a budget forbids it now (TooManyRequests).
+        """Evict a pod; raises TooManyRequests if a PodDisruptionBudget forbids it now.
 
-        InternalError when several budgets match the pod, as Kubernetes has it.
+        Raises InternalError if several budgets match the pod, as Kubernetes does.
         """

@@ -1,20 +1,20 @@
-"""What the API server answers instead of doing something.
+"""Errors of the Kubernetes API, one class per reason.
 
-ApiError                     has the Kubernetes Status object: code, reason, details
+ApiError                     carries the Status object: code, reason, details
 ├── BadRequest               400
 ├── Unauthorized             401
 ├── Forbidden                403
 ├── NotFound                 404
 ├── MethodNotAllowed         405
 ├── AlreadyExists            409
-├── Conflict                 409  someone else wrote in between, or owns the field
-├── Gone                     410  the resourceVersion is no longer remembered
+├── Conflict                 409  concurrent write, or another manager owns the field
+├── Gone                     410  the resourceVersion has expired
 ├── UnsupportedMediaType     415
 ├── Invalid                  422
-├── TooManyRequests          429  an eviction would break a budget
+├── TooManyRequests          429  an eviction would violate a PodDisruptionBudget
 ├── InternalError            500
-├── Unavailable              503  no answer, or none that tells whether it was done
-└── Timeout                  504  the resourceVersion is not reached yet
+├── Unavailable              503  no response; a write may have succeeded
+└── Timeout                  504  the resourceVersion is not yet reached
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from dovetail.errors import DovetailError
 
 
 class ApiError(DovetailError):
-    """A refusal that carries what Kubernetes would send."""
+    """An error response of the API server."""
 
     code: ClassVar[int] = 500
     reason: ClassVar[str] = "InternalError"
@@ -46,12 +46,12 @@ class ApiError(DovetailError):
         if kind:
             self.details["kind"] = kind
         if causes:
-            self.details["causes"] = [dict(one) for one in causes]
+            self.details["causes"] = [dict(cause) for cause in causes]
         if retry_after is not None:
             self.details["retryAfterSeconds"] = retry_after
 
     def status(self) -> dict[str, Any]:
-        """Return the Status object of the wire format."""
+        """Return the Status object in wire format."""
         return {
             "kind": "Status",
             "apiVersion": "v1",
@@ -65,82 +65,82 @@ class ApiError(DovetailError):
 
 
 class BadRequest(ApiError):
-    """The request makes no sense."""
+    """The request is malformed."""
 
     code, reason = 400, "BadRequest"
 
 
 class Unauthorized(ApiError):
-    """The token or certificate is missing, wrong or too old."""
+    """The token or certificate is missing, invalid or expired."""
 
     code, reason = 401, "Unauthorized"
 
 
 class Forbidden(ApiError):
-    """The request makes sense but is not allowed now."""
+    """The request is valid but not allowed."""
 
     code, reason = 403, "Forbidden"
 
 
 class NotFound(ApiError):
-    """There is no such object, or no such namespace."""
+    """The object or its namespace does not exist."""
 
     code, reason = 404, "NotFound"
 
 
 class MethodNotAllowed(ApiError):
-    """The resource has no such verb or subresource."""
+    """The resource does not support the verb or subresource."""
 
     code, reason = 405, "MethodNotAllowed"
 
 
 class AlreadyExists(ApiError):
-    """The name is taken."""
+    """An object of this name exists."""
 
     code, reason = 409, "AlreadyExists"
 
 
 class Conflict(ApiError):
-    """Someone else wrote in between, or owns the field."""
+    """A concurrent write changed the object, or another manager owns the field."""
 
     code, reason = 409, "Conflict"
 
 
 class Gone(ApiError):
-    """The resourceVersion is no longer remembered; list again."""
+    """The resourceVersion has expired; list again."""
 
     code, reason = 410, "Expired"
 
 
 class UnsupportedMediaType(ApiError):
-    """The resource does not take this kind of patch."""
+    """The resource does not support this type of patch."""
 
     code, reason = 415, "UnsupportedMediaType"
 
 
 class Invalid(ApiError):
-    """The object breaks a rule of its kind."""
+    """The object violates the validation rules of its kind."""
 
     code, reason = 422, "Invalid"
 
 
 class TooManyRequests(ApiError):
-    """Not now; the details say why and when to ask again."""
+    """The request is rejected for now; details contain the reason and retryAfterSeconds."""
 
     code, reason = 429, "TooManyRequests"
 
 
 class InternalError(ApiError):
-    """Kubernetes itself gives up here."""
+    """The API server failed to handle the request."""
 
 
 class Unavailable(ApiError):
-    """The server cannot be reached, or not now; a write may have been done all the same."""
+    """The API server is unreachable or overloaded; a write may have succeeded."""
 
     code, reason = 503, "ServiceUnavailable"
 
 
 class Timeout(ApiError):
-    """The server has not come as far as the resourceVersion asked for."""
+    """The API server has not reached the requested resourceVersion."""
 
     code, reason = 504, "Timeout"

@@ -1,13 +1,13 @@
-"""Dice: names, jitter, and nothing else."""
+"""RandomSource: randomness for generated names and jitter."""
 
 from typing import Protocol
 
 
-class Chance(Protocol):
-    """Seeded in a simulation; the system's own elsewhere."""
+class RandomSource(Protocol):
+    """Seeded in simulations; the operating system's randomness otherwise."""
 
-    def fraction(self) -> float:
-        """Return a number from 0 up to, but not including, 1."""
+    def random(self) -> float:
+        """Return a number in [0, 1)."""
 
-    def letters(self, count: int) -> str:
-        """Return letters and digits as Kubernetes puts them behind generated names."""
+    def alphanumeric(self, length: int) -> str:
+        """Return a random string like the suffix of ``metadata.generateName``."""

@@ -1,15 +1,26 @@
-"""Telling people and machines what was done: logs, metrics, Events."""
+"""Telemetry ports: logs, metrics and Kubernetes Events."""
 
 from datetime import timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, assert_never
 
-from dovetail.ports.api_resources import Resource
+import msgspec
 
-DEDUPE = timedelta(minutes=2)
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.kube.pod import Pod
+from dovetail.model.node import NodeObject
+from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, NODES, PODS, Resource
+from dovetail.ports.metrics import Counter, Gauge, Histogram
+
+L = TypeVar("L", bound=msgspec.Struct)
 
 
 class Log(Protocol):
-    """One line for each change made to the world; the message is constant, values are fields."""
+    """Structured log: constant messages with values as fields.
+
+    One line per change that is made to the cluster or the cloud.
+    """
 
     def debug(self, message: str, **fields: Any) -> None: ...
 
@@ -19,51 +30,84 @@ class Log(Protocol):
 
 
 class Metrics(Protocol):
-    """Counters and the like, by Karpenter's names where the thing is the same."""
+    """Reports the metrics of ``ports.metrics``.
 
-    def count(self, name: str, by: float = 1, /, **labels: str) -> None: ...
+    Labels of another type than the metric's raise ``TypeError``.
+    """
 
-    def observe(self, name: str, value: float, /, **labels: str) -> None: ...
+    def inc(self, counter: Counter[L], labels: L, by: float = 1) -> None: ...
 
-    def gauge(self, name: str, value: float, /, **labels: str) -> None: ...
+    def observe(self, histogram: Histogram[L], value: float, labels: L) -> None: ...
 
-
-class _Untold:
-    """``Metrics`` that nobody asks for."""
-
-    def count(self, name: str, by: float = 1, /, **labels: str) -> None:
-        """Leave it uncounted."""
-
-    def observe(self, name: str, value: float, /, **labels: str) -> None:
-        """Leave it unobserved."""
-
-    def gauge(self, name: str, value: float, /, **labels: str) -> None:
-        """Leave it unmeasured."""
+    def set(self, gauge: Gauge[L], value: float, labels: L) -> None: ...
 
 
-UNTOLD: Final[Metrics] = _Untold()
+class _NoMetrics:
+    """``Metrics`` that drops everything."""
+
+    def inc(self, counter: Counter[L], labels: L, by: float = 1) -> None:
+        """Do nothing."""
+
+    def observe(self, histogram: Histogram[L], value: float, labels: L) -> None:
+        """Do nothing."""
+
+    def set(self, gauge: Gauge[L], value: float, labels: L) -> None:
+        """Do nothing."""
 
 
-class Events(Protocol):
-    """Kubernetes Events, which users read with ``kubectl describe``.
+NO_METRICS: Final[Metrics] = _NoMetrics()
 
-    Publishing never fails and never waits: an Event lost is no harm.
+
+class EventRate(NamedTuple):
+    """Token bucket for Events of one reason."""
+
+    burst: float
+    per_second: float
+
+
+class EventReason(msgspec.Struct, frozen=True):
+    """A kind of Kubernetes Event: reason, type and rate limits."""
+
+    reason: str
+    is_warning: bool = False
+    dedupe_timeout: timedelta = timedelta(minutes=2)
+    """An equal Event is published again after this time only."""
+    rate: EventRate | None = None
+    """Limit for reasons that concern thousands of objects at once."""
+
+
+EventObject = NodeClaim | NodeObject | NodePool | EC2NodeClass | Pod
+"""Objects that Events are published about."""
+
+
+def get_resource(obj: EventObject) -> Resource:
+    """Return the API resource of an object."""
+    match obj:
+        case NodeClaim():
+            return NODE_CLAIMS
+        case NodeObject():
+            return NODES
+        case NodePool():
+            return NODE_POOLS
+        case EC2NodeClass():
+            return EC2_NODE_CLASSES
+        case Pod():
+            return PODS
+        case _:
+            assert_never(obj)
+
+
+class EventRecorder(Protocol):
+    """Publishes Kubernetes Events, which users read with ``kubectl describe``.
+
+    Publishing never fails and never blocks; an Event may be lost.
     """
 
     def publish(
-        self,
-        resource: Resource,
-        name: str,
-        *,
-        reason: str,
-        message: str,
-        namespace: str = "",
-        uid: str = "",
-        warning: bool = False,
-        same: tuple[str, ...] = (),
-        dedupe: timedelta = DEDUPE,
+        self, obj: EventObject, event: EventReason, message: str, *, dedupe_key: tuple[str, ...] = ()
     ) -> None:
-        """Tell something about an object, once per ``dedupe`` for the same reason.
+        """Publish an Event about an object, once per ``event.dedupe_timeout``.
 
-        ``same`` says what makes two tellings one (by default the object and the message).
+        Two Events are equal if reason and ``dedupe_key`` are (by default: reason,
+        object and message).
         """

@@ -1,4 +1,8 @@
-"""Virtual time: a heap of events keyed (time, priority, sequence)."""
+"""Virtual clock: a priority queue of callbacks, ordered by time.
+
+Time stands still while a callback runs and then jumps to the next one. The
+queue is a heap keyed (time, priority, sequence), so equal runs have equal order.
+"""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -6,73 +10,74 @@ from heapq import heappop, heappush
 from itertools import count
 
 
-class Appointment:
-    """Something arranged for later that can still be called off."""
+class ScheduledCall:
+    """A callback scheduled for a virtual time, which can still be cancelled."""
 
-    __slots__ = ("_happen", "at")
+    __slots__ = ("_callback", "at")
 
-    def __init__(self, at: datetime, happen: Callable[[], None]) -> None:
+    def __init__(self, at: datetime, callback: Callable[[], None]) -> None:
         self.at = at
-        self._happen: Callable[[], None] | None = happen
+        self._callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
-        """Call it off; harmless when it has already happened."""
-        self._happen = None
+        """Cancel the call; does nothing if it has already run."""
+        self._callback = None
 
-    def keep(self) -> None:
-        happen, self._happen = self._happen, None
-        if happen is not None:
-            happen()
+    def run(self) -> None:
+        """Run the callback, at most once."""
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
 
     @property
-    def is_due(self) -> bool:
-        """Whether it is still to happen."""
-        return self._happen is not None
+    def is_pending(self) -> bool:
+        """True until the call runs or is cancelled."""
+        return self._callback is not None
 
 
-class Engine:
-    """Moves virtual time from one event to the next."""
+class VirtualClock:
+    """Virtual time, advanced from one scheduled call to the next."""
 
     def __init__(self, *, start: datetime) -> None:
         self._now = start
-        self._heap: list[tuple[datetime, int, int, Appointment]] = []
+        self._heap: list[tuple[datetime, int, int, ScheduledCall]] = []
         self._sequence = count()
 
     def now(self) -> datetime:
         return self._now
 
-    def at(self, moment: datetime, happen: Callable[[], None], *, priority: int = 0) -> Appointment:
-        """Arrange for ``happen``; ties run by priority, then in the order arranged."""
+    def call_at(self, moment: datetime, callback: Callable[[], None], *, priority: int = 0) -> ScheduledCall:
+        """Schedule ``callback``; ties run by priority, then in the order scheduled."""
         if moment < self._now:
             raise ValueError(f"{moment} has passed; it is {self._now}")
-        made = Appointment(moment, happen)
-        heappush(self._heap, (moment, priority, next(self._sequence), made))
-        return made
+        call = ScheduledCall(moment, callback)
+        heappush(self._heap, (moment, priority, next(self._sequence), call))
+        return call
 
-    def after(
-        self, delay: timedelta, happen: Callable[[], None], *, priority: int = 0
-    ) -> Appointment:
-        """Arrange for ``happen`` a while from now."""
-        return self.at(self._now + delay, happen, priority=priority)
+    def call_later(
+        self, delay: timedelta, callback: Callable[[], None], *, priority: int = 0
+    ) -> ScheduledCall:
+        """Schedule ``callback`` after a delay."""
+        return self.call_at(self.now() + delay, callback, priority=priority)
 
-    def next_at(self) -> datetime | None:
-        """Tell when the next event is due; None when nothing is arranged."""
-        while self._heap and not self._heap[0][3].is_due:
+    def next_due(self) -> datetime | None:
+        """Return the time of the next call; None if nothing is scheduled."""
+        while self._heap and not self._heap[0][3].is_pending:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def step(self) -> bool:
-        """Let the next event happen; False when there is none."""
-        if self.next_at() is None:
+        """Advance to the next call and run it; return False if there is none."""
+        if self.next_due() is None:
             return False
-        self._now, _, _, appointment = heappop(self._heap)
-        appointment.keep()
+        self._now, _, _, call = heappop(self._heap)
+        call.run()
         return True
 
     def run(self, *, until: datetime) -> None:
-        """Let everything up to and at ``until`` happen, and stop the clock there."""
+        """Run every call up to and including ``until``, then set the clock to it."""
         if until < self._now:
             raise ValueError(f"{until} has passed; it is {self._now}")
-        while (due := self.next_at()) is not None and due <= until:
+        while (due := self.next_due()) is not None and due <= until:
             self.step()
         self._now = until

@@ -1,6 +1,11 @@
-"""A whole cluster in one process, in virtual time.
+"""Simulated cluster: control plane, nodes, EC2 and Dovetail in one process.
 
-The note by which ``kubectl apply`` knows what was written before it.
+All components share one virtual clock and meet only at the API server and at EC2,
+as in a real cluster: they watch objects, add keys to work queues and write back.
+The operator runs the real controllers; its cloud provider launches instances in the
+simulated EC2 account, and each booted instance starts a simulated kubelet, which
+registers a node. Tests and ``simulator.scenario_runner`` apply objects and advance
+the clock; ``simulator.rest`` serves the cluster to kubectl in real time.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,62 +14,47 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.core.instancetypes.build import instance_types
-from dovetail.core.instancetypes.discounts import Discounts, tariff_of
-from dovetail.core.instancetypes.offerings import UNPRICED
-from dovetail.errors import BadInput, Mistake, ScenarioError
+from dovetail.core.instancetypes.build import build_instance_types
+from dovetail.core.instancetypes.discounts import Discounts, billing_function
+from dovetail.core.instancetypes.offerings import NO_PRICE
+from dovetail.errors import InvalidInputError, ScenarioError, ValidationError
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
-from dovetail.model.settings import Gates, SchedulingSettings
-from dovetail.ports.api_resources import NAMESPACES, resource_of_kind
-from dovetail.ports.kube_client import Kube, Object
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.settings import FeatureGates, SchedulingSettings
+from dovetail.ports.api_resources import NAMESPACES, find_resource
+from dovetail.ports.kube_client import KubeClient, Object
 from dovetail.ports.kube_errors import ApiError
 from dovetail.simulator.apiserver.server import ApiServer
-from dovetail.simulator.checks.invariants import GuardedKube, Invariants
-from dovetail.simulator.clock import Engine
-from dovetail.simulator.controllermanager.event_ttl import OldEvents
-from dovetail.simulator.controllermanager.manager import start_workloads
-from dovetail.simulator.ec2.account import VirtualEc2
-from dovetail.simulator.ec2.billing import Purchase
-from dovetail.simulator.instance import Machine
+from dovetail.simulator.checks.invariants import CheckedKubeClient, Invariants
+from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.controllermanager.manager import start_controller_manager
+from dovetail.simulator.ec2.account import Ec2Account
+from dovetail.simulator.ec2.billing import LaunchRecord
+from dovetail.simulator.environment import SeededRandomSource, SimulatedLog, SimulatedMetrics
+from dovetail.simulator.instance import BootedInstance
 from dovetail.simulator.kubelet.kubelets import Kubelets
-from dovetail.simulator.operator import Operator
-from dovetail.simulator.randomness import SeededChance
-from dovetail.simulator.recorder import Chronicle
-from dovetail.simulator.scenario.model import Home, Scenario
-from dovetail.simulator.scheduler.scheduler import Binder
-from dovetail.simulator.storage.controllers import Volumes
-from dovetail.simulator.telemetry import BoxLog, BoxMetrics
-
-ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-def as_if_applied(obj: Object) -> dict[str, Any]:
-    """Return an object as kubectl would have applied it.
-
-    Without the note, what a user applies over it later could add fields and
-    change them, but take none away: a role would stay beside a profile.
-    """
-    meta = obj["metadata"]
-    noted = msgspec.json.encode(obj).decode()
-    annotations = {**(meta.get("annotations") or {}), ANNOTATION: noted}
-    return {**obj, "metadata": {**meta, "annotations": annotations}}
-
+from dovetail.simulator.operator import SimulatedOperator
+from dovetail.simulator.recorder import ScenarioRecorder
+from dovetail.simulator.scenario.model import ManagedNodeGroup, Scenario
+from dovetail.simulator.scheduler.scheduler import KubeScheduler
+from dovetail.simulator.storage.attach_detach import AttachDetachController
+from dovetail.simulator.storage.pv_binder import PersistentVolumeBinder
 
 START: Final = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
-MANAGER: Final = "scenario"
+FIELD_MANAGER: Final = "scenario"
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-class Box:
-    """API server, scheduler, kubelets, workload controllers, EC2; and Dovetail on top.
+class SimulatedCluster:
+    """API server, scheduler, controller manager, kubelets, EC2 and the operator.
 
-    The world outlives the operator: ``restart`` kills the controllers and starts
-    them again with nothing in memory.
+    All but the operator survive ``restart``, which kills the controllers and
+    starts them again with nothing in memory.
     """
 
     def __init__(
@@ -75,78 +65,76 @@ class Box:
         prices: PriceBook,
         start: datetime = START,
         settings: SchedulingSettings = SchedulingSettings(),  # noqa: B008 - frozen
-        gates: Gates = Gates(),  # noqa: B008 - frozen
-        kube: Callable[[ApiServer, Invariants], Kube] = GuardedKube,
+        gates: FeatureGates = FeatureGates(),  # noqa: B008 - frozen
+        kube: Callable[[ApiServer, Invariants], KubeClient] = CheckedKubeClient,
         discounts: DiscountBook = NO_DISCOUNTS,
     ) -> None:
-        """Build it and start; ``kube`` makes each operator's way to the API server."""
+        """Build and start the cluster; ``kube`` builds each operator's API client."""
         self._kube = kube
         self._catalog = catalog
         self._prices = prices
         self._settings = settings
         self._gates = gates
         self._discounts = discounts
-        self.engine = Engine(start=start)
-        self.chance = SeededChance(scenario.seed)
-        self.api = ApiServer(now=self.engine.now)
+        self.clock = VirtualClock(start=start)
+        self.random = SeededRandomSource(scenario.seed)
+        self.api = ApiServer(now=self.clock.now)
         region = catalog.regions[scenario.region]
-        self.ec2 = VirtualEc2(
-            self.engine, region=region, chance=self.chance, latencies=scenario.cloud
-        )
-        self.kubelets = Kubelets(
-            self.api, self.engine, latencies=scenario.kubelet, chance=self.chance
-        )
-        self.ec2.on_boot = self.kubelets.boot
-        self.ec2.on_halt = self.kubelets.halt
-        self.log = BoxLog(self.engine.now)
-        self.metrics = BoxMetrics()
-        self._homes: set[str] = set()
+        self.ec2 = Ec2Account(self.clock, region=region, random=self.random, latencies=scenario.cloud)
+        self.kubelets = Kubelets(self.api, self.clock, latencies=scenario.kubelet, random=self.random)
+        self.ec2.on_booted = self.kubelets.start
+        self.ec2.on_terminated = self.kubelets.stop
+        self.log = SimulatedLog(self.clock.now)
+        self.metrics = SimulatedMetrics()
+        self._node_group_ids: set[str] = set()
         if discounts.has_commitments:
-            self.ec2.ledger.tariff = tariff_of(
-                discounts, region=region.name, types=self._types(region.name)
+            self.ec2.billing.tariff = billing_function(
+                discounts, region=region.name, types=self._list_instance_types(region.name)
             )
-        start_workloads(self.api, self.engine, instance_exists=self._exists)
-        Binder(self.api, self.engine)
-        Volumes(self.api, self.engine)
-        OldEvents(self.api, self.engine)
-        self.chronicle = Chronicle(self.api, self.engine)
-        self.invariants = Invariants(self.api, self.engine, self.ec2)
-        if scenario.home is not None:
-            self._settle(scenario.home, region.name)
-            # They were there before the story begins.
-            self.engine.run(until=start + 2 * scenario.kubelet.node_ready)
+        start_controller_manager(self.api, self.clock, instance_exists=self._instance_exists)
+        KubeScheduler(self.api, self.clock)
+        PersistentVolumeBinder(self.api, self.clock)
+        AttachDetachController(self.api, self.clock)
+        self.recorder = ScenarioRecorder(self.api, self.clock)
+        self.invariants = Invariants(self.api, self.clock, self.ec2)
+        if scenario.node_group is not None:
+            self._start_node_group(scenario.node_group, region.name)
+            # These nodes are Ready before the first phase begins.
+            self.clock.run(until=start + 2 * scenario.kubelet.node_ready)
         try:
             self.apply(scenario.objects)
         except ApiError as error:
             raise ScenarioError(f"manifests: {error}") from error
-        self.operator = self._operate()
+        self.operator = self._start_operator()
 
     def restart(self) -> None:
-        """Kill the controllers and start them anew."""
+        """Kill the controllers and start them again."""
         self.operator.kill()
-        self.operator = self._operate()
+        self.operator = self._start_operator()
 
     def apply(self, objects: Iterable[Object]) -> None:
-        """Create objects, or make those that are there like these."""
+        """Apply objects, creating their namespaces."""
         for obj in objects:
-            resource = resource_of_kind(obj["apiVersion"], obj["kind"])
+            resource = find_resource(obj["apiVersion"], obj["kind"])
             if resource is None:
                 raise ValueError(f"{obj['apiVersion']} {obj['kind']} is not served")
             namespace = obj["metadata"].get("namespace", "default") if resource.namespaced else ""
             if namespace:
-                self._ensure_namespace(namespace)
-            # Pools and classes are what users apply their own over.
-            wanted = as_if_applied(obj) if resource.custom else obj
-            self.api.apply(resource, wanted, namespace, manager=MANAGER, force=True)
+                self.api.apply(
+                    NAMESPACES, {"metadata": {"name": namespace}}, manager=FIELD_MANAGER, force=True
+                )
+            # Users apply their own NodePools and node classes over these.
+            applied = with_last_applied(obj) if resource.is_custom else obj
+            self.api.apply(resource, applied, namespace, manager=FIELD_MANAGER, force=True)
 
-    def _operate(self) -> Operator:
-        return Operator(
+    def _start_operator(self) -> SimulatedOperator:
+        return SimulatedOperator(
             api=self.api,
-            engine=self.engine,
+            clock=self.clock,
             ec2=self.ec2,
             catalog=self._catalog,
             prices=self._prices,
-            chance=self.chance,
+            random=self.random,
             log=self.log,
             metrics=self.metrics,
             settings=self._settings,
@@ -155,73 +143,78 @@ class Box:
             discounts=self._discounts,
         )
 
-    def _ensure_namespace(self, name: str) -> None:
-        meta = {"metadata": {"name": name}}
-        self.api.apply(NAMESPACES, meta, manager=MANAGER, force=True)
-
-    def _exists(self, provider_id: str) -> bool | None:
-        if provider_id in self._homes:
+    def _instance_exists(self, provider_id: str) -> bool | None:
+        if provider_id in self._node_group_ids:
             return True
         return self.ec2.find(provider_id.rpartition("/")[2]) is not None
 
-    def _settle(self, home: Home, region: str) -> None:
-        """Boot the nodes that are there beforehand; they cost from the start."""
-        types = Discounts(self._discounts, region=region).applied(self._types(region))
-        chosen = next((one for one in types if one.name == home.instance_type), None)
-        if chosen is None:
-            message = f"{home.instance_type!r} is not sold in {region}"
-            raise BadInput([Mistake("home.instanceType:", 0, "", message)])
-        zones = sorted({offering.zone for offering in chosen.offerings})
-        for number in range(home.count):
-            self._boot_home(chosen, zones[number % len(zones)], number)
+    def _start_node_group(self, node_group: ManagedNodeGroup, region: str) -> None:
+        """Start the nodes of the managed node group; they are billed from the start."""
+        types = Discounts(self._discounts, region=region).apply(self._list_instance_types(region))
+        matching = [kind for kind in types if kind.name == node_group.instance_type]
+        if not matching:
+            message = f"{node_group.instance_type!r} is not available in {region}"
+            raise InvalidInputError([ValidationError("home.instanceType:", 0, "", message)])
+        instance_type = matching[0]
+        zones = sorted({offering.zone for offering in instance_type.offerings})
+        for number in range(node_group.count):
+            self._start_node(instance_type, zones[number % len(zones)], number)
 
-    def _types(self, region: str) -> tuple[InstanceType, ...]:
-        """Return what is sold, at list prices."""
-        return instance_types(
-            self._catalog.machines_in(region),
+    def _list_instance_types(self, region: str) -> tuple[InstanceType, ...]:
+        """Return the instance types of a region at list prices."""
+        return build_instance_types(
+            self._catalog.instance_types_in(region),
             region=self._catalog.regions[region],
-            node_class=NodeClass(),
+            node_class=EC2NodeClass(),
             prices=self._prices,
         )
 
-    def _boot_home(self, kind: InstanceType, zone: str, number: int) -> None:
+    def _start_node(self, instance_type: InstanceType, zone: str, number: int) -> None:
         provider_id = f"aws:///{zone}/i-home{number:013d}"
         price = next(
-            one.price
-            for one in kind.offerings
-            if one.zone == zone and one.capacity_type == label_keys.ON_DEMAND
+            offering.price
+            for offering in instance_type.offerings
+            if offering.zone == zone and offering.capacity_type == label_keys.ON_DEMAND
         )
-        if price == UNPRICED:
-            price = 0.0  # A price book need not know what was not bought from it.
-        purchase = Purchase(
+        if price == NO_PRICE:
+            price = 0.0  # A custom price book need not cover the node group.
+        launch = LaunchRecord(
             claim="",
             claim_uid=provider_id,
             provider_id=provider_id,
-            instance_type=kind.name,
+            instance_type=instance_type.name,
             zone=zone,
             capacity_type=label_keys.ON_DEMAND,
             price=price,
-            launched=self.engine.now(),
+            launched=self.clock.now(),
         )
-        self.ec2.ledger.launched(purchase)
-        self.ec2.ledger.runs(purchase, now=self.engine.now())
-        self._homes.add(provider_id)
+        self.ec2.billing.record_launch(launch)
+        self.ec2.billing.record_running(launch, now=self.clock.now())
+        self._node_group_ids.add(provider_id)
         labels = {
-            key: next(iter(one.values))
-            for key, one in kind.requirements.items()
-            if len(one.values) == 1
+            key: next(iter(requirement.values))
+            for key, requirement in instance_type.requirements.items()
+            if len(requirement.values) == 1
             and key in (label_keys.ARCH, label_keys.OS, label_keys.INSTANCE_TYPE, label_keys.REGION)
         }
-        self.kubelets.boot(
-            Machine(
-                name=_name(10 + number),
+        self.kubelets.start(
+            BootedInstance(
+                name=f"ip-10-250-{(10 + number) >> 8}-{(10 + number) & 255}.ec2.internal",
                 provider_id=provider_id,
                 labels=FrozenDict({**labels, label_keys.ZONE: zone}),
-                capacity=kind.capacity.without_zeros(),
-                allocatable=kind.allocatable.without_zeros(),
+                capacity=instance_type.capacity.without_zeros(),
+                allocatable=instance_type.allocatable.without_zeros(),
             )
         )
 
 
-def _name(address: int) -> str:
-    return f"ip-10-250-{address >> 8}-{address & 255}.ec2.internal"
+def with_last_applied(obj: Object) -> dict[str, Any]:
+    """Return an object with the annotation that ``kubectl apply`` writes.
+
+    Without it, a later ``kubectl apply`` can add and change fields but not remove
+    any: ``role`` would stay beside ``instanceProfile``.
+    """
+    meta = obj["metadata"]
+    last_applied = msgspec.json.encode(obj).decode()
+    annotations = {**(meta.get("annotations") or {}), LAST_APPLIED: last_applied}
+    return {**obj, "metadata": {**meta, "annotations": annotations}}

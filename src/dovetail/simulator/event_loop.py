@@ -1,146 +1,154 @@
-"""The controllers' loop on virtual time: coroutines without an event loop."""
+"""Event loop on virtual time: runs coroutines without asyncio.
+
+Implements ``ports.event_loop.EventLoop``. Coroutines wait on ``VirtualFuture``;
+callbacks of the ``VirtualClock`` resume them::
+
+    VirtualClock -- callback --> VirtualFuture.set_done --> task.step
+         ^                                                      |
+         +------------------ sleep, call_at <-------------------+
+
+All tasks of one loop belong to one simulated process, which can be killed.
+"""
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from dovetail.ports.event_loop import Timer
-from dovetail.simulator.clock import Engine
+from dovetail.simulator.clock import VirtualClock
 
 T = TypeVar("T")
 
 
-class Pause:
-    """What a coroutine on virtual time waits for."""
+class VirtualFuture:
+    """Awaitable that suspends a coroutine until ``set_done``."""
 
-    __slots__ = ("_done", "_resume")
+    __slots__ = ("_callback", "_done")
 
     def __init__(self) -> None:
         self._done = False
-        self._resume: Callable[[], None] | None = None
+        self._callback: Callable[[], None] | None = None
 
-    def __await__(self) -> Generator["Pause", None, None]:
+    def __await__(self) -> Generator["VirtualFuture", None, None]:
         if not self._done:
             yield self
 
-    def end(self) -> None:
-        """Let whoever waits go on, at once."""
+    def set_done(self) -> None:
+        """Resume the waiting coroutine at once."""
         self._done = True
-        if self._resume is not None:
-            self._resume()
+        if self._callback is not None:
+            self._callback()
 
-    def then(self, resume: Callable[[], None]) -> None:
-        self._resume = resume
+    def set_callback(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
 
 
 class _Process:
-    """What was started and has not ended."""
+    """Tasks that have started and not finished; they end when it is killed."""
 
     def __init__(self) -> None:
-        self.dead = False
-        self.jobs: dict[_Job[Any], None] = {}
+        self.killed = False
+        self.tasks: dict[_Task[Any], None] = {}
 
-    def die(self) -> None:
-        self.dead = True
-        for job in tuple(self.jobs):
-            job.end()
+    def kill(self) -> None:
+        self.killed = True
+        for task in tuple(self.tasks):
+            task.close()
 
 
-class _Job(Generic[T]):
-    """One coroutine, driven from pause to pause as long as its process lives."""
+class _Task(Generic[T]):
+    """A coroutine, driven from one future to the next while its process lives."""
 
-    def __init__(
-        self, work: Awaitable[T], done: Callable[["_Job[T]"], None], process: _Process
-    ) -> None:
-        self._steps: Generator[Pause, None, T] = work.__await__()
-        self._done = done
+    def __init__(self, work: Awaitable[T], on_done: Callable[["_Task[T]"], None], process: _Process) -> None:
+        self._steps: Generator[VirtualFuture, None, T] = work.__await__()
+        self._on_done = on_done
         self._process = process
         self._running = False
         self.outcome: T | Exception
-        process.jobs[self] = None
+        process.tasks[self] = None
 
-    def go_on(self) -> None:
-        if self._process.dead:
-            # Whoever wakes it does not know that.
-            self.end()
+    def step(self) -> None:
+        if self._process.killed:
+            # The future that resumes the task does not know that its process died.
+            self.close()
             return
         self._running = True
         try:
-            pause = self._steps.send(None)
+            future = self._steps.send(None)
         except StopIteration as stop:
             self._finish(stop.value)
-        except Exception as error:  # noqa: BLE001 - handed to whoever waits for the job
+        except Exception as error:  # noqa: BLE001 - re-raised where the task is awaited
             self._finish(error)
         else:
             self._running = False
-            if self._process.dead:
-                self.end()
+            if self._process.killed:
+                self.close()
             else:
-                pause.then(self.go_on)
+                future.set_callback(self.step)
 
-    def end(self) -> None:
-        """Take no further step.
+    def close(self) -> None:
+        """Close the coroutine.
 
-        Left to the collector of garbage, coroutines that wait for each other
-        would be closed in any order, which some of them complain about.
+        Left to the garbage collector, coroutines that wait for each other would
+        be closed in arbitrary order, and some of them raise warnings then.
         """
         if not self._running:
-            self._process.jobs.pop(self, None)
+            self._process.tasks.pop(self, None)
             self._steps.close()
 
     def _finish(self, outcome: T | Exception) -> None:
-        self._process.jobs.pop(self, None)
+        self._process.tasks.pop(self, None)
         self.outcome = outcome
-        self._done(self)
+        self._on_done(self)
 
 
-class VirtualLoop:
-    """``ports.event_loop.Loop`` on an engine."""
+class VirtualEventLoop:
+    """``ports.event_loop.EventLoop`` on a virtual clock; one per simulated process."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
         self._process = _Process()
 
     def now(self) -> datetime:
-        return self._engine.now()
+        return self._clock.now()
 
-    def at(self, moment: datetime, happen: Callable[[], None]) -> Timer:
-        def unless_dead() -> None:
-            if not self._process.dead:
-                happen()
+    def call_at(self, moment: datetime, callback: Callable[[], None]) -> Timer:
+        def call_unless_killed() -> None:
+            if not self._process.killed:
+                callback()
 
-        return self._engine.at(max(moment, self._engine.now()), unless_dead)
+        return self._clock.call_at(max(moment, self._clock.now()), call_unless_killed)
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        _Job(work, _raise_if_failed, self._process).go_on()
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        _Task(coroutine, _raise_if_failed, self._process).step()
 
     async def sleep(self, delay: timedelta) -> None:
-        pause = Pause()
-        self.at(self.now() + delay, pause.end)
-        await pause
+        future = VirtualFuture()
+        self.call_at(self.now() + delay, future.set_done)
+        await future
 
-    async def together(self, works: Sequence[Awaitable[T]]) -> list[T | Exception]:
-        left = len(works)
-        all_done = Pause()
+    async def gather(self, awaitables: Sequence[Awaitable[T]]) -> list[T | Exception]:
+        remaining = len(awaitables)
+        all_done = VirtualFuture()
 
-        def one_done(_: "_Job[T]") -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                all_done.end()
+        def count_down(_: "_Task[T]") -> None:
+            nonlocal remaining
+            remaining -= 1
+            if remaining == 0:
+                all_done.set_done()
 
-        jobs = [_Job(work, one_done, self._process) for work in works]
-        for job in jobs:
-            job.go_on()
-        if jobs:
+        tasks = [_Task(awaitable, count_down, self._process) for awaitable in awaitables]
+        for task in tasks:
+            task.step()
+        if tasks:
             await all_done
-        return [job.outcome for job in jobs]
+        return [task.outcome for task in tasks]
 
     def stop(self) -> None:
-        """Let nothing that was started here go on: the process is dead."""
-        self._process.die()
+        """Kill the process: no task or timer started here continues."""
+        self._process.kill()
 
 
-def _raise_if_failed(job: _Job[None]) -> None:
-    if isinstance(job.outcome, Exception):
-        raise job.outcome
+def _raise_if_failed(task: _Task[None]) -> None:
+    if isinstance(task.outcome, Exception):
+        raise task.outcome

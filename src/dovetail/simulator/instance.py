@@ -1,4 +1,4 @@
-"""What virtual EC2 tells a kubelet about the machine that has just booted."""
+"""Description of a booted instance, from which its kubelet registers the node."""
 
 import re
 from typing import Final
@@ -6,31 +6,31 @@ from typing import Final
 import msgspec
 
 from dovetail.model.frozen import EMPTY, FrozenDict
-from dovetail.model.kube.resources import NOTHING, Resources
+from dovetail.model.kube.resources import NO_RESOURCES, Resources
 from dovetail.model.kube.taints import Taint
 
-_NAMED_BY_ADDRESS: Final = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)\.")
-_EBS_VOLUMES: Final = FrozenDict({"ebs.csi.aws.com": 25})
+_IP_NAME: Final = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)\.")
+_EBS_VOLUME_LIMIT: Final = FrozenDict({"ebs.csi.aws.com": 25})
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """A booted machine, as its user data and the machine itself describe it."""
+class BootedInstance(msgspec.Struct, frozen=True, kw_only=True):
+    """A booted instance, as user data and hardware describe it."""
 
     name: str
-    """Of the node: ``ip-10-0-12-34.ec2.internal``."""
+    """Name of the node: ``ip-10-0-12-34.ec2.internal``."""
     provider_id: str
-    """``aws:///<zone>/<instance id>``."""
+    """``aws:///<zone>/<instance ID>``."""
     labels: FrozenDict[str, str] = EMPTY
-    """All that the node will say of itself; its hostname need not be among them."""
+    """Labels that the kubelet registers; the hostname label may be missing."""
     taints: tuple[Taint, ...] = ()
-    """Which the kubelet registers, ``karpenter.sh/unregistered`` included."""
-    capacity: Resources = NOTHING
-    allocatable: Resources = NOTHING
-    volume_limits: FrozenDict[str, int] = _EBS_VOLUMES
-    """CSI driver → how many volumes it can attach here."""
+    """Taints that the kubelet registers, with ``karpenter.sh/unregistered``."""
+    capacity: Resources = NO_RESOURCES
+    allocatable: Resources = NO_RESOURCES
+    volume_limits: FrozenDict[str, int] = _EBS_VOLUME_LIMIT
+    """CSI driver → how many volumes it can attach."""
 
     @property
     def address(self) -> str:
-        """The address in the name; some address where the name has none."""
-        named = _NAMED_BY_ADDRESS.match(self.name)
-        return ".".join(named.groups()) if named else "10.0.0.1"
+        """The IP address in the name; a fixed one if the name has none."""
+        match = _IP_NAME.match(self.name)
+        return ".".join(match.groups()) if match else "10.0.0.1"

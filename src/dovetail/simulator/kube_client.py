@@ -1,22 +1,21 @@
-"""``ports.kube_client.Kube`` on the in-memory API server, and the watches that feed a mirror."""
+"""KubeClient on the in-memory API server, and the reflectors of a cluster cache."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_client import Object
-from dovetail.ports.kube_errors import NotFound
-from dovetail.simulator.apiserver.delete import DeleteOptions
-from dovetail.simulator.apiserver.options import ListOptions, PatchType, WatchOptions
+from dovetail.simulator.apiserver.interface import find_object
+from dovetail.simulator.apiserver.options import DeleteOptions, ListOptions, PatchType, WatchOptions
 from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
-from dovetail.simulator.clock import Engine
-from dovetail.simulator.workqueue import follow
-from dovetail.state.cluster.cache import Mirror
+from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.workqueue import start_watch
+from dovetail.state.cluster.cache import ClusterCache
 
 
-class SimKube:
-    """The verbs; each answers at once."""
+class SimulatedKubeClient:
+    """``ports.kube_client.KubeClient``; every call returns at once."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
@@ -24,14 +23,10 @@ class SimKube:
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
         return self._api.get(resource, name, namespace)
 
-    async def list(
-        self, resource: Resource, *, labels: str = "", fields: str = ""
-    ) -> Sequence[Object]:
-        return self._api.list(resource, ListOptions(labels=labels, fields=fields)).items
+    async def list(self, resource: Resource, *, labels: str = "", fields: str = "") -> Sequence[Object]:
+        return self._api.list(resource, ListOptions(label_selector=labels, field_selector=fields)).items
 
-    async def create(
-        self, resource: Resource, obj: Mapping[str, Any], namespace: str = ""
-    ) -> Object:
+    async def create(self, resource: Resource, obj: Mapping[str, Any], namespace: str = "") -> Object:
         return self._api.create(resource, obj, namespace)
 
     async def patch(
@@ -43,9 +38,7 @@ class SimKube:
         *,
         subresource: str = "",
     ) -> Object:
-        return self._api.patch(
-            resource, name, patch, PatchType.MERGE, namespace, subresource=subresource
-        )
+        return self._api.patch(resource, name, patch, PatchType.MERGE, namespace, subresource=subresource)
 
     async def delete(
         self,
@@ -56,33 +49,30 @@ class SimKube:
         uid: str = "",
         grace_seconds: int | None = None,
     ) -> Object | None:
-        options = DeleteOptions(uid=uid, grace_seconds=grace_seconds)
+        options = DeleteOptions(uid=uid, grace_period_seconds=grace_seconds)
         self._api.delete(resource, name, namespace, options=options)
-        try:
-            return self._api.get(resource, name, namespace)
-        except NotFound:
-            return None
+        return find_object(self._api, resource, name, namespace)
 
     async def evict(self, name: str, namespace: str, *, uid: str) -> None:
         self._api.evict(name, namespace, options=DeleteOptions(uid=uid))
 
 
-def feed(mirror: Mirror, api: ApiServer, engine: Engine) -> list[Any]:
-    """Fill a mirror and keep it up to date; returns how to stop, one call a kind."""
+def start_reflectors(cache: ClusterCache, api: ApiServer, clock: VirtualClock) -> list[Any]:
+    """List and watch every kind into a cache; return a stop function per kind."""
     stops = []
-    for resource in mirror.tables:
+    for resource in cache.stores:
         listed = api.list(resource)
-        mirror.replace(resource, listed.items, revision=listed.resource_version)
+        cache.replace(resource, listed.items, revision=listed.resource_version)
         since = WatchOptions(resource_version=listed.resource_version)
-        stops.append(follow(api, engine, resource, _teller(mirror, resource), which=since))
+        stops.append(start_watch(api, clock, resource, _update_handler(cache, resource), options=since))
     return stops
 
 
-def _teller(mirror: Mirror, resource: Resource) -> Any:
-    def tell(event: WatchEvent) -> None:
+def _update_handler(cache: ClusterCache, resource: Resource) -> Any:
+    def handle(event: WatchEvent) -> None:
         if event.type is EventType.DELETED:
-            mirror.remove(resource, event.object)
+            cache.delete(resource, event.object)
         else:
-            mirror.put(resource, event.object)
+            cache.apply_event(resource, event.object)
 
-    return tell
+    return handle

@@ -1,107 +1,111 @@
-"""What happened when, and how many there are now, kept up with every change."""
+"""Recorder: counts and timestamps of pods, nodes and NodeClaims in a scenario."""
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
+from dovetail.model.karpenter.condition_types import DRIFTED, INITIALIZED
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES, PODS
+from dovetail.simulator.apiserver.conditions import is_condition_true
 from dovetail.simulator.apiserver.server import ApiServer
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
 from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
-from dovetail.simulator.clock import Engine
-from dovetail.simulator.workqueue import follow
+from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.workqueue import start_watch
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that began to run."""
+class PodStart(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that became Ready, and when."""
 
     at: datetime
     pod: str
-    made: datetime
+    created: datetime
     node: str
 
 
-class Chronicle:
-    """Follows pods, nodes and claims; times are exact, unlike those on the wire."""
+class ScenarioRecorder:
+    """Watches pods, nodes and NodeClaims.
 
-    def __init__(self, api: ApiServer, engine: Engine) -> None:
-        self._engine = engine
+    Its times are exact; timestamps in the API have a resolution of a second.
+    """
+
+    def __init__(self, api: ApiServer, clock: VirtualClock) -> None:
+        self._clock = clock
         self._states: dict[str, str] = {}
-        self._made: dict[str, datetime] = {}
+        self._created: dict[str, datetime] = {}
         self.running = 0
-        """Pods that run and are ready, DaemonSets' aside."""
+        """Pods that are Running and Ready, without those of DaemonSets."""
         self.unsettled = 0
-        """Pods that wait for something, or are on their way out."""
-        self.last_start: Started | None = None
+        """Pods that are pending, not ready or terminating."""
+        self.last_start: PodStart | None = None
         self.node_ready: dict[str, datetime] = {}
-        """Node → when it was first ready."""
-        self.claim_made: dict[str, datetime] = {}
+        """Node → when it was first Ready."""
+        self.claim_created: dict[str, datetime] = {}
         self.claim_initialized: dict[str, datetime] = {}
         self.drifted: set[str] = set()
-        """Claims whose machines are no longer what their pool or class asks for."""
+        """NodeClaims with the condition Drifted."""
         self.provider_of: dict[str, str] = {}
-        """Node → provider id."""
-        follow(api, engine, PODS, self._pod)
-        follow(api, engine, NODES, self._node)
-        follow(api, engine, NODE_CLAIMS, self._claim)
+        """Node → provider ID."""
+        start_watch(api, clock, PODS, self._handle_pod)
+        start_watch(api, clock, NODES, self._handle_node)
+        start_watch(api, clock, NODE_CLAIMS, self._handle_claim)
 
-    def _pod(self, event: WatchEvent) -> None:
+    def _handle_pod(self, event: WatchEvent) -> None:
         pod = event.object
         uid = pod["metadata"]["uid"]
-        now = self._engine.now()
+        now = self._clock.now()
         if event.type is EventType.DELETED:
-            self._move(uid, None)
-            self._made.pop(uid, None)
+            self._set_state(uid, None)
+            self._created.pop(uid, None)
             return
-        if _follows_its_node(pod):
+        if _is_bound_to_node(pod):
             return
-        self._made.setdefault(uid, now)
+        self._created.setdefault(uid, now)
         state = _state(pod)
         if state == "running" and self._states.get(uid) != "running":
-            self.last_start = Started(
+            self.last_start = PodStart(
                 at=now,
                 pod=f"{pod['metadata']['namespace']}/{pod['metadata']['name']}",
-                made=self._made[uid],
-                node=look(pod, "spec", "nodeName") or "",
+                created=self._created[uid],
+                node=get_field(pod, "spec", "nodeName") or "",
             )
-        self._move(uid, state)
+        self._set_state(uid, state)
 
-    def _move(self, uid: str, state: str | None) -> None:
+    def _set_state(self, uid: str, state: str | None) -> None:
         before = self._states.pop(uid, None)
         if state is not None:
             self._states[uid] = state
         self.running += (state == "running") - (before == "running")
         self.unsettled += (state == "unsettled") - (before == "unsettled")
 
-    def _node(self, event: WatchEvent) -> None:
+    def _handle_node(self, event: WatchEvent) -> None:
         node = event.object
         name = node["metadata"]["name"]
         if event.type is EventType.DELETED:
             self.node_ready.pop(name, None)
             self.provider_of.pop(name, None)
             return
-        self.provider_of[name] = look(node, "spec", "providerID") or ""
-        if _condition(node, "Ready") == "True":
-            self.node_ready.setdefault(name, self._engine.now())
+        self.provider_of[name] = get_field(node, "spec", "providerID") or ""
+        if is_condition_true(node, "Ready"):
+            self.node_ready.setdefault(name, self._clock.now())
 
-    def _claim(self, event: WatchEvent) -> None:
+    def _handle_claim(self, event: WatchEvent) -> None:
         name = event.object["metadata"]["name"]
         if event.type is EventType.DELETED:
-            self.claim_made.pop(name, None)
+            self.claim_created.pop(name, None)
             self.claim_initialized.pop(name, None)
             self.drifted.discard(name)
             return
-        self.claim_made.setdefault(name, self._engine.now())
-        if _condition(event.object, "Initialized") == "True":
-            self.claim_initialized.setdefault(name, self._engine.now())
-        if _condition(event.object, "Drifted") == "True":
+        self.claim_created.setdefault(name, self._clock.now())
+        if is_condition_true(event.object, INITIALIZED):
+            self.claim_initialized.setdefault(name, self._clock.now())
+        if is_condition_true(event.object, DRIFTED):
             self.drifted.add(name)
         else:
             self.drifted.discard(name)
 
 
-def _follows_its_node(pod: Object) -> bool:
+def _is_bound_to_node(pod: Object) -> bool:
     owners = pod["metadata"].get("ownerReferences") or ()
     return any(owner["kind"] in ("DaemonSet", "Node") for owner in owners)
 
@@ -109,15 +113,8 @@ def _follows_its_node(pod: Object) -> bool:
 def _state(pod: Object) -> str:
     if pod["metadata"].get("deletionTimestamp"):
         return "unsettled"
-    phase = look(pod, "status", "phase")
+    phase = get_field(pod, "status", "phase")
     if phase in ("Succeeded", "Failed"):
-        return "over"
-    ready = phase == "Running" and _condition(pod, "Ready") == "True"
+        return "finished"
+    ready = phase == "Running" and is_condition_true(pod, "Ready")
     return "running" if ready else "unsettled"
-
-
-def _condition(obj: Object, kind: str) -> Any:
-    for one in look(obj, "status", "conditions") or ():
-        if one["type"] == kind:
-            return one["status"]
-    return None

@@ -1,4 +1,4 @@
-"""Doing what a scenario says."""
+"""Actions of a scenario, performed on a simulated cluster."""
 
 from functools import singledispatch
 
@@ -6,115 +6,111 @@ from dovetail.model.labels import POD_DELETION_COST, SPOT
 from dovetail.ports.api_resources import DEPLOYMENTS, PODS, RESOURCES, Resource
 from dovetail.ports.kube_errors import NotFound
 from dovetail.simulator.apiserver.options import ListOptions, PatchType
-from dovetail.simulator.cluster import Box
-from dovetail.simulator.ec2.capacity import Shortage
-from dovetail.simulator.ec2.instances import State
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.ec2.capacity import CapacityLimit
+from dovetail.simulator.ec2.instances import InstanceState
 from dovetail.simulator.scenario.model import (
     Action,
     Apply,
+    CapacityOutage,
     Delete,
     Interrupt,
     Release,
     Scale,
-    SellOut,
-    Thin,
+    ScaleDown,
 )
 
 
 @singledispatch
-def act(action: Action, box: Box) -> None:
-    """Do something to the cluster in a box, now."""
-    raise TypeError(f"{action!r} is no action")
+def perform(action: Action, cluster: SimulatedCluster) -> None:
+    """Perform an action on a simulated cluster, now."""
+    raise TypeError(f"{action!r} is not an action")
 
 
-@act.register
-def _(action: Apply, box: Box) -> None:
-    box.apply(action.objects)
+@perform.register
+def _(action: Apply, cluster: SimulatedCluster) -> None:
+    cluster.apply(action.objects)
 
 
-@act.register
-def _(action: Scale, box: Box) -> None:
+@perform.register
+def _(action: Scale, cluster: SimulatedCluster) -> None:
     resource = _resource(action.kind)
     namespace = action.namespace if resource.namespaced else ""
-    wanted = {"spec": {"replicas": action.replicas}}
-    box.api.patch(resource, action.name, wanted, PatchType.MERGE, namespace, subresource="scale")
+    scale = {"spec": {"replicas": action.replicas}}
+    cluster.api.patch(resource, action.name, scale, PatchType.MERGE, namespace, subresource="scale")
 
 
-@act.register
-def _(action: Delete, box: Box) -> None:
+@perform.register
+def _(action: Delete, cluster: SimulatedCluster) -> None:
     resource = _resource(action.kind)
     namespace = (action.namespace or "default") if resource.namespaced else ""
-    names = [action.name] if action.name else _oldest(resource, namespace, action.count, box)
+    names = [action.name] if action.name else _oldest(resource, namespace, action.count, cluster)
     if not names:
         raise NotFound(f"there is no {action.kind} to delete")
     for name in names:
-        box.api.delete(resource, name, namespace)
+        cluster.api.delete(resource, name, namespace)
 
 
-@act.register
-def _(action: Interrupt, box: Box) -> None:
+@perform.register
+def _(action: Interrupt, cluster: SimulatedCluster) -> None:
     spot = [
-        one
-        for one in box.ec2.instances()
-        if one.state is State.RUNNING and one.choice.offering.capacity_type == SPOT
+        instance
+        for instance in cluster.ec2.instances()
+        if instance.state is InstanceState.RUNNING and instance.choice.offering.capacity_type == SPOT
     ]
-    # Every third and so on, so that the storm hits all over the cluster; and never nobody.
+    # At least one, spread evenly over the instances by launch time.
     count = min(len(spot), max(1, round(len(spot) * action.share)))
     for number in range(count):
-        box.ec2.interrupt(spot[number * len(spot) // count].id)
+        cluster.ec2.interrupt(spot[number * len(spot) // count].id)
 
 
-@act.register
-def _(action: SellOut, box: Box) -> None:
-    until = None if action.lasts is None else box.engine.now() + action.lasts
-    box.ec2.stock.run_short(
-        Shortage(
-            instance_type=action.types,
-            zone=action.zones,
-            capacity_type=action.capacity_types,
-            until=until,
+@perform.register
+def _(action: CapacityOutage, cluster: SimulatedCluster) -> None:
+    until = None if action.duration is None else cluster.clock.now() + action.duration
+    cluster.ec2.capacity.add_limit(
+        CapacityLimit(
+            instance_type=action.types, zone=action.zones, capacity_type=action.capacity_types, until=until
         )
     )
 
 
-@act.register
-def _(action: Thin, box: Box) -> None:
-    for deployment in box.api.list(DEPLOYMENTS).items:
+@perform.register
+def _(action: ScaleDown, cluster: SimulatedCluster) -> None:
+    for deployment in cluster.api.list(DEPLOYMENTS).items:
         meta, spec = deployment["metadata"], deployment["spec"]
-        wanted = ",".join(
-            f"{key}={value}" for key, value in spec["selector"]["matchLabels"].items()
-        )
-        listed = box.api.list(PODS, ListOptions(namespace=meta["namespace"], labels=wanted)).items
-        names = sorted(one["metadata"]["name"] for one in listed)
-        leaving = round(len(names) * action.share)
-        for name in _drawn(names, leaving, box):
-            # So that its ReplicaSet picks this one, as users have it pick.
-            note = {"metadata": {"annotations": {POD_DELETION_COST: "-1000"}}}
-            box.api.patch(PODS, name, note, PatchType.MERGE, meta["namespace"])
-        smaller = {"spec": {"replicas": len(names) - leaving}}
-        box.api.patch(DEPLOYMENTS, meta["name"], smaller, PatchType.MERGE, meta["namespace"])
+        selector = ",".join(f"{key}={value}" for key, value in spec["selector"]["matchLabels"].items())
+        options = ListOptions(namespace=meta["namespace"], label_selector=selector)
+        pods = cluster.api.list(PODS, options).items
+        names = sorted(pod["metadata"]["name"] for pod in pods)
+        removed = round(len(names) * action.share)
+        for name in _sample(names, removed, cluster):
+            # A low deletion cost makes the ReplicaSet delete this pod first.
+            low_cost = {"metadata": {"annotations": {POD_DELETION_COST: "-1000"}}}
+            cluster.api.patch(PODS, name, low_cost, PatchType.MERGE, meta["namespace"])
+        scale = {"spec": {"replicas": len(names) - removed}}
+        cluster.api.patch(DEPLOYMENTS, meta["name"], scale, PatchType.MERGE, meta["namespace"])
 
 
-def _drawn(names: list[str], count: int, box: Box) -> list[str]:
-    """Draw some of them, each as likely as the others."""
-    left = list(names)
-    return [left.pop(int(box.chance.fraction() * len(left))) for _ in range(count)]
+def _sample(names: list[str], count: int, cluster: SimulatedCluster) -> list[str]:
+    """Return ``count`` names, drawn at random without replacement."""
+    remaining = list(names)
+    return [remaining.pop(int(cluster.random.random() * len(remaining))) for _ in range(count)]
 
 
-@act.register
-def _(action: Release, box: Box) -> None:
-    released = box.ec2.latest.get(action.family, "v0")
-    box.ec2.latest[action.family] = f"v{int(released[1:]) + 1}"
+@perform.register
+def _(action: Release, cluster: SimulatedCluster) -> None:
+    current = cluster.ec2.latest_image_versions.get(action.family, "v0")
+    cluster.ec2.latest_image_versions[action.family] = f"v{int(current[1:]) + 1}"
 
 
 def _resource(kind: str) -> Resource:
-    return next(one for one in RESOURCES if one.kind == kind)
+    return next(resource for resource in RESOURCES if resource.kind == kind)
 
 
-def _oldest(resource: Resource, namespace: str, count: int, box: Box) -> list[str]:
-    """Return the names of the oldest objects; of Nodes, of those that we bought."""
+def _oldest(resource: Resource, namespace: str, count: int, cluster: SimulatedCluster) -> list[str]:
+    """Return the names of the oldest objects; Nodes only if a NodePool owns them."""
     labels = "karpenter.sh/nodepool" if resource.kind == "Node" else ""
-    items = box.api.list(resource, ListOptions(namespace=namespace, labels=labels)).items
-    metas = [one["metadata"] for one in items]
+    items = cluster.api.list(resource, ListOptions(namespace=namespace, label_selector=labels)).items
+    metas = [item["metadata"] for item in items]
     metas.sort(key=lambda meta: (meta["creationTimestamp"], meta["name"]))
     return [meta["name"] for meta in metas[:count]]

@@ -1,46 +1,51 @@
-"""Runs a scenario, phase by phase, and measures each."""
+"""Scenario runner: runs a scenario phase by phase and measures each phase."""
 
 from collections import Counter
 from collections.abc import Callable, Generator
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from dovetail.errors import ScenarioError
+from dovetail.model.cloud.ec2_catalog import Catalog
+from dovetail.model.cloud.prices import PriceBook
 from dovetail.ports.kube_errors import ApiError
-from dovetail.simulator.cluster import Box
-from dovetail.simulator.ec2.billing import Purchase
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.ec2.billing import LaunchRecord
 from dovetail.simulator.scenario.model import Action, Phase, Scenario, Until, Wait
-from dovetail.simulator.scenario_actions import act
+from dovetail.simulator.scenario_actions import perform
 
 EVICTIONS: Final = "karpenter_pods_eviction_requests_total"
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
-class Way(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the time went until the last pod of a phase ran on a new node, in seconds."""
+class StartupBreakdown(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"launching": "buying", "registering": "joining"}
+):
+    """Time until the last pod of a phase ran on a new node, by step, in seconds."""
 
     waiting: float
-    """Until the pod was there, and earlier nodes of this phase were seen to be full."""
+    """Until the pod existed, and earlier nodes of this phase were seen to be full."""
     deciding: float
-    """Gathering pods and deciding, until the claim was written."""
-    buying: float
-    """EC2's answer."""
+    """Batching pods and scheduling, until the NodeClaim was created."""
+    launching: float
+    """Until EC2 answered CreateFleet."""
     booting: float
-    """From the launch until the node was ready."""
-    joining: float
-    """From then until the node was cleared for pods."""
+    """From the launch until the node was Ready."""
+    registering: float
+    """From then until the NodeClaim was initialized."""
     starting: float
     """Binding the pod, pulling its image, starting it."""
 
     @property
     def own(self) -> float:
-        """What Dovetail itself took."""
-        return round(self.deciding + self.joining, 3)
+        """Seconds that Dovetail itself took."""
+        return round(self.deciding + self.registering, 3)
 
 
-class PhaseReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a phase came to; counts of launches and the like are of this phase alone."""
+class PhaseReport(msgspec.Struct, frozen=True, kw_only=True, rename={"startup": "way"}):
+    """Result of a phase; launches, terminations and evictions are its own."""
 
     name: str
     reached: bool
@@ -48,66 +53,69 @@ class PhaseReport(msgspec.Struct, frozen=True, kw_only=True):
     pods_running: int
     nodes: int
     price_per_hour: float
-    """At its end."""
+    """At the end of the phase, in USD."""
     cost: float
-    """USD spent on machines in it."""
+    """USD spent on instances during the phase."""
     launched: int
     terminated: int
     evictions: int
     instance_types: dict[str, int]
-    """Of the machines launched."""
-    way: Way | None = None
+    """Instances launched, by type."""
+    startup: StartupBreakdown | None = None
+    """None if no pod started on an instance that was launched in this phase."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole scenario."""
+    """Result of a scenario."""
 
     scenario: str
     phases: tuple[PhaseReport, ...]
     cost: float
-    """USD spent on machines."""
+    """USD spent on instances."""
     price_steps: tuple[tuple[float, float], ...] = ()
-    """Seconds since the start and what an hour costs from then on, in USD."""
+    """Seconds since the start, and the price per hour in USD from then on."""
     invariant_violations: tuple[str, ...] = ()
 
     @property
     def own_seconds(self) -> float:
-        """Virtual seconds that Dovetail itself took on the way to running pods."""
-        return round(sum(one.way.own for one in self.phases if one.way is not None), 3)
+        """Virtual seconds that Dovetail itself took until pods ran."""
+        own = [phase.startup.own for phase in self.phases if phase.startup is not None]
+        return round(sum(own), 3)
 
     @property
     def reached(self) -> bool:
-        """Tell whether every phase came to its end in time."""
-        return all(one.reached for one in self.phases)
+        """True if every phase reached its goal in time."""
+        return all(phase.reached for phase in self.phases)
 
 
-class Driver:
-    """Takes a box through a scenario; whoever drives it decides how fast."""
+class ScenarioRunner:
+    """Runs a scenario on a simulated cluster; the caller decides how fast."""
 
-    def __init__(self, box: Box, scenario: Scenario) -> None:
-        self._box = box
+    def __init__(self, cluster: SimulatedCluster, scenario: Scenario) -> None:
+        self._cluster = cluster
         self._scenario = scenario
         self.phase: Phase | None = None
         self.listeners: list[Callable[[Phase | PhaseReport], None]] = []
-        """Are told of each phase when it begins, and what it came to when it ends."""
-        self._began = self._stirred = box.engine.now()
-        """When something was last bought or given back."""
-        self._steps: list[tuple[float, float]] = []
-        box.ec2.ledger.listeners.append(self._stir)
+        """Called with each phase when it begins, and with its report when it ends."""
+        self._began = cluster.clock.now()
+        self._last_change = cluster.clock.now()
+        """Time of the last launch or termination."""
+        self._price_steps: list[tuple[float, float]] = []
+        cluster.ec2.billing.listeners.append(self._record_change)
 
-    def _stir(self, _: Purchase) -> None:
-        self._stirred = self._box.engine.now()
+    def _record_change(self, _: LaunchRecord) -> None:
+        self._last_change = self._cluster.clock.now()
 
-    def _note_price(self) -> None:
-        price = round(self._box.ec2.ledger.price_per_hour(), 4)
-        since = _seconds(self._box.engine.now() - self._began)
-        if self._steps and self._steps[-1][0] == since:
-            self._steps.pop()
-        if not self._steps or self._steps[-1][1] != price:
-            self._steps.append((since, price))
+    def _record_price(self) -> None:
+        price = round(self._cluster.ec2.billing.price_per_hour(), 4)
+        since = _seconds(self._cluster.clock.now() - self._began)
+        if self._price_steps and self._price_steps[-1][0] == since:
+            self._price_steps.pop()
+        if not self._price_steps or self._price_steps[-1][1] != price:
+            self._price_steps.append((since, price))
 
     def run(self) -> Report:
-        """Run to the end, as fast as can be."""
+        """Run to the end, as fast as possible."""
         steps = self.steps(every=timedelta(days=365))
         while True:
             try:
@@ -117,142 +125,147 @@ class Driver:
                 return report
 
     def steps(self, *, every: timedelta) -> Generator[datetime, None, Report]:
-        """Run and stop to be looked at, each time so much virtual time has passed."""
+        """Run and yield each time ``every`` of virtual time has passed."""
         reports = []
         for phase in self._scenario.phases:
             self.phase = phase
-            self._tell(phase)
-            reports.append((yield from self._phase(phase, every)))
-            self._tell(reports[-1])
-        box = self._box
+            self._notify(phase)
+            reports.append((yield from self._run_phase(phase, every)))
+            self._notify(reports[-1])
+        cluster = self._cluster
         return Report(
             scenario=self._scenario.name,
             phases=tuple(reports),
-            cost=round(box.ec2.ledger.cost(box.engine.now()), 6),
-            price_steps=tuple(self._steps),
-            invariant_violations=tuple(box.invariants.violations),
+            cost=round(cluster.ec2.billing.cost(cluster.clock.now()), 6),
+            price_steps=tuple(self._price_steps),
+            invariant_violations=tuple(cluster.invariants.violations),
         )
 
-    def _tell(self, news: Phase | PhaseReport) -> None:
+    def _notify(self, item: Phase | PhaseReport) -> None:
         for listener in self.listeners:
-            listener(news)
+            listener(item)
 
-    def _phase(self, phase: Phase, every: timedelta) -> Generator[datetime, None, PhaseReport]:
-        box = self._box
-        start, before = box.engine.now(), self._counts()
-        bought = len(box.ec2.ledger.purchases)
-        spent = box.ec2.ledger.cost(start)
+    def _run_phase(self, phase: Phase, every: timedelta) -> Generator[datetime, None, PhaseReport]:
+        clock, billing = self._cluster.clock, self._cluster.ec2.billing
+        start, before = clock.now(), self._counts()
+        launches_before = len(billing.launches)
+        cost_before = billing.cost(start)
         for action in phase.actions:
             if isinstance(action, Wait):
-                over = box.engine.now() + action.lasts
-                yield from self._run(every, over, lambda: False)
+                yield from self._run_until(every, clock.now() + action.duration, lambda: False)
             else:
-                self._act(action, phase)
-        end, reached = start + phase.limit, False
-        if box.engine.now() <= end:
-            reached = yield from self._run(every, end, lambda: self._is(phase.until))
+                self._perform(action, phase)
+        deadline, reached = start + phase.limit, False
+        if clock.now() <= deadline:
+            reached = yield from self._run_until(every, deadline, lambda: self._is_reached(phase.until))
         after = self._counts()
-        launched = box.ec2.ledger.purchases[bought:]
+        types = Counter(launch.instance_type for launch in billing.launches[launches_before:])
         return PhaseReport(
             name=phase.name,
             reached=reached,
-            virtual_seconds=_seconds(box.engine.now() - start),
-            pods_running=box.chronicle.running,
-            nodes=box.ec2.ledger.machines,
-            price_per_hour=round(box.ec2.ledger.price_per_hour(), 4),
-            cost=round(box.ec2.ledger.cost(box.engine.now()) - spent, 6),
+            virtual_seconds=_seconds(clock.now() - start),
+            pods_running=self._cluster.recorder.running,
+            nodes=billing.instance_count,
+            price_per_hour=round(billing.price_per_hour(), 4),
+            cost=round(billing.cost(clock.now()) - cost_before, 6),
             launched=after["launched"] - before["launched"],
             terminated=after["terminated"] - before["terminated"],
             evictions=after["evictions"] - before["evictions"],
-            instance_types=dict(sorted(Counter(one.instance_type for one in launched).items())),
-            way=self._way(start),
+            instance_types=dict(sorted(types.items())),
+            startup=self._startup_breakdown(start),
         )
 
-    def _act(self, action: Action, phase: Phase) -> None:
+    def _perform(self, action: Action, phase: Phase) -> None:
         try:
-            act(action, self._box)
+            perform(action, self._cluster)
         except ApiError as error:
             raise ScenarioError(f"phase {phase.name}: {error}") from error
 
-    def _run(
-        self, every: timedelta, limit: datetime, over: Callable[[], bool]
+    def _run_until(
+        self, every: timedelta, limit: datetime, is_over: Callable[[], bool]
     ) -> Generator[datetime, None, bool]:
-        engine = self._box.engine
-        shown = engine.now() + every
-        # What an action has set off happens at this very instant, and before any look.
-        engine.run(until=engine.now())
-        while not over():
-            due = engine.next_at()
+        clock = self._cluster.clock
+        next_yield = clock.now() + every
+        # Run what an action caused at this very instant before the first check.
+        clock.run(until=clock.now())
+        while not is_over():
+            due = clock.next_due()
             is_last = due is None or due > limit
-            if (limit if due is None else min(due, limit)) >= shown:
-                engine.run(until=shown - _TICK)
-                yield shown  # Whoever looks may set off something earlier than what was due.
-                shown += every
+            if (limit if due is None else min(due, limit)) >= next_yield:
+                clock.run(until=next_yield - _MICROSECOND)
+                yield next_yield  # The caller may schedule something earlier than ``due``.
+                next_yield += every
             elif is_last:
-                engine.run(until=limit)
-                return over()
+                clock.run(until=limit)
+                return is_over()
             else:
-                engine.step()
-                self._note_price()
+                clock.step()
+                self._record_price()
         return True
 
-    def _is(self, until: Until) -> bool:
-        box = self._box
-        if until.nodes is not None and box.ec2.ledger.machines != until.nodes:
+    def _is_reached(self, until: Until) -> bool:
+        cluster, recorder = self._cluster, self._cluster.recorder
+        if until.nodes is not None and cluster.ec2.billing.instance_count != until.nodes:
             return False
-        if until.drifted is not None and len(box.chronicle.drifted) != until.drifted:
+        if until.drifted is not None and len(recorder.drifted) != until.drifted:
             return False
-        if until.quiet is not None and box.engine.now() - self._stirred < until.quiet:
+        if until.quiet is not None and cluster.clock.now() - self._last_change < until.quiet:
             return False
-        pods = box.chronicle
-        return until.running is None or (pods.running == until.running and not pods.unsettled)
+        if until.running is None:
+            return True
+        return recorder.running == until.running and not recorder.unsettled
 
     def _counts(self) -> dict[str, int]:
-        ledger = self._box.ec2.ledger
+        billing = self._cluster.ec2.billing
         return {
-            "launched": len(ledger.purchases),
-            "terminated": len(ledger.purchases) - ledger.machines,
-            "evictions": int(self._box.metrics.total(EVICTIONS, code="200")),
+            "launched": len(billing.launches),
+            "terminated": len(billing.launches) - billing.instance_count,
+            "evictions": int(self._cluster.metrics.total(EVICTIONS, code="200")),
         }
 
-    def _way(self, start: datetime) -> Way | None:
-        """Follow the last pod that started on a machine bought in this phase."""
-        chronicle, ledger = self._box.chronicle, self._box.ec2.ledger
-        last = chronicle.last_start
-        if last is None or last.at < start:
+    def _startup_breakdown(self, start: datetime) -> StartupBreakdown | None:
+        """Break down the start of the last pod on an instance launched in this phase."""
+        recorder, billing = self._cluster.recorder, self._cluster.ec2.billing
+        pod = recorder.last_start
+        if pod is None or pod.at < start:
             return None
-        provider = chronicle.provider_of.get(last.node, "")
-        bought = {one.provider_id: one for one in ledger.purchases if one.launched >= start}
-        purchase = bought.get(provider)
-        if purchase is None or purchase.claim not in chronicle.claim_made:
+        launches = {launch.provider_id: launch for launch in billing.launches if launch.launched >= start}
+        launch = launches.get(recorder.provider_of.get(pod.node, ""))
+        if launch is None or launch.claim not in recorder.claim_created:
             return None
-        # A claim may be older than the phase in which its machine is bought.
-        made = max(start, chronicle.claim_made[purchase.claim])
-        # Whoever is bought for again had to see first that the nodes of the first time are full.
-        seen = [
-            chronicle.node_ready[node]
-            for node, provider_id in chronicle.provider_of.items()
-            if node in chronicle.node_ready
-            and provider_id in bought
-            and bought[provider_id].launched >= last.made
-            and chronicle.node_ready[node] <= made
+        # A claim may be older than the phase in which its instance is launched.
+        created = max(start, recorder.claim_created[launch.claim])
+        # A second round of launches begins once the nodes of the first are seen to be full.
+        earlier_nodes_ready = [
+            recorder.node_ready[node]
+            for node, provider_id in recorder.provider_of.items()
+            if node in recorder.node_ready
+            and provider_id in launches
+            and launches[provider_id].launched >= pod.created
+            and recorder.node_ready[node] <= created
         ]
-        asked = max(start, min(last.made, made), *seen)
-        # Pods that tolerate it may start before the node is ready, or cleared.
-        ready = min(last.at, chronicle.node_ready.get(last.node, last.at))
-        cleared = chronicle.claim_initialized.get(purchase.claim, ready)
-        cleared = min(last.at, max(ready, cleared))
-        return Way(
-            waiting=_seconds(asked - start),
-            deciding=_seconds(made - asked),
-            buying=_seconds(purchase.launched - made),
-            booting=_seconds(ready - purchase.launched),
-            joining=_seconds(cleared - ready),
-            starting=_seconds(last.at - cleared),
+        pending = max(start, min(pod.created, created), *earlier_nodes_ready)
+        # Pods with the right tolerations may start before the node is ready or initialized.
+        ready = min(pod.at, recorder.node_ready.get(pod.node, pod.at))
+        initialized = recorder.claim_initialized.get(launch.claim, ready)
+        initialized = min(pod.at, max(ready, initialized))
+        return StartupBreakdown(
+            waiting=_seconds(pending - start),
+            deciding=_seconds(created - pending),
+            launching=_seconds(launch.launched - created),
+            booting=_seconds(ready - launch.launched),
+            registering=_seconds(initialized - ready),
+            starting=_seconds(pod.at - initialized),
         )
 
 
-_TICK: Final = timedelta(microseconds=1)
+def run_scenario(scenario: Scenario, *, catalog: Catalog, prices: PriceBook, **options: Any) -> Report:
+    """Run a scenario on a new simulated cluster and return its report.
+
+    ``options`` are those of ``SimulatedCluster``: settings, gates, discounts, start.
+    """
+    cluster = SimulatedCluster(scenario, catalog=catalog, prices=prices, **options)
+    return ScenarioRunner(cluster, scenario).run()
 
 
 def _seconds(span: timedelta) -> float:

@@ -1,73 +1,78 @@
-"""How simulated actors work: they are told of changes and keep a desk of things to look at."""
+"""Work queues and watches of the simulated components, on virtual time.
+
+Simulated components work like controllers: a watch event adds keys to a work
+queue, and the queue calls back with each key in a scheduled call of its own.
+"""
 
 from collections.abc import Callable, Hashable
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from dovetail.ports.api_resources import Resource
-from dovetail.simulator.apiserver.interface import Verbs
+from dovetail.simulator.apiserver.interface import ApiClient
 from dovetail.simulator.apiserver.options import WatchOptions
 from dovetail.simulator.apiserver.storage.watch import WatchEvent
-from dovetail.simulator.clock import Appointment, Engine
+from dovetail.simulator.clock import ScheduledCall, VirtualClock
 
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Desk(Generic[Key]):
-    """Keys to look at, each at most once however often it is asked for.
+class WorkQueue(Generic[Key]):
+    """Deduplicating work queue: a key is queued at most once.
 
-    Work happens in an event of its own, never inside the write that asked for it.
+    Keys are processed in a scheduled call, never inside the write that added them.
     """
 
-    def __init__(self, engine: Engine, work: Callable[[Key], None]) -> None:
-        self._engine = engine
-        self._work = work
-        self._due: dict[Key, Appointment] = {}
+    def __init__(self, clock: VirtualClock, process: Callable[[Key], None]) -> None:
+        self._clock = clock
+        self._process = process
+        self._queued: dict[Key, ScheduledCall] = {}
 
-    def ask(self, key: Key, *, after: timedelta = timedelta()) -> None:
-        """Have a key looked at; an earlier appointment for it stands, a later one moves up."""
-        at = self._engine.now() + after
-        known = self._due.get(key)
-        if known is not None:
-            if known.at <= at:
+    def add(self, key: Key, *, after: timedelta = timedelta()) -> None:
+        """Queue a key; of two due times for one key, the earlier counts."""
+        at = self._clock.now() + after
+        queued = self._queued.get(key)
+        if queued is not None:
+            if queued.at <= at:
                 return
-            known.cancel()
-        self._due[key] = self._engine.at(at, lambda: self._look(key))
+            queued.cancel()
+        self._queued[key] = self._clock.call_at(at, lambda: self._run(key))
 
     def due(self, key: Key) -> datetime | None:
-        """Tell when a key will be looked at."""
-        known = self._due.get(key)
-        return None if known is None else known.at
+        """Return when a key is due; None if it is not queued."""
+        queued = self._queued.get(key)
+        return None if queued is None else queued.at
 
-    def forget(self, key: Key) -> None:
-        known = self._due.pop(key, None)
-        if known is not None:
-            known.cancel()
+    def discard(self, key: Key) -> None:
+        """Remove a key from the queue, if it is there."""
+        queued = self._queued.pop(key, None)
+        if queued is not None:
+            queued.cancel()
 
-    def _look(self, key: Key) -> None:
-        del self._due[key]
-        self._work(key)
+    def _run(self, key: Key) -> None:
+        del self._queued[key]
+        self._process(key)
 
 
-def follow(
-    api: Verbs,
-    engine: Engine,
+def start_watch(
+    api: ApiClient,
+    clock: VirtualClock,
     resource: Resource,
-    handle: Callable[[WatchEvent], None],
+    handler: Callable[[WatchEvent], None],
     *,
-    which: WatchOptions | None = None,
+    options: WatchOptions | None = None,
 ) -> Callable[[], None]:
-    """Have ``handle`` told of everything there is and of every change; returns how to stop.
+    """Call ``handler`` for all objects and every change; return a stop function.
 
-    Events arrive at the virtual instant of the change, in an event of their own.
+    Events arrive at the virtual time of the change, in a scheduled call of their own.
     """
 
     def deliver() -> None:
-        for event in watch.take():
-            handle(event)
+        for event in watch.poll():
+            handler(event)
 
-    def soon() -> None:
-        engine.after(timedelta(), deliver)
+    def schedule_delivery() -> None:
+        clock.call_later(timedelta(), deliver)
 
-    watch = api.watch(resource, which or WatchOptions(), notify=soon)
+    watch = api.watch(resource, options or WatchOptions(), notify=schedule_delivery)
     return watch.stop

@@ -1,1 +1,4 @@
-"""The one mutable picture of the cluster: watch events in, immutable snapshots out."""
+"""In-memory state: watch events in, immutable snapshots out.
+
+Everything here is rebuilt from the API server after a restart.
+"""

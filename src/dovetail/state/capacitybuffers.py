@@ -1,81 +1,84 @@
-"""The room that buffers keep: pods that stand for it, and where they would be."""
+"""Capacity buffers: their virtual pods, and the nodes on which those fit."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from dovetail.model import labels as label_keys
-from dovetail.model.karpenter.capacitybuffer import is_virtual
+from dovetail.model.karpenter.capacitybuffer import is_buffer_pod
 from dovetail.model.kube.pod import Pod
 from dovetail.model.plan import ExistingPlacement
 
 
-class Buffers:
-    """What was worked out lately; lost in a crash, and worked out again."""
+class CapacityBuffers:
+    """Virtual pods of each CapacityBuffer and the result of their last scheduling.
 
-    def __init__(self, *, on: bool = False) -> None:
-        self._on = on
-        self._looked = False
+    Kept in memory only; after a restart it is computed again.
+    """
+
+    def __init__(self, *, enabled: bool = False) -> None:
+        self._enabled = enabled
+        self._has_plan = False
         self._pods: dict[str, tuple[Pod, ...]] = {}
-        self._room: Counter[str] = Counter()
-        self._verdicts: dict[str, bool] = {}
-        self._wanted: list[Callable[[], None]] = []
-        self._freed: list[Callable[[], None]] = []
+        self._pods_per_node: Counter[str] = Counter()
+        self._provisioned: dict[str, bool] = {}
+        self._on_change: list[Callable[[], None]] = []
+        self._on_release: list[Callable[[], None]] = []
 
-    def on_wanted(self, tell: Callable[[], None]) -> None:
-        """Have somebody told when there is a reason to look for room."""
-        self._wanted.append(tell)
+    def subscribe_changes(self, listener: Callable[[], None]) -> None:
+        """Call a listener when the virtual pods change, so that they need scheduling."""
+        self._on_change.append(listener)
 
-    def on_freed(self, tell: Callable[[], None]) -> None:
-        """Have somebody told when the room of a node may no longer be wanted."""
-        self._freed.append(tell)
+    def subscribe_releases(self, listener: Callable[[], None]) -> None:
+        """Call a listener when buffers may no longer need a node."""
+        self._on_release.append(listener)
 
-    def keep(self, buffer: str, pods: tuple[Pod, ...]) -> None:
-        """Keep room for these pods from now on."""
+    def set_pods(self, buffer: str, pods: tuple[Pod, ...]) -> None:
+        """Set the virtual pods of a buffer."""
         self._pods[buffer] = pods
-        for tell in self._wanted:
-            tell()
+        for listener in self._on_change:
+            listener()
 
-    def drop(self, buffer: str) -> None:
-        """Keep no room for a buffer."""
-        self._verdicts.pop(buffer, None)
+    def remove(self, buffer: str) -> None:
+        """Remove a buffer."""
+        self._provisioned.pop(buffer, None)
         if self._pods.pop(buffer, None) is not None:
-            for tell in self._wanted:
-                tell()
+            for listener in self._on_change:
+                listener()
 
     def pods(self) -> Iterator[Pod]:
-        """Return all virtual pods, buffer by buffer."""
+        """Yield all virtual pods, by buffer."""
         for buffer in sorted(self._pods):
             yield from self._pods[buffer]
 
-    def placed(self, existing: Iterable[ExistingPlacement], asked: Iterable[Pod]) -> None:
-        """Take note of where a plan has the virtual pods that it was asked to place."""
-        before, self._room = self._room, Counter()
-        first, self._looked = not self._looked, True
+    def record_plan(self, existing: Iterable[ExistingPlacement], pending: Iterable[Pod]) -> None:
+        """Record where a plan places the virtual pods among its pending pods."""
+        before, self._pods_per_node = self._pods_per_node, Counter()
+        first, self._has_plan = not self._has_plan, True
         fits: set[str] = set()
-        for one in existing:
-            virtual = [pod.uid for pod in one.pods if is_virtual(pod)]
+        for placement in existing:
+            virtual = [pod.uid for pod in placement.pods if is_buffer_pod(pod)]
             fits.update(virtual)
             if virtual:
-                self._room[one.node] = len(virtual)
-        self._verdicts = {}
-        for pod in asked:
-            if is_virtual(pod):
-                buffer = buffer_of(pod)
-                self._verdicts[buffer] = self._verdicts.get(buffer, True) and pod.uid in fits
-        if first or before.keys() - self._room.keys():
-            for tell in self._freed:
-                tell()
+                self._pods_per_node[placement.node] = len(virtual)
+        self._provisioned = {}
+        for pod in pending:
+            if is_buffer_pod(pod):
+                buffer = get_buffer_key(pod)
+                self._provisioned[buffer] = self._provisioned.get(buffer, True) and pod.uid in fits
+        if first or before.keys() - self._pods_per_node.keys():
+            for listener in self._on_release:
+                listener()
 
-    def need(self, node: str) -> bool:
-        """Tell whether a node's room is wanted, or might be: until somebody has looked."""
-        return self._on and (not self._looked or self._room[node] > 0)
+    def needs_node(self, node: str) -> bool:
+        """Return True if buffers need a node's free capacity; also before the first plan."""
+        return self._enabled and (not self._has_plan or self._pods_per_node[node] > 0)
 
-    def fits(self, buffer: str) -> bool | None:
-        """Tell whether all of a buffer's room is there; None when nobody has looked yet."""
-        return self._verdicts.get(buffer)
+    def is_provisioned(self, buffer: str) -> bool | None:
+        """Return True if all virtual pods fit existing nodes; None: not scheduled yet."""
+        return self._provisioned.get(buffer)
 
 
-def buffer_of(pod: Pod) -> str:
-    """Return the buffer that a virtual pod stands for."""
+def get_buffer_key(pod: Pod) -> str:
+    """Return ``namespace/name`` of the CapacityBuffer of a virtual pod."""
     notes = pod.annotations
-    return f"{notes[label_keys.BUFFER_NAMESPACE]}/{notes[label_keys.BUFFER_NAME]}"
+    return f"{notes[label_keys.CAPACITY_BUFFER_NAMESPACE]}/{notes[label_keys.CAPACITY_BUFFER_NAME]}"

@@ -1,4 +1,4 @@
-"""The picture a placement is decided on: everything that is there or on its way."""
+"""Cluster snapshot: all nodes, existing and in flight, as input of a decision."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -6,117 +6,132 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from dovetail.core.provisioning import can_provision, is_provisionable
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.workloads import Controller, DaemonSet
+from dovetail.model.kube.workloads import DaemonSet, WorkloadController
 from dovetail.model.node import Node
 from dovetail.model.snapshot import ClusterSnapshot
 from dovetail.ports import api_resources as kinds
-from dovetail.state.cluster.cache import Mirror
-from dovetail.state.nodes.disruption_taint import is_only_marked
-from dovetail.state.nodes.initialization_stall import is_stuck
-from dovetail.state.nodes.pending_claims import Prospects
-from dovetail.state.pods.assignments import Promises
+from dovetail.state.cluster.cache import ClusterCache
+from dovetail.state.nodes.initialization_stall import is_initialization_stalled
+from dovetail.state.nodes.pending_claims import PendingClaims
+from dovetail.state.nodes.replacements import is_awaiting_replacement
+from dovetail.state.pods.assignments import PodAssignments
 
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 
 Types = Mapping[str, tuple[InstanceType, ...]]
 
 
-class Picture:
-    """Makes snapshots of the mirror; promised pods count as bound where they will be."""
+def build_provisioning_snapshot(cache: ClusterCache, types: Types, now: datetime) -> ClusterSnapshot:
+    """Return the snapshot of a cluster that was read once: all pods and NodePools to provision."""
+    pools = [pool for pool in cache.pools() if can_provision(pool) and types[pool.name]]
+    pending = [pod for pod in cache.unbound_pods() if is_provisionable(pod)]
+    return SnapshotBuilder(cache, PodAssignments(cache)).build(
+        now,
+        pending=sorted(pending, key=lambda pod: pod.key),
+        pools=pools,
+        types={pool.name: types[pool.name] for pool in pools},
+    )
 
-    def __init__(self, mirror: Mirror, promises: Promises) -> None:
-        self._mirror = mirror
-        self._promises = promises
-        self._prospects = Prospects()
-        self._namespaces: tuple[object, FrozenDict[str, FrozenDict[str, str]]] | None = None
 
-    def snapshot(
-        self, now: datetime, *, pending: Iterable[Pod], pools: Iterable[NodePool], types: Types
+class SnapshotBuilder:
+    """Builds snapshots from the cluster cache; assigned pods count as bound to their node."""
+
+    def __init__(self, cache: ClusterCache, assignments: PodAssignments) -> None:
+        self._cache = cache
+        self._assignments = assignments
+        self._pending_claims = PendingClaims()
+        self._cached_namespaces: tuple[object, FrozenDict[str, FrozenDict[str, str]]] | None = None
+
+    def build(
+        self, now: datetime | None, *, pending: Iterable[Pod], pools: Iterable[NodePool], types: Types
     ) -> ClusterSnapshot:
-        """Return what the solver sees when it places ``pending`` into ``pools``."""
-        tables = self._mirror.tables
+        """Return the solver's input for scheduling ``pending`` with ``pools``.
+
+        Without ``now``, for a recorded cluster, nodes are as recorded, and pending
+        NodeClaims are left out.
+        """
+        stores = self._cache.stores
         return ClusterSnapshot(
             now=now,
-            pending=tuple(pending),
-            nodes=self.nodes(now, types),
-            node_pools=tuple(pools),
+            pending_pods=tuple(pending),
+            nodes=self._cache.joined_nodes() if now is None else self.nodes(now, types),
+            nodepools=tuple(pools),
             instance_types=FrozenDict(dict(types)),
-            daemon_sets=tuple(map(self._with_newest, tables[kinds.DAEMON_SETS].all())),
-            volume_claims=tables[kinds.PERSISTENT_VOLUME_CLAIMS].all(),
-            volumes=tables[kinds.PERSISTENT_VOLUMES].all(),
-            storage_classes=tables[kinds.STORAGE_CLASSES].all(),
-            namespaces=self._namespace_labels(),
-            disruption_budgets=tables[kinds.POD_DISRUPTION_BUDGETS].all(),
-            services=tables[kinds.SERVICES].all(),
-            controllers=self._controllers(),
+            daemon_sets=tuple(map(self._add_newest_pod, stores[kinds.DAEMON_SETS].all())),
+            volume_claims=stores[kinds.PERSISTENT_VOLUME_CLAIMS].all(),
+            volumes=stores[kinds.PERSISTENT_VOLUMES].all(),
+            storage_classes=stores[kinds.STORAGE_CLASSES].all(),
+            namespaces=self._get_namespace_labels(),
+            pod_disruption_budgets=stores[kinds.POD_DISRUPTION_BUDGETS].all(),
+            services=stores[kinds.SERVICES].all(),
+            workload_controllers=self._get_controllers(),
         )
 
     def nodes(self, now: datetime, types: Types) -> tuple[Node, ...]:
-        """Return nodes, nodes to come, and claims for which nothing is bought yet."""
-        there = [self._as_it_is(node, now) for node in self._mirror.joined_nodes()]
-        wanted = [
-            self._prospects.node(
-                claim,
-                types.get(claim.pool, ()),
-                guess=not self._promises.kept_by(claim.name),
+        """Return existing nodes, launched NodeClaims without a node, and pending NodeClaims."""
+        existing = [self._adjust(node, now) for node in self._cache.joined_nodes()]
+        pending = [
+            self._pending_claims.as_node(
+                claim, types.get(claim.pool, ()), assume_cheapest=not self._assignments.pods_of(claim.name)
             )
-            for claim in self._mirror.unlaunched()
+            for claim in self._cache.pending_claims()
             if not claim.deleting
         ]
-        return tuple(map(self._with_promised, (*there, *wanted)))
+        return tuple(map(self._add_assigned, (*existing, *pending)))
 
-    def _as_it_is(self, node: Node, now: datetime) -> Node:
-        """See a node that got stuck with the taints and the room that it has now."""
-        if is_only_marked(node, self._mirror):
-            # It keeps those of its pods that nobody has found a place for yet.
-            staying = tuple(pod for pod in node.pods if not self._promises.holds(pod))
+    def _adjust(self, node: Node, now: datetime) -> Node:
+        """Adjust a node that awaits its replacement or whose initialization has stalled."""
+        if is_awaiting_replacement(node, self._cache):
+            # It keeps its pods that have no assignment yet.
+            staying = tuple(pod for pod in node.pods if not self._assignments.is_assigned(pod))
             return replace(node, deleting=False, pods=staying)
         if node.initialized or not node.registered or not node.claim:
             return node
-        claim = self._mirror.claim(node.claim)
-        if claim is None or not is_stuck(claim, self._mirror, now):
+        claim = self._cache.claim(node.claim)
+        if claim is None or not is_initialization_stalled(claim, self._cache, now):
             return node
         return replace(node, initialized=True)
 
-    def _with_promised(self, node: Node) -> Node:
+    def _add_assigned(self, node: Node) -> Node:
         if not node.claim and not node.deleting:
             return node
-        promised = self._promises.kept_by(node.claim) if node.claim else ()
+        assigned = self._assignments.pods_of(node.claim) if node.claim else ()
         pods = node.pods
-        if node.deleting and self._promises:
-            # Those who were promised a new place need no other.
-            pods = tuple(pod for pod in pods if not self._promises.holds(pod))
-        if not promised and len(pods) == len(node.pods):
+        if node.deleting and self._assignments:
+            # Pods with an assignment need no other node.
+            pods = tuple(pod for pod in pods if not self._assignments.is_assigned(pod))
+        if not assigned and len(pods) == len(node.pods):
             return node
-        coming = tuple(replace(pod, node_name=node.name) for pod in promised)
-        return replace(node, pods=(*pods, *coming))
+        bound = tuple(replace(pod, node_name=node.name) for pod in assigned)
+        return replace(node, pods=(*pods, *bound))
 
-    def _with_newest(self, daemon_set: DaemonSet) -> DaemonSet:
-        """Add the newest pod: what that requests counts more than the template."""
+    def _add_newest_pod(self, daemon_set: DaemonSet) -> DaemonSet:
+        """Add the newest pod: its requests take precedence over the template's."""
         pods = [
             pod
-            for pod in self._mirror.daemon_pods(daemon_set.namespace, daemon_set.name)
-            if not (pod.terminal or pod.deleting)
+            for pod in self._cache.daemonset_pods(daemon_set.namespace, daemon_set.name)
+            if not (pod.is_terminal or pod.deleting)
         ]
         if not pods:
             return daemon_set
         newest = max(pods, key=lambda pod: (pod.created or _EARLIEST, pod.name))
-        # Its affinity ties it to one node; the template's holds for all.
+        # The affinity of a DaemonSet pod names its node; that of the template fits all nodes.
         spec = replace(newest.spec, node_terms=daemon_set.pod.spec.node_terms)
-        return replace(daemon_set, newest=replace(newest, spec=spec))
+        return replace(daemon_set, newest_pod=replace(newest, spec=spec))
 
-    def _namespace_labels(self) -> FrozenDict[str, FrozenDict[str, str]]:
-        known = self._mirror.tables[kinds.NAMESPACES].all()
-        if self._namespaces is None or self._namespaces[0] is not known:
-            labels = FrozenDict({one.name: one.labels for one in known})
-            self._namespaces = (known, labels)
-        return self._namespaces[1]
+    def _get_namespace_labels(self) -> FrozenDict[str, FrozenDict[str, str]]:
+        namespaces = self._cache.stores[kinds.NAMESPACES].all()
+        if self._cached_namespaces is None or self._cached_namespaces[0] is not namespaces:
+            labels = FrozenDict({namespace.name: namespace.labels for namespace in namespaces})
+            self._cached_namespaces = (namespaces, labels)
+        return self._cached_namespaces[1]
 
-    def _controllers(self) -> tuple[Controller, ...]:
-        tables = self._mirror.tables
-        both = (*tables[kinds.REPLICA_SETS].all(), *tables[kinds.STATEFUL_SETS].all())
-        return tuple(one for one in both if one is not None)
+    def _get_controllers(self) -> tuple[WorkloadController, ...]:
+        stores = self._cache.stores
+        controllers = (*stores[kinds.REPLICA_SETS].all(), *stores[kinds.STATEFUL_SETS].all())
+        return tuple(controller for controller in controllers if controller is not None)

@@ -1,4 +1,4 @@
-"""What CreateFleet is asked, and how its answer is read."""
+"""CreateFleet: request and response."""
 
 from typing import Any
 
@@ -6,51 +6,48 @@ import msgspec
 import pytest
 
 from dovetail.aws.instance.create_fleet import (
-    Config,
-    Order,
-    answer_of,
-    is_priced_by_overlay,
-    request_of,
-    token_of,
-    told_of,
+    FleetRequest,
+    FleetTemplate,
+    client_token,
+    decode_fleet_response,
+    encode_fleet_request,
+    format_errors,
+    has_price_overlay,
 )
-from dovetail.core.instancetypes.build import instance_types
-from dovetail.core.instancetypes.launch_choices import Choice, Refused, choices_for
+from dovetail.core.instancetypes.build import build_instance_types
+from dovetail.core.instancetypes.launch_choices import LaunchChoice, NoLaunchChoices, find_launch_choices
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.karpenter.ec2nodeclass import CapacityReservation, NodeClass
-from tests.simulator.ec2.place import CATALOG, ON_DEMAND, PRICES, REGION, SPOT, A, B, a_claim
+from dovetail.model.karpenter.ec2nodeclass import CapacityReservation, EC2NodeClass
+from tests.simulator.ec2.harness import CATALOG, ON_DEMAND, PRICES, REGION, SPOT, A, B, a_claim
 
 SUBNETS = {A: "subnet-a", B: "subnet-b"}
-TYPES = instance_types(CATALOG.machines, region=REGION, node_class=NodeClass(), prices=PRICES)
+TYPES = build_instance_types(CATALOG.instance_types, region=REGION, node_class=EC2NodeClass(), prices=PRICES)
 
 
-def choices(kind: str) -> tuple[Choice, ...]:
-    found = choices_for(a_claim(kinds=[kind]), TYPES)
-    assert not isinstance(found, Refused)
-    return found
+def choices(kind: str) -> tuple[LaunchChoice, ...]:
+    result = find_launch_choices(a_claim(kinds=[kind]), TYPES)
+    assert not isinstance(result, NoLaunchChoices)
+    return result
 
 
-def an_order(kind: str = SPOT, **more: Any) -> Order:
-    return Order(
+def an_order(kind: str = SPOT, **more: Any) -> FleetRequest:
+    return FleetRequest(
         **{
             "count": 2,
-            "configs": (Config(template="lt", image="ami-1", choices=choices(kind)),),
+            "templates": (FleetTemplate(name="lt", ami_id="ami-1", choices=choices(kind)),),
             "subnets": SUBNETS,
             "capacity_type": kind,
             "tags": {"b": "2", "a": "1"},
-            "lists": {"claims": "x"},
+            "claim_tags": {"claims": "x"},
             **more,
         }
     )
 
 
 def test_overrides_are_every_type_in_every_zone_with_subnet_image_and_price_as_priority() -> None:
-    (config,) = request_of(an_order(ON_DEMAND))["LaunchTemplateConfigs"]
+    (config,) = encode_fleet_request(an_order(ON_DEMAND))["LaunchTemplateConfigs"]
 
-    assert config["LaunchTemplateSpecification"] == {
-        "LaunchTemplateName": "lt",
-        "Version": "$Latest",
-    }
+    assert config["LaunchTemplateSpecification"] == {"LaunchTemplateName": "lt", "Version": "$Latest"}
     assert config["Overrides"][0] == {
         "InstanceType": "m5.large",
         "SubnetId": "subnet-a",
@@ -58,10 +55,8 @@ def test_overrides_are_every_type_in_every_zone_with_subnet_image_and_price_as_p
         "ImageId": "ami-1",
         "Priority": 0.1,
     }
-    places = [(one["InstanceType"], one["AvailabilityZone"]) for one in config["Overrides"]]
-    assert places == [
-        (name, zone) for name in ("m5.large", "c5.xlarge", "m5.xlarge") for zone in (A, B)
-    ]
+    places = [(entry["InstanceType"], entry["AvailabilityZone"]) for entry in config["Overrides"]]
+    assert places == [(name, zone) for name in ("m5.large", "c5.xlarge", "m5.xlarge") for zone in (A, B)]
 
 
 @pytest.mark.parametrize(
@@ -73,10 +68,10 @@ def test_overrides_are_every_type_in_every_zone_with_subnet_image_and_price_as_p
         (ON_DEMAND, True, "OnDemandOptions", "prioritized"),
     ],
 )
-def test_the_strategy_follows_the_capacity_type_and_whose_prices_they_are(
+def test_the_allocation_strategy_follows_capacity_type_and_price_source(
     kind: str, overlay: bool, options: str, strategy: str
 ) -> None:
-    request = request_of(an_order(kind, priced_by_overlay=overlay))
+    request = encode_fleet_request(an_order(kind, prioritized=overlay))
 
     assert request[options] == {"AllocationStrategy": strategy}
     assert request["TargetCapacitySpecification"] == {
@@ -94,19 +89,19 @@ def test_the_strategy_follows_the_capacity_type_and_whose_prices_they_are(
         ("default", True, "reserved-capacity"),
     ],
 )
-def test_reserved_capacity_is_asked_for_by_its_kind(
+def test_the_target_capacity_type_follows_the_reservation_type(
     kind: str, interruptible: bool, target: str
 ) -> None:
     held = CapacityReservation(
         id="cr-1",
         instance_type="m5.large",
         zone=A,
-        available=1,
-        kind=kind,
+        available_count=1,
+        reservation_type=kind,
         interruptible=interruptible,
     )
 
-    request = request_of(an_order(ON_DEMAND, capacity_type="reserved", reservation=held))
+    request = encode_fleet_request(an_order(ON_DEMAND, capacity_type="reserved", reservation=held))
 
     assert request["TargetCapacitySpecification"]["DefaultTargetCapacityType"] == target
     assert ("OnDemandOptions" in request) == (target == "on-demand")
@@ -115,49 +110,48 @@ def test_reserved_capacity_is_asked_for_by_its_kind(
 
 def test_instances_volumes_and_the_fleet_are_tagged_and_only_instances_list_the_claims() -> None:
     tags = {
-        one["ResourceType"]: {tag["Key"] for tag in one["Tags"]}
-        for one in request_of(an_order())["TagSpecifications"]
+        entry["ResourceType"]: {tag["Key"] for tag in entry["Tags"]}
+        for entry in encode_fleet_request(an_order())["TagSpecifications"]
     }
 
     assert tags == {"instance": {"a", "b", "claims"}, "volume": {"a", "b"}, "fleet": {"a", "b"}}
 
 
-def test_a_context_is_sent_only_where_there_is_one() -> None:
-    assert "Context" not in request_of(an_order())
-    assert request_of(an_order(context="ctx"))["Context"] == "ctx"
+def test_a_context_is_sent_only_if_there_is_one() -> None:
+    assert "Context" not in encode_fleet_request(an_order())
+    assert encode_fleet_request(an_order(context="ctx"))["Context"] == "ctx"
 
 
-def test_a_price_overlay_is_known_by_its_annotation() -> None:
+def test_a_price_overlay_is_detected_by_its_annotation() -> None:
     overlaid = msgspec.structs.replace(
         a_claim(), annotations=FrozenDict({"karpenter.sh/price-overlay-applied": "mine"})
     )
 
-    assert is_priced_by_overlay(overlaid)
-    assert not is_priced_by_overlay(a_claim())
+    assert has_price_overlay(overlaid)
+    assert not has_price_overlay(a_claim())
 
 
-def test_a_token_is_the_same_for_the_same_request_and_attempt_only() -> None:
-    request, other = request_of(an_order()), request_of(an_order(lists={"claims": "y"}))
+def test_a_client_token_is_equal_for_equal_request_and_attempt_only() -> None:
+    request, other = (
+        encode_fleet_request(an_order()),
+        encode_fleet_request(an_order(claim_tags={"claims": "y"})),
+    )
 
-    assert token_of(request, 0) == token_of(request_of(an_order()), 0)
-    assert len({token_of(request, 0), token_of(request, 1), token_of(other, 0)}) == 3
-    assert len(token_of(request, 0)) == 64
+    assert client_token(request, 0) == client_token(encode_fleet_request(an_order()), 0)
+    assert len({client_token(request, 0), client_token(request, 1), client_token(other, 0)}) == 3
+    assert len(client_token(request, 0)) == 64
 
 
-def test_an_answer_is_machines_by_id_and_failures_with_their_place() -> None:
+def test_a_response_has_instances_by_id_and_errors_with_offering() -> None:
     def place(name: str, subnet: str) -> dict[str, Any]:
         overrides = {"InstanceType": name, "SubnetId": subnet, "ImageId": "ami-1"}
         return {"LaunchTemplateAndOverrides": {"Overrides": overrides}}
 
-    answer = answer_of(
+    answer = decode_fleet_response(
         {
             "Instances": [
                 {**place("m5.large", "s-b"), "InstanceType": "m5.large", "InstanceIds": ["i-3"]},
-                {
-                    **place("m5.large", "s-a"),
-                    "InstanceType": "m5.large",
-                    "InstanceIds": ["i-2", "i-1"],
-                },
+                {**place("m5.large", "s-a"), "InstanceType": "m5.large", "InstanceIds": ["i-2", "i-1"]},
             ],
             "Errors": [
                 {**place("c5.large", "s-a"), "ErrorCode": code, "ErrorMessage": "no"}
@@ -167,13 +161,17 @@ def test_an_answer_is_machines_by_id_and_failures_with_their_place() -> None:
         {"s-a": A, "s-b": B},
     )
 
-    assert [(one.id, one.zone) for one in answer.bought] == [("i-1", A), ("i-2", A), ("i-3", B)]
-    assert [one.is_scarcity for one in answer.failures] == [True, False, False]
-    assert (answer.failures[0].instance_type, answer.failures[0].zone) == ("c5.large", A)
-    assert told_of(answer.failures) == "InsufficientInstanceCapacity: no; Odd: no"
+    assert [(instance.id, instance.zone) for instance in answer.instances] == [
+        ("i-1", A),
+        ("i-2", A),
+        ("i-3", B),
+    ]
+    assert [error.is_unavailable_offering for error in answer.errors] == [True, False, False]
+    assert (answer.errors[0].instance_type, answer.errors[0].zone) == ("c5.large", A)
+    assert format_errors(answer.errors) == "InsufficientInstanceCapacity: no; Odd: no"
 
 
-def test_a_shortage_that_does_not_say_where_is_no_reason_to_set_everything_aside() -> None:
-    (failure,) = answer_of({"Errors": [{"ErrorCode": "UnfulfillableCapacity"}]}, {}).failures
+def test_a_capacity_error_without_offering_marks_nothing_unavailable() -> None:
+    (failure,) = decode_fleet_response({"Errors": [{"ErrorCode": "UnfulfillableCapacity"}]}, {}).errors
 
-    assert not failure.is_scarcity
+    assert not failure.is_unavailable_offering

@@ -1,71 +1,73 @@
-"""Looking at machines and giving them back: many in a call, and each gets its own answer."""
+"""Get, list, tag and terminate instances: batched, with a result for each."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from dovetail.aws.instance.instances import described
-from dovetail.core.nodeclaim.garbage_collection import YOUNGEST_ORPHAN, Seen, orphans
-from dovetail.ports.cloudprovider import CloudError, InstanceNotFound
-from tests.aws.buying import bought, claims
-from tests.support.moto.door import Fault
-from tests.support.moto.process import CLUSTER, AwsProcess
+from dovetail.aws.instance.instances import decode_instance
+from dovetail.core.nodeclaim.garbage_collection import (
+    MIN_ORPHAN_AGE,
+    RunningInstance,
+    find_orphaned_instances,
+)
+from dovetail.ports.cloudprovider import CloudError, InstanceNotFoundError
+from tests.support.aws.launches import claims, launched
+from tests.support.aws.provider_process import CLUSTER, AwsProcess
+from tests.support.moto.middleware import ScriptedError
 from tests.support.moto.server import MotoAws
 
 GONE = "aws:///eu-west-1a/i-00000000000000000"
 
 
-def test_many_looks_at_the_same_time_are_one_call_and_what_is_gone_harms_nobody_else(
+def test_concurrent_gets_share_a_call_and_a_missing_instance_fails_alone(
     moto: MotoAws, process: AwsProcess
 ) -> None:
-    machines = bought(process, claims(10))
-    before = moto.door.calls["DescribeInstances"]
+    instances = launched(process, claims(10))
+    before = moto.middleware.calls["DescribeInstances"]
 
-    wanted = [*(one.provider_id for one in machines), GONE, machines[0].provider_id]
-    outcomes = process.together([process.cloud.get(one) for one in wanted])
+    wanted = [*(instance.provider_id for instance in instances), GONE, instances[0].provider_id]
+    outcomes = process.together([process.cloud.get(entry) for entry in wanted])
 
-    assert moto.door.calls["DescribeInstances"] == before + 1
-    found = [getattr(one, "provider_id", None) for one in outcomes]
-    assert found == [*wanted[:10], None, wanted[0]]
-    assert isinstance(outcomes[10], InstanceNotFound)
+    assert moto.middleware.calls["DescribeInstances"] == before + 1
+    result = [getattr(result, "provider_id", None) for result in outcomes]
+    assert result == [*wanted[:10], None, wanted[0]]
+    assert isinstance(outcomes[10], InstanceNotFoundError)
 
 
-def test_many_are_given_back_in_one_call(moto: MotoAws, process: AwsProcess) -> None:
-    machines = bought(process, claims(10))
+def test_many_instances_terminate_in_one_call(moto: MotoAws, process: AwsProcess) -> None:
+    instances = launched(process, claims(10))
 
-    process.together([process.cloud.delete(one.provider_id) for one in machines])
+    process.together([process.cloud.delete(instance.provider_id) for instance in instances])
 
-    assert moto.door.calls["TerminateInstances"] == 1
+    assert moto.middleware.calls["TerminateInstances"] == 1
     assert process.do(process.cloud.list()) == []
 
 
-def test_one_that_vanished_in_between_does_not_keep_the_others(
-    moto: MotoAws, process: AwsProcess
-) -> None:
-    machines = bought(process, claims(3))
-    ids = [one.provider_id.rpartition("/")[2] for one in machines]
+def test_a_missing_instance_does_not_prevent_other_terminations(moto: MotoAws, process: AwsProcess) -> None:
+    instances = launched(process, claims(3))
+    ids = [instance.provider_id.rpartition("/")[2] for instance in instances]
 
     outcomes = process.together(
-        [process.machines.terminate(one) for one in (*ids, "i-00000000000000000")]
+        [process.instances.terminate(entry) for entry in (*ids, "i-00000000000000000")]
     )
 
     assert outcomes[:3] == [None] * 3
-    assert isinstance(outcomes[3], InstanceNotFound)
+    assert isinstance(outcomes[3], InstanceNotFoundError)
     assert process.do(process.cloud.list()) == []
 
 
-def test_what_ends_already_is_not_ordered_to_end_again(moto: MotoAws, process: AwsProcess) -> None:
-    (machine,) = bought(process, claims(1))
-    process.do(process.cloud.delete(machine.provider_id))
+def test_a_terminating_instance_is_not_terminated_again(moto: MotoAws, process: AwsProcess) -> None:
+    (instance,) = launched(process, claims(1))
+    process.do(process.cloud.delete(instance.provider_id))
 
-    with pytest.raises(InstanceNotFound):
-        process.do(process.cloud.delete(machine.provider_id))
+    with pytest.raises(InstanceNotFoundError):
+        process.do(process.cloud.delete(instance.provider_id))
 
-    assert moto.door.calls["TerminateInstances"] == 1
+    assert moto.middleware.calls["TerminateInstances"] == 1
 
 
-def test_machines_of_other_clusters_and_of_nobody_are_not_listed(
+def test_instances_of_other_clusters_and_without_tags_are_not_listed(
     moto: MotoAws, process: AwsProcess
 ) -> None:
     subnet = process.classes.subnets[0].id
@@ -86,59 +88,58 @@ def test_machines_of_other_clusters_and_of_nobody_are_not_listed(
     assert process.do(process.cloud.list()) == []
 
 
-def test_a_machine_whose_claim_was_deleted_before_it_was_written_down_is_found_as_garbage(
+def test_an_instance_of_a_deleted_claim_is_listed_for_garbage_collection(
     moto: MotoAws, process: AwsProcess
 ) -> None:
     wanted = claims(3)
-    bought(process, wanted)
-    # The process dies here: no claim says which machine is its own; one claim is deleted.
-    other = AwsProcess(process.site)
+    launched(process, wanted)
+    # The process dies here: no claim names its instance; one claim is deleted.
+    other = AwsProcess(process.account)
 
     listed = other.do(other.cloud.list())
 
     other.stop()
-    seen = [
-        Seen(provider_id=one.provider_id, claim=one.claim, launched=one.launched) for one in listed
+    observed = [
+        RunningInstance(provider_id=entry.provider_id, claim=entry.nodeclaim, launched=entry.launch_time)
+        for entry in listed
     ]
-    later = max(one.launched for one in seen if one.launched) + YOUNGEST_ORPHAN
-    assert [one.claim for one in orphans(seen, wanted[1:], later)] == [wanted[0].name]
-    assert orphans(seen, wanted, later) == []
+    later = max(entry.launched for entry in observed if entry.launched) + MIN_ORPHAN_AGE
+    assert [instance.claim for instance in find_orphaned_instances(observed, wanted[1:], later)] == [
+        wanted[0].name
+    ]
+    assert find_orphaned_instances(observed, wanted, later) == []
 
 
-def test_tagging_adds_what_is_missing_and_leaves_what_is_there(
-    moto: MotoAws, process: AwsProcess
-) -> None:
-    (machine,) = bought(process, claims(1))
-    instance_id = machine.provider_id.rpartition("/")[2]
-    process.do(process.machines.tag(instance_id, {"Name": "mine"}))
+def test_tagging_adds_missing_tags_and_keeps_existing_ones(moto: MotoAws, process: AwsProcess) -> None:
+    (instance,) = launched(process, claims(1))
+    instance_id = instance.provider_id.rpartition("/")[2]
+    process.do(process.instances.tag(instance_id, {"Name": "mine"}))
 
-    process.do(process.machines.tag(instance_id, {"Name": "node-1", "karpenter.sh/nodeclaim": "c"}))
-    process.do(process.machines.tag(instance_id, {"Name": "node-1"}))
+    process.do(process.instances.tag(instance_id, {"Name": "node-1", "karpenter.sh/nodeclaim": "c"}))
+    process.do(process.instances.tag(instance_id, {"Name": "node-1"}))
 
-    tags = process.do(process.machines.find(instance_id)).tags
+    tags = process.do(process.instances.get(instance_id)).tags
     assert (tags["Name"], tags["karpenter.sh/nodeclaim"]) == ("mine", "c")
     assert tags["eks:eks-cluster-name"] == CLUSTER
-    assert moto.door.calls["CreateTags"] == 2
-    assert process.do(process.cloud.get(machine.provider_id)).claim == "c"
+    assert moto.middleware.calls["CreateTags"] == 2
+    assert process.do(process.cloud.get(instance.provider_id)).nodeclaim == "c"
 
 
-def test_an_error_that_stays_reaches_all_who_asked_and_names_the_call(
-    moto: MotoAws, process: AwsProcess
-) -> None:
-    moto.door.script(
-        Fault(operation="DescribeInstances", code="UnauthorizedOperation", status=403, times=1)
+def test_a_permanent_error_reaches_all_callers_with_the_operation(moto: MotoAws, process: AwsProcess) -> None:
+    moto.middleware.add_error(
+        ScriptedError(operation="DescribeInstances", code="UnauthorizedOperation", status=403, times=1)
     )
 
     outcomes = process.together([process.cloud.get(GONE), process.cloud.get(GONE)])
 
-    for one in outcomes:
-        assert isinstance(one, CloudError)
-        assert "DescribeInstances: UnauthorizedOperation" in str(one)
+    for result in outcomes:
+        assert isinstance(result, CloudError)
+        assert "DescribeInstances: UnauthorizedOperation" in str(result)
 
 
-def test_a_description_is_read_with_and_without_its_parts() -> None:
-    bare = described({"InstanceId": "i-1"})
-    spot = described(
+def test_an_instance_is_decoded_with_and_without_optional_fields() -> None:
+    bare = decode_instance({"InstanceId": "i-1"})
+    spot = decode_instance(
         {
             "InstanceId": "i-2",
             "InstanceType": "m5.large",
@@ -156,15 +157,15 @@ def test_a_description_is_read_with_and_without_its_parts() -> None:
     assert (bare.instance.capacity_type, bare.instance.terminating) == ("on-demand", False)
     assert spot.instance.provider_id == "aws:///eu-west-1a/i-2"
     assert (spot.instance.capacity_type, spot.instance.terminating) == ("spot", True)
-    assert spot.instance.claim == "claim"
-    assert (spot.instance.subnet, spot.instance.security_groups) == ("subnet-1", ("sg-1",))
+    assert spot.instance.nodeclaim == "claim"
+    assert (spot.instance.subnet_id, spot.instance.security_group_ids) == ("subnet-1", ("sg-1",))
 
 
 @pytest.mark.parametrize(
     ("preference", "kind"), [("capacity-reservations-only", "reserved"), ("open", "on-demand")]
 )
-def test_only_what_was_bought_from_a_reservation_is_reserved(preference: str, kind: str) -> None:
-    seen = described(
+def test_only_targeted_launches_are_reserved(preference: str, kind: str) -> None:
+    observed = decode_instance(
         {
             "InstanceId": "i-1",
             "CapacityReservationId": "cr-1",
@@ -172,5 +173,5 @@ def test_only_what_was_bought_from_a_reservation_is_reserved(preference: str, ki
         }
     )
 
-    assert seen.instance.capacity_type == kind
-    assert seen.instance.reservation == ("cr-1" if kind == "reserved" else "")
+    assert observed.instance.capacity_type == kind
+    assert observed.instance.capacity_reservation_id == ("cr-1" if kind == "reserved" else "")

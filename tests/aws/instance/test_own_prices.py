@@ -1,13 +1,13 @@
-"""Where a user pays other prices than EC2 knows, ours decide what is bought."""
+"""With discounts, our prices rank on-demand offerings."""
 
 from typing import Any
 
 import pytest
 
-from dovetail.aws.instance.launcher import Buyer
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
-from tests.simulator.ec2.place import ON_DEMAND, POOL, SPOT, a_claim
-from tests.support.moto.process import CLUSTER, AwsProcess
+from dovetail.aws.instance.launcher import InstanceLauncher
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from tests.simulator.ec2.harness import ON_DEMAND, POOL, SPOT, a_claim
+from tests.support.aws.provider_process import CLUSTER, AwsProcess
 
 
 @pytest.mark.parametrize(
@@ -18,29 +18,31 @@ from tests.support.moto.process import CLUSTER, AwsProcess
         (True, SPOT, "SpotOptions", "price-capacity-optimized"),
     ],
 )
-def test_ec2_is_told_our_order_of_on_demand_types_when_discounts_are_known(
+def test_with_discounts_our_prices_rank_on_demand_types(
     process: AwsProcess, own_prices: bool, kind: str, options: str, strategy: str
 ) -> None:
     asked: list[dict[str, Any]] = []
     process.ec2.meta.events.register(
         "provide-client-params.ec2.CreateFleet", lambda params, **_: asked.append(params)
     )
-    buyer = Buyer(
+    buyer = InstanceLauncher(
         aws=process.aws,
         ec2=process.ec2,
         templates=process.templates,
         addresses=process.addresses,
-        scarcity=process.scarcity,
+        unavailable=process.unavailable_offerings,
         clock=process.loop,
         cluster=CLUSTER,
-        own_prices=own_prices,
+        use_own_prices=own_prices,
     )
     claim = a_claim("one", kinds=(kind,))
     types = process.cloud.instance_types(POOL)
 
-    process.do(buyer.buy([claim], process.classes.launchable(NodeClass()), lambda: types))
+    process.do(buyer.launch([claim], process.classes.launch_config(EC2NodeClass()), lambda: types))
 
     (request,) = asked
     assert request[options] == {"AllocationStrategy": strategy}
-    overrides = [one for config in request["LaunchTemplateConfigs"] for one in config["Overrides"]]
-    assert [one["Priority"] for one in overrides] == sorted(one["Priority"] for one in overrides)
+    overrides = [entry for config in request["LaunchTemplateConfigs"] for entry in config["Overrides"]]
+    assert [override["Priority"] for override in overrides] == sorted(
+        override["Priority"] for override in overrides
+    )

@@ -1,20 +1,20 @@
-"""Prices as AWS tells them, and what is used while it does not."""
+"""Live prices, and the fallback without them."""
 
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from dovetail.aws.instancetype.price_parsing import on_demand_prices, pricing_region
+from dovetail.aws.instancetype.price_parsing import decode_on_demand_prices, pricing_region
 from dovetail.aws.instancetype.pricing import LivePrices
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import FrozenDict
-from tests.aws.pricelists import METAL, SHARED, PriceLists, Process, price_lists, product
+from tests.support.aws.pricelists import METAL, SHARED, PriceLists, Process, price_lists, product
 
 FALLBACK = PriceBook(
     source="bundled",
     list_prices=FrozenDict({"m5.large": 0.1, "c5.large": 0.085}),
     region_factors=FrozenDict({"us-east-1": 1.0, "cn-north-1": 1.0, "us-gov-west-1": 1.2}),
-    spot_share=0.4,
+    spot_ratio=0.4,
 )
 A, B = "us-east-1a", "us-east-1b"
 
@@ -34,27 +34,25 @@ def start(lists: PriceLists) -> Iterator[Callable[..., Process]]:
         return running[-1]
 
     yield begin
-    for one in running:
-        one.end()
+    for entry in running:
+        entry.end()
 
 
 def spot(prices: LivePrices, name: str, zone: str) -> float | None:
-    return prices.book.spot(name, region="us-east-1", zone=zone)
+    return prices.prices.spot(name, region="us-east-1", zone=zone)
 
 
-def test_prices_that_aws_tells_replace_those_of_the_fallback(
-    start: Callable[..., Process],
-) -> None:
+def test_prices_of_aws_replace_the_fallback(start: Callable[..., Process]) -> None:
     process = start()
     prices = process.prices(FALLBACK)
 
     assert process.do(prices.refresh())
 
-    assert prices.book.on_demand("m5.large", "us-east-1") == 0.096
-    assert prices.book.on_demand("m5.metal", "us-east-1") == 4.608
-    assert prices.book.on_demand("c5.large", "us-east-1") == 0.085
+    assert prices.prices.on_demand("m5.large", "us-east-1") == 0.096
+    assert prices.prices.on_demand("m5.metal", "us-east-1") == 4.608
+    assert prices.prices.on_demand("c5.large", "us-east-1") == 0.085
     assert spot(prices, "m5.large", A) == 0.035
-    assert prices.book.source == "AWS Pricing API and spot price history"
+    assert prices.prices.source == "AWS Pricing API and spot price history"
 
 
 def test_before_spot_prices_are_known_they_are_assumed_afterwards_a_zone_without_has_none(
@@ -70,7 +68,7 @@ def test_before_spot_prices_are_known_they_are_assumed_afterwards_a_zone_without
     assert spot(prices, "m5.large", B) is None
 
 
-def test_pages_are_put_together_and_the_newest_spot_price_counts(
+def test_pages_are_merged_and_the_newest_spot_price_counts(
     lists: PriceLists, start: Callable[..., Process]
 ) -> None:
     lists.products[SHARED] = [[product("m5.large", "0.096")], [product("m5.xlarge", "0.192")]]
@@ -86,13 +84,11 @@ def test_pages_are_put_together_and_the_newest_spot_price_counts(
 
     process.do(prices.refresh())
 
-    assert prices.book.on_demand("m5.xlarge", "us-east-1") == 0.192
+    assert prices.prices.on_demand("m5.xlarge", "us-east-1") == 0.192
     assert (spot(prices, "m5.large", A), spot(prices, "m5.large", B)) == (0.035, 0.03)
 
 
-def test_a_later_answer_with_less_in_it_keeps_the_earlier_prices(
-    lists: PriceLists, start: Callable[..., Process]
-) -> None:
+def test_a_partial_response_keeps_earlier_prices(lists: PriceLists, start: Callable[..., Process]) -> None:
     process = start()
     prices = process.prices(FALLBACK)
     process.do(prices.refresh())
@@ -101,12 +97,12 @@ def test_a_later_answer_with_less_in_it_keeps_the_earlier_prices(
     lists.spot = [[("c5.large", B, "0.02", "2026-11-03T00:00:00.000Z")]]
     process.do(prices.refresh())
 
-    assert prices.book.on_demand("m5.large", "us-east-1") == 0.096
-    assert prices.book.on_demand("c5.large", "us-east-1") == 0.08
+    assert prices.prices.on_demand("m5.large", "us-east-1") == 0.096
+    assert prices.prices.on_demand("c5.large", "us-east-1") == 0.08
     assert (spot(prices, "m5.large", A), spot(prices, "c5.large", B)) == (0.035, 0.02)
 
 
-def test_when_aws_cannot_be_asked_the_fallback_stays_and_that_is_said_once(
+def test_without_aws_the_fallback_stays_and_is_logged_once(
     lists: PriceLists, start: Callable[..., Process]
 ) -> None:
     lists.broken = {"GetProducts", "DescribeSpotPriceHistory"}
@@ -116,14 +112,14 @@ def test_when_aws_cannot_be_asked_the_fallback_stays_and_that_is_said_once(
     answers = [process.do(prices.refresh()) for _ in range(3)]
 
     assert answers == [False] * 3
-    assert prices.book is FALLBACK
-    (said,) = process.log.said("updating on-demand prices failed")
+    assert prices.prices is FALLBACK
+    (said,) = process.log.entries("updating on-demand prices failed")
     assert "GetProducts" in said["error"]
     assert said["using"] == "bundled; spot assumed at 40% of on-demand where not given"
-    assert len(process.log.said("updating spot prices failed")) == 1
+    assert len(process.log.entries("updating spot prices failed")) == 1
 
 
-def test_the_last_good_prices_outlive_a_failure_and_the_next_failure_is_said_again(
+def test_a_failure_keeps_the_last_prices_and_is_logged_again_after_recovery(
     lists: PriceLists, start: Callable[..., Process]
 ) -> None:
     process = start()
@@ -132,41 +128,37 @@ def test_the_last_good_prices_outlive_a_failure_and_the_next_failure_is_said_aga
     process.do(prices.refresh())
     lists.broken = set()
     process.do(prices.refresh())
-    good = prices.book
+    good = prices.prices
 
     lists.broken = {"GetProducts"}
     process.do(prices.refresh())
 
-    assert prices.book is good
-    assert len(process.log.said("updating on-demand prices failed")) == 2
+    assert prices.prices is good
+    assert len(process.log.entries("updating on-demand prices failed")) == 2
 
 
-def test_a_refresh_that_brings_nothing_new_keeps_the_same_book(
-    start: Callable[..., Process],
-) -> None:
+def test_a_refresh_without_changes_keeps_the_same_prices(start: Callable[..., Process]) -> None:
     process = start()
     prices = process.prices(FALLBACK)
     process.do(prices.refresh())
-    first = prices.book
+    first = prices.prices
 
     process.do(prices.refresh())
 
-    assert prices.book is first
+    assert prices.prices is first
 
 
-def test_one_of_the_two_queries_without_a_price_is_no_answer(
-    lists: PriceLists, start: Callable[..., Process]
-) -> None:
+def test_an_empty_price_query_is_an_error(lists: PriceLists, start: Callable[..., Process]) -> None:
     lists.products[METAL] = []
     process = start()
     prices = process.prices(FALLBACK)
 
     assert not process.do(prices.refresh())
 
-    assert prices.book.on_demand("m5.large", "us-east-1") == 0.1
+    assert prices.prices.on_demand("m5.large", "us-east-1") == 0.1
 
 
-def test_in_china_prices_are_told_in_yuan(lists: PriceLists, start: Callable[..., Process]) -> None:
+def test_in_china_prices_are_in_yuan(lists: PriceLists, start: Callable[..., Process]) -> None:
     lists.products = {
         SHARED: [[product("m5.large", "0.7", "CNY"), product("c5.large", "0.1", "USD")]],
         METAL: [[product("m5.metal", "30", "CNY")]],
@@ -176,12 +168,12 @@ def test_in_china_prices_are_told_in_yuan(lists: PriceLists, start: Callable[...
 
     process.do(prices.refresh())
 
-    assert prices.book.on_demand("m5.large", "cn-north-1") == 0.7
-    assert prices.book.on_demand("c5.large", "cn-north-1") == 0.085
+    assert prices.prices.on_demand("m5.large", "cn-north-1") == 0.7
+    assert prices.prices.on_demand("c5.large", "cn-north-1") == 0.085
 
 
 @pytest.mark.parametrize(("region", "isolated"), [("us-gov-west-1", False), ("us-east-1", True)])
-def test_where_there_is_no_way_to_the_pricing_api_nobody_tries(
+def test_isolated_clusters_do_not_call_the_pricing_api(
     lists: PriceLists, start: Callable[..., Process], region: str, isolated: bool
 ) -> None:
     process = start(region=region)
@@ -190,32 +182,35 @@ def test_where_there_is_no_way_to_the_pricing_api_nobody_tries(
     assert process.do(prices.refresh())
 
     assert "GetProducts" not in lists.calls
-    assert prices.book.on_demand("c5.large", region) == FALLBACK.on_demand("c5.large", region)
+    assert prices.prices.on_demand("c5.large", region) == FALLBACK.on_demand("c5.large", region)
 
 
-def test_only_linux_is_asked_for_and_only_what_is_bought_by_the_hour(
-    lists: PriceLists, start: Callable[..., Process]
-) -> None:
+def test_only_linux_on_demand_prices_are_read(lists: PriceLists, start: Callable[..., Process]) -> None:
     process = start()
 
     process.do(process.prices(FALLBACK).refresh())
 
-    history = next(asked for name, asked in lists.asked if name == "DescribeSpotPriceHistory")
+    history = next(request for name, request in lists.requests if name == "DescribeSpotPriceHistory")
     assert history["ProductDescription.1"] == "Linux/UNIX"
     assert history["ProductDescription.2"] == "Linux/UNIX (Amazon VPC)"
     filters = [
-        {one["Field"]: one["Value"] for one in asked["Filters"]}
-        for name, asked in lists.asked
+        {entry["Field"]: entry["Value"] for entry in request["Filters"]}
+        for name, request in lists.requests
         if name == "GetProducts"
     ]
-    assert [(one["tenancy"], one["productFamily"]) for one in filters] == [
+    assert [(query_filter["tenancy"], query_filter["productFamily"]) for query_filter in filters] == [
         ("Shared", SHARED),
         ("Dedicated", METAL),
     ]
     assert all(
-        (one["regionCode"], one["operatingSystem"], one["marketoption"], one["capacitystatus"])
+        (
+            query_filter["regionCode"],
+            query_filter["operatingSystem"],
+            query_filter["marketoption"],
+            query_filter["capacitystatus"],
+        )
         == ("us-east-1", "Linux", "OnDemand", "Used")
-        for one in filters
+        for query_filter in filters
     )
 
 
@@ -228,14 +223,14 @@ def test_only_linux_is_asked_for_and_only_what_is_bought_by_the_hour(
         ("sa-east-1", "us-east-1"),
     ],
 )
-def test_the_pricing_api_is_asked_where_it_is(region: str, home: str) -> None:
+def test_the_pricing_endpoint_follows_the_region(region: str, home: str) -> None:
     assert pricing_region(region) == home
 
 
 @pytest.mark.parametrize("entry", ["", "{}", "[]", "no json", product("m5.large", "free")])
-def test_an_entry_that_nobody_can_read_costs_only_itself(entry: str) -> None:
-    assert on_demand_prices([entry, product("c5.large", "0.085")], "USD") == {"c5.large": 0.085}
+def test_a_malformed_entry_is_skipped(entry: str) -> None:
+    assert decode_on_demand_prices([entry, product("c5.large", "0.085")], "USD") == {"c5.large": 0.085}
 
 
-def test_a_price_of_zero_is_none() -> None:
-    assert on_demand_prices([product("m5.large", "0.0000000000")], "USD") == {}
+def test_a_zero_price_is_ignored() -> None:
+    assert decode_on_demand_prices([product("m5.large", "0.0000000000")], "USD") == {}

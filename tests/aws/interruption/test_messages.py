@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.aws.interruption.messages import Unreadable, parse
-from dovetail.ports.cloudprovider import Interruption, Message
-from tests.support import warnings
+from dovetail.aws.interruption.messages import InvalidMessageError, decode_message
+from dovetail.ports.cloudprovider import InterruptionKind, InterruptionMessage
+from tests.support.aws import interruption_events
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -20,11 +20,11 @@ ANYTHING = st.recursive(
 )
 
 
-def read(body: str) -> Message:
-    return parse(body, receipt="receipt")
+def read(body: str) -> InterruptionMessage:
+    return decode_message(body, receipt_handle="receipt")
 
 
-def meaning(body: str) -> tuple[Interruption, tuple[str, ...]]:
+def meaning(body: str) -> tuple[InterruptionKind, tuple[str, ...]]:
     message = read(body)
     return message.kind, message.instance_ids
 
@@ -32,39 +32,39 @@ def meaning(body: str) -> tuple[Interruption, tuple[str, ...]]:
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
-        (warnings.spot("i-1"), Interruption.SPOT),
-        (warnings.rebalance("i-1"), Interruption.REBALANCE),
-        (warnings.reservation("i-1"), Interruption.RESERVATION),
-        (warnings.health("i-1"), Interruption.SCHEDULED_CHANGE),
-        (warnings.state("i-1", "stopping"), Interruption.STOPPING),
-        (warnings.state("i-1", "stopped"), Interruption.STOPPING),
-        (warnings.state("i-1", "shutting-down"), Interruption.TERMINATING),
-        (warnings.state("i-1", "terminated"), Interruption.TERMINATING),
+        (interruption_events.spot("i-1"), InterruptionKind.SPOT_INTERRUPTED),
+        (interruption_events.rebalance("i-1"), InterruptionKind.REBALANCE_RECOMMENDATION),
+        (interruption_events.reservation("i-1"), InterruptionKind.CAPACITY_RESERVATION_INTERRUPTED),
+        (interruption_events.health("i-1"), InterruptionKind.SCHEDULED_CHANGE),
+        (interruption_events.state("i-1", "stopping"), InterruptionKind.INSTANCE_STOPPED),
+        (interruption_events.state("i-1", "stopped"), InterruptionKind.INSTANCE_STOPPED),
+        (interruption_events.state("i-1", "shutting-down"), InterruptionKind.INSTANCE_TERMINATED),
+        (interruption_events.state("i-1", "terminated"), InterruptionKind.INSTANCE_TERMINATED),
     ],
 )
-def test_every_kind_of_warning_is_understood(body: str, kind: Interruption) -> None:
+def test_every_interruption_event_is_decoded(body: str, kind: InterruptionKind) -> None:
     assert meaning(body) == (kind, ("i-1",))
 
 
-def test_a_message_is_removed_by_its_receipt_and_as_old_as_its_event() -> None:
-    message = read(warnings.spot("i-1"))
+def test_a_message_has_its_receipt_handle_and_event_time() -> None:
+    message = read(interruption_events.spot("i-1"))
 
     assert message.id == "receipt"
-    assert message.sent == datetime(2026, 1, 1, 9, tzinfo=UTC)
+    assert message.sent_at == datetime(2026, 1, 1, 9, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("state", ["pending", "running", "creating", ""])
-def test_states_that_a_node_survives_are_no_warning(state: str) -> None:
-    assert read(warnings.state("i-1", state)).kind is Interruption.NOTHING
+def test_other_instance_states_are_no_op(state: str) -> None:
+    assert read(interruption_events.state("i-1", state)).kind is InterruptionKind.NO_OP
 
 
-def test_states_are_understood_in_any_case() -> None:
-    assert read(warnings.state("i-1", "Stopping")).kind is Interruption.STOPPING
+def test_instance_states_are_case_insensitive() -> None:
+    assert read(interruption_events.state("i-1", "Stopping")).kind is InterruptionKind.INSTANCE_STOPPED
 
 
-def test_one_scheduled_change_can_concern_many_machines() -> None:
-    assert meaning(warnings.health("i-1", "i-2")) == (
-        Interruption.SCHEDULED_CHANGE,
+def test_one_scheduled_change_can_affect_many_instances() -> None:
+    assert meaning(interruption_events.health("i-1", "i-2")) == (
+        InterruptionKind.SCHEDULED_CHANGE,
         ("i-1", "i-2"),
     )
 
@@ -72,17 +72,20 @@ def test_one_scheduled_change_can_concern_many_machines() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        warnings.health("i-1", service="RDS"),
-        warnings.health("i-1", category="issue"),
-        warnings.health("i-1", category="accountNotification"),
+        interruption_events.health("i-1", service="RDS"),
+        interruption_events.health("i-1", category="issue"),
+        interruption_events.health("i-1", category="accountNotification"),
     ],
 )
-def test_what_happens_to_other_services_or_is_no_change_does_not_concern_us(body: str) -> None:
-    assert meaning(body) == (Interruption.NOTHING, ())
+def test_events_of_other_services_are_no_op(body: str) -> None:
+    assert meaning(body) == (InterruptionKind.NO_OP, ())
 
 
-def test_a_scheduled_change_may_name_no_machine() -> None:
-    assert meaning(warnings.health(affectedEntities=None)) == (Interruption.SCHEDULED_CHANGE, ())
+def test_a_scheduled_change_may_name_no_instance() -> None:
+    assert meaning(interruption_events.health(affectedEntities=None)) == (
+        InterruptionKind.SCHEDULED_CHANGE,
+        (),
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,14 +94,14 @@ def test_a_scheduled_change_may_name_no_machine() -> None:
         "",
         "  \n",
         "{}",
-        warnings.event("EC2 Fleet Instance Change", {"instance-id": "i-1"}),
-        warnings.spot("i-1", version="1"),
-        warnings.spot("i-1", source="my.app"),
+        interruption_events.event("EC2 Fleet Instance Change", {"instance-id": "i-1"}),
+        interruption_events.spot("i-1", version="1"),
+        interruption_events.spot("i-1", source="my.app"),
         json.dumps({"Event": "s3:TestEvent"}),
     ],
 )
-def test_what_nobody_has_heard_of_is_nothing(body: str) -> None:
-    assert meaning(body) == (Interruption.NOTHING, ())
+def test_unknown_events_are_no_op(body: str) -> None:
+    assert meaning(body) == (InterruptionKind.NO_OP, ())
 
 
 @pytest.mark.parametrize(
@@ -108,34 +111,34 @@ def test_what_nobody_has_heard_of_is_nothing(body: str) -> None:
         "[]",
         "null",
         "{",
-        warnings.spot("i-1", detail="terminate"),
-        warnings.spot("i-1", detail={}),
-        warnings.spot("i-1", detail={"instance-id": 7}),
-        warnings.spot("i-1", time=1767258000),
-        warnings.health(affectedEntities="i-1"),
+        interruption_events.spot("i-1", detail="terminate"),
+        interruption_events.spot("i-1", detail={}),
+        interruption_events.spot("i-1", detail={"instance-id": 7}),
+        interruption_events.spot("i-1", time=1767258000),
+        interruption_events.health(affectedEntities="i-1"),
     ],
 )
-def test_what_eventbridge_would_never_send_cannot_be_read(body: str) -> None:
-    with pytest.raises(Unreadable):
+def test_malformed_events_are_rejected(body: str) -> None:
+    with pytest.raises(InvalidMessageError):
         read(body)
 
 
 @pytest.mark.parametrize("time", ["", "yesterday"])
-def test_a_warning_with_an_odd_date_is_a_warning_all_the_same(time: str) -> None:
-    message = read(warnings.spot("i-1", time=time))
+def test_a_message_with_an_invalid_time_is_still_valid(time: str) -> None:
+    message = read(interruption_events.spot("i-1", time=time))
 
-    assert (message.kind, message.sent) == (Interruption.SPOT, None)
+    assert (message.kind, message.sent_at) == (InterruptionKind.SPOT_INTERRUPTED, None)
 
 
 @given(st.text())
-def test_any_text_is_read_or_refused(body: str) -> None:
-    with suppress(Unreadable):
-        assert isinstance(read(body), Message)
+def test_any_text_is_decoded_or_rejected(body: str) -> None:
+    with suppress(InvalidMessageError):
+        assert isinstance(read(body), InterruptionMessage)
 
 
 @given(ANYTHING, st.sampled_from(["aws.ec2", "aws.health"]))
-def test_any_detail_is_read_or_refused(detail: Any, source: str) -> None:
+def test_any_detail_is_decoded_or_rejected(detail: Any, source: str) -> None:
     for title in ("EC2 Instance State-change Notification", "AWS Health Event"):
-        with suppress(Unreadable):
-            message = read(warnings.event(title, detail, source=source))
-            assert all(isinstance(one, str) for one in message.instance_ids)
+        with suppress(InvalidMessageError):
+            message = read(interruption_events.event(title, detail, source=source))
+            assert all(isinstance(instance_id, str) for instance_id in message.instance_ids)

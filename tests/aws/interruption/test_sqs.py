@@ -9,18 +9,18 @@ from typing import Any
 import boto3
 import pytest
 
-from dovetail.aws.interruption.sqs import SqsInterruptions
-from dovetail.aws.session import THREADS, Aws, Patience
-from dovetail.host.event_loop import AsyncioLoop
-from dovetail.host.executor import ThreadOffload
-from dovetail.host.randomness import RealChance
-from dovetail.ports.cloudprovider import CloudError, Interruption, Message
-from tests.support import warnings
-from tests.support.moto.door import Fault
+from dovetail.aws.interruption.sqs import SqsInterruptionQueue
+from dovetail.aws.session import MAX_THREADS, AwsSession, RetryPolicy
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.host.executor import ThreadExecutor
+from dovetail.host.randomness import SystemRandomSource
+from dovetail.ports.cloudprovider import CloudError, InterruptionKind, InterruptionMessage
+from tests.support.aws import interruption_events
+from tests.support.moto.middleware import ScriptedError
 from tests.support.moto.server import MotoAws
-from tests.support.telling import KeptLog
+from tests.support.telemetry import RecordedLog
 
-IMPATIENT = Patience(first=timedelta(milliseconds=20), most=timedelta(milliseconds=40))
+IMPATIENT = RetryPolicy(initial_delay=timedelta(milliseconds=20), max_delay=timedelta(milliseconds=40))
 _numbers = count()
 
 pytestmark = pytest.mark.usefixtures("aws_credentials")
@@ -32,7 +32,7 @@ class Place:
     def __init__(self, url: str) -> None:
         self.name = f"queue-{next(_numbers)}"
         self.sqs = boto3.client("sqs", region_name="us-east-1", endpoint_url=url)
-        self.log = KeptLog()
+        self.log = RecordedLog()
         self._endpoint = url
 
     def made(self) -> "Place":
@@ -42,38 +42,34 @@ class Place:
     def send(self, *bodies: str) -> None:
         for start in range(0, len(bodies), 10):
             entries = [
-                {"Id": str(place), "MessageBody": one}
-                for place, one in enumerate(bodies[start : start + 10])
+                {"Id": str(place), "MessageBody": entry}
+                for place, entry in enumerate(bodies[start : start + 10])
             ]
             self.sqs.send_message_batch(QueueUrl=self.url, Entries=entries)
 
     def left(self) -> int:
-        """How many messages are there, those included that somebody has received."""
+        """Return the number of messages, including received ones."""
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        told = self.sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=names)
-        return sum(int(one) for one in told["Attributes"].values())
+        message = self.sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=names)
+        return sum(int(entry) for entry in message["Attributes"].values())
 
-    def do(self, work: Callable[[SqsInterruptions], Awaitable[Any]]) -> Any:
-        """Let a reader with nothing in memory do something."""
+    def do(self, work: Callable[[SqsInterruptionQueue], Awaitable[Any]]) -> Any:
+        """Run a call of a new reader."""
 
         async def run() -> Any:
-            loop, chance = AsyncioLoop(), RealChance()
-            offload = ThreadOffload(THREADS)
-            aws = Aws(
-                loop=loop,
-                offload=offload,
-                chance=chance,
-                region="us-east-1",
-                endpoint_url=self._endpoint,
+            loop, random = AsyncioEventLoop(), SystemRandomSource()
+            offload = ThreadExecutor(MAX_THREADS)
+            aws = AwsSession(
+                loop=loop, executor=offload, random=random, region="us-east-1", endpoint_url=self._endpoint
             )
-            queue = SqsInterruptions(
+            queue = SqsInterruptionQueue(
                 aws,
                 name=self.name,
                 loop=loop,
-                chance=chance,
+                random=random,
                 log=self.log,
-                longest_poll=timedelta(seconds=1),
-                trouble=IMPATIENT,
+                poll_wait=timedelta(seconds=1),
+                retry_policy=IMPATIENT,
             )
             try:
                 return await work(queue)
@@ -85,37 +81,37 @@ class Place:
 
 @pytest.fixture
 def place(moto: MotoAws) -> Iterator[Place]:
-    moto.door.reset()
-    made = Place(moto.url)
-    yield made
-    made.sqs.close()
+    moto.middleware.reset()
+    created = Place(moto.url)
+    yield created
+    created.sqs.close()
 
 
-async def take_all(queue: SqsInterruptions) -> list[Message]:
+async def take_all(queue: SqsInterruptionQueue) -> list[InterruptionMessage]:
     """Receive and remove until nothing comes."""
-    taken: list[Message] = []
+    taken: list[InterruptionMessage] = []
     while messages := await queue.receive():
         taken.extend(messages)
-        await asyncio.gather(*map(queue.remove, messages))
+        await asyncio.gather(*map(queue.delete, messages))
     return taken
 
 
-def test_a_warning_that_was_sent_is_received_and_removed(place: Place) -> None:
-    place.made().send(warnings.spot("i-1"))
+def test_a_message_is_received_and_deleted(place: Place) -> None:
+    place.made().send(interruption_events.spot("i-1"))
 
     (message,) = place.do(take_all)
 
-    assert (message.kind, message.instance_ids) == (Interruption.SPOT, ("i-1",))
+    assert (message.kind, message.instance_ids) == (InterruptionKind.SPOT_INTERRUPTED, ("i-1",))
     assert place.left() == 0
 
 
-def test_a_warning_is_heard_while_the_queue_is_waited_for(place: Place) -> None:
+def test_a_message_arrives_during_a_long_poll(place: Place) -> None:
     place.made()
 
-    async def send_meanwhile(queue: SqsInterruptions) -> tuple[Message, ...]:
+    async def send_meanwhile(queue: SqsInterruptionQueue) -> tuple[InterruptionMessage, ...]:
         hearing = asyncio.create_task(queue.receive())
         await asyncio.sleep(0.2)
-        await asyncio.to_thread(place.send, warnings.spot("i-1"))
+        await asyncio.to_thread(place.send, interruption_events.spot("i-1"))
         return tuple(await hearing)
 
     (message,) = place.do(send_meanwhile)
@@ -123,75 +119,76 @@ def test_a_warning_is_heard_while_the_queue_is_waited_for(place: Place) -> None:
     assert message.instance_ids == ("i-1",)
 
 
-def test_what_was_not_removed_stays(place: Place) -> None:
-    place.made().send(warnings.spot("i-1"))
+def test_undeleted_messages_stay(place: Place) -> None:
+    place.made().send(interruption_events.spot("i-1"))
 
     place.do(lambda queue: queue.receive())
 
     assert place.left() == 1
 
 
-def test_a_storm_is_received_at_one_go(place: Place) -> None:
-    place.made().send(*(warnings.spot(f"i-{number}") for number in range(100)))
+def test_a_burst_of_messages_is_received_at_once(place: Place) -> None:
+    place.made().send(*(interruption_events.spot(f"i-{number}") for number in range(100)))
 
     received = place.do(lambda queue: queue.receive())
 
     # Polls side by side may be shown the same message, by moto as by SQS.
-    different = {one.instance_ids for one in received}
+    different = {entry.instance_ids for entry in received}
     assert len(different) > 80
     assert different <= {(f"i-{number}",) for number in range(100)}
 
 
 @pytest.mark.parametrize(
-    "body", [warnings.state("i-1", "creating"), warnings.event("Something else", {}), "{}"]
+    "body",
+    [interruption_events.state("i-1", "creating"), interruption_events.event("Something else", {}), "{}"],
 )
-def test_what_does_not_concern_us_is_removed_in_silence(place: Place, body: str) -> None:
+def test_irrelevant_messages_are_deleted_silently(place: Place, body: str) -> None:
     place.made().send(body)
 
     (message,) = place.do(take_all)
 
-    assert message.kind is Interruption.NOTHING
+    assert message.kind is InterruptionKind.NO_OP
     assert place.left() == 0
     assert place.log.lines == []
 
 
-def test_what_cannot_be_read_is_shown_once_and_removed(place: Place) -> None:
-    place.made().send("nonsense", warnings.spot("i-1"))
+def test_an_invalid_message_is_logged_and_deleted(place: Place) -> None:
+    place.made().send("nonsense", interruption_events.spot("i-1"))
 
     taken = place.do(take_all)
 
-    assert {one.kind for one in taken} == {Interruption.NOTHING, Interruption.SPOT}
+    assert {entry.kind for entry in taken} == {InterruptionKind.NO_OP, InterruptionKind.SPOT_INTERRUPTED}
     assert place.left() == 0
     (line,) = place.log.lines
     assert line.fields["body"] == "nonsense"
 
 
-def test_a_queue_that_is_missing_is_told_of_once_and_found_when_it_is_there(place: Place) -> None:
-    async def make_it_after_a_while(queue: SqsInterruptions) -> list[Message]:
+def test_a_missing_queue_is_logged_once_and_retried(place: Place) -> None:
+    async def make_it_after_a_while(queue: SqsInterruptionQueue) -> list[InterruptionMessage]:
         for _ in range(3):
             assert not await queue.receive()
-        await asyncio.to_thread(lambda: place.made().send(warnings.spot("i-1")))
+        await asyncio.to_thread(lambda: place.made().send(interruption_events.spot("i-1")))
         return await take_all(queue)
 
     (message,) = place.do(make_it_after_a_while)
 
     assert message.instance_ids == ("i-1",)
-    told, recovered = place.log.lines
-    assert told.fields["queue"] == place.name
-    assert "GetQueueUrl" in told.fields["error"]
-    assert "NonExistentQueue" in told.fields["error"]
-    assert "correct the setting interruption-queue" in told.fields["error"]
+    text, recovered = place.log.lines
+    assert text.fields["queue"] == place.name
+    assert "GetQueueUrl" in text.fields["error"]
+    assert "NonExistentQueue" in text.fields["error"]
+    assert "create the queue, or correct --interruption-queue" in text.fields["error"]
     assert recovered.message == "reading the interruption queue again"
 
 
-def test_a_queue_that_goes_and_comes_back_is_read_again(place: Place) -> None:
+def test_a_recreated_queue_is_read_again(place: Place) -> None:
     place.made()
 
-    async def outlive(queue: SqsInterruptions) -> list[Message]:
+    async def outlive(queue: SqsInterruptionQueue) -> list[InterruptionMessage]:
         assert not await queue.receive()
         await asyncio.to_thread(place.sqs.delete_queue, QueueUrl=place.url)
         assert not await queue.receive()
-        await asyncio.to_thread(lambda: place.made().send(warnings.spot("i-1")))
+        await asyncio.to_thread(lambda: place.made().send(interruption_events.spot("i-1")))
         return await take_all(queue)
 
     (message,) = place.do(outlive)
@@ -200,13 +197,11 @@ def test_a_queue_that_goes_and_comes_back_is_read_again(place: Place) -> None:
 
 
 @pytest.mark.parametrize("operation", ["GetQueueUrl", "ReceiveMessage"])
-def test_a_queue_that_may_not_be_read_is_told_of_once_with_what_to_do(
-    place: Place, moto: MotoAws, operation: str
-) -> None:
-    place.made().send(warnings.spot("i-1"))
-    moto.door.script(Fault(operation=operation, code="AccessDenied", status=403, times=3))
+def test_a_forbidden_queue_is_logged_once_with_advice(place: Place, moto: MotoAws, operation: str) -> None:
+    place.made().send(interruption_events.spot("i-1"))
+    moto.middleware.add_error(ScriptedError(operation=operation, code="AccessDenied", status=403, times=3))
 
-    async def be_refused(queue: SqsInterruptions) -> list[Message]:
+    async def be_refused(queue: SqsInterruptionQueue) -> list[InterruptionMessage]:
         for _ in range(3):
             assert not await queue.receive()
         return await take_all(queue)
@@ -214,18 +209,16 @@ def test_a_queue_that_may_not_be_read_is_told_of_once_with_what_to_do(
     (message,) = place.do(be_refused)
 
     assert message.instance_ids == ("i-1",)
-    told, recovered = place.log.lines
-    assert told.fields["error"].startswith(f"{operation}: AccessDenied")
-    assert "allow it in the policies of the controller's role" in told.fields["error"]
+    text, recovered = place.log.lines
+    assert text.fields["error"].startswith(f"{operation}: AccessDenied")
+    assert "allow the action in the IAM policy of the controller's role" in text.fields["error"]
     assert recovered.message == "reading the interruption queue again"
 
 
-def test_a_message_that_cannot_be_removed_is_an_error_and_comes_again(
-    place: Place, moto: MotoAws
-) -> None:
-    place.made().send(warnings.spot("i-1"))
-    refusal = Fault(operation="DeleteMessageBatch", code="AccessDenied", status=403)
-    moto.door.script(refusal)
+def test_a_failed_deletion_is_an_error_and_the_message_returns(place: Place, moto: MotoAws) -> None:
+    place.made().send(interruption_events.spot("i-1"))
+    refusal = ScriptedError(operation="DeleteMessageBatch", code="AccessDenied", status=403)
+    moto.middleware.add_error(refusal)
 
     with pytest.raises(CloudError, match="DeleteMessageBatch: AccessDenied"):
         place.do(take_all)
@@ -233,7 +226,7 @@ def test_a_message_that_cannot_be_removed_is_an_error_and_comes_again(
     assert place.left() == 1
 
 
-def test_no_network_is_told_of_and_borne() -> None:
+def test_a_network_failure_is_logged_and_survived() -> None:
     place = Place("http://127.0.0.1:9")
 
     assert place.do(lambda queue: queue.receive()) == ()

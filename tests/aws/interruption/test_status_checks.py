@@ -1,4 +1,4 @@
-"""What EC2 says of the health of instances, read."""
+"""EC2 status checks and scheduled events."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from dovetail.aws.errors import AwsError
-from dovetail.aws.interruption.status_checks import Ec2Checkups, ailments
-from dovetail.ports.cloudprovider import Ailment, Interruption
-from tests.support.moto.door import Fault
-from tests.support.moto.process import AwsProcess
-from tests.support.telling import KeptLog
+from dovetail.aws.interruption.status_checks import Ec2StatusChecks, decode_unhealthy
+from dovetail.ports.cloudprovider import InterruptionKind, UnhealthyInstance
+from tests.support.aws.provider_process import AwsProcess
+from tests.support.moto.middleware import ScriptedError
+from tests.support.telemetry import RecordedLog
 
 EARLY, LATE = datetime(2026, 1, 1, 9, tzinfo=UTC), datetime(2026, 1, 1, 10, tzinfo=UTC)
 IMPAIRED = b"""<DescribeInstanceStatusResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
@@ -24,7 +24,7 @@ IMPAIRED = b"""<DescribeInstanceStatusResponse xmlns="http://ec2.amazonaws.com/d
 
 
 def check(status: str, *since: datetime) -> dict[str, Any]:
-    details = [{"Name": "reachability", "Status": "failed", "ImpairedSince": one} for one in since]
+    details = [{"Name": "reachability", "Status": "failed", "ImpairedSince": entry} for entry in since]
     return {"Status": status, "Details": details}
 
 
@@ -34,24 +34,21 @@ def status(**more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("field", "kind"),
-    [
-        ("InstanceStatus", Interruption.INSTANCE_STATUS),
-        ("SystemStatus", Interruption.SYSTEM_STATUS),
-    ],
+    [("InstanceStatus", InterruptionKind.INSTANCE_STATUS), ("SystemStatus", InterruptionKind.SYSTEM_STATUS)],
 )
-def test_a_failed_check_counts_from_its_first_failure(field: str, kind: Interruption) -> None:
-    found = ailments([status(**{field: check("impaired", LATE, EARLY)})])
+def test_a_failed_check_has_the_time_of_its_first_failure(field: str, kind: InterruptionKind) -> None:
+    result = decode_unhealthy([status(**{field: check("impaired", LATE, EARLY)})])
 
-    assert found == [Ailment(instance_id="i-1", kind=kind, since=EARLY)]
-
-
-@pytest.mark.parametrize("told", ["ok", "initializing", "insufficient-data", "not-applicable"])
-def test_checks_that_have_not_failed_are_no_ailment(told: str) -> None:
-    assert ailments([status(InstanceStatus=check(told), SystemStatus=check(told))]) == []
+    assert result == [UnhealthyInstance(instance_id="i-1", kind=kind, since=EARLY)]
 
 
-def test_volumes_are_no_ailment_of_the_machine() -> None:
-    assert ailments([status(AttachedEbsStatus=check("impaired", EARLY))]) == []
+@pytest.mark.parametrize("text", ["ok", "initializing", "insufficient-data", "not-applicable"])
+def test_passed_checks_are_not_unhealthy(text: str) -> None:
+    assert decode_unhealthy([status(InstanceStatus=check(text), SystemStatus=check(text))]) == []
+
+
+def test_volume_checks_are_ignored() -> None:
+    assert decode_unhealthy([status(AttachedEbsStatus=check("impaired", EARLY))]) == []
 
 
 @pytest.mark.parametrize(
@@ -64,41 +61,43 @@ def test_volumes_are_no_ailment_of_the_machine() -> None:
         ("something-else", "", False),
     ],
 )
-def test_events_that_are_ahead_are_ailments(code: str, description: str, is_one: bool) -> None:
-    found = ailments([status(Events=[{"Code": code, "Description": description}])])
+def test_scheduled_events_are_unhealthy(code: str, description: str, is_one: bool) -> None:
+    result = decode_unhealthy([status(Events=[{"Code": code, "Description": description}])])
 
-    assert [one.kind for one in found] == [Interruption.EVENT_STATUS] * is_one
+    assert [entry.kind for entry in result] == [InterruptionKind.EVENT_STATUS] * is_one
 
 
-def test_all_that_is_wrong_with_a_machine_is_found(process: AwsProcess) -> None:
-    door = process.site.moto.door
-    door.answering["DescribeInstanceStatus"] = lambda _: ("text/xml", IMPAIRED)
+def test_all_failed_checks_of_an_instance_are_found(process: AwsProcess) -> None:
+    proxy = process.account.moto.middleware
+    proxy.responses["DescribeInstanceStatus"] = lambda _: ("text/xml", IMPAIRED)
 
-    found = process.do(Ec2Checkups(aws=process.aws, ec2=process.ec2, log=KeptLog()).ailing())
+    result = process.do(Ec2StatusChecks(aws=process.aws, ec2=process.ec2, log=RecordedLog()).list_unhealthy())
 
-    del door.answering["DescribeInstanceStatus"]
-    assert found == [
-        Ailment(instance_id="i-1", kind=Interruption.INSTANCE_STATUS, since=EARLY),
+    del proxy.responses["DescribeInstanceStatus"]
+    assert result == [
+        UnhealthyInstance(instance_id="i-1", kind=InterruptionKind.INSTANCE_STATUS, since=EARLY)
     ]
-    assert door.calls["DescribeInstanceStatus"] == 3
+    assert proxy.calls["DescribeInstanceStatus"] == 3
 
 
-def test_who_may_not_ask_is_told_once_and_asks_no_more(process: AwsProcess) -> None:
-    door, log = process.site.moto.door, KeptLog()
-    door.script(Fault(operation="DescribeInstanceStatus", code="UnauthorizedOperation", status=403))
-    checkups = Ec2Checkups(aws=process.aws, ec2=process.ec2, log=log)
+def test_a_denied_status_check_is_logged_once(process: AwsProcess) -> None:
+    proxy, log = process.account.moto.middleware, RecordedLog()
+    proxy.add_error(
+        ScriptedError(operation="DescribeInstanceStatus", code="UnauthorizedOperation", status=403)
+    )
+    status_checks = Ec2StatusChecks(aws=process.aws, ec2=process.ec2, log=log)
 
-    found = [process.do(checkups.ailing()) for _ in range(2)]
+    result = [process.do(status_checks.list_unhealthy()) for _ in range(2)]
 
-    assert found == [(), ()]
-    assert door.calls["DescribeInstanceStatus"] == 1
+    assert result == [(), ()]
+    assert proxy.calls["DescribeInstanceStatus"] == 1
     (line,) = log.lines
     assert "UnauthorizedOperation" in line.fields["error"]
 
 
-def test_other_errors_are_for_whoever_tries_again(process: AwsProcess) -> None:
-    door = process.site.moto.door
-    door.script(Fault(operation="DescribeInstanceStatus", code="Unheard", status=400))
+def test_other_errors_are_raised_for_a_retry(process: AwsProcess) -> None:
+    proxy = process.account.moto.middleware
+    proxy.add_error(ScriptedError(operation="DescribeInstanceStatus", code="Unheard", status=400))
 
     with pytest.raises(AwsError, match="Unheard"):
-        process.do(Ec2Checkups(aws=process.aws, ec2=process.ec2, log=KeptLog()).ailing())
+        process.do(Ec2StatusChecks(aws=process.aws, ec2=process.ec2, log=RecordedLog()).list_unhealthy())

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from dovetail.codec.fields import Field, Findings
-from dovetail.codec.karpenter.nodeclasses import decode_node_class
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
-from dovetail.ports.cloudprovider import ClassStatus
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.karpenter.nodeclasses import decode_nodeclass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.ports.cloudprovider import NodeClassStatus
 
 STATUS: dict[str, Any] = {
     "subnets": [{"id": "subnet-1", "zone": "a", "zoneID": "az1"}],
@@ -33,31 +33,29 @@ def a_class(name: str = "default", *, uid: str = "uid-1", **spec: Any) -> dict[s
         "securityGroupSelectorTerms": [{"tags": {"team": "a"}}],
         "role": "nodes",
     }
-    whole = {key: one for key, one in {**usual, **spec}.items() if one is not None}
+    whole = {key: entry for key, entry in {**usual, **spec}.items() if entry is not None}
     return {"metadata": {"name": name, "uid": uid, "generation": 1}, "spec": whole}
 
 
-def resolved_class(
-    family: str = "AL2023", *, status: dict[str, Any] = STATUS, **spec: Any
-) -> NodeClass:
+def resolved_class(family: str = "AL2023", *, status: dict[str, Any] = STATUS, **spec: Any) -> EC2NodeClass:
     """A class as decisions see it, after it was looked up."""
     raw = {
         "metadata": {"name": "default", "uid": "uid-1"},
         "spec": {"amiFamily": family, "role": "nodes", **spec},
         "status": status,
     }
-    return decode_node_class(Field(raw, Findings(written_by_hand=False)))
+    return decode_nodeclass(Field(raw, DecodeContext(strict=False)))
 
 
 def annotated(node_class: dict[str, Any], **annotations: str) -> dict[str, Any]:
     return {**node_class, "metadata": {**node_class["metadata"], "annotations": annotations}}
 
 
-def reasons(found: ClassStatus) -> dict[str, str]:
-    """What is wrong: condition → reason."""
-    return {kind: reason for kind, (reason, _) in found.problems.items()}
+def reasons(result: NodeClassStatus) -> dict[str, str]:
+    """Return condition → reason of conditions that are not True."""
+    return {kind: reason for kind, (reason, _) in result.false_conditions.items()}
 
 
-def message(found: ClassStatus, kind: str) -> str:
-    """What a condition says, be it False or Unknown."""
-    return {**found.problems, **found.unsure}[kind][1]
+def message(result: NodeClassStatus, kind: str) -> str:
+    """Return the message of a condition that is False or Unknown."""
+    return {**result.false_conditions, **result.unknown_conditions}[kind][1]

@@ -6,8 +6,8 @@ from typing import Any
 import boto3
 import pytest
 
+from tests.support.aws.nodeclass_account import REGION, Account, NodeClassProcess
 from tests.support.moto.server import MotoAws, moto_aws
-from tests.support.moto_nodeclass import REGION, Account, ClassProcess
 
 
 @pytest.fixture(scope="session")
@@ -25,32 +25,32 @@ def account(moto: MotoAws, aws_credentials: None) -> Account:
 
 
 @pytest.fixture
-def processes(account: Account) -> Iterator[Callable[..., ClassProcess]]:
+def processes(account: Account) -> Iterator[Callable[..., NodeClassProcess]]:
     """Start processes; they die with the test."""
-    running: list[ClassProcess] = []
+    running: list[NodeClassProcess] = []
 
-    def start(**settings: Any) -> ClassProcess:
-        running.append(ClassProcess(account, **settings))
+    def start(**settings: Any) -> NodeClassProcess:
+        running.append(NodeClassProcess(account, **settings))
         return running[-1]
 
     yield start
-    for one in running:
-        one.stop()
+    for entry in running:
+        entry.stop()
 
 
 @pytest.fixture(scope="session")
 def session() -> boto3.Session:
-    """What all processes of the tests share, so that each starts in no time."""
+    """A boto3 session that all processes share, to start fast."""
     return boto3.Session("test", "test", region_name=REGION)
 
 
 @pytest.fixture
 def process(
-    account: Account, processes: Callable[..., ClassProcess], session: boto3.Session
-) -> ClassProcess:
+    account: Account, processes: Callable[..., NodeClassProcess], session: boto3.Session
+) -> NodeClassProcess:
     """A process in an account where the usual class finds everything."""
-    made = processes(session=session)
-    account.network(made.aws.ec2())
-    account.role(made.aws.client("iam"))
+    created = processes(session=session)
+    account.network(created.aws.ec2())
+    account.role(created.aws.client("iam"))
     account.image("ami-mine", name="mine", owner_alias=None, owner_id="123456789012")
-    return made
+    return created

@@ -4,35 +4,35 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from dovetail.aws.nodeclass.instance_profiles import legacy_name
+from dovetail.aws.nodeclass.instance_profiles import legacy_profile_name
 from tests.aws.nodeclass.classes import a_class, message, reasons
-from tests.support.moto.door import Fault
-from tests.support.moto_nodeclass import Account, ClassProcess
+from tests.support.aws.nodeclass_account import Account, NodeClassProcess
+from tests.support.moto.middleware import ScriptedError
 
 
-def profile(process: ClassProcess, **spec: Any) -> str:
+def profile(process: NodeClassProcess, **spec: Any) -> str:
     return str(process.resolve(a_class(**spec)).status["instanceProfile"])
 
 
-def described(process: ClassProcess, name: str) -> dict[str, Any]:
+def described(process: NodeClassProcess, name: str) -> dict[str, Any]:
     iam = process.aws.client("iam")
-    found: dict[str, Any] = iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
-    return found
+    result: dict[str, Any] = iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]
+    return result
 
 
-def names(process: ClassProcess) -> list[str]:
-    found = process.aws.client("iam").list_instance_profiles()["InstanceProfiles"]
-    return [one["InstanceProfileName"] for one in found]
+def names(process: NodeClassProcess) -> list[str]:
+    result = process.aws.client("iam").list_instance_profiles()["InstanceProfiles"]
+    return [entry["InstanceProfileName"] for entry in result]
 
 
-def test_a_class_with_a_role_gets_a_profile_with_path_tags_and_role(process: ClassProcess) -> None:
+def test_a_role_gets_a_profile_with_path_tags_and_role(process: NodeClassProcess) -> None:
     name = profile(process, tags={"cost": "a"})
 
-    found = described(process, name)
+    result = described(process, name)
     assert name.startswith("demo_")
-    assert found["Path"] == "/karpenter/eu-west-1/demo/uid-1/"
-    assert [one["RoleName"] for one in found["Roles"]] == ["nodes"]
-    assert {one["Key"]: one["Value"] for one in found["Tags"]} == {
+    assert result["Path"] == "/karpenter/eu-west-1/demo/uid-1/"
+    assert [entry["RoleName"] for entry in result["Roles"]] == ["nodes"]
+    assert {entry["Key"]: entry["Value"] for entry in result["Tags"]} == {
         "cost": "a",
         "kubernetes.io/cluster/demo": "owned",
         "eks:eks-cluster-name": "demo",
@@ -41,8 +41,8 @@ def test_a_class_with_a_role_gets_a_profile_with_path_tags_and_role(process: Cla
     }
 
 
-def test_a_profile_that_lost_its_role_gets_it_again(
-    process: ClassProcess, processes: Callable[..., ClassProcess]
+def test_a_profile_without_its_role_is_repaired(
+    process: NodeClassProcess, processes: Callable[..., NodeClassProcess]
 ) -> None:
     name = profile(process)
     iam = process.aws.client("iam")
@@ -50,11 +50,11 @@ def test_a_profile_that_lost_its_role_gets_it_again(
 
     assert profile(processes()) == name
 
-    assert [one["RoleName"] for one in described(process, name)["Roles"]] == ["nodes"]
+    assert [entry["RoleName"] for entry in described(process, name)["Roles"]] == ["nodes"]
 
 
-def test_a_profile_with_a_role_that_is_not_the_classes_is_left_alone(
-    account: Account, process: ClassProcess, processes: Callable[..., ClassProcess]
+def test_a_profile_with_another_role_is_not_touched(
+    account: Account, process: NodeClassProcess, processes: Callable[..., NodeClassProcess]
 ) -> None:
     name = profile(process)
     iam = process.aws.client("iam")
@@ -65,12 +65,12 @@ def test_a_profile_with_a_role_that_is_not_the_classes_is_left_alone(
     other = profile(processes())
 
     assert other != name
-    assert [one["RoleName"] for one in described(process, name)["Roles"]] == ["theirs"]
-    assert [one["RoleName"] for one in described(process, other)["Roles"]] == ["nodes"]
+    assert [entry["RoleName"] for entry in described(process, name)["Roles"]] == ["theirs"]
+    assert [entry["RoleName"] for entry in described(process, other)["Roles"]] == ["nodes"]
 
 
-def test_a_new_role_is_a_new_profile_and_the_old_one_stays_for_its_machines(
-    account: Account, process: ClassProcess
+def test_a_new_role_gets_a_new_profile_and_the_old_one_stays(
+    account: Account, process: NodeClassProcess
 ) -> None:
     old = profile(process)
     account.role(process.aws.client("iam"), "others")
@@ -82,11 +82,11 @@ def test_a_new_role_is_a_new_profile_and_the_old_one_stays_for_its_machines(
     assert profile(process) == old
 
 
-def test_a_process_that_died_finds_the_profile_that_it_made(
-    account: Account, process: ClassProcess, processes: Callable[..., ClassProcess]
+def test_a_restarted_process_finds_its_profile(
+    account: Account, process: NodeClassProcess, processes: Callable[..., NodeClassProcess]
 ) -> None:
-    account.moto.door.script(
-        Fault(operation="CreateInstanceProfile", hang_up=True, after_effect=True)
+    account.moto.middleware.add_error(
+        ScriptedError(operation="CreateInstanceProfile", hang_up=True, after_effect=True)
     )
     first = profile(process)
 
@@ -96,9 +96,7 @@ def test_a_process_that_died_finds_the_profile_that_it_made(
     assert names(process) == [first]
 
 
-def test_a_profile_is_asked_for_once_in_a_quarter_of_an_hour(
-    account: Account, process: ClassProcess
-) -> None:
+def test_a_profile_is_cached_for_a_quarter_of_an_hour(account: Account, process: NodeClassProcess) -> None:
     profile(process)
     before = account.calls("GetInstanceProfile")
 
@@ -107,66 +105,62 @@ def test_a_profile_is_asked_for_once_in_a_quarter_of_an_hour(
     assert account.calls("GetInstanceProfile") == before
 
 
-def test_a_profile_of_the_users_own_is_taken_without_asking(
-    account: Account, process: ClassProcess
+def test_a_configured_profile_is_used_without_a_call(account: Account, process: NodeClassProcess) -> None:
+    account.moto.middleware.reset()
+
+    result = process.resolve(a_class(role=None, instanceProfile="mine"))
+
+    assert result.status["instanceProfile"] == "mine"
+    assert not [name for name in account.moto.middleware.calls if "InstanceProfile" in name]
+
+
+def test_the_path_of_a_role_is_ignored(process: NodeClassProcess) -> None:
+    result = described(process, profile(process, role="some/path/nodes"))
+
+    assert [entry["RoleName"] for entry in result["Roles"]] == ["nodes"]
+
+
+def test_a_missing_role_is_reported_and_leaves_no_profile(
+    account: Account, process: NodeClassProcess
 ) -> None:
-    account.moto.door.reset()
-
-    found = process.resolve(a_class(role=None, instanceProfile="mine"))
-
-    assert found.status["instanceProfile"] == "mine"
-    assert not [name for name in account.moto.door.calls if "InstanceProfile" in name]
-
-
-def test_the_path_of_a_role_is_no_part_of_its_name(process: ClassProcess) -> None:
-    found = described(process, profile(process, role="some/path/nodes"))
-
-    assert [one["RoleName"] for one in found["Roles"]] == ["nodes"]
-
-
-def test_a_role_that_does_not_exist_is_told_and_leaves_no_profile(
-    account: Account, process: ClassProcess
-) -> None:
-    found = process.resolve(a_class(role="typo"))
+    result = process.resolve(a_class(role="typo"))
     process.resolve(a_class(role="typo"))
 
-    assert reasons(found) == {"InstanceProfileReady": "RoleNotFound"}
-    told = message(found, "InstanceProfileReady")
-    assert told.startswith("AddRoleToInstanceProfile: NoSuchEntity: ")
-    assert "there is no role typo in this account; create it, or correct spec.role" in told
+    assert reasons(result) == {"InstanceProfileReady": "RoleNotFound"}
+    text = message(result, "InstanceProfileReady")
+    assert text.startswith("AddRoleToInstanceProfile: NoSuchEntity: ")
+    assert "there is no role typo in this account; create it, or correct spec.role" in text
     assert names(process) == []
     assert account.calls("CreateInstanceProfile") == 1
 
 
-def test_a_profile_that_cannot_be_finished_is_taken_away(
-    account: Account, process: ClassProcess
-) -> None:
-    account.refuse("AddRoleToInstanceProfile", "AccessDenied", message="no iam:PassRole")
+def test_an_incomplete_profile_is_deleted(account: Account, process: NodeClassProcess) -> None:
+    account.fail("AddRoleToInstanceProfile", "AccessDenied", message="no iam:PassRole")
 
-    found = process.resolve(a_class())
+    result = process.resolve(a_class())
 
-    assert reasons(found) == {"InstanceProfileReady": "InstanceProfileResolutionFailed"}
-    assert "no iam:PassRole" in message(found, "InstanceProfileReady")
+    assert reasons(result) == {"InstanceProfileReady": "InstanceProfileResolutionFailed"}
+    assert "no iam:PassRole" in message(result, "InstanceProfileReady")
     assert names(process) == []
 
 
-def test_profiles_that_nobody_names_are_collected_an_hour_after_they_were_asked_for(
-    account: Account, process: ClassProcess
+def test_unused_profiles_are_collected_an_hour_after_their_last_use(
+    account: Account, process: NodeClassProcess
 ) -> None:
     iam = process.aws.client("iam")
     for role in ("old", "older"):
         account.role(iam, role)
-    current, old, older = (profile(process, role=one) for one in ("nodes", "old", "older"))
-    iam.create_instance_profile(InstanceProfileName="somebody-elses")
+    current, old, older = (profile(process, role=entry) for entry in ("nodes", "old", "older"))
+    iam.create_instance_profile(InstanceProfileName="foreign")
 
-    process.do(process.profiles.collect([current, old]))
+    process.do(process.profiles.collect_garbage([current, old]))
     assert older in names(process)
     process.loop.ahead = timedelta(minutes=61)
-    process.do(process.profiles.collect([current, old]))
+    process.do(process.profiles.collect_garbage([current, old]))
 
-    assert sorted(names(process)) == sorted([current, old, "somebody-elses"])
+    assert sorted(names(process)) == sorted([current, old, "foreign"])
     assert profile(process, role="older") == older
 
 
-def test_the_names_of_old_karpenters_are_known() -> None:
-    assert legacy_name("demo", "", "a") == f"demo_{0xAF63BD4C8601B7BE}"  # FNV-1 of "a".
+def test_legacy_profile_names_are_computed() -> None:
+    assert legacy_profile_name("demo", "", "a") == f"demo_{0xAF63BD4C8601B7BE}"  # FNV-1 of "a".

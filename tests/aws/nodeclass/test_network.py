@@ -4,36 +4,34 @@ from typing import Any
 
 import pytest
 
-from dovetail.aws.filters import filters_of, tag_filters
+from dovetail.aws.filters import selector_filters, tag_filters
 from dovetail.aws.nodeclass.network import FreeAddresses
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass_launch import SelectorTerm
 from tests.aws.nodeclass.classes import a_class, message, reasons
-from tests.support.moto_nodeclass import ClassProcess
+from tests.support.aws.nodeclass_account import NodeClassProcess
 
 
-def zones(process: ClassProcess, *terms: dict[str, Any]) -> list[str]:
-    found = process.resolve(a_class(subnetSelectorTerms=list(terms)))
-    return [one["zone"][-1] for one in found.status.get("subnets", [])]
+def zones(process: NodeClassProcess, *terms: dict[str, Any]) -> list[str]:
+    result = process.resolve(a_class(subnetSelectorTerms=list(terms)))
+    return [entry["zone"][-1] for entry in result.status.get("subnets", [])]
 
 
-def groups(process: ClassProcess, *terms: dict[str, Any]) -> list[str]:
-    found = process.resolve(a_class(securityGroupSelectorTerms=list(terms)))
-    return [one["name"] for one in found.status.get("securityGroups", [])]
+def groups(process: NodeClassProcess, *terms: dict[str, Any]) -> list[str]:
+    result = process.resolve(a_class(securityGroupSelectorTerms=list(terms)))
+    return [entry["name"] for entry in result.status.get("securityGroups", [])]
 
 
-def test_subnets_come_with_most_free_addresses_first_then_by_id(process: ClassProcess) -> None:
-    found = process.resolve(a_class()).status["subnets"]
+def test_subnets_are_sorted_by_free_addresses_then_id(process: NodeClassProcess) -> None:
+    result = process.resolve(a_class()).status["subnets"]
 
-    assert found[0]["zone"] == "eu-west-1b"
-    assert found[0]["zoneID"] == "euw1-az1"
-    assert [one["id"] for one in found[1:]] == sorted(one["id"] for one in found[1:])
+    assert result[0]["zone"] == "eu-west-1b"
+    assert result[0]["zoneID"] == "euw1-az1"
+    assert [entry["id"] for entry in result[1:]] == sorted(entry["id"] for entry in result[1:])
 
 
-def test_all_that_one_term_says_must_hold_and_one_term_is_enough(process: ClassProcess) -> None:
-    [first] = process.resolve(a_class(subnetSelectorTerms=[{"tags": {"zone": "a"}}])).status[
-        "subnets"
-    ]
+def test_fields_of_a_term_are_combined_with_and_terms_with_or(process: NodeClassProcess) -> None:
+    [first] = process.resolve(a_class(subnetSelectorTerms=[{"tags": {"zone": "a"}}])).status["subnets"]
 
     assert zones(process, {"tags": {"team": "a", "zone": "a"}}) == ["a"]
     assert sorted(zones(process, {"tags": {"zone": "a"}}, {"tags": {"zone": "b"}})) == ["a", "b"]
@@ -42,39 +40,34 @@ def test_all_that_one_term_says_must_hold_and_one_term_is_enough(process: ClassP
     assert zones(process, {"id": first["id"]}, {"tags": {"zone": "a"}}) == ["a"]
 
 
-def test_security_groups_are_found_by_tags_by_name_and_by_id(process: ClassProcess) -> None:
-    found = process.resolve(a_class()).status["securityGroups"]
+def test_security_groups_are_resolved_by_tags_name_and_id(process: NodeClassProcess) -> None:
+    result = process.resolve(a_class()).status["securityGroups"]
 
-    assert [one["id"] for one in found] == sorted(one["id"] for one in found)
-    assert sorted(one["name"] for one in found) == ["nodes", "shared"]
+    assert [entry["id"] for entry in result] == sorted(entry["id"] for entry in result)
+    assert sorted(entry["name"] for entry in result) == ["nodes", "shared"]
     assert groups(process, {"name": "nodes"}) == ["nodes"]
-    assert groups(process, {"id": found[0]["id"]}) == [found[0]["name"]]
+    assert groups(process, {"id": result[0]["id"]}) == [result[0]["name"]]
 
 
 @pytest.mark.parametrize(
     ("field", "condition", "reason", "status"),
     [
         ("subnetSelectorTerms", "SubnetsReady", "SubnetsNotFound", "subnets"),
-        (
-            "securityGroupSelectorTerms",
-            "SecurityGroupsReady",
-            "SecurityGroupsNotFound",
-            "securityGroups",
-        ),
+        ("securityGroupSelectorTerms", "SecurityGroupsReady", "SecurityGroupsNotFound", "securityGroups"),
         ("amiSelectorTerms", "AMIsReady", "AMINotFound", "amis"),
     ],
 )
-def test_what_selects_nothing_is_named_and_says_what_was_looked_for(
-    process: ClassProcess, field: str, condition: str, reason: str, status: str
+def test_empty_selectors_are_named_with_their_terms(
+    process: NodeClassProcess, field: str, condition: str, reason: str, status: str
 ) -> None:
-    found = process.resolve(a_class(**{field: [{"tags": {"team": "nobody"}}]}))
+    result = process.resolve(a_class(**{field: [{"tags": {"team": "missing"}}]}))
 
-    assert reasons(found) == {condition: reason}
-    assert "tags team=nobody" in message(found, condition)
-    assert status not in found.status
+    assert reasons(result) == {condition: reason}
+    assert "tags team=missing" in message(result, condition)
+    assert status not in result.status
 
 
-def test_ids_share_a_question_and_so_do_names() -> None:
+def test_ids_share_a_query_and_so_do_names() -> None:
     terms = [
         SelectorTerm(id="sg-1"),
         SelectorTerm(name="a"),
@@ -83,7 +76,7 @@ def test_ids_share_a_question_and_so_do_names() -> None:
         SelectorTerm(name="b"),
     ]
 
-    assert filters_of(terms, id_key="group-id", name_key="group-name") == [
+    assert selector_filters(terms, id_key="group-id", name_key="group-name") == [
         [{"Name": "group-id", "Values": ["sg-1", "sg-2"]}],
         [{"Name": "group-name", "Values": ["a", "b"]}],
         [{"Name": "tag:team", "Values": ["a"]}],
@@ -91,24 +84,24 @@ def test_ids_share_a_question_and_so_do_names() -> None:
     assert list(tag_filters({"team": "*"})) == [{"Name": "tag-key", "Values": ["team"]}]
 
 
-def test_addresses_of_machines_on_their_way_are_taken_off_until_ec2_counts_again() -> None:
+def test_reserved_addresses_are_subtracted_until_ec2_counts_again() -> None:
     addresses = FreeAddresses()
-    addresses.counted({"subnet-1": 100, "subnet-2": 90})
+    addresses.update({"subnet-1": 100, "subnet-2": 90})
 
-    addresses.take({"subnet-1": 29, "subnet-2": 29})
+    addresses.reserve({"subnet-1": 29, "subnet-2": 29})
     assert addresses.free("subnet-1") == 71
-    addresses.give_back({"subnet-2": 29})
+    addresses.release({"subnet-2": 29})
     assert addresses.free("subnet-2") == 90
-    addresses.counted({"subnet-1": 80})
+    addresses.update({"subnet-1": 80})
     assert addresses.free("subnet-1") == 80
-    addresses.give_back({"subnet-1": 29})
+    addresses.release({"subnet-1": 29})
     assert addresses.free("subnet-1") == 80
-    addresses.exhaust("subnet-1")
+    addresses.mark_exhausted("subnet-1")
 
     assert addresses.free("subnet-1") == 0
 
 
-def test_looking_a_class_up_counts_free_addresses(process: ClassProcess) -> None:
-    found = process.resolve(a_class()).status["subnets"]
+def test_resolving_a_node_class_updates_free_addresses(process: NodeClassProcess) -> None:
+    result = process.resolve(a_class()).status["subnets"]
 
-    assert [process.addresses.free(one["id"]) for one in found] == [4091, 251, 251]
+    assert [process.addresses.free(entry["id"]) for entry in result] == [4091, 251, 251]

@@ -1,4 +1,4 @@
-"""``dovetail catalog``, run as a user runs it."""
+"""``dovetail catalog`` on the command line."""
 
 import json
 from pathlib import Path
@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 from dovetail.cli.catalog.command import catalog
 from dovetail.codec.catalog.instance_types import encode_catalog
 from dovetail.data.bundled import bundled_catalog
-from dovetail.errors import BadInput, CatalogError
-from tests.aws.ec2 import NO_CREDENTIALS
+from dovetail.errors import CatalogError, InvalidInputError
+from tests.support.aws.credentials import NO_CREDENTIALS
 
 
 def run(*arguments: str, env: dict[str, str | None] | None = None) -> Result:
@@ -32,7 +32,7 @@ def test_a_type_is_shown_with_resources_labels_and_prices_per_zone() -> None:
     assert "us-east-1e (use1-az3)  -" in page
 
 
-def test_every_output_says_where_facts_and_prices_come_from() -> None:
+def test_every_output_names_the_sources_of_types_and_prices() -> None:
     assert "Prices: AWS list prices (cloud-cost-mcp 1.3.8), 2026-01-20; spot" in shown("m5.xlarge")
     assert "Prices: AWS list prices (cloud-cost-mcp 1.3.8), 2026-01-20; spot" in shown("m5")
 
@@ -42,34 +42,34 @@ def test_every_output_says_where_facts_and_prices_come_from() -> None:
     assert answer["catalog"]["recorded"] == bundled_catalog().recorded
 
 
-def test_without_names_every_type_of_the_region_is_one_line() -> None:
+def test_without_names_every_type_of_the_region_has_a_line() -> None:
     lines = shown("--region", "sa-east-1").splitlines()
 
     assert lines[0].split()[:3] == ["TYPE", "CPU", "MEMORY"]
-    assert len(lines) == len(bundled_catalog().machines_in("sa-east-1")) + 3
+    assert len(lines) == len(bundled_catalog().instance_types_in("sa-east-1")) + 3
 
 
-def test_a_family_stands_for_its_types() -> None:
+def test_a_family_selects_its_types() -> None:
     answer = json.loads(shown("t4g", "-o", "json"))
 
-    assert {one["name"].partition(".")[0] for one in answer["types"]} == {"t4g"}
+    assert {entry["name"].partition(".")[0] for entry in answer["types"]} == {"t4g"}
     assert len(answer["types"]) == 7
 
 
-def test_json_holds_numbers_as_kubernetes_spells_them_and_null_for_no_price() -> None:
+def test_json_has_kubernetes_quantities_and_null_for_a_missing_price() -> None:
     (only,) = json.loads(shown("m5.xlarge", "-o", "json"))["types"]
 
     assert only["allocatable"]["memory"] == "14162Mi"
     assert only["price_estimated"] is False
-    assert {one["capacity_type"] for one in only["offerings"]} == {"on-demand", "spot"}
+    assert {offering["capacity_type"] for offering in only["offerings"]} == {"on-demand", "spot"}
 
 
 def test_estimated_prices_are_marked() -> None:
-    assert "estimated from its relatives" in shown("m9g.large")
+    assert "estimated from related types" in shown("m9g.large")
     assert json.loads(shown("m9g.large", "-o", "json"))["types"][0]["price_estimated"] is True
 
 
-def test_the_users_price_book_and_catalogue_are_used(tmp_path: Path) -> None:
+def test_given_price_and_catalogue_files_are_used(tmp_path: Path) -> None:
     book = tmp_path / "book.csv"
     book.write_text(
         "instance_type,region,zone_id,on_demand_usd_per_hour,spot_usd_per_hour\n"
@@ -84,31 +84,31 @@ def test_the_users_price_book_and_catalogue_are_used(tmp_path: Path) -> None:
     assert f"Prices: {book}." in page
 
 
-def test_a_misspelt_type_is_answered_with_the_nearest_one() -> None:
+def test_a_misspelt_type_is_rejected_with_a_suggestion() -> None:
     failure = run("show", "m5.xlareg", "zzz").exception
 
-    assert isinstance(failure, BadInput)
-    assert [str(one) for one in failure.mistakes] == [
+    assert isinstance(failure, InvalidInputError)
+    assert [str(error) for error in failure.errors] == [
         "m5.xlareg no such type; did you mean 'm5.xlarge'?",
         "zzz no such type",
     ]
 
 
-def test_a_type_that_the_region_does_not_sell_is_told_apart_from_one_that_is_not() -> None:
+def test_a_type_not_offered_in_the_region_has_its_own_message() -> None:
     failure = run("show", "--region", "sa-east-1", "u7in-32tb.224xlarge").exception
 
-    assert str(failure) == "u7in-32tb.224xlarge sa-east-1 does not sell it"
+    assert str(failure) == "u7in-32tb.224xlarge not offered in sa-east-1"
 
 
-def test_an_unknown_region_is_refused_with_a_guess_or_with_those_there_are() -> None:
+def test_an_unknown_region_is_rejected_with_a_suggestion_or_all_regions() -> None:
     near, far = (run("show", "--region", name).exception for name in ("us-east1", "mars"))
 
-    assert isinstance(near, BadInput)
+    assert isinstance(near, InvalidInputError)
     assert "'us-east1' is not in the catalogue; did you mean 'us-east-1'?" in str(near)
     assert "'mars' is not in the catalogue; known are af-south-1, " in str(far)
 
 
-def test_recording_without_credentials_says_what_to_set(tmp_path: Path) -> None:
+def test_recording_without_credentials_names_the_settings(tmp_path: Path) -> None:
     file = tmp_path / "catalog.bin"
 
     result = run(
@@ -123,13 +123,11 @@ def test_recording_without_credentials_says_what_to_set(tmp_path: Path) -> None:
 
 
 def test_a_profile_that_does_not_exist_is_named() -> None:
-    no_such_profile = {**NO_CREDENTIALS, "AWS_PROFILE": "nobody"}
+    no_such_profile = {**NO_CREDENTIALS, "AWS_PROFILE": "missing"}
 
     result = run("record", "--region", "us-east-1", "-o", "unused", env=no_such_profile)
 
-    assert str(result.exception) == (
-        "region us-east-1: The config profile (nobody) could not be found"
-    )
+    assert str(result.exception) == ("region us-east-1: The config profile (missing) could not be found")
 
 
 @pytest.mark.parametrize("missing", [["-o", "x"], ["--region", "us-east-1"]])
@@ -137,7 +135,7 @@ def test_recording_needs_a_region_and_a_file(missing: list[str]) -> None:
     assert run("record", *missing).exit_code != 0
 
 
-def test_where_nothing_can_be_written_recording_does_not_begin(tmp_path: Path) -> None:
+def test_recording_does_not_start_if_the_file_cannot_be_written(tmp_path: Path) -> None:
     result = run("record", "--region", "us-east-1", "-o", str(tmp_path / "no" / "mine.bin"))
 
     assert isinstance(result.exception, CatalogError)
@@ -145,7 +143,7 @@ def test_where_nothing_can_be_written_recording_does_not_begin(tmp_path: Path) -
     assert "us-east-1: zones" not in result.stderr
 
 
-def test_a_directory_is_no_place_for_a_catalogue(tmp_path: Path) -> None:
+def test_a_directory_is_rejected_as_catalogue_file(tmp_path: Path) -> None:
     result = run("record", "--region", "us-east-1", "-o", str(tmp_path))
 
     assert isinstance(result.exception, CatalogError)

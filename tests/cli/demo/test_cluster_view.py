@@ -1,80 +1,77 @@
-"""What is seen of a cluster while nodes come and go."""
+"""The live view of a cluster while nodes are launched and terminated."""
 
 from collections import defaultdict
 from datetime import timedelta
 
-from dovetail.cli.demo.cluster_view import MachineState, Scene
+from dovetail.cli.demo.cluster_view import ClusterView, InstanceState
 from dovetail.cli.demo.object_view import PodState
-from dovetail.simulator.scenario_runner import Driver
-from tests.cli.demos import a_box, bundled
+from dovetail.simulator.scenario_runner import ScenarioRunner
+from tests.cli.demos import build_cluster, bundled
 
 
-def test_a_machine_is_followed_from_the_claim_to_its_end_and_keeps_its_place() -> None:
-    story = bundled("inflate")
-    box = a_box(story)
-    scene = Scene(box)
-    states = defaultdict[int, list[MachineState]](list)
+def test_instance_is_shown_from_claim_to_termination_in_one_place() -> None:
+    scenario = bundled("inflate")
+    cluster = build_cluster(scenario)
+    cluster_view = ClusterView(cluster)
+    states = defaultdict[int, list[InstanceState]](list)
 
-    for _ in Driver(box, story).steps(every=timedelta(seconds=0.2)):
-        scene.catch_up()
-        for place, machine in enumerate(scene.machines()):
-            if not states[place] or states[place][-1] is not machine.state:
-                states[place].append(machine.state)
+    for _ in ScenarioRunner(cluster, scenario).steps(every=timedelta(seconds=0.2)):
+        cluster_view.poll()
+        for place, instance in enumerate(cluster_view.instances()):
+            if not states[place] or states[place][-1] is not instance.state:
+                states[place].append(instance.state)
 
-    life = [
-        MachineState.PENDING,
-        MachineState.BOOTING,
-        MachineState.READY,
-        MachineState.DRAINING,
-    ]
-    assert states[0] == [MachineState.READY]
-    assert [states[place] for place in range(1, scene.most)] == [life] * (scene.most - 1)
+    life = [InstanceState.PENDING, InstanceState.BOOTING, InstanceState.READY, InstanceState.DRAINING]
+    assert states[0] == [InstanceState.READY]
+    assert [states[place] for place in range(1, cluster_view.max_instances)] == [life] * (
+        cluster_view.max_instances - 1
+    )
 
 
-def test_pods_wait_then_start_on_a_machine_and_run() -> None:
-    story = bundled("inflate")
-    box = a_box(story)
-    scene = Scene(box)
+def test_pods_are_pending_then_starting_then_running() -> None:
+    scenario = bundled("inflate")
+    cluster = build_cluster(scenario)
+    cluster_view = ClusterView(cluster)
     seen: list[PodState] = []
 
-    def look(_: object = None) -> None:
-        scene.catch_up()
-        placed = [pod.state for machine in scene.machines()[1:] for pod in machine.pods]
-        states = (*(pod.state for pod in scene.waiting()), *placed)
+    def record(_: object = None) -> None:
+        cluster_view.poll()
+        placed = [pod.state for instance in cluster_view.instances()[1:] for pod in instance.pods]
+        states = (*(pod.state for pod in cluster_view.pending()), *placed)
         seen.extend(state for state in dict.fromkeys(states) if state not in seen)
 
-    driver = Driver(box, story)
-    driver.listeners.append(look)
-    for _ in driver.steps(every=timedelta(seconds=0.2)):
-        look()
+    runner = ScenarioRunner(cluster, scenario)
+    runner.listeners.append(record)
+    for _ in runner.steps(every=timedelta(seconds=0.2)):
+        record()
 
     assert seen[:3] == [PodState.WAITING, PodState.STARTING, PodState.RUNNING]
-    assert list(scene.workloads) == ["inflate"]
+    assert list(cluster_view.workloads) == ["inflate"]
 
 
-def test_heartbeats_are_nothing_new_to_see() -> None:
-    story = bundled("inflate")
-    box = a_box(story)
-    scene = Scene(box)
-    scene.catch_up()
+def test_heartbeats_do_not_change_the_view() -> None:
+    scenario = bundled("inflate")
+    cluster = build_cluster(scenario)
+    cluster_view = ClusterView(cluster)
+    cluster_view.poll()
 
-    box.engine.run(until=box.engine.now() + timedelta(minutes=30))
+    cluster.clock.run(until=cluster.clock.now() + timedelta(minutes=30))
 
-    assert scene.catch_up() is False
+    assert cluster_view.poll() is False
 
 
-def test_the_picture_does_not_change_what_happens() -> None:
-    story = bundled("inflate")
-    watched, alone = a_box(story), a_box(story)
-    scene = Scene(watched)
-    steps = Driver(watched, story).steps(every=timedelta(seconds=0.2))
+def test_view_does_not_change_the_scenario() -> None:
+    scenario = bundled("inflate")
+    watched, alone = build_cluster(scenario), build_cluster(scenario)
+    cluster_view = ClusterView(watched)
+    steps = ScenarioRunner(watched, scenario).steps(every=timedelta(seconds=0.2))
 
     try:
         while True:
             next(steps)
-            scene.catch_up()
-            scene.machines()
+            cluster_view.poll()
+            cluster_view.instances()
     except StopIteration as stop:
         report = stop.value
 
-    assert report == Driver(alone, story).run()
+    assert report == ScenarioRunner(alone, scenario).run()

@@ -1,4 +1,4 @@
-"""``dovetail demo --discounts``: the same cluster, at what is really paid."""
+"""``dovetail demo --discounts``: prices after discounts."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.cli.demos import SMALL, demo_of
 OFF = "discounts: [{percent: 25}]\n"
 SLOT = "reservations: [{instanceType: m5.large, count: 1, price: 0.05}]\n"
 PLAN = "savingsPlans: [{commitment: 0.01, percent: 50}]\n"
-BUYING = SMALL.replace(
+LAUNCHING = SMALL.replace(
     "home: {count: 1, instanceType: m5.large}\nmanifests:\n",
     """\
 manifests:
@@ -37,35 +37,33 @@ manifests:
 )
 
 
-def run(tmp_path: Path, story: str, book: str) -> dict[str, object]:
+def run(tmp_path: Path, scenario: str, book: str) -> dict[str, object]:
     file = tmp_path / "book.yaml"
     file.write_text(book)
-    done = demo_of(tmp_path, story, "-o", "json", "--discounts", str(file))
+    done = demo_of(tmp_path, scenario, "-o", "json", "--discounts", str(file))
     assert done.exit_code == 0, done.output
-    told: dict[str, object] = json.loads(done.stdout)
-    return told
+    report: dict[str, object] = json.loads(done.stdout)
+    return report
 
 
-@pytest.mark.parametrize(
-    ("book", "paid"), [(OFF, 0.072), (SLOT, 0.05), (PLAN, 0.01 + 0.096 - 0.02)]
-)
-def test_the_cost_of_what_runs_is_what_is_billed(tmp_path: Path, book: str, paid: float) -> None:
-    told = run(tmp_path, SMALL, book)
+@pytest.mark.parametrize(("book", "paid"), [(OFF, 0.072), (SLOT, 0.05), (PLAN, 0.01 + 0.096 - 0.02)])
+def test_cost_is_after_discounts(tmp_path: Path, book: str, paid: float) -> None:
+    report = run(tmp_path, SMALL, book)
 
-    [phase] = told["phases"]  # type: ignore[misc]
+    [phase] = report["phases"]  # type: ignore[misc]
     assert phase["price_per_hour"] == pytest.approx(paid, abs=1e-4)  # type: ignore[index]
-    assert "after discounts of" in str(told["prices"])
+    assert "after discounts of" in str(report["prices"])
 
 
-def test_controllers_buy_what_is_paid_for_already(tmp_path: Path) -> None:
-    told = run(tmp_path, BUYING, SLOT)
+def test_reserved_capacity_that_is_paid_for_is_launched_first(tmp_path: Path) -> None:
+    report = run(tmp_path, LAUNCHING, SLOT)
 
-    [phase] = told["phases"]  # type: ignore[misc]
+    [phase] = report["phases"]  # type: ignore[misc]
     assert phase["instance_types"] == {"m5.large": 1}  # type: ignore[index]
     assert phase["price_per_hour"] == 0.05  # type: ignore[index]
 
 
-def test_mistakes_in_the_book_end_it_before_it_begins(tmp_path: Path) -> None:
+def test_invalid_discount_file_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "book.yaml"
     file.write_text("discounts: [{percent: 0}]")
 

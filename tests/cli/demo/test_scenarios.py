@@ -1,6 +1,6 @@
-"""What the bundled scenarios come to: the numbers promised, and all others by golden file.
+"""Results of the bundled scenarios: documented numbers and golden files.
 
-``GOLDEN=write pytest tests/cli/demo/test_scenarios.py`` writes them anew.
+``GOLDEN=write pytest tests/cli/demo/test_scenarios.py`` rewrites the golden files.
 """
 
 import os
@@ -11,38 +11,40 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dovetail.data.bundled import scenarios
-from dovetail.simulator.ec2.latencies import INSTANT_API
+from dovetail.data.bundled import bundled_scenario_names
+from dovetail.simulator.latencies import INSTANT_API
 from tests.cli.demos import as_golden, bundled, outcome_of, phase_of, played
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "demo"
 LONG = ("churn",)
-"""A whole day takes its time."""
-EVERY = [pytest.param(one, marks=pytest.mark.slow if one in LONG else ()) for one in scenarios()]
+"""Scenarios of a whole day, which take minutes."""
+EVERY = [
+    pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in bundled_scenario_names()
+]
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_scenario_ends_as_it_always_did(name: str) -> None:
+def test_scenario_report_equals_its_golden_file(name: str) -> None:
     file = GOLDEN / f"{name}.txt"
 
-    told = as_golden(outcome_of(name))
+    text = as_golden(outcome_of(name))
 
     if os.environ.get("GOLDEN") == "write":
-        file.write_text(told)
-    assert told == file.read_text()
+        file.write_text(text)
+    assert text == file.read_text()
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_scenario_reaches_its_goals_and_breaks_no_invariant(name: str) -> None:
+def test_scenario_reaches_its_goals_and_violates_no_invariant(name: str) -> None:
     outcome = outcome_of(name)
 
     assert outcome.report.reached
     assert list(outcome.violations) == []
 
 
-def test_a_hundred_pods_run_within_ten_seconds_beyond_the_boot_of_one_instance() -> None:
-    story = bundled("scale-100")
-    boot = story.cloud.until_kubelet + story.kubelet.node_ready
+def test_hundred_pods_run_within_ten_seconds_plus_boot_time() -> None:
+    scenario = bundled("scale-100")
+    boot = scenario.cloud.start + scenario.cloud.boot + scenario.kubelet.node_ready
 
     up = phase_of(outcome_of("scale-100"), "scale to 100")
 
@@ -50,7 +52,7 @@ def test_a_hundred_pods_run_within_ten_seconds_beyond_the_boot_of_one_instance()
     assert up.virtual_seconds <= boot.total_seconds() + 10
 
 
-def test_a_hundred_pods_are_back_to_four_within_thirty_five_seconds() -> None:
+def test_hundred_pods_scale_down_to_four_within_thirty_five_seconds() -> None:
     start = phase_of(outcome_of("scale-100"), "start")
 
     down = phase_of(outcome_of("scale-100"), "scale back to 4")
@@ -60,15 +62,15 @@ def test_a_hundred_pods_are_back_to_four_within_thirty_five_seconds() -> None:
     assert 30 <= down.virtual_seconds <= 35
 
 
-def test_what_dovetail_itself_takes_is_a_small_part_of_scaling_up() -> None:
-    way = phase_of(outcome_of("scale-100"), "scale to 100").way
+def test_dovetail_takes_a_small_part_of_the_startup_time() -> None:
+    startup = phase_of(outcome_of("scale-100"), "scale to 100").startup
 
-    assert way is not None
-    assert way.own < 2
-    assert way.own < 0.05 * sum(msgspec.structs.astuple(way))
+    assert startup is not None
+    assert startup.own < 2
+    assert startup.own < 0.05 * sum(msgspec.structs.astuple(startup))
 
 
-def test_emptied_nodes_are_gone_thirty_seconds_later() -> None:
+def test_empty_nodes_are_gone_thirty_seconds_later() -> None:
     outcome = outcome_of("inflate")
 
     assert phase_of(outcome, "inflate to 10").launched > 0
@@ -76,14 +78,14 @@ def test_emptied_nodes_are_gone_thirty_seconds_later() -> None:
 
 
 def test_each_architecture_gets_its_own_nodes() -> None:
-    bought = phase_of(outcome_of("arm-and-x86"), "deploy to both").instance_types
+    types = phase_of(outcome_of("arm-and-x86"), "deploy to both").instance_types
 
-    graviton = {name for name in bought if "g" in name.partition(".")[0]}
+    graviton = {name for name in types if "g" in name.partition(".")[0]}
     assert graviton
-    assert bought.keys() - graviton
+    assert types.keys() - graviton
 
 
-def test_a_deleted_node_is_drained_and_replaced() -> None:
+def test_deleted_node_is_drained_and_replaced() -> None:
     deleted = phase_of(outcome_of("delete-node"), "delete a node")
 
     assert deleted.terminated == 1
@@ -91,7 +93,7 @@ def test_a_deleted_node_is_drained_and_replaced() -> None:
     assert deleted.pods_running == 9
 
 
-def test_a_storm_is_survived_within_the_budgets() -> None:
+def test_spot_storm_respects_pod_disruption_budgets() -> None:
     storm = phase_of(outcome_of("spot-storm"), "storm")
 
     assert storm.terminated >= 3
@@ -99,19 +101,19 @@ def test_a_storm_is_survived_within_the_budgets() -> None:
     assert storm.pods_running == 70
 
 
-def test_what_is_sold_out_is_replaced_within_milliseconds_of_the_refusal() -> None:
-    """EC2's own time to answer is taken away, so that all that is left is ours."""
-    story = msgspec.structs.replace(bundled("sold-out"), cloud=INSTANT_API)
+def test_capacity_error_is_retried_with_other_offerings_within_milliseconds() -> None:
+    """EC2 responds at once, so that only the time of Dovetail is measured."""
+    scenario = msgspec.structs.replace(bundled("sold-out"), cloud=INSTANT_API)
 
-    outcome = played(story)
+    outcome = played(scenario)
 
     for name in ("spot is sold out", "and so are two families and a zone"):
-        way = phase_of(outcome, name).way
-        assert way is not None
-        assert way.buying < 0.01
+        startup = phase_of(outcome, name).startup
+        assert startup is not None
+        assert startup.launching < 0.01
 
 
-def test_what_is_sold_out_is_not_bought() -> None:
+def test_unavailable_offerings_are_not_launched() -> None:
     outcome = outcome_of("sold-out")
     last = phase_of(outcome, "and so are two families and a zone").instance_types
 
@@ -119,7 +121,7 @@ def test_what_is_sold_out_is_not_bought() -> None:
     assert not [name for name in last if name.startswith(("t3", "c"))]
 
 
-def test_another_process_with_another_hash_seed_tells_the_same() -> None:
+def test_another_hash_seed_gives_the_same_output() -> None:
     command = [sys.executable, "-m", "dovetail", "demo", "delete-node"]
 
     first, second = (
@@ -133,7 +135,7 @@ def test_another_process_with_another_hash_seed_tells_the_same() -> None:
     assert "disrupt" in first or "deleted node" in first
 
 
-def test_a_thinned_cluster_is_moved_together_and_costs_less_than_half() -> None:
+def test_underutilized_cluster_is_consolidated_to_less_than_half_the_cost() -> None:
     full = phase_of(outcome_of("consolidate"), "fill")
 
     thin = phase_of(outcome_of("consolidate"), "thin")
@@ -143,7 +145,7 @@ def test_a_thinned_cluster_is_moved_together_and_costs_less_than_half() -> None:
     assert thin.evictions > 0
 
 
-def test_a_new_image_rolls_through_every_node_and_leaves_the_cluster_as_it_was() -> None:
+def test_new_ami_replaces_every_node_and_leaves_the_cluster_unchanged() -> None:
     full = phase_of(outcome_of("drift-ami"), "fill")
 
     roll = phase_of(outcome_of("drift-ami"), "roll")

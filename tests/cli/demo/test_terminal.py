@@ -1,4 +1,4 @@
-"""``dovetail demo`` at a terminal: it takes the screen, and gives it back."""
+"""``dovetail demo`` at a terminal: it uses the alternate screen and restores it."""
 
 import fcntl
 import os
@@ -15,12 +15,12 @@ from pathlib import Path
 
 from tests.cli.demos import SMALL
 
-TAKES, GIVES_BACK = b"\x1b[?1049h", b"\x1b[?1049l"
+ENTERS_SCREEN, LEAVES_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
 HIDES_CURSOR, SHOWS_CURSOR = b"\x1b[?25l", b"\x1b[?25h"
 
 
 class Terminal:
-    """A program at a terminal of its own, and all that it wrote there."""
+    """A process at its own terminal, and all its output."""
 
     def __init__(self, *args: str, env: dict[str, str] | None = None) -> None:
         self._ours, theirs = pty.openpty()
@@ -31,9 +31,9 @@ class Terminal:
             stdout=theirs,
             stderr=theirs,
             env={"TERM": "xterm", "PYTHONUTF8": "1", **(env or {})},
-            # So that Ctrl-C here and there are two things.
+            # Ctrl-C of the test run must not reach this process.
             start_new_session=True,
-            # Whoever runs the tests in the background has Ctrl-C ignored, and would pass that on.
+            # A test run in the background ignores SIGINT, and children inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         os.close(theirs)
@@ -49,7 +49,7 @@ class Terminal:
             self.shown += block
 
     def read_to_the_end(self) -> None:
-        with suppress(OSError):  # How Linux reports that the other end is closed.
+        with suppress(OSError):  # Linux reports a closed terminal as an error.
             while block := os.read(self._ours, 65536):
                 self.shown += block
         self.process.wait()
@@ -75,27 +75,27 @@ def small(tmp_path: Path) -> str:
     return str(tmp_path / "small.yaml")
 
 
-def test_the_picture_takes_the_screen_and_leaves_the_report(tmp_path: Path) -> None:
+def test_live_view_uses_the_alternate_screen_and_leaves_the_report(tmp_path: Path) -> None:
     with at_a_terminal(small(tmp_path), "--speed", "10") as terminal:
         terminal.read_to_the_end()
 
-        picture, _, report = terminal.shown.partition(GIVES_BACK)
+        live_view, _, report = terminal.shown.partition(LEAVES_SCREEN)
         assert terminal.process.returncode == 0
-        assert picture.count(TAKES) == 1
-        assert b"m5.large" in picture
-        assert "■".encode() in picture
+        assert live_view.count(ENTERS_SCREEN) == 1
+        assert b"m5.large" in live_view
+        assert "■".encode() in live_view
         assert SHOWS_CURSOR in terminal.shown.rpartition(HIDES_CURSOR)[2]
         assert b"PHASE" in report
         assert b"\x1b[?" not in report.replace(SHOWS_CURSOR, b"")
 
 
-def test_a_terminal_may_change_its_size_on_the_way(tmp_path: Path) -> None:
+def test_terminal_may_be_resized(tmp_path: Path) -> None:
     with at_a_terminal(small(tmp_path), "--speed", "2") as terminal:
         terminal.read_until(b"m5.large")
         terminal.resize(10, 40)
         terminal.read_to_the_end()
 
-        last = terminal.shown.partition(GIVES_BACK)[0].rpartition(b"\x1b[H")[2]
+        last = terminal.shown.partition(LEAVES_SCREEN)[0].rpartition(b"\x1b[H")[2]
         lines = re.sub(r"\x1b\[[0-9;?]*[a-z]", "", last.decode()).split("\r\n")
         assert terminal.process.returncode == 0
         assert len(lines) == 10
@@ -103,31 +103,31 @@ def test_a_terminal_may_change_its_size_on_the_way(tmp_path: Path) -> None:
         assert any("m5.large" in line for line in lines)
 
 
-def test_ctrl_c_gives_the_terminal_back_and_ends_with_130() -> None:
+def test_ctrl_c_restores_the_terminal_and_exits_with_130() -> None:
     with at_a_terminal("scale-100", "--speed", "1") as terminal:
         terminal.read_until(b"scale-100")
         terminal.process.send_signal(signal.SIGINT)
         terminal.read_to_the_end()
 
         assert terminal.process.returncode == 130
-        assert GIVES_BACK in terminal.shown
+        assert LEAVES_SCREEN in terminal.shown
         assert SHOWS_CURSOR in terminal.shown.rpartition(HIDES_CURSOR)[2]
         assert b"Traceback" not in terminal.shown
         assert b"PHASE" not in terminal.shown
 
 
-def test_being_terminated_gives_the_terminal_back() -> None:
+def test_sigterm_restores_the_terminal() -> None:
     with at_a_terminal("scale-100", "--speed", "1") as terminal:
         terminal.read_until(b"scale-100")
         terminal.process.send_signal(signal.SIGTERM)
         terminal.read_to_the_end()
 
         assert terminal.process.returncode == 143
-        assert GIVES_BACK in terminal.shown
+        assert LEAVES_SCREEN in terminal.shown
         assert SHOWS_CURSOR in terminal.shown.rpartition(HIDES_CURSOR)[2]
 
 
-def test_a_terminal_that_cannot_draw_gets_lines(tmp_path: Path) -> None:
+def test_dumb_terminal_gets_lines(tmp_path: Path) -> None:
     with at_a_terminal(small(tmp_path), env={"TERM": "dumb"}) as terminal:
         terminal.read_to_the_end()
 
@@ -135,7 +135,7 @@ def test_a_terminal_that_cannot_draw_gets_lines(tmp_path: Path) -> None:
         assert b"one: done" in terminal.shown
 
 
-def test_json_draws_nothing_even_at_a_terminal(tmp_path: Path) -> None:
+def test_json_output_has_no_live_view(tmp_path: Path) -> None:
     with at_a_terminal(small(tmp_path), "-o", "json") as terminal:
         terminal.read_to_the_end()
 

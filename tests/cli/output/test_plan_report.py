@@ -1,16 +1,16 @@
-"""The JSON document: the fields that scripts rely on."""
+"""JSON output: stable fields for scripts."""
 
 import msgspec
 
 from dovetail.cli.output.plan_report import PriceSource, report_on
 from dovetail.model.plan import Constraint, ExistingPlacement, Plan
 from tests.cli.plans import M5, M6I, R5, a_planned_node, refused, replicas
-from tests.support.build import a_pod
+from tests.support.scheduling.builders import a_pod
 
 PRICES = PriceSource(source="a book", date="2026-01-31")
 
 
-def test_a_node_says_what_it_is_what_runs_on_it_and_what_it_costs() -> None:
+def test_a_node_has_type_pods_and_price() -> None:
     plan = Plan((a_planned_node("default-1", replicas("web", 2), M5, M6I, R5),))
 
     [node] = msgspec.to_builtins(report_on(plan, PRICES))["nodes"]
@@ -29,10 +29,10 @@ def test_a_node_says_what_it_is_what_runs_on_it_and_what_it_costs() -> None:
     }
 
 
-def test_existing_nodes_and_refusals_are_told_pod_by_pod() -> None:
+def test_existing_nodes_and_unschedulable_pods_are_listed_by_pod() -> None:
     plan = Plan(
         existing=(ExistingPlacement("ip-10-0-0-1", [a_pod("small")]),),
-        unplaced=(refused(a_pod("big"), ("default", Constraint.RESOURCES, "needs 1000 CPUs")),),
+        unschedulable=(refused(a_pod("big"), ("default", Constraint.RESOURCES, "needs 1000 CPUs")),),
     )
 
     document = msgspec.to_builtins(report_on(plan, PRICES))
@@ -41,9 +41,7 @@ def test_existing_nodes_and_refusals_are_told_pod_by_pod() -> None:
     assert document["unplaced"] == [
         {
             "pod": "default/big",
-            "refusals": [
-                {"nodepool": "default", "constraint": "resources", "message": "needs 1000 CPUs"}
-            ],
+            "refusals": [{"nodepool": "default", "constraint": "resources", "message": "needs 1000 CPUs"}],
         }
     ]
 
@@ -52,7 +50,7 @@ def test_totals_count_new_nodes_and_all_placed_pods_and_a_month_has_730_hours() 
     plan = Plan(
         nodes=tuple(a_planned_node(f"default-{i}", replicas("web", 2)) for i in range(3)),
         existing=(ExistingPlacement("ip-10-0-0-1", [a_pod("small")]),),
-        unplaced=(refused(a_pod("big")),),
+        unschedulable=(refused(a_pod("big")),),
     )
 
     totals = report_on(plan, PRICES).totals
@@ -65,7 +63,7 @@ def test_totals_count_new_nodes_and_all_placed_pods_and_a_month_has_730_hours() 
     }
 
 
-def test_the_document_has_exactly_the_promised_parts_even_when_the_plan_is_empty() -> None:
+def test_the_report_of_an_empty_plan_has_every_documented_field() -> None:
     document = msgspec.to_builtins(report_on(Plan(), PRICES))
 
     assert document == {

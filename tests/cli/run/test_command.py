@@ -1,4 +1,4 @@
-"""``dovetail run`` as a process of its own: a real API server's protocol, AWS as moto plays it."""
+"""``dovetail run`` as a process, with an API server over HTTPS and AWS in moto."""
 
 import json
 import os
@@ -22,14 +22,15 @@ from dovetail.cli.main import cli
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, LEASES, NODE_CLAIMS, NODE_POOLS, PODS
 from dovetail.simulator.apiserver.options import PatchType
 from dovetail.simulator.apiserver.server import ApiServer
-from dovetail.simulator.rest.kubeconfig import kubeconfig
-from tests.simulator.rest.serving import TOKEN, Cluster, a_cluster
+from dovetail.simulator.rest.sandbox import encode_kubeconfig
+from tests.simulator.rest.rest_server import TOKEN, Cluster, serve_cluster
+from tests.support.aws.nodeclass_account import REGION, Account
 from tests.support.moto.server import MotoAws, moto_aws
-from tests.support.moto_nodeclass import REGION, Account
 
-PATIENCE = 150.0
-ON_A_BUSY_MACHINE = 20.0
-"""Seconds in which Python has loaded everything; on an idle one it takes one or two."""
+TIMEOUT = 150.0
+"""Seconds."""
+START_TIME = 20.0
+"""Seconds to import everything on a busy host; an idle one takes one or two."""
 
 
 def run(*arguments: str) -> Result:
@@ -57,22 +58,14 @@ NODE_POOL = {
     "spec": {
         "template": {
             "spec": {
-                "nodeClassRef": {
-                    "group": "karpenter.k8s.aws",
-                    "kind": "EC2NodeClass",
-                    "name": "default",
-                },
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
                 "requirements": [
                     {
                         "key": "node.kubernetes.io/instance-type",
                         "operator": "In",
                         "values": ["m5.large", "m5.xlarge", "c5.xlarge"],
                     },
-                    {
-                        "key": "karpenter.sh/capacity-type",
-                        "operator": "In",
-                        "values": ["on-demand"],
-                    },
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
                 ],
             }
         }
@@ -80,14 +73,10 @@ NODE_POOL = {
 }
 POD = {
     "metadata": {"name": "waits"},
-    "spec": {
-        "containers": [
-            {"name": "main", "image": "app", "resources": {"requests": {"cpu": "1"}}},
-        ]
-    },
+    "spec": {"containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": "1"}}}]},
 }
 NO_PORTS = {"METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0"}
-"""Tests run beside each other on one machine."""
+"""Several tests run at the same time on one host."""
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 
 
@@ -99,17 +88,17 @@ def moto() -> Iterator[MotoAws]:
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with a_cluster(api=ApiServer(now=lambda: datetime.now(UTC))) as running:  # noqa: TID251
+    with serve_cluster(api=ApiServer(now=lambda: datetime.now(UTC))) as running:  # noqa: TID251
         yield running
 
 
 class Running:
-    """The process, what it says, and the world it works in."""
+    """The process, its log lines and its cluster."""
 
     def __init__(self, cluster: Cluster, home: Path, *options: str, **environ: str) -> None:
         self.cluster = cluster
         config = home / "kubeconfig"
-        config.write_text(yaml.safe_dump(kubeconfig(cluster.url, TOKEN, cluster.certificate)))
+        config.write_text(yaml.safe_dump(encode_kubeconfig(cluster.url, TOKEN, cluster.certificate)))
         self.lines: list[dict[str, Any]] = []
         self.process = subprocess.Popen(
             [sys.executable, "-m", "dovetail", "run", "--cluster-name", "demo", *options],
@@ -128,19 +117,19 @@ class Running:
         for line in self.process.stdout:
             self.lines.append(json.loads(line))
 
-    def said(self, message: str) -> bool:
+    def has_logged(self, message: str) -> bool:
         return any(line["message"] == message for line in tuple(self.lines))
 
-    def until(self, holds: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + PATIENCE
-        while not holds():
+    def wait_until(self, condition: Callable[[], bool], error: str) -> None:
+        end = time.monotonic() + TIMEOUT
+        while not condition():
             assert self.process.poll() is None, self.end()
-            assert time.monotonic() < end, (what, self.lines)
+            assert time.monotonic() < end, (error, self.lines)
             time.sleep(0.05)  # noqa: TID251
 
     def end(self) -> tuple[int, str]:
-        """Wait for it to end by itself; returns its code and what it complained of."""
-        self.process.wait(timeout=PATIENCE)
+        """Wait for the process to exit; return its exit code and stderr."""
+        self.process.wait(timeout=TIMEOUT)
         self._reader.join()
         assert self.process.stderr is not None
         return self.process.returncode, self.process.stderr.read()
@@ -155,15 +144,15 @@ def start(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., Running]]:
         return started[-1]
 
     yield begin
-    for one in started:
-        one.process.kill()
-        one.process.wait()
-        for stream in (one.process.stdout, one.process.stderr):
+    for running in started:
+        running.process.kill()
+        running.process.wait()
+        for stream in (running.process.stdout, running.process.stderr):
             if stream is not None:
                 stream.close()
 
 
-def test_an_instance_is_bought_for_a_pod_and_given_back_and_sigterm_ends_it_soon(
+def test_instance_is_launched_for_a_pod_and_terminated_and_sigterm_stops_the_process(
     cluster: Cluster, moto: MotoAws, start: Callable[..., Running]
 ) -> None:
     account = Account(moto)
@@ -173,24 +162,26 @@ def test_an_instance_is_bought_for_a_pod_and_given_back_and_sigterm_ends_it_soon
     account.role(session.client("iam", endpoint_url=moto.url))
     session.client("sqs", endpoint_url=moto.url).create_queue(QueueName="warnings")
     account.image("ami-mine", name="mine", owner_alias=None, owner_id="123456789012")
-    cluster.call(lambda: cluster.api.create(EC2_NODE_CLASSES, NODE_CLASS))
-    cluster.call(lambda: cluster.api.create(NODE_POOLS, NODE_POOL))
-    cluster.call(lambda: cluster.api.create(PODS, POD, "default"))
+    cluster.run(lambda: cluster.api.create(EC2_NODE_CLASSES, NODE_CLASS))
+    cluster.run(lambda: cluster.api.create(NODE_POOLS, NODE_POOL))
+    cluster.run(lambda: cluster.api.create(PODS, POD, "default"))
     status = {"status": {"phase": "Pending", "conditions": [UNSCHEDULABLE]}}
-    cluster.call(
-        lambda: cluster.api.patch(
-            PODS, "waits", status, PatchType.MERGE, "default", subresource="status"
-        )
+    cluster.run(
+        lambda: cluster.api.patch(PODS, "waits", status, PatchType.MERGE, "default", subresource="status")
     )
 
     def claims() -> list[Any]:
-        return cluster.call(lambda: list(cluster.api.list(NODE_CLAIMS).items))
+        return cluster.run(lambda: list(cluster.api.list(NODE_CLAIMS).items))
 
     def running() -> list[str]:
-        told = ec2.describe_instances(
+        response = ec2.describe_instances(
             Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}]
         )
-        return [one["InstanceId"] for group in told["Reservations"] for one in group["Instances"]]
+        return [
+            instance["InstanceId"]
+            for reservation in response["Reservations"]
+            for instance in reservation["Instances"]
+        ]
 
     process = start(
         "--cluster-endpoint=https://demo.example.com",
@@ -199,29 +190,29 @@ def test_an_instance_is_bought_for_a_pod_and_given_back_and_sigterm_ends_it_soon
         BATCH_IDLE_DURATION="200ms",
         **CREDENTIALS,
     )
-    process.until(
-        lambda: any(one.get("status", {}).get("providerID") for one in claims()), "nothing bought"
+    process.wait_until(
+        lambda: any(claim.get("status", {}).get("providerID") for claim in claims()), "nothing was launched"
     )
-    claim, bought = claims()[0], running()
-    cluster.call(lambda: cluster.api.delete(PODS, "waits", "default"))
-    cluster.call(lambda: cluster.api.delete(NODE_CLAIMS, claim["metadata"]["name"]))
-    process.until(lambda: not claims() and not running(), "the instance stayed")
+    claim, instance_ids = claims()[0], running()
+    cluster.run(lambda: cluster.api.delete(PODS, "waits", "default"))
+    cluster.run(lambda: cluster.api.delete(NODE_CLAIMS, claim["metadata"]["name"]))
+    process.wait_until(lambda: not claims() and not running(), "the instance was not terminated")
     began = time.monotonic()
     process.process.send_signal(signal.SIGTERM)
-    code, complaint = process.end()
+    code, stderr = process.end()
 
-    assert claim["status"]["providerID"].endswith(bought[0])
-    assert len(bought) == 1
-    assert (code, complaint) == (0, "")
+    assert claim["status"]["providerID"].endswith(instance_ids[0])
+    assert len(instance_ids) == 1
+    assert (code, stderr) == (0, "")
     assert time.monotonic() - began < 5
-    assert process.said("created nodeclaim")
+    assert process.has_logged("created nodeclaim")
     assert [line for line in process.lines if line["message"] == "reconciler error"] == []
-    assert not process.said("stopping in the middle of something; it is resumed at the next start")
+    assert not process.has_logged("stopping in the middle of something; it is resumed at the next start")
     assert process.lines[-1]["message"] == "stopped"
     assert {"level", "time", "logger", "message"} <= process.lines[0].keys()
 
 
-def test_without_a_kubeconfig_all_places_that_were_tried_are_named(
+def test_missing_kubeconfig_is_reported_with_all_locations(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
@@ -234,24 +225,22 @@ def test_without_a_kubeconfig_all_places_that_were_tried_are_named(
     assert "not in $KUBECONFIG" in result.stderr
 
 
-def test_without_a_region_or_credentials_or_a_way_to_aws_it_ends_with_one_sentence(
-    start: Callable[..., Running],
-) -> None:
+def test_missing_region_or_credentials_are_reported_in_one_line(start: Callable[..., Running]) -> None:
     bare = {"AWS_EC2_METADATA_DISABLED": "true"}
-    nobody = start(**bare)
-    nameless = start(AWS_REGION=REGION, **bare)
+    without_region = start(**bare)
+    without_credentials = start(AWS_REGION=REGION, **bare)
 
-    for process, told in ((nobody, "no AWS region is known"), (nameless, "credentials")):
-        code, complaint = process.end()
+    for process, message in ((without_region, "no AWS region"), (without_credentials, "credentials")):
+        code, stderr = process.end()
         assert code == 1
-        assert len(complaint.strip().splitlines()) == 1
-        assert told in complaint
+        assert len(stderr.strip().splitlines()) == 1
+        assert message in stderr
 
 
-def said_of(url: str, tmp_path: Path) -> tuple[int, str, float]:
-    """Run with a kubeconfig that leads there; return how it ended, and after how many seconds."""
+def run_with_server(url: str, tmp_path: Path) -> tuple[int, str, float]:
+    """Run with a kubeconfig for this server; return exit code, stderr and seconds."""
     config = tmp_path / "config"
-    config.write_text(yaml.safe_dump(kubeconfig(url, "x", "")))
+    config.write_text(yaml.safe_dump(encode_kubeconfig(url, "x", "")))
     began = time.monotonic()
     done = subprocess.run(
         [
@@ -266,60 +255,56 @@ def said_of(url: str, tmp_path: Path) -> tuple[int, str, float]:
     return done.returncode, done.stderr, time.monotonic() - began
 
 
-def test_a_server_that_is_not_there_is_said_within_seconds(tmp_path: Path) -> None:
+def test_unreachable_api_server_is_reported_within_seconds(tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"https://127.0.0.1:{closed.getsockname()[1]}"
 
-    code, told, took = said_of(url, tmp_path)
+    code, stderr, took = run_with_server(url, tmp_path)
 
-    assert (code, len(told.splitlines())) == (1, 1)
-    assert f"{url} does not answer" in told
-    assert took < ON_A_BUSY_MACHINE
+    assert (code, len(stderr.splitlines())) == (1, 1)
+    assert f"{url} does not respond" in stderr
+    assert took < START_TIME
 
 
-def test_a_server_that_takes_a_connection_and_says_nothing_is_given_up_within_seconds(
-    tmp_path: Path,
-) -> None:
+def test_silent_api_server_times_out_within_seconds(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}"
 
-        code, told, took = said_of(url, tmp_path)
+        code, stderr, took = run_with_server(url, tmp_path)
 
-    assert (code, len(told.splitlines())) == (1, 1)
-    assert f"{url} gave no answer within 7s" in told
-    assert took < 7 + ON_A_BUSY_MACHINE
+    assert (code, len(stderr.splitlines())) == (1, 1)
+    assert f"{url} gave no answer within 7s" in stderr
+    assert took < 7 + START_TIME
 
 
-def test_beside_karpenter_it_does_not_start(
-    cluster: Cluster, start: Callable[..., Running]
-) -> None:
+def test_dovetail_does_not_start_beside_karpenter(cluster: Cluster, start: Callable[..., Running]) -> None:
     now = datetime.now(UTC)  # noqa: TID251
     spec = {"holderIdentity": "karpenter-1", "renewTime": f"{now:%Y-%m-%dT%H:%M:%S.%f}Z"}
     lease = {"metadata": {"name": "karpenter-leader-election"}, "spec": spec}
-    cluster.call(lambda: cluster.api.create(LEASES, lease, "kube-system"))
+    cluster.run(lambda: cluster.api.create(LEASES, lease, "kube-system"))
 
-    code, complaint = start(**CREDENTIALS).end()
+    code, stderr = start(**CREDENTIALS).end()
 
     assert code == 1
-    assert "Karpenter runs in this cluster (karpenter-1 holds the lease kube-system/" in complaint
+    assert "Karpenter runs in this cluster (karpenter-1 holds the lease kube-system/" in stderr
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "message"),
     [
-        ("--batch-idle-duration=1 second", "is no duration"),
-        ("--batch-max-duration=0s", "is no duration"),
-        ("--cluster-endpoint=demo.example.com", "no absolute URL"),
-        ("--cluster-ca-bundle=???", "no base64"),
+        ("--batch-idle-duration=1 second", "is not a duration"),
+        ("--batch-max-duration=0s", "is not a duration"),
+        ("--cluster-endpoint=demo.example.com", "is not an absolute URL"),
+        ("--cluster-ca-bundle=???", "is not base64"),
         ("--feature-gates=NodeRepair", "neither"),
         ("--preference-policy=Maybe", "'Respect', 'Ignore'"),
         ("--log-level=warn", "'debug', 'info', 'error'"),
         ("--reserved-enis=-1", "x>=0"),
     ],
 )
-def test_a_mistaken_option_is_said(option: str, told: str) -> None:
+def test_invalid_option_is_reported(option: str, message: str) -> None:
     result = run("run", "--cluster-name", "demo", option)
 
     assert result.exit_code == 1
-    assert told in result.stderr
+    assert message in result.stderr

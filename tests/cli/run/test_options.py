@@ -1,4 +1,4 @@
-"""What ``dovetail run`` takes when little is said, and who goes first when much is."""
+"""Options of ``dovetail run``: defaults, precedence and validation."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,15 +7,15 @@ import click
 import pytest
 
 from dovetail.cli.run.command import run
-from dovetail.model.settings import Gates
+from dovetail.model.settings import FeatureGates
 
 
-def taken(*options: str) -> dict[str, Any]:
+def parse(*options: str) -> dict[str, Any]:
     return run.make_context("run", ["--cluster-name", "demo", *options]).params
 
 
 @pytest.fixture(autouse=True)
-def _nothing_said_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def _without_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for option in run.params:
         if isinstance(option.envvar, str):
             monkeypatch.delenv(option.envvar, raising=False)
@@ -23,7 +23,7 @@ def _nothing_said_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_defaults_are_karpenters() -> None:
     """OP1."""
-    wanted = {
+    defaults = {
         "metrics_port": 8080,
         "health_probe_port": 8081,
         "kube_client_qps": 200,
@@ -43,32 +43,32 @@ def test_defaults_are_karpenters() -> None:
         "isolated_vpc": False,
         "disable_dry_run": False,
         "enable_zonal_shift": False,
-        "feature_gates": Gates(),
+        "feature_gates": FeatureGates(),
     }
 
-    assert wanted.items() <= taken().items()
+    assert defaults.items() <= parse().items()
 
 
-def test_an_option_goes_before_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_option_takes_precedence_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """OP2."""
     monkeypatch.setenv("METRICS_PORT", "1111")
     monkeypatch.setenv("HEALTH_PROBE_PORT", "2222")
 
-    found = taken("--metrics-port=3333")
+    params = parse("--metrics-port=3333")
 
-    assert (found["metrics_port"], found["health_probe_port"]) == (3333, 2222)
+    assert (params["metrics_port"], params["health_probe_port"]) == (3333, 2222)
 
 
 @pytest.mark.parametrize("given", ["NodeRepair=true", " NodeRepair=true , "])
-def test_gates_that_are_not_named_stay_as_they_are(given: str) -> None:
+def test_gates_that_are_not_named_keep_their_defaults(given: str) -> None:
     """OP3."""
-    assert taken(f"--feature-gates={given}")["feature_gates"] == Gates(NodeRepair=True)
+    assert parse(f"--feature-gates={given}")["feature_gates"] == FeatureGates(NodeRepair=True)
 
 
 @pytest.mark.parametrize(
     "option", ["--log-level=loud", "--metrics-port=65536", "--log-format=xml", "--metrics-port=-1"]
 )
-def test_what_cannot_be_is_refused(option: str) -> None:
+def test_invalid_option_value_is_rejected(option: str) -> None:
     """OP4."""
     with pytest.raises(click.BadParameter):
-        taken(option)
+        parse(option)

@@ -1,4 +1,4 @@
-"""``dovetail simulate`` from files on disk to plans."""
+"""``dovetail simulate``: files become plans."""
 
 import json
 import re
@@ -17,7 +17,7 @@ def document(result: Result) -> dict[str, list[dict[str, object]]]:
     return read
 
 
-def test_pods_that_all_find_a_node_end_with_0_and_a_price(tmp_path: Path) -> None:
+def test_a_complete_plan_exits_with_0_and_has_a_price(tmp_path: Path) -> None:
     result = simulate(tmp_path, WEB, POOL)
 
     assert result.exit_code == 0, result.output
@@ -26,7 +26,7 @@ def test_pods_that_all_find_a_node_end_with_0_and_a_price(tmp_path: Path) -> Non
     assert "Prices: " in result.stdout
 
 
-def test_a_pod_that_no_node_could_hold_ends_with_2_and_the_reason(tmp_path: Path) -> None:
+def test_an_unschedulable_pod_exits_with_2_and_the_reason(tmp_path: Path) -> None:
     result = simulate(tmp_path, HUGE, POOL)
 
     assert result.exit_code == 2, result.output
@@ -34,7 +34,7 @@ def test_a_pod_that_no_node_could_hold_ends_with_2_and_the_reason(tmp_path: Path
     assert re.search(r"general +resources +.*cpu", result.stdout, re.IGNORECASE)
 
 
-def test_json_has_the_promised_fields_and_only_those(tmp_path: Path) -> None:
+def test_json_has_exactly_the_documented_fields(tmp_path: Path) -> None:
     result = simulate(tmp_path, WEB, POOL, args=("-o", "json"))
 
     plan = json.loads(result.stdout)
@@ -51,7 +51,7 @@ def test_json_has_the_promised_fields_and_only_those(tmp_path: Path) -> None:
     assert plan["prices"]["source"]
 
 
-def test_json_of_a_refusal_names_pool_constraint_and_message(tmp_path: Path) -> None:
+def test_json_of_an_unschedulable_pod_names_nodepool_constraint_and_message(tmp_path: Path) -> None:
     result = simulate(tmp_path, HUGE, POOL, args=("-o", "json"))
 
     [first, *_] = document(result)["unplaced"]
@@ -62,7 +62,7 @@ def test_json_of_a_refusal_names_pool_constraint_and_message(tmp_path: Path) -> 
     assert first["refusals"][0]["nodepool"] == "general"
 
 
-def test_the_table_says_the_same_as_json(tmp_path: Path) -> None:
+def test_table_and_json_agree(tmp_path: Path) -> None:
     table, data = simulate(tmp_path, WEB, POOL), simulate(tmp_path, WEB, POOL, args=("-o", "json"))
 
     plan = json.loads(data.stdout)
@@ -70,14 +70,14 @@ def test_the_table_says_the_same_as_json(tmp_path: Path) -> None:
     assert f"${totals['price_per_hour']:,.4f} per hour" in table.stdout
     assert f"${totals['price_per_month']:,.2f} per month" in table.stdout
     assert f"{totals['nodes']} new node for {totals['pods']} pods" in table.stdout
-    for told in ("instance_type", "zone", "capacity_type", "nodepool"):
-        assert node[told] in table.stdout
+    for field in ("instance_type", "zone", "capacity_type", "nodepool"):
+        assert node[field] in table.stdout
     assert f"or {', '.join(node['alternatives'][:3])}" in table.stdout
     assert (plan["prices"]["source"], plan["prices"]["date"]) != ("", "")
     assert f"{plan['prices']['source']}, {plan['prices']['date']}" in table.stdout
 
 
-def test_yaml_says_the_same_as_json(tmp_path: Path) -> None:
+def test_yaml_and_json_agree(tmp_path: Path) -> None:
     as_json = simulate(tmp_path, WEB, POOL, args=("-o", "json"))
     as_yaml = simulate(tmp_path, WEB, POOL, args=("-o", "yaml"))
 
@@ -90,39 +90,39 @@ def test_two_runs_print_the_same_text(tmp_path: Path) -> None:
     assert first.stdout == second.stdout
 
 
-def test_without_a_node_pool_a_default_one_is_used_and_said(tmp_path: Path) -> None:
+def test_without_a_nodepool_a_default_one_is_used_and_noted(tmp_path: Path) -> None:
     result = simulate(tmp_path, WEB)
 
     assert result.exit_code == 0, result.output
     assert "Note: no NodePool given" in result.stdout
 
 
-def test_notes_do_not_disturb_json(tmp_path: Path) -> None:
+def test_notes_go_to_stderr_with_json_output(tmp_path: Path) -> None:
     result = simulate(tmp_path, WEB, args=("-o", "json"))
 
     assert json.loads(result.stdout)
     assert "note: no NodePool given" in result.stderr
 
 
-def test_spot_is_bought_where_the_pool_allows_it_and_it_is_cheaper(tmp_path: Path) -> None:
+def test_spot_is_launched_if_the_nodepool_allows_it_and_it_is_cheaper(tmp_path: Path) -> None:
     result = simulate(tmp_path, WEB, POOL, args=("-o", "json"))
 
     assert {node["capacity_type"] for node in document(result)["nodes"]} == {"spot"}
 
 
-def test_the_region_asked_for_is_the_region_bought_in(tmp_path: Path) -> None:
+def test_nodes_are_launched_in_the_region_of_the_option(tmp_path: Path) -> None:
     result = simulate(tmp_path, WEB, args=("-o", "json", "--region", "eu-west-1"))
 
     assert all(str(node["zone"]).startswith("eu-west-1") for node in document(result)["nodes"])
 
 
-def test_only_the_zones_asked_for_are_bought_in(tmp_path: Path) -> None:
+def test_nodes_are_launched_only_in_the_zones_of_the_option(tmp_path: Path) -> None:
     result = simulate(tmp_path, WEB, args=("-o", "json", "--zones", "us-east-1b"))
 
     assert [node["zone"] for node in document(result)["nodes"]] == ["us-east-1b"]
 
 
-def test_a_price_book_of_ones_own_sets_the_price(tmp_path: Path) -> None:
+def test_a_price_file_sets_the_price(tmp_path: Path) -> None:
     book = tmp_path / "book.csv"
     book.write_text(
         "# date: 2026-08-22\n"
@@ -139,9 +139,7 @@ def test_a_price_book_of_ones_own_sets_the_price(tmp_path: Path) -> None:
     assert plan["prices"] == {"source": str(book), "date": "2026-08-22"}
 
 
-def test_room_on_the_nodes_of_a_dump_is_used_first_and_its_region_is_bought_in(
-    tmp_path: Path,
-) -> None:
+def test_room_on_existing_nodes_is_used_first_and_their_region_is_the_default(tmp_path: Path) -> None:
     (tmp_path / "web.yaml").write_text(WEB)
     live = tmp_path / "live.dump"
     live.write_text(LIVE)
@@ -149,32 +147,30 @@ def test_room_on_the_nodes_of_a_dump_is_used_first_and_its_region_is_bought_in(
     result = simulate(tmp_path, args=("--cluster", str(live), "-o", "json"))
 
     plan = json.loads(result.stdout)
-    assert [one["node"] for one in plan["existing"]] == ["ip-10-0-1-1"]
+    assert [node["node"] for node in plan["existing"]] == ["ip-10-0-1-1"]
     assert len(plan["existing"][0]["pods"]) in (1, 2)  # Which of them it takes is the solver's.
     assert [node["zone"][:-1] for node in plan["nodes"]] == ["eu-west-1"]
     assert plan["totals"]["pods"] == 4
 
 
-def test_a_dump_alone_is_planned_for_its_waiting_pods(tmp_path: Path) -> None:
+def test_a_dump_alone_is_planned_for_its_pending_pods(tmp_path: Path) -> None:
     live = tmp_path / "live.yaml"
     live.write_text(LIVE)
 
     result = CliRunner().invoke(cli, ["simulate", "--cluster", str(live)])
 
     assert result.exit_code == 0, result.output
-    assert "1 pod on nodes that are there" in result.stdout
+    assert "1 pod on existing nodes" in result.stdout
 
 
-def test_kinds_that_mean_nothing_to_a_plan_are_noted(tmp_path: Path) -> None:
-    result = simulate(
-        tmp_path, WEB, "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: x}\n"
-    )
+def test_ignored_kinds_are_noted(tmp_path: Path) -> None:
+    result = simulate(tmp_path, WEB, "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: x}\n")
 
     assert result.exit_code == 0
     assert re.search("Note: .*1 Widget", result.stdout)
 
 
-def test_an_estimated_price_is_called_one(tmp_path: Path) -> None:
+def test_an_estimated_price_is_noted(tmp_path: Path) -> None:
     guessed = min(name for name in bundled_prices().estimated if name.startswith("c8ib."))
     pinned = POOL.replace("instance-family", "instance-type").replace("[m5]", f"[{guessed}]")
     pinned = pinned.replace("karpenter.k8s.aws/instance-type", "node.kubernetes.io/instance-type")
@@ -191,7 +187,7 @@ def test_manifests_can_come_from_stdin() -> None:
     assert "3 pods" in result.stdout
 
 
-def test_what_a_shell_makes_of_a_glob_is_understood(tmp_path: Path) -> None:
+def test_paths_of_an_expanded_glob_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(WEB)
     (tmp_path / "b.yaml").write_text(POOL)
     named = [str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")]
@@ -202,10 +198,8 @@ def test_what_a_shell_makes_of_a_glob_is_understood(tmp_path: Path) -> None:
     assert "general" in result.stdout
 
 
-def test_windows_nodes_come_with_a_word_about_licences(tmp_path: Path) -> None:
-    windows = WEB.replace(
-        "containers:", "nodeSelector: {kubernetes.io/os: windows}\n      containers:"
-    )
+def test_windows_nodes_have_a_note_about_licences(tmp_path: Path) -> None:
+    windows = WEB.replace("containers:", "nodeSelector: {kubernetes.io/os: windows}\n      containers:")
     pool = """\
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -230,4 +224,4 @@ spec:
 
     assert "licences" not in linux.stdout
     assert with_windows.exit_code == 0, with_windows.output
-    assert "licences of Windows nodes come on top" in with_windows.stdout
+    assert "Windows nodes also need licences" in with_windows.stdout

@@ -1,4 +1,4 @@
-"""``dovetail simulate --discounts``: plans and costs at what is really paid."""
+"""``dovetail simulate --discounts``: plans and prices after discounts."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def discounted(tmp_path: Path, book: str, *args: str, manifests: tuple[str, ...]
     return simulate(folder, *(manifests or (WEB, POOL)), args=("--discounts", str(file), *args))
 
 
-def test_prices_are_those_after_discounts_and_the_list_price_is_told(tmp_path: Path) -> None:
+def test_prices_are_discounted_and_the_list_price_is_shown(tmp_path: Path) -> None:
     plain = json.loads(simulate(tmp_path, WEB, POOL, args=("-o", "json")).stdout)
 
     result = discounted(tmp_path, OFF)
@@ -32,7 +32,7 @@ def test_prices_are_those_after_discounts_and_the_list_price_is_told(tmp_path: P
     )
 
 
-def test_what_is_reserved_is_bought_on_demand_although_spot_is_allowed(tmp_path: Path) -> None:
+def test_reserved_instances_are_launched_on_demand_although_spot_is_allowed(tmp_path: Path) -> None:
     result = discounted(tmp_path, RESERVED, "-o", "json")
 
     plan = json.loads(result.stdout)
@@ -48,16 +48,16 @@ def test_what_is_reserved_is_bought_on_demand_although_spot_is_allowed(tmp_path:
     }
 
 
-def test_it_is_told_how_much_of_a_commitment_is_used(tmp_path: Path) -> None:
+def test_the_used_part_of_commitments_is_noted(tmp_path: Path) -> None:
     result = discounted(tmp_path, RESERVED)
 
     assert (
-        "Note: $0.2200 per hour are committed to and paid anyway: nodes that are there use $0.0000 "
-        "of it, new ones $0.1100, $0.1100 stay unused; new nodes add $0.0000 per hour"
+        "Note: $0.2200 per hour are committed: existing nodes use $0.0000, new ones $0.1100, "
+        "$0.1100 are unused; new nodes add $0.0000 per hour"
     ) in result.stdout
 
 
-def test_nodes_of_the_dump_have_their_part_of_a_commitment(tmp_path: Path) -> None:
+def test_existing_nodes_use_their_part_of_a_commitment(tmp_path: Path) -> None:
     label = "topology.kubernetes.io/zone: eu-west-1a"
     typed = LIVE.replace(label, f"{label}\n        node.kubernetes.io/instance-type: m5.xlarge")
     (tmp_path / "dump.yaml").write_text(typed)
@@ -67,13 +67,11 @@ def test_nodes_of_the_dump_have_their_part_of_a_commitment(tmp_path: Path) -> No
     assert json.loads(result.stdout)["discounts"]["committed_used_before"] == 0.11
 
 
-def test_mistakes_in_the_book_are_told_with_those_in_manifests(tmp_path: Path) -> None:
+def test_errors_of_discounts_and_manifests_are_reported_together(tmp_path: Path) -> None:
     wrong = POOL.replace("on-demand", "on_demand")
 
     result = discounted(tmp_path, "discounts: [{percent: 9%}]", manifests=(WEB, wrong))
 
     assert result.exit_code == 1
-    assert "book.yaml:1 discounts[0].percent: '9%' is no number of percent; write 9" in (
-        result.stderr
-    )
-    assert "'on_demand' is no capacity type" in result.stderr
+    assert "book.yaml:1 discounts[0].percent: '9%' is not a percentage; write 9" in (result.stderr)
+    assert "'on_demand' is not a capacity type" in result.stderr

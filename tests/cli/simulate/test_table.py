@@ -1,19 +1,18 @@
-"""The plan as a person reads it."""
+"""The plan as a table."""
 
 import pytest
 
-from dovetail.cli.simulate.grouping import workload
-from dovetail.cli.simulate.table import plan_lines
+from dovetail.cli.simulate.table import format_plan, get_workload
 from dovetail.model.plan import Constraint, ExistingPlacement, Plan
 from tests.cli.plans import C5, M5, M6I, M7I, R5, a_planned_node, refused, replicas
-from tests.support.build import a_pod, owned_by
+from tests.support.scheduling.builders import a_pod, owned_by
 
 
 def shown(plan: Plan, *notes: str) -> str:
-    return "\n".join(line.plain for line in plan_lines(plan, prices="a book", notes=notes))
+    return "\n".join(line.plain for line in format_plan(plan, prices="a book", notes=notes))
 
 
-def test_nodes_that_are_alike_share_a_line_with_their_number_and_their_cost_together() -> None:
+def test_equal_nodes_share_a_line_with_their_number_and_total_price() -> None:
     alike = tuple(a_planned_node(f"default-{i}", replicas("web", 3)) for i in range(12))
 
     lines = shown(Plan(alike)).splitlines()
@@ -34,12 +33,9 @@ def test_nodes_that_are_alike_share_a_line_with_their_number_and_their_cost_toge
         (["us-east-1f", "us-east-1f"], "us-east-1f"),
     ],
 )
-def test_alike_nodes_in_several_zones_share_a_line_that_names_the_zones(
-    zones: list[str], said: str
-) -> None:
+def test_equal_nodes_in_several_zones_share_a_line_with_the_zones(zones: list[str], said: str) -> None:
     nodes = tuple(
-        a_planned_node(f"default-{i}", replicas("web", 1), zone=zone)
-        for i, zone in enumerate(zones)
+        a_planned_node(f"default-{i}", replicas("web", 1), zone=zone) for i, zone in enumerate(zones)
     )
 
     line = shown(Plan(nodes)).splitlines()[1]
@@ -47,7 +43,7 @@ def test_alike_nodes_in_several_zones_share_a_line_that_names_the_zones(
     assert line.split()[:5] == [str(len(zones)), "×", "m5.xlarge", "on-demand", said]
 
 
-def test_alternatives_of_a_line_would_do_for_all_its_nodes() -> None:
+def test_alternatives_of_a_line_fit_all_its_nodes() -> None:
     nodes = (
         a_planned_node("default-1", replicas("web", 1), M5, M6I, R5),
         a_planned_node("default-2", replicas("web", 1), M5, M7I, R5),
@@ -56,7 +52,7 @@ def test_alternatives_of_a_line_would_do_for_all_its_nodes() -> None:
     assert "· or r5.xlarge\n" in shown(Plan(nodes))
 
 
-def test_a_fleet_of_many_different_nodes_is_told_by_type_not_node_by_node() -> None:
+def test_many_different_nodes_are_grouped_by_type() -> None:
     fleet = tuple(a_planned_node(f"default-{i}", replicas(f"app{i}", 1)) for i in range(500))
 
     text = shown(Plan(fleet))
@@ -73,12 +69,12 @@ def test_alternatives_are_abbreviated() -> None:
     assert "or m6i.xlarge, m7i.xlarge, r5.xlarge and 1 more" in text
 
 
-def test_pods_refused_for_the_same_reasons_are_counted_not_repeated() -> None:
+def test_unschedulable_pods_with_the_same_reasons_are_counted_in_one_line() -> None:
     reasons = (
         ("default", Constraint.RESOURCES, "needs 8 nvidia.com/gpu"),
         ("ml", Constraint.TAINT, "does not tolerate team=ml:NoSchedule"),
     )
-    plan = Plan(unplaced=tuple(refused(pod, *reasons) for pod in replicas("train", 40)))
+    plan = Plan(unschedulable=tuple(refused(pod, *reasons) for pod in replicas("train", 40)))
 
     lines = [line.strip() for line in shown(plan).splitlines()]
 
@@ -90,30 +86,30 @@ def test_pods_refused_for_the_same_reasons_are_counted_not_repeated() -> None:
     ]
 
 
-def test_a_reason_that_lies_with_the_pod_is_said_of_any_pool() -> None:
-    plan = Plan(unplaced=(refused(a_pod("odd"), ("", Constraint.INVALID, "has no containers")),))
+def test_a_reason_without_nodepool_is_shown_for_any() -> None:
+    plan = Plan(unschedulable=(refused(a_pod("odd"), ("", Constraint.INVALID_POD, "has no containers")),))
 
     assert "any  invalid-pod  has no containers" in shown(plan)
 
 
-def test_the_last_lines_give_totals_source_of_prices_and_notes() -> None:
+def test_the_last_lines_are_totals_price_source_and_notes() -> None:
     plan = Plan(
         nodes=(a_planned_node("default-1", replicas("web", 2)),),
         existing=(ExistingPlacement("ip-10-0-0-1", [a_pod("small")]),),
-        unplaced=(refused(a_pod("big"), ("", Constraint.NO_POOL, "there is no NodePool")),),
+        unschedulable=(refused(a_pod("big"), ("", Constraint.NO_NODEPOOL, "there is no NodePool")),),
     )
 
     *_, totals, prices, note = shown(plan, "something was assumed").splitlines()
 
     assert totals == (
         "1 new node for 2 pods: $0.1920 per hour, $140.16 per month (730 h); "
-        "1 pod on nodes that are there; 1 pod left over"
+        "1 pod on existing nodes; 1 pod unschedulable"
     )
     assert prices == "Prices: a book."
     assert note == "Note: something was assumed"
 
 
-def test_existing_nodes_that_take_the_same_pods_share_a_line() -> None:
+def test_existing_nodes_with_the_same_pods_share_a_line() -> None:
     taken = tuple(ExistingPlacement(f"ip-{i}", replicas("web", 2)) for i in range(5))
     other = ExistingPlacement("ip-9", replicas("api", 1))
 
@@ -123,7 +119,7 @@ def test_existing_nodes_that_take_the_same_pods_share_a_line() -> None:
     assert "  ip-9                   api" in text
 
 
-def test_namespaces_are_said_where_there_are_several() -> None:
+def test_namespaces_are_shown_if_there_are_several() -> None:
     web, job = replicas("web", 1, namespace="shop"), replicas("job", 1, namespace="batch")
 
     alone = shown(Plan((a_planned_node("default-1", web),)))
@@ -133,11 +129,11 @@ def test_namespaces_are_said_where_there_are_several() -> None:
     assert "batch/job, shop/web" in together
 
 
-def test_nothing_to_place_is_said_in_words() -> None:
+def test_an_empty_plan_has_a_message() -> None:
     assert shown(Plan()).startswith("Nothing to place")
 
 
-def test_a_live_deployments_pods_go_by_the_deployments_name() -> None:
+def test_pods_of_a_live_deployment_are_named_after_the_deployment() -> None:
     pod = a_pod(
         "web-5d8f9c-x2x4z",
         owner=owned_by("ReplicaSet", "web-5d8f9c"),
@@ -145,4 +141,4 @@ def test_a_live_deployments_pods_go_by_the_deployments_name() -> None:
         namespace="shop",
     )
 
-    assert workload(pod) == "shop/web"
+    assert get_workload(pod) == "shop/web"

@@ -1,11 +1,11 @@
-"""Price books of the user's own."""
+"""Price files of users."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.codec.catalog.prices import COLUMNS, read_prices
-from dovetail.errors import BadInput
+from dovetail.errors import InvalidInputError
 from dovetail.model.cloud.prices import PriceBook
 
 HEADER = ",".join(COLUMNS)
@@ -16,12 +16,12 @@ def read(*lines: str) -> PriceBook:
 
 
 def mistakes(*lines: str) -> list[str]:
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         read(*lines)
-    return [str(one) for one in caught.value.mistakes]
+    return [str(error) for error in caught.value.errors]
 
 
-def test_prices_are_found_by_region_and_by_zone_id() -> None:
+def test_prices_are_looked_up_by_region_and_zone_id() -> None:
     book = read("m5.large,us-east-1,use1-az4,0.096,0.04", "m5.large,us-east-1,use1-az6,0.096,0.05")
 
     assert book.on_demand("m5.large", "us-east-1") == 0.096
@@ -30,20 +30,20 @@ def test_prices_are_found_by_region_and_by_zone_id() -> None:
     assert book.source == "book.csv"
 
 
-def test_a_zone_may_be_given_by_its_name() -> None:
+def test_a_zone_can_be_given_by_name() -> None:
     book = read("m5.large,us-east-1,us-east-1a,0.096,0.04")
 
     assert book.spot("m5.large", region="us-east-1", zone="us-east-1a", zone_id="use1-az6") == 0.04
 
 
-def test_what_the_book_does_not_say_has_no_price() -> None:
+def test_an_offering_missing_in_the_price_file_has_no_price() -> None:
     book = read("m5.large,us-east-1,use1-az4,0.096,", "p5.48xlarge,us-east-1,use1-az4,,")
 
     assert book.spot("m5.large", region="us-east-1", zone_id="use1-az4") is None
     assert book.on_demand("m5.large", "eu-west-1") is None
     assert book.on_demand("p5.48xlarge", "us-east-1") is None
-    assert book.covers("us-east-1")
-    assert not book.covers("eu-west-1")
+    assert book.covers_region("us-east-1")
+    assert not book.covers_region("eu-west-1")
 
 
 def test_a_local_zone_keeps_its_own_price_and_does_not_set_the_regions() -> None:
@@ -53,7 +53,7 @@ def test_a_local_zone_keeps_its_own_price_and_does_not_set_the_regions() -> None
     assert book.on_demand("m5.large", "us-west-2", "usw2-az9") == 0.096
 
 
-def test_columns_may_come_in_any_order_and_others_beside_them() -> None:
+def test_columns_can_be_in_any_order_and_unknown_columns_are_ignored() -> None:
     text = (
         "region,spot_usd_per_hour,note,instance_type,zone_id,on_demand_usd_per_hour\n"
         'us-east-1,0.04,"cheap, so far",m5.large,use1-az4,0.096\n'
@@ -64,14 +64,14 @@ def test_columns_may_come_in_any_order_and_others_beside_them() -> None:
     assert book.on_demand("m5.large", "us-east-1") == 0.096
 
 
-def test_comments_are_skipped_and_may_date_the_book() -> None:
+def test_comments_are_skipped_and_can_set_the_date() -> None:
     text = f"# our discounts\n# date: 2026-08-22\n{HEADER}\n\nm5.large,us-east-1,use1-az4,0.1,\n"
 
     assert read_prices("book.csv", text.encode(), date="2020-01-01").date == "2026-08-22"
     assert read("m5.large,us-east-1,use1-az4,0.1,").date == ""
 
 
-def test_every_mistake_is_reported_with_line_field_and_what_would_be_right() -> None:
+def test_every_error_has_line_field_and_a_valid_example() -> None:
     assert mistakes(
         "m5.large,us-east-1,use1-az4,$0.096,0.04",
         "m5,us_east_1,zone 4,0.096,",
@@ -79,19 +79,18 @@ def test_every_mistake_is_reported_with_line_field_and_what_would_be_right() -> 
         "m5.large,us-east-1",
         "m5.large,us-east-1,use1-az6,cheap,",
     ) == [
-        "book.csv:2 on_demand_usd_per_hour: '$0.096' is no number; write 0.096",
-        "book.csv:3 instance_type: 'm5' is none; write it as in m5.large",
-        "book.csv:3 region: 'us_east_1' is none; write it as in us-east-1",
-        "book.csv:3 zone_id: 'zone 4' is none; write it as in use1-az4",
-        "book.csv:4 on_demand_usd_per_hour: '-1' is no price per hour;"
-        " leave it empty if there is none",
-        "book.csv:4 spot_usd_per_hour: 'nan' is no price per hour; leave it empty if there is none",
+        "book.csv:2 on_demand_usd_per_hour: '$0.096' is not a number; write 0.096",
+        "book.csv:3 instance_type: 'm5' is invalid; write it as in m5.large",
+        "book.csv:3 region: 'us_east_1' is invalid; write it as in us-east-1",
+        "book.csv:3 zone_id: 'zone 4' is invalid; write it as in use1-az4",
+        "book.csv:4 on_demand_usd_per_hour: '-1' is not a price per hour; leave it empty if there is none",
+        "book.csv:4 spot_usd_per_hour: 'nan' is not a price per hour; leave it empty if there is none",
         "book.csv:5 2 fields where the header has 5",
-        "book.csv:6 on_demand_usd_per_hour: 'cheap' is no number; write it as in 0.096",
+        "book.csv:6 on_demand_usd_per_hour: 'cheap' is not a number; write it as in 0.096",
     ]
 
 
-def test_two_prices_for_one_place_contradict_each_other() -> None:
+def test_two_prices_of_one_offering_are_an_error() -> None:
     first, second = "m5.large,us-east-1,use1-az4,0.096,", "m5.large,us-east-1,use1-az4,0.1,0.04"
 
     assert mistakes(first, second) == [
@@ -99,48 +98,46 @@ def test_two_prices_for_one_place_contradict_each_other() -> None:
     ]
 
 
-def test_a_line_may_repeat_or_complete_an_earlier_one() -> None:
+def test_a_row_can_repeat_or_complete_an_earlier_row() -> None:
     book = read("m5.large,us-east-1,use1-az4,0.096,", "m5.large,us-east-1,use1-az4,0.096,0.04")
 
     assert book.spot("m5.large", region="us-east-1", zone_id="use1-az4") == 0.04
 
 
 def test_a_misspelt_column_is_named() -> None:
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         read_prices("book.csv", HEADER.replace("zone_id", "zone-id").encode())
 
     assert str(caught.value) == "book.csv:1 zone_id: column missing; is 'zone-id' meant?"
 
 
-def test_a_file_with_a_thousand_mistakes_shows_the_first_few_and_how_many_more() -> None:
-    found = mistakes(*["m5.large,us-east-1,use1-az4,free,"] * 1000)
+def test_a_file_with_a_thousand_errors_reports_the_first_and_counts_the_rest() -> None:
+    messages = mistakes(*["m5.large,us-east-1,use1-az4,free,"] * 1000)
 
-    assert len(found) == 26
-    assert found[-1] == "book.csv and 975 more mistakes like these"
+    assert len(messages) == 26
+    assert messages[-1] == "book.csv and 975 more errors like these"
 
 
-@given(
-    st.binary() | st.text(alphabet='m5.,-az1"#\r\n$').map(lambda text: f"{HEADER}\n{text}".encode())
-)
-def test_whatever_a_file_holds_it_is_read_or_refused_in_words(data: bytes) -> None:
-    found: tuple[object, ...] = ()
+@given(st.binary() | st.text(alphabet='m5.,-az1"#\r\n$').map(lambda text: f"{HEADER}\n{text}".encode()))
+def test_any_price_file_is_read_or_rejected_with_messages(data: bytes) -> None:
+    errors: tuple[object, ...] = ()
     try:
         book = read_prices("book.csv", data)
-        found = (*book.on_demand_at, *book.spot_at)
-    except BadInput as refusal:
-        found = refusal.mistakes
+        errors = (*book.on_demand_prices, *book.spot_prices)
+    except InvalidInputError as refusal:
+        errors = refusal.errors
 
-    assert found
+    assert errors
 
 
-def test_a_field_of_absurd_length_is_refused_like_any_other() -> None:
+def test_a_very_long_field_is_rejected_like_any_other() -> None:
     assert mistakes('"' + "x" * 200_000 + '",us-east-1,use1-az4,1,') == [
         "book.csv:2 1 fields where the header has 5"
     ]
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b"", f"book.csv empty; the first line must be {HEADER}"),
         (b"\n# nothing\n", f"book.csv empty; the first line must be {HEADER}"),
@@ -148,8 +145,8 @@ def test_a_field_of_absurd_length_is_refused_like_any_other() -> None:
         (HEADER.encode() + b"\nm5.\xff", "book.csv:2 not UTF-8 text; save it as CSV in UTF-8"),
     ],
 )
-def test_files_without_prices_are_refused(data: bytes, told: str) -> None:
-    with pytest.raises(BadInput) as caught:
+def test_files_without_prices_are_rejected(data: bytes, message: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
         read_prices("book.csv", data)
 
-    assert str(caught.value) == told
+    assert str(caught.value) == message

@@ -11,58 +11,53 @@ from tests.codec.crds.objects import (
     a_class,
     a_pool,
     an_overlay,
-    budgeted,
-    demand,
-    labelled,
-    requiring,
-    templated,
+    requirement,
+    with_amis,
+    with_budget,
     with_disks,
-    with_images,
     with_interfaces,
+    with_labels,
+    with_requirements,
+    with_template,
 )
 
 _TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
 _FAMILIES = ("AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", "Windows2025")
-_AWS = sorted(one for one in keys.WELL_KNOWN if one.startswith("karpenter.k8s.aws/"))
+_AWS = sorted(label for label in keys.WELL_KNOWN if label.startswith("karpenter.k8s.aws/"))
 
 POOLS: dict[str, Object] = {
     "the least": a_pool(),
     "every duration": a_pool(disruption={"consolidateAfter": "1h30m20s"}),
     "never": a_pool(disruption={"consolidateAfter": "Never", "budgets": []}),
     "each policy": a_pool(disruption={"consolidationPolicy": "Balanced"}),
-    "a budget for two reasons": budgeted(nodes="0", reasons=["Empty", "Drifted"]),
-    "a budget at night": budgeted(nodes="100%", schedule="0 22 * * 1-5", duration="8h30m"),
-    "a budget each day": budgeted(schedule="@daily", duration="1h0m0s"),
+    "a budget for two reasons": with_budget(nodes="0", reasons=["Empty", "Drifted"]),
+    "a budget at night": with_budget(nodes="100%", schedule="0 22 * * 1-5", duration="8h30m"),
+    "a budget each day": with_budget(schedule="@daily", duration="1h0m0s"),
     "limits": a_pool(limits={"cpu": 100, "memory": "1.5Ti", "nvidia.com/gpu": "8"}, weight=100),
     "a static pool": a_pool(replicas=0, limits={"nodes": "10"}),
     "a static pool without limits": a_pool(replicas=3, limits={}),
-    "labels": labelled(
-        {
-            "team": "",
-            "kubernetes.io/role": "a",
-            "kops.k8s.io/x": "a",
-            "karpenter.sh/capacity-type": "spot",
-        }
+    "labels": with_labels(
+        {"team": "", "kubernetes.io/role": "a", "kops.k8s.io/x": "a", "karpenter.sh/capacity-type": "spot"}
     ),
-    "labels of AWS": labelled({"karpenter.k8s.aws/instance-category": "c"}),
-    "taints": templated(
+    "labels of AWS": with_labels({"karpenter.k8s.aws/instance-category": "c"}),
+    "taints": with_template(
         taints=[_TAINT, {**_TAINT, "effect": "NoExecute"}, {"key": "a/b", "effect": "NoSchedule"}],
         startupTaints=[{"key": "cilium", "value": "", "effect": "NoExecute"}],
         expireAfter="Never",
         terminationGracePeriod="0s",
     ),
-    "another kind of AWS": templated(nodeClassRef={**CLASS_REF, "kind": "NewNodeClass"}),
-    "another cloud": templated(nodeClassRef={"group": "example.com", "kind": "A", "name": "b"}),
-    "60 values": requiring(demand("team", "In", *(f"a{n}" for n in range(60)))),
-    "well-known labels": requiring(*(demand(key, "Exists") for key in _AWS)),
-    "known and unknown capacity types": requiring(
-        demand("karpenter.sh/capacity-type", "In", "spot", "on_demand"),
-        demand("karpenter.k8s.aws/instance-tenancy", "In", "dedicated", "host"),
-        demand("karpenter.sh/capacity-type", "NotIn", "none"),
+    "another kind of AWS": with_template(nodeClassRef={**CLASS_REF, "kind": "NewNodeClass"}),
+    "another cloud": with_template(nodeClassRef={"group": "example.com", "kind": "A", "name": "b"}),
+    "60 values": with_requirements(requirement("team", "In", *(f"a{n}" for n in range(60)))),
+    "well-known labels": with_requirements(*(requirement(key, "Exists") for key in _AWS)),
+    "known and unknown capacity types": with_requirements(
+        requirement("karpenter.sh/capacity-type", "In", "spot", "on_demand"),
+        requirement("karpenter.k8s.aws/instance-tenancy", "In", "dedicated", "host"),
+        requirement("karpenter.sh/capacity-type", "NotIn", "none"),
     ),
-    "labels of Kubernetes": requiring(
+    "labels of Kubernetes": with_requirements(
         *(
-            demand(key, "In", "a")
+            requirement(key, "In", "a")
             for key in (
                 "kubernetes.io/arch",
                 "beta.kubernetes.io/arch",
@@ -74,21 +69,21 @@ POOLS: dict[str, Object] = {
             )
         )
     ),
-    "numbers": requiring(
-        demand("karpenter.k8s.aws/instance-cpu", "Gt", "0"),
-        demand("karpenter.k8s.aws/instance-cpu", "Lte", "64"),
-        demand("karpenter.k8s.aws/instance-memory", "Gte", "1024", minValues=1),
-        demand("karpenter.k8s.aws/instance-memory", "Lt", "999999999"),
-        demand("karpenter.k8s.aws/instance-family", "Exists", minValues=50),
-        demand("karpenter.k8s.aws/instance-size", "In", "a", "b", minValues=2),
+    "numbers": with_requirements(
+        requirement("karpenter.k8s.aws/instance-cpu", "Gt", "0"),
+        requirement("karpenter.k8s.aws/instance-cpu", "Lte", "64"),
+        requirement("karpenter.k8s.aws/instance-memory", "Gte", "1024", minValues=1),
+        requirement("karpenter.k8s.aws/instance-memory", "Lt", "999999999"),
+        requirement("karpenter.k8s.aws/instance-family", "Exists", minValues=50),
+        requirement("karpenter.k8s.aws/instance-size", "In", "a", "b", minValues=2),
     ),
 }
 CLAIMS: dict[str, Object] = {
     "the least": a_claim(),
     "a claim of a pool": a_claim(
         requirements=[
-            demand("karpenter.sh/nodepool", "In", "default"),
-            demand("node.kubernetes.io/instance-type", "In", *(f"m{n}.large" for n in range(1000))),
+            requirement("karpenter.sh/nodepool", "In", "default"),
+            requirement("node.kubernetes.io/instance-type", "In", *(f"m{n}.large" for n in range(1000))),
         ],
         resources={"requests": {"cpu": "150m", "memory": "1Gi", "pods": "3"}},
         taints=[_TAINT],
@@ -97,24 +92,19 @@ CLAIMS: dict[str, Object] = {
 CLASSES: dict[str, Object] = {
     "the least": a_class(),
     "a profile": a_class(role=None, instanceProfile="p"),
+    **{f"{family} by id": with_amis({"id": "ami-1"}, family=family) for family in (*_FAMILIES, "Custom")},
     **{
-        f"{family} by id": with_images({"id": "ami-1"}, family=family)
-        for family in (*_FAMILIES, "Custom")
-    },
-    **{
-        f"{family} by alias": with_images({"alias": f"{family.lower()}@latest"}, family=beside)
+        f"{family} by alias": with_amis({"alias": f"{family.lower()}@latest"}, family=beside)
         for family in _FAMILIES
         for beside in (family, None, "Custom")
     },
-    "a version": with_images({"alias": "bottlerocket@v1.20.0"}, family=None),
-    "names and owners": with_images(
+    "a version": with_amis({"alias": "bottlerocket@v1.20.0"}, family=None),
+    "names and owners": with_amis(
         {"name": "a*", "owner": "self"},
         {"owner": "012345678901", "tags": {"a": "*"}},
         {"ssmParameter": "/my/image"},
     ),
-    "tags": a_class(
-        tags={"karpenter.sh/custom-key": "a", "kubernetes.io/role/key": "", "Name": "a"}
-    ),
+    "tags": a_class(tags={"karpenter.sh/custom-key": "a", "kubernetes.io/role/key": "", "Name": "a"}),
     "some terms mixed": a_class(
         subnetSelectorTerms=[{"id": "subnet-1"}, {"id": "subnet-2", "tags": {"a": "b"}}],
         securityGroupSelectorTerms=[{"name": "a"}, {"id": "sg-2", "name": "b"}],
@@ -179,8 +169,8 @@ OVERLAYS: dict[str, Object] = {
     "capacity": an_overlay(
         capacity={"smarter-devices/fuse": 1},
         requirements=[
-            demand("karpenter.sh/nodepool", "In", "default"),
-            demand("karpenter.k8s.aws/instance-family", "NotIn", "m5"),
+            requirement("karpenter.sh/nodepool", "In", "default"),
+            requirement("karpenter.k8s.aws/instance-family", "NotIn", "m5"),
         ],
     ),
 }
@@ -200,7 +190,7 @@ ACCEPTED: list[tuple[str, Object]] = [
 
 
 class Change(NamedTuple):
-    what: str
+    description: str
     before: Object
     after: Object
 
@@ -212,11 +202,7 @@ ALLOWED_CHANGES = [
         a_pool(replicas=1, limits={"nodes": 1}),
         a_pool(replicas=1, limits={"nodes": 9}),
     ),
-    Change(
-        "a pool gets another class", a_pool(), templated(nodeClassRef={**CLASS_REF, "name": "b"})
-    ),
+    Change("a pool gets another class", a_pool(), with_template(nodeClassRef={**CLASS_REF, "name": "b"})),
     Change("a class gets another role", a_class(), a_class(role="others")),
-    Change(
-        "a class changes from role to profile", a_class(), a_class(role=None, instanceProfile="p")
-    ),
+    Change("a class changes from role to profile", a_class(), a_class(role=None, instanceProfile="p")),
 ]

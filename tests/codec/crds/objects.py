@@ -1,4 +1,4 @@
-"""Smallest good objects of every kind, to be changed by tests."""
+"""Minimal valid objects of every kind, for tests to modify."""
 
 from typing import Any, NamedTuple
 
@@ -6,56 +6,56 @@ Object = dict[str, Any]
 CLASS_REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 
 
-class Refused(NamedTuple):
-    """An object that nobody may create."""
+class Rejected(NamedTuple):
+    """An object that the API server must reject."""
 
-    what: str
-    """What is wrong with it."""
+    description: str
+    """The error, as test ID."""
     object: Object
-    told: str
-    """Part of what an API server says."""
+    message: str
+    """Part of the error message of the API server."""
 
 
 def a_pool(**spec: Any) -> Object:
-    """A pool; fields of its spec as given."""
+    """Return a NodePool with the given spec fields."""
     whole = {"template": {"spec": {"requirements": [], "nodeClassRef": CLASS_REF}}, **spec}
     return _object("karpenter.sh/v1", "NodePool", whole)
 
 
-def templated(**spec: Any) -> Object:
-    """A pool; fields of its template's spec as given, None for not there."""
+def with_template(**spec: Any) -> Object:
+    """Return a NodePool with the given template spec fields; None removes a field."""
     inner = {"requirements": [], "nodeClassRef": CLASS_REF, **spec}
-    return a_pool(template={"spec": _present(inner)})
+    return a_pool(template={"spec": _drop_none(inner)})
 
 
-def labelled(labels: dict[str, str]) -> Object:
-    """A pool with labels."""
+def with_labels(labels: dict[str, str]) -> Object:
+    """Return a NodePool with template labels."""
     inner = {"requirements": [], "nodeClassRef": CLASS_REF}
     return a_pool(template={"metadata": {"labels": labels}, "spec": inner})
 
 
-def demand(key: str, operator: str, *values: str, **more: Any) -> dict[str, Any]:
-    """A requirement."""
+def requirement(key: str, operator: str, *values: str, **more: Any) -> dict[str, Any]:
+    """Return a requirement."""
     return {"key": key, "operator": operator, "values": list(values), **more}
 
 
-def requiring(*demands: dict[str, Any]) -> Object:
-    """A pool with requirements."""
-    return templated(requirements=list(demands))
+def with_requirements(*demands: dict[str, Any]) -> Object:
+    """Return a NodePool with requirements."""
+    return with_template(requirements=list(demands))
 
 
-def budgeted(**budget: Any) -> Object:
-    """A pool with one budget."""
+def with_budget(**budget: Any) -> Object:
+    """Return a NodePool with one budget."""
     return a_pool(disruption={"budgets": [budget]})
 
 
 def a_claim(**spec: Any) -> Object:
     whole = {"requirements": [], "nodeClassRef": CLASS_REF, **spec}
-    return _object("karpenter.sh/v1", "NodeClaim", _present(whole))
+    return _object("karpenter.sh/v1", "NodeClaim", _drop_none(whole))
 
 
 def a_class(**spec: Any) -> Object:
-    """A node class; fields of its spec as given, None for not there."""
+    """Return an EC2NodeClass with the given spec fields; None removes a field."""
     whole = {
         "role": "nodes",
         "amiSelectorTerms": [{"alias": "al2023@latest"}],
@@ -63,15 +63,15 @@ def a_class(**spec: Any) -> Object:
         "securityGroupSelectorTerms": [{"tags": {"team": "a"}}],
         **spec,
     }
-    return _object("karpenter.k8s.aws/v1", "EC2NodeClass", _present(whole))
+    return _object("karpenter.k8s.aws/v1", "EC2NodeClass", _drop_none(whole))
 
 
-def with_images(*terms: dict[str, Any], family: str | None = "AL2023") -> Object:
+def with_amis(*terms: dict[str, Any], family: str | None = "AL2023") -> Object:
     return a_class(amiSelectorTerms=list(terms), amiFamily=family)
 
 
 def with_disks(*disks: dict[str, Any]) -> Object:
-    return a_class(blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": one} for one in disks])
+    return a_class(blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": disk} for disk in disks])
 
 
 def with_interfaces(*places: tuple[int, int, str]) -> Object:
@@ -91,5 +91,5 @@ def _object(api_version: str, kind: str, spec: dict[str, Any]) -> Object:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "one"}, "spec": spec}
 
 
-def _present(fields: dict[str, Any]) -> dict[str, Any]:
+def _drop_none(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}

@@ -6,19 +6,19 @@ import pytest
 
 from dovetail.codec.crds.definition import Definition
 from dovetail.codec.crds.definitions import DEFINITIONS
-from dovetail.codec.fields import Field, Findings
-from tests.codec.crds.test_reading import DECODERS
-from tests.codec.crds.walking import Path, example, fields, schema_of
+from dovetail.codec.fields import DecodeContext, Field
+from tests.codec.crds.schema_fields import Path, example, fields, schema_of
+from tests.codec.crds.test_decoders import DECODERS
 
-EACH = pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: one.kind)
+EACH = pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.kind)
 MOVED = "consolidationPolicy consolidateAfter budgets labels annotations requirements taints "
 MOVED += "startupTaints nodeClassRef expireAfter terminationGracePeriod"
 NOT_IN_THE_SCHEMA: dict[str, dict[str, str]] = {
     "NodePool": {
-        **{f"spec.{name}": "told where it belongs" for name in MOVED.split()},
-        "spec.template.spec.nodeClassRef.apiVersion": "told to write the group instead",
+        **{f"spec.{name}": "an error names the right parent" for name in MOVED.split()},
+        "spec.template.spec.nodeClassRef.apiVersion": "an error suggests the group",
     },
-    "NodeClaim": {"spec.nodeClassRef.apiVersion": "told to write the group instead"},
+    "NodeClaim": {"spec.nodeClassRef.apiVersion": "an error suggests the group"},
     "EC2NodeClass": {
         **{
             f"spec.{name}": "all terms are read by one function"
@@ -44,34 +44,34 @@ NOT_IN_THE_SCHEMA: dict[str, dict[str, str]] = {
 }
 NOT_READ: dict[str, dict[str, str]] = {
     "NodePool": {
-        "spec.template.spec.taints.timeAdded": "of no meaning to a node to be",
-        "spec.template.spec.startupTaints.timeAdded": "of no meaning to a node to be",
+        "spec.template.spec.taints.timeAdded": "set by the API server only",
+        "spec.template.spec.startupTaints.timeAdded": "set by the API server only",
     },
     "NodeClaim": {
-        "spec.taints.timeAdded": "of no meaning to a node to be",
-        "spec.startupTaints.timeAdded": "of no meaning to a node to be",
+        "spec.taints.timeAdded": "set by the API server only",
+        "spec.startupTaints.timeAdded": "set by the API server only",
     },
     "EC2NodeClass": {
-        "status.securityGroups.name": "for people",
-        "status.capacityReservations.ownerID": "for people",
-        "status.capacityReservations.instanceMatchCriteria": "for people",
-        "status.capacityReservations.endTime": "for people",
+        "status.securityGroups.name": "for users only",
+        "status.capacityReservations.ownerID": "for users only",
+        "status.capacityReservations.instanceMatchCriteria": "for users only",
+        "status.capacityReservations.endTime": "for users only",
     },
     "NodeOverlay": {},
     "CapacityBuffer": {
-        "status.podTemplateRef": "for people",
-        "status.podTemplateRef.name": "for people",
-        "status.podTemplateGeneration": "for people",
-        "status.provisioningStrategy": "for people",
+        "status.podTemplateRef": "for users only",
+        "status.podTemplateRef.name": "for users only",
+        "status.podTemplateGeneration": "for users only",
+        "status.provisioningStrategy": "for users only",
     },
 }
 
 
-class Watched(dict[str, Any]):
-    """A map that notes which of its fields were asked for."""
+class RecordingDict(dict[str, Any]):
+    """A map that records which of its fields are read."""
 
     def __init__(self, value: dict[str, Any], at: Path, seen: set[Path]) -> None:
-        super().__init__({name: watched(one, (*at, name), seen) for name, one in value.items()})
+        super().__init__({name: record_reads(inner, (*at, name), seen) for name, inner in value.items()})
         self._at, self._seen = at, seen
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -83,29 +83,29 @@ class Watched(dict[str, Any]):
         return super().__getitem__(key)
 
 
-def watched(value: Any, at: Path, seen: set[Path]) -> Any:
+def record_reads(value: Any, at: Path, seen: set[Path]) -> Any:
     if isinstance(value, dict):
-        return Watched(value, at, seen)
+        return RecordingDict(value, at, seen)
     if isinstance(value, list):
-        return [watched(one, at, seen) for one in value]
+        return [record_reads(item, at, seen) for item in value]
     return value
 
 
 def fields_read(definition: Definition) -> set[str]:
-    """Return every field of spec and status that is asked for when an object is read."""
+    """Return every field of spec and status that the decoder reads."""
     whole = example(schema_of(definition))
     whole["metadata"] = {"name": "one", "namespace": "default"}
-    seen: set[Path] = set()
+    read: set[Path] = set()
     for by_hand in (True, False):
-        root = Field(watched(whole, (), seen), Findings(written_by_hand=by_hand))
+        root = Field(record_reads(whole, (), read), DecodeContext(strict=by_hand))
         DECODERS[definition.kind](root)
-    maps = {path for path, one in fields(schema_of(definition)) if "additionalProperties" in one}
-    return {".".join(one) for one in seen if one[0] in ("spec", "status") and one[:-1] not in maps}
+    maps = {path for path, schema in fields(schema_of(definition)) if "additionalProperties" in schema}
+    return {".".join(path) for path in read if path[0] in ("spec", "status") and path[:-1] not in maps}
 
 
 def fields_known(definition: Definition) -> set[str]:
     paths = [path for path, _ in fields(schema_of(definition))]
-    return {".".join(one) for one in paths if one[:1] in (("spec",), ("status",))}
+    return {".".join(path) for path in paths if path[:1] in (("spec",), ("status",))}
 
 
 @EACH

@@ -1,4 +1,4 @@
-"""Whatever is given, the answer is inputs or a list of mistakes, never a crash."""
+"""Any file gives inputs or validation errors, never another exception."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dovetail.codec.inputs.cluster_inputs import read_inputs
 from dovetail.codec.rewrite.round_trip import read_documents
-from dovetail.errors import BadInput, Mistake
+from dovetail.errors import InvalidInputError, ValidationError
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 GOOD: list[dict[str, Any]] = [
@@ -93,12 +93,12 @@ JUNK = st.recursive(
 )
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    found = [path]
+def field_paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    paths = [path]
     if isinstance(value, (dict, list)):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            found.extend(places(inner, (*path, key)))
-    return found
+            paths.extend(field_paths(inner, (*path, key)))
+    return paths
 
 
 def with_junk(document: dict[str, Any], path: tuple[Any, ...], junk: Any) -> Any:
@@ -112,51 +112,47 @@ def with_junk(document: dict[str, Any], path: tuple[Any, ...], junk: Any) -> Any
     return changed
 
 
-def refusal(reading: Callable[[], object]) -> Sequence[Mistake]:
-    """Return the mistakes found; any other error is one of ours and fails the test."""
+def read_errors(reading: Callable[[], object]) -> Sequence[ValidationError]:
+    """Return the validation errors; any other exception fails the test."""
     try:
         reading()
-    except BadInput as error:
-        return error.mistakes
+    except InvalidInputError as error:
+        return error.errors
     return ()
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_an_object_with_anything_anywhere_is_read_or_refused_with_a_place(
-    data: st.DataObject,
-) -> None:
+def test_any_value_in_any_field_is_read_or_rejected_with_file_and_line(data: st.DataObject) -> None:
     document = data.draw(st.sampled_from(GOOD + LIVE))
-    path = data.draw(st.sampled_from(places(document)))
+    path = data.draw(st.sampled_from(field_paths(document)))
     text = msgspec.json.encode(with_junk(document, path, data.draw(JUNK)))
     live = data.draw(st.booleans())
 
-    found = refusal(
-        lambda: read_inputs([] if live else [("f", text)], [("f", text)] if live else [])
-    )
+    errors = read_errors(lambda: read_inputs([] if live else [("f", text)], [("f", text)] if live else []))
 
-    assert all(one.file == "f" and one.message for one in found)
+    assert all(error.file == "f" and error.message for error in errors)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
-def test_any_bytes_at_all_are_read_or_refused(data: bytes) -> None:
+def test_any_bytes_are_read_or_rejected(data: bytes) -> None:
     for name in ("f.yaml", "f.json"):
-        found = refusal(lambda file=name: read_inputs([(file, data)]))
+        errors = read_errors(lambda file=name: read_inputs([(file, data)]))
 
-        assert all(one.file == name for one in found)
+        assert all(error.file == name for error in errors)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="{}[]:,-&*!|>'\"#%@ \n\tabc012~<", max_size=120))
-def test_any_soup_of_yaml_signs_is_read_or_refused(text: str) -> None:
-    found = refusal(lambda: read_documents([("soup.yaml", text.encode())]))
+def test_any_mix_of_yaml_tokens_is_read_or_rejected(text: str) -> None:
+    errors = read_errors(lambda: read_documents([("soup.yaml", text.encode())]))
 
-    assert all(one.file == "soup.yaml" for one in found)
+    assert all(error.file == "soup.yaml" for error in errors)
 
 
-@pytest.mark.parametrize("document", GOOD + LIVE, ids=lambda one: one["kind"])
-def test_the_objects_that_are_spoilt_here_are_good_to_begin_with(document: dict[str, Any]) -> None:
+@pytest.mark.parametrize("document", GOOD + LIVE, ids=lambda document: document["kind"])
+def test_sample_objects_are_valid_before_they_are_changed(document: dict[str, Any]) -> None:
     text = msgspec.json.encode(document)
 
     if document["apiVersion"].startswith("karpenter") and "old" in str(document["metadata"]):

@@ -1,13 +1,13 @@
-"""NodePools, claims and node classes, old and new, as the model sees them."""
+"""NodePools, NodeClaims and node classes of all versions are decoded."""
 
 from datetime import timedelta
 
 import pytest
 
-from dovetail.model.karpenter.ec2nodeclass import CapacityReservation, NodeClass
+from dovetail.model.karpenter.ec2nodeclass import CapacityReservation, EC2NodeClass
 from dovetail.model.karpenter.nodepool import Budget, ConsolidationPolicy, NodePool
 from dovetail.model.kube.requirements import Operator
-from tests.codec.sources import POOL, mistakes, read, told
+from tests.codec.sources import POOL, error_messages, read_manifest, validation_errors
 
 CLASS = """
 apiVersion: karpenter.k8s.aws/v1
@@ -22,18 +22,18 @@ spec:
 
 
 def the_pool(text: str) -> NodePool:
-    return read(text).node_pools[0]
+    return read_manifest(text).nodepools[0]
 
 
-def the_class(text: str) -> NodeClass:
-    return read(text).node_classes[0]
+def the_class(text: str) -> EC2NodeClass:
+    return read_manifest(text).node_classes[0]
 
 
 def requirements(pool: NodePool) -> dict[str, tuple[Operator, tuple[str, ...]]]:
-    return {one.key: (one.operator, one.values) for one in pool.template.requirements}
+    return {spec.key: (spec.operator, spec.values) for spec in pool.template.requirements}
 
 
-def test_what_a_pool_does_not_say_has_karpenters_defaults() -> None:
+def test_unset_nodepool_fields_have_karpenters_defaults() -> None:
     pool = the_pool(POOL)
 
     assert pool.template.expire_after == timedelta(hours=720)
@@ -43,7 +43,7 @@ def test_what_a_pool_does_not_say_has_karpenters_defaults() -> None:
     assert (pool.limits, pool.weight, pool.replicas, pool.ready) == (None, 0, None, True)
 
 
-def test_a_pool_is_read_with_all_it_says() -> None:
+def test_every_nodepool_field_is_decoded() -> None:
     pool = the_pool("""
         apiVersion: karpenter.sh/v1
         kind: NodePool
@@ -86,21 +86,19 @@ def test_a_pool_is_read_with_all_it_says() -> None:
     assert pool.template.node_class.name == "big"
 
 
-@pytest.mark.parametrize(
-    ("status", "ready"), [("True", True), ("False", False), ("Unknown", False)]
-)
-def test_a_pool_is_ready_when_its_condition_says_so(status: str, ready: bool) -> None:
+@pytest.mark.parametrize(("status", "ready"), [("True", True), ("False", False), ("Unknown", False)])
+def test_readiness_of_a_nodepool_is_its_ready_condition(status: str, ready: bool) -> None:
     text = POOL + f"status: {{conditions: [{{type: Ready, status: '{status}'}}]}}\n"
 
     assert the_pool(text).ready is ready
 
 
-def test_the_alias_of_an_image_names_its_family() -> None:
+def test_the_alias_of_an_ami_term_determines_the_ami_family() -> None:
     assert the_class(CLASS).ami_family == "Bottlerocket"
     assert the_class(CLASS.replace("bottlerocket@latest", "al2023@v1")).ami_family == "AL2023"
 
 
-def test_a_class_is_read_with_what_changes_the_room_on_a_node() -> None:
+def test_node_class_fields_that_change_capacity_are_decoded() -> None:
     node_class = the_class(
         CLASS
         + """
@@ -133,22 +131,22 @@ status:
     assert node_class.kubelet.pods_per_core == 10
     assert node_class.kubelet.kube_reserved == {"cpu": 200, "memory": 1 << 30}
     assert node_class.kubelet.eviction_hard == {"memory.available": "5%"}
-    assert [one.volume_bytes for one in node_class.block_devices] == [4 << 30, 100 * 10**9]
-    assert [one.root for one in node_class.block_devices] == [False, True]
+    assert [device.volume_bytes for device in node_class.block_devices] == [4 << 30, 100 * 10**9]
+    assert [device.root for device in node_class.block_devices] == [False, True]
     assert node_class.zones == {"us-east-1a": "use1-az1", "us-east-1b": "use1-az2"}
-    assert node_class.reservations == (
+    assert node_class.capacity_reservations == (
         CapacityReservation(
             id="cr-1",
             instance_type="p5.48xlarge",
             zone="us-east-1a",
-            available=3,
-            kind="capacity-block",
+            available_count=3,
+            reservation_type="capacity-block",
             expiring=True,
         ),
     )
 
 
-def test_a_class_that_was_never_in_a_cluster_knows_no_zones() -> None:
+def test_a_node_class_without_status_has_no_zones() -> None:
     assert the_class(CLASS).zones is None
 
 
@@ -159,19 +157,19 @@ def test_a_class_that_was_never_in_a_cluster_knows_no_zones() -> None:
         ("  role: nodes\n", "  role: a\n  instanceProfile: b\n", "not both"),
         ("alias: bottlerocket@latest", "alias: bottlerocket", "write it as 'al2023@latest'"),
         ("alias: bottlerocket@latest", "alias: al2032@latest", "did you mean 'al2023@latest'?"),
-        ("alias: bottlerocket@latest", "id: ami-1", "amiFamily: is missing"),
-        ("alias: bottlerocket@latest", "id: i-1", "'i-1' is no id of this kind"),
+        ("alias: bottlerocket@latest", "id: ami-1", "amiFamily: is required"),
+        ("alias: bottlerocket@latest", "id: i-1", "'i-1' is not a valid ID"),
         ("{id: sg-1}", "{}", "needs one of tags, id, name"),
         ("{tags: {a: b}}", "{tags: {a: ''}}", "'*' is for any value"),
         ("subnetSelectorTerms", "subnetSelectors", "did you mean 'subnetSelectorTerms'?"),
         ("  role: nodes", "  role: nodes\n  amiFamily: al2023", "did you mean 'AL2023'?"),
         ("  role: nodes", "  role: nodes\n  kubelet: {maxPod: 1}", "did you mean 'maxPods'?"),
         ("  role: nodes", "  role: nodes\n  kubelet: {maxPods: -1}", "must be at least 0"),
-        ("  role: nodes", "  role: nodes\n  kubelet: {kubeReserved: {gpu: 1}}", "of 'gpu'"),
+        ("  role: nodes", "  role: nodes\n  kubelet: {kubeReserved: {gpu: 1}}", "'gpu' cannot be reserved"),
         (
             "  role: nodes",
             "  role: nodes\n  kubelet: {evictionHard: {memory: 5%}}",
-            "'memory' is no eviction signal",
+            "'memory' is not an eviction signal",
         ),
         (
             "  role: nodes",
@@ -181,11 +179,11 @@ def test_a_class_that_was_never_in_a_cluster_knows_no_zones() -> None:
         ("  role: nodes", "  role: nodes\n  instanceStorePolicy: raid0", "did you mean 'RAID0'?"),
     ],
 )
-def test_a_wrong_field_of_a_class_is_explained(old: str, new: str, message: str) -> None:
-    assert any(message in one for one in told(CLASS.replace(old, new, 1)))
+def test_an_invalid_node_class_field_is_reported(old: str, new: str, message: str) -> None:
+    assert any(message in error for error in error_messages(CLASS.replace(old, new, 1)))
 
 
-def test_a_claim_is_read_with_its_status() -> None:
+def test_a_nodeclaim_is_decoded_with_its_status() -> None:
     text = """
         apiVersion: karpenter.sh/v1
         kind: NodeClaim
@@ -201,11 +199,12 @@ def test_a_claim_is_read_with_its_status() -> None:
           allocatable: {cpu: 3900m}
     """
 
-    node = read(text).nodes[0]
+    claim = read_manifest(text).claims[0]
 
-    assert node.claim == "general-x"
-    assert node.claim_allocatable == {"cpu": 3900}
-    assert node.pool == "general"
+    assert claim.name == "general-x"
+    assert claim.provider_id == "aws:///us-east-1a/i-1"
+    assert claim.allocatable == {"cpu": 3900}
+    assert claim.pool == "general"
 
 
 PROVISIONER = """
@@ -223,7 +222,7 @@ spec:
 """
 
 
-def test_a_provisioner_means_a_pool_with_what_its_webhook_filled_in() -> None:
+def test_a_provisioner_becomes_a_nodepool_with_webhook_defaults() -> None:
     pool = the_pool(PROVISIONER)
 
     assert requirements(pool) == {
@@ -241,7 +240,7 @@ def test_a_provisioner_means_a_pool_with_what_its_webhook_filled_in() -> None:
     assert pool.disruption.consolidate_after is None
 
 
-def test_families_are_not_filled_in_where_types_are_chosen() -> None:
+def test_instance_category_defaults_are_not_added_if_types_are_selected() -> None:
     chosen = "    - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}\n"
 
     pool = the_pool(PROVISIONER + chosen)
@@ -257,7 +256,7 @@ def test_families_are_not_filled_in_where_types_are_chosen() -> None:
         ("consolidation: {enabled: false}", "WhenEmpty", None),
     ],
 )
-def test_old_ways_to_give_nodes_back_keep_their_meaning(
+def test_legacy_disruption_settings_keep_their_meaning(
     fields: str, policy: str, after: timedelta | None
 ) -> None:
     pool = the_pool(PROVISIONER + f"  ttlSecondsUntilExpired: 3600\n  {fields}\n")
@@ -267,45 +266,45 @@ def test_old_ways_to_give_nodes_back_keep_their_meaning(
     assert pool.template.expire_after == timedelta(hours=1)
 
 
-def test_a_provider_inside_a_provisioner_becomes_a_class_of_its_own() -> None:
+def test_an_inline_provider_becomes_a_node_class() -> None:
     text = PROVISIONER.replace(
         "providerRef: {name: mine}",
         "provider: {subnetSelector: {a: b}, securityGroupSelector: {aws-ids: 'sg-1,sg-2'}}",
     )
 
-    inputs = read(text)
+    inputs = read_manifest(text)
 
-    assert inputs.node_pools[0].template.node_class.name == "old"
-    assert [one.name for one in inputs.node_classes] == ["old"]
+    assert inputs.nodepools[0].template.node_class.name == "old"
+    assert [node_class.name for node_class in inputs.node_classes] == ["old"]
     assert inputs.node_classes[0].ami_family == "AL2"
 
 
-def test_a_mistake_in_an_old_object_is_shown_where_its_author_wrote_it() -> None:
+def test_an_error_in_a_legacy_object_has_the_path_of_the_legacy_field() -> None:
     text = PROVISIONER.replace("[spot]", "[sport]").replace("cpu: 1000", "cpu: lots")
 
-    assert [str(one).split(": ")[0] for one in mistakes(text)] == [
+    assert [str(error).split(": ")[0] for error in validation_errors(text)] == [
         "m.yaml:8 spec.limits.resources.cpu",
         "m.yaml:12 spec.requirements[0].values",
     ]
 
 
-def test_kubelet_settings_of_an_old_pool_move_to_its_class() -> None:
+def test_kubelet_settings_of_a_legacy_nodepool_move_to_its_node_class() -> None:
     kubelet = "  kubeletConfiguration: {maxPods: 20, containerRuntime: dockerd}\n"
     other = PROVISIONER.replace("name: old", "name: other")
 
-    inputs = read(
+    inputs = read_manifest(
         PROVISIONER + kubelet + "---" + other + kubelet.replace("20", "30") + "---" + CLASS
     )
 
-    classes = {one.name: one.kubelet.max_pods for one in inputs.node_classes}
+    classes = {node_class.name: node_class.kubelet.max_pods for node_class in inputs.node_classes}
     assert classes == {"default": None, "mine": 20, "mine-other": 30}
-    assert {pool.name: pool.template.node_class.name for pool in inputs.node_pools} == {
+    assert {pool.name: pool.template.node_class.name for pool in inputs.nodepools} == {
         "old": "mine",
         "other": "mine-other",
     }
 
 
-def test_a_beta_pool_means_todays() -> None:
+def test_a_v1beta1_nodepool_is_converted_to_v1() -> None:
     pool = the_pool("""
         apiVersion: karpenter.sh/v1beta1
         kind: NodePool
@@ -328,7 +327,7 @@ def test_a_beta_pool_means_todays() -> None:
     ("family", "expected"),
     [("AL2", "AL2"), ("Bottlerocket", "Bottlerocket"), ("Ubuntu", "AL2"), ("Custom", "Custom")],
 )
-def test_the_family_of_an_old_class_survives(family: str, expected: str) -> None:
+def test_the_ami_family_of_a_legacy_node_class_is_kept(family: str, expected: str) -> None:
     beta = CLASS.replace("/v1\n", "/v1beta1\n").replace(
         "amiSelectorTerms: [{alias: bottlerocket@latest}]", f"amiFamily: {family}"
     )
@@ -348,7 +347,7 @@ def test_the_family_of_an_old_class_survives(family: str, expected: str) -> None
         assert the_class(beta).ami_family == expected
 
 
-def test_a_launch_template_of_ones_own_cannot_be_converted() -> None:
+def test_a_custom_launch_template_cannot_be_converted() -> None:
     text = """
         apiVersion: karpenter.k8s.aws/v1alpha1
         kind: AWSNodeTemplate
@@ -356,6 +355,6 @@ def test_a_launch_template_of_ones_own_cannot_be_converted() -> None:
         spec: {launchTemplate: mine, subnetSelector: {a: b}, securityGroupSelector: {a: b}}
     """
 
-    assert told(text) == [
-        "spec.launchTemplate: launch templates of one's own are not supported since v1beta1"
+    assert error_messages(text) == [
+        "spec.launchTemplate: custom launch templates are not supported since v1beta1"
     ]

@@ -1,12 +1,13 @@
-"""What the CRD of EC2NodeClasses takes and refuses."""
+"""Validation of EC2NodeClasses, as in their CRD."""
 
 from typing import Any
 
 import pytest
 
-from dovetail.codec.fields import Field, Findings
-from dovetail.codec.karpenter.nodeclasses import decode_node_class
-from dovetail.codec.text.field_path import show
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.karpenter.nodeclass_validation import find_expressions
+from dovetail.codec.karpenter.nodeclasses import decode_nodeclass
+from dovetail.codec.text.field_path import format_path
 
 GOOD: dict[str, Any] = {
     "role": "nodes",
@@ -16,20 +17,20 @@ GOOD: dict[str, Any] = {
 }
 
 
-def told(*, by_the_letter: bool = False, **spec: Any) -> list[str]:
+def error_paths(*, api_rules_only: bool = False, **spec: Any) -> list[str]:
     """Return the fields of a class that are refused."""
-    findings = Findings(by_the_letter=by_the_letter)
+    findings = DecodeContext(api_rules_only=api_rules_only)
     whole = {"metadata": {"name": "a"}, "spec": {**GOOD, **spec}}
-    decode_node_class(Field(whole, findings))
-    return [show(path) for path, _ in findings.found]
+    decode_nodeclass(Field(whole, findings))
+    return [format_path(path) for path, _ in findings.errors]
 
 
 def ami(*terms: dict[str, Any], family: str | None = "AL2023") -> list[str]:
-    return told(amiSelectorTerms=list(terms), amiFamily=family)
+    return error_paths(amiSelectorTerms=list(terms), amiFamily=family)
 
 
 def disk(**ebs: Any) -> list[str]:
-    return told(blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": ebs}])
+    return error_paths(blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": ebs}])
 
 
 def interface(card: int, device: int, kind: str = "interface") -> dict[str, Any]:
@@ -46,15 +47,14 @@ def interface(card: int, device: int, kind: str = "interface") -> dict[str, Any]
         ({"role": ""}, False),
     ],
 )
-def test_a_class_has_a_role_or_a_profile(spec: dict[str, Any], good: bool) -> None:
-    assert told(**spec) == ([] if good else ["spec.role"])
+def test_a_node_class_has_a_role_or_an_instance_profile(spec: dict[str, Any], good: bool) -> None:
+    assert error_paths(**spec) == ([] if good else ["spec.role"])
 
 
 @pytest.mark.parametrize(
-    "family",
-    ["AL2", "AL2023", "Bottlerocket", "Custom", "Windows2019", "Windows2022", "Windows2025"],
+    "family", ["AL2", "AL2023", "Bottlerocket", "Custom", "Windows2019", "Windows2022", "Windows2025"]
 )
-def test_seven_families_are_known_and_ubuntu_is_none(family: str) -> None:
+def test_there_are_seven_ami_families_without_ubuntu(family: str) -> None:
     assert ami({"id": "ami-1"}, family=family) == []
     assert ami({"id": "ami-1"}, family="Ubuntu") == ["spec.amiFamily"]
 
@@ -71,13 +71,11 @@ def test_seven_families_are_known_and_ubuntu_is_none(family: str) -> None:
         ("windows2022@latest", None, True),
     ],
 )
-def test_a_family_beside_an_alias_is_that_of_the_alias(
-    alias: str, family: str | None, good: bool
-) -> None:
+def test_ami_family_must_match_the_alias(alias: str, family: str | None, good: bool) -> None:
     assert ami({"alias": alias}, family=family) == ([] if good else ["spec.amiFamily"])
 
 
-def test_without_an_alias_the_family_must_be_named() -> None:
+def test_without_an_alias_the_ami_family_is_required() -> None:
     assert ami({"id": "ami-1"}, family=None) == ["spec.amiFamily"]
 
 
@@ -110,14 +108,12 @@ def test_an_alias_is_a_family_and_a_version(alias: str) -> None:
         ([{}], "[0]"),
     ],
 )
-def test_ids_and_aliases_stand_alone_in_a_term(terms: list[dict[str, Any]], field: str) -> None:
+def test_ids_and_aliases_exclude_other_fields_of_a_term(terms: list[dict[str, Any]], field: str) -> None:
     assert ami(*terms) == [f"spec.amiSelectorTerms{field}"]
 
 
-@pytest.mark.parametrize(
-    "term", [{"name": "x", "owner": "self"}, {"owner": "self", "tags": {"a": "b"}}]
-)
-def test_owners_go_with_names_and_tags(term: dict[str, Any]) -> None:
+@pytest.mark.parametrize("term", [{"name": "x", "owner": "self"}, {"owner": "self", "tags": {"a": "b"}}])
+def test_owners_can_be_combined_with_names_and_tags(term: dict[str, Any]) -> None:
     assert ami(term) == []
 
 
@@ -135,26 +131,27 @@ def test_owners_go_with_names_and_tags(term: dict[str, Any]) -> None:
         ("Name", True),
     ],
 )
-def test_tags_that_are_set_anyway_cannot_be_chosen(key: str, good: bool) -> None:
-    assert bool(told(tags={key: "x"})) is not good
+def test_restricted_tags_are_rejected(key: str, good: bool) -> None:
+    assert bool(error_paths(tags={key: "x"})) is not good
 
 
 @pytest.mark.parametrize(
-    "terms",
-    [None, [], [{}], [{"tags": {}}], [{"tags": {"": "x"}}], [{"tags": {"a": ""}}], [{"id": "x"}]],
+    "terms", [None, [], [{}], [{"tags": {}}], [{"tags": {"": "x"}}], [{"tags": {"a": ""}}], [{"id": "x"}]]
 )
 @pytest.mark.parametrize("name", ["subnetSelectorTerms", "securityGroupSelectorTerms"])
-def test_selectors_need_terms_that_select(name: str, terms: list[dict[str, Any]] | None) -> None:
-    [field] = told(**{name: terms})
+def test_selectors_need_at_least_one_field_that_selects(
+    name: str, terms: list[dict[str, Any]] | None
+) -> None:
+    [field] = error_paths(**{name: terms})
 
     assert field.startswith(f"spec.{name}")
 
 
-def test_the_last_of_many_terms_is_looked_at_too() -> None:
+def test_every_term_is_validated() -> None:
     good = {"tags": {"a": "b"}}
 
-    assert told(subnetSelectorTerms=[good] * 9 + [{"tags": {"a": ""}}])
-    assert told(subnetSelectorTerms=[good] * 31) == ["spec.subnetSelectorTerms"]
+    assert error_paths(subnetSelectorTerms=[good] * 9 + [{"tags": {"a": ""}}])
+    assert error_paths(subnetSelectorTerms=[good] * 31) == ["spec.subnetSelectorTerms"]
 
 
 @pytest.mark.parametrize(
@@ -166,14 +163,12 @@ def test_the_last_of_many_terms_is_looked_at_too() -> None:
         ("securityGroupSelectorTerms", {"name": "x", "tags": {"a": "b"}}),
     ],
 )
-def test_a_mixed_term_is_refused_by_the_crd_only_if_no_term_is_pure(
-    name: str, term: dict[str, Any]
-) -> None:
+def test_the_crd_rejects_mixed_terms_only_if_every_term_mixes_fields(name: str, term: dict[str, Any]) -> None:
     pure = {"tags": {"a": "b"}}
 
-    assert told(**{name: [term]}, by_the_letter=True) == [f"spec.{name}[0]"]
-    assert told(**{name: [term, pure]}, by_the_letter=True) == []
-    assert told(**{name: [term, pure]}) == [f"spec.{name}[0]"]
+    assert error_paths(**{name: [term]}, api_rules_only=True) == [f"spec.{name}[0]"]
+    assert error_paths(**{name: [term, pure]}, api_rules_only=True) == []
+    assert error_paths(**{name: [term, pure]}) == [f"spec.{name}[0]"]
 
 
 @pytest.mark.parametrize(
@@ -191,8 +186,8 @@ def test_a_mixed_term_is_refused_by_the_crd_only_if_no_term_is_pure(
         ({"instanceMatchCriteria": "closed"}, False),
     ],
 )
-def test_terms_of_reservations(term: dict[str, Any], good: bool) -> None:
-    assert bool(told(capacityReservationSelectorTerms=[term])) is not good
+def test_capacity_reservation_terms_are_validated(term: dict[str, Any], good: bool) -> None:
+    assert bool(error_paths(capacityReservationSelectorTerms=[term])) is not good
 
 
 @pytest.mark.parametrize(
@@ -208,27 +203,21 @@ def test_terms_of_reservations(term: dict[str, Any], good: bool) -> None:
         ({"volumeSize": "large"}, ".ebs.volumeSize"),
         ({"volumeSize": "20Gi", "volumeType": "gp9"}, ".ebs.volumeType"),
         ({"volumeSize": "20Gi", "volumeInitializationRate": 200}, ".ebs.volumeInitializationRate"),
-        (
-            {"snapshotID": "snap-1", "volumeInitializationRate": 99},
-            ".ebs.volumeInitializationRate",
-        ),
-        (
-            {"snapshotID": "snap-1", "volumeInitializationRate": 301},
-            ".ebs.volumeInitializationRate",
-        ),
+        ({"snapshotID": "snap-1", "volumeInitializationRate": 99}, ".ebs.volumeInitializationRate"),
+        ({"snapshotID": "snap-1", "volumeInitializationRate": 301}, ".ebs.volumeInitializationRate"),
     ],
 )
-def test_a_disk_has_a_size_or_a_snapshot(ebs: dict[str, Any], field: str) -> None:
+def test_a_block_device_needs_a_size_or_a_snapshot(ebs: dict[str, Any], field: str) -> None:
     expected = {f"spec.blockDeviceMappings[0]{field}"} if field else set()
 
     assert set(disk(**ebs)) == expected
 
 
-def test_only_one_disk_is_the_root() -> None:
+def test_only_one_block_device_is_the_root_volume() -> None:
     root = {"rootVolume": True, "ebs": {"volumeSize": "20Gi"}}
 
-    assert told(blockDeviceMappings=[root]) == []
-    assert told(blockDeviceMappings=[root, root]) == ["spec.blockDeviceMappings[1].rootVolume"]
+    assert error_paths(blockDeviceMappings=[root]) == []
+    assert error_paths(blockDeviceMappings=[root, root]) == ["spec.blockDeviceMappings[1].rootVolume"]
 
 
 @pytest.mark.parametrize(
@@ -244,8 +233,8 @@ def test_only_one_disk_is_the_root() -> None:
         ([interface(0, 0, "ena")], False),
     ],
 )
-def test_network_interfaces(interfaces: list[dict[str, Any]], good: bool) -> None:
-    assert bool(told(networkInterfaces=interfaces)) is not good
+def test_network_interfaces_are_validated(interfaces: list[dict[str, Any]], good: bool) -> None:
+    assert bool(error_paths(networkInterfaces=interfaces)) is not good
 
 
 @pytest.mark.parametrize(
@@ -261,8 +250,8 @@ def test_network_interfaces(interfaces: list[dict[str, Any]], good: bool) -> Non
         ({"udpTimeout": "soon"}, False),
     ],
 )
-def test_connection_tracking_has_bounds(timeouts: dict[str, Any], good: bool) -> None:
-    assert bool(told(connectionTracking=timeouts)) is not good
+def test_connection_tracking_timeouts_have_bounds(timeouts: dict[str, Any], good: bool) -> None:
+    assert bool(error_paths(connectionTracking=timeouts)) is not good
 
 
 @pytest.mark.parametrize(
@@ -270,10 +259,7 @@ def test_connection_tracking_has_bounds(timeouts: dict[str, Any], good: bool) ->
     [
         ({"metadataOptions": {"httpEndpoint": "on"}}, "metadataOptions.httpEndpoint"),
         ({"metadataOptions": {"httpTokens": "maybe"}}, "metadataOptions.httpTokens"),
-        (
-            {"metadataOptions": {"httpPutResponseHopLimit": 65}},
-            "metadataOptions.httpPutResponseHopLimit",
-        ),
+        ({"metadataOptions": {"httpPutResponseHopLimit": 65}}, "metadataOptions.httpPutResponseHopLimit"),
         ({"cpuOptions": {"nestedVirtualization": "on"}}, "cpuOptions.nestedVirtualization"),
         ({"ipPrefixCount": -1}, "ipPrefixCount"),
         ({"placementGroupSelector": {}}, "placementGroupSelector"),
@@ -284,15 +270,44 @@ def test_connection_tracking_has_bounds(timeouts: dict[str, Any], good: bool) ->
             "kubelet.evictionSoft['memory.available']",
         ),
         (
-            {
-                "kubelet": {
-                    "imageGCHighThresholdPercent": 50,
-                    "imageGCLowThresholdPercent": 50,
-                }
-            },
+            {"kubelet": {"imageGCHighThresholdPercent": 50, "imageGCLowThresholdPercent": 50}},
             "kubelet.imageGCHighThresholdPercent",
         ),
     ],
 )
-def test_settings_outside_their_bounds_are_refused(spec: dict[str, Any], field: str) -> None:
-    assert told(**spec) == [f"spec.{field}"]
+def test_settings_outside_their_bounds_are_rejected(spec: dict[str, Any], field: str) -> None:
+    assert error_paths(**spec) == [f"spec.{field}"]
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "named"),
+    [
+        ({"maxPods": "vcpus * 10"}, ["maxPods"]),
+        ({"maxPods": "max_pods"}, ["maxPods"]),
+        (
+            {
+                "kubeReserved": {"memory": "memory_mib * 5 / 100", "cpu": "100m"},
+                "systemReserved": {"pid": "vcpus > 4 ? 2000 : 1000"},
+            },
+            ["kubeReserved.memory", "systemReserved.pid"],
+        ),
+    ],
+)
+def test_kubelet_expressions_are_found(kubelet: dict[str, Any], named: list[str]) -> None:
+    assert list(find_expressions(kubelet)) == named
+
+
+@pytest.mark.parametrize(
+    "kubelet",
+    [
+        {},
+        {"maxPods": 30},
+        {"maxPods": "30"},
+        {"kubeReserved": {"cpu": "100m", "memory": "1.5Gi", "pid": 1000}},
+        {"kubeReserved": {"cpu": "-1", "memory": "1e3", "ephemeral-storage": "1Gb"}},
+        {"kubeReserved": ["cpu"]},
+        {"evictionHard": {"memory.available": "5%"}},
+    ],
+)
+def test_kubelet_quantities_are_not_expressions(kubelet: dict[str, Any]) -> None:
+    assert list(find_expressions(kubelet)) == []

@@ -1,19 +1,19 @@
-"""Pods and their templates: what they ask for, read as Kubernetes reads it."""
+"""Pods and pod templates are decoded with the semantics of Kubernetes."""
 
 from typing import Any
 
 import pytest
 
-from dovetail.model.kube.pod import HostPort, NodePolicy, Phase, PodSpec, PodVolume
+from dovetail.model.kube.pod import HostPort, NodeInclusionPolicy, PodPhase, PodSpec, PodVolume
 from dovetail.model.kube.requirements import Operator
-from dovetail.model.kube.taints import Effect
-from tests.codec.sources import a_pod, dump, read
+from dovetail.model.kube.taints import TaintEffect
+from tests.codec.sources import a_pod, dump, read_manifest
 
 GI = 1 << 30
 
 
 def the_spec(**spec: Any) -> PodSpec:
-    inputs = read("", cluster=dump(a_pod(spec=spec)))
+    inputs = read_manifest("", cluster=dump(a_pod(spec=spec)))
     return inputs.pending[0].spec
 
 
@@ -38,7 +38,7 @@ def test_a_missing_request_is_its_limit() -> None:
     assert spec.requests == {"cpu": 1000, "memory": 2 * GI, "pods": 1}
 
 
-def test_init_containers_count_by_their_largest_stage_and_sidecars_stay() -> None:
+def test_init_containers_count_with_their_maximum_and_sidecars_add_up() -> None:
     spec = the_spec(
         initContainers=[
             {"restartPolicy": "Always", **a_container(requests={"cpu": "100m"})},
@@ -61,7 +61,7 @@ def test_overhead_and_pod_level_requests_count() -> None:
     assert spec.requests["memory"] == GI + (120 << 20)
 
 
-def test_a_pod_level_limit_stands_in_where_nobody_requests_anything() -> None:
+def test_a_pod_level_limit_replaces_requests_that_no_container_sets() -> None:
     spec = the_spec(
         containers=[a_container(requests={"memory": "1Gi"})],
         resources={"limits": {"cpu": "2", "memory": "8Gi"}},
@@ -75,14 +75,14 @@ def resized(**status: Any) -> int:
         spec={"containers": [a_container(requests={"cpu": "1"})]},
         status={"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "2"}}], **status},
     )
-    return read("", cluster=dump(pod)).pending[0].spec.requests["cpu"]
+    return read_manifest("", cluster=dump(pod)).pending[0].spec.requests["cpu"]
 
 
-def test_during_a_resize_the_larger_of_asked_and_granted_counts() -> None:
+def test_during_a_resize_the_maximum_of_requested_and_allocated_counts() -> None:
     assert resized() == 2000
 
 
-def test_a_resize_that_the_node_refused_does_not_count() -> None:
+def test_an_infeasible_resize_does_not_count() -> None:
     pod = a_pod(
         spec={"containers": [a_container(requests={"cpu": "8"})]},
         status={
@@ -91,11 +91,11 @@ def test_a_resize_that_the_node_refused_does_not_count() -> None:
         },
     )
 
-    assert read("", cluster=dump(pod)).pending[0].spec.requests["cpu"] == 2000
+    assert read_manifest("", cluster=dump(pod)).pending[0].spec.requests["cpu"] == 2000
     assert resized(resize="Infeasible") == 2000
 
 
-def test_node_affinity_is_read_with_all_its_terms() -> None:
+def test_every_term_of_node_affinity_is_decoded() -> None:
     spec = the_spec(
         affinity={
             "nodeAffinity": {
@@ -108,9 +108,7 @@ def test_node_affinity_is_read_with_all_its_terms() -> None:
                 "preferredDuringSchedulingIgnoredDuringExecution": [
                     {
                         "weight": 7,
-                        "preference": {
-                            "matchExpressions": [{"key": "g", "operator": "Gt", "values": ["3"]}]
-                        },
+                        "preference": {"matchExpressions": [{"key": "g", "operator": "Gt", "values": ["3"]}]},
                     }
                 ],
             }
@@ -124,7 +122,7 @@ def test_node_affinity_is_read_with_all_its_terms() -> None:
     assert spec.preferred_node_terms[0].term.expressions[0].operator is Operator.GT
 
 
-def test_label_keys_of_pod_affinity_become_part_of_its_selector() -> None:
+def test_match_label_keys_are_merged_into_the_selector() -> None:
     term = {
         "topologyKey": "zone",
         "labelSelector": {"matchLabels": {"app": "web"}},
@@ -133,14 +131,10 @@ def test_label_keys_of_pod_affinity_become_part_of_its_selector() -> None:
     }
     pod = a_pod(
         metadata={"labels": {"app": "web", "pod-template-hash": "1", "tenant": "x"}},
-        spec={
-            "affinity": {
-                "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-            }
-        },
+        spec={"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}},
     )
 
-    spec = read("", cluster=dump(pod)).pending[0].spec
+    spec = read_manifest("", cluster=dump(pod)).pending[0].spec
 
     selector = spec.anti_affinity[0].selector
     assert selector is not None
@@ -166,11 +160,11 @@ def test_a_spread_keeps_its_label_keys_and_policies() -> None:
     spread = spec.spreads[0]
     assert (spread.max_skew, spread.min_domains, spread.required) == (2, 3, True)
     assert spread.match_label_keys == ("pod-template-hash",)
-    assert spread.node_taints_policy is NodePolicy.HONOR
+    assert spread.node_taints_policy is NodeInclusionPolicy.HONOR
     assert spread.selector is None
 
 
-def test_host_ports_are_those_given_and_on_the_host_network_all() -> None:
+def test_host_network_makes_every_container_port_a_host_port() -> None:
     ports = [{"containerPort": 80, "hostPort": 8080, "protocol": "UDP"}, {"containerPort": 81}]
     containers = [{"name": "c", "ports": ports}]
 
@@ -181,15 +175,12 @@ def test_host_ports_are_those_given_and_on_the_host_network_all() -> None:
     )
 
 
-def test_only_volumes_behind_claims_make_demands() -> None:
+def test_only_volumes_with_claims_are_decoded() -> None:
     spec = the_spec(
         volumes=[
             {"name": "a", "emptyDir": {}},
             {"name": "b", "persistentVolumeClaim": {"claimName": "data"}},
-            {
-                "name": "c",
-                "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "fast"}}},
-            },
+            {"name": "c", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "fast"}}}},
         ]
     )
 
@@ -202,15 +193,15 @@ def test_only_volumes_behind_claims_make_demands() -> None:
 def test_tolerations_are_read_with_their_defaults() -> None:
     spec = the_spec(tolerations=[{"key": "a", "value": "b"}, {"operator": "Exists"}])
 
-    assert [one.operator for one in spec.tolerations] == ["Equal", "Exists"]
+    assert [toleration.operator for toleration in spec.tolerations] == ["Equal", "Exists"]
     assert spec.tolerations[0].effect is None
 
 
-def test_devices_of_dynamic_allocation_are_noticed() -> None:
+def test_resource_claims_are_detected() -> None:
     assert the_spec(resourceClaims=[{"name": "gpu"}]).needs_devices
 
 
-def test_a_bound_pod_is_read_with_its_state() -> None:
+def test_a_bound_pod_is_decoded_with_its_status() -> None:
     pod = a_pod(
         metadata={
             "annotations": {
@@ -228,9 +219,9 @@ def test_a_bound_pod_is_read_with_its_state() -> None:
     )
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
 
-    read_pod = read("", cluster=dump(pod, node)).nodes[0].pods[0]
+    read_pod = read_manifest("", cluster=dump(pod, node)).pods[0]
 
-    assert read_pod.phase is Phase.RUNNING
+    assert read_pod.phase is PodPhase.RUNNING
     assert not read_pod.ready
     assert read_pod.priority == 2_000_001_000
     assert dict(read_pod.annotations) == {"karpenter.sh/do-not-disrupt": "true"}
@@ -240,8 +231,8 @@ def test_a_bound_pod_is_read_with_its_state() -> None:
     assert read_pod.created.year == 2026
 
 
-@pytest.mark.parametrize("effect", list(Effect))
-def test_every_effect_of_a_toleration_is_understood(effect: Effect) -> None:
+@pytest.mark.parametrize("effect", list(TaintEffect))
+def test_every_effect_of_a_toleration_is_decoded(effect: TaintEffect) -> None:
     spec = the_spec(tolerations=[{"operator": "Exists", "effect": str(effect)}])
 
     assert spec.tolerations[0].effect is effect
@@ -259,6 +250,6 @@ def test_pods_of_one_template_share_one_spec() -> None:
         for number in range(50)
     ]
 
-    inputs = read("", cluster=dump(*pods))
+    inputs = read_manifest("", cluster=dump(*pods))
 
     assert len({id(pod.spec) for pod in inputs.pending}) == 1

@@ -1,10 +1,10 @@
-"""Workloads become the pods that they would make."""
+"""Workloads become the pods that they would create."""
 
 import pytest
 
 from dovetail.codec.inputs.cluster_inputs import Inputs
 from dovetail.model.kube.selectors import LabelSelector
-from tests.codec.sources import a_deployment, read
+from tests.codec.sources import a_deployment, read_manifest
 
 STATEFUL = """
 apiVersion: apps/v1
@@ -58,7 +58,7 @@ def names(inputs: Inputs) -> list[str]:
 
 
 def test_a_deployment_becomes_its_replicas_which_share_one_spec() -> None:
-    inputs = read(a_deployment(3))
+    inputs = read_manifest(a_deployment(3))
 
     assert names(inputs) == ["shop/web-1", "shop/web-2", "shop/web-3"]
     assert len({id(pod.spec) for pod in inputs.pending}) == 1
@@ -66,8 +66,8 @@ def test_a_deployment_becomes_its_replicas_which_share_one_spec() -> None:
     assert inputs.pending[0].spec.requests == {"cpu": 500, "pods": 1}
 
 
-def test_pods_of_a_deployment_belong_to_a_replica_set_that_knows_them_by_hash() -> None:
-    inputs = read(a_deployment(1))
+def test_pods_of_a_deployment_are_owned_by_a_replica_set_with_template_hash() -> None:
+    inputs = read_manifest(a_deployment(1))
 
     pod = inputs.pending[0]
     hash_label = pod.labels["pod-template-hash"]
@@ -80,7 +80,7 @@ def test_pods_of_a_deployment_belong_to_a_replica_set_that_knows_them_by_hash() 
 
 def test_the_hash_of_a_template_depends_on_nothing_but_the_template() -> None:
     first, again, other = (
-        read(a_deployment(replicas, cpu)).pending[0].labels["pod-template-hash"]
+        read_manifest(a_deployment(replicas, cpu)).pending[0].labels["pod-template-hash"]
         for replicas, cpu in ((1, "500m"), (2, "500m"), (1, "600m"))
     )
 
@@ -88,15 +88,15 @@ def test_the_hash_of_a_template_depends_on_nothing_but_the_template() -> None:
     assert first != other
 
 
-def test_replicas_default_to_one_and_may_be_none() -> None:
-    one = a_deployment(1).replace("  replicas: 1\n", "")
+def test_replicas_default_to_one_and_can_be_zero() -> None:
+    deployment = a_deployment(1).replace("  replicas: 1\n", "")
 
-    assert names(read(one)) == ["shop/web-1"]
-    assert names(read(a_deployment(0))) == []
+    assert names(read_manifest(deployment)) == ["shop/web-1"]
+    assert names(read_manifest(a_deployment(0))) == []
 
 
 def test_pods_of_a_stateful_set_are_numbered_from_zero_with_a_claim_each() -> None:
-    inputs = read(STATEFUL)
+    inputs = read_manifest(STATEFUL)
 
     assert names(inputs) == ["shop/db-0", "shop/db-1", "shop/db-2"]
     assert [claim.key for claim in inputs.volume_claims] == [
@@ -104,25 +104,25 @@ def test_pods_of_a_stateful_set_are_numbered_from_zero_with_a_claim_each() -> No
         "shop/data-db-1",
         "shop/data-db-2",
     ]
-    assert [pod.spec.volumes[0].claim for pod in inputs.pending] == [
-        "data-db-0",
-        "data-db-1",
-        "data-db-2",
-    ]
+    assert [pod.spec.volumes[0].claim for pod in inputs.pending] == ["data-db-0", "data-db-1", "data-db-2"]
     assert all(claim.storage_class == "gp3" and not claim.volume for claim in inputs.volume_claims)
 
 
-def test_ordinals_of_a_stateful_set_start_where_it_says() -> None:
-    inputs = read(STATEFUL.replace("replicas: 3", "replicas: 1\n  ordinals: {start: 5}"))
+def test_pods_of_a_stateful_set_start_at_ordinals_start() -> None:
+    inputs = read_manifest(STATEFUL.replace("replicas: 3", "replicas: 1\n  ordinals: {start: 5}"))
 
     assert names(inputs) == ["shop/db-5"]
 
 
-def test_without_storage_classes_those_named_wait_for_their_pod() -> None:
-    inputs = read(STATEFUL)
+def test_without_storage_classes_those_named_are_assumed_to_bind_late() -> None:
+    inputs = read_manifest(STATEFUL)
 
-    assert [(one.name, one.immediate) for one in inputs.storage_classes] == [("gp3", False)]
-    assert any("no StorageClass given; took gp3" in note for note in inputs.notes)
+    assert [
+        (storage_class.name, storage_class.binds_immediately) for storage_class in inputs.storage_classes
+    ] == [("gp3", False)]
+    assert any(
+        "no StorageClass given; assumed EBS volumes" in note and "for gp3" in note for note in inputs.notes
+    )
 
 
 def test_a_claim_without_class_gets_the_newest_default_class() -> None:
@@ -140,17 +140,17 @@ volumeBindingMode: WaitForFirstConsumer
         for name, year in (("older", 2024), ("newer", 2025))
     )
 
-    inputs = read(STATEFUL.replace("{storageClassName: gp3}", "{}") + classes)
+    inputs = read_manifest(STATEFUL.replace("{storageClassName: gp3}", "{}") + classes)
 
     assert {claim.storage_class for claim in inputs.volume_claims} == {"newer"}
-    assert {one.provisioner for one in inputs.storage_classes} == {"ebs.csi.aws.com"}
+    assert {storage_class.provisioner for storage_class in inputs.storage_classes} == {"ebs.csi.aws.com"}
 
 
-def test_a_claim_that_wants_no_class_gets_none() -> None:
+def test_a_volume_claim_with_empty_class_name_gets_no_class() -> None:
     claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nspec: "
 
-    assert read(claim + "{storageClassName: ''}").volume_claims[0].storage_class == ""
-    assert read(claim + "{}").volume_claims[0].storage_class == "default"
+    assert read_manifest(claim + "{storageClassName: ''}").volume_claims[0].storage_class == ""
+    assert read_manifest(claim + "{}").volume_claims[0].storage_class == "default"
 
 
 @pytest.mark.parametrize(
@@ -165,39 +165,39 @@ def test_a_claim_that_wants_no_class_gets_none() -> None:
         ("parallelism: 3\n  suspend: true", 0),
     ],
 )
-def test_a_job_needs_room_for_the_pods_that_run_at_once(fields: str, count: int) -> None:
-    inputs = read(JOB.replace("spec:\n", f"spec:\n  {fields}\n", 1))
+def test_a_job_has_as_many_pods_as_run_in_parallel(fields: str, count: int) -> None:
+    inputs = read_manifest(JOB.replace("spec:\n", f"spec:\n  {fields}\n", 1))
 
     assert len(inputs.pending) == count
 
 
-def test_a_finished_job_makes_no_more_pods() -> None:
+def test_a_finished_job_has_no_pods() -> None:
     done = JOB + "status: {conditions: [{type: Complete, status: 'True'}]}\n"
 
-    assert read(done).pending == ()
+    assert read_manifest(done).pending == ()
 
 
-def test_pods_of_a_job_carry_its_name_as_kubernetes_writes_it() -> None:
-    pod = read(JOB).pending[0]
+def test_pods_of_a_job_have_the_job_name_labels() -> None:
+    pod = read_manifest(JOB).pending[0]
 
     assert pod.labels["batch.kubernetes.io/job-name"] == "train"
     assert pod.labels["app"] == "train"
 
 
-def test_a_cron_job_makes_no_pods_unless_a_run_is_asked_for() -> None:
-    assert read(CRON).pending == ()
-    assert names(read(CRON, cron_runs=True)) == ["default/report-1", "default/report-2"]
+def test_a_cron_job_has_no_pods_without_cron_runs() -> None:
+    assert read_manifest(CRON).pending == ()
+    assert names(read_manifest(CRON, cron_runs=True)) == ["default/report-1", "default/report-2"]
 
 
-def test_a_daemon_set_is_no_pending_pod_and_its_requests_come_from_limits() -> None:
-    inputs = read(DAEMON)
+def test_a_daemonset_adds_no_pending_pod_and_limits_set_its_requests() -> None:
+    inputs = read_manifest(DAEMON)
 
     assert inputs.pending == ()
     assert inputs.daemon_sets[0].pod.spec.requests == {"cpu": 100, "pods": 1}
-    assert inputs.daemon_sets[0].newest is None
+    assert inputs.daemon_sets[0].newest_pod is None
 
 
-def test_a_replica_set_beside_its_deployment_is_not_counted_again() -> None:
+def test_a_replica_set_of_a_given_deployment_adds_no_pods() -> None:
     replica_set = """---
 apiVersion: apps/v1
 kind: ReplicaSet
@@ -221,18 +221,18 @@ metadata:
 spec: {containers: [{name: main}]}
 """
 
-    assert len(read(a_deployment(3) + replica_set).pending) == 3
-    assert len(read(replica_set).pending) == 3
+    assert len(read_manifest(a_deployment(3) + replica_set).pending) == 3
+    assert len(read_manifest(replica_set).pending) == 3
 
 
-def test_workloads_of_one_name_make_pods_of_different_names() -> None:
+def test_workloads_with_equal_names_have_pods_with_different_names() -> None:
     job = JOB.replace("name: train", "name: web")
 
-    assert names(read(a_deployment(1) + "---" + job)) == ["shop/web-1", "shop/web-job-1"]
+    assert names(read_manifest(a_deployment(1) + "---" + job)) == ["shop/web-1", "shop/web-job-1"]
 
 
 def test_a_replication_controller_selects_by_a_plain_map() -> None:
-    inputs = read("""
+    inputs = read_manifest("""
         apiVersion: v1
         kind: ReplicationController
         metadata: {name: old}
@@ -248,29 +248,27 @@ def test_a_replication_controller_selects_by_a_plain_map() -> None:
     assert inputs.controllers[0].selector == LabelSelector(inputs.pending[0].labels)
 
 
-def test_an_ephemeral_volume_has_the_claim_of_its_own_pod() -> None:
+def test_an_ephemeral_volume_has_a_claim_named_after_its_pod() -> None:
     text = a_deployment(2).rstrip() + "\n      volumes: [{name: tmp, ephemeral: {}}]\n"
-    text = text.replace(
-        "ephemeral: {}", "ephemeral: {volumeClaimTemplate: {spec: {storageClassName: gp3}}}"
-    )
+    text = text.replace("ephemeral: {}", "ephemeral: {volumeClaimTemplate: {spec: {storageClassName: gp3}}}")
 
-    inputs = read(text)
+    inputs = read_manifest(text)
 
     assert [pod.spec.volumes[0].claim for pod in inputs.pending] == ["web-1-tmp", "web-2-tmp"]
     assert inputs.storage_classes[0].name == "gp3"
 
 
-def test_a_pod_from_another_cluster_needs_a_place_here() -> None:
+def test_a_manifest_pod_bound_to_an_unknown_node_is_pending() -> None:
     text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  nodeName: elsewhere\n"
     text += "  containers: [{name: c}]\n"
 
-    inputs = read(text)
+    inputs = read_manifest(text)
 
     assert [pod.node_name for pod in inputs.pending] == [""]
 
 
-def test_services_budgets_and_namespaces_are_read() -> None:
-    inputs = read("""
+def test_services_pdbs_and_namespaces_are_decoded() -> None:
+    inputs = read_manifest("""
         apiVersion: v1
         kind: Namespace
         metadata: {name: shop, labels: {team: a}}
@@ -291,32 +289,33 @@ def test_services_budgets_and_namespaces_are_read() -> None:
         spec: {containers: [{name: c}]}
     """)
 
-    budget = inputs.disruption_budgets[0]
-    assert inputs.namespaces["shop"] == {"team": "a", "kubernetes.io/metadata.name": "shop"}
-    assert inputs.namespaces["elsewhere"] == {"kubernetes.io/metadata.name": "elsewhere"}
+    budget = inputs.pdbs[0]
+    labels = {namespace.name: namespace.labels for namespace in inputs.namespaces}
+    assert labels["shop"] == {"team": "a", "kubernetes.io/metadata.name": "shop"}
+    assert labels["elsewhere"] == {"kubernetes.io/metadata.name": "elsewhere"}
     assert inputs.services[0].selector == {"app": "web"}
-    assert budget.blocks_fully
+    assert budget.blocks_all_evictions
     assert budget.always_allow_unhealthy
     assert budget.selector == LabelSelector()
 
 
-def test_workloads_that_make_no_pods_are_named() -> None:
+def test_workloads_without_pods_are_noted() -> None:
     run = "template: {spec: {containers: [{name: c}], restartPolicy: Never}}"
     nightly = (
         "---\napiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\n"
         f"spec: {{schedule: '0 3 * * *', jobTemplate: {{spec: {{{run}}}}}}}\n"
     )
 
-    inputs = read(a_deployment(0) + nightly)
+    inputs = read_manifest(a_deployment(0) + nightly)
 
     assert inputs.pending == ()
     assert inputs.notes == (
-        "no replicas asked for, so no pods planned: web",
+        "no replicas requested, so no pods planned: web",
         "CronJobs left out (--cron-runs plans one run of each): nightly",
     )
 
 
-def test_a_claim_template_may_name_its_class_by_the_old_annotation() -> None:
+def test_a_claim_template_can_name_its_class_in_the_beta_annotation() -> None:
     text = """
         apiVersion: apps/v1
         kind: StatefulSet
@@ -328,17 +327,17 @@ def test_a_claim_template_may_name_its_class_by_the_old_annotation() -> None:
             - metadata: {name: data, annotations: {volume.beta.kubernetes.io/storage-class: fast}}
     """
 
-    [claim] = read(text).volume_claims
+    [claim] = read_manifest(text).volume_claims
 
     assert (claim.name, claim.storage_class) == ("data-db-0", "fast")
 
 
-def test_a_new_class_that_binds_at_once_is_planned_as_if_it_waited_and_noted() -> None:
+def test_a_new_storage_class_with_immediate_binding_is_planned_with_late_binding() -> None:
     text = "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast}\n"
 
-    applied, live = read(text), read("", cluster=text)
+    applied, live = read_manifest(text), read_manifest("", cluster=text)
 
-    assert [one.immediate for one in applied.storage_classes] == [False]
+    assert [storage_class.binds_immediately for storage_class in applied.storage_classes] == [False]
     assert "StorageClass fast binds volumes before their pods have nodes" in applied.notes[0]
-    assert [one.immediate for one in live.storage_classes] == [True]
+    assert [storage_class.binds_immediately for storage_class in live.storage_classes] == [True]
     assert live.notes == ()

@@ -1,4 +1,4 @@
-"""Whatever is to be converted: it comes out as valid v1 objects, or mistakes are told."""
+"""Any input converts to valid v1 objects or gives validation errors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from dovetail.codec.inputs.collection import NamedFile
 from dovetail.codec.rewrite.files import convert_files
-from dovetail.codec.rewrite.rewritten_object import Rewritten
+from dovetail.codec.rewrite.rewritten_object import RewrittenObject
 from dovetail.codec.rewrite.round_trip import read_documents
-from dovetail.errors import BadInput, Mistake
-from tests.codec.inputs.test_any_input import JUNK, places, with_junk
+from dovetail.errors import InvalidInputError, ValidationError
+from tests.codec.inputs.test_any_input import JUNK, field_paths, with_junk
 
 PROVISIONER: dict[str, Any] = {
     "apiVersion": "karpenter.sh/v1alpha5",
@@ -22,9 +22,7 @@ PROVISIONER: dict[str, Any] = {
     "spec": {
         "labels": {"team": "a"},
         "annotations": {"a": "b"},
-        "requirements": [
-            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
-        ],
+        "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}],
         "taints": [{"key": "a", "effect": "NoSchedule"}],
         "kubeletConfiguration": {"maxPods": 20, "containerRuntime": "containerd"},
         "provider": {
@@ -70,7 +68,7 @@ BETA_CLASS: dict[str, Any] = {
         "userData": "#!/bin/sh\necho hello\n",
     },
 }
-MACHINE: dict[str, Any] = {
+LEGACY_CLAIM: dict[str, Any] = {
     "apiVersion": "karpenter.sh/v1alpha5",
     "kind": "Machine",
     "metadata": {"name": "m", "labels": {"karpenter.sh/provisioner-name": "p"}},
@@ -90,21 +88,21 @@ WORKLOAD: dict[str, Any] = {
         "containers": [{"name": "c", "image": "c"}],
     },
 }
-ALL = [PROVISIONER, BETA_POOL, BETA_CLASS, MACHINE, WORKLOAD]
+ALL = [PROVISIONER, BETA_POOL, BETA_CLASS, LEGACY_CLAIM, WORKLOAD]
 
 
-def outcome(files: Sequence[NamedFile]) -> tuple[list[Rewritten], Sequence[Mistake]]:
+def outcome(files: Sequence[NamedFile]) -> tuple[list[RewrittenObject], Sequence[ValidationError]]:
     """Return what files are converted to, or else their mistakes; other errors are ours."""
     try:
         return convert_files(files), ()
-    except BadInput as error:
-        return [], error.mistakes
+    except InvalidInputError as error:
+        return [], error.errors
 
 
-def test_what_is_spoilt_here_is_good_to_begin_with() -> None:
-    found = convert_files([("all.yaml", yaml.safe_dump_all(ALL).encode())])
+def test_sample_objects_are_valid_before_they_are_changed() -> None:
+    objects = convert_files([("all.yaml", yaml.safe_dump_all(ALL).encode())])
 
-    assert [one.value["kind"] for one in found] == [
+    assert [rewritten.value["kind"] for rewritten in objects] == [
         "NodePool",
         "EC2NodeClass",
         "NodePool",
@@ -116,20 +114,18 @@ def test_what_is_spoilt_here_is_good_to_begin_with() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_with_anything_anywhere_the_outcome_is_valid_or_mistakes_are_told(
-    data: st.DataObject,
-) -> None:
+def test_any_value_anywhere_gives_valid_objects_or_errors(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(ALL) - 1))
-    path = data.draw(st.sampled_from(places(ALL[at])))
+    path = data.draw(st.sampled_from(field_paths(ALL[at])))
     spoilt = [*ALL[:at], with_junk(ALL[at], path, data.draw(JUNK)), *ALL[at + 1 :]]
     whole = {"apiVersion": "v1", "kind": "List", "items": spoilt}
 
-    found, mistakes = outcome([("f.json", msgspec.json.encode(whole))])
+    objects, mistakes = outcome([("f.json", msgspec.json.encode(whole))])
 
-    assert found or mistakes
-    assert all(one.file == "f.json" and one.message for one in mistakes)
-    for one in found:
-        text = one.as_yaml()
+    assert objects or mistakes
+    assert all(error.file == "f.json" and error.message for error in mistakes)
+    for rewritten in objects:
+        text = rewritten.as_yaml()
         assert yaml.safe_load(text) is not None
-        if str(one.value.get("apiVersion")).startswith("karpenter."):
+        if str(rewritten.value.get("apiVersion")).startswith("karpenter."):
             read_documents([("again.yaml", text.encode())])

@@ -1,4 +1,4 @@
-"""The API servers that are held to the contract."""
+"""The API servers that the contract tests run against."""
 
 import ssl
 from collections.abc import Iterator
@@ -6,44 +6,44 @@ from itertools import count
 
 import pytest
 
-from tests.contract.apiserver.inmemory import InMemory
-from tests.contract.apiserver.live import Live, connected
-from tests.contract.apiserver.overhttp import Connection, OverHttp
+from tests.contract.apiserver.in_memory import InMemoryServer
+from tests.contract.apiserver.live import LiveServer, connect
+from tests.contract.apiserver.rest_client import Connection, RestServer
 from tests.contract.apiserver.subject import Subject
 from tests.live.cluster import Cluster as LiveCluster
-from tests.simulator.rest.serving import TOKEN, Cluster, a_cluster
+from tests.simulator.rest.rest_server import TOKEN, Cluster, serve_cluster
 
 _numbers = count(1)
 
 
 @pytest.fixture(scope="session")
-def served() -> Iterator[tuple[Cluster, Connection]]:
-    """The simulated server over HTTP; one for all tests, as a real one would be."""
-    with a_cluster() as cluster:
+def simulated_connection() -> Iterator[tuple[Cluster, Connection]]:
+    """The simulated server over HTTPS; one for all tests, like a real one."""
+    with serve_cluster() as cluster:
         context = ssl.create_default_context(cadata=cluster.certificate)
         connection = Connection(cluster.url, context, token=TOKEN)
         yield cluster, connection
         connection.close()
 
 
-class Served(OverHttp):
-    """The simulated server over HTTP, which can be told to forget."""
+class SimulatedRestServer(RestServer):
+    """The simulated server over HTTPS, which can be compacted."""
 
     def __init__(self, cluster: Cluster, connection: Connection, *, test: str) -> None:
         super().__init__(connection, test=test)
         self._cluster = cluster
 
-    def an_old_version(self) -> str:
+    def compacted_version(self) -> str:
         old = self._cluster.api.resource_version
-        self._cluster.call(self._cluster.api.compact)
+        self._cluster.run(self._cluster.api.compact)
         return str(int(old) - 1)
 
 
 @pytest.fixture(scope="session")
-def reached(equipped_cluster: LiveCluster) -> Iterator[tuple[LiveCluster, Connection]]:
+def live_connection(cluster_with_crds: LiveCluster) -> Iterator[tuple[LiveCluster, Connection]]:
     """A real API server."""
-    connection = connected(equipped_cluster)
-    yield equipped_cluster, connection
+    connection = connect(cluster_with_crds)
+    yield cluster_with_crds, connection
     connection.close()
 
 
@@ -51,10 +51,10 @@ def reached(equipped_cluster: LiveCluster) -> Iterator[tuple[LiveCluster, Connec
 def server(request: pytest.FixtureRequest) -> Iterator[Subject]:
     """An API server with an empty namespace."""
     if request.param == "memory":
-        yield InMemory()
+        yield InMemoryServer()
     elif request.param == "http":
-        yield Served(*request.getfixturevalue("served"), test=str(next(_numbers)))
+        yield SimulatedRestServer(*request.getfixturevalue("simulated_connection"), test=str(next(_numbers)))
     else:
-        live = Live(*request.getfixturevalue("reached"))
+        live = LiveServer(*request.getfixturevalue("live_connection"))
         yield live
-        live.leave()
+        live.clean_up()

@@ -1,4 +1,4 @@
-"""Valid objects, as small as Kubernetes takes them."""
+"""Minimal valid objects."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,13 +12,13 @@ HOLD = "contract.dovetail.dev/hold"
 
 
 def a_config_map(name: str, *, labels: dict[str, str] | None = None, **data: str) -> Object:
-    """With labels or data only where there are some: an empty map has an owner, too."""
+    """Return a ConfigMap; labels and data are omitted if empty, as an empty map has an owner."""
     meta: Object = {"name": name, **({"labels": labels} if labels else {})}
     return {"metadata": meta, **({"data": data} if data else {})}
 
 
 def a_lease(name: str, **labels: str) -> Object:
-    """A small object of a kind that nobody else puts into a new namespace."""
+    """Return a small object of a kind that no controller creates in a new namespace."""
     return {"metadata": {"name": name, "labels": labels}, "spec": {"holderIdentity": "me"}}
 
 
@@ -28,7 +28,7 @@ def a_pod(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> Ob
         "spec": {
             "containers": [{"name": "main", "image": "app:1"}],
             "automountServiceAccountToken": False,
-            # Nobody's: tests bind it themselves.
+            # No scheduler has this name: tests bind the pod themselves.
             "schedulerName": "contract",
             **spec,
         },
@@ -36,7 +36,7 @@ def a_pod(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> Ob
 
 
 def a_deployment(name: str, **spec: Any) -> Object:
-    """A Deployment that is paused, so that no controller acts on it."""
+    """Return a paused Deployment, on which no controller acts."""
     template = {
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "main", "image": "app:1"}]},
@@ -56,10 +56,7 @@ def a_node_pool(name: str, **spec: Any) -> Object:
 
 def a_node_claim(name: str, **spec: Any) -> Object:
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "contract"}
-    return {
-        "metadata": {"name": name},
-        "spec": {"nodeClassRef": reference, "requirements": [], **spec},
-    }
+    return {"metadata": {"name": name}, "spec": {"nodeClassRef": reference, "requirements": [], **spec}}
 
 
 def a_node_class(name: str, **spec: Any) -> Object:
@@ -75,13 +72,13 @@ def a_node_class(name: str, **spec: Any) -> Object:
     }
 
 
-def a_budget(name: str = "pdb", **spec: Any) -> Object:
+def a_pdb(name: str = "pdb", **spec: Any) -> Object:
     selector = {"matchLabels": {"app": "web"}}
     return {"metadata": {"name": name}, "spec": {"selector": selector, **spec}}
 
 
-def held(obj: Object, *finalizers: str) -> Object:
-    """The same with finalizers, so that it does not vanish."""
+def with_finalizers(obj: Object, *finalizers: str) -> Object:
+    """Return the object with finalizers, so that its deletion waits."""
     meta = {**obj["metadata"], "finalizers": list(finalizers or (HOLD,))}
     return {**obj, "metadata": meta}
 
@@ -116,15 +113,15 @@ def exists(server: Subject, resource: Resource, name: str) -> bool:
     return True
 
 
-def left(server: Subject) -> list[str]:
-    """The names of the Leases that are there."""
+def lease_names(server: Subject) -> list[str]:
+    """Return the names of the existing Leases."""
     return names(server.list(LEASES)["items"])
 
 
 def names(objects: Iterable[Object]) -> list[str]:
-    return [one["metadata"]["name"] for one in objects]
+    return [obj["metadata"]["name"] for obj in objects]
 
 
-def told(events: Iterable[Event]) -> list[tuple[str, str]]:
-    """Events as type and name."""
+def event_names(events: Iterable[Event]) -> list[tuple[str, str]]:
+    """Return events as type and name of the object."""
     return [(kind, obj["metadata"]["name"]) for kind, obj in events]

@@ -1,4 +1,4 @@
-"""What the suite asks of an API server, simulated or real."""
+"""Interface of the API servers under test, simulated or real."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -6,24 +6,24 @@ from typing import Any, Protocol
 from dovetail.ports.api_resources import Resource
 
 Object = dict[str, Any]
-"""A Kubernetes object as its JSON; the caller may change it."""
+"""A Kubernetes object as JSON; the caller may change it."""
 Event = tuple[str, Object]
-"""ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
+"""Event type (ADDED, MODIFIED, DELETED or BOOKMARK) and object."""
 
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
 
-class Watching(Protocol):
-    """A watch that is under way."""
+class WatchHandle(Protocol):
+    """An open watch."""
 
-    def take(self, count: int) -> list[Event]:
-        """Wait for the next events, bookmarks left out; raises what ends the watch."""
+    def next_events(self, count: int) -> list[Event]:
+        """Wait for the next events, without bookmarks; raises the error that ends the watch."""
         ...
 
-    def bookmark(self) -> Object:
-        """Wait for a bookmark; only of a watch that asked for them."""
+    def next_bookmark(self) -> Object:
+        """Wait for a bookmark, of a watch that allows them."""
         ...
 
     def stop(self) -> None: ...
@@ -32,8 +32,8 @@ class Watching(Protocol):
 class Subject(Protocol):
     """An API server with a namespace for one test; raises ``ports.kube_errors``.
 
-    Namespaced objects are looked for in ``namespace`` unless another is named.
-    Cluster-wide ones get names from ``unique``, for others may use the server, too.
+    Namespaced objects are in ``namespace`` unless another one is given. Cluster-scoped
+    objects need names from ``unique``, because other tests may use the server too.
     """
 
     @property
@@ -41,21 +41,19 @@ class Subject(Protocol):
 
     def unique(self, name: str) -> str: ...
 
-    def settle(self) -> None:
-        """Wait until controllers of Kubernetes itself have done their part.
+    def wait_for_controllers(self) -> None:
+        """Wait until Kubernetes' own controllers have reconciled.
 
-        Those are: the collection of garbage, the end of namespaces, the
-        status of PodDisruptionBudgets.
+        These are garbage collection, namespace deletion and the status of
+        PodDisruptionBudgets.
         """
         ...
 
-    def an_old_version(self) -> str:
-        """Return a resourceVersion that the server no longer remembers."""
+    def compacted_version(self) -> str:
+        """Return a resourceVersion that the server has compacted."""
         ...
 
-    def get(
-        self, resource: Resource, name: str, *, namespace: str = "", subresource: str = ""
-    ) -> Object: ...
+    def get(self, resource: Resource, name: str, *, namespace: str = "", subresource: str = "") -> Object: ...
 
     def create(
         self,
@@ -68,12 +66,7 @@ class Subject(Protocol):
     ) -> Object: ...
 
     def update(
-        self,
-        resource: Resource,
-        obj: Mapping[str, Any],
-        *,
-        subresource: str = "",
-        manager: str = "",
+        self, resource: Resource, obj: Mapping[str, Any], *, subresource: str = "", manager: str = ""
     ) -> Object: ...
 
     def patch(
@@ -81,7 +74,7 @@ class Subject(Protocol):
         resource: Resource,
         name: str,
         patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        how: str = MERGE,
+        patch_type: str = MERGE,
         *,
         namespace: str = "",
         subresource: str = "",
@@ -106,39 +99,39 @@ class Subject(Protocol):
         name: str,
         *,
         namespace: str = "",
-        grace_seconds: int | None = None,
-        propagation: str = "Background",
+        grace_period_seconds: int | None = None,
+        propagation_policy: str = "Background",
         uid: str = "",
         resource_version: str = "",
         dry_run: bool = False,
     ) -> None: ...
 
-    def delete_all(self, resource: Resource, *, labels: str) -> None: ...
+    def delete_collection(self, resource: Resource, *, label_selector: str) -> None: ...
 
     def list(
         self,
         resource: Resource,
         *,
-        labels: str = "",
-        fields: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
         limit: int = 0,
-        continue_from: str = "",
+        continue_token: str = "",
         resource_version: str = "",
         exact: bool = False,
     ) -> Object:
-        """Return a List: ``items``, and ``metadata`` with what paging needs."""
+        """Return a List object: ``items``, and ``metadata`` with the continue token."""
         ...
 
     def watch(
         self,
         resource: Resource,
         *,
-        labels: str = "",
-        fields: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
         resource_version: str = "",
-        bookmarks: bool = False,
-        initial_events: bool = False,
-    ) -> Watching: ...
+        allow_bookmarks: bool = False,
+        send_initial_events: bool = False,
+    ) -> WatchHandle: ...
 
     def evict(
         self, name: str, *, uid: str = "", resource_version: str = "", dry_run: bool = False

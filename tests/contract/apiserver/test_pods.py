@@ -1,24 +1,17 @@
-"""Pods: binding, grace, eviction under budgets, and what of them may change."""
+"""Pods: binding, grace period, eviction under PDBs, and mutable fields."""
 
 import pytest
 
 from dovetail.ports.api_resources import POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
-from dovetail.ports.kube_errors import (
-    Conflict,
-    Forbidden,
-    InternalError,
-    Invalid,
-    NotFound,
-    TooManyRequests,
-)
+from dovetail.ports.kube_errors import Conflict, Forbidden, InternalError, Invalid, NotFound, TooManyRequests
 from tests.contract.apiserver.objects import (
     NO_FINALIZERS,
-    a_budget,
+    a_pdb,
     a_pod,
     exists,
-    held,
     names,
     run_pod,
+    with_finalizers,
 )
 from tests.contract.apiserver.subject import JSON, Subject
 
@@ -31,8 +24,8 @@ def web_pods(server: Subject, *wanted: str) -> None:
 
 
 def a_new_budget(server: Subject, name: str = "pdb", **spec: object) -> None:
-    server.create(POD_DISRUPTION_BUDGETS, a_budget(name, **spec))
-    server.settle()
+    server.create(POD_DISRUPTION_BUDGETS, a_pdb(name, **spec))
+    server.wait_for_controllers()
 
 
 def evicted(server: Subject, *candidates: str) -> list[str]:
@@ -55,16 +48,16 @@ def test_a_pod_has_the_priority_of_its_class(server: Subject) -> None:
     critical = server.create(PODS, a_pod("critical", priorityClassName="system-node-critical"))
     usual = server.create(PODS, a_pod("usual"))
 
-    priorities = [one["spec"].get("priority", 0) for one in (urgent, critical, usual)]
+    priorities = [pod["spec"].get("priority", 0) for pod in (urgent, critical, usual)]
     assert priorities == [1000, 2_000_001_000, 0]
 
 
-def test_a_pod_of_a_priority_class_that_is_not_there_is_refused(server: Subject) -> None:
+def test_a_pod_of_a_missing_priority_class_is_rejected(server: Subject) -> None:
     with pytest.raises(Forbidden, match="no PriorityClass with name missing was found"):
         server.create(PODS, a_pod("p", priorityClassName="missing"))
 
 
-def test_binding_assigns_the_pod_and_says_that_it_is_scheduled(server: Subject) -> None:
+def test_a_binding_sets_the_node_and_the_scheduled_condition(server: Subject) -> None:
     server.create(PODS, a_pod("p"))
 
     server.bind("p", {**ON_N1, "metadata": {"annotations": {"a": "b"}}})
@@ -72,8 +65,10 @@ def test_binding_assigns_the_pod_and_says_that_it_is_scheduled(server: Subject) 
     pod = server.get(PODS, "p")
     assert pod["spec"]["nodeName"] == "n1"
     assert pod["metadata"]["annotations"] == {"a": "b"}
-    scheduled = [one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled"]
-    assert [one["status"] for one in scheduled] == ["True"]
+    scheduled = [
+        condition for condition in pod["status"]["conditions"] if condition["type"] == "PodScheduled"
+    ]
+    assert [condition["status"] for condition in scheduled] == ["True"]
 
 
 def test_a_pod_is_bound_once(server: Subject) -> None:
@@ -96,7 +91,7 @@ def test_a_gated_pod_a_namesake_or_a_missing_pod_cannot_be_bound(server: Subject
         server.bind("q", ON_N1)
 
 
-def test_a_bound_pod_waits_for_its_kubelet_and_an_unbound_one_vanishes(server: Subject) -> None:
+def test_a_bound_pod_waits_for_its_kubelet_and_an_unbound_one_is_removed(server: Subject) -> None:
     run_pod(server, a_pod("bound", terminationGracePeriodSeconds=60))
     server.create(PODS, a_pod("unbound"))
 
@@ -107,11 +102,11 @@ def test_a_bound_pod_waits_for_its_kubelet_and_an_unbound_one_vanishes(server: S
     assert waiting["deletionTimestamp"] > waiting["creationTimestamp"]
     assert waiting["deletionGracePeriodSeconds"] == 60
     assert names(server.list(PODS)["items"]) == ["bound"]
-    server.delete(PODS, "bound", grace_seconds=0)
+    server.delete(PODS, "bound", grace_period_seconds=0)
     assert names(server.list(PODS)["items"]) == []
 
 
-def test_a_finished_pod_needs_no_grace(server: Subject) -> None:
+def test_a_finished_pod_has_no_grace_period(server: Subject) -> None:
     run_pod(server, a_pod("done"))
     server.patch(PODS, "done", {"status": {"phase": "Succeeded"}}, subresource="status")
 
@@ -120,43 +115,41 @@ def test_a_finished_pod_needs_no_grace(server: Subject) -> None:
     assert not exists(server, PODS, "done")
 
 
-def test_a_second_deletion_can_shorten_the_grace_but_not_lengthen_it(server: Subject) -> None:
+def test_a_second_deletion_can_shorten_the_grace_period_but_not_extend_it(server: Subject) -> None:
     run_pod(server, a_pod("p"))
 
     def grace_after(seconds: int | None) -> int:
-        server.delete(PODS, "p", grace_seconds=seconds)
+        server.delete(PODS, "p", grace_period_seconds=seconds)
         return int(server.get(PODS, "p")["metadata"]["deletionGracePeriodSeconds"])
 
-    assert [grace_after(one) for one in (None, 300, 10)] == [30, 30, 10]
+    assert [grace_after(seconds) for seconds in (None, 300, 10)] == [30, 30, 10]
 
 
 def test_a_pod_that_was_stopped_still_waits_for_its_finalizers(server: Subject) -> None:
-    run_pod(server, held(a_pod("p")))
-    server.delete(PODS, "p", grace_seconds=0)
+    run_pod(server, with_finalizers(a_pod("p")))
+    server.delete(PODS, "p", grace_period_seconds=0)
 
     assert exists(server, PODS, "p")
     server.patch(PODS, "p", NO_FINALIZERS)
     assert not exists(server, PODS, "p")
 
 
-def test_a_pod_without_finalizers_still_waits_for_its_grace(server: Subject) -> None:
-    run_pod(server, held(a_pod("p")))
+def test_a_pod_without_finalizers_still_waits_for_its_grace_period(server: Subject) -> None:
+    run_pod(server, with_finalizers(a_pod("p")))
     server.delete(PODS, "p")
 
     server.patch(PODS, "p", NO_FINALIZERS)
 
     assert exists(server, PODS, "p")
-    server.delete(PODS, "p", grace_seconds=0)
+    server.delete(PODS, "p", grace_period_seconds=0)
 
 
-def test_a_pods_spec_stays_as_it_is_but_for_images_and_further_tolerations(
-    server: Subject,
-) -> None:
+def test_of_a_pod_spec_only_images_and_added_tolerations_may_change(server: Subject) -> None:
     server.create(PODS, a_pod("a"))
     image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "app:2"}]
     more = {"key": "x", "operator": "Exists"}
-    known = server.get(PODS, "a")["spec"].get("tolerations", [])
-    toleration = [{"op": "add", "path": "/spec/tolerations", "value": [*known, more]}]
+    tolerations = server.get(PODS, "a")["spec"].get("tolerations", [])
+    toleration = [{"op": "add", "path": "/spec/tolerations", "value": [*tolerations, more]}]
     intolerance = [{"op": "remove", "path": "/spec/tolerations"}]
     node = [{"op": "add", "path": "/spec/nodeName", "value": "n1"}]
     selector = [{"op": "add", "path": "/spec/nodeSelector", "value": {"a": "b"}}]
@@ -168,45 +161,45 @@ def test_a_pods_spec_stays_as_it_is_but_for_images_and_further_tolerations(
             server.patch(PODS, "a", forbidden, JSON)
 
 
-def test_without_a_budget_an_evicted_pod_is_deleted_with_its_grace(server: Subject) -> None:
+def test_without_a_pdb_an_evicted_pod_is_deleted_with_its_grace_period(server: Subject) -> None:
     run_pod(server, a_pod("p"))
 
     server.evict("p")
 
     pod = server.get(PODS, "p")
     assert pod["metadata"]["deletionGracePeriodSeconds"] == 30
-    target = next(one for one in pod["status"]["conditions"] if one["type"] == "DisruptionTarget")
+    target = next(
+        condition for condition in pod["status"]["conditions"] if condition["type"] == "DisruptionTarget"
+    )
     assert target["reason"] == "EvictionByEvictionAPI"
 
 
-def test_a_budget_that_is_used_up_refuses_with_its_reason(server: Subject) -> None:
+def test_an_exhausted_pdb_rejects_an_eviction_with_its_cause(server: Subject) -> None:
     web_pods(server, "p1", "p2", "p3")
     a_new_budget(server, minAvailable=2)
     server.evict("p1")
-    server.settle()
+    server.wait_for_controllers()
 
     with pytest.raises(TooManyRequests) as refused:
         server.evict("p2")
 
     [cause] = refused.value.details["causes"]
     assert cause["reason"] == "DisruptionBudget"
-    assert cause["message"] == (
-        "The disruption budget pdb needs 2 healthy pods and has 2 currently"
-    )
+    assert cause["message"] == ("The disruption budget pdb needs 2 healthy pods and has 2 currently")
     assert "deletionTimestamp" not in server.get(PODS, "p2")["metadata"]
 
 
-def test_a_pod_that_is_ready_again_gives_the_budget_back(server: Subject) -> None:
+def test_a_pod_that_is_ready_again_restores_the_allowed_disruptions(server: Subject) -> None:
     web_pods(server, "p1", "p2", "p3")
     a_new_budget(server, minAvailable=2)
 
     assert evicted(server, "p1", "p2") == ["p1"]
     web_pods(server, "p4")
-    server.settle()
+    server.wait_for_controllers()
     assert evicted(server, "p2", "p3") == ["p2"]
 
 
-def test_pods_that_do_not_run_can_be_evicted_whatever_the_budget(server: Subject) -> None:
+def test_pods_that_do_not_run_can_be_evicted_whatever_the_pdb(server: Subject) -> None:
     web_pods(server, "p1")
     server.create(PODS, a_pod("pending", labels={"app": "web"}))
     a_new_budget(server, minAvailable=1)
@@ -216,13 +209,9 @@ def test_pods_that_do_not_run_can_be_evicted_whatever_the_budget(server: Subject
 
 @pytest.mark.parametrize(
     ("policy", "least", "goes"),
-    [
-        ("IfHealthyBudget", 2, True),
-        ("IfHealthyBudget", 3, False),
-        ("AlwaysAllow", 3, True),
-    ],
+    [("IfHealthyBudget", 2, True), ("IfHealthyBudget", 3, False), ("AlwaysAllow", 3, True)],
 )
-def test_a_running_pod_that_is_not_ready_goes_by_the_budgets_policy(
+def test_a_running_unready_pod_follows_the_unhealthy_eviction_policy(
     server: Subject, policy: str, least: int, goes: bool
 ) -> None:
     web_pods(server, "p1", "p2", "p3")
@@ -233,7 +222,7 @@ def test_a_running_pod_that_is_not_ready_goes_by_the_budgets_policy(
     assert evicted(server, "p3") == (["p3"] if goes else [])
 
 
-def test_two_budgets_over_one_pod_are_an_error(server: Subject) -> None:
+def test_two_pdbs_for_one_pod_are_an_error(server: Subject) -> None:
     web_pods(server, "p1", "p2")
     a_new_budget(server, "a", minAvailable=1)
     a_new_budget(server, "b", minAvailable=1)
@@ -242,7 +231,7 @@ def test_two_budgets_over_one_pod_are_an_error(server: Subject) -> None:
         server.evict("p1")
 
 
-def test_a_pod_on_its_way_out_is_not_evicted_a_second_time(server: Subject) -> None:
+def test_a_terminating_pod_is_not_evicted_again(server: Subject) -> None:
     web_pods(server, "p1")
     server.evict("p1")
     before = server.get(PODS, "p1")
@@ -252,7 +241,7 @@ def test_a_pod_on_its_way_out_is_not_evicted_a_second_time(server: Subject) -> N
     assert server.get(PODS, "p1") == before
 
 
-def test_an_eviction_keeps_to_its_preconditions(server: Subject) -> None:
+def test_an_eviction_checks_its_preconditions(server: Subject) -> None:
     meta = run_pod(server, a_pod("p"))["metadata"]
 
     with pytest.raises(Conflict):
@@ -262,7 +251,7 @@ def test_an_eviction_keeps_to_its_preconditions(server: Subject) -> None:
     assert "deletionTimestamp" in server.get(PODS, "p")["metadata"]
 
 
-def test_a_dry_run_evicts_nobody(server: Subject) -> None:
+def test_a_dry_run_evicts_no_pod(server: Subject) -> None:
     before = run_pod(server, a_pod("p"))
 
     server.evict("p", dry_run=True)

@@ -1,10 +1,10 @@
-"""Every test here is run against both clouds."""
+"""Every test runs against both CloudProviders."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.cloud.worlds import MotoWorld, VirtualWorld, World
+from tests.contract.cloud.environments import CloudEnvironment, MotoEnvironment, SimulatedEnvironment
 from tests.support.moto.server import MotoAws, moto_aws
 
 
@@ -15,11 +15,11 @@ def moto() -> Iterator[MotoAws]:
 
 
 @pytest.fixture(params=["virtual", "moto"])
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    made: World
+def environment(request: pytest.FixtureRequest) -> Iterator[CloudEnvironment]:
+    environment: CloudEnvironment
     if request.param == "virtual":
-        made = VirtualWorld()
+        environment = SimulatedEnvironment()
     else:
-        made = MotoWorld(request.getfixturevalue("moto"))
-    yield made
-    made.end()
+        environment = MotoEnvironment(request.getfixturevalue("moto"))
+    yield environment
+    environment.close()

@@ -1,4 +1,4 @@
-"""What controllers may rely on, whatever cloud they talk to."""
+"""Guarantees of every CloudProvider to controllers."""
 
 from datetime import UTC, datetime
 
@@ -6,46 +6,48 @@ import msgspec
 import pytest
 
 from dovetail.model import labels as label_keys
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
-from dovetail.model.karpenter.ec2nodeclass_launch import Found, Image, Subnet
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.karpenter.ec2nodeclass_launch import Ami, ResolvedResources, Subnet
 from dovetail.model.karpenter.nodepool import NodeClassRef
 from dovetail.ports.cloudprovider import (
-    CreateFailed,
+    CreateError,
     Instance,
-    InstanceNotFound,
-    InsufficientCapacity,
-    NodeClassNotReady,
+    InstanceNotFoundError,
+    InsufficientCapacityError,
+    NodeClassNotReadyError,
 )
-from dovetail.simulator.ec2.capacity import Shortage
-from tests.contract.cloud.worlds import World
-from tests.simulator.ec2.place import ON_DEMAND, POOL, SPOT, A, B, a_claim
+from dovetail.simulator.ec2.capacity import CapacityLimit
+from tests.contract.cloud.environments import CloudEnvironment
+from tests.simulator.ec2.harness import ON_DEMAND, POOL, SPOT, A, B, a_claim
 
 
-def facts(one: Instance) -> tuple[str, ...]:
-    """What every look at a machine must agree on."""
+def facts(instance: Instance) -> tuple[str, ...]:
+    """Return the properties that create, get and list must agree on."""
     return (
-        one.provider_id,
-        one.instance_type,
-        one.zone,
-        one.capacity_type,
-        one.image_id,
-        one.claim,
-        one.nodepool,
+        instance.provider_id,
+        instance.instance_type,
+        instance.zone,
+        instance.capacity_type,
+        instance.image_id,
+        instance.nodeclaim,
+        instance.nodepool,
     )
 
 
-def test_the_cheapest_that_fits_is_bought_and_spot_where_it_is_allowed(world: World) -> None:
-    small = world.do(world.cloud.create(a_claim("small")))
-    large = world.do(world.cloud.create(a_claim("large", cpu="3")))
-    careful = world.do(world.cloud.create(a_claim("careful", kinds=[ON_DEMAND])))
+def test_the_cheapest_fitting_offering_is_launched_and_spot_where_allowed(
+    environment: CloudEnvironment,
+) -> None:
+    small = environment.run(environment.cloud.create(a_claim("small")))
+    large = environment.run(environment.cloud.create(a_claim("large", cpu="3")))
+    careful = environment.run(environment.cloud.create(a_claim("careful", kinds=[ON_DEMAND])))
 
     assert (small.instance_type, small.capacity_type) == ("m5.large", SPOT)
     assert (large.instance_type, large.capacity_type) == ("c5.xlarge", SPOT)
     assert (careful.instance_type, careful.capacity_type) == ("m5.large", ON_DEMAND)
 
 
-def test_a_machine_says_what_it_is_and_for_whom(world: World) -> None:
-    bought = world.do(world.cloud.create(a_claim(zones=[A])))
+def test_an_instance_has_its_facts_and_its_nodeclaim(environment: CloudEnvironment) -> None:
+    launched = environment.run(environment.cloud.create(a_claim(zones=[A])))
 
     expected = {
         label_keys.INSTANCE_TYPE: "m5.large",
@@ -54,245 +56,264 @@ def test_a_machine_says_what_it_is_and_for_whom(world: World) -> None:
         label_keys.ARCH: "amd64",
         label_keys.NODEPOOL: "default",
     }
-    assert expected.items() <= bought.labels.items()
-    assert bought.provider_id.startswith(f"aws:///{A}/i-")
-    assert bought.image_id.startswith("ami-")
-    assert (bought.claim, bought.nodepool) == ("claim", "default")
-    assert bought.capacity["cpu"] == 2000
-    assert 0 < bought.allocatable["cpu"] < 2000
-    assert bought.launched is not None
+    assert expected.items() <= launched.labels.items()
+    assert launched.provider_id.startswith(f"aws:///{A}/i-")
+    assert launched.image_id.startswith("ami-")
+    assert (launched.nodeclaim, launched.nodepool) == ("claim", "default")
+    assert launched.capacity["cpu"] == 2000
+    assert 0 < launched.allocatable["cpu"] < 2000
+    assert launched.launch_time is not None
 
 
-def test_getting_and_listing_tell_the_same_as_buying(world: World) -> None:
-    bought = [world.do(world.cloud.create(a_claim(name))) for name in ("one", "two")]
+def test_get_and_list_return_the_same_as_create(environment: CloudEnvironment) -> None:
+    launched = [environment.run(environment.cloud.create(a_claim(name))) for name in ("one", "two")]
 
-    listed = world.do(world.cloud.list())
+    listed = environment.run(environment.cloud.list())
 
-    assert sorted(map(facts, listed)) == sorted(map(facts, bought))
-    assert facts(world.do(world.cloud.get(bought[0].provider_id)))[:4] == facts(bought[0])[:4]
-
-
-def test_a_deleted_machine_ends_and_deleting_it_again_does_no_harm(world: World) -> None:
-    bought = world.do(world.cloud.create(a_claim()))
-
-    world.do(world.cloud.delete(bought.provider_id))
-    world.settle()
-
-    for look in (world.cloud.get, world.cloud.delete):
-        with pytest.raises(InstanceNotFound):
-            world.do(look(bought.provider_id))
-    assert world.do(world.cloud.list()) == []
-    assert world.machines() == []
+    assert sorted(map(facts, listed)) == sorted(map(facts, launched))
+    assert (
+        facts(environment.run(environment.cloud.get(launched[0].provider_id)))[:4] == facts(launched[0])[:4]
+    )
 
 
-def test_what_never_was_is_not_found(world: World) -> None:
-    with pytest.raises(InstanceNotFound):
-        world.do(world.cloud.get(f"aws:///{A}/i-0123456789abcdef0"))
-    with pytest.raises(InstanceNotFound):
-        world.do(world.cloud.delete(f"aws:///{A}/i-0123456789abcdef0"))
+def test_a_deleted_instance_is_terminated_and_a_second_deletion_is_harmless(
+    environment: CloudEnvironment,
+) -> None:
+    launched = environment.run(environment.cloud.create(a_claim()))
+
+    environment.run(environment.cloud.delete(launched.provider_id))
+    environment.wait_for_termination()
+
+    for look in (environment.cloud.get, environment.cloud.delete):
+        with pytest.raises(InstanceNotFoundError):
+            environment.run(look(launched.provider_id))
+    assert environment.run(environment.cloud.list()) == []
+    assert environment.billed_instances() == []
 
 
-def test_claims_that_come_together_get_a_machine_each(world: World) -> None:
+def test_an_unknown_instance_is_not_found(environment: CloudEnvironment) -> None:
+    with pytest.raises(InstanceNotFoundError):
+        environment.run(environment.cloud.get(f"aws:///{A}/i-0123456789abcdef0"))
+    with pytest.raises(InstanceNotFoundError):
+        environment.run(environment.cloud.delete(f"aws:///{A}/i-0123456789abcdef0"))
+
+
+def test_concurrent_claims_get_an_instance_each(environment: CloudEnvironment) -> None:
     claims = [a_claim(f"claim-{number}") for number in range(12)]
 
-    bought = world.together([world.cloud.create(claim) for claim in claims])
+    launched = environment.run_concurrently([environment.cloud.create(claim) for claim in claims])
 
-    ids = {one.provider_id for one in bought if isinstance(one, Instance)}
+    ids = {instance.provider_id for instance in launched if isinstance(instance, Instance)}
     assert len(ids) == 12
-    assert sorted(world.machines()) == sorted(ids)
-    assert [one.claim for one in bought if isinstance(one, Instance)] == [
+    assert sorted(environment.billed_instances()) == sorted(ids)
+    assert [instance.nodeclaim for instance in launched if isinstance(instance, Instance)] == [
         claim.name for claim in claims
     ]
-    listed = {one.provider_id: one.claim for one in world.do(world.cloud.list())}
-    assert listed == {one.provider_id: one.claim for one in bought if isinstance(one, Instance)}
+    listed = {
+        instance.provider_id: instance.nodeclaim for instance in environment.run(environment.cloud.list())
+    }
+    assert listed == {
+        instance.provider_id: instance.nodeclaim for instance in launched if isinstance(instance, Instance)
+    }
 
 
-def test_what_is_sold_out_is_passed_over_and_set_aside(world: World) -> None:
-    world.run_short(Shortage(instance_type="m5.large", capacity_type=SPOT))
+def test_an_offering_without_capacity_is_skipped_and_marked_unavailable(
+    environment: CloudEnvironment,
+) -> None:
+    environment.limit_capacity(CapacityLimit(instance_type="m5.large", capacity_type=SPOT))
 
-    bought = world.do(world.cloud.create(a_claim()))
+    launched = environment.run(environment.cloud.create(a_claim()))
 
-    assert (bought.instance_type, bought.capacity_type) == ("c5.xlarge", SPOT)
-    (large,) = [one for one in world.cloud.instance_types(POOL) if one.name == "m5.large"]
-    assert {one.capacity_type for one in large.offerings if one.available} == {ON_DEMAND}
-
-
-def test_on_demand_follows_at_once_when_spot_is_sold_out_altogether(world: World) -> None:
-    world.run_short(Shortage(capacity_type=SPOT))
-
-    bought = world.do(world.cloud.create(a_claim()))
-
-    assert (bought.instance_type, bought.capacity_type) == ("m5.large", ON_DEMAND)
+    assert (launched.instance_type, launched.capacity_type) == ("c5.xlarge", SPOT)
+    (large,) = [
+        instance_type
+        for instance_type in environment.cloud.instance_types(POOL)
+        if instance_type.name == "m5.large"
+    ]
+    assert {offering.capacity_type for offering in large.offerings if offering.available} == {ON_DEMAND}
 
 
-def test_a_shortage_in_the_midst_of_many_gives_the_rest_something_else(world: World) -> None:
-    world.run_short(Shortage(instance_type="m5.large", left=3))
+def test_on_demand_is_requested_at_once_if_spot_has_no_capacity_at_all(environment: CloudEnvironment) -> None:
+    environment.limit_capacity(CapacityLimit(capacity_type=SPOT))
 
-    bought = world.together([world.cloud.create(a_claim(f"claim-{number}")) for number in range(5)])
+    launched = environment.run(environment.cloud.create(a_claim()))
 
-    types = sorted(one.instance_type for one in bought if isinstance(one, Instance))
+    assert (launched.instance_type, launched.capacity_type) == ("m5.large", ON_DEMAND)
+
+
+def test_a_shortage_during_many_launches_gives_the_others_another_type(environment: CloudEnvironment) -> None:
+    environment.limit_capacity(CapacityLimit(instance_type="m5.large", remaining=3))
+
+    launched = environment.run_concurrently(
+        [environment.cloud.create(a_claim(f"claim-{number}")) for number in range(5)]
+    )
+
+    types = sorted(instance.instance_type for instance in launched if isinstance(instance, Instance))
     assert types == ["c5.xlarge"] * 2 + ["m5.large"] * 3
 
 
-def test_when_nothing_is_left_the_error_says_what_was_tried(world: World) -> None:
-    world.run_short(Shortage(zone=A))
+def test_if_no_offering_is_left_the_error_lists_what_was_tried(environment: CloudEnvironment) -> None:
+    environment.limit_capacity(CapacityLimit(zone=A))
 
-    with pytest.raises(InsufficientCapacity, match=r"nodeclaim claim: .*m5\.large.*set aside"):
-        world.do(world.cloud.create(a_claim(types=["m5.large"], zones=[A])))
+    with pytest.raises(InsufficientCapacityError, match=r"nodeclaim claim: .*m5\.large.*unavailable for 3m"):
+        environment.run(environment.cloud.create(a_claim(types=["m5.large"], zones=[A])))
 
-    assert world.machines() == []
+    assert environment.billed_instances() == []
 
 
-def test_no_machine_without_its_node_class(world: World) -> None:
-    world.classes.clear()
-    world.classes["unready"] = NodeClass(name="unready", ready=False)
-    world.classes["going"] = NodeClass(name="going", deleting=True)
+def test_no_launch_without_the_node_class(environment: CloudEnvironment) -> None:
+    environment.classes.clear()
+    environment.classes["unready"] = EC2NodeClass(name="unready", ready=False)
+    environment.classes["going"] = EC2NodeClass(name="going", deleting=True)
 
     for name, error in (
-        ("missing", InsufficientCapacity),
-        ("going", InsufficientCapacity),
-        ("unready", NodeClassNotReady),
+        ("missing", InsufficientCapacityError),
+        ("going", InsufficientCapacityError),
+        ("unready", NodeClassNotReadyError),
     ):
         with pytest.raises(error, match=f"nodeclaim {name}: EC2NodeClass {name}"):
-            world.do(world.cloud.create(a_claim(name, node_class=NodeClassRef(name=name))))
-    assert world.cloud.instance_types(POOL) == ()
-    assert world.machines() == []
+            environment.run(environment.cloud.create(a_claim(name, node_class=NodeClassRef(name=name))))
+    assert environment.cloud.instance_types(POOL) == ()
+    assert environment.billed_instances() == []
 
 
 @pytest.mark.parametrize("after_effect", [False, True])
-def test_a_call_that_fails_can_be_made_again_and_buys_once(
-    world: World, after_effect: bool
+def test_a_failed_call_can_be_retried_and_launches_once(
+    environment: CloudEnvironment, after_effect: bool
 ) -> None:
-    world.fail("CreateFleet", times=1, after_effect=after_effect)
+    environment.fail("CreateFleet", times=1, after_effect=after_effect)
     claim = a_claim()
 
-    with pytest.raises(CreateFailed) as failure:
-        world.do(world.cloud.create(claim))
-    bought = world.do(world.cloud.create(claim))
+    with pytest.raises(CreateError) as failure:
+        environment.run(environment.cloud.create(claim))
+    launched = environment.run(environment.cloud.create(claim))
 
     assert failure.value.reason == "InternalError"
-    assert world.machines() == [bought.provider_id]
+    assert environment.billed_instances() == [launched.provider_id]
 
 
-def test_asking_twice_for_one_claim_buys_once(world: World) -> None:
+def test_creating_a_claim_twice_launches_once(environment: CloudEnvironment) -> None:
     claim = a_claim()
 
-    first, second = world.together([world.cloud.create(claim), world.cloud.create(claim)])
+    first, second = environment.run_concurrently(
+        [environment.cloud.create(claim), environment.cloud.create(claim)]
+    )
 
     assert isinstance(first, Instance)
     assert isinstance(second, Instance)
     assert first.provider_id == second.provider_id
-    assert world.machines() == [first.provider_id]
+    assert environment.billed_instances() == [first.provider_id]
 
 
-def test_asking_again_later_returns_the_same_machine(world: World) -> None:
+def test_creating_a_claim_again_later_returns_the_same_instance(environment: CloudEnvironment) -> None:
     claim = msgspec.structs.replace(a_claim(), created=datetime(2100, 1, 1, tzinfo=UTC))
-    first = world.do(world.cloud.create(claim))
+    first = environment.run(environment.cloud.create(claim))
 
-    again = world.do(world.cloud.create(claim))
+    again = environment.run(environment.cloud.create(claim))
 
     assert facts(again) == facts(first)
-    assert world.machines() == [first.provider_id]
+    assert environment.billed_instances() == [first.provider_id]
 
 
-def test_a_process_that_starts_anew_gets_the_machines_that_the_old_one_bought(
-    world: World,
-) -> None:
+def test_a_restarted_process_gets_the_instances_of_the_earlier_one(environment: CloudEnvironment) -> None:
     claims = [a_claim(f"claim-{number}") for number in range(5)]
-    old = world.together([world.cloud.create(claim) for claim in claims])
+    old = environment.run_concurrently([environment.cloud.create(claim) for claim in claims])
 
-    # It dies before any of it is written down; one more claim has come meanwhile.
-    world.restart()
+    # The process restarts before the instances are recorded; there is one more claim.
+    environment.restart()
     claims.append(a_claim("late"))
-    new = world.together([world.cloud.create(claim) for claim in reversed(claims)])
+    new = environment.run_concurrently([environment.cloud.create(claim) for claim in reversed(claims)])
 
-    known = {one.claim: facts(one) for one in old if isinstance(one, Instance)}
-    found = {one.claim: facts(one) for one in new if isinstance(one, Instance)}
-    assert len(known) == 5
-    assert len(found) == 6
-    assert known.items() <= found.items()
-    assert len(world.machines()) == 6
+    old_facts = {instance.nodeclaim: facts(instance) for instance in old if isinstance(instance, Instance)}
+    new_facts = {instance.nodeclaim: facts(instance) for instance in new if isinstance(instance, Instance)}
+    assert len(old_facts) == 5
+    assert len(new_facts) == 6
+    assert old_facts.items() <= new_facts.items()
+    assert len(environment.billed_instances()) == 6
 
 
-def test_a_claim_of_the_same_name_but_not_the_same_gets_a_machine_of_its_own(
-    world: World,
-) -> None:
-    before = world.do(world.cloud.create(a_claim()))
-    world.restart()
+def test_another_claim_of_the_same_name_gets_its_own_instance(environment: CloudEnvironment) -> None:
+    before = environment.run(environment.cloud.create(a_claim()))
+    environment.restart()
 
-    after = world.do(world.cloud.create(msgspec.structs.replace(a_claim(), uid="another")))
+    after = environment.run(environment.cloud.create(msgspec.structs.replace(a_claim(), uid="another")))
 
     assert before.provider_id != after.provider_id
 
 
-def test_a_machine_that_ended_before_it_was_written_down_is_not_handed_out(world: World) -> None:
-    bought = world.do(world.cloud.create(a_claim(zones=[B])))
-    world.do(world.cloud.delete(bought.provider_id))
-    world.settle()
-    world.restart()
+def test_an_instance_terminated_before_it_was_recorded_is_not_returned(environment: CloudEnvironment) -> None:
+    launched = environment.run(environment.cloud.create(a_claim(zones=[B])))
+    environment.run(environment.cloud.delete(launched.provider_id))
+    environment.wait_for_termination()
+    environment.restart()
 
-    with pytest.raises(InsufficientCapacity, match="has ended already"):
-        world.do(world.cloud.create(a_claim(zones=[B])))
+    with pytest.raises(InsufficientCapacityError, match="has terminated"):
+        environment.run(environment.cloud.create(a_claim(zones=[B])))
 
-    assert world.machines() == []
-
-
-def test_the_types_are_the_same_tuple_until_something_changes(world: World) -> None:
-    before = world.cloud.instance_types(POOL)
-
-    world.do(world.cloud.create(a_claim()))
-
-    assert world.cloud.instance_types(POOL) is before
-    assert {one.name for one in before} == {"m5.large", "c5.xlarge", "m5.xlarge", "m5.metal"}
+    assert environment.billed_instances() == []
 
 
-def a_class_that_found(*groups: str, subnet: str, image: str) -> NodeClass:
-    found = Found(
+def test_the_types_are_the_same_tuple_until_something_changes(environment: CloudEnvironment) -> None:
+    before = environment.cloud.instance_types(POOL)
+
+    environment.run(environment.cloud.create(a_claim()))
+
+    assert environment.cloud.instance_types(POOL) is before
+    assert {instance_type.name for instance_type in before} == {
+        "m5.large",
+        "c5.xlarge",
+        "m5.xlarge",
+        "m5.metal",
+    }
+
+
+def a_node_class(*groups: str, subnet: str, image: str) -> EC2NodeClass:
+    resolved = ResolvedResources(
         subnets=(Subnet(id=subnet, zone=A), Subnet(id=f"{subnet}-b", zone=B)),
-        security_groups=groups,
-        images=(Image(id=image),),
+        security_group_ids=groups,
+        amis=(Ami(id=image),),
     )
-    return NodeClass(found=found)
+    return EC2NodeClass(resolved=resolved)
 
 
-def test_a_machine_has_drifted_when_its_class_would_launch_it_otherwise(world: World) -> None:
-    world.classes["default"] = a_class_that_found("sg-1", subnet="subnet-1", image="ami-1")
+def test_an_instance_is_drifted_if_its_node_class_would_launch_another(environment: CloudEnvironment) -> None:
+    environment.classes["default"] = a_node_class("sg-1", subnet="subnet-1", image="ami-1")
     claim = a_claim(zones=[A])
-    bought = world.do(world.cloud.create(claim))
-    seen = world.do(world.cloud.get(bought.provider_id))
+    launched = environment.run(environment.cloud.create(claim))
+    instance = environment.run(environment.cloud.get(launched.provider_id))
     launched = msgspec.structs.replace(
         claim,
-        provider_id=bought.provider_id,
-        image_id=bought.image_id,
-        labels=claim.labels.with_items(bought.labels),
+        provider_id=launched.provider_id,
+        image_id=launched.image_id,
+        labels=claim.labels.with_items(launched.labels),
     )
 
-    def drift(*groups: str, subnet: str = seen.subnet, image: str = seen.image_id) -> str | None:
-        world.classes["default"] = a_class_that_found(*groups, subnet=subnet, image=image)
-        return world.do(world.cloud.drift(launched))
+    def drift(*groups: str, subnet: str = instance.subnet_id, image: str = instance.image_id) -> str | None:
+        environment.classes["default"] = a_node_class(*groups, subnet=subnet, image=image)
+        return environment.run(environment.cloud.drift_reason(launched))
 
-    assert seen.security_groups
-    assert drift(*seen.security_groups) is None
-    assert drift(*seen.security_groups, "sg-2") == "SecurityGroupDrift"
-    assert drift(*seen.security_groups, subnet="subnet-2") == "SubnetDrift"
-    assert drift(*seen.security_groups, image="ami-2") == "AMIDrift"
+    assert instance.security_group_ids
+    assert drift(*instance.security_group_ids) is None
+    assert drift(*instance.security_group_ids, "sg-2") == "SecurityGroupDrift"
+    assert drift(*instance.security_group_ids, subnet="subnet-2") == "SubnetDrift"
+    assert drift(*instance.security_group_ids, image="ami-2") == "AMIDrift"
 
 
-def test_without_its_class_nothing_is_said_of_drift(world: World) -> None:
+def test_without_its_node_class_drift_is_unknown(environment: CloudEnvironment) -> None:
     claim = a_claim()
-    bought = world.do(world.cloud.create(claim))
-    world.classes.clear()
+    launched = environment.run(environment.cloud.create(claim))
+    environment.classes.clear()
 
-    told = world.do(
-        world.cloud.drift(msgspec.structs.replace(claim, provider_id=bought.provider_id))
+    reason = environment.run(
+        environment.cloud.drift_reason(msgspec.structs.replace(claim, provider_id=launched.provider_id))
     )
 
-    assert told is None
+    assert reason is None
 
 
-def test_what_is_gone_cannot_be_told_of_drift(world: World) -> None:
-    world.classes["default"] = a_class_that_found("sg-1", subnet="subnet-1", image="ami-1")
+def test_a_missing_instance_has_no_drift(environment: CloudEnvironment) -> None:
+    environment.classes["default"] = a_node_class("sg-1", subnet="subnet-1", image="ami-1")
     gone = msgspec.structs.replace(a_claim(), provider_id=f"aws:///{A}/i-0123456789abcdef0")
 
-    with pytest.raises(InstanceNotFound):
-        world.do(world.cloud.drift(gone))
+    with pytest.raises(InstanceNotFoundError):
+        environment.run(environment.cloud.drift_reason(gone))

@@ -1,15 +1,15 @@
-"""The ways to an API server that are held to the contract."""
+"""The KubeClients that the contract tests run against."""
 
 import pytest
 
-from tests.contract.kube.places import Reach, in_cluster, in_memory, over_http, reaching
+from tests.contract.kube.clients import RunTest, in_cluster, in_memory, over_http, run_with
 
 
 @pytest.fixture(params=["memory", "http", pytest.param("live", marks=pytest.mark.live)])
-def reach(request: pytest.FixtureRequest) -> Reach:
+def run_test(request: pytest.FixtureRequest) -> RunTest:
     if request.param == "memory":
-        return reaching(in_memory)
+        return run_with(in_memory)
     if request.param == "http":
-        return reaching(over_http)
-    cluster = request.getfixturevalue("equipped_cluster")
-    return reaching(lambda: in_cluster(cluster))
+        return run_with(over_http)
+    cluster = request.getfixturevalue("cluster_with_crds")
+    return run_with(lambda: in_cluster(cluster))

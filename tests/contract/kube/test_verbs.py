@@ -1,4 +1,4 @@
-"""What controllers may rely on when they write, whichever way the API server is reached."""
+"""Guarantees of every KubeClient: get, list, create, update, patch, delete and watch."""
 
 import asyncio
 
@@ -13,37 +13,30 @@ from dovetail.ports.api_resources import (
     PODS,
 )
 from dovetail.ports.kube_errors import AlreadyExists, Conflict, Invalid, NotFound, TooManyRequests
-from tests.contract.apiserver.objects import (
-    HOLD,
-    NO_FINALIZERS,
-    a_lease,
-    a_node_claim,
-    a_node_pool,
-    a_pod,
-)
-from tests.contract.kube.places import Place, Reach
+from tests.contract.apiserver.objects import HOLD, NO_FINALIZERS, a_lease, a_node_claim, a_node_pool, a_pod
+from tests.contract.kube.clients import ClientUnderTest, RunTest
 
 
-def test_what_is_created_can_be_read_patched_and_deleted(reach: Reach) -> None:
-    async def work(place: Place) -> None:
-        kube, here = place.kube, place.namespace
-        made = await kube.create(LEASES, a_lease("mine"), here)
+def test_a_created_object_can_be_read_patched_and_deleted(run_test: RunTest) -> None:
+    async def body(client: ClientUnderTest) -> None:
+        kube, here = client.kube, client.namespace
+        created = await kube.create(LEASES, a_lease("mine"), here)
         patched = await kube.patch(LEASES, "mine", {"spec": {"holderIdentity": "you"}}, here)
         read = await kube.get(LEASES, "mine", here)
-        left = await kube.delete(LEASES, "mine", here, uid=made["metadata"]["uid"])
+        left = await kube.delete(LEASES, "mine", here, uid=created["metadata"]["uid"])
 
-        assert made["spec"]["holderIdentity"] == "me"
+        assert created["spec"]["holderIdentity"] == "me"
         assert read == patched
         assert read["spec"]["holderIdentity"] == "you"
         assert left is None
-        assert not await place.exists(LEASES, "mine")
+        assert not await client.exists(LEASES, "mine")
 
-    reach(work)
+    run_test(body)
 
 
-def test_a_status_is_patched_apart_from_its_object(reach: Reach) -> None:
-    async def work(place: Place) -> None:
-        kube, name = place.kube, place.unique("one")
+def test_a_status_is_patched_separately_from_its_object(run_test: RunTest) -> None:
+    async def body(client: ClientUnderTest) -> None:
+        kube, name = client.kube, client.unique("one")
         await kube.create(NODE_CLAIMS, a_node_claim(name))
         both = {"metadata": {"labels": {"a": "b"}}, "status": {"providerID": "aws:///a/i-1"}}
 
@@ -53,12 +46,12 @@ def test_a_status_is_patched_apart_from_its_object(reach: Reach) -> None:
         assert not patched["metadata"].get("labels")
         await kube.delete(NODE_CLAIMS, name)
 
-    reach(work)
+    run_test(body)
 
 
-def test_an_object_kept_by_a_finalizer_is_returned_by_its_deletion(reach: Reach) -> None:
-    async def work(place: Place) -> None:
-        kube, name = place.kube, place.unique("held")
+def test_an_object_kept_by_a_finalizer_is_returned_by_its_deletion(run_test: RunTest) -> None:
+    async def body(client: ClientUnderTest) -> None:
+        kube, name = client.kube, client.unique("held")
         claim = a_node_claim(name)
         claim["metadata"]["finalizers"] = [HOLD]
         await kube.create(NODE_CLAIMS, claim)
@@ -69,28 +62,28 @@ def test_an_object_kept_by_a_finalizer_is_returned_by_its_deletion(reach: Reach)
         assert left["metadata"]["deletionTimestamp"]
         await kube.patch(NODE_CLAIMS, name, NO_FINALIZERS)
 
-    reach(work)
+    run_test(body)
 
 
 @pytest.mark.parametrize(("grace", "stays"), [(0, False), (30, True)])
-def test_a_pod_is_returned_by_its_deletion_only_while_it_has_grace(
-    reach: Reach, grace: int, stays: bool
+def test_a_pod_is_returned_by_its_deletion_only_during_its_grace_period(
+    run_test: RunTest, grace: int, stays: bool
 ) -> None:
-    async def work(place: Place) -> None:
-        kube, here = place.kube, place.namespace
-        await place.create_pod(a_pod("web", nodeName="n"))
+    async def body(client: ClientUnderTest) -> None:
+        kube, here = client.kube, client.namespace
+        await client.create_pod(a_pod("web", nodeName="n"))
 
         left = await kube.delete(PODS, "web", here, grace_seconds=grace)
 
         assert (left is not None) == stays
-        assert await place.exists(PODS, "web") == stays
+        assert await client.exists(PODS, "web") == stays
 
-    reach(work)
+    run_test(body)
 
 
-def test_a_list_is_whole_however_many_pages_it_takes(reach: Reach) -> None:
-    async def work(place: Place) -> None:
-        kube, here = place.kube, place.namespace
+def test_a_list_is_complete_over_many_pages(run_test: RunTest) -> None:
+    async def body(client: ClientUnderTest) -> None:
+        kube, here = client.kube, client.namespace
         mine = {"run": here}
 
         async def create(number: int) -> None:
@@ -103,19 +96,19 @@ def test_a_list_is_whole_however_many_pages_it_takes(reach: Reach) -> None:
 
         everything = await kube.list(CONFIG_MAPS, labels=f"run={here}")
         some = await kube.list(CONFIG_MAPS, labels=f"run={here},odd=1")
-        one = await kube.list(CONFIG_MAPS, labels=f"run={here}", fields="metadata.name=m0007")
+        matching = await kube.list(CONFIG_MAPS, labels=f"run={here}", fields="metadata.name=m0007")
 
         assert len({obj["metadata"]["name"] for obj in everything}) == 1203
         assert len(some) == 601
-        assert [obj["metadata"]["name"] for obj in one] == ["m0007"]
+        assert [obj["metadata"]["name"] for obj in matching] == ["m0007"]
 
-    reach(work)
+    run_test(body)
 
 
-def test_refusals_are_the_ones_that_controllers_know(reach: Reach) -> None:
-    async def work(place: Place) -> None:
-        kube, here = place.kube, place.namespace
-        made = await kube.create(LEASES, a_lease("there"), here)
+def test_errors_are_those_that_controllers_handle(run_test: RunTest) -> None:
+    async def body(client: ClientUnderTest) -> None:
+        kube, here = client.kube, client.namespace
+        created = await kube.create(LEASES, a_lease("there"), here)
         stale = {"metadata": {"resourceVersion": "1"}, "spec": {"holderIdentity": "x"}}
 
         with pytest.raises(NotFound, match="missing"):
@@ -128,19 +121,19 @@ def test_refusals_are_the_ones_that_controllers_know(reach: Reach) -> None:
             await kube.patch(LEASES, "there", stale, here)
         with pytest.raises(Conflict):
             await kube.delete(LEASES, "there", here, uid="another")
-        with pytest.raises(Invalid) as refused:
-            await kube.create(NODE_POOLS, a_node_pool(place.unique("bad"), weight=1000))
-        assert refused.value.details["causes"][0]["field"] == "spec.weight"
-        assert made["metadata"]["uid"]
+        with pytest.raises(Invalid) as error:
+            await kube.create(NODE_POOLS, a_node_pool(client.unique("bad"), weight=1000))
+        assert error.value.details["causes"][0]["field"] == "spec.weight"
+        assert created["metadata"]["uid"]
 
-    reach(work)
+    run_test(body)
 
 
-def test_an_eviction_that_a_budget_forbids_is_too_many_requests(reach: Reach) -> None:
-    async def work(place: Place) -> None:
-        kube, here = place.kube, place.namespace
-        pod = await place.create_pod(a_pod("web", labels={"app": "web"}, nodeName="n"))
-        free = await place.create_pod(a_pod("free"))
+def test_an_eviction_that_a_pdb_forbids_is_too_many_requests(run_test: RunTest) -> None:
+    async def body(client: ClientUnderTest) -> None:
+        kube, here = client.kube, client.namespace
+        pod = await client.create_pod(a_pod("web", labels={"app": "web"}, nodeName="n"))
+        free = await client.create_pod(a_pod("free"))
         ready = [{"type": "Ready", "status": "True"}]
         status = {"phase": "Running", "conditions": ready}
         await kube.patch(PODS, "web", {"status": status}, here, subresource="status")
@@ -154,7 +147,7 @@ def test_an_eviction_that_a_budget_forbids_is_too_many_requests(reach: Reach) ->
             await kube.evict("free", here, uid="another")
         await kube.evict("free", here, uid=free["metadata"]["uid"])
 
-        assert await place.exists(PODS, "web")
-        assert not await place.exists(PODS, "free")
+        assert await client.exists(PODS, "web")
+        assert not await client.exists(PODS, "free")
 
-    reach(work)
+    run_test(body)

@@ -1,315 +1,319 @@
-"""Pods are moved for the sake of money.
+"""Consolidation: nodes are deleted or replaced to save costs.
 
 CS1, CS2, CS15, CS29, CS43, VA1, VA3, VA4, VA6, VA7, MN3, MN5, MN6, BL13, BL14, QU14.
 """
 
-from functools import partial
-
 import pytest
 
-from dovetail.controllers.disruption.controller import Disruption
-from dovetail.controllers.disruption.queue import Replacing
+from dovetail.controllers.disruption import controller as disruption
+from dovetail.controllers.disruption import queue
 from dovetail.controllers.nodeclaim import consolidatable
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodepool import Budget, ConsolidationPolicy
 from dovetail.model.settings import ConsolidationSettings
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES
-from tests.support.fleet import a_budget, a_machine, an_owner, provider_id_of, stop_pod
-from tests.support.replaced import Yard
+from tests.support.controllers.disruption import DisruptionEnvironment
+from tests.support.controllers.running_nodes import (
+    add_owner,
+    add_pdb,
+    add_running_node,
+    provider_id_of,
+    stop_pod,
+)
 
 BALANCED = {"policy": ConsolidationPolicy.BALANCED}
 
 
-def a_yard(*nodes: str, cpu: str = "1", **pool: object) -> Yard:
-    """Nodes of four processors, each with one small pod."""
-    yard = Yard()
-    yard.add_pool(**pool)  # type: ignore[arg-type]
+def an_environment(*nodes: str, cpu: str = "1", **pool: object) -> DisruptionEnvironment:
+    """Return an environment of nodes with 4 CPU, each with one small pod."""
+    env = DisruptionEnvironment()
+    env.add_pool(**pool)  # type: ignore[arg-type]
     for node in nodes:
-        yard.machine(node)
-        yard.app_pod(f"web-{node}", node, cpu=cpu)
-    return yard.wait(60)  # type: ignore[return-value]
+        env.add_node(node)
+        env.add_app_pod(f"web-{node}", node, cpu=cpu)
+    return env.wait(60)  # type: ignore[return-value]
 
 
-def test_pods_that_fit_on_one_node_leave_the_other_after_fifteen_seconds() -> None:
-    yard = a_yard("node-a", "node-b").open()
+def test_node_whose_pods_fit_on_another_is_deleted_after_fifteen_seconds() -> None:
+    env = an_environment("node-a", "node-b").start()
 
-    yard.wait(14.9)
-    before = yard.marked()
-    yard.wait(0.1)
+    env.wait(14.9)
+    before = env.disrupted_nodes()
+    env.wait(0.1)
 
     assert before == []
-    assert len(yard.leaving()) == 1
-    assert yard.replacements() == []
+    assert len(env.deleting_claims()) == 1
+    assert env.replacements() == []
 
 
-def test_an_oversized_node_is_replaced_by_a_cheaper_one() -> None:
-    yard = a_yard("node").open().wait(15)
+def test_oversized_node_is_replaced_by_a_cheaper_one() -> None:
+    env = an_environment("node").start().wait(15)
 
-    (new,) = yard.replacements()
+    (new,) = env.replacements()
     types = [
-        one.values for one in yard.claim(new).requirements if one.key == label_keys.INSTANCE_TYPE
+        requirement.values
+        for requirement in env.claim(new).requirements
+        if requirement.key == label_keys.INSTANCE_TYPE
     ]
     assert types == [("m5.large",)]
-    assert yard.leaving() == []
-    yard.starts(new)
-    assert yard.leaving() == ["claim"]
+    assert env.deleting_claims() == []
+    env.make_ready(new)
+    assert env.deleting_claims() == ["claim"]
 
 
-def test_what_is_about_to_happen_is_told_with_what_it_saves() -> None:
-    yard = a_yard("node").open()
+def test_proposed_command_is_published_with_its_savings() -> None:
+    env = an_environment("node").start()
 
-    assert yard.events.about("node") == ["ConsolidationCandidate"]
-    assert yard.events.about("claim") == ["ConsolidationCandidate"]
-
-
-def test_a_pod_that_comes_in_between_saves_the_node() -> None:
-    yard = a_yard("node").open().wait(10)
-
-    yard.app_pod("late", "node", cpu="3")
-    yard.wait(10)
-
-    assert (yard.marked(), yard.replacements()) == ([], [])
-    assert "ConsolidationRejected" in yard.events.about("node")
+    assert env.events.reasons("node") == ["ConsolidationCandidate"]
+    assert env.events.reasons("claim") == ["ConsolidationCandidate"]
 
 
-def test_a_protected_pod_that_comes_in_between_saves_the_node() -> None:
-    yard = a_yard("node").open().wait(10)
+def test_pod_bound_before_validation_keeps_the_node() -> None:
+    env = an_environment("node").start().wait(10)
 
-    yard.app_pod("late", "node", cpu="0", annotations={label_keys.DO_NOT_DISRUPT: "true"})
-    yard.wait(10)
+    env.add_app_pod("late", "node", cpu="3")
+    env.wait(10)
 
-    assert yard.marked() == []
+    assert (env.disrupted_nodes(), env.replacements()) == ([], [])
+    assert "ConsolidationRejected" in env.events.reasons("node")
+
+
+def test_do_not_disrupt_pod_bound_before_validation_keeps_the_node() -> None:
+    env = an_environment("node").start().wait(10)
+
+    env.add_app_pod("late", "node", cpu="0", annotations={label_keys.DO_NOT_DISRUPT: "true"})
+    env.wait(10)
+
+    assert env.disrupted_nodes() == []
     failed = "karpenter_voluntary_disruption_failed_validations_total"
-    assert yard.metrics.total(failed, consolidation_type="single") == 1
+    assert env.metrics.total(failed, consolidation_type="single") == 1
 
 
-def test_a_budget_that_closes_in_between_saves_the_node() -> None:
-    yard = a_yard("node").open().wait(10)
+def test_budget_that_becomes_zero_before_validation_keeps_the_node() -> None:
+    env = an_environment("node").start().wait(10)
 
     closed = {"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}}
-    yard.patch(NODE_POOLS, "default", closed)
-    yard.wait(60)
+    env.patch(NODE_POOLS, "default", closed)
+    env.wait(60)
 
-    assert yard.marked() == []
-
-
-def test_a_nomination_in_between_saves_the_node() -> None:
-    yard = a_yard("node").open().wait(10)
-
-    yard.nominations.nominate(provider_id_of("node"), yard.now)
-    yard.wait(5)
-
-    assert yard.marked() == []
+    assert env.disrupted_nodes() == []
 
 
-@pytest.mark.parametrize(("nodes", "gone"), [("0", 0), ("1", 1), ("100%", 3)])
-def test_a_budget_limits_how_many_go(nodes: str, gone: int) -> None:
+def test_nomination_before_validation_keeps_the_node() -> None:
+    env = an_environment("node").start().wait(10)
+
+    env.nominations.nominate(provider_id_of("node"), env.now)
+    env.wait(5)
+
+    assert env.disrupted_nodes() == []
+
+
+@pytest.mark.parametrize(("nodes", "count"), [("0", 0), ("1", 1), ("100%", 3)])
+def test_budget_limits_consolidated_nodes(nodes: str, count: int) -> None:
     names = [f"node-{number}" for number in range(4)]
-    yard = a_yard(*names, budgets=(Budget(nodes=nodes),)).open().wait(16)
+    env = an_environment(*names, budgets=(Budget(nodes=nodes),)).start().wait(16)
 
-    assert len(yard.leaving()) == gone
+    assert len(env.deleting_claims()) == count
 
 
-def test_nodes_held_back_by_a_budget_go_when_it_opens() -> None:
-    yard = a_yard("node-a", "node-b", budgets=(Budget(nodes="0"),)).open().wait(120)
-    before = yard.marked()
+def test_nodes_over_budget_are_consolidated_when_the_budget_allows_it() -> None:
+    env = an_environment("node-a", "node-b", budgets=(Budget(nodes="0"),)).start().wait(120)
+    before = env.disrupted_nodes()
 
     opened = {"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}}
-    yard.patch(NODE_POOLS, "default", opened)
-    yard.wait(15)
+    env.patch(NODE_POOLS, "default", opened)
+    env.wait(15)
 
     assert before == []
-    assert len(yard.leaving()) == 1
+    assert len(env.deleting_claims()) == 1
 
 
-@pytest.mark.parametrize(
-    ("rules", "after"), [({"policy": ConsolidationPolicy.WHEN_EMPTY}, 0), ({}, None)]
-)
-def test_a_pool_may_forbid_it_and_its_nodes_say_so(
+@pytest.mark.parametrize(("rules", "after"), [({"policy": ConsolidationPolicy.WHEN_EMPTY}, 0), ({}, None)])
+def test_nodepool_can_disable_consolidation_and_its_nodes_get_an_event(
     rules: dict[str, object], after: float | None
 ) -> None:
-    yard = a_yard("node", rules=rules, after=after).open().wait(60)
+    env = an_environment("node", rules=rules, after=after).start().wait(60)
 
-    assert yard.marked() == []
-    assert yard.events.about("node") == ["Unconsolidatable"]
-    stay = yard.stays.of("node")
-    assert stay is not None
-    assert stay.code == "setting"
-
-
-@pytest.mark.parametrize(
-    "label", [label_keys.INSTANCE_TYPE, label_keys.ZONE, label_keys.CAPACITY_TYPE]
-)
-def test_a_node_of_unknown_kind_or_place_is_left_alone_and_says_so(label: str) -> None:
-    yard = Yard()
-    yard.add_pool()
-    yard.machine("node", labels={label: ""})
-    yard.app_pod("web")
-
-    yard.open().wait(60)
-
-    assert yard.marked() == []
-    assert "Unconsolidatable" in yard.events.about("node")
+    assert env.disrupted_nodes() == []
+    assert env.events.reasons("node") == ["Unconsolidatable"]
+    reason = env.keep_reasons.get("node")
+    assert reason is not None
+    assert reason.code == "setting"
 
 
-def test_an_empty_node_is_left_to_emptiness() -> None:
-    yard = a_yard("node-a")
-    yard.machine("node-empty")
+@pytest.mark.parametrize("label", [label_keys.INSTANCE_TYPE, label_keys.ZONE, label_keys.CAPACITY_TYPE])
+def test_node_of_unknown_instance_type_or_zone_is_kept_with_an_event(label: str) -> None:
+    env = DisruptionEnvironment()
+    env.add_pool()
+    env.add_node("node", labels={label: ""})
+    env.add_app_pod("web")
 
-    yard.open().wait(60)
+    env.start().wait(60)
 
-    kinds = "karpenter_voluntary_disruption_decisions_total"
-    assert "claim-empty" in yard.leaving()
-    assert yard.metrics.total(kinds, reason="empty") == 1
-    assert "Unconsolidatable" not in yard.events.about("node-empty")
-
-
-def test_a_budget_of_pods_keeps_only_its_own_nodes() -> None:
-    yard = a_yard("node-a", "node-b", "node-c")
-    owner = an_owner(yard, "ReplicaSet", "db")
-    yard.app_pod("db", "node-a", cpu="0", owner=owner, labels={"app": "db"})
-    a_budget(yard, app="db", maxUnavailable=1)
-
-    yard.open().wait(16)
-
-    assert yard.leaving() == ["claim-b", "claim-c"]
+    assert env.disrupted_nodes() == []
+    assert "Unconsolidatable" in env.events.reasons("node")
 
 
-def test_a_destination_that_pods_came_to_just_now_takes_nobody_until_its_time_is_over() -> None:
-    yard = a_yard("node-a", after=40)
-    a_machine(yard, "node-b")
-    yard.app_pod("big", "node-b", cpu="3")
-    event = {"status": {"lastPodEventTime": f"{yard.now:%Y-%m-%dT%H:%M:%SZ}"}}
-    yard.patch(NODE_CLAIMS, "claim-b", event, subresource="status")
+def test_empty_node_is_left_to_emptiness() -> None:
+    env = an_environment("node-a")
+    env.add_node("node-empty")
 
-    dear = partial(Disruption, consolidation=ConsolidationSettings(min_saving=0.15))
-    yard.run(dear, Replacing, consolidatable.registration)
-    yard.wait(39)
-    before = yard.leaving()
-    yard.wait(120)
+    env.start().wait(60)
+
+    decisions = "karpenter_voluntary_disruption_decisions_total"
+    assert "claim-empty" in env.deleting_claims()
+    assert env.metrics.total(decisions, reason="empty") == 1
+    assert "Unconsolidatable" not in env.events.reasons("node-empty")
+
+
+def test_pdb_keeps_only_the_nodes_of_its_pods() -> None:
+    env = an_environment("node-a", "node-b", "node-c")
+    owner = add_owner(env, "ReplicaSet", "db")
+    env.add_app_pod("db", "node-a", cpu="0", owner=owner, labels={"app": "db"})
+    add_pdb(env, app="db", maxUnavailable=1)
+
+    env.start().wait(16)
+
+    assert env.deleting_claims() == ["claim-b", "claim-c"]
+
+
+def test_node_within_consolidate_after_receives_no_pods() -> None:
+    env = an_environment("node-a", after=40)
+    add_running_node(env, "node-b")
+    env.add_app_pod("big", "node-b", cpu="3")
+    event = {"status": {"lastPodEventTime": f"{env.now:%Y-%m-%dT%H:%M:%SZ}"}}
+    env.patch(NODE_CLAIMS, "claim-b", event, subresource="status")
+
+    settings = ConsolidationSettings(min_saving=0.15)
+    env.run(
+        disruption.controller, queue.controller, consolidatable.controller, consolidation_settings=settings
+    )
+    env.wait(39)
+    before = env.deleting_claims()
+    env.wait(120)
 
     assert before == []
-    assert yard.leaving() == ["claim-a"]
+    assert env.deleting_claims() == ["claim-a"]
 
 
-def test_nothing_is_looked_at_twice_while_nothing_changes() -> None:
-    yard = a_yard("node", cpu="3").open().wait(30)
-    looks = yard.offload.passes
+def test_unchanged_cluster_is_not_scanned_again() -> None:
+    env = an_environment("node", cpu="3").start().wait(30)
+    scans = env.executor.passes
 
-    yard.wait(240)
+    env.wait(240)
 
-    assert looks >= 1
-    assert yard.offload.passes == looks
+    assert scans >= 1
+    assert env.executor.passes == scans
 
 
-def test_what_changes_is_looked_at_at_a_walking_pace() -> None:
-    yard = a_yard("node-a", "node-b", cpu="3").open().wait(30)
-    looks = yard.offload.passes
+def test_changes_are_scanned_once_per_scan_interval() -> None:
+    env = an_environment("node-a", "node-b", cpu="3").start().wait(30)
+    scans = env.executor.passes
 
     for number in range(60):
-        yard.app_pod(f"brief-{number}", "node-a", cpu="0")
-        stop_pod(yard, f"brief-{number}")
-        yard.wait(1)
+        env.add_app_pod(f"brief-{number}", "node-a", cpu="0")
+        stop_pod(env, f"brief-{number}")
+        env.wait(1)
 
-    assert yard.offload.passes - looks <= 4
-
-
-def test_a_saving_below_what_the_user_wants_moves_nobody() -> None:
-    yard = a_yard("node")
-
-    yard.run(partial(Disruption, consolidation=ConsolidationSettings(min_saving=1.0)), Replacing)
-    yard.wait(60)
-
-    assert yard.marked() == []
-    stay = yard.stays.of("node")
-    assert stay is not None
-    assert (stay.code, stay.price) == ("below-threshold", pytest.approx(0.2))
+    assert env.executor.passes - scans <= 4
 
 
-def test_a_balanced_pool_that_agrees_says_so() -> None:
-    yard = a_yard("node-a", "node-b", rules=BALANCED).open()
+def test_savings_below_the_configured_minimum_keep_the_node() -> None:
+    env = an_environment("node")
 
-    told = [
-        name for name in ("node-a", "node-b") if "ConsolidationApproved" in yard.events.about(name)
-    ]
-    assert len(told) == 1
+    env.run(
+        disruption.controller, queue.controller, consolidation_settings=ConsolidationSettings(min_saving=1.0)
+    )
+    env.wait(60)
 
-
-def test_a_balanced_pool_without_budget_says_nothing_and_keeps_its_nodes() -> None:
-    yard = a_yard("node-a", "node-b", rules=BALANCED, budgets=(Budget(nodes="0"),)).open().wait(60)
-
-    assert yard.marked() == []
-    assert "ConsolidationApproved" not in yard.events.about("node-a")
+    assert env.disrupted_nodes() == []
+    reason = env.keep_reasons.get("node")
+    assert reason is not None
+    assert (reason.code, reason.price) == ("below-threshold", pytest.approx(0.2))
 
 
-def test_nodes_of_a_static_pool_are_left_alone() -> None:
-    yard = a_yard("node-a", "node-b", replicas=2).open().wait(60)
+def test_balanced_nodepool_publishes_approval() -> None:
+    env = an_environment("node-a", "node-b", rules=BALANCED).start()
 
-    assert yard.marked() == []
+    approved = [name for name in ("node-a", "node-b") if "ConsolidationApproved" in env.events.reasons(name)]
+    assert len(approved) == 1
 
 
-def test_decisions_are_counted_by_kind_and_reason() -> None:
-    yard = a_yard("node").open().wait(15)
+def test_balanced_nodepool_without_budget_keeps_its_nodes_without_approval() -> None:
+    env = an_environment("node-a", "node-b", rules=BALANCED, budgets=(Budget(nodes="0"),)).start().wait(60)
+
+    assert env.disrupted_nodes() == []
+    assert "ConsolidationApproved" not in env.events.reasons("node-a")
+
+
+def test_nodes_of_a_static_nodepool_are_not_consolidated() -> None:
+    env = an_environment("node-a", "node-b", replicas=2).start().wait(60)
+
+    assert env.disrupted_nodes() == []
+
+
+def test_decisions_are_counted_by_type_and_reason() -> None:
+    env = an_environment("node").start().wait(15)
 
     labels = {"decision": "replace", "reason": "underutilized", "consolidation_type": "single"}
     decisions = "karpenter_voluntary_disruption_decisions_total"
-    assert yard.metrics.values[decisions] == [(1, labels)]
+    assert env.metrics.values[decisions] == [(1, labels)]
 
 
-def test_a_replacement_that_does_not_come_is_not_tried_again_at_once() -> None:
-    yard = a_yard("node").open().wait(15)
+def test_failed_replacement_is_retried_after_a_backoff() -> None:
+    env = an_environment("node").start().wait(15)
 
-    yard.delete(NODE_CLAIMS, yard.replacements()[0])
-    freed = yard.marked()
-    yard.wait(59)
-    before = yard.replacements()
-    yard.wait(60)
+    env.delete(NODE_CLAIMS, env.replacements()[0])
+    after_failure = env.disrupted_nodes()
+    env.wait(59)
+    before = env.replacements()
+    env.wait(60)
 
-    assert freed == before == []
-    assert len(yard.replacements()) == 1
+    assert after_failure == before == []
+    assert len(env.replacements()) == 1
 
 
-def test_a_pod_bound_while_the_node_was_being_marked_saves_it() -> None:
-    yard = a_yard("node").open().wait(14)
+def test_pod_bound_while_the_node_is_tainted_keeps_the_node() -> None:
+    env = an_environment("node").start().wait(14)
 
     def bind_late() -> None:
-        yard.offload.meanwhile = lambda: None
-        yard.app_pod("late", "node", cpu="0")
+        env.executor.meanwhile = lambda: None
+        env.add_app_pod("late", "node", cpu="0")
 
-    yard.offload.meanwhile = bind_late
-    yard.wait(2)
+    env.executor.meanwhile = bind_late
+    env.wait(2)
 
-    assert (yard.marked(), yard.replacements()) == ([], [])
-
-
-def test_a_second_pass_changes_nothing() -> None:
-    yard = a_yard("node-a", "node-b").open().wait(20)
-    before = yard.versions()
-
-    yard.runtime.ask("disruption", "")
-    yard.wait(0)
-
-    assert yard.versions() == before
+    assert (env.disrupted_nodes(), env.replacements()) == ([], [])
 
 
-def test_a_node_whose_pods_lost_their_destination_meanwhile_stays() -> None:
-    yard = a_yard("node-a", "node-b", rules={}).open()
-    (goes,) = [one for one in ("a", "b") if yard.events.about(f"node-{one}")]
-    other = {"a": "b", "b": "a"}[goes]
+def test_second_reconcile_changes_nothing() -> None:
+    env = an_environment("node-a", "node-b").start().wait(20)
+    before = env.versions()
 
-    yard.delete(NODE_CLAIMS, f"claim-{other}")
-    yard.wait(16)
+    env.manager.enqueue("disruption", "")
+    env.wait(0)
 
-    assert f"claim-{goes}" not in yard.leaving()
+    assert env.versions() == before
 
 
-def test_a_node_that_stays_says_what_it_costs_and_is_forgotten_when_it_has_gone() -> None:
-    yard = a_yard("node", rules={"policy": ConsolidationPolicy.WHEN_EMPTY}).open()
-    before = yard.stays.of("node")
+def test_node_is_kept_if_the_target_of_its_pods_is_gone() -> None:
+    env = an_environment("node-a", "node-b", rules={}).start()
+    (selected,) = [name for name in ("a", "b") if env.events.reasons(f"node-{name}")]
+    other = {"a": "b", "b": "a"}[selected]
 
-    yard.patch(NODES, "node", {"metadata": {"finalizers": None}})
-    yard.delete(NODES, "node")
+    env.delete(NODE_CLAIMS, f"claim-{other}")
+    env.wait(16)
+
+    assert f"claim-{selected}" not in env.deleting_claims()
+
+
+def test_keep_reason_has_the_price_and_is_removed_with_the_node() -> None:
+    env = an_environment("node", rules={"policy": ConsolidationPolicy.WHEN_EMPTY}).start()
+    before = env.keep_reasons.get("node")
+
+    env.patch(NODES, "node", {"metadata": {"finalizers": None}})
+    env.delete(NODES, "node")
 
     assert before is not None
     assert before.price == pytest.approx(0.2)
-    assert yard.stays.of("node") is None
+    assert env.keep_reasons.get("node") is None

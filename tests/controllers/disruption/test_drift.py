@@ -8,291 +8,293 @@ from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodepool import Budget
 from dovetail.model.kube.conditions import FALSE, Condition
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES
-from tests.support.fleet import a_budget, a_machine
-from tests.support.replaced import Yard
-from tests.support.world import condition
+from tests.support.controllers.disruption import DisruptionEnvironment
+from tests.support.controllers.environment import condition
+from tests.support.controllers.running_nodes import add_pdb, add_running_node
 
 PROTECTED = {label_keys.DO_NOT_DISRUPT: "true"}
 
 
-def a_yard(**pool: object) -> Yard:
-    """A pool whose nodes are never consolidated."""
-    yard = Yard()
-    yard.add_pool(**{"after": None, **pool})  # type: ignore[arg-type]
-    return yard
+def an_environment(**pool: object) -> DisruptionEnvironment:
+    """Return an environment whose NodePool is never consolidated."""
+    env = DisruptionEnvironment()
+    env.add_pool(**{"after": None, **pool})  # type: ignore[arg-type]
+    return env
 
 
-def drifted(yard: Yard, node: str = "node", *, minutes_ago: float = 5, **more: object) -> None:
-    since = yard.now - timedelta(minutes=minutes_ago)
-    yard.machine(node, drifted=since, **more)
+def add_drifted_node(
+    env: DisruptionEnvironment, node: str = "node", *, minutes_ago: float = 5, **more: object
+) -> None:
+    since = env.now - timedelta(minutes=minutes_ago)
+    env.add_node(node, drifted=since, **more)
 
 
-def test_a_drifted_node_with_pods_gets_a_replacement_before_it_goes() -> None:
-    yard = a_yard()
-    drifted(yard)
-    yard.app_pod("web", cpu="3")
+def test_replacement_is_ready_before_a_drifted_node_with_pods_is_deleted() -> None:
+    env = an_environment()
+    add_drifted_node(env)
+    env.add_app_pod("web", cpu="3")
 
-    yard.open()
-    (new,) = yard.replacements()
-    before = yard.marked(), yard.leaving()
-    yard.starts(new)
+    env.start()
+    (new,) = env.replacements()
+    before = env.disrupted_nodes(), env.deleting_claims()
+    env.make_ready(new)
 
     assert before == (["node"], [])
-    assert yard.leaving() == ["claim"]
-    assert condition(yard.claim().conditions, "DisruptionReason") == ("True", "Drifted")
+    assert env.deleting_claims() == ["claim"]
+    assert condition(env.claim().conditions, "DisruptionReason") == ("True", "Drifted")
 
 
 @pytest.mark.parametrize("status", ["absent", FALSE])
-def test_a_node_that_has_not_drifted_stays(status: str) -> None:
-    yard = a_yard()
-    known = {} if status == "absent" else {"Drifted": Condition(status=status, reason="No")}
-    a_machine(yard, conditions=known)
-    yard.app_pod("web")
+def test_node_that_has_not_drifted_is_kept(status: str) -> None:
+    env = an_environment()
+    conditions = {} if status == "absent" else {"Drifted": Condition(status=status, reason="No")}
+    add_running_node(env, conditions=conditions)
+    env.add_app_pod("web")
 
-    yard.open().wait(60)
+    env.start().wait(60)
 
-    assert (yard.marked(), yard.replacements()) == ([], [])
-
-
-@pytest.mark.parametrize(("value", "stays"), [("true", True), ("false", False)])
-def test_a_nodes_annotation_protects_it_if_it_says_true(value: str, stays: bool) -> None:
-    yard = a_yard()
-    drifted(yard, annotations={label_keys.DO_NOT_DISRUPT: value})
-
-    yard.open()
-
-    assert (yard.leaving() == []) is stays
+    assert (env.disrupted_nodes(), env.replacements()) == ([], [])
 
 
-def test_a_protected_pod_keeps_its_node() -> None:
-    yard = a_yard()
-    drifted(yard)
-    yard.app_pod("web", annotations=PROTECTED)
+@pytest.mark.parametrize(("value", "is_kept"), [("true", True), ("false", False)])
+def test_do_not_disrupt_annotation_of_a_node_protects_it_if_true(value: str, is_kept: bool) -> None:
+    env = an_environment()
+    add_drifted_node(env, annotations={label_keys.DO_NOT_DISRUPT: value})
 
-    yard.open().wait(60)
+    env.start()
 
-    assert yard.marked() == []
-    assert "DisruptionBlocked" in yard.events.about("node")
-
-
-def test_with_a_deadline_it_does_not_and_nothing_is_bought_for_the_pod_that_stays() -> None:
-    yard = a_yard()
-    drifted(yard, termination_grace_period=timedelta(hours=1))
-    yard.app_pod("web", cpu="3", annotations=PROTECTED)
-
-    yard.open()
-
-    assert yard.leaving() == ["claim"]
-    assert yard.replacements() == []
+    assert (env.deleting_claims() == []) is is_kept
 
 
-def test_with_a_deadline_nor_does_a_budget_that_lets_nobody_go() -> None:
-    yard = a_yard()
-    drifted(yard, termination_grace_period=timedelta(hours=1))
-    yard.app_pod("web", cpu="3", labels={"app": "web"})
-    a_budget(yard, app="web", minAvailable="100%")
+def test_do_not_disrupt_pod_keeps_its_node() -> None:
+    env = an_environment()
+    add_drifted_node(env)
+    env.add_app_pod("web", annotations=PROTECTED)
 
-    yard.open()
+    env.start().wait(60)
 
-    assert yard.leaving() == ["claim"]
-    assert yard.replacements() == []
+    assert env.disrupted_nodes() == []
+    assert "DisruptionBlocked" in env.events.reasons("node")
 
 
-def test_protection_for_a_while_ends_and_the_node_goes() -> None:
-    yard = a_yard()
-    drifted(yard)
+def test_with_termination_grace_period_a_do_not_disrupt_pod_gets_no_replacement_and_keeps_no_node() -> None:
+    env = an_environment()
+    add_drifted_node(env, termination_grace_period=timedelta(hours=1))
+    env.add_app_pod("web", cpu="3", annotations=PROTECTED)
+
+    env.start()
+
+    assert env.deleting_claims() == ["claim"]
+    assert env.replacements() == []
+
+
+def test_with_termination_grace_period_a_blocking_pdb_keeps_no_node() -> None:
+    env = an_environment()
+    add_drifted_node(env, termination_grace_period=timedelta(hours=1))
+    env.add_app_pod("web", cpu="3", labels={"app": "web"})
+    add_pdb(env, app="web", minAvailable="100%")
+
+    env.start()
+
+    assert env.deleting_claims() == ["claim"]
+    assert env.replacements() == []
+
+
+def test_drifted_node_is_replaced_when_do_not_disrupt_duration_ends() -> None:
+    env = an_environment()
+    add_drifted_node(env)
     for name, span in (("short", "1m"), ("long", "5m"), ("wrong", "soon")):
-        yard.app_pod(name, annotations={label_keys.DO_NOT_DISRUPT: span})
+        env.add_app_pod(name, annotations={label_keys.DO_NOT_DISRUPT: span})
 
-    yard.open().wait(290)
-    before = yard.marked()
-    yard.wait(20)
+    env.start().wait(290)
+    before = env.disrupted_nodes()
+    env.wait(20)
 
     assert before == []
-    assert yard.marked() == ["node"]
+    assert env.disrupted_nodes() == ["node"]
 
 
-def test_pods_that_fit_elsewhere_need_no_replacement() -> None:
-    yard = a_yard()
-    drifted(yard)
-    yard.machine("node-other")
-    yard.app_pod("web")
+def test_drifted_node_whose_pods_fit_elsewhere_needs_no_replacement() -> None:
+    env = an_environment()
+    add_drifted_node(env)
+    env.add_node("node-other")
+    env.add_app_pod("web")
 
-    yard.open()
+    env.start()
 
-    assert yard.leaving() == ["claim"]
-    assert yard.replacements() == []
-
-
-def test_pods_are_not_moved_to_another_node_that_has_drifted() -> None:
-    yard = a_yard(budgets=(Budget(nodes="1"),))
-    drifted(yard, "node-a", minutes_ago=9)
-    drifted(yard, "node-b")
-    yard.app_pod("web-a", "node-a")
-    yard.app_pod("web-b", "node-b")
-
-    yard.open()
-
-    assert len(yard.replacements()) == 1
+    assert env.deleting_claims() == ["claim"]
+    assert env.replacements() == []
 
 
-def test_several_replacements_may_be_needed() -> None:
-    yard = a_yard()
-    drifted(yard)
+def test_pods_are_not_moved_to_another_drifted_node() -> None:
+    env = an_environment(budgets=(Budget(nodes="1"),))
+    add_drifted_node(env, "node-a", minutes_ago=9)
+    add_drifted_node(env, "node-b")
+    env.add_app_pod("web-a", "node-a")
+    env.add_app_pod("web-b", "node-b")
+
+    env.start()
+
+    assert len(env.replacements()) == 1
+
+
+def test_drifted_node_may_need_several_replacements() -> None:
+    env = an_environment()
+    add_drifted_node(env)
     for name in ("one", "two", "three"):
-        yard.app_pod(name, cpu="5")
+        env.add_app_pod(name, cpu="5")
 
-    yard.open()
+    env.start()
 
-    assert len(yard.replacements()) == 3
-    assert yard.marked() == ["node"]
+    assert len(env.replacements()) == 3
+    assert env.disrupted_nodes() == ["node"]
 
 
-def test_empty_nodes_go_first_then_those_that_drifted_earliest() -> None:
-    yard = a_yard(budgets=(Budget(nodes="1"),))
-    drifted(yard, "node-early", minutes_ago=30)
-    drifted(yard, "node-late", minutes_ago=10)
-    drifted(yard, "node-empty", minutes_ago=1)
-    yard.app_pod("web-a", "node-early", cpu="3")
-    yard.app_pod("web-b", "node-late", cpu="3")
+def test_empty_nodes_are_disrupted_first_then_the_earliest_drifted() -> None:
+    env = an_environment(budgets=(Budget(nodes="1"),))
+    add_drifted_node(env, "node-early", minutes_ago=30)
+    add_drifted_node(env, "node-late", minutes_ago=10)
+    add_drifted_node(env, "node-empty", minutes_ago=1)
+    env.add_app_pod("web-a", "node-early", cpu="3")
+    env.add_app_pod("web-b", "node-late", cpu="3")
 
-    yard.open()
-    first = yard.marked()
+    env.start()
+    first = env.disrupted_nodes()
     for resource, name in ((NODE_CLAIMS, "claim-empty"), (NODES, "node-empty")):
-        yard.patch(resource, name, {"metadata": {"finalizers": None}})
-    yard.delete(NODES, "node-empty")
-    yard.wait(1)
+        env.patch(resource, name, {"metadata": {"finalizers": None}})
+    env.delete(NODES, "node-empty")
+    env.wait(1)
 
     assert first == ["node-empty"]
-    assert yard.marked() == ["node-early"]
+    assert env.disrupted_nodes() == ["node-early"]
 
 
-def test_a_node_whose_pods_find_no_place_does_not_hold_up_others() -> None:
-    yard = a_yard()
-    drifted(yard, "node-huge", minutes_ago=30)
-    drifted(yard, "node-plain")
-    yard.app_pod("huge", "node-huge", cpu="100")
-    yard.app_pod("plain", "node-plain", cpu="3")
+def test_node_with_unschedulable_pods_does_not_block_others() -> None:
+    env = an_environment()
+    add_drifted_node(env, "node-huge", minutes_ago=30)
+    add_drifted_node(env, "node-plain")
+    env.add_app_pod("huge", "node-huge", cpu="100")
+    env.add_app_pod("plain", "node-plain", cpu="3")
 
-    yard.open()
+    env.start()
 
-    assert yard.marked() == ["node-plain"]
-    assert "DisruptionBlocked" in yard.events.about("node-huge")
-    stay = yard.stays.of("node-huge")
-    assert stay is not None
-    assert stay.code == "no-place"
+    assert env.disrupted_nodes() == ["node-plain"]
+    assert "DisruptionBlocked" in env.events.reasons("node-huge")
+    reason = env.keep_reasons.get("node-huge")
+    assert reason is not None
+    assert reason.code == "no-place"
 
 
-@pytest.mark.parametrize(("nodes", "begun"), [("30%", 3), ("100%", 10), ("0", 0)])
-def test_a_budget_limits_how_many_are_replaced_at_once(nodes: str, begun: int) -> None:
-    yard = a_yard(budgets=(Budget(nodes=nodes),))
+@pytest.mark.parametrize(("nodes", "started"), [("30%", 3), ("100%", 10), ("0", 0)])
+def test_budget_limits_concurrent_replacements(nodes: str, started: int) -> None:
+    env = an_environment(budgets=(Budget(nodes=nodes),))
     for number in range(10):
-        drifted(yard, f"node-{number}")
-        yard.app_pod(f"web-{number}", f"node-{number}", cpu="3")
+        add_drifted_node(env, f"node-{number}")
+        env.add_app_pod(f"web-{number}", f"node-{number}", cpu="3")
 
-    yard.open().wait(60)
+    env.start().wait(60)
 
-    assert len(yard.marked()) == len(yard.replacements()) == begun
-    assert ("DisruptionBlocked" in yard.events.about("default")) is (begun < 10)
+    assert len(env.disrupted_nodes()) == len(env.replacements()) == started
+    assert ("DisruptionBlocked" in env.events.reasons("default")) is (started < 10)
 
 
-def test_each_pool_has_its_own_budget() -> None:
-    yard = a_yard(budgets=(Budget(nodes="1"),))
-    yard.add_pool("other", after=None, budgets=(Budget(nodes="2"),))
+def test_each_nodepool_has_its_own_budget() -> None:
+    env = an_environment(budgets=(Budget(nodes="1"),))
+    env.add_pool("other", after=None, budgets=(Budget(nodes="2"),))
     for number in range(3):
         for pool in ("default", "other"):
             name = f"node-{pool}{number}"
-            drifted(yard, name, pool=pool)
-            yard.app_pod(f"web-{pool}{number}", name, cpu="3")
+            add_drifted_node(env, name, pool=pool)
+            env.add_app_pod(f"web-{pool}{number}", name, cpu="3")
 
-    yard.open().wait(60)
+    env.start().wait(60)
 
-    assert [sum(pool in one for one in yard.marked()) for pool in ("default", "other")] == [1, 2]
-
-
-def test_a_budget_of_pods_that_is_used_up_keeps_their_node() -> None:
-    yard = a_yard()
-    drifted(yard)
-    yard.app_pod("web", labels={"app": "web"})
-    a_budget(yard, app="web", maxUnavailable=1)
-
-    yard.open().wait(60)
-
-    assert yard.marked() == []
+    assert [sum(pool in node for node in env.disrupted_nodes()) for pool in ("default", "other")] == [1, 2]
 
 
-def test_a_pool_whose_replacements_do_not_come_is_left_alone_ever_longer() -> None:
-    yard = a_yard()
-    drifted(yard)
-    yard.app_pod("web", cpu="3")
-    yard.open()
+def test_exhausted_pdb_keeps_its_node() -> None:
+    env = an_environment()
+    add_drifted_node(env)
+    env.add_app_pod("web", labels={"app": "web"})
+    add_pdb(env, app="web", maxUnavailable=1)
 
-    tries = []
+    env.start().wait(60)
+
+    assert env.disrupted_nodes() == []
+
+
+def test_nodepool_with_failed_replacements_has_a_growing_backoff() -> None:
+    env = an_environment()
+    add_drifted_node(env)
+    env.add_app_pod("web", cpu="3")
+    env.start()
+
+    delays = []
     for _ in range(3):
-        began = yard.now
-        while not yard.replacements():
-            yard.wait(5)
-        tries.append((yard.now - began).total_seconds())
-        yard.delete(NODE_CLAIMS, yard.replacements()[0])
+        started_at = env.now
+        while not env.replacements():
+            env.wait(5)
+        delays.append((env.now - started_at).total_seconds())
+        env.delete(NODE_CLAIMS, env.replacements()[0])
 
-    assert tries[0] == 0
-    assert tries[1] == pytest.approx(60, abs=15)
-    assert tries[2] == pytest.approx(120, abs=15)
-
-
-def test_another_pool_has_its_turn_meanwhile() -> None:
-    yard = a_yard()
-    yard.add_pool("other", after=None)
-    drifted(yard)
-    yard.app_pod("web", cpu="3")
-    yard.open()
-    yard.delete(NODE_CLAIMS, yard.replacements()[0])
-
-    drifted(yard, "node-other", pool="other")
-    yard.app_pod("other", "node-other", cpu="3")
-    yard.wait(15)
-
-    assert yard.marked() == ["node-other"]
+    assert delays[0] == 0
+    assert delays[1] == pytest.approx(60, abs=15)
+    assert delays[2] == pytest.approx(120, abs=15)
 
 
-def test_decisions_are_counted_by_kind_and_reason() -> None:
-    yard = a_yard()
-    drifted(yard)
-    yard.app_pod("web", cpu="3")
+def test_backoff_of_a_nodepool_does_not_block_another() -> None:
+    env = an_environment()
+    env.add_pool("other", after=None)
+    add_drifted_node(env)
+    env.add_app_pod("web", cpu="3")
+    env.start()
+    env.delete(NODE_CLAIMS, env.replacements()[0])
 
-    yard.open()
-    yard.starts(yard.replacements()[0])
+    add_drifted_node(env, "node-other", pool="other")
+    env.add_app_pod("other", "node-other", cpu="3")
+    env.wait(15)
+
+    assert env.disrupted_nodes() == ["node-other"]
+
+
+def test_decisions_are_counted_by_type_and_reason() -> None:
+    env = an_environment()
+    add_drifted_node(env)
+    env.add_app_pod("web", cpu="3")
+
+    env.start()
+    env.make_ready(env.replacements()[0])
 
     labels = {"decision": "replace", "reason": "drifted", "consolidation_type": ""}
     decisions = "karpenter_voluntary_disruption_decisions_total"
-    assert yard.metrics.values[decisions] == [(1, labels)]
+    assert env.metrics.values[decisions] == [(1, labels)]
     disrupted = "karpenter_nodeclaims_disrupted_total"
-    assert yard.metrics.total(disrupted, reason="drifted") == 1
+    assert env.metrics.total(disrupted, reason="drifted") == 1
 
 
-def test_drift_works_with_pools_that_are_edited_again() -> None:
-    yard = a_yard(budgets=(Budget(nodes="0"),))
-    drifted(yard)
-    yard.app_pod("web", cpu="3")
-    yard.open().wait(600)
-    before = yard.marked()
+def test_drifted_node_is_replaced_when_the_budget_is_raised() -> None:
+    env = an_environment(budgets=(Budget(nodes="0"),))
+    add_drifted_node(env)
+    env.add_app_pod("web", cpu="3")
+    env.start().wait(600)
+    before = env.disrupted_nodes()
 
     open_again = {"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}}
-    yard.patch(NODE_POOLS, "default", open_again)
+    env.patch(NODE_POOLS, "default", open_again)
 
     assert before == []
-    assert yard.marked() == ["node"]
+    assert env.disrupted_nodes() == ["node"]
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    yard = a_yard(budgets=(Budget(nodes="1"),))
+def test_second_reconcile_changes_nothing() -> None:
+    env = an_environment(budgets=(Budget(nodes="1"),))
     for name in ("node-a", "node-b"):
-        drifted(yard, name)
-        yard.app_pod(f"web-{name}", name, cpu="3")
-    yard.open()
-    before = yard.versions()
+        add_drifted_node(env, name)
+        env.add_app_pod(f"web-{name}", name, cpu="3")
+    env.start()
+    before = env.versions()
 
-    yard.runtime.ask("disruption", "")
-    yard.wait(0)
+    env.manager.enqueue("disruption", "")
+    env.wait(0)
 
-    assert yard.versions() == before
+    assert env.versions() == before

@@ -1,250 +1,269 @@
-"""Replacements under way are finished, or rolled back: QU1–QU13, DR16, DR19."""
+"""Replacements are completed or rolled back: QU1–QU13, DR16, DR19."""
 
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
-from dovetail.controllers.disruption.controller import Disruption
-from dovetail.controllers.disruption.queue import NAME, Replacing
-from dovetail.controllers.provisioning.provisioner import Provisioning
+from dovetail.controllers.disruption import controller as disruption
+from dovetail.controllers.disruption import queue
+from dovetail.controllers.disruption.queue import NAME
+from dovetail.controllers.provisioning import provisioner
 from dovetail.model import labels as label_keys
-from dovetail.model.kube.taints import DISRUPTED
+from dovetail.model.kube.taints import DISRUPTED_TAINT
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES, PODS
 from dovetail.ports.kube_errors import Timeout
-from tests.support.fleet import provider_id_of
-from tests.support.replaced import Yard
-from tests.support.world import condition
+from dovetail.ports.metrics import NODECLAIMS_DISRUPTED
+from tests.support.controllers.disruption import DisruptionEnvironment
+from tests.support.controllers.environment import condition
+from tests.support.controllers.running_nodes import provider_id_of
 
 
-def a_yard(*nodes: str, pods: int = 1, cpu: str = "3") -> Yard:
-    """Drifted nodes, each with pods that need a node of their own."""
-    yard = Yard()
-    yard.add_pool(after=None)
+def an_environment(*nodes: str, pods: int = 1, cpu: str = "3") -> DisruptionEnvironment:
+    """Return an environment of drifted nodes whose pods fit on no other node."""
+    env = DisruptionEnvironment()
+    env.add_pool(after=None)
     for node in nodes or ("node",):
-        yard.machine(node, drifted=yard.now - timedelta(minutes=5))
+        env.add_node(node, drifted=env.now - timedelta(minutes=5))
         for number in range(pods):
-            yard.app_pod(f"web-{node}-{number}", node, cpu=cpu)
-    return yard
+            env.add_app_pod(f"web-{node}-{number}", node, cpu=cpu)
+    return env
 
 
-def test_a_node_stays_marked_while_its_replacement_starts_and_nothing_fails() -> None:
-    yard = a_yard().open()
+def test_node_stays_tainted_while_its_replacement_starts() -> None:
+    env = an_environment().start()
 
-    yard.wait(599)
+    env.wait(599)
 
-    assert yard.marked() == ["node"]
-    assert yard.leaving() == []
-    assert yard.log.said("disruption failed, its node(s) live on") == []
+    assert env.disrupted_nodes() == ["node"]
+    assert env.deleting_claims() == []
+    assert env.log.entries("disruption failed, its node(s) are kept") == []
 
 
-def test_after_ten_minutes_the_node_is_freed_and_the_replacement_kept() -> None:
-    yard = a_yard().open()
-    (new,) = yard.replacements()
-    yard.launched(new)
+def test_after_ten_minutes_the_taint_is_removed_and_the_replacement_kept() -> None:
+    env = an_environment().start()
+    (new,) = env.replacements()
+    env.mark_launched(new)
 
-    yard.wait(600)
+    env.wait(600)
 
-    assert yard.marked() == []
-    assert condition(yard.claim().conditions, "DisruptionReason") == ("", "")
-    assert not yard.claim(new).deleting
+    assert env.disrupted_nodes() == []
+    assert condition(env.claim().conditions, "DisruptionReason") == ("", "")
+    assert not env.claim(new).deleting
     failures = "karpenter_voluntary_disruption_queue_failures_total"
-    assert yard.metrics.total(failures, reason="drifted", decision="replace") == 1
+    assert env.metrics.total(failures, reason="drifted", decision="replace") == 1
 
 
-def test_the_steps_are_told_on_the_replacement_and_then_on_the_node() -> None:
-    yard = a_yard().open()
-    (new,) = yard.replacements()
+def test_deletion_by_the_queue_reports_the_labels_of_the_nodeclaim() -> None:
+    env = an_environment().start()
+    (new,) = env.replacements()
 
-    yard.launched(new)
-    yard.starts(new)
+    env.mark_launched(new)
+    env.make_ready(new)
 
-    told = yard.events.about(new)
-    assert told == ["DisruptionLaunching", "DisruptionWaitingReadiness"]
-    assert yard.events.about("node")[-1] == "DisruptionTerminating"
-    assert yard.events.about("claim")[-1] == "DisruptionTerminating"
+    ((_, labels),) = env.metrics.values[NODECLAIMS_DISRUPTED.name]
+    assert labels == {
+        "reason": "drifted",
+        "nodepool": "default",
+        "capacity_type": "on-demand",
+        "consolidation_policy": "",
+        "termination_mode": "graceful",
+    }
 
 
-def test_all_replacements_must_be_ready() -> None:
-    yard = a_yard(pods=2, cpu="5").open()
-    first, second = yard.replacements()
+def test_events_are_published_on_the_replacement_and_then_on_the_node() -> None:
+    env = an_environment().start()
+    (new,) = env.replacements()
 
-    yard.starts(first, cpu="8")
-    before = yard.leaving()
-    yard.starts(second, cpu="8")
+    env.mark_launched(new)
+    env.make_ready(new)
+
+    reasons = env.events.reasons(new)
+    assert reasons == ["DisruptionLaunching", "DisruptionWaitingReadiness"]
+    assert env.events.reasons("node")[-1] == "DisruptionTerminating"
+    assert env.events.reasons("claim")[-1] == "DisruptionTerminating"
+
+
+def test_all_replacements_must_be_initialized() -> None:
+    env = an_environment(pods=2, cpu="5").start()
+    first, second = env.replacements()
+
+    env.make_ready(first, cpu="8")
+    before = env.deleting_claims()
+    env.make_ready(second, cpu="8")
 
     assert before == []
-    assert yard.leaving() == ["claim"]
+    assert env.deleting_claims() == ["claim"]
 
 
 def test_replacements_do_not_wait_for_each_other() -> None:
-    yard = a_yard("node-a", "node-b").open()
-    first, second = yard.replacements()
+    env = an_environment("node-a", "node-b").start()
+    first, second = env.replacements()
     by_node = {
-        yard.claim(one).annotations[label_keys.REPLACES].partition("/")[0]: one
-        for one in (first, second)
+        env.claim(name).annotations[label_keys.REPLACES_ANNOTATION].partition("/")[0]: name
+        for name in (first, second)
     }
 
-    yard.starts(by_node["claim-b"])
+    env.make_ready(by_node["claim-b"])
 
-    assert yard.leaving() == ["claim-b"]
-    assert yard.marked() == ["node-a", "node-b"]
-
-
-def test_a_replacement_that_goes_away_frees_the_node_at_once() -> None:
-    yard = a_yard().open()
-    (new,) = yard.replacements()
-
-    yard.delete(NODE_CLAIMS, new)
-
-    assert yard.marked() == []
-    assert condition(yard.claim().conditions, "DisruptionReason") == ("", "")
+    assert env.deleting_claims() == ["claim-b"]
+    assert env.disrupted_nodes() == ["node-a", "node-b"]
 
 
-def test_one_of_two_replacements_that_goes_away_frees_the_node_and_the_other_stays() -> None:
-    yard = a_yard(pods=2, cpu="5").open()
-    first, second = yard.replacements()
-    yard.wait(31)
+def test_deleted_replacement_rolls_back_at_once() -> None:
+    env = an_environment().start()
+    (new,) = env.replacements()
 
-    yard.delete(NODE_CLAIMS, first)
+    env.delete(NODE_CLAIMS, new)
 
-    assert yard.marked() == []
-    assert not yard.claim(second).deleting
-    assert label_keys.REPLACES not in yard.claim(second).annotations
+    assert env.disrupted_nodes() == []
+    assert condition(env.claim().conditions, "DisruptionReason") == ("", "")
 
 
-def test_a_taint_that_somebody_takes_off_ends_it() -> None:
-    yard = a_yard().open()
+def test_deleting_one_of_two_replacements_rolls_back_and_keeps_the_other() -> None:
+    env = an_environment(pods=2, cpu="5").start()
+    first, second = env.replacements()
+    env.wait(31)
 
-    yard.patch(NODES, "node", {"spec": {"taints": None}})
+    env.delete(NODE_CLAIMS, first)
 
-    assert yard.replacements() == []
-    assert condition(yard.claim().conditions, "DisruptionReason") == ("", "")
-
-
-def test_a_node_that_is_deleted_meanwhile_ends_it_without_a_failure() -> None:
-    yard = a_yard().open()
-
-    yard.delete(NODE_CLAIMS, "claim")
-    yard.wait(700)
-
-    assert yard.log.said("disruption failed, its node(s) live on") == []
+    assert env.disrupted_nodes() == []
+    assert not env.claim(second).deleting
+    assert label_keys.REPLACES_ANNOTATION not in env.claim(second).annotations
 
 
-def test_a_claim_that_cannot_be_deleted_is_tried_again() -> None:
-    yard = a_yard().open()
-    yard.faults.fail("delete", NODE_CLAIMS, Timeout("no answer"))
+def test_removed_taint_rolls_back() -> None:
+    env = an_environment().start()
 
-    yard.starts(yard.replacements()[0])
-    yard.wait(1)
+    env.patch(NODES, "node", {"spec": {"taints": None}})
 
-    assert yard.leaving() == ["claim"]
-
-
-def test_a_replacement_that_could_not_be_written_frees_the_node() -> None:
-    yard = a_yard(pods=2, cpu="5")
-    yard.faults.fail("create", NODE_CLAIMS, Timeout("no answer"))
-
-    yard.run(Replacing, Disruption).wait(0)
-    half = len(yard.replacements())
-    yard.wait(31)
-
-    assert half == 1
-    assert len(yard.log.said("disruption failed, its node(s) live on")) == 1
+    assert env.replacements() == []
+    assert condition(env.claim().conditions, "DisruptionReason") == ("", "")
 
 
-def test_provisioning_buys_nothing_for_pods_that_wait_for_a_replacement() -> None:
-    yard = a_yard("node-a", "node-b")
-    yard.run(Disruption, Replacing, Provisioning)
+def test_deleting_the_replaced_node_is_no_failure() -> None:
+    env = an_environment().start()
 
-    yard.wait(120)
+    env.delete(NODE_CLAIMS, "claim")
+    env.wait(700)
 
-    assert len(yard.mirror.claims()) == 2 + 2
-
-
-def test_nor_while_the_node_drains_slowly() -> None:
-    yard = a_yard()
-    yard.run(Disruption, Replacing, Provisioning)
-    (new,) = yard.replacements()
-
-    yard.starts(new)
-    yard.wait(300)
-
-    assert yard.leaving() == ["claim"]
-    assert sorted(one.name for one in yard.mirror.claims()) == sorted(["claim", new])
+    assert env.log.entries("disruption failed, its node(s) are kept") == []
 
 
-def test_nobody_takes_away_a_node_that_pods_are_on_their_way_to() -> None:
-    yard = Yard()
-    yard.add_pool()
-    yard.machine("node-old", drifted=yard.now - timedelta(minutes=5))
-    yard.machine("node-free")
-    yard.app_pod("web", "node-old")
+def test_failed_deletion_is_retried() -> None:
+    env = an_environment().start()
+    env.failing_client.fail("delete", NODE_CLAIMS, Timeout("no answer"))
 
-    yard.run(Disruption, Replacing, Provisioning)
-    yard.wait(300)
+    env.make_ready(env.replacements()[0])
+    env.wait(1)
 
-    assert yard.leaving() == ["claim-old"]
+    assert env.deleting_claims() == ["claim"]
 
 
-@pytest.mark.parametrize("when", ["begun", "launched", "ready"])
-def test_a_new_life_goes_on_where_the_old_one_was(when: str) -> None:
-    yard = a_yard()
-    yard.run(Disruption, Replacing, Provisioning)
-    (new,) = yard.replacements()
+def test_failed_creation_of_a_replacement_rolls_back() -> None:
+    env = an_environment(pods=2, cpu="5")
+    env.failing_client.fail("create", NODE_CLAIMS, Timeout("no answer"))
+
+    env.run(queue.controller, disruption.controller).wait(0)
+    created = len(env.replacements())
+    env.wait(31)
+
+    assert created == 1
+    assert len(env.log.entries("disruption failed, its node(s) are kept")) == 1
+
+
+def test_provisioner_creates_no_nodeclaim_for_pods_that_have_a_replacement() -> None:
+    env = an_environment("node-a", "node-b")
+    env.run(disruption.controller, queue.controller, provisioner.controller)
+
+    env.wait(120)
+
+    assert len(env.cache.claims()) == 2 + 2
+
+
+def test_provisioner_creates_no_nodeclaim_while_the_replaced_node_drains() -> None:
+    env = an_environment()
+    env.run(disruption.controller, queue.controller, provisioner.controller)
+    (new,) = env.replacements()
+
+    env.make_ready(new)
+    env.wait(300)
+
+    assert env.deleting_claims() == ["claim"]
+    assert sorted(claim.name for claim in env.cache.claims()) == sorted(["claim", new])
+
+
+def test_target_of_moving_pods_is_not_disrupted() -> None:
+    env = DisruptionEnvironment()
+    env.add_pool()
+    env.add_node("node-old", drifted=env.now - timedelta(minutes=5))
+    env.add_node("node-free")
+    env.add_app_pod("web", "node-old")
+
+    env.run(disruption.controller, queue.controller, provisioner.controller)
+    env.wait(300)
+
+    assert env.deleting_claims() == ["claim-old"]
+
+
+@pytest.mark.parametrize("when", ["started", "launched", "ready"])
+def test_replacement_continues_after_a_restart(when: str) -> None:
+    env = an_environment()
+    env.run(disruption.controller, queue.controller, provisioner.controller)
+    (new,) = env.replacements()
     steps: dict[str, Callable[[], object]] = {
-        "begun": lambda: None,
-        "launched": lambda: yard.launched(new),
+        "started": lambda: None,
+        "launched": lambda: env.mark_launched(new),
         "ready": lambda: None,
     }
 
     steps[when]()
-    yard.restart().wait(60)
-    between = (yard.marked(), len(yard.mirror.claims()))
-    yard.starts(new)
-    yard.wait(60)
+    env.restart().wait(60)
+    after_restart = (env.disrupted_nodes(), len(env.cache.claims()))
+    env.make_ready(new)
+    env.wait(60)
 
-    assert between == (["node"], 2)
-    assert yard.leaving() == ["claim"]
-    assert sorted(one.name for one in yard.mirror.claims()) == sorted(["claim", new])
-
-
-def test_a_new_life_counts_the_time_from_when_it_was_begun() -> None:
-    yard = a_yard().open().wait(590)
-
-    yard.restart().wait(11)
-
-    assert yard.marked() == []
+    assert after_restart == (["node"], 2)
+    assert env.deleting_claims() == ["claim"]
+    assert sorted(claim.name for claim in env.cache.claims()) == sorted(["claim", new])
 
 
-def test_one_replacement_after_the_other() -> None:
-    yard = a_yard()
-    yard.open()
-    (first,) = yard.replacements()
-    node = yard.starts(first)
+def test_timeout_of_a_replacement_counts_across_a_restart() -> None:
+    env = an_environment().start().wait(590)
+
+    env.restart().wait(11)
+
+    assert env.disrupted_nodes() == []
+
+
+def test_replacements_can_follow_each_other() -> None:
+    env = an_environment()
+    env.start()
+    (first,) = env.replacements()
+    node = env.make_ready(first)
     for resource, name in ((NODE_CLAIMS, "claim"), (NODES, "node")):
-        yard.patch(resource, name, {"metadata": {"finalizers": None}})
-    yard.delete(NODES, "node")
-    yard.delete(PODS, "web-node-0", "default")
+        env.patch(resource, name, {"metadata": {"finalizers": None}})
+    env.delete(NODES, "node")
+    env.delete(PODS, "web-node-0", "default")
 
-    yard.app_pod("again", node, cpu="3")
-    conditions = yard.get(NODE_CLAIMS, first)["status"]["conditions"]
+    env.add_app_pod("again", node, cpu="3")
+    conditions = env.get(NODE_CLAIMS, first)["status"]["conditions"]
     conditions.append({"type": "Drifted", "status": "True", "reason": "NodePoolDrifted"})
-    yard.patch(NODE_CLAIMS, first, {"status": {"conditions": conditions}}, subresource="status")
-    yard.wait(40)
+    env.patch(NODE_CLAIMS, first, {"status": {"conditions": conditions}}, subresource="status")
+    env.wait(40)
 
-    assert yard.marked() == [node]
-    assert len(yard.replacements()) == 2
-    assert provider_id_of(node) == yard.claim(first).provider_id
+    assert env.disrupted_nodes() == [node]
+    assert len(env.replacements()) == 2
+    assert provider_id_of(node) == env.claim(first).provider_id
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    yard = a_yard().open()
-    (new,) = yard.replacements()
-    before = yard.versions()
+def test_second_reconcile_changes_nothing() -> None:
+    env = an_environment().start()
+    (new,) = env.replacements()
+    before = env.versions()
 
-    yard.runtime.ask(NAME, new)
-    yard.wait(0)
+    env.manager.enqueue(NAME, new)
+    env.wait(0)
 
-    assert yard.versions() == before
-    assert DISRUPTED in yard.node().taints
+    assert env.versions() == before
+    assert DISRUPTED_TAINT in env.node().taints

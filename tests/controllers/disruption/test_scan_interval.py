@@ -1,86 +1,88 @@
-"""How often the whole cluster is looked at."""
+"""Scan interval: how often a method evaluates the whole cluster."""
 
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.controllers.disruption.scan_interval import LEAST, MOST, Pace
+from dovetail.controllers.disruption.scan_interval import MAX_INTERVAL, MIN_INTERVAL, ScanInterval
 
 NOW = datetime(2026, 1, 1, 9, tzinfo=UTC)
 
 
-def looked(pace: Pace, *, nodes: int = 10, found: bool = False, **more: datetime) -> Pace:
-    pace.looks()
-    pace.looked(NOW, nodes=nodes, found=found, **more)
-    return pace
+def scan(
+    interval: ScanInterval, *, nodes: int = 10, found_commands: bool = False, **more: datetime
+) -> ScanInterval:
+    interval.start_scan()
+    interval.finish_scan(NOW, nodes=nodes, found_commands=found_commands, **more)
+    return interval
 
 
-def test_the_first_look_is_at_once() -> None:
-    assert Pace().due(NOW) <= NOW
+def test_first_scan_runs_at_once() -> None:
+    assert ScanInterval().next_scan_at(NOW) <= NOW
 
 
-def test_while_nothing_changes_it_is_looked_again_after_five_minutes() -> None:
-    assert looked(Pace()).due(NOW) == NOW + MOST
+def test_unchanged_cluster_is_scanned_after_five_minutes() -> None:
+    assert scan(ScanInterval()).next_scan_at(NOW) == NOW + MAX_INTERVAL
 
 
-def test_a_change_is_looked_at_after_a_while_and_is_news_once() -> None:
-    pace = looked(Pace())
+def test_change_is_scanned_after_the_interval_and_is_first_only_once() -> None:
+    interval = scan(ScanInterval())
 
-    news = [pace.touch(), pace.touch()]
+    first_changes = [interval.notify_change(), interval.notify_change()]
 
-    assert news == [True, False]
-    assert pace.due(NOW) == NOW + LEAST
+    assert first_changes == [True, False]
+    assert interval.next_scan_at(NOW) == NOW + MIN_INTERVAL
 
 
-def test_looks_in_vain_become_rarer() -> None:
-    pace = Pace()
-    waits = []
+def test_interval_grows_while_scans_find_nothing() -> None:
+    interval = ScanInterval()
+    intervals = []
     for _ in range(4):
-        looked(pace).touch()
-        waits.append(pace.due(NOW) - NOW)
+        scan(interval).notify_change()
+        intervals.append(interval.next_scan_at(NOW) - NOW)
 
-    assert waits == [LEAST, 2 * LEAST, 3 * LEAST, 3 * LEAST]
-
-
-def test_after_something_was_found_it_is_looked_again_the_sooner_the_smaller_the_cluster() -> None:
-    waits = [looked(Pace(), nodes=n, found=True).due(NOW) - NOW for n in (10, 2_000)]
-
-    assert waits == [timedelta(seconds=0.15), timedelta(seconds=20)]
+    assert intervals == [MIN_INTERVAL, 2 * MIN_INTERVAL, 3 * MIN_INTERVAL, 3 * MIN_INTERVAL]
 
 
-def test_two_thousand_nodes_are_looked_at_every_twenty_seconds_and_in_vain_every_minute() -> None:
-    pace = Pace()
-    waits = []
+def test_after_commands_small_clusters_are_scanned_sooner() -> None:
+    intervals = [
+        scan(ScanInterval(), nodes=n, found_commands=True).next_scan_at(NOW) - NOW for n in (10, 2_000)
+    ]
+
+    assert intervals == [timedelta(seconds=0.15), timedelta(seconds=20)]
+
+
+def test_two_thousand_nodes_are_scanned_every_twenty_seconds_and_every_minute_without_result() -> None:
+    interval = ScanInterval()
+    intervals = []
     for _ in range(4):
-        looked(pace, nodes=2_000).touch()
-        waits.append(int((pace.due(NOW) - NOW).total_seconds()))
+        scan(interval, nodes=2_000).notify_change()
+        intervals.append(int((interval.next_scan_at(NOW) - NOW).total_seconds()))
 
-    assert waits == [20, 40, 60, 60]
+    assert intervals == [20, 40, 60, 60]
 
 
-def test_what_people_wait_for_is_looked_at_at_once() -> None:
-    pace = looked(Pace())
+def test_reset_allows_a_scan_at_once() -> None:
+    interval = scan(ScanInterval())
 
-    pace.hurry()
+    interval.reset()
 
-    assert pace.due(NOW) <= NOW
+    assert interval.next_scan_at(NOW) <= NOW
 
 
 @given(st.integers(0, 20_000), st.integers(1, 10))
-def test_a_large_cluster_is_looked_at_more_rarely_and_never_too_rarely(
-    nodes: int, times: int
-) -> None:
-    small, large = Pace(), Pace()
+def test_interval_grows_with_the_cluster_up_to_a_maximum(nodes: int, times: int) -> None:
+    small, large = ScanInterval(), ScanInterval()
     for _ in range(times):
-        looked(small, nodes=nodes).touch()
-        looked(large, nodes=2 * nodes).touch()
+        scan(small, nodes=nodes).notify_change()
+        scan(large, nodes=2 * nodes).notify_change()
 
-    assert LEAST <= small.due(NOW) - NOW <= large.due(NOW) - NOW <= MOST
+    assert MIN_INTERVAL <= small.next_scan_at(NOW) - NOW <= large.next_scan_at(NOW) - NOW <= MAX_INTERVAL
 
 
-def test_what_changes_with_time_is_looked_at_then_but_not_before_its_turn() -> None:
+def test_rescan_time_is_kept_but_not_before_the_interval_ends() -> None:
     soon, late = NOW + timedelta(seconds=1), NOW + timedelta(seconds=100)
 
-    assert looked(Pace(), again=late).due(NOW) == late
-    assert looked(Pace(), again=soon).due(NOW) == NOW + LEAST
+    assert scan(ScanInterval(), rescan_at=late).next_scan_at(NOW) == late
+    assert scan(ScanInterval(), rescan_at=soon).next_scan_at(NOW) == NOW + MIN_INTERVAL

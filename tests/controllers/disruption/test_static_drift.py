@@ -4,69 +4,73 @@ from datetime import timedelta
 
 import pytest
 
-from dovetail.controllers.disruption.controller import Disruption
-from dovetail.controllers.disruption.queue import Replacing
+from dovetail.controllers.disruption import controller as disruption
+from dovetail.controllers.disruption import queue
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodepool import Budget
 from dovetail.model.kube.resources import Resources
-from tests.support.replaced import Yard
+from tests.support.controllers.disruption import DisruptionEnvironment
 
 
-def a_yard(nodes: int, *, replicas: int, limit: int | None = None, budget: str = "100%") -> Yard:
-    yard = Yard()
+def an_environment(
+    nodes: int, *, replicas: int, limit: int | None = None, budget: str = "100%"
+) -> DisruptionEnvironment:
+    env = DisruptionEnvironment()
     limits = None if limit is None else Resources({"nodes": limit})
-    yard.add_pool(replicas=replicas, limits=limits, budgets=(Budget(nodes=budget),))
+    env.add_pool(replicas=replicas, limits=limits, budgets=(Budget(nodes=budget),))
     for number in range(nodes):
-        yard.machine(f"node-{number}", drifted=yard.now - timedelta(minutes=5))
-        yard.app_pod(f"web-{number}", f"node-{number}", cpu="100")
-    return yard
+        env.add_node(f"node-{number}", drifted=env.now - timedelta(minutes=5))
+        env.add_app_pod(f"web-{number}", f"node-{number}", cpu="100")
+    return env
 
 
-def test_a_drifted_node_goes_when_another_is_there_whether_its_pods_fit_there_or_not() -> None:
-    yard = a_yard(1, replicas=1).open()
-    (new,) = yard.replacements()
-    before = yard.leaving()
+def test_drifted_static_node_is_deleted_when_its_replacement_is_ready_even_if_pods_do_not_fit() -> None:
+    env = an_environment(1, replicas=1).start()
+    (new,) = env.replacements()
+    before = env.deleting_claims()
 
-    yard.starts(new)
+    env.make_ready(new)
 
     assert before == []
-    assert yard.leaving() == ["claim-0"]
-    assert yard.claim(new).requirements == yard.pool().template.requirements
+    assert env.deleting_claims() == ["claim-0"]
+    assert env.claim(new).requirements == env.pool().template.requirements
 
 
 @pytest.mark.parametrize(
-    ("limit", "budget", "begun"),
+    ("limit", "budget", "started"),
     [(None, "100%", 3), (None, "2", 2), (3, "100%", 0), (4, "100%", 1), (5, "100%", 2)],
 )
-def test_budget_and_limit_say_how_many_at_once(limit: int | None, budget: str, begun: int) -> None:
-    yard = a_yard(3, replicas=3, limit=limit, budget=budget).open().wait(60)
+def test_budget_and_limit_restrict_concurrent_replacements(
+    limit: int | None, budget: str, started: int
+) -> None:
+    env = an_environment(3, replicas=3, limit=limit, budget=budget).start().wait(60)
 
-    assert len(yard.replacements()) == len(yard.marked()) == begun
-
-
-def test_a_pool_with_too_many_nodes_waits_until_they_have_gone() -> None:
-    yard = a_yard(3, replicas=2).open().wait(60)
-
-    assert yard.marked() == []
+    assert len(env.replacements()) == len(env.disrupted_nodes()) == started
 
 
-def test_a_protected_node_stays() -> None:
-    yard = Yard()
-    yard.add_pool(replicas=1)
-    since = yard.now - timedelta(minutes=5)
-    yard.machine("node", drifted=since, annotations={label_keys.DO_NOT_DISRUPT: "true"})
+def test_static_nodepool_with_surplus_nodes_replaces_none() -> None:
+    env = an_environment(3, replicas=2).start().wait(60)
 
-    yard.run(Disruption, Replacing).wait(60)
-
-    assert yard.marked() == []
+    assert env.disrupted_nodes() == []
 
 
-def test_how_many_have_drifted_is_measured_over_all_pools() -> None:
-    yard = a_yard(2, replicas=2, budget="0")
-    yard.add_pool("other", after=None, budgets=(Budget(nodes="0"),))
-    yard.machine("node-other", pool="other", drifted=yard.now - timedelta(minutes=5))
+def test_do_not_disrupt_node_is_kept() -> None:
+    env = DisruptionEnvironment()
+    env.add_pool(replicas=1)
+    since = env.now - timedelta(minutes=5)
+    env.add_node("node", drifted=since, annotations={label_keys.DO_NOT_DISRUPT: "true"})
 
-    yard.open()
+    env.run(disruption.controller, queue.controller).wait(60)
+
+    assert env.disrupted_nodes() == []
+
+
+def test_eligible_nodes_are_measured_over_all_nodepools() -> None:
+    env = an_environment(2, replicas=2, budget="0")
+    env.add_pool("other", after=None, budgets=(Budget(nodes="0"),))
+    env.add_node("node-other", pool="other", drifted=env.now - timedelta(minutes=5))
+
+    env.start()
 
     name = "karpenter_voluntary_disruption_eligible_nodes"
-    assert yard.metrics.total(name, reason="drifted") == 3
+    assert env.metrics.total(name, reason="drifted") == 3

@@ -1,6 +1,6 @@
-"""Interruptions: 130–134 of the AWS checklist, as far as the queue is behind a port."""
+"""Interruptions: 130–134 of the AWS checklist, with a fake queue."""
 
-from functools import partial
+from typing import Any
 
 import pytest
 
@@ -8,189 +8,194 @@ from dovetail.controllers.interruption import controller as interruption
 from dovetail.model import labels as label_keys
 from dovetail.model.settings import InterruptionSettings
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
-from dovetail.ports.cloudprovider import CloudError, Interruption, Message
+from dovetail.ports.cloudprovider import CloudError, InterruptionKind, InterruptionMessage
 from dovetail.ports.kube_errors import InternalError
-from dovetail.state.instancetypes.unavailable_offerings import Scarce
-from tests.support import wire
-from tests.support.world import Factory, World
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOffering
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.kube import manifests
 
 HELD = ["test/held"]
 LABELS = {label_keys.ZONE: "us-east-1a", label_keys.INSTANCE_TYPE: "m5.large"}
 DISRUPTED = "karpenter_nodeclaims_disrupted_total"
 
 
-def machine(number: int) -> str:
+def provider_id(number: int) -> str:
     return f"aws:///us-east-1a/i-{number}"
 
 
-ACTS_ON_REBALANCE = partial(
-    interruption.registration,
-    interruption_settings=InterruptionSettings(act_on_rebalance=True),
-)
+ACT_ON_REBALANCE = InterruptionSettings(act_on_rebalance=True)
 
 
-def a_world(claims: int = 1, *, run: Factory = interruption.registration) -> World:
-    world = World().run(run)
+def an_environment(claims: int = 1, **fields: Any) -> ControllerEnvironment:
+    env = ControllerEnvironment().run(interruption.controller, **fields)
     for number in range(claims):
-        made = wire.claim(
-            f"claim-{number}", finalizers=HELD, labels=LABELS, provider_id=machine(number)
+        claim = manifests.claim(
+            f"claim-{number}", finalizers=HELD, labels=LABELS, provider_id=provider_id(number)
         )
-        world.add(NODE_CLAIMS, made)
-        world.add(NODES, wire.node(f"node-{number}", provider_id=machine(number)))
-    return world
+        env.add(NODE_CLAIMS, claim)
+        env.add(NODES, manifests.node(f"node-{number}", provider_id=provider_id(number)))
+    return env
 
 
-def warn(world: World, kind: Interruption, *numbers: int) -> World:
-    """Have a warning arrive, and let it be taken."""
+def interrupt(env: ControllerEnvironment, kind: InterruptionKind, *numbers: int) -> ControllerEnvironment:
+    """Send a message and wait until it is handled."""
     ids = tuple(f"i-{number}" for number in numbers)
-    name = f"message-{len(world.cloud.asked)}-{numbers}"
-    world.cloud.messages.append(Message(id=name, kind=kind, instance_ids=ids, sent=world.now))
-    return world.wait(1)
+    name = f"message-{len(env.cloud.requests)}-{numbers}"
+    env.interruptions.messages.append(
+        InterruptionMessage(id=name, kind=kind, instance_ids=ids, sent_at=env.now)
+    )
+    return env.wait(1)
 
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        (Interruption.SPOT, "SpotInterrupted"),
-        (Interruption.SCHEDULED_CHANGE, "InstanceUnhealthy"),
-        (Interruption.STOPPING, "InstanceStopping"),
-        (Interruption.TERMINATING, "InstanceTerminating"),
-        (Interruption.RESERVATION, "CapacityReservationInstanceInterrupted"),
+        (InterruptionKind.SPOT_INTERRUPTED, "SpotInterrupted"),
+        (InterruptionKind.SCHEDULED_CHANGE, "InstanceUnhealthy"),
+        (InterruptionKind.INSTANCE_STOPPED, "InstanceStopping"),
+        (InterruptionKind.INSTANCE_TERMINATED, "InstanceTerminating"),
+        (InterruptionKind.CAPACITY_RESERVATION_INTERRUPTED, "CapacityReservationInstanceInterrupted"),
     ],
 )
-def test_a_machine_about_to_go_is_drained(kind: Interruption, reason: str) -> None:
-    world = warn(a_world(2), kind, 0)
+def test_interrupted_instance_is_drained(kind: InterruptionKind, reason: str) -> None:
+    env = interrupt(an_environment(2), kind, 0)
 
-    assert world.claim("claim-0").deleting
-    assert not world.claim("claim-1").deleting
-    assert world.cloud.messages == []
+    assert env.claim("claim-0").deleting
+    assert not env.claim("claim-1").deleting
+    assert env.interruptions.messages == []
     for name in ("claim-0", "node-0"):
-        assert world.events.about(name) == [reason, "TerminatingOnInterruption"]
-    assert world.metrics.total(DISRUPTED, reason=kind) == 1
+        assert env.events.reasons(name) == [reason, "TerminatingOnInterruption"]
+    assert env.metrics.total(DISRUPTED, reason=kind) == 1
 
 
-def test_a_recommendation_is_only_told() -> None:
-    world = warn(a_world(), Interruption.REBALANCE, 0)
+def test_rebalance_recommendation_only_publishes_an_event() -> None:
+    env = interrupt(an_environment(), InterruptionKind.REBALANCE_RECOMMENDATION, 0)
 
-    assert not world.claim("claim-0").deleting
-    assert world.events.about("claim-0") == ["SpotRebalanceRecommendation"]
-    assert world.cloud.messages == []
-
-
-def test_a_recommendation_is_acted_on_where_users_want_that() -> None:
-    world = warn(a_world(run=ACTS_ON_REBALANCE), Interruption.REBALANCE, 0)
-
-    assert world.claim("claim-0").deleting
-    told = ["SpotRebalanceRecommendation", "TerminatingOnInterruption"]
-    assert world.events.about("claim-0") == told
-    assert world.metrics.total(DISRUPTED, reason="rebalance_recommendation") == 1
+    assert not env.claim("claim-0").deleting
+    assert env.events.reasons("claim-0") == ["SpotRebalanceRecommendation"]
+    assert env.interruptions.messages == []
 
 
-def test_what_is_at_risk_is_not_bought_again_in_its_own_place() -> None:
-    world = warn(a_world(run=ACTS_ON_REBALANCE), Interruption.REBALANCE, 0)
+def test_rebalance_recommendation_deletes_the_nodeclaim_if_configured() -> None:
+    env = interrupt(
+        an_environment(interruption_settings=ACT_ON_REBALANCE), InterruptionKind.REBALANCE_RECOMMENDATION, 0
+    )
 
-    at_risk = Scarce(capacity_type="spot", instance_type="m5.large", zone="us-east-1a")
-    assert world.scarcity.marks(world.now) == {at_risk}
-
-
-def test_a_recommendation_that_is_only_told_makes_nothing_scarce() -> None:
-    world = warn(a_world(), Interruption.REBALANCE, 0)
-
-    assert world.scarcity.marks(world.now) == frozenset()
+    assert env.claim("claim-0").deleting
+    reasons = ["SpotRebalanceRecommendation", "TerminatingOnInterruption"]
+    assert env.events.reasons("claim-0") == reasons
+    assert env.metrics.total(DISRUPTED, reason="rebalance_recommendation") == 1
 
 
-def test_a_message_about_nothing_is_only_removed() -> None:
-    world = warn(a_world(), Interruption.NOTHING)
+def test_offering_of_an_acted_on_rebalance_recommendation_is_unavailable() -> None:
+    env = interrupt(
+        an_environment(interruption_settings=ACT_ON_REBALANCE), InterruptionKind.REBALANCE_RECOMMENDATION, 0
+    )
 
-    assert world.cloud.messages == []
-    assert world.writes == []
+    offering = UnavailableOffering(capacity_type="spot", instance_type="m5.large", zone="us-east-1a")
+    assert env.unavailable_offerings.get(env.now) == {offering}
+
+
+def test_ignored_rebalance_recommendation_keeps_the_offering_available() -> None:
+    env = interrupt(an_environment(), InterruptionKind.REBALANCE_RECOMMENDATION, 0)
+
+    assert env.unavailable_offerings.get(env.now) == frozenset()
+
+
+def test_no_op_message_is_only_deleted() -> None:
+    env = interrupt(an_environment(), InterruptionKind.NO_OP)
+
+    assert env.interruptions.messages == []
+    assert env.writes == []
     received = "karpenter_interruption_received_messages_total"
-    assert world.metrics.total(received, message_type="no_op") == 1
+    assert env.metrics.total(received, message_type="no_op") == 1
 
 
-def test_a_reservation_that_was_taken_back_counts_as_empty() -> None:
-    world = warn(a_world(), Interruption.RESERVATION, 0)
+def test_interrupted_reservation_is_unavailable() -> None:
+    env = interrupt(an_environment(), InterruptionKind.CAPACITY_RESERVATION_INTERRUPTED, 0)
 
-    empty = Scarce(capacity_type="reserved", instance_type="m5.large", zone="us-east-1a")
-    assert world.scarcity.marks(world.now) == {empty}
-
-
-def test_the_same_message_twice_disrupts_once() -> None:
-    world = warn(a_world(), Interruption.SPOT, 0)
-
-    warn(world, Interruption.SPOT, 0)
-
-    assert world.metrics.total(DISRUPTED) == 1
-    assert world.cloud.messages == []
+    offering = UnavailableOffering(capacity_type="reserved", instance_type="m5.large", zone="us-east-1a")
+    assert env.unavailable_offerings.get(env.now) == {offering}
 
 
-def test_a_hundred_warnings_at_once_are_all_taken() -> None:
-    world = a_world(100)
-    world.cloud.messages = [
-        Message(id=str(number), kind=Interruption.SPOT, instance_ids=(f"i-{number}",))
+def test_duplicate_message_disrupts_once() -> None:
+    env = interrupt(an_environment(), InterruptionKind.SPOT_INTERRUPTED, 0)
+
+    interrupt(env, InterruptionKind.SPOT_INTERRUPTED, 0)
+
+    assert env.metrics.total(DISRUPTED) == 1
+    assert env.interruptions.messages == []
+
+
+def test_hundred_messages_are_handled_at_once() -> None:
+    env = an_environment(100)
+    env.interruptions.messages = [
+        InterruptionMessage(
+            id=str(number), kind=InterruptionKind.SPOT_INTERRUPTED, instance_ids=(f"i-{number}",)
+        )
         for number in range(100)
     ]
 
-    world.wait(1)
+    env.wait(1)
 
-    assert all(world.claim(f"claim-{number}").deleting for number in range(100))
-    assert world.cloud.messages == []
-
-
-def test_what_was_taken_back_is_left_alone_for_a_while() -> None:
-    world = warn(a_world(), Interruption.SPOT, 0)
-
-    taken = Scarce(capacity_type="spot", instance_type="m5.large", zone="us-east-1a")
-    assert world.scarcity.marks(world.now) == {taken}
+    assert all(env.claim(f"claim-{number}").deleting for number in range(100))
+    assert env.interruptions.messages == []
 
 
-def test_only_spot_says_that_something_is_scarce() -> None:
-    world = warn(a_world(), Interruption.TERMINATING, 0)
+def test_offering_of_a_spot_interruption_is_unavailable_for_a_while() -> None:
+    env = interrupt(an_environment(), InterruptionKind.SPOT_INTERRUPTED, 0)
 
-    assert world.scarcity.marks(world.now) == frozenset()
-
-
-def test_a_machine_that_is_not_ours_is_no_matter() -> None:
-    world = warn(a_world(), Interruption.SPOT, 7)
-
-    assert world.cloud.messages == []
-    assert world.writes == []
+    offering = UnavailableOffering(capacity_type="spot", instance_type="m5.large", zone="us-east-1a")
+    assert env.unavailable_offerings.get(env.now) == {offering}
 
 
-def test_a_claim_that_goes_already_is_not_deleted_twice() -> None:
-    world = a_world()
-    world.delete(NODE_CLAIMS, "claim-0")
+def test_instance_termination_keeps_the_offering_available() -> None:
+    env = interrupt(an_environment(), InterruptionKind.INSTANCE_TERMINATED, 0)
 
-    warn(world, Interruption.SPOT, 0)
-
-    assert world.metrics.total(DISRUPTED) == 0
-    assert world.cloud.messages == []
+    assert env.unavailable_offerings.get(env.now) == frozenset()
 
 
-def test_a_message_that_could_not_be_acted_on_comes_again() -> None:
-    world = a_world()
-    world.faults.fail("delete", NODE_CLAIMS, InternalError("etcd is away"))
+def test_message_about_an_unmanaged_instance_is_ignored() -> None:
+    env = interrupt(an_environment(), InterruptionKind.SPOT_INTERRUPTED, 7)
 
-    warn(world, Interruption.SPOT, 0).wait(1)
-
-    assert world.claim("claim-0").deleting
-    assert world.cloud.messages == []
-    assert len(world.log.said("reconciler error")) == 1
+    assert env.interruptions.messages == []
+    assert env.writes == []
 
 
-def test_a_queue_that_does_not_answer_is_asked_again() -> None:
-    world = a_world()
-    world.cloud.fail("receive", *[CloudError("QueueDoesNotExist")] * 3)
+def test_deleting_nodeclaim_is_not_deleted_again() -> None:
+    env = an_environment()
+    env.delete(NODE_CLAIMS, "claim-0")
 
-    warn(world, Interruption.SPOT, 0).wait(2)
+    interrupt(env, InterruptionKind.SPOT_INTERRUPTED, 0)
 
-    assert world.claim("claim-0").deleting
+    assert env.metrics.total(DISRUPTED) == 0
+    assert env.interruptions.messages == []
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = warn(a_world(), Interruption.SPOT, 0)
-    before = world.versions()
+def test_failed_message_is_delivered_again() -> None:
+    env = an_environment()
+    env.failing_client.fail("delete", NODE_CLAIMS, InternalError("etcd is unavailable"))
 
-    world.wait(60)
+    interrupt(env, InterruptionKind.SPOT_INTERRUPTED, 0).wait(1)
 
-    assert world.versions() == before
+    assert env.claim("claim-0").deleting
+    assert env.interruptions.messages == []
+    assert len(env.log.entries("reconciler error")) == 1
+
+
+def test_failed_receive_is_retried() -> None:
+    env = an_environment()
+    env.interruptions.errors += [*[CloudError("QueueDoesNotExist")] * 3]
+
+    interrupt(env, InterruptionKind.SPOT_INTERRUPTED, 0).wait(2)
+
+    assert env.claim("claim-0").deleting
+
+
+def test_second_reconcile_changes_nothing() -> None:
+    env = interrupt(an_environment(), InterruptionKind.SPOT_INTERRUPTED, 0)
+    before = env.versions()
+
+    env.wait(60)
+
+    assert env.versions() == before

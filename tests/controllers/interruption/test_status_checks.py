@@ -1,124 +1,123 @@
-"""The cloud's own checks of machines: 135 of the AWS checklist."""
+"""Status checks of instances: 135 of the AWS checklist."""
 
 from collections.abc import Sequence
 from datetime import timedelta
-from functools import partial
 
 import pytest
 
 from dovetail.controllers.interruption import status_checks
 from dovetail.model import labels as label_keys
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
-from dovetail.ports.cloudprovider import Ailment, Interruption
-from tests.support import wire
-from tests.support.world import World
+from dovetail.ports.cloudprovider import InterruptionKind, UnhealthyInstance
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.kube import manifests
 
 UNHEALTHY = "karpenter_interruption_instance_status_unhealthy_total"
-MACHINE = "aws:///us-east-1a/i-1"
-CHECKS = [Interruption.INSTANCE_STATUS, Interruption.SYSTEM_STATUS]
+PROVIDER_ID = "aws:///us-east-1a/i-1"
+CHECKS = [InterruptionKind.INSTANCE_STATUS, InterruptionKind.SYSTEM_STATUS]
 
 
-class Checked:
-    """Checks that find what a test says."""
+class FakeStatusProvider:
+    """Status provider whose result a test sets."""
 
     def __init__(self) -> None:
-        self.found: list[Ailment] = []
+        self.unhealthy: list[UnhealthyInstance] = []
 
-    async def ailing(self) -> Sequence[Ailment]:
-        return self.found
-
-
-def a_world(checked: Checked, **claim: object) -> World:
-    world = World().run(partial(status_checks.registration, checkups=checked))
-    made = wire.claim("claim", finalizers=["test/held"], provider_id=MACHINE)
-    made["metadata"].update(claim)
-    world.add(NODE_CLAIMS, made)
-    world.add(NODES, wire.node("node", provider_id=MACHINE))
-    return world
+    async def list_unhealthy(self) -> Sequence[UnhealthyInstance]:
+        return self.unhealthy
 
 
-def ail(world: World, checked: Checked, kind: Interruption, *, seconds: float) -> World:
-    """Have a check have failed for so long, and let it be noticed."""
-    since = world.now + timedelta(seconds=60 - seconds)
-    checked.found = [Ailment(instance_id="i-1", kind=kind, since=since)]
-    return world.wait(60)
+def an_environment(status: FakeStatusProvider, **claim: object) -> ControllerEnvironment:
+    env = ControllerEnvironment().run(status_checks.controller, instance_status=status)
+    manifest = manifests.claim("claim", finalizers=["test/held"], provider_id=PROVIDER_ID)
+    manifest["metadata"].update(claim)
+    env.add(NODE_CLAIMS, manifest)
+    env.add(NODES, manifests.node("node", provider_id=PROVIDER_ID))
+    return env
+
+
+def fail_check(
+    env: ControllerEnvironment, status: FakeStatusProvider, kind: InterruptionKind, *, seconds: float
+) -> ControllerEnvironment:
+    """Fail a check for some seconds, and wait until it is polled."""
+    since = env.now + timedelta(seconds=60 - seconds)
+    status.unhealthy = [UnhealthyInstance(instance_id="i-1", kind=kind, since=since)]
+    return env.wait(60)
 
 
 @pytest.mark.parametrize("kind", CHECKS)
-def test_a_machine_that_failed_for_two_minutes_goes_without_waiting_for_its_pods(
-    kind: Interruption,
-) -> None:
-    checked = Checked()
+def test_instance_unhealthy_for_two_minutes_is_deleted_without_drain(kind: InterruptionKind) -> None:
+    status = FakeStatusProvider()
 
-    world = ail(a_world(checked), checked, kind, seconds=120)
+    env = fail_check(an_environment(status), status, kind, seconds=120)
 
-    claim = world.claim()
+    claim = env.claim()
     assert claim.deleting
-    assert claim.annotations[label_keys.TERMINATION_TIMESTAMP] == f"{world.now:%Y-%m-%dT%H:%M:%SZ}"
-    assert world.events.about("node") == ["InstanceUnhealthy", "TerminatingOnInterruption"]
+    assert claim.annotations[label_keys.TERMINATION_TIMESTAMP] == f"{env.now:%Y-%m-%dT%H:%M:%SZ}"
+    assert env.events.reasons("node") == ["InstanceUnhealthy", "TerminatingOnInterruption"]
 
 
 @pytest.mark.parametrize("kind", CHECKS)
-def test_a_hiccup_is_no_reason(kind: Interruption) -> None:
-    checked = Checked()
+def test_short_failure_is_ignored(kind: InterruptionKind) -> None:
+    status = FakeStatusProvider()
 
-    world = ail(a_world(checked), checked, kind, seconds=119)
+    env = fail_check(an_environment(status), status, kind, seconds=119)
 
-    assert world.writes == []
-    assert world.metrics.total(UNHEALTHY) == 0
+    assert env.writes == []
+    assert env.metrics.total(UNHEALTHY) == 0
 
 
-def test_a_machine_that_the_cloud_will_touch_is_drained_with_patience_and_at_once() -> None:
-    checked = Checked()
+def test_instance_with_a_scheduled_event_is_drained_at_once() -> None:
+    status = FakeStatusProvider()
 
-    world = ail(a_world(checked), checked, Interruption.EVENT_STATUS, seconds=0)
+    env = fail_check(an_environment(status), status, InterruptionKind.EVENT_STATUS, seconds=0)
 
-    claim = world.claim()
+    claim = env.claim()
     assert claim.deleting
     assert label_keys.TERMINATION_TIMESTAMP not in claim.annotations
 
 
-def test_a_deadline_that_is_there_already_is_not_moved() -> None:
-    checked = Checked()
-    known = {label_keys.TERMINATION_TIMESTAMP: "2026-01-01T00:00:00Z"}
-    world = a_world(checked, annotations=known)
+def test_existing_termination_deadline_is_kept() -> None:
+    status = FakeStatusProvider()
+    annotations = {label_keys.TERMINATION_TIMESTAMP: "2026-01-01T00:00:00Z"}
+    env = an_environment(status, annotations=annotations)
 
-    ail(world, checked, Interruption.SYSTEM_STATUS, seconds=200)
+    fail_check(env, status, InterruptionKind.SYSTEM_STATUS, seconds=200)
 
-    assert dict(world.claim().annotations) == known
-    assert world.claim().deleting
-
-
-def test_an_incident_is_counted_once_and_again_when_it_comes_back() -> None:
-    checked = Checked()
-    world = ail(a_world(checked), checked, Interruption.SYSTEM_STATUS, seconds=200)
-    world.wait(180)
-    once = world.metrics.total(UNHEALTHY, category="system_status")
-
-    checked.found = []
-    world.wait(60)
-    ail(world, checked, Interruption.SYSTEM_STATUS, seconds=200)
-
-    assert once == 1
-    assert world.metrics.total(UNHEALTHY, category="system_status") == 2
+    assert dict(env.claim().annotations) == annotations
+    assert env.claim().deleting
 
 
-def test_a_machine_that_is_not_ours_is_no_matter() -> None:
-    checked = Checked()
-    world = a_world(checked)
-    checked.found = [Ailment(instance_id="i-2", kind=Interruption.EVENT_STATUS)]
+def test_failure_is_counted_once_until_the_instance_recovers() -> None:
+    status = FakeStatusProvider()
+    env = fail_check(an_environment(status), status, InterruptionKind.SYSTEM_STATUS, seconds=200)
+    env.wait(180)
+    first_count = env.metrics.total(UNHEALTHY, category="system_status")
 
-    world.wait(60)
+    status.unhealthy = []
+    env.wait(60)
+    fail_check(env, status, InterruptionKind.SYSTEM_STATUS, seconds=200)
 
-    assert world.writes == []
-    assert world.metrics.total(UNHEALTHY) == 0
+    assert first_count == 1
+    assert env.metrics.total(UNHEALTHY, category="system_status") == 2
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    checked = Checked()
-    world = ail(a_world(checked), checked, Interruption.SYSTEM_STATUS, seconds=200)
-    before = world.versions()
+def test_unmanaged_instance_is_ignored() -> None:
+    status = FakeStatusProvider()
+    env = an_environment(status)
+    status.unhealthy = [UnhealthyInstance(instance_id="i-2", kind=InterruptionKind.EVENT_STATUS)]
 
-    world.wait(300)
+    env.wait(60)
 
-    assert world.versions() == before
+    assert env.writes == []
+    assert env.metrics.total(UNHEALTHY) == 0
+
+
+def test_second_reconcile_changes_nothing() -> None:
+    status = FakeStatusProvider()
+    env = fail_check(an_environment(status), status, InterruptionKind.SYSTEM_STATUS, seconds=200)
+    before = env.versions()
+
+    env.wait(300)
+
+    assert env.versions() == before

@@ -1,6 +1,4 @@
-"""Zones that the cluster is shifted away from: 86 of the AWS checklist."""
-
-from functools import partial
+"""Zonal shift: 86 of the AWS checklist."""
 
 from dovetail.controllers.interruption import zonal_shift
 from dovetail.model import labels as label_keys
@@ -8,125 +6,114 @@ from dovetail.model.karpenter.nodepool import NodeTemplate
 from dovetail.model.kube.requirements import Operator, RequirementSpec
 from dovetail.ports.api_resources import NODE_POOLS
 from dovetail.ports.cloudprovider import CloudError
-from dovetail.state.instancetypes.unavailable_offerings import Scarce
-from tests.support import wire
-from tests.support.catalog import Z1, Z2, a_type
-from tests.support.world import World
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOffering
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.kube import manifests
+from tests.support.scheduling.instance_types import Z1, Z2, a_type
 
 
-class Shifts:
-    """``ports.cloudprovider.ZonalShifts`` by script."""
+class FakeZonalShiftProvider:
+    """``ports.cloudprovider.ZonalShiftProvider`` that a test controls."""
 
     def __init__(self) -> None:
         self.zones: set[str] = set()
         self.error: Exception | None = None
 
-    async def away_from(self) -> set[str]:
+    async def list_shifted_zones(self) -> set[str]:
         if self.error is not None:
             raise self.error
         return set(self.zones)
 
 
-def a_world() -> tuple[World, Shifts]:
-    """One pool for all zones, and one for the second only."""
-    world, shifts = World(), Shifts()
-    world.cloud.types = (a_type("m5.large"),)
-    world.run(partial(zonal_shift.registration, shifts=shifts))
-    world.add(NODE_POOLS, wire.pool("all"))
-    wanted = RequirementSpec(label_keys.ZONE, Operator.IN, (Z2,))
-    world.add(NODE_POOLS, wire.pool("second", template=NodeTemplate(requirements=(wanted,))))
-    return world, shifts
+def an_environment() -> tuple[ControllerEnvironment, FakeZonalShiftProvider]:
+    """Return a NodePool for all zones and one for the second zone only."""
+    env, shifts = ControllerEnvironment(), FakeZonalShiftProvider()
+    env.cloud.types = (a_type("m5.large"),)
+    env.run(zonal_shift.controller, zonal_shifts=shifts)
+    env.add(NODE_POOLS, manifests.pool("all"))
+    zone = RequirementSpec(label_keys.ZONE, Operator.IN, (Z2,))
+    env.add(NODE_POOLS, manifests.pool("second", template=NodeTemplate(requirements=(zone,))))
+    return env, shifts
 
 
-def closed(world: World) -> set[str]:
-    return {one.zone for one in world.scarcity.marks(world.now)}
+def unavailable_zones(env: ControllerEnvironment) -> set[str]:
+    return {offering.zone for offering in env.unavailable_offerings.get(env.now)}
 
 
-def told(world: World) -> list[tuple[str, str]]:
-    return [(one.name, one.reason) for one in world.events.told]
+def events(env: ControllerEnvironment) -> list[tuple[str, str]]:
+    return [(event.name, event.reason) for event in env.events.published]
 
 
-def test_nothing_is_bought_in_a_zone_while_it_is_shifted_away_from() -> None:
-    world, shifts = a_world()
+def test_offerings_of_a_shifted_zone_are_unavailable() -> None:
+    env, shifts = an_environment()
 
     shifts.zones = {Z1}
-    world.wait(30)
-    soon = closed(world)
-    world.wait(3600)
+    env.wait(30)
+    first = unavailable_zones(env)
+    env.wait(3600)
 
-    assert soon == closed(world) == {Z1}
-    assert world.scarcity.marks(world.now) == {Scarce(zone=Z1)}
+    assert first == unavailable_zones(env) == {Z1}
+    assert env.unavailable_offerings.get(env.now) == {UnavailableOffering(zone=Z1)}
 
 
-def test_a_zone_is_open_again_as_soon_as_the_shift_has_ended() -> None:
-    world, shifts = a_world()
+def test_offerings_are_available_again_when_the_shift_ends() -> None:
+    env, shifts = an_environment()
     shifts.zones = {Z1, Z2}
-    world.wait(30)
+    env.wait(30)
 
     shifts.zones = {Z2}
-    world.wait(30)
+    env.wait(30)
 
-    assert closed(world) == {Z2}
+    assert unavailable_zones(env) == {Z2}
 
 
-def test_only_pools_that_could_use_the_zone_are_told_once_when_it_goes_and_when_it_comes() -> None:
-    world, shifts = a_world()
+def test_nodepools_that_can_use_the_zone_get_one_event_at_start_and_end() -> None:
+    env, shifts = an_environment()
 
     shifts.zones = {Z1}
-    world.wait(300)
+    env.wait(300)
     shifts.zones = set()
-    world.wait(300)
+    env.wait(300)
 
-    assert told(world) == [("all", "ZonalShiftActive"), ("all", "ZonalShiftCleared")]
+    assert events(env) == [("all", "ZonalShiftActive"), ("all", "ZonalShiftCleared")]
 
 
-def test_a_pool_whose_types_are_not_sold_in_the_zone_is_not_told() -> None:
-    world, shifts = a_world()
-    world.cloud.types = ()
+def test_nodepool_without_offerings_in_the_zone_gets_no_event() -> None:
+    env, shifts = an_environment()
+    env.cloud.types = ()
 
     shifts.zones = {Z1}
-    world.wait(30)
+    env.wait(30)
 
-    assert told(world) == []
+    assert events(env) == []
 
 
-def test_what_cannot_be_asked_stays_closed_for_three_minutes_at_most() -> None:
-    world, shifts = a_world()
+def test_after_api_errors_a_zone_stays_unavailable_for_three_minutes() -> None:
+    env, shifts = an_environment()
     shifts.zones = {Z1}
-    world.wait(30)
+    env.wait(30)
 
     shifts.error = CloudError("no answer")
-    world.wait(120)
-    before = closed(world)
-    world.wait(120)
+    env.wait(120)
+    before = unavailable_zones(env)
+    env.wait(120)
 
     assert before == {Z1}
-    assert closed(world) == set()
+    assert unavailable_zones(env) == set()
 
 
-def test_where_nobody_knows_of_shifts_nobody_asks() -> None:
-    world = World()
+def test_without_zonal_shift_provider_there_is_no_controller() -> None:
+    env = ControllerEnvironment()
 
-    assert (
-        zonal_shift.registration(
-            shifts=None,
-            mirror=world.mirror,
-            cloud=world.cloud,
-            scarcity=world.scarcity,
-            loop=world.loop,
-            log=world.log,
-            events=world.events,
-        )
-        is None
-    )
+    assert zonal_shift.controller(env.context()) is None
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world, shifts = a_world()
+def test_second_reconcile_changes_nothing() -> None:
+    env, shifts = an_environment()
     shifts.zones = {Z1}
-    world.wait(30)
-    before = (world.versions(), told(world))
+    env.wait(30)
+    before = (env.versions(), events(env))
 
-    world.wait(600)
+    env.wait(600)
 
-    assert (world.versions(), told(world)) == before
+    assert (env.versions(), events(env)) == before

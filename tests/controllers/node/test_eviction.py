@@ -1,4 +1,4 @@
-"""The eviction queue: pods asked to go, one by one.
+"""Eviction queue.
 
 EV1, EV2, EV3, EV4, EV5, EV6, EV7, EV8, EV9, EV10, EV11, EV12, EV13, EV14.
 """
@@ -13,302 +13,309 @@ from dovetail.model.kube.conditions import TRUE, Condition
 from dovetail.ports.api_resources import POD_DISRUPTION_BUDGETS, PODS
 from dovetail.ports.kube_errors import ApiError, Conflict, Forbidden, NotFound
 from dovetail.state.pods.evictions import PodKey
-from tests.support.fleet import a_budget, a_machine, a_pod, an_owner, is_asked_to_go, stop_pod
-from tests.support.world import World
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.controllers.running_nodes import (
+    add_owner,
+    add_pdb,
+    add_pod,
+    add_running_node,
+    is_terminating,
+    stop_pod,
+)
 
 WEB = {"app": "web"}
 
 
-def a_world(**machine: object) -> World:
-    world = World()
-    a_machine(world, **machine)  # type: ignore[arg-type]
-    a_pod(world, owner=an_owner(world, "ReplicaSet"), labels=WEB)
-    return world.run(eviction.EvictionQueue)
+def an_environment(**node_fields: object) -> ControllerEnvironment:
+    env = ControllerEnvironment()
+    add_running_node(env, **node_fields)  # type: ignore[arg-type]
+    add_pod(env, owner=add_owner(env, "ReplicaSet"), labels=WEB)
+    return env.run(eviction.controller)
 
 
-def evict(world: World, name: str = "pod", *, within: float | None = None) -> PodKey:
-    """Want a pod gone, as a node that drains does."""
-    pod = world.mirror.pod("default", name)
+def evict(env: ControllerEnvironment, name: str = "pod", *, within: float | None = None) -> PodKey:
+    """Add a pod to the queue, as the drain of its node does."""
+    pod = env.cache.pod("default", name)
     assert pod is not None
-    deadline = None if within is None else world.now + timedelta(seconds=within)
-    world.evictions.add(pod, deadline=deadline)
-    world.wait(0)
+    deadline = None if within is None else env.now + timedelta(seconds=within)
+    env.evictions.add(pod, deadline=deadline)
+    env.wait(0)
     return ("default", name, pod.uid)
 
 
-def requests(world: World) -> list[str]:
-    asked = world.metrics.values.get("karpenter_pods_eviction_requests_total", [])
-    return [labels["code"] for _, labels in asked]
+def requests(env: ControllerEnvironment) -> list[str]:
+    values = env.metrics.values.get("karpenter_pods_eviction_requests_total", [])
+    return [labels["code"] for _, labels in values]
 
 
-def test_a_pod_without_a_budget_is_evicted() -> None:
-    world = a_world()
+def test_pod_without_pdb_is_evicted() -> None:
+    env = an_environment()
 
-    key = evict(world)
+    key = evict(env)
 
-    assert is_asked_to_go(world)
-    assert world.events.about("pod") == ["Evicted"]
-    assert requests(world) == ["200"]
-    assert world.evictions.get(key) is None
-
-
-def test_a_pod_whose_budget_allows_it_is_evicted() -> None:
-    world = a_world()
-    a_pod(world, "twin", owner=an_owner(world, "ReplicaSet"), labels=WEB)
-    a_budget(world, minAvailable=1, allowed=1)
-
-    evict(world)
-
-    assert is_asked_to_go(world)
-    assert not is_asked_to_go(world, "twin")
+    assert is_terminating(env)
+    assert env.events.reasons("pod") == ["Evicted"]
+    assert requests(env) == ["200"]
+    assert env.evictions.get(key) is None
 
 
-def test_a_pod_that_is_gone_is_no_trouble() -> None:
-    world = a_world()
-    pod = world.mirror.pod("default", "pod")
+def test_pod_whose_pdb_allows_it_is_evicted() -> None:
+    env = an_environment()
+    add_pod(env, "twin", owner=add_owner(env, "ReplicaSet"), labels=WEB)
+    add_pdb(env, minAvailable=1, allowed=1)
+
+    evict(env)
+
+    assert is_terminating(env)
+    assert not is_terminating(env, "twin")
+
+
+def test_missing_pod_is_no_error() -> None:
+    env = an_environment()
+    pod = env.cache.pod("default", "pod")
     assert pod is not None
-    stop_pod(world)
+    stop_pod(env)
 
-    world.evictions.add(pod, deadline=None)
-    world.wait(0)
+    env.evictions.add(pod, deadline=None)
+    env.wait(0)
 
-    assert world.events.told == []
-    assert world.evictions.get(("default", "pod", pod.uid)) is None
-    assert world.log.said("reconciler error") == []
+    assert env.events.published == []
+    assert env.evictions.get(("default", "pod", pod.uid)) is None
+    assert env.log.entries("reconciler error") == []
 
 
 @pytest.mark.parametrize("answer", [NotFound("no such pod"), Conflict("another uid")])
-def test_a_pod_that_goes_while_it_is_asked_is_no_trouble(answer: ApiError) -> None:
-    world = a_world()
-    world.faults.fail("evict", PODS, answer)
+def test_pod_deleted_during_the_eviction_is_no_error(answer: ApiError) -> None:
+    env = an_environment()
+    env.failing_client.fail("evict", PODS, answer)
 
-    key = evict(world)
+    key = evict(env)
 
-    assert world.events.told == []
-    assert requests(world) == [str(answer.code)]
-    assert world.evictions.get(key) is None
-    assert world.log.said("reconciler error") == []
-
-
-def test_another_pod_under_the_name_is_not_touched() -> None:
-    world = a_world()
-    a_budget(world, minAvailable=1)
-    evict(world)
-
-    stop_pod(world)
-    world.delete(POD_DISRUPTION_BUDGETS, "budget", "default")
-    a_pod(world, owner=an_owner(world, "ReplicaSet"), labels=WEB)
-    world.wait(30)
-
-    assert not is_asked_to_go(world)
-    assert "Evicted" not in world.events.about("pod")
+    assert env.events.published == []
+    assert requests(env) == [str(answer.code)]
+    assert env.evictions.get(key) is None
+    assert env.log.entries("reconciler error") == []
 
 
-def test_a_pod_that_its_budget_keeps_stays_queued_and_is_asked_less_and_less_often() -> None:
-    world = a_world()
-    a_budget(world, minAvailable=1)
+def test_another_pod_of_the_same_name_is_not_evicted() -> None:
+    env = an_environment()
+    add_pdb(env, minAvailable=1)
+    evict(env)
 
-    key = evict(world)
-    world.wait(1.4)
-    early = len(requests(world))
-    world.wait(60)
-    late = len(requests(world))
-    world.wait(60)
+    stop_pod(env)
+    env.delete(POD_DISRUPTION_BUDGETS, "budget", "default")
+    add_pod(env, owner=add_owner(env, "ReplicaSet"), labels=WEB)
+    env.wait(30)
 
-    assert world.evictions.get(key) is not None
+    assert not is_terminating(env)
+    assert "Evicted" not in env.events.reasons("pod")
+
+
+def test_blocked_pod_stays_queued_with_a_growing_backoff() -> None:
+    env = an_environment()
+    add_pdb(env, minAvailable=1)
+
+    key = evict(env)
+    env.wait(1.4)
+    early = len(requests(env))
+    env.wait(60)
+    late = len(requests(env))
+    env.wait(60)
+
+    assert env.evictions.get(key) is not None
     assert early == 4
-    assert len(requests(world)) - late == 6
-    assert set(requests(world)) == {"429"}
-    assert world.events.about("node")[0] == "FailedDraining"
-    assert not is_asked_to_go(world)
-    assert world.log.said("reconciler error") == []
+    assert len(requests(env)) - late == 6
+    assert set(requests(env)) == {"429"}
+    assert env.events.reasons("node")[0] == "FailedDraining"
+    assert not is_terminating(env)
+    assert env.log.entries("reconciler error") == []
 
 
-def test_a_pod_with_two_budgets_stays_queued() -> None:
-    world = a_world()
-    a_budget(world, "one", minAvailable=0, allowed=1)
-    a_budget(world, "two", minAvailable=0, allowed=1)
+def test_pod_with_two_pdbs_stays_queued() -> None:
+    env = an_environment()
+    add_pdb(env, "one", minAvailable=0, allowed=1)
+    add_pdb(env, "two", minAvailable=0, allowed=1)
 
-    key = evict(world)
+    key = evict(env)
 
-    assert world.evictions.get(key) is not None
-    assert requests(world) == ["500"]
-    assert world.events.about("node") == ["FailedDraining"]
-
-
-def test_once_the_budget_allows_it_the_pod_goes() -> None:
-    world = a_world()
-    a_budget(world, minAvailable=1)
-    key = evict(world)
-
-    a_pod(world, "twin", owner=an_owner(world, "ReplicaSet"), labels=WEB)
-    world.wait(10)
-
-    assert is_asked_to_go(world)
-    assert world.evictions.get(key) is None
+    assert env.evictions.get(key) is not None
+    assert requests(env) == ["500"]
+    assert env.events.reasons("node") == ["FailedDraining"]
 
 
-def test_other_refusals_are_errors_and_tried_again() -> None:
-    world = a_world()
-    world.faults.fail("evict", PODS, Forbidden("no rights"))
+def test_pod_is_evicted_once_its_pdb_allows_it() -> None:
+    env = an_environment()
+    add_pdb(env, minAvailable=1)
+    key = evict(env)
 
-    evict(world)
-    world.wait(1)
+    add_pod(env, "twin", owner=add_owner(env, "ReplicaSet"), labels=WEB)
+    env.wait(10)
 
-    assert requests(world) == ["403", "200"]
-    assert len(world.log.said("reconciler error")) == 1
+    assert is_terminating(env)
+    assert env.evictions.get(key) is None
 
 
-def test_pods_of_a_node_that_nobody_chose_are_counted_as_forced() -> None:
-    world = a_world()
+def test_other_api_errors_are_logged_and_retried() -> None:
+    env = an_environment()
+    env.failing_client.fail("evict", PODS, Forbidden("no rights"))
 
-    evict(world)
+    evict(env)
+    env.wait(1)
+
+    assert requests(env) == ["403", "200"]
+    assert len(env.log.entries("reconciler error")) == 1
+
+
+def test_pods_of_a_node_without_disruption_reason_are_counted_as_forceful() -> None:
+    env = an_environment()
+
+    evict(env)
 
     reason = "Forceful Termination"
-    assert world.metrics.total("karpenter_pods_drained_total", reason=reason) == 1
+    assert env.metrics.total("karpenter_pods_drained_total", reason=reason) == 1
 
 
-def test_pods_of_a_node_that_was_chosen_are_counted_by_the_reason() -> None:
-    chosen = Condition(status=TRUE, reason="Drifted", generation=1)
-    world = a_world(conditions={"DisruptionReason": chosen})
+def test_pods_are_counted_by_disruption_reason() -> None:
+    chosen = Condition(status=TRUE, reason="Drifted", observed_generation=1)
+    env = an_environment(conditions={"DisruptionReason": chosen})
 
-    evict(world)
+    evict(env)
 
-    assert world.metrics.total("karpenter_pods_drained_total", reason="Drifted") == 1
-
-
-def test_pods_of_a_node_without_a_claim_are_counted_without_a_reason() -> None:
-    world = a_world()
-    a_pod(world, "stray", node="elsewhere")
-
-    evict(world, "stray")
-
-    assert world.metrics.total("karpenter_pods_drained_total", reason="") == 1
+    assert env.metrics.total("karpenter_pods_drained_total", reason="Drifted") == 1
 
 
-def test_a_deadline_that_is_near_overrules_the_budget() -> None:
-    world = a_world()
-    a_budget(world, minAvailable=1)
+def test_pods_of_a_node_without_nodeclaim_are_counted_without_a_reason() -> None:
+    env = an_environment()
+    add_pod(env, "stray", node="elsewhere")
 
-    evict(world, within=20)
+    evict(env, "stray")
 
-    assert is_asked_to_go(world)
-    assert world.events.about("pod") == ["Disrupted"]
-
-
-def test_a_queued_pod_is_made_to_go_when_it_is_given_a_deadline() -> None:
-    world = a_world()
-    a_budget(world, minAvailable=1)
-    evict(world)
-    world.wait(60)
-
-    evict(world, within=5)
-
-    assert is_asked_to_go(world)
+    assert env.metrics.total("karpenter_pods_drained_total", reason="") == 1
 
 
-def test_a_queued_pod_is_made_to_go_at_the_moment_it_would_be_late() -> None:
-    world = a_world()
-    a_budget(world, minAvailable=1)
-    evict(world, within=100)
+def test_near_deadline_overrules_the_pdb() -> None:
+    env = an_environment()
+    add_pdb(env, minAvailable=1)
 
-    world.wait(69.9)
-    before = is_asked_to_go(world)
-    world.wait(0.1)
+    evict(env, within=20)
+
+    assert is_terminating(env)
+    assert env.events.reasons("pod") == ["Disrupted"]
+
+
+def test_queued_pod_is_deleted_when_it_gets_a_deadline() -> None:
+    env = an_environment()
+    add_pdb(env, minAvailable=1)
+    evict(env)
+    env.wait(60)
+
+    evict(env, within=5)
+
+    assert is_terminating(env)
+
+
+def test_queued_pod_is_deleted_just_in_time_for_its_deadline() -> None:
+    env = an_environment()
+    add_pdb(env, minAvailable=1)
+    evict(env, within=100)
+
+    env.wait(69.9)
+    before = is_terminating(env)
+    env.wait(0.1)
 
     assert not before
-    assert is_asked_to_go(world)
+    assert is_terminating(env)
 
 
-def test_a_later_deadline_changes_nothing() -> None:
-    world = a_world()
-    a_budget(world, minAvailable=1)
-    key = evict(world, within=100)
+def test_later_deadline_changes_nothing() -> None:
+    env = an_environment()
+    add_pdb(env, minAvailable=1)
+    key = evict(env, within=100)
 
-    evict(world, within=200)
+    evict(env, within=200)
 
-    kept = world.evictions.get(key)
+    kept = env.evictions.get(key)
     assert kept is not None
-    assert kept.deadline == world.now + timedelta(seconds=100)
+    assert kept.deadline == env.now + timedelta(seconds=100)
 
 
-def test_a_pod_that_vanishes_leaves_nothing_behind() -> None:
-    world = a_world()
-    a_budget(world, minAvailable=1)
-    key = evict(world)
+def test_deleted_pod_is_removed_from_the_queue() -> None:
+    env = an_environment()
+    add_pdb(env, minAvailable=1)
+    key = evict(env)
 
-    stop_pod(world)
-    world.wait(10)
+    stop_pod(env)
+    env.wait(10)
 
-    assert world.evictions.get(key) is None
+    assert env.evictions.get(key) is None
 
 
-def test_the_grace_of_a_pod_that_is_made_to_go_is_never_below_a_second() -> None:
-    world = a_world()
+def test_forced_grace_period_is_at_least_one_second() -> None:
+    env = an_environment()
 
-    evict(world, within=-100)
+    evict(env, within=-100)
 
-    meta = world.get(PODS, "pod", "default")["metadata"]
+    meta = env.get(PODS, "pod", "default")["metadata"]
     assert meta["deletionGracePeriodSeconds"] == 1
 
 
-def test_wanting_a_pod_gone_while_it_is_being_asked_does_no_harm() -> None:
-    world = a_world()
-    a_budget(world, minAvailable=1)
+def test_adding_a_pod_during_its_eviction_does_no_harm() -> None:
+    env = an_environment()
+    add_pdb(env, minAvailable=1)
 
     for _ in range(5):
-        evict(world)
-    asked = len(requests(world))
+        evict(env)
+    request_count = len(requests(env))
 
-    assert asked == 1
-
-
-def test_an_annotation_that_cannot_be_read_is_told_and_ignored() -> None:
-    world = a_world()
-    a_pod(world, "odd", annotations={label_keys.DO_NOT_DISRUPT: "false"})
-
-    evict(world, "odd")
-
-    assert is_asked_to_go(world, "odd")
-    assert "InvalidDoNotDisruptAnnotation" in world.events.about("odd")
+    assert request_count == 1
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = a_world()
-    key = evict(world)
-    before = world.versions()
+def test_invalid_do_not_disrupt_annotation_is_published_and_ignored() -> None:
+    env = an_environment()
+    add_pod(env, "odd", annotations={label_keys.DO_NOT_DISRUPT: "false"})
 
-    world.runtime.ask(eviction.NAME, key)
-    world.wait(0)
+    evict(env, "odd")
 
-    assert world.versions() == before
+    assert is_terminating(env, "odd")
+    assert "InvalidDoNotDisruptAnnotation" in env.events.reasons("odd")
 
 
-def test_a_budget_that_comes_to_allow_one_more_lets_one_more_go_at_once() -> None:
-    world = a_world()
-    a_pod(world, "twin", owner=an_owner(world, "ReplicaSet"), labels=WEB)
-    a_budget(world, minAvailable=2)
-    evict(world)
-    evict(world, "twin")
-    world.wait(60)
-    asked = len(requests(world))
+def test_second_reconcile_changes_nothing() -> None:
+    env = an_environment()
+    key = evict(env)
+    before = env.versions()
 
-    a_pod(world, "third", owner=an_owner(world, "ReplicaSet"), labels=WEB)
+    env.manager.enqueue(eviction.NAME, key)
+    env.wait(0)
+
+    assert env.versions() == before
+
+
+def test_pdb_that_allows_one_more_disruption_evicts_one_more_pod_at_once() -> None:
+    env = an_environment()
+    add_pod(env, "twin", owner=add_owner(env, "ReplicaSet"), labels=WEB)
+    add_pdb(env, minAvailable=2)
+    evict(env)
+    evict(env, "twin")
+    env.wait(60)
+    request_count = len(requests(env))
+
+    add_pod(env, "third", owner=add_owner(env, "ReplicaSet"), labels=WEB)
     allowed = {"status": {"disruptionsAllowed": 1}}
-    world.patch(POD_DISRUPTION_BUDGETS, "budget", allowed, "default", subresource="status")
+    env.patch(POD_DISRUPTION_BUDGETS, "budget", allowed, "default", subresource="status")
 
-    assert [is_asked_to_go(world, name) for name in ("pod", "twin")] == [True, False]
-    assert len(requests(world)) == asked + 1
+    assert [is_terminating(env, name) for name in ("pod", "twin")] == [True, False]
+    assert len(requests(env)) == request_count + 1
 
 
-def test_a_budget_that_is_deleted_lets_all_go_at_once() -> None:
-    world = a_world()
-    a_pod(world, "twin", owner=an_owner(world, "ReplicaSet"), labels=WEB)
-    a_budget(world, minAvailable=2)
-    evict(world)
-    evict(world, "twin")
-    world.wait(60)
+def test_deleted_pdb_evicts_all_its_pods_at_once() -> None:
+    env = an_environment()
+    add_pod(env, "twin", owner=add_owner(env, "ReplicaSet"), labels=WEB)
+    add_pdb(env, minAvailable=2)
+    evict(env)
+    evict(env, "twin")
+    env.wait(60)
 
-    world.delete(POD_DISRUPTION_BUDGETS, "budget", "default")
+    env.delete(POD_DISRUPTION_BUDGETS, "budget", "default")
 
-    assert [is_asked_to_go(world, name) for name in ("pod", "twin")] == [True, True]
+    assert [is_terminating(env, name) for name in ("pod", "twin")] == [True, True]

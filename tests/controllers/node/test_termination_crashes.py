@@ -1,7 +1,7 @@
-"""Controllers that are killed after any single write go on where they were.
+"""Termination continues after a crash at any write.
 
-The writes of a whole termination are counted first; then it is run once for
-each of them, killed right after that one, and started anew.
+A first run counts the writes. Then each run crashes after one of them, and the
+controllers are started again.
 """
 
 import pytest
@@ -10,85 +10,92 @@ from dovetail.controllers.node import eviction, termination
 from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
 from dovetail.model import labels as label_keys
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES, PODS
-from tests.support.fleet import a_budget, a_machine, a_pod, an_owner, in_seconds, stop_pod
-from tests.support.world import World
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.controllers.running_nodes import (
+    add_owner,
+    add_pdb,
+    add_pod,
+    add_running_node,
+    in_seconds,
+    stop_pod,
+)
 
 WRITES = 8
-"""Also those to the cloud: what is given back is as final as a write."""
+"""Writes of one termination, including the request to terminate the instance."""
 
 
-def a_world() -> World:
-    world = World()
-    a_machine(world)
-    a_pod(world, owner=an_owner(world, "ReplicaSet"), labels={"app": "web"})
-    return world.run(lifecycle.registration, termination.Termination, eviction.EvictionQueue)
+def an_environment() -> ControllerEnvironment:
+    env = ControllerEnvironment()
+    add_running_node(env)
+    add_pod(env, owner=add_owner(env, "ReplicaSet"), labels={"app": "web"})
+    return env.run(lifecycle.controller, termination.controller, eviction.controller)
 
 
-def pass_time(world: World, seconds: int) -> None:
-    """Let time pass, with a kubelet that ends pods a second after they were asked to go."""
+def pass_time(env: ControllerEnvironment, seconds: int) -> None:
+    """Advance the clock, with a kubelet that stops pods a second after deletion."""
     for _ in range(seconds):
-        world.wait(1)
-        found = world.get(PODS, "pod", "default")
-        if found is not None and "deletionTimestamp" in found["metadata"]:
-            stop_pod(world)
-        # The finalizer is the last to go: it never outruns the machine.
-        assert world.get(NODES, "node") is not None or not world.cloud.machines
+        env.wait(1)
+        pod = env.get(PODS, "pod", "default")
+        if pod is not None and "deletionTimestamp" in pod["metadata"]:
+            stop_pod(env)
+        # The Node exists as long as the instance.
+        assert env.get(NODES, "node") is not None or not env.cloud.instances
 
 
-def is_all_gone(world: World) -> bool:
-    objects = (world.get(NODES, "node"), world.get(NODE_CLAIMS, "claim"))
-    return objects == (None, None) and not world.cloud.machines
+def is_terminated(env: ControllerEnvironment) -> bool:
+    objects = (env.get(NODES, "node"), env.get(NODE_CLAIMS, "claim"))
+    return objects == (None, None) and not env.cloud.instances
 
 
-def test_nothing_happens_that_the_crashes_do_not_cover() -> None:
-    world = a_world()
+def test_crash_points_cover_every_write() -> None:
+    env = an_environment()
 
-    world.delete(NODE_CLAIMS, "claim")
-    pass_time(world, 20)
+    env.delete(NODE_CLAIMS, "claim")
+    pass_time(env, 20)
 
-    assert is_all_gone(world)
-    assert len(world.writes) == WRITES
+    assert is_terminated(env)
+    assert len(env.writes) == WRITES
 
 
 @pytest.mark.parametrize("write", range(1, WRITES + 1))
 @pytest.mark.parametrize("what", ["claim", "node"])
-def test_killed_after_any_write_a_new_life_finishes_the_work(what: str, write: int) -> None:
-    world = a_world()
-    world.die_after(write)
+def test_controllers_that_crash_after_any_write_finish_after_a_restart(what: str, write: int) -> None:
+    env = an_environment()
+    env.crash_after(write)
 
-    world.delete(NODE_CLAIMS if what == "claim" else NODES, what)
-    pass_time(world, 15)
-    world.restart()
-    pass_time(world, 30)
+    env.delete(NODE_CLAIMS if what == "claim" else NODES, what)
+    pass_time(env, 15)
+    env.restart()
+    pass_time(env, 30)
 
-    assert is_all_gone(world)
-    assert world.get(PODS, "pod", "default") is None
+    assert is_terminated(env)
+    assert env.get(PODS, "pod", "default") is None
 
 
 @pytest.mark.parametrize("write", range(1, WRITES + 1))
-def test_killed_while_pods_are_made_to_go_a_new_life_meets_the_deadline(write: int) -> None:
-    world = a_world()
-    a_budget(world, minAvailable=1)
-    deadline = {label_keys.TERMINATION_TIMESTAMP: in_seconds(world, 60)}
-    world.patch(NODE_CLAIMS, "claim", {"metadata": {"annotations": deadline}})
-    world.die_after(write)
+def test_deadline_is_met_after_a_crash_during_forced_deletion(write: int) -> None:
+    env = an_environment()
+    add_pdb(env, minAvailable=1)
+    deadline = {label_keys.TERMINATION_TIMESTAMP: in_seconds(env, 60)}
+    env.patch(NODE_CLAIMS, "claim", {"metadata": {"annotations": deadline}})
+    env.crash_after(write)
 
-    world.delete(NODE_CLAIMS, "claim")
-    pass_time(world, 45)
-    world.restart()
-    pass_time(world, 30)
+    env.delete(NODE_CLAIMS, "claim")
+    pass_time(env, 45)
+    env.restart()
+    pass_time(env, 30)
 
-    assert is_all_gone(world)
+    assert is_terminated(env)
 
 
-def test_killed_over_and_over_the_work_still_comes_to_an_end() -> None:
-    world = a_world()
-    world.delete(NODE_CLAIMS, "claim")
+def test_termination_completes_despite_repeated_crashes() -> None:
+    env = an_environment()
+    env.delete(NODE_CLAIMS, "claim")
 
     for _ in range(2 * WRITES):
-        world.die_after(1)
-        pass_time(world, 7)
-        world.restart()
-    pass_time(world, 20)
+        env.crash_after(1)
+        pass_time(env, 7)
+        env.restart()
+    pass_time(env, 20)
 
-    assert is_all_gone(world)
+    assert is_terminated(env)

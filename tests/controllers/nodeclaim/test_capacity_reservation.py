@@ -1,4 +1,4 @@
-"""Machines in capacity reservations: 138 of the AWS checklist."""
+"""Capacity reservations: 138 of the AWS checklist."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODES
-from tests.support import wire
-from tests.support.cloud import TYPE, ZONE
-from tests.support.world import World
+from tests.support.controllers.cloud_provider import TYPE, ZONE
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.kube import manifests
 
 LABELS = FrozenDict(
     {
@@ -26,110 +26,106 @@ LABELS = FrozenDict(
 )
 
 
-def a_world() -> World:
-    """A claim whose node runs in a reservation."""
-    world = World()
-    world.cloud.labels = LABELS
-    world.run(lifecycle.registration, capacity_reservation.registration)
-    world.add(NODE_CLAIMS, wire.claim())
-    world.add(NODES, wire.node(provider_id=world.claim().provider_id))
-    return world
+def an_environment() -> ControllerEnvironment:
+    """Return an environment with a NodeClaim in a capacity reservation."""
+    env = ControllerEnvironment()
+    env.cloud.labels = LABELS
+    env.run(lifecycle.controller, capacity_reservation.controller)
+    env.add(NODE_CLAIMS, manifests.claim())
+    env.add(NODES, manifests.node(provider_id=env.claim().provider_id))
+    return env
 
 
-def become(world: World, capacity_type: str) -> None:
-    for key, one in world.cloud.machines.items():
-        changed = msgspec.structs.replace(one, capacity_type=capacity_type)
-        world.cloud.machines[key] = changed
+def set_capacity_type(env: ControllerEnvironment, capacity_type: str) -> None:
+    for provider_id, instance in env.cloud.instances.items():
+        changed = msgspec.structs.replace(instance, capacity_type=capacity_type)
+        env.cloud.instances[provider_id] = changed
 
 
-def a_class(kind: str, state: str) -> dict[str, Any]:
-    held = {
+def a_node_class(kind: str, state: str) -> dict[str, Any]:
+    reservation = {
         "id": "cr-1",
         "instanceType": TYPE,
         "availabilityZone": ZONE,
         "reservationType": kind,
         "state": state,
     }
-    made = wire.node_class()
-    made["status"]["capacityReservations"] = [held]
-    return made
+    node_class = manifests.node_class()
+    node_class["status"]["capacityReservations"] = [reservation]
+    return node_class
 
 
-def test_what_is_in_its_reservation_stays_as_it_is() -> None:
-    world = a_world()
+def test_nodeclaim_in_its_reservation_is_unchanged() -> None:
+    env = an_environment()
 
-    world.wait(600)
+    env.wait(600)
 
-    assert LABELS.items() <= world.claim().labels.items()
-
-
-def test_what_left_its_reservation_is_on_demand_within_a_minute() -> None:
-    world = a_world()
-
-    become(world, label_keys.ON_DEMAND)
-    world.wait(60)
-
-    for known in (world.claim().labels, world.node().labels):
-        assert known[label_keys.CAPACITY_TYPE] == label_keys.ON_DEMAND
-        assert not [key for key in known if "capacity-reservation" in key]
+    assert LABELS.items() <= env.claim().labels.items()
 
 
-def test_a_machine_that_is_gone_says_nothing_of_its_reservation() -> None:
-    world = a_world()
+def test_nodeclaim_outside_its_reservation_becomes_on_demand_within_a_minute() -> None:
+    env = an_environment()
 
-    world.cloud.vanish(world.claim().provider_id)
-    world.wait(120)
+    set_capacity_type(env, label_keys.ON_DEMAND)
+    env.wait(60)
 
-    assert LABELS.items() <= world.claim().labels.items()
+    for labels in (env.claim().labels, env.node().labels):
+        assert labels[label_keys.CAPACITY_TYPE] == label_keys.ON_DEMAND
+        assert not [key for key in labels if "capacity-reservation" in key]
+
+
+def test_missing_instance_changes_no_labels() -> None:
+    env = an_environment()
+
+    env.cloud.remove_instance(env.claim().provider_id)
+    env.wait(120)
+
+    assert LABELS.items() <= env.claim().labels.items()
 
 
 @pytest.mark.parametrize(
-    ("kind", "state", "goes"),
-    [
-        ("capacity-block", "expiring", True),
-        ("capacity-block", "active", False),
-        ("default", "active", False),
-    ],
+    ("kind", "state", "is_deleted"),
+    [("capacity-block", "expiring", True), ("capacity-block", "active", False), ("default", "active", False)],
 )
-def test_what_is_in_a_block_that_ends_goes_in_good_time(kind: str, state: str, goes: bool) -> None:
-    world = a_world()
+def test_nodeclaim_in_an_expiring_capacity_block_is_deleted(kind: str, state: str, is_deleted: bool) -> None:
+    env = an_environment()
 
-    world.add(EC2_NODE_CLASSES, a_class(kind, state))
-    world.wait(60)
+    env.add(EC2_NODE_CLASSES, a_node_class(kind, state))
+    env.wait(60)
 
-    found = world.get(NODE_CLAIMS, "claim")
-    assert (found is None or "deletionTimestamp" in found["metadata"]) == goes
+    claim = env.get(NODE_CLAIMS, "claim")
+    assert (claim is None or "deletionTimestamp" in claim["metadata"]) == is_deleted
 
 
-def test_claims_that_are_not_reserved_are_never_asked_for() -> None:
-    world = World().run(lifecycle.registration, capacity_reservation.registration)
-    world.add(NODE_CLAIMS, wire.claim())
-    asked = len(world.cloud.calls("get"))
+def test_nodeclaims_without_reservation_need_no_cloud_call() -> None:
+    env = ControllerEnvironment().run(lifecycle.controller, capacity_reservation.controller)
+    env.add(NODE_CLAIMS, manifests.claim())
+    calls = len(env.cloud.calls("get"))
 
-    world.wait(600)
+    env.wait(600)
 
-    assert len(world.cloud.calls("get")) == asked
+    assert len(env.cloud.calls("get")) == calls
 
 
 @pytest.mark.parametrize("writes", [1, 2])
-def test_killed_between_node_and_claim_it_is_said_of_both_after_a_restart(writes: int) -> None:
-    world = a_world()
-    become(world, label_keys.ON_DEMAND)
-    world.die_after(writes)
-    world.wait(60)
+def test_controllers_that_crash_between_node_and_nodeclaim_relabel_both_after_a_restart(writes: int) -> None:
+    env = an_environment()
+    set_capacity_type(env, label_keys.ON_DEMAND)
+    env.crash_after(writes)
+    env.wait(60)
 
-    world.restart().wait(60)
+    env.restart().wait(60)
 
-    for known in (world.claim().labels, world.node().labels):
-        assert known[label_keys.CAPACITY_TYPE] == label_keys.ON_DEMAND
+    for labels in (env.claim().labels, env.node().labels):
+        assert labels[label_keys.CAPACITY_TYPE] == label_keys.ON_DEMAND
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = a_world()
-    become(world, label_keys.ON_DEMAND)
-    world.wait(60)
-    before = world.versions()
+def test_second_reconcile_changes_nothing() -> None:
+    env = an_environment()
+    set_capacity_type(env, label_keys.ON_DEMAND)
+    env.wait(60)
+    before = env.versions()
 
-    world.restart().wait(600)
+    env.restart().wait(600)
 
-    assert world.versions() == before
+    assert env.versions() == before

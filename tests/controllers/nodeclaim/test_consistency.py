@@ -3,62 +3,62 @@
 from dovetail.controllers.nodeclaim import consistency
 from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
-from tests.support import wire
-from tests.support.world import World, condition
+from tests.support.controllers.environment import ControllerEnvironment, condition
+from tests.support.kube import manifests
 
 SMALL = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 RESIZED = {"capacity": SMALL, "allocatable": SMALL}
 
 
-def a_world(size: dict[str, str] | None = None) -> World:
-    world = World().run(lifecycle.registration, consistency.registration)
-    world.add(NODE_CLAIMS, wire.claim(requests={"cpu": 1, "memory": "1Gi"}))
-    world.add(NODES, wire.node(provider_id=world.claim().provider_id, size=size))
-    return world.wait(600)
+def an_environment(size: dict[str, str] | None = None) -> ControllerEnvironment:
+    env = ControllerEnvironment().run(lifecycle.controller, consistency.controller)
+    env.add(NODE_CLAIMS, manifests.claim(requests={"cpu": 1, "memory": "1Gi"}))
+    env.add(NODES, manifests.node(provider_id=env.claim().provider_id, size=size))
+    return env.wait(600)
 
 
-def consistent(world: World) -> tuple[str, str]:
-    return condition(world.claim().conditions, "ConsistentStateFound")
+def consistent(env: ControllerEnvironment) -> tuple[str, str]:
+    return condition(env.claim().conditions, "ConsistentStateFound")
 
 
-def test_a_node_as_bought_is_consistent() -> None:
-    assert consistent(a_world()) == ("True", "ConsistentStateFound")
+def test_node_with_the_capacity_of_its_nodeclaim_is_consistent() -> None:
+    assert consistent(an_environment()) == ("True", "ConsistentStateFound")
 
 
-def test_a_node_with_half_the_memory_is_told_of() -> None:
-    world = a_world(SMALL)
+def test_node_with_half_the_memory_is_reported() -> None:
+    env = an_environment(SMALL)
 
-    assert consistent(world) == ("False", "ConsistencyCheckFailed")
-    (told,) = {one for one in world.events.told if one.reason == "FailedConsistencyCheck"}
-    assert "memory" in told.message
-    assert "50.0% of expected" in told.message
-    assert told.warning
-
-
-def test_a_claim_of_somebody_elses_is_left_alone() -> None:
-    world = World().run(consistency.registration)
-    world.add(NODE_CLAIMS, wire.claim(node_class=wire.SOMEBODY_ELSES, provider_id="aws:///a/i"))
-    world.add(NODES, wire.node(provider_id="aws:///a/i"))
-
-    assert world.wait(3600).writes == []
+    assert consistent(env) == ("False", "ConsistencyCheckFailed")
+    (event,) = {event for event in env.events.published if event.reason == "FailedConsistencyCheck"}
+    assert "memory" in event.message
+    assert "50.0% of expected" in event.message
+    assert event.warning
 
 
-def test_a_claim_is_looked_at_once_in_ten_minutes() -> None:
-    world = a_world()
-    world.patch(NODES, "node", {"status": RESIZED}, subresource="status")
+def test_nodeclaim_of_another_provider_is_ignored() -> None:
+    env = ControllerEnvironment().run(consistency.controller)
+    env.add(NODE_CLAIMS, manifests.claim(node_class=manifests.FOREIGN_NODE_CLASS, provider_id="aws:///a/i"))
+    env.add(NODES, manifests.node(provider_id="aws:///a/i"))
 
-    world.wait(599)
-    before = consistent(world)
-    world.wait(1)
+    assert env.wait(3600).writes == []
+
+
+def test_nodeclaim_is_checked_once_in_ten_minutes() -> None:
+    env = an_environment()
+    env.patch(NODES, "node", {"status": RESIZED}, subresource="status")
+
+    env.wait(599)
+    before = consistent(env)
+    env.wait(1)
 
     assert before[0] == "True"
-    assert consistent(world)[0] == "False"
+    assert consistent(env)[0] == "False"
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = a_world()
-    before = world.versions()
+def test_second_reconcile_changes_nothing() -> None:
+    env = an_environment()
+    before = env.versions()
 
-    world.wait(3600)
+    env.wait(3600)
 
-    assert world.versions() == before
+    assert env.versions() == before

@@ -7,8 +7,8 @@ from dovetail.controllers.nodeclaim import consolidatable, podevents
 from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
 from dovetail.model.karpenter.nodepool import Disruption
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
-from tests.support import wire
-from tests.support.world import World, condition
+from tests.support.controllers.environment import ControllerEnvironment, condition
+from tests.support.kube import manifests
 
 
 def after(seconds: float | None) -> Disruption:
@@ -16,116 +16,112 @@ def after(seconds: float | None) -> Disruption:
     return Disruption(consolidate_after=wait)
 
 
-def a_world(consolidate_after: float | None = 30, **pool: Any) -> World:
-    """A claim with a node that is complete."""
-    world = World().run(lifecycle.registration, podevents.registration, consolidatable.registration)
-    world.add(NODE_POOLS, wire.pool(disruption=after(consolidate_after), **pool))
-    world.add(NODE_CLAIMS, wire.claim())
-    world.add(NODES, wire.node(provider_id=world.claim().provider_id))
-    return world
+def an_environment(consolidate_after: float | None = 30, **pool: Any) -> ControllerEnvironment:
+    """Return an environment with an initialized NodeClaim."""
+    env = ControllerEnvironment().run(lifecycle.controller, podevents.controller, consolidatable.controller)
+    env.add(NODE_POOLS, manifests.pool(disruption=after(consolidate_after), **pool))
+    env.add(NODE_CLAIMS, manifests.claim())
+    env.add(NODES, manifests.node(provider_id=env.claim().provider_id))
+    return env
 
 
-def consolidatable_now(world: World) -> bool:
-    return condition(world.claim().conditions, "Consolidatable")[0] == "True"
+def consolidatable_now(env: ControllerEnvironment) -> bool:
+    return condition(env.claim().conditions, "Consolidatable")[0] == "True"
 
 
-def test_a_node_is_consolidatable_so_long_after_its_last_pod_event() -> None:
-    world = a_world().wait(20)
-    world.add(PODS, wire.pod())
+def test_node_is_consolidatable_after_its_last_pod_event_plus_consolidate_after() -> None:
+    env = an_environment().wait(20)
+    env.add(PODS, manifests.pod())
 
-    world.wait(29)
-    before = consolidatable_now(world)
-    world.wait(1)
-
-    assert not before
-    assert consolidatable_now(world)
-
-
-def test_a_node_that_never_had_a_pod_counts_from_its_initialization() -> None:
-    world = a_world()
-
-    world.wait(29)
-    before = consolidatable_now(world)
-    world.wait(1)
+    env.wait(29)
+    before = consolidatable_now(env)
+    env.wait(1)
 
     assert not before
-    assert consolidatable_now(world)
+    assert consolidatable_now(env)
 
 
-def test_zero_does_not_wait() -> None:
-    world = a_world(0)
+def test_time_counts_from_initialization_without_pod_events() -> None:
+    env = an_environment()
 
-    assert consolidatable_now(world)
+    env.wait(29)
+    before = consolidatable_now(env)
+    env.wait(1)
 
-
-def test_a_new_pod_event_takes_it_away_again() -> None:
-    world = a_world().wait(60)
-    assert consolidatable_now(world)
-
-    world.add(PODS, wire.pod())
-
-    assert not consolidatable_now(world)
-    assert "Consolidatable" not in world.claim().conditions
+    assert not before
+    assert consolidatable_now(env)
 
 
-def test_never_takes_it_away_and_comes_to_be_known_at_once() -> None:
-    world = a_world().wait(60)
+def test_consolidate_after_zero_does_not_wait() -> None:
+    env = an_environment(0)
 
-    world.patch(NODE_POOLS, "default", {"spec": {"disruption": {"consolidateAfter": "Never"}}})
-
-    assert "Consolidatable" not in world.claim().conditions
+    assert consolidatable_now(env)
 
 
-def test_a_node_that_is_not_complete_is_not_consolidatable() -> None:
+def test_new_pod_event_removes_the_condition() -> None:
+    env = an_environment().wait(60)
+    assert consolidatable_now(env)
+
+    env.add(PODS, manifests.pod())
+
+    assert not consolidatable_now(env)
+    assert "Consolidatable" not in env.claim().conditions
+
+
+def test_consolidate_after_never_removes_the_condition_at_once() -> None:
+    env = an_environment().wait(60)
+
+    env.patch(NODE_POOLS, "default", {"spec": {"disruption": {"consolidateAfter": "Never"}}})
+
+    assert "Consolidatable" not in env.claim().conditions
+
+
+def test_uninitialized_node_is_not_consolidatable() -> None:
     for status in ("Unknown", "False"):
-        world = a_world().wait(60).crash()
-        known = world.get(NODE_CLAIMS, "claim")["status"]["conditions"]
+        env = an_environment().wait(60).crash()
+        conditions = env.get(NODE_CLAIMS, "claim")["status"]["conditions"]
         changed = [
-            {**one, "status": status} if one["type"] == "Initialized" else one for one in known
+            {**condition, "status": status} if condition["type"] == "Initialized" else condition
+            for condition in conditions
         ]
-        world.patch(NODE_CLAIMS, "claim", {"status": {"conditions": changed}}, subresource="status")
+        env.patch(NODE_CLAIMS, "claim", {"status": {"conditions": changed}}, subresource="status")
 
-        world.run(consolidatable.registration)
+        env.run(consolidatable.controller)
 
-        assert "Consolidatable" not in world.claim().conditions
-
-
-def test_a_claim_of_somebody_elses_is_left_alone() -> None:
-    world = World().run(consolidatable.registration)
-    world.add(NODE_POOLS, wire.pool())
-    world.add(NODE_CLAIMS, wire.claim(node_class=wire.SOMEBODY_ELSES))
-
-    assert world.writes == []
+        assert "Consolidatable" not in env.claim().conditions
 
 
-def test_static_pools_are_never_consolidated() -> None:
-    world = a_world(0, replicas=1)
+def test_nodeclaim_of_another_provider_is_ignored() -> None:
+    env = ControllerEnvironment().run(consolidatable.controller)
+    env.add(NODE_POOLS, manifests.pool())
+    env.add(NODE_CLAIMS, manifests.claim(node_class=manifests.FOREIGN_NODE_CLASS))
 
-    assert "Consolidatable" not in world.claim().conditions
+    assert env.writes == []
 
 
-def test_another_condition_beside_it_stays() -> None:
-    world = a_world().wait(60)
-    known = world.get(NODE_CLAIMS, "claim")["status"]["conditions"]
+def test_nodes_of_static_nodepools_are_not_consolidatable() -> None:
+    env = an_environment(0, replicas=1)
+
+    assert "Consolidatable" not in env.claim().conditions
+
+
+def test_other_conditions_are_kept() -> None:
+    env = an_environment().wait(60)
+    conditions = env.get(NODE_CLAIMS, "claim")["status"]["conditions"]
     drifted = {"type": "Drifted", "status": "True", "reason": "Drifted"}
-    world.patch(
-        NODE_CLAIMS,
-        "claim",
-        {"status": {"conditions": [*known, drifted]}},
-        subresource="status",
-    )
+    env.patch(NODE_CLAIMS, "claim", {"status": {"conditions": [*conditions, drifted]}}, subresource="status")
 
-    world.add(PODS, wire.pod())
+    env.add(PODS, manifests.pod())
 
-    assert "Consolidatable" not in world.claim().conditions
-    assert condition(world.claim().conditions, "Drifted")[0] == "True"
+    assert "Consolidatable" not in env.claim().conditions
+    assert condition(env.claim().conditions, "Drifted")[0] == "True"
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = a_world().wait(60)
-    before = world.versions()
+def test_second_reconcile_changes_nothing() -> None:
+    env = an_environment().wait(60)
+    before = env.versions()
 
-    world.runtime.ask("nodeclaim.disruption", "claim")
-    world.wait(3600)
+    env.manager.enqueue("nodeclaim.disruption", "claim")
+    env.wait(3600)
 
-    assert world.versions() == before
+    assert env.versions() == before

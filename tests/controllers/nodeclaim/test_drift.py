@@ -6,36 +6,31 @@ import pytest
 
 from dovetail.controllers.nodeclaim import consolidatable, drift
 from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
-from dovetail.controllers.nodepool import hash as stamping
-from dovetail.core.nodeclass.drift import DriftUnknown
+from dovetail.controllers.nodepool import hash as nodepool_hash
+from dovetail.core.nodeclass.drift import DriftUnknownError
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, NODES
-from dovetail.ports.cloudprovider import CloudError, InstanceNotFound
-from tests.support import wire
-from tests.support.catalog import a_type, offerings
-from tests.support.cloud import TYPE, ZONE
-from tests.support.world import World, condition
+from dovetail.ports.cloudprovider import CloudError, InstanceNotFoundError
+from tests.support.controllers.cloud_provider import TYPE, ZONE
+from tests.support.controllers.environment import ControllerEnvironment, condition
+from tests.support.kube import manifests
+from tests.support.scheduling.instance_types import a_type, offerings
 
-ALL = (
-    lifecycle.registration,
-    consolidatable.registration,
-    stamping.registration,
-    drift.registration,
-)
+ALL = (lifecycle.controller, consolidatable.controller, nodepool_hash.controller, drift.controller)
 
 
-def a_world(*claims: str, **pool: Any) -> World:
-    """A pool with a claim whose machine is bought."""
-    world = World().run(*ALL)
-    world.add(EC2_NODE_CLASSES, wire.node_class())
-    world.add(NODE_POOLS, wire.pool(**pool))
-    stamps = world.pool().annotations
+def an_environment(*claims: str, **pool: Any) -> ControllerEnvironment:
+    """Return an environment with launched NodeClaims."""
+    env = ControllerEnvironment().run(*ALL)
+    env.add(EC2_NODE_CLASSES, manifests.node_class())
+    env.add(NODE_POOLS, manifests.pool(**pool))
+    annotations = env.pool().annotations
     for name in claims or ("claim",):
-        world.add(NODE_CLAIMS, wire.claim(name, annotations=stamps))
-    return world
+        env.add(NODE_CLAIMS, manifests.claim(name, annotations=annotations))
+    return env
 
 
-def drifted(world: World, name: str = "claim") -> tuple[str, str]:
-    return condition(world.claim(name).conditions, "Drifted")
+def drifted(env: ControllerEnvironment, name: str = "claim") -> tuple[str, str]:
+    return condition(env.claim(name).conditions, "Drifted")
 
 
 def template(**fields: Any) -> dict[str, Any]:
@@ -43,232 +38,237 @@ def template(**fields: Any) -> dict[str, Any]:
 
 
 def only_in(zone: str) -> dict[str, Any]:
-    wanted = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}
-    return template(requirements=[wanted])
+    requirement = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}
+    return template(requirements=[requirement])
 
 
-def test_what_the_cloud_calls_drift_is_on_the_claim_within_five_minutes() -> None:
-    world = a_world()
-    world.cloud.drifted["claim"] = "AMIDrift"
+def test_drift_reported_by_the_cloud_provider_is_set_within_five_minutes() -> None:
+    env = an_environment()
+    env.cloud.drifted["claim"] = "AMIDrift"
 
-    world.wait(299)
-    before = drifted(world)
-    world.wait(1)
+    env.wait(299)
+    before = drifted(env)
+    env.wait(1)
 
     assert before == ("", "")
-    assert drifted(world) == ("True", "AMIDrift")
-    assert world.claim().conditions["Drifted"].message == "AMIDrift"
+    assert drifted(env) == ("True", "AMIDrift")
+    assert env.claim().conditions["Drifted"].message == "AMIDrift"
 
 
-def test_news_of_the_class_are_looked_at_at_once() -> None:
-    world = a_world()
-    world.cloud.drifted["claim"] = "SubnetDrift"
+def test_changed_node_class_is_checked_at_once() -> None:
+    env = an_environment()
+    env.cloud.drifted["claim"] = "SubnetDrift"
 
     status = {"subnets": [{"id": "subnet-9", "zone": ZONE}]}
-    world.patch(EC2_NODE_CLASSES, "default", {"status": status}, subresource="status")
+    env.patch(EC2_NODE_CLASSES, "default", {"status": status}, subresource="status")
 
-    assert drifted(world) == ("True", "SubnetDrift")
+    assert drifted(env) == ("True", "SubnetDrift")
 
 
-def test_the_order_of_subnets_is_no_news() -> None:
-    world = a_world()
+def test_order_of_subnets_triggers_no_check() -> None:
+    env = an_environment()
     both = [{"id": "subnet-1", "zone": ZONE}, {"id": "subnet-2", "zone": ZONE}]
-    world.patch(EC2_NODE_CLASSES, "default", {"status": {"subnets": both}}, subresource="status")
-    asked = len(world.cloud.calls("drift"))
+    env.patch(EC2_NODE_CLASSES, "default", {"status": {"subnets": both}}, subresource="status")
+    calls = len(env.cloud.calls("drift"))
 
-    turned = {"status": {"subnets": both[::-1]}}
-    world.patch(EC2_NODE_CLASSES, "default", turned, subresource="status")
+    reversed_status = {"status": {"subnets": both[::-1]}}
+    env.patch(EC2_NODE_CLASSES, "default", reversed_status, subresource="status")
 
-    assert len(world.cloud.calls("drift")) == asked
-
-
-def test_what_is_no_drift_any_more_is_taken_away() -> None:
-    world = a_world()
-    world.cloud.drifted["claim"] = "AMIDrift"
-    world.wait(300)
-
-    world.cloud.drifted.clear()
-    world.wait(300)
-
-    assert "Drifted" not in world.claim().conditions
+    assert len(env.cloud.calls("drift")) == calls
 
 
-def test_another_reason_does_not_make_the_drift_younger() -> None:
-    world = a_world()
-    world.cloud.drifted["claim"] = "AMIDrift"
-    world.wait(300)
-    since = world.claim().conditions["Drifted"].since
+def test_condition_is_removed_when_there_is_no_drift() -> None:
+    env = an_environment()
+    env.cloud.drifted["claim"] = "AMIDrift"
+    env.wait(300)
 
-    world.cloud.drifted["claim"] = "SubnetDrift"
-    world.wait(300)
+    env.cloud.drifted.clear()
+    env.wait(300)
 
-    assert drifted(world) == ("True", "SubnetDrift")
-    assert world.claim().conditions["Drifted"].since == since
+    assert "Drifted" not in env.claim().conditions
 
 
-def test_a_changed_template_is_drift_at_once_and_before_what_the_cloud_says() -> None:
-    world = a_world()
-    world.cloud.drifted["claim"] = "AMIDrift"
+def test_another_drift_reason_keeps_the_transition_time() -> None:
+    env = an_environment()
+    env.cloud.drifted["claim"] = "AMIDrift"
+    env.wait(300)
+    since = env.claim().conditions["Drifted"].last_transition_time
 
-    world.patch(NODE_POOLS, "default", template(expireAfter="1h"))
+    env.cloud.drifted["claim"] = "SubnetDrift"
+    env.wait(300)
 
-    assert drifted(world) == ("True", "NodePoolDrifted")
+    assert drifted(env) == ("True", "SubnetDrift")
+    assert env.claim().conditions["Drifted"].last_transition_time == since
 
 
-def test_requirements_that_a_node_does_not_meet_are_drift_before_what_the_cloud_says() -> None:
-    world = a_world()
-    world.cloud.drifted["claim"] = "AMIDrift"
+def test_changed_template_is_drift_at_once_and_precedes_the_cloud_provider() -> None:
+    env = an_environment()
+    env.cloud.drifted["claim"] = "AMIDrift"
 
-    world.patch(NODE_POOLS, "default", only_in("elsewhere"))
-    first = drifted(world)
-    world.patch(NODE_POOLS, "default", only_in(ZONE))
+    env.patch(NODE_POOLS, "default", template(expireAfter="1h"))
+
+    assert drifted(env) == ("True", "NodePoolDrifted")
+
+
+def test_unmet_requirements_are_drift_and_precede_the_cloud_provider() -> None:
+    env = an_environment()
+    env.cloud.drifted["claim"] = "AMIDrift"
+
+    env.patch(NODE_POOLS, "default", only_in("elsewhere"))
+    first = drifted(env)
+    env.patch(NODE_POOLS, "default", only_in(ZONE))
 
     assert first == ("True", "RequirementsDrifted")
-    assert drifted(world) == ("True", "AMIDrift")
+    assert drifted(env) == ("True", "AMIDrift")
 
 
-def test_what_concerns_the_pool_only_is_not_looked_at() -> None:
-    world = a_world()
-    asked = len(world.cloud.calls("drift"))
+def test_changes_of_nodepool_fields_trigger_no_check() -> None:
+    env = an_environment()
+    calls = len(env.cloud.calls("drift"))
 
-    world.patch(NODE_POOLS, "default", {"spec": {"weight": 7, "limits": {"cpu": "1000"}}})
+    env.patch(NODE_POOLS, "default", {"spec": {"weight": 7, "limits": {"cpu": "1000"}}})
 
-    assert len(world.cloud.calls("drift")) == asked
+    assert len(env.cloud.calls("drift")) == calls
 
 
-def test_pods_that_come_and_go_are_not_looked_at() -> None:
-    world = a_world()
-    asked = len(world.cloud.calls("drift"))
+def test_pod_events_trigger_no_check() -> None:
+    env = an_environment()
+    calls = len(env.cloud.calls("drift"))
 
-    happened = {"lastPodEventTime": "2026-01-01T00:00:00Z"}
-    world.patch(NODE_CLAIMS, "claim", {"status": happened}, subresource="status")
+    status = {"lastPodEventTime": "2026-01-01T00:00:00Z"}
+    env.patch(NODE_CLAIMS, "claim", {"status": status}, subresource="status")
 
-    assert len(world.cloud.calls("drift")) == asked
+    assert len(env.cloud.calls("drift")) == calls
 
 
 @pytest.mark.parametrize("offered", [[], ["spot"]])
-def test_a_type_that_is_not_sold_any_more_is_drift_after_an_hour(offered: list[str]) -> None:
-    world = a_world()
-    world.cloud.types = (a_type(TYPE, offered=offerings(1, [(one, ZONE) for one in offered])),)
+def test_instance_type_that_is_not_offered_is_drift_after_an_hour(offered: list[str]) -> None:
+    env = an_environment()
+    env.cloud.types = (
+        a_type(TYPE, offered=offerings(1, [(capacity_type, ZONE) for capacity_type in offered])),
+    )
 
-    world.wait(3599)
-    before = drifted(world)
-    world.wait(301)
-
-    assert before == ("", "")
-    assert drifted(world) == ("True", "InstanceTypeNotFound")
-
-
-def test_a_type_that_was_found_is_not_looked_for_again_for_half_an_hour() -> None:
-    world = a_world()
-    sold = (a_type(TYPE, offered=offerings(1, [("on-demand", ZONE)])),)
-    world.cloud.types = sold
-    world.wait(3900)
-
-    world.cloud.types = (a_type("other"),)
-    world.wait(1499)
-    before = drifted(world)
-    world.wait(600)
+    env.wait(3599)
+    before = drifted(env)
+    env.wait(301)
 
     assert before == ("", "")
-    assert drifted(world) == ("True", "InstanceTypeNotFound")
+    assert drifted(env) == ("True", "InstanceTypeNotFound")
 
 
-def test_a_cloud_that_knows_no_types_at_all_says_nothing_of_drift() -> None:
-    world = a_world().wait(7200)
+def test_offered_instance_type_is_checked_again_after_half_an_hour() -> None:
+    env = an_environment()
+    offered = (a_type(TYPE, offered=offerings(1, [("on-demand", ZONE)])),)
+    env.cloud.types = offered
+    env.wait(3900)
 
-    assert "Drifted" not in world.claim().conditions
+    env.cloud.types = (a_type("other"),)
+    env.wait(1499)
+    before = drifted(env)
+    env.wait(600)
+
+    assert before == ("", "")
+    assert drifted(env) == ("True", "InstanceTypeNotFound")
+
+
+def test_empty_catalog_is_no_drift() -> None:
+    env = an_environment().wait(7200)
+
+    assert "Drifted" not in env.claim().conditions
 
 
 @pytest.mark.parametrize("status", ["Unknown", "False"])
-def test_what_is_not_launched_has_not_drifted(status: str) -> None:
-    world = a_world()
-    world.cloud.drifted["claim"] = "AMIDrift"
-    world.wait(300).crash()
-    known = world.get(NODE_CLAIMS, "claim")["status"]["conditions"]
-    changed = [{**one, "status": status} if one["type"] == "Launched" else one for one in known]
-    world.patch(NODE_CLAIMS, "claim", {"status": {"conditions": changed}}, subresource="status")
+def test_unlaunched_nodeclaim_has_not_drifted(status: str) -> None:
+    env = an_environment()
+    env.cloud.drifted["claim"] = "AMIDrift"
+    env.wait(300).crash()
+    conditions = env.get(NODE_CLAIMS, "claim")["status"]["conditions"]
+    changed = [
+        {**condition, "status": status} if condition["type"] == "Launched" else condition
+        for condition in conditions
+    ]
+    env.patch(NODE_CLAIMS, "claim", {"status": {"conditions": changed}}, subresource="status")
 
-    world.run(drift.registration)
+    env.run(drift.controller)
 
-    assert "Drifted" not in world.claim().conditions
+    assert "Drifted" not in env.claim().conditions
 
 
 @pytest.mark.parametrize("kind", [NODE_POOLS, EC2_NODE_CLASSES])
-def test_without_its_pool_or_class_nothing_is_said(kind: Any) -> None:
-    world = a_world()
-    world.cloud.drifted["claim"] = "AMIDrift"
+def test_nodeclaim_without_nodepool_or_node_class_is_not_checked(kind: Any) -> None:
+    env = an_environment()
+    env.cloud.drifted["claim"] = "AMIDrift"
 
-    world.delete(kind, "default").wait(600)
+    env.delete(kind, "default").wait(600)
 
-    assert "Drifted" not in world.claim().conditions
-    assert not [line for line in world.log.lines if line.level == "error"]
-
-
-def test_a_claim_of_somebody_elses_is_left_alone() -> None:
-    world = World().run(drift.registration)
-    world.add(NODE_POOLS, wire.pool())
-    world.add(NODE_CLAIMS, wire.claim(node_class=wire.SOMEBODY_ELSES))
-    world.cloud.drifted["claim"] = "AMIDrift"
-
-    world.wait(600)
-
-    assert world.writes == []
+    assert "Drifted" not in env.claim().conditions
+    assert not [line for line in env.log.lines if line.level == "error"]
 
 
-@pytest.mark.parametrize("error", [DriftUnknown("?"), CloudError("throttled")])
-def test_what_cannot_be_told_now_stays_as_it_was_and_is_asked_again(error: Exception) -> None:
-    world = a_world()
-    world.cloud.drifted["claim"] = "AMIDrift"
-    world.wait(300)
-    world.cloud.fail("drift", error)
+def test_nodeclaim_of_another_provider_is_ignored() -> None:
+    env = ControllerEnvironment().run(drift.controller)
+    env.add(NODE_POOLS, manifests.pool())
+    env.add(NODE_CLAIMS, manifests.claim(node_class=manifests.FOREIGN_NODE_CLASS))
+    env.cloud.drifted["claim"] = "AMIDrift"
 
-    world.wait(300)
-    during = drifted(world)
-    world.cloud.drifted.clear()
-    world.wait(300)
+    env.wait(600)
+
+    assert env.writes == []
+
+
+@pytest.mark.parametrize("error", [DriftUnknownError("?"), CloudError("throttled")])
+def test_unknown_drift_keeps_the_condition_and_is_retried(error: Exception) -> None:
+    env = an_environment()
+    env.cloud.drifted["claim"] = "AMIDrift"
+    env.wait(300)
+    env.cloud.fail("drift", error)
+
+    env.wait(300)
+    during = drifted(env)
+    env.cloud.drifted.clear()
+    env.wait(300)
 
     assert during == ("True", "AMIDrift")
-    assert "Drifted" not in world.claim().conditions
-    assert not [line for line in world.log.lines if line.level == "error"]
+    assert "Drifted" not in env.claim().conditions
+    assert not [line for line in env.log.lines if line.level == "error"]
 
 
-def test_a_machine_that_is_gone_has_not_drifted() -> None:
-    world = a_world()
-    world.cloud.drifted["claim"] = "AMIDrift"
-    world.cloud.fail("drift", InstanceNotFound("gone"))
+def test_missing_instance_has_not_drifted() -> None:
+    env = an_environment()
+    env.cloud.drifted["claim"] = "AMIDrift"
+    env.cloud.fail("drift", InstanceNotFoundError("gone"))
 
-    world.wait(300)
+    env.wait(300)
 
-    assert "Drifted" not in world.claim().conditions
-
-
-def test_drift_and_quiet_are_said_side_by_side() -> None:
-    world = a_world()
-    world.add(NODES, wire.node(provider_id=world.claim().provider_id))
-    world.cloud.drifted["claim"] = "AMIDrift"
-
-    world.wait(300)
-
-    assert drifted(world)[0] == "True"
-    assert condition(world.claim().conditions, "Consolidatable")[0] == "True"
+    assert "Drifted" not in env.claim().conditions
 
 
-def test_only_the_claims_that_have_drifted_say_so() -> None:
-    world = a_world("one", "two")
-    world.cloud.drifted["two"] = "AMIDrift"
+def test_drifted_and_consolidatable_can_both_be_true() -> None:
+    env = an_environment()
+    env.add(NODES, manifests.node(provider_id=env.claim().provider_id))
+    env.cloud.drifted["claim"] = "AMIDrift"
 
-    world.wait(300)
+    env.wait(300)
 
-    assert (drifted(world, "one")[0], drifted(world, "two")[0]) == ("", "True")
+    assert drifted(env)[0] == "True"
+    assert condition(env.claim().conditions, "Consolidatable")[0] == "True"
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = a_world("one", "two")
-    world.cloud.drifted["two"] = "AMIDrift"
-    world.wait(300)
-    before = world.versions()
+def test_only_drifted_nodeclaims_get_the_condition() -> None:
+    env = an_environment("one", "two")
+    env.cloud.drifted["two"] = "AMIDrift"
 
-    world.restart().wait(3600)
+    env.wait(300)
 
-    assert world.versions() == before
+    assert (drifted(env, "one")[0], drifted(env, "two")[0]) == ("", "True")
+
+
+def test_second_reconcile_changes_nothing() -> None:
+    env = an_environment("one", "two")
+    env.cloud.drifted["two"] = "AMIDrift"
+    env.wait(300)
+    before = env.versions()
+
+    env.restart().wait(3600)
+
+    assert env.versions() == before

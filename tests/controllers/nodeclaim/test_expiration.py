@@ -7,8 +7,8 @@ from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodepool import Budget, Disruption
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
-from tests.support import wire
-from tests.support.world import World
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.kube import manifests
 
 HOUR = 3600
 HELD = ["test/held"]
@@ -16,102 +16,104 @@ DISRUPTED = "karpenter_nodeclaims_disrupted_total"
 INITIATED = "karpenter_pods_disruption_initiated_total"
 
 
-def a_world(**claim: object) -> World:
-    world = World().run(expiration.registration)
-    world.add(NODE_CLAIMS, wire.claim(finalizers=HELD, **claim))
-    return world
+def an_environment(**claim: object) -> ControllerEnvironment:
+    env = ControllerEnvironment().run(expiration.controller)
+    env.add(NODE_CLAIMS, manifests.claim(finalizers=HELD, **claim))
+    return env
 
 
-def test_a_claim_goes_at_the_moment_it_expires() -> None:
-    world = a_world(expire_after=timedelta(hours=2))
+def test_nodeclaim_is_deleted_when_it_expires() -> None:
+    env = an_environment(expire_after=timedelta(hours=2))
 
-    world.wait(2 * HOUR - 1)
-    before = world.claim().deleting
-    world.wait(1)
+    env.wait(2 * HOUR - 1)
+    before = env.claim().deleting
+    env.wait(1)
 
     assert not before
-    assert world.claim().deleting
-    assert world.metrics.total(DISRUPTED, reason="expired", termination_mode="graceful") == 1
+    assert env.claim().deleting
+    assert env.metrics.total(DISRUPTED, reason="expired", termination_mode="graceful") == 1
 
 
-def test_a_claim_of_somebody_elses_is_left_alone() -> None:
-    world = a_world(expire_after=timedelta(hours=2), node_class=wire.SOMEBODY_ELSES)
+def test_nodeclaim_of_another_provider_is_ignored() -> None:
+    env = an_environment(expire_after=timedelta(hours=2), node_class=manifests.FOREIGN_NODE_CLASS)
 
-    world.wait(3 * HOUR)
+    env.wait(3 * HOUR)
 
-    assert not world.claim().deleting
-
-
-def test_a_claim_that_never_expires_stays() -> None:
-    world = a_world(expire_after=None)
-
-    world.wait(10_000 * HOUR)
-
-    assert not world.claim().deleting
+    assert not env.claim().deleting
 
 
-def test_the_claims_age_counts_and_not_the_nodes() -> None:
-    world = a_world(expire_after=timedelta(hours=2), provider_id="aws:///a/i-1")
-    world.wait(HOUR)
-    world.add(NODES, wire.node(provider_id="aws:///a/i-1"))
+def test_nodeclaim_without_expiry_is_kept() -> None:
+    env = an_environment(expire_after=None)
 
-    world.wait(HOUR)
+    env.wait(10_000 * HOUR)
 
-    assert world.claim().deleting
+    assert not env.claim().deleting
 
 
-def test_a_claim_that_goes_already_is_not_counted() -> None:
-    world = a_world(expire_after=timedelta(hours=2))
-    world.delete(NODE_CLAIMS, "claim")
+def test_age_of_the_nodeclaim_counts_not_of_the_node() -> None:
+    env = an_environment(expire_after=timedelta(hours=2), provider_id="aws:///a/i-1")
+    env.wait(HOUR)
+    env.add(NODES, manifests.node(provider_id="aws:///a/i-1"))
 
-    world.wait(3 * HOUR)
+    env.wait(HOUR)
 
-    assert world.metrics.total(DISRUPTED) == 0
-
-
-def test_only_pods_that_need_another_node_are_counted() -> None:
-    world = a_world(expire_after=timedelta(hours=2), node_name="node")
-    world.add(NODES, wire.node())
-    world.add(PODS, wire.pod("app"))
-    daemon = wire.owner("DaemonSet", "agent", uid="1", controller=True)
-    world.api.create(PODS, wire.pod("agent", owner=daemon))
-
-    world.wait(2 * HOUR)
-
-    assert world.metrics.total(INITIATED, reason="expired") == 1
+    assert env.claim().deleting
 
 
-def test_neither_budgets_nor_annotations_hold_it_back() -> None:
-    world = World().run(expiration.registration)
-    world.add(NODE_POOLS, wire.pool(disruption=Disruption(budgets=(Budget(nodes="0"),))))
-    world.add(
+def test_deleting_nodeclaim_is_not_counted() -> None:
+    env = an_environment(expire_after=timedelta(hours=2))
+    env.delete(NODE_CLAIMS, "claim")
+
+    env.wait(3 * HOUR)
+
+    assert env.metrics.total(DISRUPTED) == 0
+
+
+def test_only_reschedulable_pods_are_counted() -> None:
+    env = an_environment(
+        expire_after=timedelta(hours=2), node_name="node", provider_id="aws:///us-east-1a/i-1"
+    )
+    env.add(NODES, manifests.node(provider_id="aws:///us-east-1a/i-1"))
+    env.add(PODS, manifests.pod("app"))
+    daemon = manifests.owner("DaemonSet", "agent", uid="1", controller=True)
+    env.api.create(PODS, manifests.pod("agent", owner=daemon))
+
+    env.wait(2 * HOUR)
+
+    assert env.metrics.total(INITIATED, reason="expired") == 1
+
+
+def test_expiration_ignores_budgets_and_annotations() -> None:
+    env = ControllerEnvironment().run(expiration.controller)
+    env.add(NODE_POOLS, manifests.pool(disruption=Disruption(budgets=(Budget(nodes="0"),))))
+    env.add(
         NODE_CLAIMS,
-        wire.claim(
+        manifests.claim(
             finalizers=HELD,
             expire_after=timedelta(hours=2),
             annotations=FrozenDict({label_keys.DO_NOT_DISRUPT: "true"}),
         ),
     )
 
-    world.wait(2 * HOUR)
+    env.wait(2 * HOUR)
 
-    assert world.claim().deleting
-
-
-def test_a_claim_that_expired_while_nobody_ran_goes_at_once() -> None:
-    world = a_world(expire_after=timedelta(hours=2)).crash().wait(3 * HOUR)
-
-    world.run(expiration.registration)
-
-    assert world.claim().deleting
+    assert env.claim().deleting
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = a_world(expire_after=timedelta(hours=2)).wait(3 * HOUR)
-    before = world.versions()
+def test_nodeclaim_that_expired_during_downtime_is_deleted_at_once() -> None:
+    env = an_environment(expire_after=timedelta(hours=2)).crash().wait(3 * HOUR)
 
-    world.runtime.ask("nodeclaim.expiration", "claim")
-    world.wait(HOUR)
+    env.run(expiration.controller)
 
-    assert world.versions() == before
-    assert world.metrics.total(DISRUPTED) == 1
+    assert env.claim().deleting
+
+
+def test_second_reconcile_changes_nothing() -> None:
+    env = an_environment(expire_after=timedelta(hours=2)).wait(3 * HOUR)
+    before = env.versions()
+
+    env.manager.enqueue("nodeclaim.expiration", "claim")
+    env.wait(HOUR)
+
+    assert env.versions() == before
+    assert env.metrics.total(DISRUPTED) == 1

@@ -8,151 +8,149 @@ from dovetail.controllers.nodeclaim import garbage_collection
 from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
 from dovetail.ports.cloudprovider import CloudError
-from tests.support import wire
-from tests.support.world import World
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.kube import manifests
 
 ORPHAN = "aws:///us-east-1a/i-orphan"
 NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
 
 
-def a_world(*names: str) -> World:
-    """Claims with ready nodes."""
-    world = World().run(
-        lifecycle.registration,
-        garbage_collection.claims_registration,
-        garbage_collection.machines_registration,
+def an_environment(*names: str) -> ControllerEnvironment:
+    """Return an environment of NodeClaims with ready Nodes."""
+    env = ControllerEnvironment().run(
+        lifecycle.controller, garbage_collection.nodeclaim_controller, garbage_collection.instance_controller
     )
     for name in names:
-        world.add(NODE_CLAIMS, wire.claim(name))
-        world.add(NODES, wire.node(f"node-of-{name}", provider_id=world.claim(name).provider_id))
-    return world
+        env.add(NODE_CLAIMS, manifests.claim(name))
+        env.add(NODES, manifests.node(f"node-of-{name}", provider_id=env.claim(name).provider_id))
+    return env
 
 
-def lose(world: World, name: str, *, ready: bool = False) -> None:
-    world.cloud.vanish(world.claim(name).provider_id)
+def lose(env: ControllerEnvironment, name: str, *, ready: bool = False) -> None:
+    env.cloud.remove_instance(env.claim(name).provider_id)
     if not ready:
-        world.patch(NODES, f"node-of-{name}", NOT_READY, subresource="status")
+        env.patch(NODES, f"node-of-{name}", NOT_READY, subresource="status")
 
 
-def gone(world: World, name: str) -> bool:
-    found = world.mirror.claim(name)
-    return found is None or found.deleting
+def is_deleted(env: ControllerEnvironment, name: str) -> bool:
+    claim = env.cache.claim(name)
+    return claim is None or claim.deleting
 
 
-def test_claims_whose_machines_are_gone_go_too() -> None:
-    world = a_world("one", "two", "stays")
-    lose(world, "one")
-    lose(world, "two")
+def test_nodeclaims_without_instance_are_deleted() -> None:
+    env = an_environment("one", "two", "kept")
+    lose(env, "one")
+    lose(env, "two")
 
-    world.wait(120)
+    env.wait(120)
 
-    assert gone(world, "one")
-    assert gone(world, "two")
-    assert not gone(world, "stays")
+    assert is_deleted(env, "one")
+    assert is_deleted(env, "two")
+    assert not is_deleted(env, "kept")
     metric = "karpenter_nodeclaims_disrupted_total"
-    assert world.metrics.total(metric, reason="garbage_collected") == 2
+    assert env.metrics.total(metric, reason="garbage_collected") == 2
 
 
-def test_a_machine_that_is_going_counts_as_gone() -> None:
-    world = a_world("one")
-    world.cloud.terminating_takes = timedelta(hours=1)
-    machine = world.claim("one").provider_id
-    world.patch(NODES, "node-of-one", NOT_READY, subresource="status")
-    world.cloud.terminate(machine)
+def test_terminating_instance_counts_as_gone() -> None:
+    env = an_environment("one")
+    env.cloud.termination_delay = timedelta(hours=1)
+    provider_id = env.claim("one").provider_id
+    env.patch(NODES, "node-of-one", NOT_READY, subresource="status")
+    env.cloud.terminate(provider_id)
 
-    world.wait(120)
+    env.wait(120)
 
-    assert gone(world, "one")
-
-
-def test_a_ready_node_is_believed_more_than_the_cloud() -> None:
-    world = a_world("one")
-    lose(world, "one", ready=True)
-
-    world.wait(600)
-
-    assert not gone(world, "one")
+    assert is_deleted(env, "one")
 
 
-def test_a_claim_that_is_not_registered_has_its_own_time_out() -> None:
-    world = a_world()
-    world.add(NODE_CLAIMS, wire.claim("young"))
-    world.cloud.vanish(world.claim("young").provider_id)
+def test_ready_node_takes_precedence_over_the_cloud() -> None:
+    env = an_environment("one")
+    lose(env, "one", ready=True)
 
-    world.wait(600)
+    env.wait(600)
 
-    assert not gone(world, "young")
-
-
-def test_a_claim_whose_node_is_missing_stays_while_its_machine_is_there() -> None:
-    world = a_world("one")
-    world.patch(NODES, "node-of-one", {"metadata": {"finalizers": None}})
-    world.delete(NODES, "node-of-one")
-
-    world.wait(600)
-
-    assert not gone(world, "one")
+    assert not is_deleted(env, "one")
 
 
-def test_a_machine_that_nobody_claims_goes_with_its_node() -> None:
-    world = a_world("one")
-    world.cloud.has(ORPHAN, claim="somebody")
-    world.add(NODES, wire.node("stray", provider_id=ORPHAN))
+def test_unregistered_nodeclaim_is_left_to_its_timeout() -> None:
+    env = an_environment()
+    env.add(NODE_CLAIMS, manifests.claim("young"))
+    env.cloud.remove_instance(env.claim("young").provider_id)
 
-    world.wait(120)
+    env.wait(600)
 
-    assert world.cloud.machines.keys() == {world.claim("one").provider_id, ORPHAN}
-    assert world.cloud.machines[ORPHAN].terminating
-    assert world.get(NODES, "stray") is None
-    assert not world.node("node-of-one").deleting
+    assert not is_deleted(env, "young")
 
 
-@pytest.mark.parametrize(("age", "stays"), [(29, True), (30, False)])
-def test_a_machine_gets_thirty_seconds_to_be_claimed(age: int, stays: bool) -> None:
-    world = a_world()
-    world.wait(120 - age)
-    world.cloud.has(ORPHAN)
+def test_nodeclaim_without_node_is_kept_while_its_instance_runs() -> None:
+    env = an_environment("one")
+    env.patch(NODES, "node-of-one", {"metadata": {"finalizers": None}})
+    env.delete(NODES, "node-of-one")
 
-    world.wait(age)
+    env.wait(600)
 
-    assert world.cloud.machines[ORPHAN].terminating is not stays
-
-
-def test_a_machine_whose_claim_does_not_say_so_yet_is_left_alone() -> None:
-    world = World().run(garbage_collection.machines_registration)
-    world.add(NODE_CLAIMS, wire.claim())
-    world.cloud.has(ORPHAN, claim="claim")
-
-    world.wait(600)
-
-    assert not world.cloud.machines[ORPHAN].terminating
+    assert not is_deleted(env, "one")
 
 
-def test_a_second_machine_for_a_claim_goes() -> None:
-    world = a_world("one")
-    world.cloud.has(ORPHAN, claim="one")
+def test_orphaned_instance_is_terminated_with_its_node() -> None:
+    env = an_environment("one")
+    env.cloud.add_instance(ORPHAN, claim="unknown")
+    env.add(NODES, manifests.node("stray", provider_id=ORPHAN))
 
-    world.wait(120)
+    env.wait(120)
 
-    assert world.cloud.machines[ORPHAN].terminating
-
-
-def test_a_cloud_that_does_not_answer_is_asked_again() -> None:
-    world = a_world("one")
-    world.cloud.has(ORPHAN)
-    world.cloud.fail("list", CloudError("throttled"), CloudError("throttled"))
-
-    world.wait(130)
-
-    assert world.cloud.machines[ORPHAN].terminating
-    assert not gone(world, "one")
+    assert env.cloud.instances.keys() == {env.claim("one").provider_id, ORPHAN}
+    assert env.cloud.instances[ORPHAN].terminating
+    assert env.get(NODES, "stray") is None
+    assert not env.node("node-of-one").deleting
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = a_world("one")
-    before = world.versions()
+@pytest.mark.parametrize(("age", "is_kept"), [(29, True), (30, False)])
+def test_orphaned_instance_is_kept_for_thirty_seconds(age: int, is_kept: bool) -> None:
+    env = an_environment()
+    env.wait(120 - age)
+    env.cloud.add_instance(ORPHAN)
 
-    world.wait(600)
+    env.wait(age)
 
-    assert world.versions() == before
-    assert world.cloud.calls("delete") == []
+    assert env.cloud.instances[ORPHAN].terminating is not is_kept
+
+
+def test_instance_whose_nodeclaim_has_no_provider_id_yet_is_kept() -> None:
+    env = ControllerEnvironment().run(garbage_collection.instance_controller)
+    env.add(NODE_CLAIMS, manifests.claim())
+    env.cloud.add_instance(ORPHAN, claim="claim")
+
+    env.wait(600)
+
+    assert not env.cloud.instances[ORPHAN].terminating
+
+
+def test_second_instance_of_a_nodeclaim_is_terminated() -> None:
+    env = an_environment("one")
+    env.cloud.add_instance(ORPHAN, claim="one")
+
+    env.wait(120)
+
+    assert env.cloud.instances[ORPHAN].terminating
+
+
+def test_cloud_error_is_retried() -> None:
+    env = an_environment("one")
+    env.cloud.add_instance(ORPHAN)
+    env.cloud.fail("list", CloudError("throttled"), CloudError("throttled"))
+
+    env.wait(130)
+
+    assert env.cloud.instances[ORPHAN].terminating
+    assert not is_deleted(env, "one")
+
+
+def test_second_reconcile_changes_nothing() -> None:
+    env = an_environment("one")
+    before = env.versions()
+
+    env.wait(600)
+
+    assert env.versions() == before
+    assert env.cloud.calls("delete") == []

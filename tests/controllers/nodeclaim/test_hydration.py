@@ -3,42 +3,42 @@
 from dovetail.controllers.nodeclaim import hydration
 from dovetail.model import labels as label_keys
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
-from tests.support import wire
-from tests.support.world import World
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.kube import manifests
 
-MACHINE = "aws:///a/i-1"
+PROVIDER_ID = "aws:///a/i-1"
 OLD = {label_keys.EC2_NODE_CLASS: ""}
 
 
-def test_claims_and_nodes_of_old_get_the_label_of_their_class() -> None:
-    world = World()
-    world.add(NODE_CLAIMS, wire.claim(labels=OLD, provider_id=MACHINE))
-    world.add(NODES, wire.node(provider_id=MACHINE))
+def test_nodeclaims_and_nodes_without_the_label_get_it() -> None:
+    env = ControllerEnvironment()
+    env.add(NODE_CLAIMS, manifests.claim(labels=OLD, provider_id=PROVIDER_ID))
+    env.add(NODES, manifests.node(provider_id=PROVIDER_ID))
 
-    world.run(hydration.registration)
+    env.run(hydration.controller)
 
-    assert world.claim().labels[label_keys.EC2_NODE_CLASS] == "default"
-    assert world.node().labels[label_keys.EC2_NODE_CLASS] == "default"
+    assert env.claim().labels[label_keys.EC2_NODE_CLASS] == "default"
+    assert env.node().labels[label_keys.EC2_NODE_CLASS] == "default"
 
 
-def test_claims_and_nodes_of_somebody_elses_are_left_alone() -> None:
-    world = World().run(hydration.registration)
+def test_nodeclaims_and_nodes_of_another_provider_are_ignored() -> None:
+    env = ControllerEnvironment().run(hydration.controller)
 
-    world.add(
+    env.add(
         NODE_CLAIMS,
-        wire.claim(labels=OLD, provider_id=MACHINE, node_class=wire.SOMEBODY_ELSES),
+        manifests.claim(labels=OLD, provider_id=PROVIDER_ID, node_class=manifests.FOREIGN_NODE_CLASS),
     )
-    world.add(NODES, wire.node(provider_id=MACHINE))
+    env.add(NODES, manifests.node(provider_id=PROVIDER_ID))
 
-    assert world.writes == []
+    assert env.writes == []
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = World().run(hydration.registration)
-    world.add(NODE_CLAIMS, wire.claim(labels=OLD, provider_id=MACHINE))
-    before = world.versions()
+def test_second_reconcile_changes_nothing() -> None:
+    env = ControllerEnvironment().run(hydration.controller)
+    env.add(NODE_CLAIMS, manifests.claim(labels=OLD, provider_id=PROVIDER_ID))
+    before = env.versions()
 
-    world.runtime.ask("nodeclaim.hydration", "claim")
-    world.wait(0)
+    env.manager.enqueue("nodeclaim.hydration", "claim")
+    env.wait(0)
 
-    assert world.versions() == before
+    assert env.versions() == before

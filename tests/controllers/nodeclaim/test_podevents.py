@@ -1,142 +1,142 @@
 """Pod events: PE1–PE5 of the lifecycle checklist.
 
-After a restart upstream takes every pod that is there for one that has just come;
-we do not, so that consolidateAfter does not begin anew with each restart.
+After a restart, Karpenter records every existing pod as new. Dovetail does not, so
+that a restart does not extend consolidateAfter.
 """
 
 from typing import Any
 
 from dovetail.controllers.nodeclaim import podevents
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES, PODS
-from tests.support import wire
-from tests.support.cluster import START
-from tests.support.world import World
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.kube import manifests
+from tests.support.simulator.api_server import START
 
-MACHINE = "aws:///a/i-1"
-DAEMON = wire.owner("DaemonSet", "agent", uid="1", controller=True)
-
-
-def a_world(**claim: Any) -> World:
-    world = World().run(podevents.registration)
-    world.add(NODE_CLAIMS, wire.claim(provider_id=MACHINE, **claim))
-    world.add(NODES, wire.node(provider_id=MACHINE))
-    return world
+PROVIDER_ID = "aws:///a/i-1"
+DAEMON = manifests.owner("DaemonSet", "agent", uid="1", controller=True)
 
 
-def noted(world: World) -> float | None:
-    """Seconds from the beginning to the last pod event."""
-    at = world.claim().last_pod_event
+def an_environment(**claim: Any) -> ControllerEnvironment:
+    env = ControllerEnvironment().run(podevents.controller)
+    env.add(NODE_CLAIMS, manifests.claim(provider_id=PROVIDER_ID, **claim))
+    env.add(NODES, manifests.node(provider_id=PROVIDER_ID))
+    return env
+
+
+def get_event_seconds(env: ControllerEnvironment) -> float | None:
+    """Return the seconds from the start to the last pod event."""
+    at = env.claim().last_pod_event
     return None if at is None else (at - START).total_seconds()
 
 
-def bind(world: World, name: str, **pod: Any) -> None:
+def bind(env: ControllerEnvironment, name: str, **pod: Any) -> None:
     """Create a pod and bind it, as users and schedulers do."""
-    world.add(PODS, wire.pod(name, node="", phase="Pending", **pod))
-    world.api.bind(name, "default", {"target": {"name": "node"}})
-    world.wait(0)
+    env.add(PODS, manifests.pod(name, node="", phase="Pending", **pod))
+    env.api.bind(name, "default", {"target": {"name": "node"}})
+    env.wait(0)
 
 
-def test_a_pod_that_comes_is_noted() -> None:
-    world = a_world().wait(5)
+def test_bound_pod_is_recorded() -> None:
+    env = an_environment().wait(5)
 
-    bind(world, "one")
+    bind(env, "one")
 
-    assert noted(world) == 5
-
-
-def test_pods_that_wait_for_a_node_are_no_event() -> None:
-    world = a_world()
-
-    world.add(PODS, wire.pod("one", node="", phase="Pending"))
-
-    assert noted(world) is None
+    assert get_event_seconds(env) == 5
 
 
-def test_a_pod_that_ends_is_noted() -> None:
-    world = a_world()
-    bind(world, "one")
-    world.wait(60)
+def test_pending_pods_are_no_pod_event() -> None:
+    env = an_environment()
 
-    world.patch(PODS, "one", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
+    env.add(PODS, manifests.pod("one", node="", phase="Pending"))
 
-    assert noted(world) == 60
+    assert get_event_seconds(env) is None
 
 
-def test_a_pod_that_begins_to_go_is_noted_and_its_end_is_not() -> None:
-    world = a_world()
-    bind(world, "one")
-    world.wait(60)
+def test_terminal_pod_is_recorded() -> None:
+    env = an_environment()
+    bind(env, "one")
+    env.wait(60)
 
-    world.delete(PODS, "one", "default")
-    world.wait(30)
-    world.patch(PODS, "one", {"metadata": {"labels": {"a": "b"}}}, "default")
+    env.patch(PODS, "one", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
 
-    assert noted(world) == 60
+    assert get_event_seconds(env) == 60
 
 
-def test_daemon_pods_are_no_event() -> None:
-    world = a_world()
+def test_start_of_a_pod_deletion_is_recorded_and_its_end_is_not() -> None:
+    env = an_environment()
+    bind(env, "one")
+    env.wait(60)
 
-    world.api.create(PODS, wire.pod("agent", owner=DAEMON))
-    world.wait(0)
+    env.delete(PODS, "one", "default")
+    env.wait(30)
+    env.patch(PODS, "one", {"metadata": {"labels": {"a": "b"}}}, "default")
 
-    assert noted(world) is None
-
-
-def test_a_node_that_is_not_there_or_not_ours_is_no_matter() -> None:
-    world = a_world(node_class=wire.SOMEBODY_ELSES)
-    world.add(NODES, wire.node("unmanaged", provider_id="aws:///a/i-2"))
-
-    bind(world, "one")
-    world.add(PODS, wire.pod("two", node="unmanaged"))
-    world.add(PODS, wire.pod("three", node="nowhere"))
-
-    assert noted(world) is None
-    assert world.log.said("reconciler error") == []
+    assert get_event_seconds(env) == 60
 
 
-def test_events_within_ten_seconds_are_one() -> None:
-    world = a_world()
-    bind(world, "one")
+def test_daemonset_pods_are_no_pod_event() -> None:
+    env = an_environment()
 
-    world.wait(9)
-    bind(world, "two")
-    after_nine = noted(world)
-    world.wait(1)
-    bind(world, "three")
+    env.api.create(PODS, manifests.pod("agent", owner=DAEMON))
+    env.wait(0)
+
+    assert get_event_seconds(env) is None
+
+
+def test_missing_and_unmanaged_nodes_are_ignored() -> None:
+    env = an_environment(node_class=manifests.FOREIGN_NODE_CLASS)
+    env.add(NODES, manifests.node("unmanaged", provider_id="aws:///a/i-2"))
+
+    bind(env, "one")
+    env.add(PODS, manifests.pod("two", node="unmanaged"))
+    env.add(PODS, manifests.pod("three", node="nowhere"))
+
+    assert get_event_seconds(env) is None
+    assert env.log.entries("reconciler error") == []
+
+
+def test_pod_events_within_ten_seconds_are_recorded_once() -> None:
+    env = an_environment()
+    bind(env, "one")
+
+    env.wait(9)
+    bind(env, "two")
+    after_nine = get_event_seconds(env)
+    env.wait(1)
+    bind(env, "three")
 
     assert after_nine == 0
-    assert noted(world) == 10
+    assert get_event_seconds(env) == 10
 
 
-def test_a_restart_is_no_event() -> None:
-    world = a_world()
-    bind(world, "one")
-    world.wait(60)
+def test_restart_is_no_pod_event() -> None:
+    env = an_environment()
+    bind(env, "one")
+    env.wait(60)
 
-    world.restart()
+    env.restart()
 
-    assert noted(world) == 0
-
-
-def test_a_pod_that_came_while_nobody_looked_is_noted() -> None:
-    world = a_world()
-    bind(world, "one")
-    world.crash().wait(60)
-    world.add(PODS, wire.pod("two"))
-    world.wait(60)
-
-    world.run(podevents.registration)
-
-    assert noted(world) == 120
+    assert get_event_seconds(env) == 0
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = a_world()
-    bind(world, "one")
-    before = world.versions()
+def test_pod_bound_during_downtime_is_recorded() -> None:
+    env = an_environment()
+    bind(env, "one")
+    env.crash().wait(60)
+    env.add(PODS, manifests.pod("two"))
+    env.wait(60)
 
-    world.runtime.ask("nodeclaim.podevents", "node")
-    world.wait(0)
+    env.run(podevents.controller)
 
-    assert world.versions() == before
+    assert get_event_seconds(env) == 120
+
+
+def test_second_reconcile_changes_nothing() -> None:
+    env = an_environment()
+    bind(env, "one")
+    before = env.versions()
+
+    env.manager.enqueue("nodeclaim.podevents", "node")
+    env.wait(0)
+
+    assert env.versions() == before

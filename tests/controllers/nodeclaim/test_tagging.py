@@ -1,58 +1,57 @@
-"""Machines say which node they are: 137 of the AWS checklist."""
+"""Tags of instances: 137 of the AWS checklist."""
 
-from functools import partial
 from typing import Any
 
 import pytest
 
 from dovetail.controllers.nodeclaim import tagging
 from dovetail.ports.api_resources import NODE_CLAIMS
-from dovetail.ports.cloudprovider import InstanceNotFound
-from tests.support import wire
-from tests.support.world import World
+from dovetail.ports.cloudprovider import InstanceNotFoundError
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.kube import manifests
 
-MACHINE = "aws:///us-east-1a/i-1"
+PROVIDER_ID = "aws:///us-east-1a/i-1"
 TAGGED = "karpenter.k8s.aws/tagged"
 
 
-class Labels:
-    """What was written on machines; ``gone`` ones cannot be written on."""
+class FakeTagger:
+    """Instance tagger that records tags; the instance ``missing`` does not exist."""
 
-    def __init__(self, gone: str = "") -> None:
-        self.written: list[tuple[str, str, str]] = []
-        self._gone = gone
+    def __init__(self, missing: str = "") -> None:
+        self.tagged: list[tuple[str, str, str]] = []
+        self._missing = missing
 
     async def tag(self, provider_id: str, *, node: str, claim: str) -> None:
-        if provider_id == self._gone:
-            raise InstanceNotFound(provider_id)
-        self.written.append((provider_id, node, claim))
+        if provider_id == self._missing:
+            raise InstanceNotFoundError(provider_id)
+        self.tagged.append((provider_id, node, claim))
 
 
-def a_world(labels: Labels, **claim: Any) -> World:
-    world = World().run(partial(tagging.registration, tagging=labels))
-    known: dict[str, Any] = {"provider_id": MACHINE, "node_name": "node-1", **claim}
-    world.add(NODE_CLAIMS, wire.claim(finalizers=["test/held"], **known))
-    return world.wait(5)
+def an_environment(tagger: FakeTagger, **claim: Any) -> ControllerEnvironment:
+    env = ControllerEnvironment().run(tagging.controller, instance_tagger=tagger)
+    fields: dict[str, Any] = {"provider_id": PROVIDER_ID, "node_name": "node-1", **claim}
+    env.add(NODE_CLAIMS, manifests.claim(finalizers=["test/held"], **fields))
+    return env.wait(5)
 
 
-def test_a_machine_is_tagged_once_its_node_has_a_name_and_the_claim_says_so() -> None:
-    labels = Labels()
+def test_instance_is_tagged_once_its_node_has_a_name_and_the_nodeclaim_is_annotated() -> None:
+    tagger = FakeTagger()
 
-    world = a_world(labels)
+    env = an_environment(tagger)
 
-    assert labels.written == [(MACHINE, "node-1", "claim")]
-    assert world.claim().annotations[TAGGED] == "true"
-    assert "compatibility.karpenter.k8s.aws/cluster-name-tagged" in world.claim().annotations
+    assert tagger.tagged == [(PROVIDER_ID, "node-1", "claim")]
+    assert env.claim().annotations[TAGGED] == "true"
+    assert "compatibility.karpenter.k8s.aws/cluster-name-tagged" in env.claim().annotations
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    labels = Labels()
-    world = a_world(labels)
+def test_second_reconcile_changes_nothing() -> None:
+    tagger = FakeTagger()
+    env = an_environment(tagger)
 
-    world.patch(NODE_CLAIMS, "claim", {"metadata": {"annotations": {"else": "x"}}})
-    world.wait(5)
+    env.patch(NODE_CLAIMS, "claim", {"metadata": {"annotations": {"else": "x"}}})
+    env.wait(5)
 
-    assert len(labels.written) == 1
+    assert len(tagger.tagged) == 1
 
 
 @pytest.mark.parametrize(
@@ -61,53 +60,53 @@ def test_a_second_pass_changes_nothing() -> None:
         {"node_name": ""},
         {"provider_id": ""},
         {"provider_id": "gce://somewhere/else"},
-        {"node_class": wire.SOMEBODY_ELSES},
+        {"node_class": manifests.FOREIGN_NODE_CLASS},
     ],
 )
-def test_nothing_is_tagged_without_a_node_or_a_machine_of_ours(claim: dict[str, object]) -> None:
-    labels = Labels()
+def test_nodeclaim_without_node_or_ec2_instance_is_not_tagged(claim: dict[str, object]) -> None:
+    tagger = FakeTagger()
 
-    world = a_world(labels, **claim)
+    env = an_environment(tagger, **claim)
 
-    assert labels.written == []
-    assert TAGGED not in world.claim().annotations
-
-
-def test_a_claim_that_goes_is_not_tagged() -> None:
-    labels = Labels()
-    world = a_world(labels, node_name="")
-    world.delete(NODE_CLAIMS, "claim")
-
-    world.patch(NODE_CLAIMS, "claim", {"status": {"nodeName": "node-1"}}, subresource="status")
-    world.wait(5)
-
-    assert labels.written == []
+    assert tagger.tagged == []
+    assert TAGGED not in env.claim().annotations
 
 
-def test_a_machine_that_is_gone_is_no_trouble() -> None:
-    world = a_world(Labels(gone=MACHINE))
+def test_deleting_nodeclaim_is_not_tagged() -> None:
+    tagger = FakeTagger()
+    env = an_environment(tagger, node_name="")
+    env.delete(NODE_CLAIMS, "claim")
 
-    assert TAGGED not in world.claim().annotations
-    assert not world.claim().deleting
+    env.patch(NODE_CLAIMS, "claim", {"status": {"nodeName": "node-1"}}, subresource="status")
+    env.wait(5)
 
-
-def test_without_somebody_who_tags_nothing_happens() -> None:
-    world = World().run(tagging.registration)
-    made = wire.claim(finalizers=["test/held"], provider_id=MACHINE, node_name="node-1")
-    world.add(NODE_CLAIMS, made)
-
-    world.wait(5)
-
-    assert TAGGED not in world.claim().annotations
+    assert tagger.tagged == []
 
 
-def test_a_claim_that_vanishes_is_no_trouble() -> None:
-    labels = Labels()
-    world = a_world(labels)
-    world.delete(NODE_CLAIMS, "claim")
+def test_missing_instance_is_no_error() -> None:
+    env = an_environment(FakeTagger(missing=PROVIDER_ID))
 
-    world.patch(NODE_CLAIMS, "claim", {"metadata": {"finalizers": None}})
-    world.wait(5)
+    assert TAGGED not in env.claim().annotations
+    assert not env.claim().deleting
 
-    assert world.log.said("reconciler error") == []
-    assert len(labels.written) == 1
+
+def test_without_instance_tagger_there_is_no_controller() -> None:
+    env = ControllerEnvironment().run(tagging.controller)
+    claim = manifests.claim(finalizers=["test/held"], provider_id=PROVIDER_ID, node_name="node-1")
+    env.add(NODE_CLAIMS, claim)
+
+    env.wait(5)
+
+    assert TAGGED not in env.claim().annotations
+
+
+def test_missing_nodeclaim_is_no_error() -> None:
+    tagger = FakeTagger()
+    env = an_environment(tagger)
+    env.delete(NODE_CLAIMS, "claim")
+
+    env.patch(NODE_CLAIMS, "claim", {"metadata": {"finalizers": None}})
+    env.wait(5)
+
+    assert env.log.entries("reconciler error") == []
+    assert len(tagger.tagged) == 1

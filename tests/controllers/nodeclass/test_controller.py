@@ -1,6 +1,5 @@
-"""Node classes: 37, 47, 55–57 and 62 of the AWS checklist, as far as the cloud is behind a port."""
+"""Node classes: 37, 47, 55–57 and 62 of the AWS checklist, with a fake cloud provider."""
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -9,11 +8,11 @@ from dovetail.controllers.nodeclass import controller as nodeclass
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.settings import SchedulingSettings
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS
-from dovetail.ports.cloudprovider import ClassStatus, CloudError
-from tests.support import wire
-from tests.support.world import World
+from dovetail.ports.cloudprovider import CloudError, NodeClassStatus
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.kube import manifests
 
-FOUND: dict[str, Any] = {
+RESOLVED: dict[str, Any] = {
     "subnets": [{"id": "subnet-1", "zone": "us-east-1a"}],
     "securityGroups": [{"id": "sg-1", "name": "nodes"}],
     "amis": [{"id": "ami-1", "name": "al2023"}],
@@ -22,27 +21,27 @@ FOUND: dict[str, Any] = {
 EVENT = "WaitingOnNodeClaimTermination"
 
 
-def a_world(**problems: tuple[str, str]) -> World:
-    world = World()
-    world.cloud.resolved = ClassStatus(status=FOUND, problems=FrozenDict(problems))
-    world.run(nodeclass.registration)
-    world.add(EC2_NODE_CLASSES, wire.node_class(ready=None))
-    return world
+def an_environment(**problems: tuple[str, str]) -> ControllerEnvironment:
+    env = ControllerEnvironment()
+    env.cloud.resolved = NodeClassStatus(status=RESOLVED, false_conditions=FrozenDict(problems))
+    env.run(nodeclass.controller)
+    env.add(EC2_NODE_CLASSES, manifests.node_class(ready=None))
+    return env
 
 
-def conditions(world: World) -> dict[str, tuple[str, str]]:
-    listed = world.get(EC2_NODE_CLASSES, "default")["status"]["conditions"]
-    return {one["type"]: (one["status"], one["reason"]) for one in listed}
+def conditions(env: ControllerEnvironment) -> dict[str, tuple[str, str]]:
+    listed = env.get(EC2_NODE_CLASSES, "default")["status"]["conditions"]
+    return {condition["type"]: (condition["status"], condition["reason"]) for condition in listed}
 
 
-def test_a_class_for_which_all_is_found_is_ready() -> None:
-    world = a_world()
+def test_resolved_node_class_is_ready() -> None:
+    env = an_environment()
 
-    status = world.get(EC2_NODE_CLASSES, "default")["status"]
-    assert {name: one for name, one in status.items() if name != "conditions"} == FOUND
-    assert {status for status, _ in conditions(world).values()} == {"True"}
-    assert list(conditions(world)) == sorted(conditions(world), key=lambda one: one == "Ready")
-    assert set(conditions(world)) == {
+    status = env.get(EC2_NODE_CLASSES, "default")["status"]
+    assert {field: value for field, value in status.items() if field != "conditions"} == RESOLVED
+    assert {status for status, _ in conditions(env).values()} == {"True"}
+    assert list(conditions(env)) == sorted(conditions(env), key=lambda name: name == "Ready")
+    assert set(conditions(env)) == {
         "SubnetsReady",
         "SecurityGroupsReady",
         "AMIsReady",
@@ -54,190 +53,190 @@ def test_a_class_for_which_all_is_found_is_ready() -> None:
     }
 
 
-def test_what_is_not_found_is_named_and_taken_out_of_the_status() -> None:
-    world = a_world()
-    left = {name: one for name, one in FOUND.items() if name != "subnets"}
+def test_unresolved_resources_are_named_and_removed_from_the_status() -> None:
+    env = an_environment()
+    remaining = {field: value for field, value in RESOLVED.items() if field != "subnets"}
     missing = FrozenDict({"SubnetsReady": ("SubnetsNotFound", "nothing matches team=a")})
-    world.cloud.resolved = ClassStatus(status=left, problems=missing)
+    env.cloud.resolved = NodeClassStatus(status=remaining, false_conditions=missing)
 
-    world.wait(60)
+    env.wait(60)
 
-    assert "subnets" not in world.get(EC2_NODE_CLASSES, "default")["status"]
-    assert conditions(world)["SubnetsReady"] == ("False", "SubnetsNotFound")
-    assert conditions(world)["ValidationSucceeded"] == ("False", "DependenciesNotReady")
-    assert conditions(world)["Ready"] == ("False", "UnhealthyDependents")
-    found = world.mirror.node_class("default")
-    assert found is not None
-    assert not found.ready
-
-
-def test_a_class_that_is_found_and_does_not_work_says_why() -> None:
-    world = a_world(ValidationSucceeded=("CreateFleetAuthCheckFailed", "not allowed"))
-
-    assert conditions(world)["ValidationSucceeded"] == ("False", "CreateFleetAuthCheckFailed")
-    assert conditions(world)["Ready"] == ("False", "UnhealthyDependents")
+    assert "subnets" not in env.get(EC2_NODE_CLASSES, "default")["status"]
+    assert conditions(env)["SubnetsReady"] == ("False", "SubnetsNotFound")
+    assert conditions(env)["ValidationSucceeded"] == ("False", "DependenciesNotReady")
+    assert conditions(env)["Ready"] == ("False", "UnhealthyDependents")
+    node_class = env.cache.node_class("default")
+    assert node_class is not None
+    assert not node_class.ready
 
 
-def test_a_changed_class_is_looked_up_at_once_and_any_class_every_minute() -> None:
-    world = a_world()
-    assert len(world.cloud.calls("resolve")) == 1
+def test_node_class_that_fails_validation_has_a_reason() -> None:
+    env = an_environment(ValidationSucceeded=("CreateFleetAuthCheckFailed", "not allowed"))
 
-    world.patch(EC2_NODE_CLASSES, "default", {"spec": {"role": "others"}})
-    assert len(world.cloud.calls("resolve")) == 2
-    world.wait(60)
-
-    assert len(world.cloud.calls("resolve")) == 3
+    assert conditions(env)["ValidationSucceeded"] == ("False", "CreateFleetAuthCheckFailed")
+    assert conditions(env)["Ready"] == ("False", "UnhealthyDependents")
 
 
-def test_a_cloud_that_does_not_answer_leaves_the_status_as_it_is() -> None:
-    world = a_world()
-    world.cloud.fail("resolve", *[CloudError("throttled")] * 3)
+def test_changed_node_class_is_resolved_at_once_and_every_minute() -> None:
+    env = an_environment()
+    assert len(env.cloud.calls("resolve")) == 1
 
-    world.wait(62)
+    env.patch(EC2_NODE_CLASSES, "default", {"spec": {"role": "others"}})
+    assert len(env.cloud.calls("resolve")) == 2
+    env.wait(60)
 
-    assert conditions(world)["Ready"] == ("True", "Ready")
-    assert len(world.log.said("reconciler error")) == 3
-
-
-def test_a_class_stays_until_the_last_claim_made_from_it_has_gone() -> None:
-    world = a_world()
-    world.add(NODE_CLAIMS, wire.claim())
-    world.add(NODE_CLAIMS, wire.claim("others", node_class=wire.SOMEBODY_ELSES))
-
-    world.delete(EC2_NODE_CLASSES, "default")
-    assert world.get(EC2_NODE_CLASSES, "default") is not None
-    assert world.events.about("default") == [EVENT]
-    world.delete(NODE_CLAIMS, "claim")
-
-    assert world.get(EC2_NODE_CLASSES, "default") is None
+    assert len(env.cloud.calls("resolve")) == 3
 
 
-def test_what_was_made_for_a_class_is_taken_away_after_its_last_claim() -> None:
-    world = a_world()
-    world.add(NODE_CLAIMS, wire.claim())
+def test_cloud_error_keeps_the_status() -> None:
+    env = an_environment()
+    env.cloud.fail("resolve", *[CloudError("throttled")] * 3)
 
-    world.delete(EC2_NODE_CLASSES, "default")
-    assert world.cloud.calls("forget") == []
-    world.delete(NODE_CLAIMS, "claim")
+    env.wait(62)
 
-    assert len(world.cloud.calls("forget")) == 1
+    assert conditions(env)["Ready"] == ("True", "Ready")
+    assert len(env.log.entries("reconciler error")) == 3
 
 
-def test_a_class_stays_while_what_was_made_for_it_cannot_be_taken_away() -> None:
-    world = a_world()
-    world.cloud.fail("forget", CloudError("DeleteLaunchTemplate: UnauthorizedOperation"))
+def test_deleted_node_class_is_kept_until_its_last_nodeclaim_is_gone() -> None:
+    env = an_environment()
+    env.add(NODE_CLAIMS, manifests.claim())
+    env.add(NODE_CLAIMS, manifests.claim("unsupported", node_class=manifests.FOREIGN_NODE_CLASS))
 
-    world.delete(EC2_NODE_CLASSES, "default")
-    assert world.get(EC2_NODE_CLASSES, "default") is not None
-    world.wait(60)
+    env.delete(EC2_NODE_CLASSES, "default")
+    assert env.get(EC2_NODE_CLASSES, "default") is not None
+    assert env.events.reasons("default") == [EVENT]
+    env.delete(NODE_CLAIMS, "claim")
 
-    assert world.get(EC2_NODE_CLASSES, "default") is None
+    assert env.get(EC2_NODE_CLASSES, "default") is None
+
+
+def test_aws_resources_are_deleted_after_the_last_nodeclaim() -> None:
+    env = an_environment()
+    env.add(NODE_CLAIMS, manifests.claim())
+
+    env.delete(EC2_NODE_CLASSES, "default")
+    assert env.cloud.calls("forget") == []
+    env.delete(NODE_CLAIMS, "claim")
+
+    assert len(env.cloud.calls("forget")) == 1
+
+
+def test_node_class_is_kept_while_its_aws_resources_cannot_be_deleted() -> None:
+    env = an_environment()
+    env.cloud.fail("forget", CloudError("DeleteLaunchTemplate: UnauthorizedOperation"))
+
+    env.delete(EC2_NODE_CLASSES, "default")
+    assert env.get(EC2_NODE_CLASSES, "default") is not None
+    env.wait(60)
+
+    assert env.get(EC2_NODE_CLASSES, "default") is None
 
 
 OUTAGE = FrozenDict({"SubnetsReady": ("SubnetsResolutionFailed", "DescribeSubnets: Unreachable")})
 
 
-def test_what_cannot_be_asked_now_leaves_what_was_known() -> None:
-    world = a_world()
-    left = {name: one for name, one in FOUND.items() if name != "subnets"}
-    world.cloud.resolved = ClassStatus(status=left, unsure=OUTAGE)
+def test_unknown_condition_keeps_its_status_field() -> None:
+    env = an_environment()
+    remaining = {field: value for field, value in RESOLVED.items() if field != "subnets"}
+    env.cloud.resolved = NodeClassStatus(status=remaining, unknown_conditions=OUTAGE)
 
-    world.wait(180)
+    env.wait(180)
 
-    assert world.get(EC2_NODE_CLASSES, "default")["status"]["subnets"] == FOUND["subnets"]
-    assert conditions(world)["Ready"] == ("True", "Ready")
-
-
-def test_a_class_that_could_never_be_looked_up_is_of_unknown_use() -> None:
-    world = World()
-    world.cloud.resolved = ClassStatus(status={}, unsure=OUTAGE)
-    world.run(nodeclass.registration)
-
-    world.add(EC2_NODE_CLASSES, wire.node_class(ready=None))
-
-    assert conditions(world)["SubnetsReady"] == ("Unknown", "SubnetsResolutionFailed")
-    assert conditions(world)["ValidationSucceeded"] == ("Unknown", "DependenciesNotReady")
-    assert conditions(world)["Ready"][0] == "Unknown"
+    assert env.get(EC2_NODE_CLASSES, "default")["status"]["subnets"] == RESOLVED["subnets"]
+    assert conditions(env)["Ready"] == ("True", "Ready")
 
 
-def test_a_class_is_ready_seconds_after_the_cloud_can_be_asked_again() -> None:
-    world = World()
-    world.cloud.resolved = ClassStatus(status={}, unsure=OUTAGE)
-    world.run(nodeclass.registration)
-    world.add(EC2_NODE_CLASSES, wire.node_class(ready=None))
+def test_node_class_that_was_never_resolved_has_unknown_conditions() -> None:
+    env = ControllerEnvironment()
+    env.cloud.resolved = NodeClassStatus(status={}, unknown_conditions=OUTAGE)
+    env.run(nodeclass.controller)
 
-    world.cloud.resolved = ClassStatus(status=FOUND)
-    world.wait(5)
+    env.add(EC2_NODE_CLASSES, manifests.node_class(ready=None))
 
-    assert conditions(world)["Ready"] == ("True", "Ready")
+    assert conditions(env)["SubnetsReady"] == ("Unknown", "SubnetsResolutionFailed")
+    assert conditions(env)["ValidationSucceeded"] == ("Unknown", "DependenciesNotReady")
+    assert conditions(env)["Ready"][0] == "Unknown"
 
 
-def test_each_problem_is_logged_once_with_what_the_cloud_said() -> None:
-    world = a_world(SubnetsReady=("SubnetsNotFound", "no subnet matches team=a"))
+def test_node_class_is_ready_seconds_after_the_cloud_responds_again() -> None:
+    env = ControllerEnvironment()
+    env.cloud.resolved = NodeClassStatus(status={}, unknown_conditions=OUTAGE)
+    env.run(nodeclass.controller)
+    env.add(EC2_NODE_CLASSES, manifests.node_class(ready=None))
 
-    world.wait(600)
+    env.cloud.resolved = NodeClassStatus(status=RESOLVED)
+    env.wait(5)
 
-    [line] = world.log.said("failed resolving nodeclass")
+    assert conditions(env)["Ready"] == ("True", "Ready")
+
+
+def test_each_problem_is_logged_once_with_the_cloud_error() -> None:
+    env = an_environment(SubnetsReady=("SubnetsNotFound", "no subnet matches team=a"))
+
+    env.wait(600)
+
+    [line] = env.log.entries("failed resolving nodeclass")
     assert line["nodeclass"] == "default"
     assert line["condition"] == "SubnetsReady"
     assert line["error"] == "no subnet matches team=a"
 
 
-def test_one_line_is_enough_for_calls_that_fail_alike() -> None:
-    said = "ExpiredToken: the token has expired; give the controller credentials"
-    world = a_world(
-        SubnetsReady=("SubnetsResolutionFailed", f"DescribeSubnets: {said}"),
-        AMIsReady=("AMIsResolutionFailed", f"DescribeImages: {said}"),
+def test_problems_with_the_same_cause_share_a_log_line() -> None:
+    cause = "ExpiredToken: the token has expired; give the controller credentials"
+    env = an_environment(
+        SubnetsReady=("SubnetsResolutionFailed", f"DescribeSubnets: {cause}"),
+        AMIsReady=("AMIsResolutionFailed", f"DescribeImages: {cause}"),
         InstanceProfileReady=("RoleNotFound", "GetInstanceProfile: NoSuchEntity: no such role"),
     )
 
-    world.wait(600)
+    env.wait(600)
 
-    alike, other = world.log.said("failed resolving nodeclass")
-    assert alike["condition"] == "AMIsReady, SubnetsReady"
-    assert alike["error"] == f"DescribeImages: {said}"
+    shared, other = env.log.entries("failed resolving nodeclass")
+    assert shared["condition"] == "AMIsReady, SubnetsReady"
+    assert shared["error"] == f"DescribeImages: {cause}"
     assert other["condition"] == "InstanceProfileReady"
 
 
-def test_reservations_are_no_condition_where_they_are_switched_off() -> None:
-    world = World()
+def test_reservations_are_no_condition_without_their_feature_gate() -> None:
+    env = ControllerEnvironment()
     off = SchedulingSettings(reserved_capacity=False)
-    world.run(partial(nodeclass.registration, settings=off))
+    env.run(nodeclass.controller, scheduling_settings=off)
 
-    world.add(EC2_NODE_CLASSES, wire.node_class(ready=None))
+    env.add(EC2_NODE_CLASSES, manifests.node_class(ready=None))
 
-    assert "CapacityReservationsReady" not in conditions(world)
-    assert conditions(world)["Ready"] == ("True", "Ready")
+    assert "CapacityReservationsReady" not in conditions(env)
+    assert conditions(env)["Ready"] == ("True", "Ready")
 
 
-def test_an_annotation_has_a_class_looked_up_again_and_a_hash_does_not() -> None:
-    world = a_world()
-    ours = {"karpenter.k8s.aws/ec2nodeclass-hash": "1"}
+def test_changed_annotation_resolves_again_but_not_a_changed_hash() -> None:
+    env = an_environment()
+    hash_annotation = {"karpenter.k8s.aws/ec2nodeclass-hash": "1"}
 
-    world.patch(EC2_NODE_CLASSES, "default", {"metadata": {"annotations": ours}})
-    assert len(world.cloud.calls("resolve")) == 1
-    world.patch(EC2_NODE_CLASSES, "default", {"metadata": {"annotations": {"try": "again"}}})
+    env.patch(EC2_NODE_CLASSES, "default", {"metadata": {"annotations": hash_annotation}})
+    assert len(env.cloud.calls("resolve")) == 1
+    env.patch(EC2_NODE_CLASSES, "default", {"metadata": {"annotations": {"try": "again"}}})
 
-    assert len(world.cloud.calls("resolve")) == 2
+    assert len(env.cloud.calls("resolve")) == 2
 
 
 @pytest.mark.parametrize("writes", [1, 2])
-def test_controllers_killed_after_any_write_finish_after_a_restart(writes: int) -> None:
-    world = World()
-    world.die_after(writes)
-    world.run(nodeclass.registration)
-    world.add(EC2_NODE_CLASSES, wire.node_class(ready=None))
+def test_controllers_that_crash_after_any_write_finish_after_a_restart(writes: int) -> None:
+    env = ControllerEnvironment()
+    env.crash_after(writes)
+    env.run(nodeclass.controller)
+    env.add(EC2_NODE_CLASSES, manifests.node_class(ready=None))
 
-    world.restart()
+    env.restart()
 
-    assert conditions(world)["Ready"] == ("True", "Ready")
-    assert world.get(EC2_NODE_CLASSES, "default")["metadata"]["finalizers"] == [nodeclass.FINALIZER]
+    assert conditions(env)["Ready"] == ("True", "Ready")
+    assert env.get(EC2_NODE_CLASSES, "default")["metadata"]["finalizers"] == [nodeclass.FINALIZER]
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = a_world()
-    before = world.versions()
+def test_second_reconcile_changes_nothing() -> None:
+    env = an_environment()
+    before = env.versions()
 
-    world.wait(3600)
+    env.wait(3600)
 
-    assert world.versions() == before
+    assert env.versions() == before

@@ -1,82 +1,84 @@
-"""Hashes on node classes and their claims: 27 of the AWS checklist."""
+"""Hashes of node classes and their NodeClaims: 27 of the AWS checklist."""
 
 from typing import Any
 
 import pytest
 
-from dovetail.controllers.nodeclass import hash as classstamping
-from dovetail.core.nodeclass.hash import CLASS_HASH_VERSION
+from dovetail.controllers.nodeclass import hash as nodeclass_hash
+from dovetail.core.nodeclass.hash import NODECLASS_HASH_VERSION
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.conditions import TRUE, Condition
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS
-from tests.support import wire
-from tests.support.world import World
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.kube import manifests
 
 HASH, VERSION = label_keys.EC2_NODE_CLASS_HASH, label_keys.EC2_NODE_CLASS_HASH_VERSION
 OLD = FrozenDict({HASH: "1", VERSION: "v6"})
 
 
-def stamps(world: World, resource: Any, name: str) -> tuple[str | None, str | None]:
-    noted = world.get(resource, name)["metadata"].get("annotations", {})
-    return noted.get(HASH), noted.get(VERSION)
+def get_hash(env: ControllerEnvironment, resource: Any, name: str) -> tuple[str | None, str | None]:
+    annotations = env.get(resource, name)["metadata"].get("annotations", {})
+    return annotations.get(HASH), annotations.get(VERSION)
 
 
-def a_world() -> World:
-    world = World()
-    world.add(NODE_CLAIMS, wire.claim("plain", annotations=OLD))
+def an_environment() -> ControllerEnvironment:
+    env = ControllerEnvironment()
+    env.add(NODE_CLAIMS, manifests.claim("plain", annotations=OLD))
     drifted = FrozenDict({"Drifted": Condition(status=TRUE, reason="AMIDrift")})
-    world.add(NODE_CLAIMS, wire.claim("drifted", annotations=OLD, conditions=drifted))
-    world.add(NODE_CLAIMS, wire.claim("others", annotations=OLD, node_class=wire.SOMEBODY_ELSES))
-    return world
+    env.add(NODE_CLAIMS, manifests.claim("drifted", annotations=OLD, conditions=drifted))
+    env.add(
+        NODE_CLAIMS, manifests.claim("unsupported", annotations=OLD, node_class=manifests.FOREIGN_NODE_CLASS)
+    )
+    return env
 
 
-def test_a_class_of_other_rules_and_its_claims_are_stamped_anew() -> None:
-    world = a_world()
+def test_node_class_of_another_hash_version_and_its_nodeclaims_get_a_new_hash() -> None:
+    env = an_environment()
 
-    world.run(classstamping.registration)
-    world.add(EC2_NODE_CLASSES, wire.node_class())
+    env.run(nodeclass_hash.controller)
+    env.add(EC2_NODE_CLASSES, manifests.node_class())
 
-    ours = stamps(world, EC2_NODE_CLASSES, "default")
-    assert ours[1] == CLASS_HASH_VERSION
-    assert stamps(world, NODE_CLAIMS, "plain") == ours
-    assert stamps(world, NODE_CLAIMS, "drifted") == ("1", CLASS_HASH_VERSION)
-    assert stamps(world, NODE_CLAIMS, "others") == ("1", "v6")
+    expected = get_hash(env, EC2_NODE_CLASSES, "default")
+    assert expected[1] == NODECLASS_HASH_VERSION
+    assert get_hash(env, NODE_CLAIMS, "plain") == expected
+    assert get_hash(env, NODE_CLAIMS, "drifted") == ("1", NODECLASS_HASH_VERSION)
+    assert get_hash(env, NODE_CLAIMS, "unsupported") == ("1", "v6")
 
 
-def test_a_changed_class_has_another_hash_and_its_claims_keep_theirs() -> None:
-    world = a_world()
-    world.run(classstamping.registration)
-    world.add(EC2_NODE_CLASSES, wire.node_class())
-    before = stamps(world, NODE_CLAIMS, "plain")
+def test_changed_node_class_gets_a_new_hash_and_its_nodeclaims_keep_theirs() -> None:
+    env = an_environment()
+    env.run(nodeclass_hash.controller)
+    env.add(EC2_NODE_CLASSES, manifests.node_class())
+    before = get_hash(env, NODE_CLAIMS, "plain")
 
-    world.patch(EC2_NODE_CLASSES, "default", {"spec": {"userData": "other"}})
+    env.patch(EC2_NODE_CLASSES, "default", {"spec": {"userData": "other"}})
 
-    assert stamps(world, EC2_NODE_CLASSES, "default") != before
-    assert stamps(world, NODE_CLAIMS, "plain") == before
+    assert get_hash(env, EC2_NODE_CLASSES, "default") != before
+    assert get_hash(env, NODE_CLAIMS, "plain") == before
 
 
 @pytest.mark.parametrize("writes", [1, 2])
-def test_controllers_killed_after_any_write_finish_after_a_restart(writes: int) -> None:
-    world = a_world()
-    world.die_after(writes)
-    world.run(classstamping.registration)
-    world.add(EC2_NODE_CLASSES, wire.node_class())
+def test_controllers_that_crash_after_any_write_finish_after_a_restart(writes: int) -> None:
+    env = an_environment()
+    env.crash_after(writes)
+    env.run(nodeclass_hash.controller)
+    env.add(EC2_NODE_CLASSES, manifests.node_class())
 
-    world.restart()
+    env.restart()
 
-    ours = stamps(world, EC2_NODE_CLASSES, "default")
-    assert ours[1] == CLASS_HASH_VERSION
-    assert stamps(world, NODE_CLAIMS, "plain") == ours
-    assert stamps(world, NODE_CLAIMS, "drifted") == ("1", CLASS_HASH_VERSION)
+    expected = get_hash(env, EC2_NODE_CLASSES, "default")
+    assert expected[1] == NODECLASS_HASH_VERSION
+    assert get_hash(env, NODE_CLAIMS, "plain") == expected
+    assert get_hash(env, NODE_CLAIMS, "drifted") == ("1", NODECLASS_HASH_VERSION)
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = a_world()
-    world.run(classstamping.registration)
-    world.add(EC2_NODE_CLASSES, wire.node_class())
-    before = world.versions()
+def test_second_reconcile_changes_nothing() -> None:
+    env = an_environment()
+    env.run(nodeclass_hash.controller)
+    env.add(EC2_NODE_CLASSES, manifests.node_class())
+    before = env.versions()
 
-    world.wait(600)
+    env.wait(600)
 
-    assert world.versions() == before
+    assert env.versions() == before

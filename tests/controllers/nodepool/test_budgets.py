@@ -1,4 +1,4 @@
-"""A budget that cannot be read closes its pool, and people are told."""
+"""Invalid disruption budgets are reported on the NodePool."""
 
 from typing import Any
 
@@ -6,61 +6,61 @@ import pytest
 
 from dovetail.controllers.nodepool import budgets, validation
 from dovetail.ports.api_resources import NODE_POOLS
-from tests.support import wire
-from tests.support.world import World, condition
+from tests.support.controllers.environment import ControllerEnvironment, condition
+from tests.support.kube import manifests
 
-WRONG = {"nodes": "1", "schedule": "61 * * * *", "duration": "1h"}
-RIGHT = {"nodes": "1", "schedule": "0 9 * * *", "duration": "1h"}
-
-
-def a_world(budget: dict[str, Any]) -> World:
-    world = World().run(budgets.registration, validation.registration)
-    world.add(NODE_POOLS, wire.pool())
-    write(world, budget)
-    return world
+INVALID = {"nodes": "1", "schedule": "61 * * * *", "duration": "1h"}
+VALID = {"nodes": "1", "schedule": "0 9 * * *", "duration": "1h"}
 
 
-def write(world: World, budget: dict[str, Any]) -> None:
-    world.patch(NODE_POOLS, "default", {"spec": {"disruption": {"budgets": [budget]}}})
+def an_environment(budget: dict[str, Any]) -> ControllerEnvironment:
+    env = ControllerEnvironment().run(budgets.controller, validation.controller)
+    env.add(NODE_POOLS, manifests.pool())
+    write(env, budget)
+    return env
 
 
-def test_a_budget_with_a_wrong_schedule_is_told_in_a_condition_and_an_event() -> None:
-    world = a_world(WRONG)
-
-    found = world.pool().conditions["DisruptionBudgetsValid"]
-    assert (found.status, found.reason) == ("False", "InvalidDisruptionBudget")
-    assert "budgets[0]: '61' is not within 0-59" in found.message
-    assert world.events.about("default") == ["InvalidDisruptionBudget"]
+def write(env: ControllerEnvironment, budget: dict[str, Any]) -> None:
+    env.patch(NODE_POOLS, "default", {"spec": {"disruption": {"budgets": [budget]}}})
 
 
-def test_a_pool_with_a_wrong_budget_can_still_buy() -> None:
-    world = a_world(WRONG)
+def test_invalid_schedule_is_reported_in_a_condition_and_an_event() -> None:
+    env = an_environment(INVALID)
 
-    assert condition(world.pool().conditions, "ValidationSucceeded")[0] == "True"
-
-
-@pytest.mark.parametrize("budget", [RIGHT, {"nodes": "10%"}, {"nodes": "0"}])
-def test_nothing_is_said_of_budgets_that_can_be_read(budget: dict[str, Any]) -> None:
-    world = a_world(budget)
-
-    assert "DisruptionBudgetsValid" not in world.pool().conditions
-    assert world.events.about("default") == []
+    invalid = env.pool().conditions["DisruptionBudgetsValid"]
+    assert (invalid.status, invalid.reason) == ("False", "InvalidDisruptionBudget")
+    assert "budgets[0]: '61' is not within 0-59" in invalid.message
+    assert env.events.reasons("default") == ["InvalidDisruptionBudget"]
 
 
-def test_a_budget_that_was_put_right_is_not_spoken_of_any_more() -> None:
-    world = a_world(WRONG)
+def test_nodepool_with_an_invalid_budget_stays_ready() -> None:
+    env = an_environment(INVALID)
 
-    write(world, RIGHT)
-
-    assert "DisruptionBudgetsValid" not in world.pool().conditions
+    assert condition(env.pool().conditions, "ValidationSucceeded")[0] == "True"
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = a_world(WRONG)
-    before = world.versions()
+@pytest.mark.parametrize("budget", [VALID, {"nodes": "10%"}, {"nodes": "0"}])
+def test_valid_budgets_have_no_condition(budget: dict[str, Any]) -> None:
+    env = an_environment(budget)
 
-    world.runtime.ask("nodepool.budgets", "default")
-    world.wait(0)
+    assert "DisruptionBudgetsValid" not in env.pool().conditions
+    assert env.events.reasons("default") == []
 
-    assert world.versions() == before
-    assert world.events.about("default") == ["InvalidDisruptionBudget"]
+
+def test_corrected_budget_removes_the_condition() -> None:
+    env = an_environment(INVALID)
+
+    write(env, VALID)
+
+    assert "DisruptionBudgetsValid" not in env.pool().conditions
+
+
+def test_second_reconcile_changes_nothing() -> None:
+    env = an_environment(INVALID)
+    before = env.versions()
+
+    env.manager.enqueue("nodepool.budgets", "default")
+    env.wait(0)
+
+    assert env.versions() == before
+    assert env.events.reasons("default") == ["InvalidDisruptionBudget"]

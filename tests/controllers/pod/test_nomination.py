@@ -1,18 +1,17 @@
-"""kube-scheduler is told for whom a node was bought, and that it is void when it is."""
+"""Pod nomination: ``nominatedNodeName`` is set for launched nodes and cleared."""
 
-from functools import partial
 from typing import Any
 
 from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
-from dovetail.controllers.pod import nomination, nomination_cleanup
+from dovetail.controllers.pod import nomination
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.pod import Pod
-from dovetail.model.labels import PROMISED_TO
-from dovetail.model.settings import Gates
+from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION
+from dovetail.model.settings import FeatureGates
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES, PODS
 from dovetail.ports.kube_errors import Forbidden
-from tests.support import wire
-from tests.support.world import World
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.kube import manifests
 
 SPREAD = {
     "topologyKey": "topology.kubernetes.io/zone",
@@ -22,231 +21,227 @@ SPREAD = {
 }
 
 
-def a_world(gates: Gates = Gates(), **spec: Any) -> World:  # noqa: B008 - frozen
-    """A claim that was made for the pods ``one`` and ``two``, who wait."""
-    world = World().run(
-        *(
-            partial(one.registration, gates=gates)
-            for one in (lifecycle, nomination, nomination_cleanup)
-            if gates.NominatedNodeName or one is lifecycle
-        )
+def an_environment(gates: FeatureGates = FeatureGates(), **spec: Any) -> ControllerEnvironment:  # noqa: B008 - frozen
+    """Return a NodeClaim that was created for the pending pods ``one`` and ``two``."""
+    env = ControllerEnvironment().run(
+        lifecycle.controller, nomination.controller, nomination.cleanup_controller, feature_gates=gates
     )
-    made = [a_waiting_pod(world, name, **spec) for name in ("one", "two")]
-    named = ",".join(f"default/{one['name']}/{one['uid']}" for one in made)
-    world.add(NODE_CLAIMS, wire.claim(annotations=FrozenDict({PROMISED_TO: named})))
-    world.promises.make("claim", [the_pod(world, "one"), the_pod(world, "two")])
-    return world
+    pods = [add_pending_pod(env, name, **spec) for name in ("one", "two")]
+    assigned = ",".join(f"default/{pod['name']}/{pod['uid']}" for pod in pods)
+    env.add(NODE_CLAIMS, manifests.claim(annotations=FrozenDict({ASSIGNED_PODS_ANNOTATION: assigned})))
+    env.assignments.assign("claim", [get_pod(env, "one"), get_pod(env, "two")])
+    return env
 
 
-def a_waiting_pod(world: World, name: str, **spec: Any) -> dict[str, Any]:
-    pod = wire.pod(name, node="", phase="Pending", **spec)
+def add_pending_pod(env: ControllerEnvironment, name: str, **spec: Any) -> dict[str, Any]:
+    pod = manifests.pod(name, node="", phase="Pending", **spec)
     pod["metadata"]["labels"] = {"app": "web"}
-    found: dict[str, Any] = world.add(PODS, pod)["metadata"]
-    return found
+    metadata: dict[str, Any] = env.add(PODS, pod)["metadata"]
+    return metadata
 
 
-def join(world: World) -> World:
-    """Have the claim's node join, not ready yet."""
-    world.add(NODES, wire.node(provider_id=world.claim().provider_id, ready=False))
-    return world
+def join(env: ControllerEnvironment) -> ControllerEnvironment:
+    """Add the NodeClaim's Node, not ready yet."""
+    env.add(NODES, manifests.node(provider_id=env.claim().provider_id, ready=False))
+    return env
 
 
-def the_pod(world: World, name: str) -> Pod:
-    found = world.mirror.pod("default", name)
-    assert found is not None
-    return found
+def get_pod(env: ControllerEnvironment, name: str) -> Pod:
+    pod = env.cache.pod("default", name)
+    assert pod is not None
+    return pod
 
 
-def nominated(world: World) -> list[str]:
-    return [the_pod(world, name).nominated_node for name in ("one", "two")]
+def nominated(env: ControllerEnvironment) -> list[str]:
+    return [get_pod(env, name).nominated_node_name for name in ("one", "two")]
 
 
-def nominate(world: World, name: str, node: str | None) -> None:
-    """Write what kube-scheduler would."""
+def nominate(env: ControllerEnvironment, name: str, node: str | None) -> None:
+    """Set the field as kube-scheduler does."""
     status: dict[str, Any] = {"status": {"nominatedNodeName": node}}
-    world.patch(PODS, name, status, "default", subresource="status")
+    env.patch(PODS, name, status, "default", subresource="status")
 
 
-def test_pods_are_nominated_for_their_node_before_anybody_may_come_to_it() -> None:
-    world = join(a_world())
+def test_pods_are_nominated_before_pods_can_be_bound_to_their_node() -> None:
+    env = join(an_environment())
 
-    assert nominated(world) == ["node", "node"]
-    touched = [about for _, about in world.writes if about.startswith(("Pod/", "Node/"))]
+    assert nominated(env) == ["node", "node"]
+    touched = [about for _, about in env.writes if about.startswith(("Pod/", "Node/"))]
     assert touched[:3] == ["Pod/one", "Pod/two", "Node/node"]
 
 
-def test_without_the_gate_nobody_is_nominated() -> None:
-    world = join(a_world(Gates(NominatedNodeName=False)))
+def test_no_pod_is_nominated_without_the_feature_gate() -> None:
+    env = join(an_environment(FeatureGates(NominatedNodeName=False)))
 
-    assert nominated(world) == ["", ""]
-    assert world.claim().node_name == "node"
-
-
-def test_a_pod_that_has_found_a_place_is_not_nominated() -> None:
-    world = a_world()
-    world.add(NODES, wire.node("other", provider_id="aws:///a/i-other"))
-    world.api.bind("one", "default", {"target": {"name": "other"}})
-    world.wait(0)
-
-    join(world)
-
-    assert nominated(world) == ["", "node"]
+    assert nominated(env) == ["", ""]
+    assert env.claim().node_name == "node"
 
 
-def test_pods_of_one_spread_are_nominated_one_after_the_other() -> None:
-    world = join(a_world(topologySpreadConstraints=[SPREAD]))
-    make_ready(world)
-    assert nominated(world) == ["node", ""]
+def test_bound_pod_is_not_nominated() -> None:
+    env = an_environment()
+    env.add(NODES, manifests.node("other", provider_id="aws:///a/i-other"))
+    env.api.bind("one", "default", {"target": {"name": "other"}})
+    env.wait(0)
 
-    world.api.bind("one", "default", {"target": {"name": "node"}})
-    world.wait(0)
+    join(env)
 
-    assert nominated(world) == ["", "node"]
-
-
-def test_whom_kube_scheduler_has_forgotten_is_nominated_again_once_the_node_is_ready() -> None:
-    world = join(a_world())
-    nominate(world, "one", None)
-    world.wait(10)
-    assert nominated(world) == ["", "node"]
-
-    make_ready(world)
-
-    assert nominated(world) == ["node", "node"]
+    assert nominated(env) == ["", "node"]
 
 
-def test_and_again_while_the_last_taints_are_on_their_way_out() -> None:
-    world = join(a_world())
-    make_ready(world)
+def test_pods_of_a_topology_spread_are_nominated_one_after_the_other() -> None:
+    env = join(an_environment(topologySpreadConstraints=[SPREAD]))
+    make_ready(env)
+    assert nominated(env) == ["node", ""]
 
-    nominate(world, "one", None)
-    world.wait(3)
+    env.api.bind("one", "default", {"target": {"name": "node"}})
+    env.wait(0)
 
-    assert nominated(world) == ["node", "node"]
-
-
-def test_a_pod_for_which_others_leave_another_node_is_not_nominated_away() -> None:
-    world = a_world()
-    world.add(NODES, wire.node("other", provider_id="aws:///a/i-other"))
-    nominate(world, "one", "other")
-
-    join(world)
-
-    assert nominated(world) == ["other", "node"]
+    assert nominated(env) == ["", "node"]
 
 
-def test_who_may_not_nominate_still_registers_the_node() -> None:
-    world = a_world()
-    world.faults.fail("patch status", PODS, *(Forbidden("no") for _ in range(9)))
+def test_cleared_nomination_is_set_again_once_the_node_is_ready() -> None:
+    env = join(an_environment())
+    nominate(env, "one", None)
+    env.wait(10)
+    assert nominated(env) == ["", "node"]
 
-    join(world)
+    make_ready(env)
 
-    assert nominated(world) == ["", ""]
-    assert world.claim().node_name == "node"
-    assert world.log.said("could not nominate pods")
-
-
-def test_a_pod_to_which_kube_scheduler_has_not_come_yet_keeps_its_node() -> None:
-    world = join(a_world())
-    make_ready(world)
-    world.wait(60)
-
-    world.promises.lapse(world.now)
-
-    assert world.promises.holds(the_pod(world, "one"))
-    assert nominated(world) == ["node", "node"]
+    assert nominated(env) == ["node", "node"]
 
 
-def test_whom_kube_scheduler_refuses_on_the_ready_node_is_planned_for_anew() -> None:
-    world = join(a_world())
-    make_ready(world)
-    world.wait(60)
-    nominate(world, "one", None)
-    nominate(world, "two", None)
-    world.wait(0)
+def test_nomination_is_set_again_until_the_last_taints_are_removed() -> None:
+    env = join(an_environment())
+    make_ready(env)
 
-    world.promises.lapse(world.now)
+    nominate(env, "one", None)
+    env.wait(3)
 
-    assert nominated(world) == ["", ""]
-    assert not world.promises.holds(the_pod(world, "one"))
+    assert nominated(env) == ["node", "node"]
 
 
-def test_after_five_minutes_a_nomination_is_void_whatever_the_reason() -> None:
-    world = join(a_world())
-    make_ready(world)
-    world.wait(301)
+def test_preempting_pod_keeps_its_nomination_for_another_node() -> None:
+    env = an_environment()
+    env.add(NODES, manifests.node("other", provider_id="aws:///a/i-other"))
+    nominate(env, "one", "other")
 
-    world.promises.lapse(world.now)
-    world.wait(3)
+    join(env)
 
-    assert nominated(world) == ["", ""]
-
-
-def test_a_nomination_stands_as_long_as_the_promise() -> None:
-    world = join(a_world())
-
-    world.wait(600)
-
-    assert nominated(world) == ["node", "node"]
+    assert nominated(env) == ["other", "node"]
 
 
-def test_a_pod_whose_promise_is_over_may_be_planned_for_again() -> None:
-    world = join(a_world())
-    make_ready(world)
+def test_forbidden_nomination_does_not_block_registration() -> None:
+    env = an_environment()
+    env.failing_client.fail("patch status", PODS, *(Forbidden("no") for _ in range(9)))
 
-    world.promises.release([the_pod(world, "one")])
-    world.wait(3)
+    join(env)
 
-    assert nominated(world) == ["", "node"]
-
-
-def test_a_nomination_outlives_a_restart_while_its_node_is_coming() -> None:
-    world = join(a_world())
-
-    world.restart()
-    world.wait(3)
-    assert nominated(world) == ["node", "node"]
-
-    make_ready(world)
-    world.wait(3)
-    assert nominated(world) == ["", ""]
+    assert nominated(env) == ["", ""]
+    assert env.claim().node_name == "node"
+    assert env.log.entries("could not nominate pods")
 
 
-def test_a_node_that_is_gone_takes_nobody() -> None:
-    world = join(a_world())
-    world.promises.release([the_pod(world, "one")])
+def test_pod_that_was_not_scheduled_yet_keeps_its_nomination() -> None:
+    env = join(an_environment())
+    make_ready(env)
+    env.wait(60)
 
-    nominate(world, "one", "gone")
-    world.wait(3)
+    env.assignments.expire(env.now)
 
-    assert nominated(world) == ["", "node"]
-
-
-def test_a_pod_for_which_others_have_to_leave_is_left_to_kube_scheduler() -> None:
-    world = join(a_world())
-    make_ready(world)
-    world.promises.release([the_pod(world, "one"), the_pod(world, "two")])
-    world.add(PODS, wire.pod("victim", terminationGracePeriodSeconds=60))
-    world.delete(PODS, "victim", "default")
-
-    nominate(world, "one", "node")
-    world.wait(3)
-
-    assert nominated(world)[0] == "node"
+    assert env.assignments.is_assigned(get_pod(env, "one"))
+    assert nominated(env) == ["node", "node"]
 
 
-def test_a_nomination_for_a_node_that_was_not_bought_for_the_pod_is_none_of_ours() -> None:
-    world = join(a_world())
-    world.promises.release([the_pod(world, "one")])
-    world.add(NODES, wire.node("other", provider_id="aws:///a/i-other"))
+def test_pod_rejected_on_the_ready_node_is_scheduled_again() -> None:
+    env = join(an_environment())
+    make_ready(env)
+    env.wait(60)
+    nominate(env, "one", None)
+    nominate(env, "two", None)
+    env.wait(0)
 
-    nominate(world, "one", "other")
-    world.wait(3)
+    env.assignments.expire(env.now)
 
-    assert nominated(world) == ["other", "node"]
+    assert nominated(env) == ["", ""]
+    assert not env.assignments.is_assigned(get_pod(env, "one"))
 
 
-def make_ready(world: World) -> None:
+def test_nomination_is_cleared_after_five_minutes() -> None:
+    env = join(an_environment())
+    make_ready(env)
+    env.wait(301)
+
+    env.assignments.expire(env.now)
+    env.wait(3)
+
+    assert nominated(env) == ["", ""]
+
+
+def test_nomination_is_kept_as_long_as_the_pod_assignment() -> None:
+    env = join(an_environment())
+
+    env.wait(600)
+
+    assert nominated(env) == ["node", "node"]
+
+
+def test_nomination_is_cleared_when_the_pod_assignment_is_released() -> None:
+    env = join(an_environment())
+    make_ready(env)
+
+    env.assignments.release([get_pod(env, "one")])
+    env.wait(3)
+
+    assert nominated(env) == ["", "node"]
+
+
+def test_nomination_survives_a_restart_while_its_node_starts() -> None:
+    env = join(an_environment())
+
+    env.restart()
+    env.wait(3)
+    assert nominated(env) == ["node", "node"]
+
+    make_ready(env)
+    env.wait(3)
+    assert nominated(env) == ["", ""]
+
+
+def test_nomination_for_a_missing_node_is_cleared() -> None:
+    env = join(an_environment())
+    env.assignments.release([get_pod(env, "one")])
+
+    nominate(env, "one", "gone")
+    env.wait(3)
+
+    assert nominated(env) == ["", "node"]
+
+
+def test_nomination_of_a_preempting_pod_is_kept() -> None:
+    env = join(an_environment())
+    make_ready(env)
+    env.assignments.release([get_pod(env, "one"), get_pod(env, "two")])
+    env.add(PODS, manifests.pod("victim", terminationGracePeriodSeconds=60))
+    env.delete(PODS, "victim", "default")
+
+    nominate(env, "one", "node")
+    env.wait(3)
+
+    assert nominated(env)[0] == "node"
+
+
+def test_nomination_for_a_node_that_was_launched_for_other_pods_is_kept() -> None:
+    env = join(an_environment())
+    env.assignments.release([get_pod(env, "one")])
+    env.add(NODES, manifests.node("other", provider_id="aws:///a/i-other"))
+
+    nominate(env, "one", "other")
+    env.wait(3)
+
+    assert nominated(env) == ["other", "node"]
+
+
+def make_ready(env: ControllerEnvironment) -> None:
     conditions = [{"type": "Ready", "status": "True"}]
-    world.patch(NODES, "node", {"status": {"conditions": conditions}}, subresource="status")
-    world.wait(0)
+    env.patch(NODES, "node", {"status": {"conditions": conditions}}, subresource="status")
+    env.wait(0)

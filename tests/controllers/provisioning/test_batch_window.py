@@ -1,25 +1,26 @@
-"""The window in which pods gather: P2, P3, P4."""
+"""Batch window: P2, P3, P4 of the scheduling checklist."""
 
 from datetime import datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.controllers.provisioning.batch_window import Batch, Windows
-from tests.support.cluster import START
+from dovetail.controllers.provisioning.batch_window import Batch
+from dovetail.model.settings import BatchSettings
+from tests.support.simulator.api_server import START
 
-WINDOWS = Windows(idle=timedelta(seconds=5), longest=timedelta(seconds=20))
+WINDOWS = BatchSettings(idle_duration=timedelta(seconds=5), max_duration=timedelta(seconds=20))
 
 
 def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def test_nobody_waits_in_a_window_that_nobody_opened() -> None:
+def test_new_batch_has_no_open_window() -> None:
     assert Batch(WINDOWS).closes_at() is None
 
 
-def test_the_same_pod_again_does_not_make_the_others_wait() -> None:
+def test_repeated_pod_does_not_extend_the_window() -> None:
     batch = Batch(WINDOWS)
 
     batch.add("a", at(0))
@@ -28,7 +29,7 @@ def test_the_same_pod_again_does_not_make_the_others_wait() -> None:
     assert batch.closes_at() == at(5)
 
 
-def test_another_pod_makes_the_window_wait_for_more() -> None:
+def test_another_pod_extends_the_window() -> None:
     batch = Batch(WINDOWS)
 
     batch.add("a", at(0))
@@ -37,7 +38,7 @@ def test_another_pod_makes_the_window_wait_for_more() -> None:
     assert batch.closes_at() == at(8)
 
 
-def test_who_was_decided_about_may_open_the_next_window() -> None:
+def test_pod_of_a_closed_batch_can_open_the_next_window() -> None:
     batch = Batch(WINDOWS)
     batch.add("a", at(0))
 
@@ -48,7 +49,7 @@ def test_who_was_decided_about_may_open_the_next_window() -> None:
 
 
 @given(st.lists(st.floats(0, 30), min_size=1).map(sorted))
-def test_no_window_is_longer_than_the_longest(times: list[float]) -> None:
+def test_window_is_limited_by_the_maximum_duration(times: list[float]) -> None:
     batch = Batch(WINDOWS)
 
     for number, time in enumerate(times):
@@ -56,17 +57,17 @@ def test_no_window_is_longer_than_the_longest(times: list[float]) -> None:
 
     closes = batch.closes_at()
     assert closes is not None
-    assert closes <= at(times[0]) + WINDOWS.longest
+    assert closes <= at(times[0]) + WINDOWS.max_duration
 
 
-def test_whoever_lost_what_it_got_hurries_the_window_but_not_twice_in_a_row() -> None:
+def test_expedited_item_shortens_the_window_once_per_idle_duration() -> None:
     batch = Batch(WINDOWS)
     batch.add("a", at(0))
 
-    batch.hurry("b", at(1))
-    hurried = batch.closes_at()
+    batch.expedite("b", at(1))
+    expedited = batch.closes_at()
     batch.close()
-    batch.hurry("c", at(2))
+    batch.expedite("c", at(2))
 
-    assert hurried == at(1.1)
+    assert expedited == at(1.1)
     assert batch.closes_at() == at(7)

@@ -1,40 +1,52 @@
-"""Events are told once in a while, and never too many at once: VT1."""
+"""Events are deduplicated and rate limited: VT1."""
 
 from datetime import timedelta
 from typing import Any
 
-from dovetail.controllers.runtime.event_recorder import Recorder
-from dovetail.ports.api_resources import EVENTS, NODE_CLAIMS, NODES, PODS
-from dovetail.simulator.randomness import SeededChance
-from tests.support.world import World
+from dovetail.controllers.event_reasons import NOMINATED, UNCONSOLIDATABLE
+from dovetail.controllers.runtime.event_recorder import KubeEventRecorder
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.kube.pod import Pod
+from dovetail.model.node import NodeObject
+from dovetail.ports.api_resources import EVENTS
+from dovetail.ports.telemetry import EventObject, EventReason
+from dovetail.simulator.environment import SeededRandomSource
+from tests.support.controllers.environment import ControllerEnvironment
+
+HAPPENED = EventReason("Happened")
+EVICTED = EventReason("Evicted", is_warning=True)
 
 
-class Telling(World):
+class RecorderEnvironment(ControllerEnvironment):
+    """Environment with an event recorder."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.recorder = Recorder(
-            kube=self.kube, loop=self.loop, chance=SeededChance(1), log=self.log
+        self.recorder = KubeEventRecorder(
+            kube=self.kube, loop=self.loop, random=SeededRandomSource(1), log=self.log
         )
 
-    def tell(self, name: str = "a", reason: str = "Happened", **more: Any) -> None:
-        resource = more.pop("resource", NODES)
-        self.recorder.publish(resource, name, reason=reason, **{"message": "it did", **more})
+    def publish(
+        self,
+        obj: EventObject | str = "a",
+        event: EventReason = HAPPENED,
+        message: str = "message",
+        **more: Any,
+    ) -> None:
+        target = NodeObject(name=obj) if isinstance(obj, str) else obj
+        self.recorder.publish(target, event, message, **more)
 
-    def written(self) -> list[Any]:
+    def events_written(self) -> list[Any]:
         return list(self.api.list(EVENTS).items)
 
 
-def test_an_event_says_who_what_and_when() -> None:
-    world = Telling()
+def test_an_event_has_object_type_reason_and_times() -> None:
+    env = RecorderEnvironment()
 
-    world.recorder.publish(
-        PODS, "web", namespace="shop", uid="u1", reason="Evicted", message="gone", warning=True
-    )
-    world.recorder.publish(
-        PODS, "web", namespace="default", uid="u2", reason="Evicted", message="gone", warning=True
-    )
+    for namespace, uid in (("shop", "u1"), ("default", "u2")):
+        env.publish(Pod(name="web", namespace=namespace, uid=uid), EVICTED, "gone")
 
-    (event,) = world.written()  # There is no namespace "shop": that one is lost.
+    (event,) = env.events_written()  # There is no namespace "shop": that Event is lost.
     assert event["metadata"]["namespace"] == "default"
     assert event["involvedObject"] == {
         "apiVersion": "v1",
@@ -46,87 +58,87 @@ def test_an_event_says_who_what_and_when() -> None:
     assert (event["type"], event["reason"], event["message"]) == ("Warning", "Evicted", "gone")
     assert event["source"] == {"component": "karpenter"}
     assert event["firstTimestamp"] == "2026-01-01T09:00:00Z"
-    assert len(world.log.said("event lost")) == 1
+    assert len(env.log.entries("event lost")) == 1
 
 
-def test_the_same_is_told_again_only_after_two_minutes() -> None:
-    world = Telling()
-
-    for _ in range(5):
-        world.tell()
-        world.wait(40)
-
-    assert len(world.written()) == 2
-
-
-def test_how_long_the_same_is_kept_back_may_be_said() -> None:
-    world = Telling()
+def test_an_equal_event_is_published_again_after_two_minutes_only() -> None:
+    env = RecorderEnvironment()
 
     for _ in range(5):
-        world.tell(dedupe=timedelta(minutes=1))
-        world.wait(40)
+        env.publish()
+        env.wait(40)
 
-    assert len(world.written()) == 3
-
-
-def test_other_objects_reasons_and_messages_are_told_apart() -> None:
-    world = Telling()
-
-    world.tell()
-    world.tell("b")
-    world.tell(reason="Other")
-    world.tell(message="it did not")
-    world.tell(resource=NODE_CLAIMS)
-
-    assert len(world.written()) == 5
+    assert len(env.events_written()) == 2
 
 
-def test_what_counts_as_the_same_may_be_said() -> None:
-    world = Telling()
+def test_a_reason_may_have_its_own_dedupe_timeout() -> None:
+    env = RecorderEnvironment()
 
-    world.tell(message="on n1", same=("uid",))
-    world.tell(message="on n2", same=("uid",))
+    for _ in range(5):
+        env.publish(event=EventReason("Happened", dedupe_timeout=timedelta(minutes=1)))
+        env.wait(40)
 
-    assert [event["message"] for event in world.written()] == ["on n1"]
+    assert len(env.events_written()) == 3
 
 
-def test_of_thousands_of_nominations_ten_are_told_and_then_five_a_second() -> None:
-    world = Telling()
+def test_events_with_other_objects_reasons_or_messages_are_no_duplicates() -> None:
+    env = RecorderEnvironment()
+
+    env.publish()
+    env.publish("b")
+    env.publish(event=EventReason("Other"))
+    env.publish(message="it did not")
+    env.publish(NodeClaim(name="a"))
+
+    assert len(env.events_written()) == 5
+
+
+def test_a_dedupe_key_replaces_object_and_message() -> None:
+    env = RecorderEnvironment()
+
+    env.publish(message="on n1", dedupe_key=("uid",))
+    env.publish(message="on n2", dedupe_key=("uid",))
+
+    assert [event["message"] for event in env.events_written()] == ["on n1"]
+
+
+def test_ten_of_thousands_of_nominations_are_published_and_then_five_per_second() -> None:
+    env = RecorderEnvironment()
 
     for number in range(1000):
-        world.tell(f"pod-{number}", reason="Nominated")
-    burst = len(world.written())
-    world.wait(1)
+        env.publish(f"pod-{number}", NOMINATED)
+    burst = len(env.events_written())
+    env.wait(1)
     for number in range(1000, 2000):
-        world.tell(f"pod-{number}", reason="Nominated")
+        env.publish(f"pod-{number}", NOMINATED)
 
     assert burst == 10
-    assert len(world.written()) == 15
+    assert len(env.events_written()) == 15
 
 
-def test_two_thousand_nodes_that_stay_are_told_so_a_few_hundred_at_a_time() -> None:
-    world = Telling()
-    told = []
+def test_events_about_two_thousand_unconsolidatable_nodes_spread_over_several_scans() -> None:
+    env = RecorderEnvironment()
+    published = []
 
     for _ in range(5):
         for number in range(2000):
-            world.tell(f"node-{number}", reason="Unconsolidatable", dedupe=timedelta(minutes=45))
-        told.append(len(world.written()))
-        world.wait(300)
+            env.publish(f"node-{number}", UNCONSOLIDATABLE)
+        published.append(len(env.events_written()))
+        env.wait(300)
 
-    assert told == [500, 1000, 1500, 2000, 2000]
+    assert published == [500, 1000, 1500, 2000, 2000]
 
 
-def test_of_one_object_twenty_five_events_are_told_and_then_one_in_five_minutes() -> None:
-    world = Telling()
+def test_twenty_five_events_per_object_are_published_and_then_one_in_five_minutes() -> None:
+    env = RecorderEnvironment()
 
     for number in range(100):
-        world.tell("chatty", message=f"tried {number} times")
-    world.tell("quiet")
-    at_once = len(world.written())
-    world.wait(600)
+        env.publish("chatty", message=f"tried {number} times")
+    env.publish("quiet")
+    burst = len(env.events_written())
+    env.wait(600)
     for number in range(100):
-        world.tell("chatty", message=f"still {number}")
+        env.publish("chatty", message=f"still {number}")
 
-    assert at_once == 25 + 1
-    assert len(world.written()) == at_once + 2
+    assert burst == 25 + 1
+    assert len(env.events_written()) == burst + 2

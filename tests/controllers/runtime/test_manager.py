@@ -1,245 +1,247 @@
-"""Changes become keys, keys become reconciles, one failing key stops nobody."""
+"""Controller manager: watch events become keys, and keys become reconciles."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from dovetail.controllers.runtime.manager import Registration, Requeue, Runtime
+from dovetail.controllers.runtime.manager import Controller, ControllerManager, RequeueAfter
 from dovetail.controllers.runtime.workqueue import Backoff
 from dovetail.errors import DovetailError
 from dovetail.ports.api_resources import NODES, PODS
 from dovetail.ports.kube_errors import Conflict
-from dovetail.state.cluster.cache import Change
-from tests.support import wire
-from tests.support.world import World
+from dovetail.state.cluster.cache import ObjectChange
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.kube import manifests
 
-Work = Callable[[str], Requeue | None]
+Work = Callable[[str], RequeueAfter | None]
 
 
-class Scripted:
-    """A controller that keeps a diary and does what a test says."""
+class FakeReconciler:
+    """Reconciler that records its calls and runs a function of the test."""
 
-    def __init__(self, world: World, work: Work = lambda key: None, takes: float = 0) -> None:
-        self.world = world
+    def __init__(
+        self, env: ControllerEnvironment, work: Work = lambda key: None, duration: float = 0
+    ) -> None:
+        self.env = env
         self.work = work
-        self.takes = takes
-        self.diary: list[tuple[str, datetime]] = []
+        self.duration = duration
+        self.calls: list[tuple[str, datetime]] = []
         self.busy: set[str] = set()
-        self.most = 0
+        self.max_active = 0
 
-    async def reconcile(self, key: str) -> Requeue | None:
+    async def reconcile(self, key: str) -> RequeueAfter | None:
         assert key not in self.busy
         self.busy.add(key)
-        self.most = max(self.most, len(self.busy))
-        self.diary.append((key, self.world.now))
-        if self.takes:
-            await self.world.loop.sleep(timedelta(seconds=self.takes))
+        self.max_active = max(self.max_active, len(self.busy))
+        self.calls.append((key, self.env.now))
+        if self.duration:
+            await self.env.loop.sleep(timedelta(seconds=self.duration))
         self.busy.remove(key)
         return self.work(key)
 
     def seconds(self, key: str) -> list[float]:
-        """When a key was looked at, since the first time."""
-        times = [at for name, at in self.diary if name == key]
+        """Return when a key was reconciled, in seconds since the first time."""
+        times = [at for name, at in self.calls if name == key]
         return [(at - times[0]).total_seconds() for at in times]
 
 
-def started(world: World, controller: Scripted, **fields: object) -> Runtime:
-    registration = Registration(
-        name="scripted",
-        controller=controller,
-        watches=[(NODES, lambda change: [change.either.name])],
+def started(env: ControllerEnvironment, controller: FakeReconciler, **fields: object) -> ControllerManager:
+    registration = Controller(
+        name="fake",
+        reconciler=controller,
+        watches=[(NODES, lambda change: [change.latest.name])],
         **fields,  # type: ignore[arg-type]
     )
-    world.run(lambda: registration)
-    return world.runtime
+    env.run(lambda _: registration)
+    return env.manager
 
 
-def test_what_is_there_and_what_changes_is_looked_at() -> None:
-    world = World()
-    world.add(NODES, wire.node("before"))
-    controller = Scripted(world)
+def test_existing_and_changed_objects_are_reconciled() -> None:
+    env = ControllerEnvironment()
+    env.add(NODES, manifests.node("before"))
+    controller = FakeReconciler(env)
 
-    started(world, controller, at_start=["whole"])
-    world.add(NODES, wire.node("after"))
-    world.delete(NODES, "before")
+    started(env, controller, initial_keys=["singleton"])
+    env.add(NODES, manifests.node("after"))
+    env.delete(NODES, "before")
 
-    keys = [key for key, _ in controller.diary]
-    assert sorted(keys[:2]) == ["before", "whole"]
+    keys = [key for key, _ in controller.calls]
+    assert sorted(keys[:2]) == ["before", "singleton"]
     assert "after" in keys[2:]
     assert keys[-1] == "before"
 
 
-def test_no_reconcile_runs_inside_the_call_that_asked_for_it() -> None:
-    world = World()
-    controller = Scripted(world)
-    runtime = started(world, controller)
+def test_no_reconcile_runs_inside_the_call_that_enqueued_it() -> None:
+    env = ControllerEnvironment()
+    controller = FakeReconciler(env)
+    manager = started(env, controller)
 
-    runtime.ask("scripted", "now")
-    inside = list(controller.diary)
-    world.mirror.put(NODES, world.api.create(NODES, wire.node("new")))
-    inside += controller.diary
-    world.wait(0)
+    manager.enqueue("fake", "now")
+    inside = list(controller.calls)
+    env.cache.apply_event(NODES, env.api.create(NODES, manifests.node("new")))
+    inside += controller.calls
+    env.wait(0)
 
     assert inside == []
-    assert {key for key, _ in controller.diary} == {"now", "new"}
+    assert {key for key, _ in controller.calls} == {"now", "new"}
 
 
-def test_a_key_that_fails_does_not_stop_the_others_and_comes_again_later_and_later() -> None:
+def test_failed_key_is_retried_with_backoff_and_does_not_stop_others() -> None:
     def work(key: str) -> None:
         if key == "bad":
             raise RuntimeError("broken")
 
-    world = World()
-    controller = Scripted(world, work)
-    runtime = started(world, controller, backoff=Backoff(timedelta(seconds=1)))
+    env = ControllerEnvironment()
+    controller = FakeReconciler(env, work)
+    manager = started(env, controller, backoff=Backoff(timedelta(seconds=1)))
 
     for key in ("bad", "good"):
-        runtime.ask("scripted", key)
-    world.wait(8)
+        manager.enqueue("fake", key)
+    env.wait(8)
 
     assert controller.seconds("bad") == [0, 1, 3, 7]
     assert controller.seconds("good") == [0]
-    line = world.log.said("reconciler error")[0]
+    line = env.log.entries("reconciler error")[0]
     assert (line["key"], line["error"], line["again_in"]) == ("bad", "RuntimeError: broken", "1s")
     errors = "controller_runtime_reconcile_errors_total"
-    assert world.metrics.total(errors, controller="scripted") == 4
+    assert env.metrics.total(errors, controller="fake") == 4
 
 
-def test_an_error_of_ours_is_told_in_its_own_words_and_a_conflict_not_at_all() -> None:
+def test_dovetail_error_is_logged_by_its_message_and_a_conflict_is_not_logged() -> None:
     failures: list[Exception] = [DovetailError("no such pool"), Conflict("written since")]
 
     def work(key: str) -> None:
         if failures:
             raise failures.pop(0)
 
-    world = World()
-    controller = Scripted(world, work)
-    started(world, controller).ask("scripted", "a")
+    env = ControllerEnvironment()
+    controller = FakeReconciler(env, work)
+    started(env, controller).enqueue("fake", "a")
 
-    world.wait(5)
+    env.wait(5)
 
-    assert [line["error"] for line in world.log.said("reconciler error")] == ["no such pool"]
-    assert len(controller.diary) == 3
+    assert [line["error"] for line in env.log.entries("reconciler error")] == ["no such pool"]
+    assert len(controller.calls) == 3
 
 
-def test_a_controller_is_asked_again_when_it_said_so() -> None:
-    answers = [Requeue(timedelta(seconds=5)), Requeue(timedelta(seconds=2)), None]
-    world = World()
-    controller = Scripted(world, lambda key: answers.pop(0))
+def test_requeue_after_reconciles_again() -> None:
+    results = [RequeueAfter(timedelta(seconds=5)), RequeueAfter(timedelta(seconds=2)), None]
+    env = ControllerEnvironment()
+    controller = FakeReconciler(env, lambda key: results.pop(0))
 
-    started(world, controller).ask("scripted", "a")
-    world.wait(60)
+    started(env, controller).enqueue("fake", "a")
+    env.wait(60)
 
     assert controller.seconds("a") == [0, 5, 7]
 
 
-def test_only_so_many_work_at_once_and_nobody_is_forgotten() -> None:
-    world = World()
-    controller = Scripted(world, takes=1)
-    runtime = started(world, controller, workers=3)
+def test_workers_limit_concurrent_reconciles_and_no_key_is_lost() -> None:
+    env = ControllerEnvironment()
+    controller = FakeReconciler(env, duration=1)
+    manager = started(env, controller, workers=3)
 
     for number in range(10):
-        runtime.ask("scripted", str(number))
-    world.wait(10)
+        manager.enqueue("fake", str(number))
+    env.wait(10)
 
-    assert controller.most == 3
-    assert {key for key, _ in controller.diary} == {str(number) for number in range(10)}
+    assert controller.max_active == 3
+    assert {key for key, _ in controller.calls} == {str(number) for number in range(10)}
 
 
-def test_a_key_asked_for_while_it_is_worked_on_is_never_in_two_hands() -> None:
-    world = World()
-    controller = Scripted(world, takes=1)
-    runtime = started(world, controller)
+def test_key_enqueued_during_its_reconcile_is_not_reconciled_concurrently() -> None:
+    env = ControllerEnvironment()
+    controller = FakeReconciler(env, duration=1)
+    manager = started(env, controller)
 
     for _ in range(5):
-        runtime.ask("scripted", "a")
-        world.wait(0.3)
-    world.wait(10)
+        manager.enqueue("fake", "a")
+        env.wait(0.3)
+    env.wait(10)
 
-    assert controller.most == 1
+    assert controller.max_active == 1
     assert controller.seconds("a") == [0, 1, 2]
 
 
-def test_other_sources_than_the_mirror_may_ask() -> None:
-    askers: list[Callable[[str], None]] = []
-    world = World()
-    controller = Scripted(world)
-    started(world, controller, sources=[askers.append])
+def test_sources_other_than_watches_can_enqueue_keys() -> None:
+    sources: list[Callable[[str], None]] = []
+    env = ControllerEnvironment()
+    controller = FakeReconciler(env)
+    started(env, controller, sources=[sources.append])
 
-    askers[0]("from elsewhere")
-    world.wait(0)
+    sources[0]("from elsewhere")
+    env.wait(0)
 
-    assert [key for key, _ in controller.diary] == ["from elsewhere"]
+    assert [key for key, _ in controller.calls] == ["from elsewhere"]
 
 
-def test_a_runtime_that_rests_ends_what_it_has_begun_and_begins_nothing() -> None:
-    world = World()
-    controller = Scripted(world, lambda key: Requeue(timedelta(seconds=1)), takes=2)
-    runtime = started(world, controller)
-    runtime.ask("scripted", "a")
-    world.wait(1)
+def test_stopped_manager_finishes_running_reconciles_and_starts_none() -> None:
+    env = ControllerEnvironment()
+    controller = FakeReconciler(env, lambda key: RequeueAfter(timedelta(seconds=1)), duration=2)
+    manager = started(env, controller)
+    manager.enqueue("fake", "a")
+    env.wait(1)
 
-    runtime.rest()
-    runtime.ask("scripted", "b")
-    before = runtime.busy()
-    world.wait(60)
+    manager.stop()
+    manager.enqueue("fake", "b")
+    before = manager.active_count()
+    env.wait(60)
 
     assert before == 1
-    assert runtime.busy() == 0
-    assert [key for key, _ in controller.diary] == ["a"]
+    assert manager.active_count() == 0
+    assert [key for key, _ in controller.calls] == ["a"]
 
 
-def test_a_controller_that_listens_is_never_waited_for() -> None:
-    world = World()
-    runtime = started(world, Scripted(world, takes=20), listens=True)
+def test_long_poll_is_not_awaited() -> None:
+    env = ControllerEnvironment()
+    manager = started(env, FakeReconciler(env, duration=20), long_poll=True)
 
-    runtime.ask("scripted", "a")
-    world.wait(1)
+    manager.enqueue("fake", "a")
+    env.wait(1)
 
-    assert runtime.busy() == 0
-
-
-def test_a_killed_runtime_does_nothing_more() -> None:
-    world = World()
-    controller = Scripted(world, lambda key: Requeue(timedelta(seconds=1)), takes=0.5)
-    started(world, controller).ask("scripted", "a")
-    world.wait(2)
-    before = list(controller.diary)
-
-    world.crash()
-    world.add(PODS, wire.pod(node=""))
-    world.wait(60)
-
-    assert controller.diary == before
+    assert manager.active_count() == 0
 
 
-def test_a_change_knows_the_object_as_it_is_or_as_it_was_last() -> None:
-    assert Change(NODES, None, "new").either == "new"
-    assert Change(NODES, "old", None).either == "old"
+def test_manager_does_nothing_after_a_crash() -> None:
+    env = ControllerEnvironment()
+    controller = FakeReconciler(env, lambda key: RequeueAfter(timedelta(seconds=1)), duration=0.5)
+    started(env, controller).enqueue("fake", "a")
+    env.wait(2)
+    before = list(controller.calls)
+
+    env.crash()
+    env.add(PODS, manifests.pod(node=""))
+    env.wait(60)
+
+    assert controller.calls == before
 
 
-def test_how_much_waits_and_is_worked_on_is_told() -> None:
-    world = World()
-    runtime = started(world, Scripted(world, takes=60), workers=2)
+def test_change_has_the_current_or_the_last_object() -> None:
+    assert ObjectChange(NODES, None, "new").latest == "new"
+    assert ObjectChange(NODES, "old", None).latest == "old"
+
+
+def test_queue_depth_and_active_workers_are_reported() -> None:
+    env = ControllerEnvironment()
+    manager = started(env, FakeReconciler(env, duration=60), workers=2)
 
     for key in "abcde":
-        runtime.ask("scripted", key)
-    world.wait(1)
-    while_working = runtime.loads()
-    world.wait(200)
+        manager.enqueue("fake", key)
+    env.wait(1)
+    while_busy = manager.queue_metrics()
+    env.wait(200)
 
-    assert while_working == [("scripted", 3, 2)]
-    assert runtime.loads() == [("scripted", 0, 0)]
+    assert while_busy == [("fake", 3, 2)]
+    assert manager.queue_metrics() == [("fake", 0, 0)]
 
 
-def test_a_controller_that_does_not_come_to_an_end_is_found_out_unless_it_listens() -> None:
-    for listens, found in ((False, ["scripted"]), (True, [])):
-        world = World()
-        runtime = started(world, Scripted(world, takes=3600), listens=listens)
+def test_stuck_controller_is_reported_unless_it_long_polls() -> None:
+    for long_poll, expected in ((False, ["fake"]), (True, [])):
+        env = ControllerEnvironment()
+        manager = started(env, FakeReconciler(env, duration=3600), long_poll=long_poll)
 
-        runtime.ask("scripted", "endless")
-        world.wait(14 * 60)
-        too_soon = runtime.stuck()
-        world.wait(2 * 60)
+        manager.enqueue("fake", "endless")
+        env.wait(14 * 60)
+        too_soon = manager.stuck_controllers()
+        env.wait(2 * 60)
 
         assert too_soon == []
-        assert runtime.stuck() == found
+        assert manager.stuck_controllers() == expected

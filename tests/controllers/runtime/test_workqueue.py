@@ -1,4 +1,4 @@
-"""The work queue: a key is in one hand, nothing is lost, who fails waits."""
+"""Work queue: a key is processed once at a time, none is lost, failures back off."""
 
 from datetime import datetime, timedelta
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from dovetail.controllers.runtime.workqueue import Backoff, WorkQueue
-from tests.support.cluster import START
+from tests.support.simulator.api_server import START
 
 SECOND = timedelta(seconds=1)
 
@@ -16,7 +16,7 @@ def a_queue() -> WorkQueue[str]:
     return WorkQueue(Backoff())
 
 
-def test_of_two_requests_for_a_key_the_earlier_stands() -> None:
+def test_earlier_due_time_of_a_key_wins() -> None:
     queue = a_queue()
 
     queue.add("a", START + 5 * SECOND)
@@ -24,135 +24,135 @@ def test_of_two_requests_for_a_key_the_earlier_stands() -> None:
     queue.add("a", START + 9 * SECOND)
 
     assert queue.next_at() == START + SECOND
-    assert queue.take(START + SECOND) == "a"
+    assert queue.get(START + SECOND) == "a"
     queue.done("a")
-    assert queue.take(START + 60 * SECOND) is None
+    assert queue.get(START + 60 * SECOND) is None
 
 
-def test_keys_come_when_they_are_due_and_in_the_order_asked_for() -> None:
+def test_keys_are_returned_when_due_in_the_order_they_were_added() -> None:
     queue = a_queue()
     for key in ("b", "a"):
         queue.add(key, START)
     queue.add("late", START + SECOND)
 
-    taken = [queue.take(START), queue.take(START), queue.take(START)]
+    keys = [queue.get(START), queue.get(START), queue.get(START)]
 
-    assert taken == ["b", "a", None]
+    assert keys == ["b", "a", None]
 
 
-def test_a_key_asked_for_while_it_is_worked_on_comes_again_afterwards() -> None:
+def test_key_added_while_processing_is_due_again_when_done() -> None:
     queue = a_queue()
     queue.add("a", START)
-    queue.take(START)
+    queue.get(START)
 
     queue.add("a", START)
-    meanwhile = queue.take(START)
+    meanwhile = queue.get(START)
     queue.done("a")
 
     assert meanwhile is None
-    assert queue.take(START) == "a"
+    assert queue.get(START) == "a"
 
 
-def test_news_is_not_lost_to_a_later_look_that_was_asked_for() -> None:
+def test_key_added_while_processing_is_due_before_its_requeue_time() -> None:
     queue = a_queue()
     queue.add("a", START)
-    queue.take(START)
+    queue.get(START)
     queue.add("a", START)
 
-    queue.done("a", again_at=START + 60 * SECOND)
+    queue.done("a", requeue_at=START + 60 * SECOND)
 
     assert queue.next_at() == START
 
 
-def test_who_fails_waits_twice_as_long_each_time_up_to_a_limit_and_success_forgives() -> None:
+def test_backoff_doubles_up_to_a_limit_and_success_resets_it() -> None:
     queue = a_queue()
-    waits = []
+    delays = []
     now = START
 
     for _ in range(9):
         queue.add("a", now)
-        queue.take(now)
-        waits.append(queue.failed("a", now).total_seconds())
-        now += timedelta(seconds=waits[-1])
-    queue.take(now)
+        queue.get(now)
+        delays.append(queue.requeue_with_backoff("a", now).total_seconds())
+        now += timedelta(seconds=delays[-1])
+    queue.get(now)
     queue.done("a")
     queue.add("a", now)
-    queue.take(now)
+    queue.get(now)
 
-    assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10]
-    assert queue.failed("a", now).total_seconds() == 0.1
+    assert delays == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10]
+    assert queue.requeue_with_backoff("a", now).total_seconds() == 0.1
 
 
-def test_news_that_came_while_a_key_failed_does_not_shorten_its_wait() -> None:
+def test_key_added_while_processing_does_not_shorten_the_backoff() -> None:
     queue = a_queue()
     queue.add("a", START)
-    queue.take(START)
+    queue.get(START)
     queue.add("a", START)
 
-    wait = queue.failed("a", START)
+    delay = queue.requeue_with_backoff("a", START)
 
-    assert queue.next_at() == START + wait
+    assert queue.next_at() == START + delay
 
 
 @given(st.integers(1, 10**6))
-def test_back_off_never_exceeds_its_limit_nor_shrinks(failures: int) -> None:
+def test_backoff_never_exceeds_its_limit_nor_shrinks(failures: int) -> None:
     backoff = Backoff()
 
-    assert backoff.after(failures) <= backoff.after(failures + 1) <= backoff.most
+    assert backoff.after(failures) <= backoff.after(failures + 1) <= backoff.limit
 
 
-class Hands(RuleBasedStateMachine):
-    """Random work: compared with a plain account of who is due when."""
+class WorkQueueRules(RuleBasedStateMachine):
+    """Random operations, compared with a plain model of due times."""
 
     keys = st.sampled_from("abc")
-    waits = st.integers(0, 5)
+    delays = st.integers(0, 5)
 
     def __init__(self) -> None:
         super().__init__()
         self.queue = a_queue()
         self.now = START
-        self.working: set[str] = set()
-        self.owed: dict[str, datetime] = {}
-        """Key → until when it must have come at the latest, unless it is in a hand."""
+        self.processing: set[str] = set()
+        self.due: dict[str, datetime] = {}
+        """Key → when it is due, unless it is being processed."""
 
-    @rule(key=keys, wait=waits)
-    def ask(self, key: str, wait: int) -> None:
-        at = self.now + wait * SECOND
+    @rule(key=keys, delay=delays)
+    def add(self, key: str, delay: int) -> None:
+        at = self.now + delay * SECOND
         self.queue.add(key, at)
-        self.owed[key] = min(at, self.owed.get(key, at))
+        self.due[key] = min(at, self.due.get(key, at))
 
     @rule()
-    def take(self) -> None:
-        key = self.queue.take(self.now)
+    def get(self) -> None:
+        key = self.queue.get(self.now)
         if key is not None:
-            assert key not in self.working
-            assert self.owed.pop(key) <= self.now
-            self.working.add(key)
+            assert key not in self.processing
+            assert self.due.pop(key) <= self.now
+            self.processing.add(key)
 
-    @rule(key=keys, again=st.none() | waits)
-    def finish(self, key: str, again: int | None) -> None:
-        if key in self.working:
-            self.working.remove(key)
-            at = None if again is None else self.now + again * SECOND
-            self.queue.done(key, again_at=at)
+    @rule(key=keys, delay=st.none() | delays)
+    def done(self, key: str, delay: int | None) -> None:
+        if key in self.processing:
+            self.processing.remove(key)
+            at = None if delay is None else self.now + delay * SECOND
+            self.queue.done(key, requeue_at=at)
             if at is not None:
-                self.owed[key] = min(at, self.owed.get(key, at))
+                self.due[key] = min(at, self.due.get(key, at))
 
     @rule(key=keys)
     def fail(self, key: str) -> None:
-        if key in self.working:
-            self.working.remove(key)
-            self.owed[key] = self.now + self.queue.failed(key, self.now)
+        if key in self.processing:
+            self.processing.remove(key)
+            self.due[key] = self.now + self.queue.requeue_with_backoff(key, self.now)
 
-    @rule(wait=waits)
-    def time_passes(self, wait: int) -> None:
-        self.now += wait * SECOND
+    @rule(delay=delays)
+    def time_passes(self, delay: int) -> None:
+        self.now += delay * SECOND
 
     @invariant()
-    def the_next_is_who_is_owed_first(self) -> None:
-        due = [at for key, at in self.owed.items() if key not in self.working]
+    def next_key_is_the_first_due(self) -> None:
+        due = [at for key, at in self.due.items() if key not in self.processing]
         assert self.queue.next_at() == min(due, default=None)
-        assert len(self.queue) == len(self.working | self.owed.keys())
+        assert len(self.queue) == len(self.processing | self.due.keys())
 
 
-TestHands = Hands.TestCase
+TestWorkQueue = WorkQueueRules.TestCase

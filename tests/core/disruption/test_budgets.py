@@ -1,7 +1,7 @@
-"""How many nodes may be disrupted at once.
+"""Disruption budgets and their schedules.
 
 BU1, BU2, BU3, BU4, BU5, BU6, BU7, BU8, BU9, BU10, BU11, BU12, BU13, BU14, BU15, BU16, BU17, BU18,
-BU19 (the CRD's rules are in tests/codec/inputs/test_mistakes.py).
+BU19 (the CRD's rules are in tests/codec/inputs/test_validation_errors.py).
 """
 
 from datetime import UTC, datetime, timedelta, timezone
@@ -13,21 +13,20 @@ from hypothesis import strategies as st
 
 from dovetail.core.disruption.budgets import (
     UNLIMITED,
-    Census,
-    Reason,
-    allowance,
-    census,
-    is_active,
-    left,
-    nodes_of,
+    NodeCounts,
+    count_nodes,
+    count_remaining,
+    get_allowed_disruptions,
+    is_budget_active,
+    parse_node_count,
 )
-from dovetail.core.disruption.cron import next_after, parse_schedule
+from dovetail.core.disruption.cron import find_next_run, parse_schedule
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodeclaim import NodeClaim
-from dovetail.model.karpenter.nodepool import Budget
+from dovetail.model.karpenter.nodepool import Budget, DisruptionReason
 from dovetail.model.kube.conditions import FALSE, TRUE, Condition
-from dovetail.model.kube.taints import DISRUPTED
+from dovetail.model.kube.taints import DISRUPTED_TAINT
 from dovetail.model.node import NodeObject
 
 NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -35,7 +34,7 @@ NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-def a_machine(
+def a_node(
     *, initialized: bool = True, ready: bool = True, ending: bool = False, **node: Any
 ) -> tuple[NodeClaim, NodeObject]:
     conditions = {"InstanceTerminating": Condition(status=TRUE)} if ending else {}
@@ -51,53 +50,60 @@ def a_machine(
     )
 
 
-def test_machines_that_have_not_started_or_have_ended_are_not_counted() -> None:
+def test_uninitialized_and_terminated_nodes_are_not_counted() -> None:
     nodeless = (NodeClaim(name="claim"), None)
 
-    counted = census([a_machine(), a_machine(initialized=False), a_machine(ending=True), nodeless])
+    counted = count_nodes([a_node(), a_node(initialized=False), a_node(ending=True), nodeless])
 
-    assert counted == Census(total=1, disrupting=0)
-
-
-@pytest.mark.parametrize(
-    "trouble", [{"deleting": True}, {"ready": False}, {"taints": (DISRUPTED,)}]
-)
-def test_machines_that_go_or_are_out_of_order_use_up_the_budget(trouble: dict[str, Any]) -> None:
-    counted = census([*[a_machine()] * 8, *[a_machine(**trouble)] * 2])
-
-    assert counted == Census(total=10, disrupting=2)
-    allowed = allowance([Budget(nodes="100%")], Reason.EMPTY, total=counted.total, now=NOON)
-    assert left(allowed.allowed, counted) == 8
+    assert counted == NodeCounts(total=1, disrupting=0)
 
 
-def test_what_is_left_is_never_below_nothing() -> None:
-    assert left(1, Census(total=10, disrupting=5)) == 0
+@pytest.mark.parametrize("fields", [{"deleting": True}, {"ready": False}, {"taints": (DISRUPTED_TAINT,)}])
+def test_deleting_tainted_and_unready_nodes_consume_the_budget(fields: dict[str, Any]) -> None:
+    counted = count_nodes([*[a_node()] * 8, *[a_node(**fields)] * 2])
+
+    assert counted == NodeCounts(total=10, disrupting=2)
+    allowed = get_allowed_disruptions(
+        [Budget(nodes="100%")], DisruptionReason.EMPTY, total=counted.total, now=NOON
+    )
+    assert count_remaining(allowed.allowed, counted) == 8
 
 
-def test_a_budget_without_reasons_holds_for_all() -> None:
-    for reason in Reason:
-        assert allowance([Budget(nodes="3")], reason, total=10, now=NOON).allowed == 3
+def test_remaining_disruptions_are_never_negative() -> None:
+    assert count_remaining(1, NodeCounts(total=10, disrupting=5)) == 0
 
 
-def test_the_least_of_what_holds_for_a_reason_counts() -> None:
+def test_budget_without_reasons_applies_to_all_reasons() -> None:
+    for reason in DisruptionReason:
+        assert get_allowed_disruptions([Budget(nodes="3")], reason, total=10, now=NOON).allowed == 3
+
+
+def test_minimum_of_the_applicable_budgets_counts() -> None:
     budgets = [Budget(nodes="5"), Budget(nodes="2", reasons=("Drifted",)), Budget(nodes="9")]
 
-    allowed = {one: allowance(budgets, one, total=10, now=NOON).allowed for one in Reason}
+    allowed = {
+        reason: get_allowed_disruptions(budgets, reason, total=10, now=NOON).allowed
+        for reason in DisruptionReason
+    }
 
-    assert allowed == {Reason.EMPTY: 5, Reason.DRIFTED: 2, Reason.UNDERUTILIZED: 5}
+    assert allowed == {
+        DisruptionReason.EMPTY: 5,
+        DisruptionReason.DRIFTED: 2,
+        DisruptionReason.UNDERUTILIZED: 5,
+    }
 
 
-def test_without_a_budget_that_holds_now_there_is_no_limit() -> None:
+def test_without_an_active_budget_disruptions_are_unlimited() -> None:
     later = Budget(nodes="1", schedule="0 15 * * *", duration=HOUR)
 
-    assert allowance([later], Reason.EMPTY, total=10, now=NOON).allowed == UNLIMITED
-    assert allowance([], Reason.EMPTY, total=10, now=NOON).allowed == UNLIMITED
+    assert get_allowed_disruptions([later], DisruptionReason.EMPTY, total=10, now=NOON).allowed == UNLIMITED
+    assert get_allowed_disruptions([], DisruptionReason.EMPTY, total=10, now=NOON).allowed == UNLIMITED
 
 
-def test_a_budget_for_a_reason_that_does_not_hold_now_is_ignored() -> None:
+def test_inactive_budget_for_a_reason_is_ignored() -> None:
     later = Budget(nodes="1", schedule="0 15 * * *", duration=HOUR, reasons=("Empty",))
 
-    allowed = allowance([later, Budget(nodes="4")], Reason.EMPTY, total=10, now=NOON)
+    allowed = get_allowed_disruptions([later, Budget(nodes="4")], DisruptionReason.EMPTY, total=10, now=NOON)
 
     assert allowed.allowed == 4
 
@@ -112,52 +118,52 @@ def test_a_budget_for_a_reason_that_does_not_hold_now_is_ignored() -> None:
         Budget(nodes="10 %"),
     ],
 )
-def test_one_budget_that_cannot_be_read_closes_the_pool_for_every_reason(broken: Budget) -> None:
+def test_invalid_budget_blocks_the_nodepool_for_every_reason(broken: Budget) -> None:
     broken = Budget(broken.nodes, broken.schedule, broken.duration, ("Drifted",))
 
-    for reason in Reason:
-        found = allowance([Budget(nodes="5"), broken], reason, total=10, now=NOON)
-        assert found.allowed == 0
-        assert len(found.mistakes) == 1
+    for reason in DisruptionReason:
+        allowed = get_allowed_disruptions([Budget(nodes="5"), broken], reason, total=10, now=NOON)
+        assert allowed.allowed == 0
+        assert len(allowed.errors) == 1
 
 
 @pytest.mark.parametrize(("nodes", "meant"), [("10%", 1), ("11%", 2), ("0%", 0), ("7", 7)])
-def test_a_share_is_rounded_up(nodes: str, meant: int) -> None:
-    assert nodes_of(Budget(nodes=nodes), 10) == meant
+def test_percentage_is_rounded_up(nodes: str, meant: int) -> None:
+    assert parse_node_count(Budget(nodes=nodes), 10) == meant
 
 
-def test_schedules_are_read_in_utc() -> None:
+def test_schedules_are_in_utc() -> None:
     at_noon = Budget(nodes="1", schedule="0 12 * * *", duration=timedelta(minutes=5))
     elsewhere = NOON.astimezone(timezone(timedelta(hours=9)))
 
-    assert is_active(at_noon, elsewhere)
-    assert not is_active(at_noon, datetime(2026, 1, 1, 12, tzinfo=timezone(timedelta(hours=9))))
+    assert is_budget_active(at_noon, elsewhere)
+    assert not is_budget_active(at_noon, datetime(2026, 1, 1, 12, tzinfo=timezone(timedelta(hours=9))))
 
 
-def test_a_budget_without_a_schedule_always_holds() -> None:
-    assert is_active(Budget(nodes="1"), NOON)
+def test_budget_without_a_schedule_is_always_active() -> None:
+    assert is_budget_active(Budget(nodes="1"), NOON)
 
 
 @pytest.mark.parametrize(
     ("minutes_past", "holds"), [(-1, False), (0, True), (59, True), (60, False), (61, False)]
 )
-def test_a_budget_holds_for_its_duration_after_the_schedule(minutes_past: int, holds: bool) -> None:
+def test_budget_is_active_for_its_duration_after_each_run(minutes_past: int, holds: bool) -> None:
     budget = Budget(nodes="1", schedule="0 12 * * *", duration=HOUR)
 
-    assert is_active(budget, NOON + timedelta(minutes=minutes_past)) is holds
+    assert is_budget_active(budget, NOON + timedelta(minutes=minutes_past)) is holds
 
 
 @given(st.integers(0, 10_000))
-def test_a_duration_longer_than_the_recurrence_always_holds(minutes: int) -> None:
+def test_budget_with_a_duration_longer_than_the_interval_is_always_active(minutes: int) -> None:
     budget = Budget(nodes="1", schedule="@hourly", duration=timedelta(minutes=90))
 
-    assert is_active(budget, NOON + timedelta(minutes=minutes))
+    assert is_budget_active(budget, NOON + timedelta(minutes=minutes))
 
 
-def test_a_schedule_that_never_comes_round_never_holds() -> None:
+def test_budget_whose_schedule_never_runs_is_never_active() -> None:
     budget = Budget(nodes="0", schedule="0 0 30 2 *", duration=timedelta(days=400))
 
-    assert not is_active(budget, NOON)
+    assert not is_budget_active(budget, NOON)
 
 
 @pytest.mark.parametrize(
@@ -178,12 +184,12 @@ def test_a_schedule_that_never_comes_round_never_holds() -> None:
         ("0 12 1 JAN,jul *", "2026-01-01T12:00", "2026-07-01T12:00"),
     ],
 )
-def test_a_schedule_comes_round(schedule: str, after: str, next_time: str) -> None:
+def test_next_run_of_a_schedule(schedule: str, after: str, next_time: str) -> None:
     start = datetime.fromisoformat(after).replace(tzinfo=UTC)
 
-    found = next_after(parse_schedule(schedule), start)
+    next_run = find_next_run(parse_schedule(schedule), start)
 
-    assert found == datetime.fromisoformat(next_time).replace(tzinfo=UTC)
+    assert next_run == datetime.fromisoformat(next_time).replace(tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +211,7 @@ def test_a_schedule_comes_round(schedule: str, after: str, next_time: str) -> No
         "@every 1h",
     ],
 )
-def test_what_is_no_schedule_is_refused(text: str) -> None:
+def test_invalid_schedule_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"is no|is not within"):
         parse_schedule(text)
 
@@ -214,14 +220,12 @@ _minutes = st.integers(0, 59)
 
 
 @given(_minutes, st.integers(0, 23), st.integers(0, 400 * 24 * 60), st.integers(0, 59))
-def test_the_next_time_is_later_and_nothing_lies_between(
-    minute: int, hour: int, past: int, seconds: int
-) -> None:
+def test_next_run_is_the_earliest_matching_minute(minute: int, hour: int, past: int, seconds: int) -> None:
     schedule = parse_schedule(f"{minute} {hour} * * *")
     start = NOON + timedelta(minutes=past, seconds=seconds)
 
-    found = next_after(schedule, start)
+    next_run = find_next_run(schedule, start)
 
-    assert found is not None
-    assert start < found <= start + timedelta(days=1)
-    assert (found.minute, found.hour) == (minute, hour)
+    assert next_run is not None
+    assert start < next_run <= start + timedelta(days=1)
+    assert (next_run.minute, next_run.hour) == (minute, hour)

@@ -1,4 +1,4 @@
-"""What becomes of a replacement under way, from what its claims say: QU1–QU9."""
+"""In-flight replacements, decoded from NodeClaims: QU1–QU9."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from dovetail.core.disruption.replacement import (
-    STARTING,
-    Judgement,
-    Sight,
-    Undertaking,
-    Verdict,
-    judge,
-    patience,
-    read_undertaking,
-    undertaking,
+    CREATION_GRACE_PERIOD,
+    Replacement,
+    ReplacementAction,
+    ReplacementContext,
+    ReplacementStatus,
+    create_replacement,
+    decode_replacement,
+    evaluate_replacement,
+    get_timeout,
 )
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodeclaim import NodeClaim
@@ -28,122 +28,130 @@ OTHER = NodeClaim(name="other", uid="2")
 NAMES = st.text("abc-123", min_size=1, max_size=8)
 
 
-def come(begun: Undertaking, name: str, *, ready: bool = False) -> NodeClaim:
-    """A claim that was made for an undertaking."""
-    known = {"Initialized": Condition(status=TRUE, reason="Initialized")} if ready else {}
+def a_new_claim(replacement: Replacement, name: str, *, ready: bool = False) -> NodeClaim:
+    """A new claim of a replacement."""
+    conditions = {"Initialized": Condition(status=TRUE, reason="Initialized")} if ready else {}
     return NodeClaim(
         name=name,
         created=BEGUN,
-        annotations=FrozenDict(begun.annotations()),
-        conditions=FrozenDict(known),
+        annotations=FrozenDict(replacement.encode_annotations()),
+        conditions=FrozenDict(conditions),
     )
 
 
-def judged(
-    begun: Undertaking,
+def evaluate(
+    replacement: Replacement,
     *claims: NodeClaim,
     after: timedelta = timedelta(),
-    marked: bool = True,
+    is_tainted: bool = True,
     nodes: int = 1,
-) -> Judgement:
-    there = {one.name: one for one in claims}
-    sight = Sight(now=BEGUN + after, claim=there.get, marked=lambda _: marked, nodes=nodes)
-    return judge(begun, sight)
+) -> ReplacementStatus:
+    existing = {claim.name: claim for claim in claims}
+    context = ReplacementContext(
+        now=BEGUN + after, get_claim=existing.get, is_tainted=lambda _: is_tainted, waiting_nodes=nodes
+    )
+    return evaluate_replacement(replacement, context)
 
 
-ONE = undertaking([OLD], ["new"])
-TWO = undertaking([OLD, OTHER], ["new-a", "new-b"])
+ONE = create_replacement([OLD], ["new"])
+TWO = create_replacement([OLD, OTHER], ["new-a", "new-b"])
 
 
 @given(st.lists(NAMES, min_size=1, unique=True), st.lists(NAMES, min_size=1, unique=True))
-def test_what_is_written_on_a_claim_is_read_from_it(old: list[str], new: list[str]) -> None:
-    begun = undertaking([NodeClaim(name=name, uid=f"uid-{name}") for name in old], new)
+def test_decoding_annotations_returns_the_encoded_replacement(old: list[str], new: list[str]) -> None:
+    replacement = create_replacement([NodeClaim(name=name, uid=f"uid-{name}") for name in old], new)
 
-    assert read_undertaking(come(begun, new[0])) == begun
-
-
-def test_a_claim_that_replaces_nobody_has_nothing_to_read() -> None:
-    assert read_undertaking(OLD) is None
+    assert decode_replacement(a_new_claim(replacement, new[0])) == replacement
 
 
-def test_a_replacement_that_starts_is_waited_for_until_its_time_is_up() -> None:
-    found = judged(ONE, OLD, come(ONE, "new"))
-
-    assert (found.verdict, found.until) == (Verdict.WAIT, BEGUN + timedelta(minutes=10))
+def test_claim_without_annotations_belongs_to_no_replacement() -> None:
+    assert decode_replacement(OLD) is None
 
 
-def test_when_it_is_ready_the_node_goes() -> None:
-    found = judged(ONE, OLD, come(ONE, "new", ready=True))
+def test_uninitialized_replacement_is_waited_for_until_the_timeout() -> None:
+    status = evaluate(ONE, OLD, a_new_claim(ONE, "new"))
 
-    assert (found.verdict, found.staying) == (Verdict.FINISH, (OLD,))
-
-
-def test_when_its_time_is_up_the_node_lives_on() -> None:
-    found = judged(ONE, OLD, come(ONE, "new"), after=timedelta(minutes=10))
-
-    assert found.verdict is Verdict.ROLL_BACK
-    assert found.because == "replacement new was not ready in time"
+    assert (status.action, status.deadline) == (ReplacementAction.WAIT, BEGUN + timedelta(minutes=10))
 
 
-def test_one_that_is_ready_late_is_as_good() -> None:
-    found = judged(ONE, OLD, come(ONE, "new", ready=True), after=timedelta(hours=2))
+def test_initialized_replacement_deletes_the_old_claim() -> None:
+    status = evaluate(ONE, OLD, a_new_claim(ONE, "new", ready=True))
 
-    assert found.verdict is Verdict.FINISH
-
-
-def test_all_of_several_must_be_ready() -> None:
-    claims = (come(TWO, "new-a", ready=True), come(TWO, "new-b"))
-
-    assert judged(TWO, OLD, OTHER, *claims).verdict is Verdict.WAIT
+    assert (status.action, status.remaining) == (ReplacementAction.DELETE, (OLD,))
 
 
-def test_one_that_is_deleted_ends_it_at_once() -> None:
-    going = replace(come(TWO, "new-b"), deleting=True)
+def test_timeout_rolls_back() -> None:
+    status = evaluate(ONE, OLD, a_new_claim(ONE, "new"), after=timedelta(minutes=10))
 
-    found = judged(TWO, OLD, OTHER, come(TWO, "new-a"), going)
-
-    assert found.verdict is Verdict.ROLL_BACK
-
-
-def test_one_that_is_not_there_yet_may_just_be_being_written() -> None:
-    early = judged(TWO, OLD, OTHER, come(TWO, "new-a"))
-    late = judged(TWO, OLD, OTHER, come(TWO, "new-a"), after=STARTING)
-
-    assert (early.verdict, early.until) == (Verdict.WAIT, BEGUN + STARTING)
-    assert late.verdict is Verdict.ROLL_BACK
+    assert status.action is ReplacementAction.ROLL_BACK
+    assert status.message == "replacement new was not initialized in time"
 
 
-def test_one_that_has_forgotten_what_it_is_for_ends_it() -> None:
-    forgetful = replace(come(TWO, "new-b"), annotations=FrozenDict())
+def test_replacement_initialized_after_the_timeout_still_deletes() -> None:
+    status = evaluate(ONE, OLD, a_new_claim(ONE, "new", ready=True), after=timedelta(hours=2))
 
-    assert judged(TWO, OLD, OTHER, come(TWO, "new-a"), forgetful).verdict is Verdict.ROLL_BACK
+    assert status.action is ReplacementAction.DELETE
 
 
-def test_nodes_that_have_gone_are_not_waited_for() -> None:
-    claims = (come(TWO, "new-a", ready=True), come(TWO, "new-b", ready=True))
+def test_all_replacements_must_be_initialized() -> None:
+    claims = (a_new_claim(TWO, "new-a", ready=True), a_new_claim(TWO, "new-b"))
 
-    found = judged(TWO, replace(OLD, deleting=True), OTHER, *claims)
+    assert evaluate(TWO, OLD, OTHER, *claims).action is ReplacementAction.WAIT
 
-    assert (found.verdict, found.staying) == (Verdict.FINISH, (OTHER,))
+
+def test_deleted_replacement_rolls_back_at_once() -> None:
+    deleted = replace(a_new_claim(TWO, "new-b"), deleting=True)
+
+    status = evaluate(TWO, OLD, OTHER, a_new_claim(TWO, "new-a"), deleted)
+
+    assert status.action is ReplacementAction.ROLL_BACK
+
+
+def test_missing_replacement_has_a_grace_period_for_its_creation() -> None:
+    early = evaluate(TWO, OLD, OTHER, a_new_claim(TWO, "new-a"))
+    late = evaluate(TWO, OLD, OTHER, a_new_claim(TWO, "new-a"), after=CREATION_GRACE_PERIOD)
+
+    assert (early.action, early.deadline) == (ReplacementAction.WAIT, BEGUN + CREATION_GRACE_PERIOD)
+    assert late.action is ReplacementAction.ROLL_BACK
+
+
+def test_replacement_without_annotations_rolls_back() -> None:
+    unannotated = replace(a_new_claim(TWO, "new-b"), annotations=FrozenDict())
+
+    assert (
+        evaluate(TWO, OLD, OTHER, a_new_claim(TWO, "new-a"), unannotated).action
+        is ReplacementAction.ROLL_BACK
+    )
+
+
+def test_deleted_claims_are_not_deleted_again() -> None:
+    claims = (a_new_claim(TWO, "new-a", ready=True), a_new_claim(TWO, "new-b", ready=True))
+
+    status = evaluate(TWO, replace(OLD, deleting=True), OTHER, *claims)
+
+    assert (status.action, status.remaining) == (ReplacementAction.DELETE, (OTHER,))
 
 
 @pytest.mark.parametrize("old", [None, replace(OLD, uid="9"), replace(OLD, deleting=True)])
-def test_it_is_over_when_all_have_gone(old: NodeClaim | None) -> None:
-    there = [old] if old is not None else []
+def test_replacement_is_done_when_all_old_claims_are_gone(old: NodeClaim | None) -> None:
+    existing = [old] if old is not None else []
 
-    assert judged(ONE, *there, come(ONE, "new")).verdict is Verdict.OVER
+    assert evaluate(ONE, *existing, a_new_claim(ONE, "new")).action is ReplacementAction.DONE
 
 
-def test_a_taint_that_was_taken_off_ends_it() -> None:
-    assert judged(ONE, OLD, come(ONE, "new", ready=True), marked=False).verdict is Verdict.ROLL_BACK
+def test_removed_taint_rolls_back() -> None:
+    assert (
+        evaluate(ONE, OLD, a_new_claim(ONE, "new", ready=True), is_tainted=False).action
+        is ReplacementAction.ROLL_BACK
+    )
 
 
 @pytest.mark.parametrize(
     ("nodes", "minutes"), [(1, 10), (7500, 10), (10_000, 13 + 1 / 3), (40_000, 53 + 1 / 3)]
 )
-def test_the_more_nodes_wait_the_longer_they_may(nodes: int, minutes: float) -> None:
-    assert patience(nodes) == timedelta(minutes=minutes)
+def test_timeout_grows_with_the_number_of_waiting_nodes(nodes: int, minutes: float) -> None:
+    assert get_timeout(nodes) == timedelta(minutes=minutes)
 
 
-def test_but_never_longer_than_an_hour() -> None:
-    assert patience(45_000) == patience(10**6) == timedelta(hours=1)
+def test_timeout_is_at_most_an_hour() -> None:
+    assert get_timeout(45_000) == get_timeout(10**6) == timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""Who pays for what: reservations, then savings plans, then one's own money."""
+"""The bill: reservations, then savings plans, then the own price."""
 
 from collections.abc import Sequence
 
@@ -6,21 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.core.instancetypes.billing import Bill, Lot, settle
+from dovetail.core.instancetypes.billing import Bill, UsageKey, compute_bill
 from dovetail.model.cloud.discounts import (
     DiscountBook,
-    Percentage,
+    DiscountScope,
+    PercentageDiscount,
     ReservedInstances,
     SavingsPlan,
-    Scope,
 )
 
 REGION = "us-east-1"
 A, B = "us-east-1a", "us-east-1b"
 
 
-def a_lot(name: str, price: float = 0.1, *, zone: str = A, sold_as: str = "on-demand") -> Lot:
-    return Lot(instance_type=name, zone=zone, capacity_type=sold_as, list_price=price)
+def a_usage_key(
+    name: str, price: float = 0.1, *, zone: str = A, capacity_type: str = "on-demand"
+) -> UsageKey:
+    return UsageKey(instance_type=name, zone=zone, capacity_type=capacity_type, list_price=price)
 
 
 def a_plan(commitment: float, percent: float = 50, name: str = "plan", **scope: str) -> SavingsPlan:
@@ -29,7 +31,7 @@ def a_plan(commitment: float, percent: float = 50, name: str = "plan", **scope: 
         name=name,
         commitment=commitment,
         percent=percent,
-        scope=Scope(**only),  # type: ignore[arg-type]
+        scope=DiscountScope(**only),  # type: ignore[arg-type]
     )
 
 
@@ -38,15 +40,15 @@ def slots(count: int, price: float = 0.06, name: str = "slots", **more: str) -> 
 
 
 def paid(bill: Bill) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return (type, by whom) → (how many, at what price)."""
+    """Return (type, covered by) → (amount, price)."""
     return {
-        (one.lot.instance_type, one.by): (round(one.amount, 6), round(one.price, 6))
-        for one in bill.shares
+        (share.usage_key.instance_type, share.covered_by): (round(share.amount, 6), round(share.price, 6))
+        for share in bill.shares
     }
 
 
 def test_without_discounts_everything_costs_its_list_price() -> None:
-    bill = settle({a_lot("m5.large", 0.096): 3}, DiscountBook(), region=REGION)
+    bill = compute_bill({a_usage_key("m5.large", 0.096): 3}, DiscountBook(), region=REGION)
 
     assert bill.cost == pytest.approx(0.288)
     assert bill.cost == bill.list_price
@@ -56,14 +58,16 @@ def test_without_discounts_everything_costs_its_list_price() -> None:
 def test_percentages_that_match_apply_one_upon_another() -> None:
     book = DiscountBook(
         percentages=(
-            Percentage(percent=10),
-            Percentage(percent=20, scope=Scope(families=("m5",))),
-            Percentage(percent=50, scope=Scope(regions=("eu-*",))),
-            Percentage(percent=50, scope=Scope(capacity_types=("spot",))),
+            PercentageDiscount(percent=10),
+            PercentageDiscount(percent=20, scope=DiscountScope(families=("m5",))),
+            PercentageDiscount(percent=50, scope=DiscountScope(regions=("eu-*",))),
+            PercentageDiscount(percent=50, scope=DiscountScope(capacity_types=("spot",))),
         )
     )
 
-    bill = settle({a_lot("m5.large", 1.0): 1, a_lot("c5.large", 1.0): 1}, book, region=REGION)
+    bill = compute_bill(
+        {a_usage_key("m5.large", 1.0): 1, a_usage_key("c5.large", 1.0): 1}, book, region=REGION
+    )
 
     assert paid(bill) == {("m5.large", ""): (1, 0.72), ("c5.large", ""): (1, 0.9)}
 
@@ -71,26 +75,31 @@ def test_percentages_that_match_apply_one_upon_another() -> None:
 def test_the_first_n_instances_cost_what_the_reservation_says_and_the_others_their_own() -> None:
     book = DiscountBook(reservations=(slots(2),))
 
-    bill = settle({a_lot("m5.large", 0.096): 5}, book, region=REGION)
+    bill = compute_bill({a_usage_key("m5.large", 0.096): 5}, book, region=REGION)
 
     assert paid(bill) == {("m5.large", "slots"): (2, 0.06), ("m5.large", ""): (3, 0.096)}
-    assert [left for _, left in bill.slots] == [0]
+    assert [left for _, left in bill.unused_slots] == [0]
 
 
 def test_a_reservation_of_a_zone_is_no_use_in_another_and_is_used_before_the_regions() -> None:
     zonal, regional = slots(1, name="zonal", zone=A), slots(1, name="regional", region=REGION)
     book = DiscountBook(reservations=(regional, zonal))
 
-    bill = settle({a_lot("m5.large", zone=A): 1, a_lot("m5.large", zone=B): 1}, book, region=REGION)
+    bill = compute_bill(
+        {a_usage_key("m5.large", zone=A): 1, a_usage_key("m5.large", zone=B): 1}, book, region=REGION
+    )
 
-    assert {(one.lot.zone, one.by) for one in bill.shares} == {(A, "zonal"), (B, "regional")}
-    assert settle({a_lot("m5.large", zone=B): 1}, book, region="us-west-2").used == 0
+    assert {(share.usage_key.zone, share.covered_by) for share in bill.shares} == {
+        (A, "zonal"),
+        (B, "regional"),
+    }
+    assert compute_bill({a_usage_key("m5.large", zone=B): 1}, book, region="us-west-2").used == 0
 
 
 def test_a_savings_plan_lasts_until_its_commitment_is_used_up_even_within_an_instance() -> None:
     book = DiscountBook(plans=(a_plan(0.12),))
 
-    bill = settle({a_lot("m5.large", 0.1): 4}, book, region=REGION)
+    bill = compute_bill({a_usage_key("m5.large", 0.1): 4}, book, region=REGION)
 
     assert paid(bill) == {("m5.large", "plan"): (2.4, 0.05), ("m5.large", ""): (1.6, 0.1)}
     assert bill.used == pytest.approx(0.12)
@@ -100,7 +109,7 @@ def test_a_savings_plan_lasts_until_its_commitment_is_used_up_even_within_an_ins
 def test_reservations_are_used_before_savings_plans() -> None:
     book = DiscountBook(plans=(a_plan(1),), reservations=(slots(1),))
 
-    bill = settle({a_lot("m5.large", 0.1): 2}, book, region=REGION)
+    bill = compute_bill({a_usage_key("m5.large", 0.1): 2}, book, region=REGION)
 
     assert paid(bill) == {("m5.large", "slots"): (1, 0.06), ("m5.large", "plan"): (1, 0.05)}
 
@@ -109,15 +118,15 @@ def test_a_plan_for_a_family_is_used_before_a_plan_for_all() -> None:
     anything = a_plan(1, percent=60, name="compute")
     book = DiscountBook(plans=(anything, a_plan(0.05, name="m5 only", families="m5")))
 
-    bill = settle({a_lot("m5.large"): 1, a_lot("c5.large"): 1}, book, region=REGION)
+    bill = compute_bill({a_usage_key("m5.large"): 1, a_usage_key("c5.large"): 1}, book, region=REGION)
 
     assert paid(bill) == {("m5.large", "m5 only"): (1, 0.05), ("c5.large", "compute"): (1, 0.04)}
 
 
-def test_spot_is_paid_by_nobody_else() -> None:
+def test_commitments_do_not_cover_spot() -> None:
     book = DiscountBook(plans=(a_plan(9),), reservations=(slots(9),))
 
-    bill = settle({a_lot("m5.large", 0.04, sold_as="spot"): 3}, book, region=REGION)
+    bill = compute_bill({a_usage_key("m5.large", 0.04, capacity_type="spot"): 3}, book, region=REGION)
 
     assert paid(bill) == {("m5.large", ""): (3, 0.04)}
 
@@ -125,7 +134,9 @@ def test_spot_is_paid_by_nobody_else() -> None:
 def test_a_plan_covers_what_has_the_lowest_rate_first() -> None:
     book = DiscountBook(plans=(a_plan(0.05),))
 
-    bill = settle({a_lot("m5.24xlarge", 5): 1, a_lot("m5.large", 0.1): 1}, book, region=REGION)
+    bill = compute_bill(
+        {a_usage_key("m5.24xlarge", 5): 1, a_usage_key("m5.large", 0.1): 1}, book, region=REGION
+    )
 
     assert paid(bill) == {("m5.large", "plan"): (1, 0.05), ("m5.24xlarge", ""): (1, 5)}
 
@@ -134,12 +145,10 @@ NAMES = st.sampled_from(["m5.large", "m5.xlarge", "c5.large"])
 PRICES = st.floats(0.01, 10)
 PERCENTS = st.floats(0.1, 99)
 SCOPES = st.builds(
-    Scope,
-    families=st.sampled_from([(), ("m5",), ("c*",)]),
-    regions=st.sampled_from([(), ("eu-*",)]),
+    DiscountScope, families=st.sampled_from([(), ("m5",), ("c*",)]), regions=st.sampled_from([(), ("eu-*",)])
 )
 LOTS = st.builds(
-    Lot,
+    UsageKey,
     instance_type=NAMES,
     zone=st.sampled_from([A, B]),
     capacity_type=st.sampled_from(["on-demand", "spot"]),
@@ -167,11 +176,11 @@ SLOTS = st.lists(
     ),
     max_size=3,
 )
-OFF = st.lists(st.builds(Percentage, percent=PERCENTS, scope=SCOPES), max_size=3)
+OFF = st.lists(st.builds(PercentageDiscount, percent=PERCENTS, scope=SCOPES), max_size=3)
 
 
 def a_book(
-    off: Sequence[Percentage], plans: Sequence[SavingsPlan], kept: Sequence[ReservedInstances]
+    off: Sequence[PercentageDiscount], plans: Sequence[SavingsPlan], kept: Sequence[ReservedInstances]
 ) -> DiscountBook:
     return DiscountBook(percentages=tuple(off), plans=tuple(plans), reservations=tuple(kept))
 
@@ -181,54 +190,56 @@ BOOKS = st.builds(a_book, OFF, PLANS, SLOTS)
 
 @given(usage=USAGES, book=BOOKS)
 def test_everything_that_runs_is_paid_once_and_at_no_negative_price(
-    usage: dict[Lot, int], book: DiscountBook
+    usage: dict[UsageKey, int], book: DiscountBook
 ) -> None:
-    bill = settle(usage, book, region=REGION)
+    bill = compute_bill(usage, book, region=REGION)
 
-    for lot, many in usage.items():
-        assert sum(one.amount for one in bill.shares if one.lot == lot) == pytest.approx(many)
-    assert all(one.price >= 0 and one.amount > 0 for one in bill.shares)
+    for usage_key, count in usage.items():
+        assert sum(share.amount for share in bill.shares if share.usage_key == usage_key) == pytest.approx(
+            count
+        )
+    assert all(share.price >= 0 and share.amount > 0 for share in bill.shares)
 
 
 @given(usage=USAGES, book=BOOKS)
-def test_no_ceiling_is_ever_passed(usage: dict[Lot, int], book: DiscountBook) -> None:
-    bill = settle(usage, book, region=REGION)
+def test_no_commitment_is_ever_exceeded(usage: dict[UsageKey, int], book: DiscountBook) -> None:
+    bill = compute_bill(usage, book, region=REGION)
 
     assert bill.used <= bill.committed * (1 + 1e-9)
-    assert all(0 <= left <= one.count for one, left in bill.slots)
-    assert all(0 <= rest <= plan.commitment for plan, rest in bill.rest)
+    assert all(0 <= left <= reservation.count for reservation, left in bill.unused_slots)
+    assert all(0 <= rest <= plan.commitment for plan, rest in bill.unused_commitments)
 
 
 @given(usage=USAGES, off=OFF, plans=PLANS, kept=SLOTS)
 def test_the_order_in_which_discounts_are_written_makes_no_difference(
-    usage: dict[Lot, int],
-    off: list[Percentage],
+    usage: dict[UsageKey, int],
+    off: list[PercentageDiscount],
     plans: list[SavingsPlan],
     kept: list[ReservedInstances],
 ) -> None:
     book, backwards = a_book(off, plans, kept), a_book(off[::-1], plans[::-1], kept[::-1])
     turned = dict(reversed(usage.items()))
 
-    assert settle(usage, book, region=REGION).shares == (
-        settle(turned, backwards, region=REGION).shares
+    assert compute_bill(usage, book, region=REGION).shares == (
+        compute_bill(turned, backwards, region=REGION).shares
     )
 
 
 @given(usage=USAGES, off=OFF)
-def test_percentages_never_make_anything_dearer(
-    usage: dict[Lot, int], off: list[Percentage]
+def test_percentages_never_make_anything_more_expensive(
+    usage: dict[UsageKey, int], off: list[PercentageDiscount]
 ) -> None:
-    bill = settle(usage, a_book(off, (), ()), region=REGION)
+    bill = compute_bill(usage, a_book(off, (), ()), region=REGION)
 
     assert bill.cost <= bill.list_price * (1 + 1e-12)
 
 
-@given(usage=USAGES, lot=LOTS, book=BOOKS)
+@given(usage=USAGES, usage_key=LOTS, book=BOOKS)
 def test_one_more_instance_never_leaves_more_of_a_commitment(
-    usage: dict[Lot, int], lot: Lot, book: DiscountBook
+    usage: dict[UsageKey, int], usage_key: UsageKey, book: DiscountBook
 ) -> None:
-    more = {**usage, lot: usage.get(lot, 0) + 1}
+    more = {**usage, usage_key: usage.get(usage_key, 0) + 1}
 
-    before, after = (settle(one, book, region=REGION) for one in (usage, more))
+    before, after = (compute_bill(counts, book, region=REGION) for counts in (usage, more))
 
-    assert sum(left for _, left in after.slots) <= sum(left for _, left in before.slots) + 1e-9
+    assert sum(left for _, left in after.unused_slots) <= sum(left for _, left in before.unused_slots) + 1e-9

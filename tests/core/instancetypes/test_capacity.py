@@ -1,23 +1,23 @@
-"""How much of everything a node has."""
+"""Capacity of nodes."""
 
 import pytest
 
 from dovetail.core.instancetypes.capacity import eni_limited_pods
-from dovetail.core.instancetypes.settings import MachineSettings
-from dovetail.model.karpenter.ec2nodeclass import BlockDevice, NodeClass
+from dovetail.core.instancetypes.settings import InstanceTypeSettings
+from dovetail.model.karpenter.ec2nodeclass import BlockDevice, EC2NodeClass
 from dovetail.model.kube.resources import EPHEMERAL_STORAGE, MEMORY, PODS
-from tests.core.instancetypes.shop import GIB, LINUX, MIB, WINDOWS, bought, machine, with_kubelet
+from tests.core.instancetypes.builders import GIB, LINUX, MIB, WINDOWS, build_type, ec2_type, with_kubelet
 
 
-def pods(name: str, node_class: NodeClass, reserved_enis: int = 0) -> int:
-    return bought(name, node_class, settings=MachineSettings(reserved_enis=reserved_enis)).capacity[
+def pods(name: str, node_class: EC2NodeClass, reserved_enis: int = 0) -> int:
+    return build_type(name, node_class, settings=InstanceTypeSettings(reserved_enis=reserved_enis)).capacity[
         PODS
     ]
 
 
 def scratch(name: str, family: str, *devices: BlockDevice, raid0: bool = False) -> int:
-    node_class = NodeClass(ami_family=family, block_devices=devices, raid0=raid0)
-    return bought(name, node_class).capacity[EPHEMERAL_STORAGE]
+    node_class = EC2NodeClass(ami_family=family, block_devices=devices, raid0=raid0)
+    return build_type(name, node_class).capacity[EPHEMERAL_STORAGE]
 
 
 @pytest.mark.parametrize(
@@ -29,27 +29,26 @@ def scratch(name: str, family: str, *devices: BlockDevice, raid0: bool = False) 
     ],
 )
 def test_the_hypervisor_keeps_seven_and_a_half_per_cent_rounded_up(name: str, mib: int) -> None:
-    assert bought(name).capacity[MEMORY] == mib * MIB
+    assert build_type(name).capacity[MEMORY] == mib * MIB
 
 
-def test_the_share_of_memory_that_is_kept_can_be_set() -> None:
-    settings = MachineSettings(vm_memory_overhead=0)
+def test_the_memory_overhead_can_be_set() -> None:
+    settings = InstanceTypeSettings(vm_memory_overhead=0)
 
-    assert bought("m5.xlarge", settings=settings).capacity[MEMORY] == 16384 * MIB
+    assert build_type("m5.xlarge", settings=settings).capacity[MEMORY] == 16384 * MIB
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
-    [("t3.large", 35), ("m5.xlarge", 58), ("m6idn.32xlarge", 394), ("p5.48xlarge", 100)],
+    ("name", "expected"), [("t3.large", 35), ("m5.xlarge", 58), ("m6idn.32xlarge", 394), ("p5.48xlarge", 100)]
 )
 def test_addresses_of_the_default_network_card_bound_the_pods(name: str, expected: int) -> None:
-    assert eni_limited_pods(machine(name)) == expected
-    assert pods(name, NodeClass()) == expected
+    assert eni_limited_pods(ec2_type(name)) == expected
+    assert pods(name, EC2NodeClass()) == expected
 
 
 def test_reserved_interfaces_take_their_addresses_from_pods() -> None:
-    assert pods("t3.large", NodeClass(), reserved_enis=1) == 24
-    assert pods("t3.large", NodeClass(), reserved_enis=1_000_000) == 0
+    assert pods("t3.large", EC2NodeClass(), reserved_enis=1) == 24
+    assert pods("t3.large", EC2NodeClass(), reserved_enis=1_000_000) == 0
 
 
 @pytest.mark.parametrize("family", [*LINUX, *WINDOWS, "Bottlerocket"])
@@ -59,8 +58,8 @@ def test_max_pods_overrides_what_the_network_allows(family: str) -> None:
 
 @pytest.mark.parametrize("family", WINDOWS)
 def test_windows_takes_110_pods_whatever_the_interfaces(family: str) -> None:
-    assert pods("t3.large", NodeClass(ami_family=family)) == 110
-    assert pods("t3.large", NodeClass(ami_family=family), reserved_enis=1) == 110
+    assert pods("t3.large", EC2NodeClass(ami_family=family)) == 110
+    assert pods("t3.large", EC2NodeClass(ami_family=family), reserved_enis=1) == 110
 
 
 def test_pods_per_core_lowers_the_limit_and_never_raises_it() -> None:
@@ -101,11 +100,11 @@ def test_the_device_that_holds_pods_data_gives_the_size_and_others_do_not() -> N
 
 
 def test_a_mapping_marked_as_root_volume_wins() -> None:
-    other = BlockDevice(device_name="/dev/xvda", volume_bytes=30 * GIB)
+    data_device = BlockDevice(device_name="/dev/xvda", volume_bytes=30 * GIB)
     root = BlockDevice(device_name="/dev/sdb", volume_bytes=70 * GIB, root=True)
 
-    assert scratch("m5.xlarge", "AL2023", other, root) == 70 * GIB
-    assert scratch("m5.xlarge", "Custom", root, other) == 70 * GIB
+    assert scratch("m5.xlarge", "AL2023", data_device, root) == 70 * GIB
+    assert scratch("m5.xlarge", "Custom", root, data_device) == 70 * GIB
 
 
 def test_custom_images_take_the_size_of_the_last_mapping() -> None:
@@ -138,16 +137,16 @@ def test_raid0_makes_the_local_disks_scratch_space_where_there_are_any() -> None
     ],
 )
 def test_devices_count_as_resources(name: str, resource: str, count: int) -> None:
-    assert bought(name).capacity[resource] == count
+    assert build_type(name).capacity[resource] == count
 
 
 @pytest.mark.parametrize("name", ["t3.large", "t4g.large", "m4.large"])
-def test_machines_that_cannot_trunk_have_no_pod_interfaces(name: str) -> None:
-    assert "vpc.amazonaws.com/pod-eni" not in bought(name).capacity
+def test_types_without_trunking_have_no_pod_enis(name: str) -> None:
+    assert "vpc.amazonaws.com/pod-eni" not in build_type(name).capacity
 
 
-def test_only_windows_hands_out_private_addresses_as_a_resource() -> None:
-    windows = bought("m5.large", NodeClass(ami_family="Windows2022")).capacity
+def test_only_windows_has_private_ipv4_addresses_as_a_resource() -> None:
+    windows = build_type("m5.large", EC2NodeClass(ami_family="Windows2022")).capacity
 
     assert windows["vpc.amazonaws.com/PrivateIPv4Address"] == 9
-    assert "vpc.amazonaws.com/PrivateIPv4Address" not in bought("m5.large").capacity
+    assert "vpc.amazonaws.com/PrivateIPv4Address" not in build_type("m5.large").capacity

@@ -1,15 +1,15 @@
-"""Which machines the cloud is asked for, for one claim."""
+"""Launch choices for a claim."""
 
 from collections.abc import Iterable
 
 from dovetail.core.instancetypes.capacity import EFA
 from dovetail.core.instancetypes.launch_choices import (
-    MOST_TYPES,
-    Choice,
-    Refused,
-    choices_for,
-    labels_of,
-    shape_of,
+    MAX_TYPES,
+    LaunchChoice,
+    NoLaunchChoices,
+    find_launch_choices,
+    launch_labels,
+    launch_resources,
 )
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType, Offering
@@ -17,84 +17,84 @@ from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.requirements import Operator, RequirementSpec
 from dovetail.model.kube.resources import Resources
-from tests.support.catalog import ON_DEMAND, RESERVED, SIZE, SPOT, Z1, Z2, a_type, offerings
-from tests.support.catalog import reserved as reserved_in
+from tests.support.scheduling.instance_types import ON_DEMAND, RESERVED, SIZE, SPOT, Z1, Z2, a_type, offerings
+from tests.support.scheduling.instance_types import reserved as reserved_in
 
 TENANCY = "karpenter.k8s.aws/instance-tenancy"
 
 
-def a_claim(*wanted: RequirementSpec, relaxed: bool = False, **requests: str) -> NodeClaim:
+def a_claim(*requirements: RequirementSpec, relaxed: bool = False, **requests: str) -> NodeClaim:
     marks = {"karpenter.sh/nodeclaim-min-values-relaxed": "true"} if relaxed else {}
     return NodeClaim(
         name="claim",
-        requirements=wanted,
+        requirements=requirements,
         requests=Resources.parse(requests),
         annotations=FrozenDict(marks),
     )
 
 
-def wants(key: str, *values: str, least: int | None = None) -> RequirementSpec:
-    return RequirementSpec(key, Operator.IN, values, least)
+def requirement(key: str, *values: str, min_values: int | None = None) -> RequirementSpec:
+    return RequirementSpec(key, Operator.IN, values, min_values)
 
 
-def chosen(claim: NodeClaim, types: Iterable[InstanceType]) -> list[Choice]:
-    found = choices_for(claim, tuple(types))
-    assert not isinstance(found, Refused), found.because
-    return list(found)
+def find_choices(claim: NodeClaim, types: Iterable[InstanceType]) -> list[LaunchChoice]:
+    choices = find_launch_choices(claim, tuple(types))
+    assert not isinstance(choices, NoLaunchChoices), choices.reason
+    return list(choices)
 
 
-def names(choices: Iterable[Choice]) -> list[str]:
-    return list(dict.fromkeys(one.instance_type.name for one in choices))
+def names(choices: Iterable[LaunchChoice]) -> list[str]:
+    return list(dict.fromkeys(choice.instance_type.name for choice in choices))
 
 
 def test_all_choices_are_of_one_capacity_type_cheapest_first() -> None:
     def sold(spot: float, on_demand: float) -> list[Offering]:
         return [*offerings(spot, [(SPOT, Z1)]), *offerings(on_demand, [(ON_DEMAND, Z1)])]
 
-    types = [a_type("dear", offered=sold(0.8, 2.0)), a_type("cheap", offered=sold(0.4, 1.0))]
+    types = [a_type("expensive", offered=sold(0.8, 2.0)), a_type("cheap", offered=sold(0.4, 1.0))]
 
-    choices = chosen(a_claim(), types)
+    choices = find_choices(a_claim(), types)
 
-    assert names(choices) == ["cheap", "dear"]
-    assert {one.offering.capacity_type for one in choices} == {SPOT}
+    assert names(choices) == ["cheap", "expensive"]
+    assert {choice.offering.capacity_type for choice in choices} == {SPOT}
 
 
 def test_reserved_capacity_goes_before_spot_and_on_demand() -> None:
-    held = a_type("held", offered=[*offerings(1.0), reserved_in(Z1, "cr-1", 2)])
+    reservations = a_type("held", offered=[*offerings(1.0), reserved_in(Z1, "cr-1", 2)])
 
-    choices = chosen(a_claim(), [held, a_type("cheap", price=0.5)])
+    choices = find_choices(a_claim(), [reservations, a_type("cheap", price=0.5)])
 
-    assert [(one.instance_type.name, one.offering.reservation_id) for one in choices] == [
+    assert [(choice.instance_type.name, choice.offering.reservation_id) for choice in choices] == [
         ("held", "cr-1")
     ]
 
 
-def test_a_claim_that_asks_for_a_reservation_gets_that_one_only() -> None:
+def test_a_claim_that_requires_a_reservation_gets_only_that_one() -> None:
     two = [reserved_in(Z1, "cr-1", 2), reserved_in(Z2, "cr-2", 2)]
-    held = a_type("held", offered=[*offerings(1.0), *two])
+    reservations = a_type("held", offered=[*offerings(1.0), *two])
 
-    choices = chosen(a_claim(wants(label_keys.CAPACITY_RESERVATION_ID, "cr-2")), [held])
+    choices = find_choices(a_claim(requirement(label_keys.CAPACITY_RESERVATION_ID, "cr-2")), [reservations])
 
-    assert [one.offering.reservation_id for one in choices] == ["cr-2"]
+    assert [choice.offering.reservation_id for choice in choices] == ["cr-2"]
     assert choices[0].offering.capacity_type == RESERVED
 
 
 def test_spot_that_costs_more_than_the_cheapest_on_demand_is_left_out() -> None:
-    dear = a_type("dear", offered=offerings(3.0, [(SPOT, Z1)]))
+    expensive = a_type("expensive", offered=offerings(3.0, [(SPOT, Z1)]))
     plain = a_type("plain", offered=offerings(1.0, [(ON_DEMAND, Z1)]))
     cheap = a_type("cheap", offered=offerings(0.5, [(SPOT, Z1)]))
 
-    assert names(chosen(a_claim(), [dear, plain, cheap])) == ["cheap"]
-    assert names(chosen(a_claim(), [dear, plain])) == ["plain"]
-    assert names(chosen(a_claim(), [dear])) == ["dear"]
+    assert names(find_choices(a_claim(), [expensive, plain, cheap])) == ["cheap"]
+    assert names(find_choices(a_claim(), [expensive, plain])) == ["plain"]
+    assert names(find_choices(a_claim(), [expensive])) == ["expensive"]
 
 
 def test_at_most_sixty_types_are_named_and_they_are_the_cheapest() -> None:
     types = [a_type(f"type-{number:03d}", price=float(number)) for number in range(100)]
 
-    choices = chosen(a_claim(wants(label_keys.CAPACITY_TYPE, ON_DEMAND)), types)
+    choices = find_choices(a_claim(requirement(label_keys.CAPACITY_TYPE, ON_DEMAND)), types)
 
-    assert names(choices) == [f"type-{number:03d}" for number in range(MOST_TYPES)]
+    assert names(choices) == [f"type-{number:03d}" for number in range(MAX_TYPES)]
 
 
 def test_accelerated_types_are_left_out_while_others_fit() -> None:
@@ -104,34 +104,34 @@ def test_accelerated_types_are_left_out_while_others_fit() -> None:
         a_type("plain", price=1.0),
     ]
 
-    assert names(chosen(a_claim(), types)) == ["plain"]
-    assert names(chosen(a_claim(**{"nvidia.com/gpu": "1"}), types)) == ["gpu"]
+    assert names(find_choices(a_claim(), types)) == ["plain"]
+    assert names(find_choices(a_claim(**{"nvidia.com/gpu": "1"}), types)) == ["gpu"]
 
 
-def test_what_does_not_fit_or_cannot_be_had_is_refused_with_a_reason() -> None:
+def test_types_that_do_not_fit_or_are_unavailable_give_a_reason() -> None:
     sold_out = a_type("sold-out", offered=offerings(1.0, closed=True))
 
-    assert isinstance(choices_for(a_claim(), [sold_out]), Refused)
-    assert isinstance(choices_for(a_claim(cpu="64"), [a_type("small")]), Refused)
+    assert isinstance(find_launch_choices(a_claim(), [sold_out]), NoLaunchChoices)
+    assert isinstance(find_launch_choices(a_claim(cpu="64"), [a_type("small")]), NoLaunchChoices)
 
 
-def test_variety_is_held_to_unless_the_claim_was_relaxed() -> None:
+def test_min_values_hold_unless_the_claim_was_relaxed() -> None:
     types = [a_type("one"), a_type("two")]
-    variety = wants(SIZE, "small", "large", least=2)
+    two_sizes = requirement(SIZE, "small", "large", min_values=2)
 
-    refused = choices_for(a_claim(variety), types)
-    relaxed = chosen(a_claim(variety, relaxed=True), types)
+    refused = find_launch_choices(a_claim(two_sizes), types)
+    relaxed = find_choices(a_claim(two_sizes, relaxed=True), types)
 
-    assert isinstance(refused, Refused)
-    assert "minValues 2 of size" in refused.because
+    assert isinstance(refused, NoLaunchChoices)
+    assert "minValues 2 of size" in refused.reason
     assert names(relaxed) == ["one", "two"]
 
 
-def test_labels_settle_where_and_how_a_machine_was_bought() -> None:
-    held = a_type("held", offered=[reserved_in(Z1, "cr-1", 2)])
-    (choice,) = chosen(a_claim(), [held])
+def test_launch_labels_have_zone_and_capacity_type() -> None:
+    reservations = a_type("held", offered=[reserved_in(Z1, "cr-1", 2)])
+    (choice,) = find_choices(a_claim(), [reservations])
 
-    labels = labels_of(choice, a_claim(wants(TENANCY, "dedicated")))
+    labels = launch_labels(choice, a_claim(requirement(TENANCY, "dedicated")))
 
     assert labels[label_keys.ZONE] == Z1
     assert labels[label_keys.CAPACITY_TYPE] == RESERVED
@@ -140,11 +140,11 @@ def test_labels_settle_where_and_how_a_machine_was_bought() -> None:
     assert label_keys.OS not in labels, "the type comes with several"
 
 
-def test_network_adapters_count_only_where_they_were_asked_for() -> None:
-    (choice, *_) = chosen(a_claim(), [a_type("fast", more={EFA: 4})])
+def test_efa_counts_only_if_the_claim_requests_it() -> None:
+    (choice, *_) = find_choices(a_claim(), [a_type("fast", more={EFA: 4})])
 
-    without, _ = shape_of(choice, a_claim())
-    with_them, _ = shape_of(choice, a_claim(**{EFA: "1"}))
+    without, _ = launch_resources(choice, a_claim())
+    with_them, _ = launch_resources(choice, a_claim(**{EFA: "1"}))
 
     assert EFA not in without
     assert with_them[EFA] == 4

@@ -6,17 +6,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from dovetail.core.nodeclaim.drift import pool_drift, type_drift
-from dovetail.core.nodepool.hash import Stamp, pool_hash
-from dovetail.core.provisioning import claim_of_template
+from dovetail.core.nodeclaim.drift import get_instance_type_drift_reason, get_nodepool_drift_reason
+from dovetail.core.nodepool.hash import HashAnnotations, compute_nodepool_hash
+from dovetail.core.provisioning import build_template_claim
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import Offering
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodeClassRef, NodePool, NodeTemplate
 from dovetail.model.kube.requirements import Operator, RequirementSpec
-from tests.support.build import taint
-from tests.support.catalog import ON_DEMAND, RESERVED, SPOT, Z1, Z2, a_type, offerings, reserved
+from tests.support.scheduling.builders import taint
+from tests.support.scheduling.instance_types import (
+    ON_DEMAND,
+    RESERVED,
+    SPOT,
+    Z1,
+    Z2,
+    a_type,
+    offerings,
+    reserved,
+)
 
 HASH, VERSION = label_keys.NODEPOOL_HASH, label_keys.NODEPOOL_HASH_VERSION
 STAMP = {HASH: "1", VERSION: "v"}
@@ -42,7 +51,7 @@ def a_pool(
     return NodePool(
         name="default",
         annotations=FrozenDict(STAMP if annotations is None else annotations),
-        template=NodeTemplate(requirements=tuple(RequirementSpec(*one) for one in entries)),
+        template=NodeTemplate(requirements=tuple(RequirementSpec(*entry) for entry in entries)),
     )
 
 
@@ -57,10 +66,10 @@ def a_pool(
         ("team", Operator.NOT_IN, ("a",)),
     ],
 )
-def test_requirements_that_the_labels_still_meet_are_no_drift(
+def test_labels_that_meet_the_requirements_are_no_drift(
     key: str, operator: Operator, values: tuple[str, ...]
 ) -> None:
-    assert pool_drift(a_claim(), a_pool((key, operator, values))) is None
+    assert get_nodepool_drift_reason(a_claim(), a_pool((key, operator, values))) is None
 
 
 @pytest.mark.parametrize(
@@ -75,21 +84,21 @@ def test_requirements_that_the_labels_still_meet_are_no_drift(
         ("team", Operator.EXISTS, ()),
     ],
 )
-def test_requirements_that_the_labels_do_not_meet_any_more_are_drift(
+def test_labels_that_violate_the_requirements_are_drift(
     key: str, operator: Operator, values: tuple[str, ...]
 ) -> None:
-    assert pool_drift(a_claim(), a_pool((key, operator, values))) == "RequirementsDrifted"
+    assert get_nodepool_drift_reason(a_claim(), a_pool((key, operator, values))) == "RequirementsDrifted"
 
 
-def test_taking_a_requirement_away_is_no_drift() -> None:
-    assert pool_drift(a_claim(), a_pool()) is None
+def test_removed_requirement_is_no_drift() -> None:
+    assert get_nodepool_drift_reason(a_claim(), a_pool()) is None
 
 
-def test_only_the_claims_that_do_not_fit_any_more_have_drifted() -> None:
+def test_only_claims_that_violate_the_requirements_have_drifted() -> None:
     pool = a_pool((label_keys.ZONE, Operator.IN, (Z1,)))
     claims = [a_claim(), a_claim(**{label_keys.ZONE: Z2})]
 
-    assert [pool_drift(one, pool) for one in claims] == [None, "RequirementsDrifted"]
+    assert [get_nodepool_drift_reason(claim, pool) for claim in claims] == [None, "RequirementsDrifted"]
 
 
 @pytest.mark.parametrize(
@@ -104,60 +113,56 @@ def test_only_the_claims_that_do_not_fit_any_more_have_drifted() -> None:
         {"termination_grace_period": timedelta(hours=1)},
     ],
 )
-def test_what_only_new_nodes_can_have_is_drift(change: dict[str, Any]) -> None:
+def test_changed_template_hash_is_drift(change: dict[str, Any]) -> None:
     before = NodePool(name="default")
-    after = msgspec.structs.replace(
-        before, template=msgspec.structs.replace(before.template, **change)
-    )
-    claim = a_claim(Stamp(pool_hash(before)).annotations())
+    after = msgspec.structs.replace(before, template=msgspec.structs.replace(before.template, **change))
+    claim = a_claim(HashAnnotations(compute_nodepool_hash(before)).encode())
 
-    noted = Stamp(pool_hash(after)).annotations()
+    noted = HashAnnotations(compute_nodepool_hash(after)).encode()
     stamped = msgspec.structs.replace(after, annotations=FrozenDict(noted))
 
-    assert pool_drift(claim, stamped) == "NodePoolDrifted"
+    assert get_nodepool_drift_reason(claim, stamped) == "NodePoolDrifted"
 
 
 @pytest.mark.parametrize("noted", [{}, {HASH: "2"}, {VERSION: "v"}, {HASH: "2", VERSION: "w"}])
-def test_hashes_that_are_missing_or_follow_other_rules_are_no_drift(noted: dict[str, str]) -> None:
-    assert pool_drift(a_claim(noted), a_pool()) is None
-    assert pool_drift(a_claim(), a_pool(annotations=noted)) is None
+def test_missing_hash_or_other_hash_version_is_no_drift(noted: dict[str, str]) -> None:
+    assert get_nodepool_drift_reason(a_claim(noted), a_pool()) is None
+    assert get_nodepool_drift_reason(a_claim(), a_pool(annotations=noted)) is None
 
 
 def sold(*offered: Offering) -> dict[str, Any]:
     return {"m5.large": a_type("m5.large", offered=offered)}
 
 
-def test_a_machine_that_is_still_sold_has_not_drifted_even_when_it_cannot_be_had() -> None:
+def test_offered_instance_type_has_not_drifted_even_if_unavailable() -> None:
     closed = offerings(1, [(ON_DEMAND, Z1)], closed=True)
 
-    assert type_drift(a_claim(), sold(*closed)) is None
+    assert get_instance_type_drift_reason(a_claim(), sold(*closed)) is None
 
 
-def test_a_claim_that_does_not_say_its_type_or_whose_type_is_unknown_has_drifted() -> None:
+def test_claim_with_missing_or_unknown_instance_type_has_drifted() -> None:
     nameless = msgspec.structs.replace(a_claim(), labels=FrozenDict({label_keys.ZONE: Z1}))
 
-    assert type_drift(nameless, sold(*offerings(1))) == "InstanceTypeNotFound"
-    assert type_drift(a_claim(), {"m6.large": a_type("m6.large")}) == "InstanceTypeNotFound"
+    assert get_instance_type_drift_reason(nameless, sold(*offerings(1))) == "InstanceTypeNotFound"
+    assert (
+        get_instance_type_drift_reason(a_claim(), {"m6.large": a_type("m6.large")}) == "InstanceTypeNotFound"
+    )
 
 
 @pytest.mark.parametrize("where", [[], [(ON_DEMAND, Z2)], [(SPOT, Z1)]])
-def test_a_machine_that_is_not_sold_where_and_as_it_was_bought_has_drifted(
-    where: list[tuple[str, str]],
-) -> None:
-    assert type_drift(a_claim(), sold(*offerings(1, where))) == "InstanceTypeNotFound"
+def test_claim_whose_zone_or_capacity_type_is_not_offered_has_drifted(where: list[tuple[str, str]]) -> None:
+    assert get_instance_type_drift_reason(a_claim(), sold(*offerings(1, where))) == "InstanceTypeNotFound"
 
 
-def test_what_was_bought_in_a_reservation_may_go_on_as_on_demand() -> None:
-    claim = a_claim(
-        **{label_keys.CAPACITY_TYPE: RESERVED, label_keys.CAPACITY_RESERVATION_ID: "cr-old"}
-    )
+def test_reserved_instance_may_continue_as_on_demand() -> None:
+    claim = a_claim(**{label_keys.CAPACITY_TYPE: RESERVED, label_keys.CAPACITY_RESERVATION_ID: "cr-old"})
     held, listed = reserved(Z1, "cr-new", 1), offerings(1, [(ON_DEMAND, Z1)])
 
-    assert type_drift(claim, sold(held)) is None
-    assert type_drift(claim, sold(*listed)) is None
-    assert type_drift(claim, sold(held, *listed)) is None
-    assert type_drift(claim, sold(*offerings(1, [(SPOT, Z1)]))) == "InstanceTypeNotFound"
-    assert type_drift(claim, sold()) == "InstanceTypeNotFound"
+    assert get_instance_type_drift_reason(claim, sold(held)) is None
+    assert get_instance_type_drift_reason(claim, sold(*listed)) is None
+    assert get_instance_type_drift_reason(claim, sold(held, *listed)) is None
+    assert get_instance_type_drift_reason(claim, sold(*offerings(1, [(SPOT, Z1)]))) == "InstanceTypeNotFound"
+    assert get_instance_type_drift_reason(claim, sold()) == "InstanceTypeNotFound"
 
 
 @pytest.mark.parametrize(
@@ -171,11 +176,11 @@ def test_what_was_bought_in_a_reservation_may_go_on_as_on_demand() -> None:
         (Operator.LT, ("4",)),
     ],
 )
-def test_a_claim_made_from_nothing_but_its_pool_has_not_drifted_from_it(
-    operator: Operator, values: tuple[str, ...]
-) -> None:
+def test_claim_built_from_the_template_has_not_drifted(operator: Operator, values: tuple[str, ...]) -> None:
     pool = a_pool(("example.com/room", operator, values))
 
-    claim = claim_of_template(pool, name="static-1")
+    claim = build_template_claim(pool, name="static-1")
 
-    assert pool_drift(claim, msgspec.structs.replace(pool, annotations=claim.annotations)) is None
+    assert (
+        get_nodepool_drift_reason(claim, msgspec.structs.replace(pool, annotations=claim.annotations)) is None
+    )

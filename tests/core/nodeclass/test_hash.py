@@ -1,7 +1,7 @@
 """The hash of a node class: 21–27 of the AWS checklist.
 
-The numbers are our own: the version says so, and a claim that Karpenter stamped
-is stamped anew instead of being replaced.
+The hashes differ from Karpenter's, and so does the version: a claim with a hash of
+Karpenter gets a new hash instead of a replacement.
 """
 
 from base64 import b64encode
@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from dovetail.codec.fields import Field, Findings
-from dovetail.codec.karpenter.nodeclasses import decode_node_class
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.karpenter.nodeclasses import decode_nodeclass
 from dovetail.core.nodeclass.hash import (
-    CLASS_HASH_VERSION,
-    class_hash,
-    class_stamp,
-    restamped_for_class,
+    NODECLASS_HASH_VERSION,
+    compute_hash_annotations,
+    compute_nodeclass_hash,
+    migrate_nodeclass_hash,
 )
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import TRUE, Condition
 
@@ -52,8 +52,8 @@ STATIC: list[dict[str, Any]] = [
     {"kubelet": {"maxPods": 12, "clusterDNS": ["10.0.0.1"]}},
     {"kubelet": None},
     *(
-        {"metadataOptions": {"httpTokens": "optional"} | one}
-        for one in (
+        {"metadataOptions": {"httpTokens": "optional"} | fields}
+        for fields in (
             {"httpEndpoint": "disabled"},
             {"httpProtocolIPv6": "enabled"},
             {"httpPutResponseHopLimit": 10},
@@ -61,8 +61,8 @@ STATIC: list[dict[str, Any]] = [
         )
     ),
     *(
-        {"blockDeviceMappings": [{**DISK, "ebs": {**DISK["ebs"], **one}}, OTHER_DISK]}  # type: ignore[dict-item]
-        for one in (
+        {"blockDeviceMappings": [{**DISK, "ebs": {**DISK["ebs"], **fields}}, OTHER_DISK]}  # type: ignore[dict-item]
+        for fields in (
             {"encrypted": True},
             {"deleteOnTermination": True},
             {"iops": 10},
@@ -82,20 +82,20 @@ STATIC: list[dict[str, Any]] = [
 ]
 
 
-def node_class(**spec: Any) -> NodeClass:
-    whole = {key: one for key, one in {**BASE, **spec}.items() if one is not None}
-    return decode_node_class(Field({"metadata": {"name": "a"}, "spec": whole}, Findings()))
+def node_class(**spec: Any) -> EC2NodeClass:
+    whole = {key: value for key, value in {**BASE, **spec}.items() if value is not None}
+    return decode_nodeclass(Field({"metadata": {"name": "a"}, "spec": whole}, DecodeContext()))
 
 
 def hashed(**spec: Any) -> str:
-    return class_hash(node_class(**spec))
+    return compute_nodeclass_hash(node_class(**spec))
 
 
-def test_each_change_of_what_machines_are_made_from_gives_another_hash() -> None:
-    found = {hashed(**one) for one in STATIC}
+def test_each_launch_setting_changes_the_hash() -> None:
+    hashes = {hashed(**fields) for fields in STATIC}
 
-    assert len(found) == len(STATIC)
-    assert hashed() not in found
+    assert len(hashes) == len(STATIC)
+    assert hashed() not in hashes
 
 
 @pytest.mark.parametrize(
@@ -111,24 +111,24 @@ def test_each_change_of_what_machines_are_made_from_gives_another_hash() -> None
         {"blockDeviceMappings": [OTHER_DISK, DISK]},
         {"metadataOptions": {"httpTokens": "optional", "httpEndpoint": "enabled"}},
     ],
-    ids=lambda one: next(iter(one)),
+    ids=lambda fields: next(iter(fields)),
 )
 def test_selectors_order_and_defaults_do_not_change_the_hash(spec: dict[str, Any]) -> None:
     assert hashed(**spec) == hashed()
 
 
-def test_another_certificate_authority_is_another_hash() -> None:
-    assert class_hash(node_class(), "a") != class_hash(node_class(), "b")
+def test_different_ca_bundle_changes_the_hash() -> None:
+    assert compute_nodeclass_hash(node_class(), "a") != compute_nodeclass_hash(node_class(), "b")
 
 
-def test_the_same_certificates_with_other_line_ends_are_the_same() -> None:
+def test_line_ends_of_the_ca_bundle_do_not_change_the_hash() -> None:
     def bundle(text: str) -> str:
         return b64encode(text.encode()).decode()
 
-    unix = class_hash(node_class(), bundle("-----BEGIN\nabc\n-----END\n"))
+    unix = compute_nodeclass_hash(node_class(), bundle("-----BEGIN\nabc\n-----END\n"))
 
-    assert class_hash(node_class(), bundle("-----BEGIN\r\nabc\r\n-----END")) == unix
-    assert class_hash(node_class(), bundle("-----BEGIN\nabd\n-----END\n")) != unix
+    assert compute_nodeclass_hash(node_class(), bundle("-----BEGIN\r\nabc\r\n-----END")) == unix
+    assert compute_nodeclass_hash(node_class(), bundle("-----BEGIN\nabd\n-----END\n")) != unix
 
 
 def a_claim(*, drifted: bool = False, **annotations: str) -> NodeClaim:
@@ -141,10 +141,10 @@ def a_claim(*, drifted: bool = False, **annotations: str) -> NodeClaim:
     return NodeClaim(name="a", annotations=FrozenDict(known), conditions=FrozenDict(conditions))
 
 
-def test_claims_stamped_by_other_rules_are_stamped_anew_and_drifted_ones_keep_their_hash() -> None:
-    stamp = class_stamp(node_class())
-    version = {label_keys.EC2_NODE_CLASS_HASH_VERSION: CLASS_HASH_VERSION}
+def test_claims_of_another_hash_version_get_new_hashes_unless_drifted() -> None:
+    stamp = compute_hash_annotations(node_class())
+    version = {label_keys.EC2_NODE_CLASS_HASH_VERSION: NODECLASS_HASH_VERSION}
 
-    assert restamped_for_class(a_claim(), stamp) == stamp
-    assert restamped_for_class(a_claim(drifted=True), stamp) == version
-    assert restamped_for_class(a_claim(**version), stamp) == {}
+    assert migrate_nodeclass_hash(a_claim(), stamp) == stamp
+    assert migrate_nodeclass_hash(a_claim(drifted=True), stamp) == version
+    assert migrate_nodeclass_hash(a_claim(**version), stamp) == {}

@@ -1,26 +1,26 @@
-"""What is wrong with a class without asking anybody: 6, 7 and 64 of the AWS checklist."""
+"""Validation of a node class without AWS: 6, 7 and 64 of the AWS checklist."""
 
 from typing import Any
 
 import pytest
 
-from dovetail.codec.fields import Field, Findings
-from dovetail.codec.karpenter.nodeclasses import decode_node_class
-from dovetail.codec.text.field_path import show
-from dovetail.core.nodeclass.validation import class_problem
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.karpenter.nodeclasses import decode_nodeclass
+from dovetail.codec.text.field_path import format_path
+from dovetail.core.nodeclass.validation import validate_nodeclass
 
 INVALID, UNSUPPORTED = "InvalidKubeletConfiguration", "UnsupportedKubeletConfiguration"
 
 
 def problem(family: str = "AL2023", **spec: Any) -> tuple[str, str] | None:
     whole = {"metadata": {"name": "a"}, "spec": {"amiFamily": family, **spec}}
-    findings = Findings(written_by_hand=False)
-    decoded = decode_node_class(Field(whole, findings))
-    return class_problem(decoded, [f"{show(path)}: {told}" for path, told in findings.found])
+    findings = DecodeContext(strict=False)
+    decoded = decode_nodeclass(Field(whole, findings))
+    return validate_nodeclass(decoded, [f"{format_path(path)}: {error}" for path, error in findings.errors])
 
 
 @pytest.mark.parametrize("key", ["karpenter.sh/custom-key", "kubernetes.io/role/key", "Name"])
-def test_tags_that_only_look_like_ours_are_fine(key: str) -> None:
+def test_tags_similar_to_reserved_ones_are_valid(key: str) -> None:
     assert problem(tags={key: "x"}) is None
 
 
@@ -32,27 +32,27 @@ def test_tags_that_only_look_like_ours_are_fine(key: str) -> None:
         ({"evictionSoftGracePeriod": {"memory.available": "1m"}}, "has no evictionSoft"),
         ({"kubeReserved": {"cpu": "-1"}}, "spec.kubelet.kubeReserved.cpu"),
         ({"maxPods": "many"}, "spec.kubelet.maxPods: must be a whole number"),
-        ({"evictionHard": {"memory.free": "5%"}}, "no eviction signal"),
+        ({"evictionHard": {"memory.free": "5%"}}, "not an eviction signal"),
         (
             {"imageGCHighThresholdPercent": 50, "imageGCLowThresholdPercent": 50},
             "imageGCHighThresholdPercent",
         ),
     ],
 )
-def test_kubelet_settings_that_make_no_sense_are_told(kubelet: dict[str, Any], said: str) -> None:
-    found = problem(kubelet=kubelet)
+def test_invalid_kubelet_settings_are_errors(kubelet: dict[str, Any], said: str) -> None:
+    error = problem(kubelet=kubelet)
 
-    assert found is not None
-    assert found[0] == INVALID
-    assert said in found[1]
+    assert error is not None
+    assert error[0] == INVALID
+    assert said in error[1]
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
-    found = problem(kubelet={"registerWithTaints": [], "kubeReserved": {"cpu": "-1"}})
+def test_all_errors_are_reported_at_once() -> None:
+    error = problem(kubelet={"registerWithTaints": [], "kubeReserved": {"cpu": "-1"}})
 
-    assert found is not None
-    assert "registerWithTaints" in found[1]
-    assert "kubeReserved" in found[1]
+    assert error is not None
+    assert "registerWithTaints" in error[1]
+    assert "kubeReserved" in error[1]
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         ("Bottlerocket", {"clusterDNS": ["10.0.0.1"]}, None),
     ],
 )
-def test_what_a_family_cannot_be_told_is_refused(
+def test_kubelet_settings_unsupported_by_the_ami_family_are_errors(
     family: str, kubelet: dict[str, Any], reason: str | None
 ) -> None:
-    found = problem(family, kubelet=kubelet)
+    error = problem(family, kubelet=kubelet)
 
-    assert (None if found is None else found[0]) == reason
+    assert (None if error is None else error[0]) == reason

@@ -1,4 +1,4 @@
-"""The hash of a pool's template: NP1 and NP2 of the lifecycle checklist, field by field."""
+"""Hash of a NodePool's template: NP1 and NP2 of the lifecycle checklist, field by field."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.core.nodepool.hash import HASH_VERSION, Stamp, pool_hash, restamped
+from dovetail.core.nodepool.hash import (
+    HASH_VERSION,
+    HashAnnotations,
+    compute_nodepool_hash,
+    migrate_nodepool_hash,
+)
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodeclaim import NodeClaim
@@ -15,13 +20,13 @@ from dovetail.model.karpenter.nodepool import Disruption, NodeClassRef, NodePool
 from dovetail.model.kube.conditions import TRUE, Condition
 from dovetail.model.kube.requirements import Operator, RequirementSpec
 from dovetail.model.kube.resources import Resources
-from dovetail.model.kube.taints import Effect, Taint
+from dovetail.model.kube.taints import Taint, TaintEffect
 
-A, B = Taint("a", Effect.NO_SCHEDULE), Taint("b", Effect.NO_EXECUTE, "x")
+A, B = Taint("a", TaintEffect.NO_SCHEDULE), Taint("b", TaintEffect.NO_EXECUTE, "x")
 
 
 def hashed(template: dict[str, Any] | None = None, **pool: Any) -> str:
-    return pool_hash(NodePool(name="p", template=NodeTemplate(**(template or {})), **pool))
+    return compute_nodepool_hash(NodePool(name="p", template=NodeTemplate(**(template or {})), **pool))
 
 
 @pytest.mark.parametrize(
@@ -36,9 +41,9 @@ def hashed(template: dict[str, Any] | None = None, **pool: Any) -> str:
         {"expire_after": None},
         {"termination_grace_period": timedelta(hours=1)},
     ],
-    ids=lambda one: next(iter(one)),
+    ids=lambda fields: next(iter(fields)),
 )
-def test_what_nodes_are_made_from_changes_the_hash(template: dict[str, Any]) -> None:
+def test_template_fields_change_the_hash(template: dict[str, Any]) -> None:
     assert hashed(template) != hashed()
 
 
@@ -52,20 +57,20 @@ def test_what_nodes_are_made_from_changes_the_hash(template: dict[str, Any]) -> 
         {"annotations": FrozenDict({"note": "a"})},
         {"generation": 7},
     ],
-    ids=lambda one: next(iter(one)),
+    ids=lambda fields: next(iter(fields)),
 )
-def test_what_concerns_the_pool_alone_does_not(pool: dict[str, Any]) -> None:
+def test_nodepool_fields_outside_the_template_do_not_change_the_hash(pool: dict[str, Any]) -> None:
     assert hashed(**pool) == hashed()
 
 
-def test_requirements_are_compared_otherwise() -> None:
+def test_requirements_do_not_change_the_hash() -> None:
     zone = RequirementSpec(label_keys.ZONE, Operator.IN, ("a",))
 
     assert hashed({"requirements": (zone,)}) == hashed()
 
 
-@given(st.permutations([A, B, Taint("c", Effect.NO_SCHEDULE)]))
-def test_order_does_not_matter(taints: list[Taint]) -> None:
+@given(st.permutations([A, B, Taint("c", TaintEffect.NO_SCHEDULE)]))
+def test_order_does_not_change_the_hash(taints: list[Taint]) -> None:
     assert hashed({"taints": tuple(taints)}) == hashed({"taints": tuple(reversed(taints))})
 
 
@@ -81,13 +86,13 @@ def test_the_hash_is_what_it_was_in_the_last_release() -> None:
     assert hashed(template) == "17394905270640740167"
 
 
-def test_a_claim_of_another_version_is_stamped_anew_unless_it_drifted() -> None:
-    stamp = Stamp("7")
+def test_claim_of_another_hash_version_gets_a_new_hash_unless_drifted() -> None:
+    stamp = HashAnnotations("7")
     old = FrozenDict({label_keys.NODEPOOL_HASH: "1", label_keys.NODEPOOL_HASH_VERSION: "v3"})
     drifted = FrozenDict({"Drifted": Condition(status=TRUE)})
 
-    assert restamped(NodeClaim(name="c", annotations=old), stamp) == stamp.annotations()
-    kept = restamped(NodeClaim(name="c", annotations=old, conditions=drifted), stamp)
+    assert migrate_nodepool_hash(NodeClaim(name="c", annotations=old), stamp) == stamp.encode()
+    kept = migrate_nodepool_hash(NodeClaim(name="c", annotations=old, conditions=drifted), stamp)
     assert kept == {label_keys.NODEPOOL_HASH_VERSION: HASH_VERSION}
-    current = FrozenDict(stamp.annotations())
-    assert restamped(NodeClaim(name="c", annotations=current), Stamp("8")) == {}
+    current = FrozenDict(stamp.encode())
+    assert migrate_nodepool_hash(NodeClaim(name="c", annotations=current), HashAnnotations("8")) == {}

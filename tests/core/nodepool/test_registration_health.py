@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from dovetail.core.nodepool.registration_health import (
     Health,
     Outcomes,
-    health,
-    outcomes_behind,
-    with_outcome,
+    add_outcome,
+    get_health,
+    infer_outcomes,
 )
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "verdict"),
+    ("outcomes", "expected"),
     [
         ((), Health.UNKNOWN),
         ((True,), Health.HEALTHY),
@@ -24,24 +24,22 @@ from dovetail.core.nodepool.registration_health import (
         ((False, True, True, True), Health.HEALTHY),
     ],
 )
-def test_two_failures_of_the_last_four_are_too_many(outcomes: Outcomes, verdict: Health) -> None:
-    assert health(outcomes) is verdict
+def test_two_failures_of_the_last_four_are_unhealthy(outcomes: Outcomes, expected: Health) -> None:
+    assert get_health(outcomes) is expected
 
 
 @given(st.lists(st.booleans(), min_size=1))
 def test_only_the_last_four_count(history: list[bool]) -> None:
     kept: Outcomes = ()
-    for one in history:
-        kept = with_outcome(kept, one)
+    for outcome in history:
+        kept = add_outcome(kept, outcome)
 
     assert kept == tuple(history[-4:])
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict"),
+    ("status", "expected"),
     [("True", Health.HEALTHY), ("False", Health.UNHEALTHY), ("Unknown", Health.UNKNOWN)],
 )
-def test_after_a_restart_the_condition_stands_for_what_led_to_it(
-    status: str, verdict: Health
-) -> None:
-    assert health(outcomes_behind(status)) is verdict
+def test_outcomes_inferred_from_the_condition_give_its_health(status: str, expected: Health) -> None:
+    assert get_health(infer_outcomes(status)) is expected

@@ -1,4 +1,4 @@
-"""The checker must flag what is wrong and let pass what is right."""
+"""The checker of plans flags violations and accepts valid plans."""
 
 import msgspec
 import pytest
@@ -7,8 +7,8 @@ from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.requirements import Requirement
 from dovetail.model.kube.resources import Resources
-from dovetail.model.kube.storage import BIND_COMPLETED, StorageClass, Volume, VolumeClaim
-from tests.support.build import (
+from dovetail.model.kube.storage import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim, StorageClass
+from tests.support.scheduling.builders import (
     a_daemon_set,
     a_node,
     a_pod,
@@ -20,8 +20,9 @@ from tests.support.build import (
     tolerate,
     zone_spread,
 )
-from tests.support.by_hand import a_plan, planned
-from tests.support.catalog import (
+from tests.support.scheduling.checker.manual_plans import APP, a_plan, on, one_node, planned, rules
+from tests.support.scheduling.checker.plan_checker import check, final_state
+from tests.support.scheduling.instance_types import (
     DEFAULT_TYPES,
     ON_DEMAND,
     RESERVED,
@@ -33,147 +34,145 @@ from tests.support.catalog import (
     offerings,
     reserved,
 )
-from tests.support.checker import check, final_state
-from tests.support.judged import APP, on, one_node, rules
 
 
 def test_a_good_plan_has_no_violations() -> None:
-    world = cluster(pods(4, labels=APP, spreads=[zone_spread(APP)]))
+    snapshot = cluster(pods(4, labels=APP, spreads=[zone_spread(APP)]))
 
-    assert check(world, on(world, Z1, Z2, Z3, Z1)) == []
-    assert final_state(world, on(world, Z1, Z2, Z3, Z1)) == []
+    assert check(snapshot, on(snapshot, Z1, Z2, Z3, Z1)) == []
+    assert final_state(snapshot, on(snapshot, Z1, Z2, Z3, Z1)) == []
 
 
 # --- Bookkeeping -----------------------------------------------------------------------------
 
 
 def test_a_lost_pod_is_flagged() -> None:
-    world = cluster(pods(2))
+    snapshot = cluster(pods(2))
 
-    assert rules(world, a_plan(planned(world, "n0", world.pending[:1]))) == {"lost"}
+    assert rules(snapshot, a_plan(planned(snapshot, "n0", snapshot.pending_pods[:1]))) == {"lost"}
 
 
 def test_a_doubled_pod_is_flagged() -> None:
-    world = cluster(pods(1))
-    node = planned(world, "n0", world.pending)
+    snapshot = cluster(pods(1))
+    node = planned(snapshot, "n0", snapshot.pending_pods)
 
-    assert "doubled" in rules(world, a_plan(node, msgspec.structs.replace(node, name="n1")))
-    assert "doubled" in rules(world, a_plan(node, unplaced=world.pending))
-
-
-def test_a_pod_that_nobody_waits_for_is_flagged() -> None:
-    world = cluster(pods(1))
-    plan = a_plan(planned(world, "n0", [*world.pending, a_pod("ghost")]))
-
-    assert rules(world, plan) == {"stranger"}
+    assert "duplicate" in rules(snapshot, a_plan(node, msgspec.structs.replace(node, name="n1")))
+    assert "duplicate" in rules(snapshot, a_plan(node, unplaced=snapshot.pending_pods))
 
 
-def test_a_pod_whose_demands_were_changed_is_flagged() -> None:
-    world = cluster([a_pod("p", node_selector={"a": "b"})])
+def test_a_placed_pod_that_was_not_pending_is_flagged() -> None:
+    snapshot = cluster(pods(1))
+    plan = a_plan(planned(snapshot, "n0", [*snapshot.pending_pods, a_pod("ghost")]))
 
-    assert rules(world, a_plan(planned(world, "n0", [a_pod("p")]))) == {"changed"}
-
-
-def test_two_nodes_of_one_name_and_a_node_for_nobody_are_flagged() -> None:
-    world = cluster(pods(1), nodes=[a_node("n0")])
-
-    assert rules(world, one_node(world)) == {"name"}
-    assert rules(world, a_plan(planned(world, "n1", []), unplaced=world.pending)) == {"empty"}
+    assert rules(snapshot, plan) == {"unknown"}
 
 
-# --- What is bought --------------------------------------------------------------------------
+def test_a_pod_whose_requirements_were_changed_is_flagged() -> None:
+    snapshot = cluster([a_pod("p", node_selector={"a": "b"})])
+
+    assert rules(snapshot, a_plan(planned(snapshot, "n0", [a_pod("p")]))) == {"changed"}
+
+
+def test_two_nodes_of_one_name_and_an_empty_node_are_flagged() -> None:
+    snapshot = cluster(pods(1), nodes=[a_node("n0")])
+
+    assert rules(snapshot, one_node(snapshot)) == {"name"}
+    assert rules(snapshot, a_plan(planned(snapshot, "n1", []), unplaced=snapshot.pending_pods)) == {"empty"}
+
+
+# --- New nodes --------------------------------------------------------------------------------
 
 
 def test_a_type_that_is_too_small_is_flagged_wherever_it_is_listed() -> None:
-    world = cluster([a_pod("p", cpu=3)])
+    snapshot = cluster([a_pod("p", cpu=3)])
 
-    assert rules(world, one_node(world, types=["default"])) == set()
-    assert "resources" in rules(world, one_node(world, types=["small"]))
-    assert "resources" in rules(world, one_node(world, types=["default", "small"]))
+    assert rules(snapshot, one_node(snapshot, types=["default"])) == set()
+    assert "resources" in rules(snapshot, one_node(snapshot, types=["small"]))
+    assert "resources" in rules(snapshot, one_node(snapshot, types=["default", "small"]))
 
 
 def test_daemon_sets_need_room_too() -> None:
     daemon = a_daemon_set("agent", cpu=1)
-    world = cluster([a_pod("p", cpu="1.5")], daemon_sets=[daemon])
-    asked = Resources.parse({"cpu": 1, "memory": "64Mi", "pods": 1})
+    snapshot = cluster([a_pod("p", cpu="1.5")], daemon_sets=[daemon])
+    requests = Resources.parse({"cpu": 1, "memory": "64Mi", "pods": 1})
 
-    assert rules(world, one_node(world, types=["default"], daemons=asked)) == set()
-    assert rules(world, one_node(world, types=["small"], daemons=asked)) == {"resources"}
+    assert rules(snapshot, one_node(snapshot, types=["default"], daemons=requests)) == set()
+    assert rules(snapshot, one_node(snapshot, types=["small"], daemons=requests)) == {"resources"}
 
 
 def test_a_daemon_set_that_does_not_tolerate_the_pool_needs_none() -> None:
     pool = a_pool(taints=[taint("team", "x")])
-    world = cluster(
+    snapshot = cluster(
         [a_pod("p", cpu="1.5", tolerations=[tolerate("team")])],
         [pool],
         daemon_sets=[a_daemon_set("agent", cpu=1)],
     )
 
-    assert rules(world, one_node(world)) == set()
+    assert rules(snapshot, one_node(snapshot)) == set()
 
 
-def test_a_closed_offering_is_flagged() -> None:
+def test_an_unavailable_offering_is_flagged() -> None:
     shut = a_type("shut", offered=offerings(1.0, [(ON_DEMAND, Z1)], closed=True))
-    world = cluster(pods(1), types=[shut])
+    snapshot = cluster(pods(1), types=[shut])
 
-    assert "offering" in rules(world, one_node(world, types=["shut"]))
+    assert "offering" in rules(snapshot, one_node(snapshot, types=["shut"]))
 
 
 def test_an_offering_that_the_claim_rules_out_is_flagged() -> None:
-    world = cluster(pods(1), [a_pool(requirements=[(label_keys.ZONE, "In", [Z2])])])
+    snapshot = cluster(pods(1), [a_pool(requirements=[(label_keys.ZONE, "In", [Z2])])])
 
-    assert "offering" in rules(world, one_node(world, zone=Z1))
+    assert "offering" in rules(snapshot, one_node(snapshot, zone=Z1))
 
 
 def test_an_alternative_without_an_offering_is_flagged() -> None:
     elsewhere = a_type("elsewhere", offered=offerings(1.0, [(ON_DEMAND, Z2)]))
-    world = cluster(pods(1), types=[*DEFAULT_TYPES, elsewhere])
+    snapshot = cluster(pods(1), types=[*DEFAULT_TYPES, elsewhere])
 
-    assert "offering" in rules(world, one_node(world, types=["small", "elsewhere"], zone=Z1))
+    assert "offering" in rules(snapshot, one_node(snapshot, types=["small", "elsewhere"], zone=Z1))
 
 
 def test_types_out_of_price_order_are_flagged() -> None:
-    world = cluster(pods(1))
+    snapshot = cluster(pods(1))
 
-    assert rules(world, one_node(world, types=["small", "default"])) == set()
-    assert rules(world, one_node(world, types=["default", "small"])) == {"price"}
+    assert rules(snapshot, one_node(snapshot, types=["small", "default"])) == set()
+    assert rules(snapshot, one_node(snapshot, types=["default", "small"])) == {"price"}
 
 
-def test_a_dearer_offering_of_the_same_type_is_flagged() -> None:
+def test_a_more_expensive_offering_of_the_same_type_is_flagged() -> None:
     offered = [*offerings(1.0, [(ON_DEMAND, Z1)]), *offerings(0.4, [(SPOT, Z1)])]
-    world = cluster(pods(1), types=[a_type("t", offered=offered)])
-    dear = planned(world, "n0", world.pending, types=["t"])
+    snapshot = cluster(pods(1), types=[a_type("t", offered=offered)])
+    expensive = planned(snapshot, "n0", snapshot.pending_pods, types=["t"])
     either = Requirement.one_of(label_keys.CAPACITY_TYPE, SPOT, ON_DEMAND)
-    asked = dear.requirements.without(label_keys.CAPACITY_TYPE).and_also([either])
+    requirements = expensive.requirements.without(label_keys.CAPACITY_TYPE).intersection([either])
 
-    assert rules(world, a_plan(dear)) == set()
-    assert rules(world, a_plan(msgspec.structs.replace(dear, requirements=asked))) == {"price"}
+    assert rules(snapshot, a_plan(expensive)) == set()
+    assert rules(snapshot, a_plan(msgspec.structs.replace(expensive, requirements=requirements))) == {"price"}
 
 
 @pytest.mark.parametrize("state", [{"deleting": True}, {"ready": False}, {"replicas": 3}])
 def test_a_pool_that_may_not_be_used_is_flagged(state: dict[str, object]) -> None:
-    world = cluster(pods(1), [a_pool(**state)])  # type: ignore[arg-type]
+    snapshot = cluster(pods(1), [a_pool(**state)])  # type: ignore[arg-type]
 
-    assert rules(world, one_node(world)) == {"pool"}
+    assert rules(snapshot, one_node(snapshot)) == {"pool"}
 
 
 def test_a_claim_that_escapes_its_pool_is_flagged() -> None:
-    world = cluster(pods(1), [a_pool(requirements=[("team", "In", ["a"])], labels={"x": "y"})])
-    plan = one_node(world)
+    snapshot = cluster(pods(1), [a_pool(requirements=[("team", "In", ["a"])], labels={"x": "y"})])
+    plan = one_node(snapshot)
     node = plan.nodes[0]
     loose = msgspec.structs.replace(node, requirements=node.requirements.without("team"))
     bare = msgspec.structs.replace(node, labels=FrozenDict())
 
-    assert rules(world, plan) == set()
-    assert rules(world, a_plan(loose)) == {"requirement"}
-    assert rules(world, a_plan(bare)) == {"label"}
+    assert rules(snapshot, plan) == set()
+    assert rules(snapshot, a_plan(loose)) == {"requirement"}
+    assert rules(snapshot, a_plan(bare)) == {"label"}
 
 
 def test_limits_count_the_largest_type_that_may_come() -> None:
-    world = cluster(pods(1), [a_pool(limits={"cpu": 3})])
+    snapshot = cluster(pods(1), [a_pool(limits={"cpu": 3})])
 
-    assert rules(world, one_node(world, types=["small"])) == set()
-    assert rules(world, one_node(world, types=["small", "default"])) == {"limits"}
+    assert rules(snapshot, one_node(snapshot, types=["small"])) == set()
+    assert rules(snapshot, one_node(snapshot, types=["small", "default"])) == {"limits"}
 
 
 def test_limits_count_existing_nodes_and_the_number_of_nodes() -> None:
@@ -187,34 +186,34 @@ def test_limits_count_existing_nodes_and_the_number_of_nodes() -> None:
 
 def test_too_few_values_are_flagged_unless_relaxed() -> None:
     few = a_pool(requirements=[(label_keys.INSTANCE_TYPE, "Exists", [], 2)])
-    world = cluster(pods(1), [few])
-    plan = one_node(world, types=["small"])
+    snapshot = cluster(pods(1), [few])
+    plan = one_node(snapshot, types=["small"])
     relaxed = msgspec.structs.replace(plan.nodes[0], min_values_relaxed=True)
 
-    assert rules(world, plan) == {"min-values"}
-    assert rules(world, a_plan(relaxed)) == set()
-    assert rules(world, one_node(world, types=["small", "default"])) == set()
+    assert rules(snapshot, plan) == {"min-values"}
+    assert rules(snapshot, a_plan(relaxed)) == set()
+    assert rules(snapshot, one_node(snapshot, types=["small", "default"])) == set()
 
 
 def test_a_reservation_used_twice_is_flagged() -> None:
     kind = a_type("t", offered=[reserved(Z1, "cr-1", 1)])
-    world = cluster(pods(2), types=[kind])
+    snapshot = cluster(pods(2), types=[kind])
     nodes = [
-        planned(world, f"n{i}", [pod], types=["t"], capacity_type=RESERVED)
-        for i, pod in enumerate(world.pending)
+        planned(snapshot, f"n{i}", [pod], types=["t"], capacity_type=RESERVED)
+        for i, pod in enumerate(snapshot.pending_pods)
     ]
 
-    assert rules(world, a_plan(nodes[0], unplaced=world.pending[1:])) == set()
-    assert rules(world, a_plan(*nodes)) == {"reservation"}
+    assert rules(snapshot, a_plan(nodes[0], unplaced=snapshot.pending_pods[1:])) == set()
+    assert rules(snapshot, a_plan(*nodes)) == {"reservation"}
 
 
 def test_wrong_totals_are_flagged() -> None:
-    world = cluster(pods(1))
-    node = planned(world, "n0", world.pending)
+    snapshot = cluster(pods(1))
+    node = planned(snapshot, "n0", snapshot.pending_pods)
 
     wrong = msgspec.structs.replace(node, requested=Resources())
 
-    assert rules(world, a_plan(wrong)) == {"requested"}
+    assert rules(snapshot, a_plan(wrong)) == {"requested"}
 
 
 # --- Pod and node ----------------------------------------------------------------------------
@@ -231,63 +230,63 @@ def test_an_untolerated_taint_is_flagged_but_a_preference_is_not() -> None:
 
 
 def test_a_node_selector_that_does_not_hold_is_flagged() -> None:
-    world = cluster([a_pod("p", node_selector={label_keys.ZONE: Z2})])
+    snapshot = cluster([a_pod("p", node_selector={label_keys.ZONE: Z2})])
 
-    assert rules(world, one_node(world, zone=Z2)) == set()
-    assert rules(world, one_node(world, zone=Z1)) == {"node-affinity"}
+    assert rules(snapshot, one_node(snapshot, zone=Z2)) == set()
+    assert rules(snapshot, one_node(snapshot, zone=Z1)) == {"node-affinity"}
 
 
 def test_one_of_the_affinity_terms_is_enough() -> None:
     terms = [node_term((label_keys.ZONE, "In", [Z2])), node_term((label_keys.ZONE, "In", [Z3]))]
-    world = cluster([a_pod("p", node_terms=terms)])
+    snapshot = cluster([a_pod("p", node_terms=terms)])
 
-    assert rules(world, one_node(world, zone=Z3)) == set()
-    assert rules(world, one_node(world, zone=Z1)) == {"node-affinity"}
+    assert rules(snapshot, one_node(snapshot, zone=Z3)) == set()
+    assert rules(snapshot, one_node(snapshot, zone=Z1)) == {"node-affinity"}
 
 
 def test_a_selector_must_hold_for_every_type_that_may_come() -> None:
-    world = cluster([a_pod("p", node_selector={label_keys.ARCH: "amd64"})])
+    snapshot = cluster([a_pod("p", node_selector={label_keys.ARCH: "amd64"})])
 
-    assert rules(world, one_node(world, types=["small", "default"])) == set()
-    assert rules(world, one_node(world, types=["small", "arm"])) == {"node-affinity"}
+    assert rules(snapshot, one_node(snapshot, types=["small", "default"])) == set()
+    assert rules(snapshot, one_node(snapshot, types=["small", "arm"])) == {"node-affinity"}
 
 
-def test_a_custom_label_that_nobody_sets_is_flagged() -> None:
-    world = cluster([a_pod("p", node_selector={"team": "a"})])
+def test_a_custom_label_that_no_pool_or_type_sets_is_flagged() -> None:
+    snapshot = cluster([a_pod("p", node_selector={"team": "a"})])
 
-    assert rules(world, one_node(world)) == {"node-affinity"}
+    assert rules(snapshot, one_node(snapshot)) == {"node-affinity"}
 
 
 def test_an_operating_system_left_open_is_flagged_for_a_pod_that_needs_one() -> None:
-    world = cluster([a_pod("p", node_selector={label_keys.OS: "linux"})])
+    snapshot = cluster([a_pod("p", node_selector={label_keys.OS: "linux"})])
     decided = Requirement.one_of(label_keys.OS, "linux")
 
-    assert rules(world, one_node(world)) == {"node-affinity"}
-    assert rules(world, one_node(world, more=[decided])) == set()
+    assert rules(snapshot, one_node(snapshot)) == {"node-affinity"}
+    assert rules(snapshot, one_node(snapshot, more=[decided])) == set()
 
 
-def test_a_port_clash_is_flagged_on_new_and_existing_nodes() -> None:
-    world = cluster(pods(2, ports=[80]), nodes=[a_node("old", pods=[a_pod("r", ports=[80])])])
+def test_a_port_conflict_is_flagged_on_new_and_existing_nodes() -> None:
+    snapshot = cluster(pods(2, ports=[80]), nodes=[a_node("old", pods=[a_pod("r", ports=[80])])])
 
-    assert rules(world, on(world, Z1, Z1)) == set()
-    assert rules(world, one_node(world)) == {"host-port"}
+    assert rules(snapshot, on(snapshot, Z1, Z1)) == set()
+    assert rules(snapshot, one_node(snapshot)) == {"host-port"}
     assert rules(
-        world, a_plan(existing=[("old", world.pending[:1])], unplaced=world.pending[1:])
+        snapshot, a_plan(existing=[("old", snapshot.pending_pods[:1])], unplaced=snapshot.pending_pods[1:])
     ) == {"host-port"}
 
 
-def test_a_port_clash_with_a_daemon_set_is_flagged() -> None:
-    world = cluster(pods(1, ports=[80]), daemon_sets=[a_daemon_set("agent", ports=[80])])
-    asked = world.daemon_sets[0].pod.spec.requests
+def test_a_port_conflict_with_a_daemon_set_is_flagged() -> None:
+    snapshot = cluster(pods(1, ports=[80]), daemon_sets=[a_daemon_set("agent", ports=[80])])
+    requests = snapshot.daemon_sets[0].pod.spec.requests
 
-    assert rules(world, one_node(world, daemons=asked)) == {"host-port"}
+    assert rules(snapshot, one_node(snapshot, daemons=requests)) == {"host-port"}
 
 
 def test_a_volume_in_another_zone_is_flagged() -> None:
-    world = cluster(
+    snapshot = cluster(
         pods(1, claims=["data"]),
         volume_claims=[
-            VolumeClaim(
+            PersistentVolumeClaim(
                 namespace="default",
                 name="data",
                 volume="pv",
@@ -295,19 +294,19 @@ def test_a_volume_in_another_zone_is_flagged() -> None:
                 phase="Bound",
             )
         ],
-        volumes=[Volume(name="pv", node_terms=(node_term((label_keys.ZONE, "In", [Z3])),))],
+        volumes=[PersistentVolume(name="pv", node_terms=(node_term((label_keys.ZONE, "In", [Z3])),))],
     )
 
-    assert rules(world, one_node(world, zone=Z3)) == set()
-    assert rules(world, one_node(world, zone=Z1)) == {"volume"}
+    assert rules(snapshot, one_node(snapshot, zone=Z3)) == set()
+    assert rules(snapshot, one_node(snapshot, zone=Z1)) == {"volume"}
 
 
 def test_a_claim_that_does_not_exist_or_binds_at_once_is_flagged() -> None:
     missing = cluster(pods(1, claims=["data"]))
     immediate = cluster(
         pods(1, claims=["data"]),
-        volume_claims=[VolumeClaim(namespace="default", name="data", storage_class="fast")],
-        storage_classes=[StorageClass(name="fast", immediate=True)],
+        volume_claims=[PersistentVolumeClaim(namespace="default", name="data", storage_class="fast")],
+        storage_classes=[StorageClass(name="fast", binds_immediately=True)],
     )
 
     assert rules(missing, one_node(missing)) == {"volume"}
@@ -316,37 +315,37 @@ def test_a_claim_that_does_not_exist_or_binds_at_once_is_flagged() -> None:
 
 def test_more_volumes_than_a_node_can_attach_are_flagged() -> None:
     claims = [
-        VolumeClaim(namespace="default", name=f"data-{i}", storage_class="ebs") for i in range(2)
+        PersistentVolumeClaim(namespace="default", name=f"data-{i}", storage_class="ebs") for i in range(2)
     ]
-    world = cluster(
+    snapshot = cluster(
         [a_pod(f"p{i}", claims=[f"data-{i}"]) for i in range(2)],
         nodes=[a_node("old", volume_limits=FrozenDict({"ebs.csi.aws.com": 1}))],
         volume_claims=claims,
         storage_classes=[StorageClass(name="ebs", provisioner="ebs.csi.aws.com")],
     )
-    first, second = world.pending
+    first, second = snapshot.pending_pods
 
     both = a_plan(existing=[("old", [first, second])])
-    one = a_plan(existing=[("old", [first])], unplaced=[second])
+    plan = a_plan(existing=[("old", [first])], unplaced=[second])
 
-    assert rules(world, both) == {"volume-limit"}
-    assert rules(world, one) == set()
+    assert rules(snapshot, both) == {"volume-limit"}
+    assert rules(snapshot, plan) == set()
 
 
 def test_a_full_existing_node_is_flagged() -> None:
-    world = cluster([a_pod("p", cpu=3)], nodes=[a_node("old", cpu=4, pods=[a_pod("r", cpu=2)])])
+    snapshot = cluster([a_pod("p", cpu=3)], nodes=[a_node("old", cpu=4, pods=[a_pod("r", cpu=2)])])
 
-    assert rules(world, a_plan(existing=[("old", world.pending)])) == {"resources"}
+    assert rules(snapshot, a_plan(existing=[("old", snapshot.pending_pods)])) == {"resources"}
 
 
 def test_an_existing_node_keeps_room_for_daemon_sets_that_are_not_there_yet() -> None:
     agent = a_daemon_set("agent", cpu=2)
     empty = cluster([a_pod("p", cpu=3)], nodes=[a_node("old", cpu=4)], daemon_sets=[agent])
 
-    assert rules(empty, a_plan(existing=[("old", empty.pending)])) == {"resources"}
+    assert rules(empty, a_plan(existing=[("old", empty.pending_pods)])) == {"resources"}
 
 
 def test_a_deleting_node_takes_no_pods() -> None:
-    world = cluster(pods(1), nodes=[a_node("old", deleting=True)])
+    snapshot = cluster(pods(1), nodes=[a_node("old", deleting=True)])
 
-    assert rules(world, a_plan(existing=[("old", world.pending)])) == {"deleting"}
+    assert rules(snapshot, a_plan(existing=[("old", snapshot.pending_pods)])) == {"deleting"}

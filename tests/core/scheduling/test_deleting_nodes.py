@@ -1,28 +1,28 @@
-"""Pods on nodes that are going away need a place elsewhere."""
+"""Pods on deleting nodes get other nodes."""
 
 from typing import Any
 
 import pytest
 
 from dovetail.model import labels as label_keys
-from dovetail.model.kube.pod import Phase, Pod
-from dovetail.model.kube.workloads import DisruptionBudget
+from dovetail.model.kube.pod import Pod, PodPhase
+from dovetail.model.kube.workloads import PodDisruptionBudget
 from dovetail.model.settings import Packing, SchedulingSettings
-from tests.support.build import a_node, a_pod, cluster, owned_by, pods, selector
-from tests.support.outcome import node_of, placed, type_names, unplaced
-from tests.support.solving import checked as solve
+from tests.support.scheduling.builders import a_node, a_pod, cluster, owned_by, pods, selector
+from tests.support.scheduling.plans import node_of, placed, type_names, unplaced
+from tests.support.scheduling.solver import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
 
 
-def leaving(*some: Pod, **around: Any) -> Any:
-    """Solve for a cluster whose only node, with these pods, is going away."""
+def solve_with_deleting_node(*some: Pod, **fields: Any) -> Any:
+    """Solve for a cluster whose only node, with these pods, is deleting."""
     node = a_node("leaving", pool="default", cpu=64, memory="64Gi", deleting=True, pods=some)
-    return solve(cluster([], nodes=[node], **around))
+    return solve(cluster([], nodes=[node], **fields))
 
 
 @BOTH
-def test_p12_a_node_that_is_going_away_takes_no_pods(packing: Packing) -> None:
+def test_p12_a_deleting_node_takes_no_pods(packing: Packing) -> None:
     node = a_node("leaving", pool="default", cpu=64, deleting=True, pods=pods(3, "running"))
 
     plan = solve(cluster(pods(3, "new"), nodes=[node]), SchedulingSettings(packing=packing))
@@ -31,8 +31,8 @@ def test_p12_a_node_that_is_going_away_takes_no_pods(packing: Packing) -> None:
     assert plan.existing == ()
 
 
-def test_s56_pods_of_a_node_that_goes_get_a_node_of_the_right_size() -> None:
-    plan = leaving(a_pod("p", cpu="3"))
+def test_s56_pods_of_a_deleting_node_get_a_node_of_the_right_size() -> None:
+    plan = solve_with_deleting_node(a_pod("p", cpu="3"))
 
     assert type_names(plan) == ["default"]
     assert placed(plan) == ["p"]
@@ -47,29 +47,29 @@ def test_s56_room_on_other_nodes_is_used_first() -> None:
     assert node_of(solve(cluster([], nodes=nodes)), "p") == "staying"
 
 
-def test_s57_a_pod_that_is_ending_anyway_gets_none() -> None:
+def test_s57_a_terminating_pod_gets_no_node() -> None:
     for owner in (None, owned_by("ReplicaSet", "web")):
-        assert placed(leaving(a_pod("p", deleting=True, owner=owner))) == []
+        assert placed(solve_with_deleting_node(a_pod("p", deleting=True, owner=owner))) == []
 
 
-def test_s57_but_one_of_a_stateful_set_will_come_back_under_its_name() -> None:
-    plan = leaving(a_pod("db-0", deleting=True, owner=owned_by("StatefulSet", "db")))
+def test_s57_a_terminating_pod_of_a_stateful_set_gets_one() -> None:
+    plan = solve_with_deleting_node(a_pod("db-0", deleting=True, owner=owned_by("StatefulSet", "db")))
 
     assert placed(plan) == ["db-0"]
 
 
 @pytest.mark.parametrize("kind", ["DaemonSet", "Node"])
-def test_s57_pods_that_belong_to_the_node_go_with_it(kind: str) -> None:
-    assert placed(leaving(a_pod("p", owner=owned_by(kind, "x")))) == []
+def test_s57_daemon_set_and_static_pods_go_with_their_node(kind: str) -> None:
+    assert placed(solve_with_deleting_node(a_pod("p", owner=owned_by(kind, "x")))) == []
 
 
-@pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED])
-def test_s57_pods_that_have_ended_need_no_place(phase: Phase) -> None:
-    assert placed(leaving(a_pod("p", phase=phase))) == []
+@pytest.mark.parametrize("phase", [PodPhase.SUCCEEDED, PodPhase.FAILED])
+def test_s57_terminated_pods_need_no_node(phase: PodPhase) -> None:
+    assert placed(solve_with_deleting_node(a_pod("p", phase=phase))) == []
 
 
-def budget(name: str = "guard", **fields: Any) -> DisruptionBudget:
-    return DisruptionBudget(
+def budget(name: str = "guard", **fields: Any) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
         **{"namespace": "default", "name": name, "selector": selector({"app": "a"}), **fields}
     )
 
@@ -87,8 +87,8 @@ GUARDED = a_pod("p", labels={"app": "a"})
     ],
     ids=["none", "no-percent", "all", "two-budgets"],
 )
-def test_s58_a_pod_that_nobody_may_evict_stays_where_it_is(budgets: Any) -> None:
-    assert placed(leaving(GUARDED, disruption_budgets=budgets)) == []
+def test_s58_a_pod_that_may_not_be_evicted_stays_where_it_is(budgets: Any) -> None:
+    assert placed(solve_with_deleting_node(GUARDED, pod_disruption_budgets=budgets)) == []
 
 
 @pytest.mark.parametrize(
@@ -102,24 +102,24 @@ def test_s58_a_pod_that_nobody_may_evict_stays_where_it_is(budgets: Any) -> None
     ids=["one-may-go", "other-app", "other-namespace", "no-selector"],
 )
 def test_s58_a_budget_that_allows_it_or_guards_others_does_not_hold_the_pod(budgets: Any) -> None:
-    assert placed(leaving(GUARDED, disruption_budgets=budgets)) == ["p"]
+    assert placed(solve_with_deleting_node(GUARDED, pod_disruption_budgets=budgets)) == ["p"]
 
 
-def test_s58_a_budget_that_allows_unhealthy_pods_to_go_lets_them() -> None:
+def test_s58_a_budget_that_allows_unhealthy_evictions_does_not_block_them() -> None:
     sick = a_pod("p", labels={"app": "a"}, ready=False)
     lenient = budget(max_unavailable="0", always_allow_unhealthy=True)
 
-    assert placed(leaving(sick, disruption_budgets=[lenient])) == ["p"]
-    assert placed(leaving(GUARDED, disruption_budgets=[lenient])) == []
+    assert placed(solve_with_deleting_node(sick, pod_disruption_budgets=[lenient])) == ["p"]
+    assert placed(solve_with_deleting_node(GUARDED, pod_disruption_budgets=[lenient])) == []
 
 
 def test_a_pod_that_must_not_be_disrupted_stays_where_it_is() -> None:
     pod = a_pod("p", annotations={label_keys.DO_NOT_DISRUPT: "true"})
 
-    assert placed(leaving(pod)) == []
+    assert placed(solve_with_deleting_node(pod)) == []
 
 
 def test_pods_that_do_not_move_still_count_as_unplaced_nowhere() -> None:
-    plan = leaving(a_pod("p", owner=owned_by("DaemonSet", "x")))
+    plan = solve_with_deleting_node(a_pod("p", owner=owned_by("DaemonSet", "x")))
 
     assert unplaced(plan) == []

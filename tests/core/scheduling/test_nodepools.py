@@ -1,4 +1,4 @@
-"""Which NodePool a pod gets its node from."""
+"""Choice of the NodePool for a pod."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from dovetail.model import labels as label_keys
 from dovetail.model.kube.pod import Pod
 from dovetail.model.plan import Constraint
 from dovetail.model.settings import Packing, SchedulingSettings
-from tests.support.build import (
+from tests.support.scheduling.builders import (
     Entry,
     a_node,
     a_pod,
@@ -18,8 +18,8 @@ from tests.support.build import (
     taint,
     tolerate,
 )
-from tests.support.outcome import new_node_of, node_of, placed, refusals_of, unplaced
-from tests.support.solving import checked as solve
+from tests.support.scheduling.plans import new_node_of, node_of, placed, reasons_of, unplaced
+from tests.support.scheduling.solver import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
 
@@ -34,7 +34,7 @@ def test_p5_one_pod_and_one_pool_give_one_node() -> None:
 
 
 @BOTH
-def test_p6_a_hundred_pods_all_get_a_place(packing: Packing) -> None:
+def test_p6_a_hundred_pods_all_get_a_node(packing: Packing) -> None:
     plan = solve(cluster(pods(100)), SchedulingSettings(packing=packing))
 
     assert len(placed(plan)) == 100
@@ -44,14 +44,14 @@ def test_p7_a_pool_that_is_being_deleted_is_never_used() -> None:
     plan = solve(cluster([a_pod("p")], [a_pool("gone", deleting=True)]))
 
     assert unplaced(plan) == ["p"]
-    answers = [(one.nodepool, one.constraint) for one in refusals_of(plan, "p")]
-    assert ("gone", Constraint.POOL_NOT_READY) in answers
+    answers = [(reason.nodepool, reason.constraint) for reason in reasons_of(plan, "p")]
+    assert ("gone", Constraint.NODEPOOL_NOT_READY) in answers
 
 
-def test_p8_without_any_pool_the_pod_is_told_so() -> None:
+def test_p8_without_any_pool_the_reason_says_so() -> None:
     plan = solve(cluster([a_pod("p")], []))
 
-    assert [why.constraint for why in refusals_of(plan, "p")] == [Constraint.NO_POOL]
+    assert [why.constraint for why in reasons_of(plan, "p")] == [Constraint.NO_NODEPOOL]
 
 
 def test_p9_a_pool_that_is_not_ready_is_skipped() -> None:
@@ -62,11 +62,11 @@ def test_p9_a_pool_that_is_not_ready_is_skipped() -> None:
     assert new_node_of(plan, "p").nodepool == "fine"
 
 
-def test_p9_with_no_other_pool_the_refusal_names_the_one_that_is_not_ready() -> None:
+def test_p9_with_no_other_pool_the_reason_names_the_one_that_is_not_ready() -> None:
     plan = solve(cluster([a_pod("p")], [a_pool("broken", ready=False)]))
 
-    answers = [(one.nodepool, one.constraint) for one in refusals_of(plan, "p")]
-    assert ("broken", Constraint.POOL_NOT_READY) in answers
+    answers = [(reason.nodepool, reason.constraint) for reason in reasons_of(plan, "p")]
+    assert ("broken", Constraint.NODEPOOL_NOT_READY) in answers
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,16 @@ def test_p9_with_no_other_pool_the_refusal_names_the_one_that_is_not_ready() -> 
     [
         a_pod("p", owner=owned_by("DaemonSet", "agent")),
         a_pod("p", owner=owned_by("Node", "n")),
-        a_pod("p", nominated_node="n"),
+        a_pod("p", nominated_node_name="n"),
         a_pod("p", node_name="n"),
     ],
     ids=["daemon", "static", "nominated", "bound"],
 )
-def test_pods_that_look_for_no_node_are_neither_placed_nor_refused(settled: Pod) -> None:
-    # Unchecked: the checker wants an answer for every pod that is listed as pending.
+def test_pods_that_need_no_node_are_neither_placed_nor_unschedulable(settled: Pod) -> None:
+    # Unchecked: the checker expects a result for every pod that is listed as pending.
     plan = unchecked(cluster([settled]))
 
-    assert (plan.nodes, plan.existing, plan.unplaced) == ((), (), ())
+    assert (plan.nodes, plan.existing, plan.unschedulable) == ((), (), ())
 
 
 # --- P24 to P26: taints of the pool -----------------------------------------------------------
@@ -98,7 +98,7 @@ def test_pods_that_look_for_no_node_are_neither_placed_nor_refused(settled: Pod)
         tolerate(),
     ],
 )
-def test_p24_every_way_to_tolerate_the_pools_taint_works(consent: object) -> None:
+def test_p24_every_form_of_toleration_of_the_pools_taint_works(consent: object) -> None:
     pool = a_pool(taints=[taint("dedicated", "gpu")])
 
     plan = solve(cluster([a_pod("p", tolerations=[consent])], [pool]))
@@ -110,14 +110,14 @@ def test_p24_every_way_to_tolerate_the_pools_taint_works(consent: object) -> Non
     "tolerations", [[], [tolerate("other")], [tolerate("dedicated", "cpu", "NoSchedule")]]
 )
 @pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
-def test_p25_a_taint_that_is_not_tolerated_keeps_the_pod_waiting(
+def test_p25_a_taint_that_is_not_tolerated_leaves_the_pod_pending(
     tolerations: list[object], effect: str
 ) -> None:
     pool = a_pool(taints=[taint("dedicated", "gpu", effect)])
 
     plan = solve(cluster([a_pod("p", tolerations=tolerations)], [pool]))
 
-    assert [why.constraint for why in refusals_of(plan, "p")] == [Constraint.TAINT]
+    assert [why.constraint for why in reasons_of(plan, "p")] == [Constraint.TAINT]
 
 
 def test_p26_tolerations_add_no_taints_to_the_node() -> None:
@@ -152,11 +152,8 @@ def test_p68_a_pod_chooses_its_pool_by_label(packing: Packing) -> None:
 
 
 @BOTH
-def test_p69_a_pool_that_prefers_to_be_left_alone_is_avoided(packing: Packing) -> None:
-    pools = [
-        a_pool("shy", weight=100, taints=[taint("busy", effect="PreferNoSchedule")]),
-        a_pool("open"),
-    ]
+def test_p69_a_pool_with_a_soft_taint_is_avoided(packing: Packing) -> None:
+    pools = [a_pool("shy", weight=100, taints=[taint("busy", effect="PreferNoSchedule")]), a_pool("open")]
 
     plan = solve(cluster([a_pod("p")], pools), SchedulingSettings(packing=packing))
 
@@ -190,7 +187,7 @@ def test_p71_a_static_pool_is_never_used_for_pods(packing: Packing) -> None:
     assert {node.nodepool for node in plan.nodes} == {"dynamic"}
 
 
-def test_p71_with_a_static_pool_alone_the_pod_waits() -> None:
+def test_p71_with_a_static_pool_alone_the_pod_stays_pending() -> None:
     plan = solve(cluster([a_pod("p")], [a_pool("static", replicas=3)]))
 
     assert unplaced(plan) == ["p"]
@@ -215,14 +212,14 @@ IMPOSSIBLE: list[list[Entry]] = [
 
 
 @pytest.mark.parametrize("demands", IMPOSSIBLE)
-def test_s65_a_pool_that_no_type_can_serve_refuses_every_pod(demands: list[Entry]) -> None:
+def test_s65_a_pool_that_no_type_can_serve_gives_every_pod_a_reason(demands: list[Entry]) -> None:
     plan = solve(cluster(pods(2), [a_pool(requirements=demands)]))
 
     assert unplaced(plan) == ["pod-0", "pod-1"]
     for name in ("pod-0", "pod-1"):
-        [refusal] = refusals_of(plan, name)
-        assert refusal.nodepool == "default"
-        assert refusal.constraint in (Constraint.REQUIREMENT, Constraint.OFFERING)
+        [reason] = reasons_of(plan, name)
+        assert reason.nodepool == "default"
+        assert reason.constraint in (Constraint.REQUIREMENT, Constraint.OFFERING)
 
 
 def test_s65_room_on_existing_nodes_is_still_used() -> None:
@@ -234,8 +231,8 @@ def test_s65_room_on_existing_nodes_is_still_used() -> None:
     assert unplaced(plan) == []
 
 
-def test_s65_a_pool_without_any_types_refuses_every_pod() -> None:
+def test_s65_a_pool_without_any_types_gives_every_pod_a_reason() -> None:
     plan = solve(cluster([a_pod("p")], types={"default": []}))
 
-    [refusal] = refusals_of(plan, "p")
-    assert refusal.nodepool == "default"
+    [reason] = reasons_of(plan, "p")
+    assert reason.nodepool == "default"

@@ -1,4 +1,4 @@
-"""Which type is bought, and at which price."""
+"""Choice of instance type and offering by price."""
 
 from collections.abc import Mapping
 
@@ -8,17 +8,10 @@ import pytest
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.snapshot import ClusterSnapshot
-from tests.support.build import a_pod, a_pool, cluster, pods
-from tests.support.catalog import (
-    ON_DEMAND,
-    SPOT,
-    Z1,
-    Z2,
-    a_type,
-    offerings,
-)
-from tests.support.outcome import new_node_of, unplaced
-from tests.support.solving import solved
+from tests.support.scheduling.builders import a_pod, a_pool, cluster, pods
+from tests.support.scheduling.instance_types import ON_DEMAND, SPOT, Z1, Z2, a_type, offerings
+from tests.support.scheduling.plans import new_node_of, unplaced
+from tests.support.scheduling.solver import solved
 
 ZONE, ARCH, OS = label_keys.ZONE, label_keys.ARCH, label_keys.OS
 CAPACITY = label_keys.CAPACITY_TYPE
@@ -41,7 +34,7 @@ ASSORTMENT = tuple(
     for k, kind in enumerate((ON_DEMAND, SPOT))
 )
 
-WISHES: list[dict[str, str]] = [
+PREFERENCES: list[dict[str, str]] = [
     {},
     {ARCH: "amd64"},
     {ARCH: "arm64"},
@@ -57,99 +50,93 @@ WISHES: list[dict[str, str]] = [
 ]
 
 
-def cheapest(wish: Mapping[str, str]) -> float:
-    """The lowest price among types with these labels; all of them hold a small pod."""
+def cheapest(preference: Mapping[str, str]) -> float:
+    """Return the lowest price among types with these labels; all hold a small pod."""
     return min(
         offering.price
         for kind in ASSORTMENT
         for offering in kind.offerings
-        if all(kind.requirements[key].has(value) for key, value in wish.items())
+        if all(kind.requirements[key].has(value) for key, value in preference.items())
     )
 
 
-@pytest.mark.parametrize("wish", WISHES, ids=str)
-def test_a_pods_demands_get_the_cheapest_type_that_meets_them(wish: dict[str, str]) -> None:
+@pytest.mark.parametrize("preference", PREFERENCES, ids=str)
+def test_a_pods_requirements_get_the_cheapest_type_that_meets_them(preference: dict[str, str]) -> None:
     # I1; the checker has seen that every listed type meets the demands.
-    world = cluster([a_pod("p", node_selector=wish)], types=ASSORTMENT)
+    snapshot = cluster([a_pod("p", node_selector=preference)], types=ASSORTMENT)
 
-    assert new_node_of(solved(world), "p").price == pytest.approx(cheapest(wish))
+    assert new_node_of(solved(snapshot), "p").price == pytest.approx(cheapest(preference))
 
 
-@pytest.mark.parametrize("wish", WISHES, ids=str)
-def test_a_pools_demands_get_the_cheapest_type_that_meets_them(wish: dict[str, str]) -> None:
+@pytest.mark.parametrize("preference", PREFERENCES, ids=str)
+def test_a_pools_requirements_get_the_cheapest_type_that_meets_them(preference: dict[str, str]) -> None:
     # I1
-    pool = a_pool(requirements=[(key, "In", [value]) for key, value in wish.items()])
-    world = cluster([a_pod("p")], [pool], types=ASSORTMENT)
+    pool = a_pool(requirements=[(key, "In", [value]) for key, value in preference.items()])
+    snapshot = cluster([a_pod("p")], [pool], types=ASSORTMENT)
 
-    node = new_node_of(solved(world), "p")
+    node = new_node_of(solved(snapshot), "p")
 
-    assert node.price == pytest.approx(cheapest(wish))
+    assert node.price == pytest.approx(cheapest(preference))
     for kind in node.instance_types:
-        assert all(kind.requirements[key].has(value) for key, value in wish.items())
+        assert all(kind.requirements[key].has(value) for key, value in preference.items())
 
 
-@pytest.mark.parametrize("wish", [{ARCH: "arm"}, {ARCH: "arm", ZONE: Z2}], ids=str)
-def test_demands_that_no_type_meets_buy_nothing(wish: dict[str, str]) -> None:
+@pytest.mark.parametrize("preference", [{ARCH: "arm"}, {ARCH: "arm", ZONE: Z2}], ids=str)
+def test_requirements_that_no_type_meets_launch_nothing(preference: dict[str, str]) -> None:
     # I2
-    pool = a_pool(requirements=[(key, "In", [value]) for key, value in wish.items()])
+    pool = a_pool(requirements=[(key, "In", [value]) for key, value in preference.items()])
 
-    asked = solved(cluster([a_pod("p", node_selector=wish)], types=ASSORTMENT))
+    plan = solved(cluster([a_pod("p", node_selector=preference)], types=ASSORTMENT))
     offered = solved(cluster([a_pod("p")], [pool], types=ASSORTMENT))
 
-    assert (unplaced(asked), unplaced(offered)) == (["p"], ["p"])
-    assert asked.nodes == offered.nodes == ()
+    assert (unplaced(plan), unplaced(offered)) == (["p"], ["p"])
+    assert plan.nodes == offered.nodes == ()
 
 
 def test_an_on_demand_pool_looks_at_on_demand_prices_only() -> None:
     # I3
-    tempting = a_type(
-        "tempting", offered=[*offerings(0.1, [(SPOT, Z1)]), *offerings(2.0, [(ON_DEMAND, Z1)])]
-    )
-    honest = a_type(
-        "honest", offered=[*offerings(0.9, [(SPOT, Z1)]), *offerings(1.0, [(ON_DEMAND, Z1)])]
-    )
+    tempting = a_type("tempting", offered=[*offerings(0.1, [(SPOT, Z1)]), *offerings(2.0, [(ON_DEMAND, Z1)])])
+    honest = a_type("honest", offered=[*offerings(0.9, [(SPOT, Z1)]), *offerings(1.0, [(ON_DEMAND, Z1)])])
     pool = a_pool(requirements=[(CAPACITY, "In", [ON_DEMAND])])
-    world = cluster([a_pod("p")], [pool], types=[tempting, honest])
+    snapshot = cluster([a_pod("p")], [pool], types=[tempting, honest])
 
-    node = new_node_of(solved(world), "p")
+    node = new_node_of(solved(snapshot), "p")
 
     assert (node.instance_type.name, node.price) == ("honest", 1.0)
 
 
-def test_the_order_of_the_catalogue_does_not_matter() -> None:
+def test_the_order_of_the_catalog_does_not_matter() -> None:
     # I4
-    world = cluster(pods(3, cpu="700m"), types=ASSORTMENT)
-    turned = msgspec.structs.replace(
-        world, instance_types=FrozenDict({"default": ASSORTMENT[::-1]})
-    )
+    snapshot = cluster(pods(3, cpu="700m"), types=ASSORTMENT)
+    turned = msgspec.structs.replace(snapshot, instance_types=FrozenDict({"default": ASSORTMENT[::-1]}))
 
     def names(snapshot: ClusterSnapshot) -> list[list[str]]:
         plan = solved(snapshot)
         return [[kind.name for kind in node.instance_types] for node in plan.nodes]
 
-    assert names(world) == names(turned)
+    assert names(snapshot) == names(turned)
 
 
 def test_types_at_one_price_are_listed_by_name() -> None:
     twins = [a_type(name, offered=offerings(1.0)) for name in ("b", "a", "c")]
-    world = cluster([a_pod("p")], types=twins)
+    snapshot = cluster([a_pod("p")], types=twins)
 
-    assert [kind.name for kind in new_node_of(solved(world), "p").instance_types] == ["a", "b", "c"]
+    assert [kind.name for kind in new_node_of(solved(snapshot), "p").instance_types] == ["a", "b", "c"]
 
 
-def test_a_closed_offering_is_not_bought_however_cheap() -> None:
+def test_an_unavailable_offering_is_not_used_however_cheap() -> None:
     shut = a_type("shut", offered=offerings(0.01, closed=True))
-    world = cluster([a_pod("p")], types=[shut, a_type("open", offered=offerings(1.0))])
+    snapshot = cluster([a_pod("p")], types=[shut, a_type("open", offered=offerings(1.0))])
 
-    node = new_node_of(solved(world), "p")
+    node = new_node_of(solved(snapshot), "p")
 
     assert [kind.name for kind in node.instance_types] == ["open"]
 
 
 def test_the_list_of_types_stops_at_the_most_that_a_claim_may_name() -> None:
-    world = cluster([a_pod("p")], types=ASSORTMENT)
+    snapshot = cluster([a_pod("p")], types=ASSORTMENT)
 
-    node = new_node_of(solved(world, max_instance_types=3), "p")
+    node = new_node_of(solved(snapshot, max_instance_types=3), "p")
 
     assert len(node.instance_types) == 3
     assert node.price == pytest.approx(cheapest({}))

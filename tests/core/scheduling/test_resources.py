@@ -1,20 +1,18 @@
-"""What pods need, and the types that have it."""
+"""Resource requests of pods, and the types that have them."""
 
 import pytest
 
 from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.pod_requests import Container, pod_requests
-from dovetail.model.kube.resources import NOTHING, Resources
+from dovetail.model.kube.pod_requests import Container, compute_pod_requests
+from dovetail.model.kube.resources import NO_RESOURCES, Resources
 from dovetail.model.plan import Constraint
-from tests.support.build import a_pod, a_spec, cluster
-from tests.support.catalog import GPU_A, GPU_B, a_type
-from tests.support.outcome import new_node_of, node_of, reasons, type_names, unplaced
-from tests.support.solving import checked as solve
+from tests.support.scheduling.builders import a_pod, a_spec, cluster
+from tests.support.scheduling.instance_types import GPU_A, GPU_B, a_type
+from tests.support.scheduling.plans import new_node_of, node_of, reasons, type_names, unplaced
+from tests.support.scheduling.solver import checked as solve
 
 GRID = tuple(
-    a_type(f"{cpu}x{memory}", cpu=cpu, memory=f"{memory}Gi")
-    for cpu in range(6, 17)
-    for memory in range(3, 8)
+    a_type(f"{cpu}x{memory}", cpu=cpu, memory=f"{memory}Gi") for cpu in range(6, 17) for memory in range(3, 8)
 )
 """Every size around those of P39 to P44, so that one too small would be noticed."""
 
@@ -28,16 +26,16 @@ def container(cpu: str, memory: str) -> Container:
 
 
 def sidecar(cpu: str, memory: str) -> Container:
-    return Container(requests=needs(cpu, memory), sidecar=True)
+    return Container(requests=needs(cpu, memory), is_sidecar=True)
 
 
 def pod_of(
     containers: list[Container],
     before: list[Container],
-    overhead: Resources = NOTHING,
-    pod_level: Resources = NOTHING,
+    overhead: Resources = NO_RESOURCES,
+    pod_level: Resources = NO_RESOURCES,
 ) -> Pod:
-    total = pod_requests(containers, before, overhead=overhead, pod_level=pod_level)
+    total = compute_pod_requests(containers, before, overhead=overhead, pod_level=pod_level)
     return a_pod("p", spec=a_spec(requests=total))
 
 
@@ -60,9 +58,7 @@ def pod_of(
             id="p41",
         ),
         pytest.param(
-            pod_of([container("20", "20Gi")], [], pod_level=needs("9.9", "3.9Gi")),
-            "10x4",
-            id="p42",
+            pod_of([container("20", "20Gi")], [], pod_level=needs("9.9", "3.9Gi")), "10x4", id="p42"
         ),
         pytest.param(
             # 10 CPU and 5 GiB in sum; the node itself needs a little more.
@@ -86,9 +82,7 @@ def pod_of(
         ),
     ],
 )
-def test_p39_to_p44_the_type_bought_holds_the_largest_stage_of_the_pod(
-    pod: Pod, expected: str
-) -> None:
+def test_p39_to_p44_the_launched_type_holds_the_largest_phase_of_the_pod(pod: Pod, expected: str) -> None:
     plan = solve(cluster([pod], types=GRID))
 
     assert type_names(plan) == [expected]
@@ -105,7 +99,7 @@ def test_p45_overhead_of_the_runtime_class_is_part_of_the_pod() -> None:
 def test_p46_what_the_kubelet_has_granted_already_is_held() -> None:
     grown = Container(requests=needs("1", "1Mi"), allocated=needs("3", "1Mi"))
 
-    plan = solve(cluster([a_pod("p", spec=a_spec(requests=pod_requests([grown])))]))
+    plan = solve(cluster([a_pod("p", spec=a_spec(requests=compute_pod_requests([grown])))]))
 
     assert type_names(plan) == ["default"]
 
@@ -121,7 +115,7 @@ def test_p47_huge_pages_leave_less_memory_for_pods() -> None:
     assert type_names(plan) == ["plain"]
 
 
-def test_p47_a_pod_that_asks_for_huge_pages_gets_them() -> None:
+def test_p47_a_pod_that_requests_huge_pages_gets_them() -> None:
     types = [a_type("huge", more={"hugepages-2Mi": "1Gi"}, price=9.0), a_type("plain")]
 
     plan = solve(cluster([a_pod("p", more={"hugepages-2Mi": "512Mi"})], types=types))
@@ -135,7 +129,7 @@ def test_p47_a_pod_that_asks_for_huge_pages_gets_them() -> None:
 @pytest.mark.parametrize(
     "demand", [{"cpu": "17"}, {"memory": "129Gi"}, {"more": {GPU_A: 3}}, {"more": {"x.io/y": 1}}]
 )
-def test_s18_more_than_any_type_has_leaves_the_pod_waiting(demand: dict[str, object]) -> None:
+def test_s18_more_than_any_type_has_leaves_the_pod_pending(demand: dict[str, object]) -> None:
     plan = solve(cluster([a_pod("p", **demand), a_pod("other")]))  # type: ignore[arg-type]
 
     assert reasons(plan) == {"p": [Constraint.RESOURCES]}
@@ -147,7 +141,7 @@ def test_s18_one_pod_cannot_have_two_resources_of_two_types() -> None:
     assert unplaced(plan) == ["p"]
 
 
-def test_s18_two_pods_can() -> None:
+def test_s18_two_pods_can_have_two_resources_of_two_types() -> None:
     plan = solve(cluster([a_pod("a", more={GPU_A: 1}), a_pod("b", more={GPU_B: 1})]))
 
     assert new_node_of(plan, "a").instance_type.name == "gpu-a"
@@ -161,7 +155,7 @@ def test_two_pods_share_the_devices_of_one_node() -> None:
     assert node_of(plan, "p0") == node_of(plan, "p1")
 
 
-def test_s19_zero_of_an_unknown_resource_is_no_demand() -> None:
+def test_s19_zero_of_an_unknown_resource_is_no_requirement() -> None:
     plan = solve(cluster([a_pod("p", more={"foo.com/unknown": 0})]))
 
     assert type_names(plan) == ["small"]
@@ -180,7 +174,7 @@ def test_s20_an_init_container_can_be_too_large_for_every_node() -> None:
 
 
 @pytest.mark.parametrize("absurd", ["8E", "9223372036854775807", "1e30"])
-def test_an_absurd_demand_is_refused_and_harms_nobody_else(absurd: str) -> None:
+def test_an_absurd_request_is_unschedulable_and_affects_no_other_pod(absurd: str) -> None:
     pods = [a_pod(f"mad-{i}", memory=absurd) for i in range(3)]
 
     plan = solve(cluster([*pods, a_pod("sane")]))
@@ -189,7 +183,7 @@ def test_an_absurd_demand_is_refused_and_harms_nobody_else(absurd: str) -> None:
     assert node_of(plan, "sane") is not None
 
 
-def test_an_absurd_number_of_cores_is_refused_too() -> None:
+def test_an_absurd_number_of_cores_is_unschedulable_too() -> None:
     plan = solve(cluster([a_pod("mad", cpu="9E"), a_pod("sane")]))
 
     assert unplaced(plan) == ["mad"]

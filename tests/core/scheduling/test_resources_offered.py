@@ -1,4 +1,4 @@
-"""Resources that come with the way a type is bought, and devices claimed apart."""
+"""Resources that depend on the offering, and devices of resource claims."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ import msgspec
 from dovetail.model.cloud.instance_type import Offering
 from dovetail.model.kube.resources import Resources
 from dovetail.model.plan import Constraint
-from tests.support.build import a_pod, cluster
-from tests.support.catalog import Z1, Z2, a_type
-from tests.support.outcome import new_node_of, placed, reasons, refusals_of, unplaced
-from tests.support.solving import checked as solve
+from tests.support.scheduling.builders import a_pod, cluster
+from tests.support.scheduling.instance_types import Z1, Z2, a_type
+from tests.support.scheduling.plans import new_node_of, placed, reasons, reasons_of, unplaced
+from tests.support.scheduling.solver import checked as solve
 
 EXTRA = "example.com/extra"
 
@@ -25,10 +25,7 @@ def types(*, available: bool) -> list[Any]:
         a_type("plain", offered=[offered(Z1, 1.0)]),
         a_type(
             "equipped",
-            offered=[
-                offered(Z1, 2.0),
-                offered(Z2, 3.0, capacity_override=more, available=available),
-            ],
+            offered=[offered(Z1, 2.0), offered(Z2, 3.0, capacity_override=more, available=available)],
         ),
     ]
 
@@ -36,7 +33,7 @@ def types(*, available: bool) -> list[Any]:
 # --- S67 --------------------------------------------------------------------------------------
 
 
-def test_s67_a_resource_that_comes_with_one_offering_is_bought_through_it() -> None:
+def test_s67_a_resource_of_one_offering_is_launched_through_it() -> None:
     plan = solve(cluster([a_pod("p", more={EXTRA: 1})], types=types(available=True)))
 
     node = new_node_of(plan, "p")
@@ -44,13 +41,13 @@ def test_s67_a_resource_that_comes_with_one_offering_is_bought_through_it() -> N
     assert (node.offering.zone, node.price) == (Z2, 3.0)
 
 
-def test_s67_when_that_offering_is_not_available_nothing_is_bought() -> None:
+def test_s67_when_that_offering_is_not_available_nothing_is_launched() -> None:
     plan = solve(cluster([a_pod("p", more={EXTRA: 1})], types=types(available=False)))
 
     assert unplaced(plan) == ["p"]
 
 
-def test_s67_pods_that_do_not_need_it_take_the_cheapest_way() -> None:
+def test_s67_pods_that_do_not_need_it_take_the_cheapest_offering() -> None:
     plan = solve(cluster([a_pod("p")], types=types(available=True)))
 
     assert new_node_of(plan, "p").price == 1.0
@@ -68,15 +65,15 @@ def test_s67_more_overhead_through_one_offering_leaves_less_room_there() -> None
 # --- S66 --------------------------------------------------------------------------------------
 
 
-def test_s66_a_pod_with_device_claims_is_refused_and_others_are_not() -> None:
+def test_s66_a_pod_with_device_claims_is_unschedulable_and_others_are_not() -> None:
     plan = solve(cluster([a_pod("p", needs_devices=True), a_pod("other")]))
 
-    [refusal] = refusals_of(plan, "p")
-    assert (refusal.nodepool, refusal.constraint) == ("", Constraint.DEVICES)
+    [reason] = reasons_of(plan, "p")
+    assert (reason.nodepool, reason.constraint) == ("", Constraint.DEVICES)
     assert placed(plan) == ["other"]
 
 
-def test_a_pod_that_asks_for_nothing_still_takes_its_place() -> None:
+def test_a_pod_without_cpu_request_is_scheduled() -> None:
     pod = a_pod("p")
     nothing = msgspec.structs.replace(pod.spec, requests=Resources({"cpu": 0, "pods": 1}))
 

@@ -1,61 +1,59 @@
-"""Every example: planned, applied, planned again, and taken away."""
+"""Every example: planned, applied, planned again, and destroyed."""
 
 import pytest
 
 from dovetail.ports.api_resources import NODE_POOLS
-from tests.support.clusters import EXAMPLES
-from tests.support.moto.account import TestAccount
+from tests.support.eks.configs import EXAMPLES
+from tests.support.moto.cluster_account import TestAccount
 
-NAMES = [one.stem for one in EXAMPLES]
+NAMES = [path.stem for path in EXAMPLES]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_is_made_in_one_run_and_taken_away_without_a_trace(
+def test_example_is_created_in_one_run_and_destroyed_without_leftovers(
     account: TestAccount, name: str
 ) -> None:
-    spec = account.prepared(name)
-    before = account.inventory(spec.region)
+    config = account.prepared(name)
+    before = account.inventory(config.region)
 
-    planned = account.plan(spec)
-    done = account.apply(spec)
+    plan = account.plan(config)
+    result = account.apply(config)
 
-    assert planned.steps
-    assert not planned.missing
-    assert {one.id for one in done.done} == {one.id for one in planned.steps}
-    assert account.plan(spec).steps == ()
+    assert plan.steps
+    assert not plan.missing
+    assert {step.id for step in result.done} == {step.id for step in plan.steps}
+    assert account.plan(config).steps == ()
     pools = account.served.call(lambda: account.served.api.list(NODE_POOLS).items)
-    assert {one["metadata"]["name"] for one in pools} == {one.name for one in spec.node_pools}
+    assert {pool["metadata"]["name"] for pool in pools} == {pool.name for pool in config.node_pools}
 
-    left = account.destroy(spec)
+    leftovers = account.destroy(config)
 
-    assert left == []
-    assert account.inventory(spec.region) == before
+    assert leftovers == []
+    assert account.inventory(config.region) == before
 
 
-def test_a_second_apply_writes_nothing(account: TestAccount) -> None:
-    spec = account.prepared("existing-vpc")
-    account.apply(spec)
-    account.moto.door.reset()
+def test_second_apply_writes_nothing(account: TestAccount) -> None:
+    config = account.prepared("existing-vpc")
+    account.apply(config)
+    account.moto.middleware.reset()
 
-    account.apply(spec)
+    account.apply(config)
 
     assert _writes(account) == []
 
 
-def test_planning_and_looking_make_no_call_that_could_change_anything(
-    account: TestAccount,
-) -> None:
-    spec = account.prepared("tainted-node-group")
-    account.plan(spec)
-    account.apply(spec)
-    account.moto.door.reset()
+def test_plan_makes_no_mutating_call(account: TestAccount) -> None:
+    config = account.prepared("tainted-node-group")
+    account.plan(config)
+    account.apply(config)
+    account.moto.middleware.reset()
 
-    account.plan(spec)
+    account.plan(config)
 
-    assert account.moto.door.calls
+    assert account.moto.middleware.calls
     assert _writes(account) == []
 
 
 def _writes(account: TestAccount) -> list[str]:
-    reading = ("Describe", "Get", "List", "GET ")
-    return sorted(one for one in account.moto.door.calls if not one.startswith(reading))
+    read_prefixes = ("Describe", "Get", "List", "GET ")
+    return sorted(call for call in account.moto.middleware.calls if not call.startswith(read_prefixes))

@@ -1,4 +1,4 @@
-"""What a cluster.yaml asks for: each choice shows in the resources, and nothing is left loose."""
+"""Desired state: every choice in cluster.yaml shows in the resources."""
 
 import json
 import re
@@ -11,87 +11,91 @@ import pytest
 import yaml
 
 import dovetail.aws
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.desired.desired_state import outputs, wanted
-from dovetail.eks.plan.references import AWS, AWS_ATTRIBUTES, references, resolved
-from dovetail.eks.plan.resource import NAME_TAG, OWNER_TAG, Resource
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.desired.desired_state import desired_state, outputs
+from dovetail.eks.plan.references import AWS, AWS_ATTRIBUTES, find_references, resolve_references
+from dovetail.eks.plan.resource import NAME_TAG, OWNERSHIP_TAG, DesiredResource
 from dovetail.eks.plan.resource_kinds import KINDS
-from tests.support.clusters import EXAMPLES, a_cluster, an_example
+from tests.support.eks.configs import EXAMPLES, a_cluster, an_example
 
-NAMES = [one.stem for one in EXAMPLES]
+NAMES = [path.stem for path in EXAMPLES]
 CHARTS = Path(__file__).parents[3] / "deploy" / "charts"
 IMAGE = {"image": "registry.example.com/dovetail:1"}
 
 
-def made(spec: ClusterSpec) -> dict[str, Resource]:
-    return {one.address: one for one in wanted(spec)}
+def desired_by_address(config: ClusterConfig) -> dict[str, DesiredResource]:
+    return {resource.address: resource for resource in desired_state(config)}
 
 
-def addresses(spec: ClusterSpec, kind: str) -> list[str]:
-    return [one.name for one in wanted(spec) if one.kind == kind]
+def names_of_kind(config: ClusterConfig, kind: str) -> list[str]:
+    return [resource.name for resource in desired_state(config) if resource.kind == kind]
 
 
 @pytest.mark.parametrize("example", NAMES)
-def test_every_reference_is_to_an_attribute_that_its_kind_has(example: str) -> None:
-    spec = an_example(example)
-    resources = made(spec)
-    everything: list[Any] = [one.properties for one in resources.values()]
+def test_every_reference_names_an_attribute_of_its_kind(example: str) -> None:
+    config = an_example(example)
+    resources = desired_by_address(config)
+    everything: list[Any] = [resource.properties for resource in resources.values()]
 
-    for one in references([*everything, outputs(spec)]):
-        if one.address == AWS:
-            assert one.attribute in AWS_ATTRIBUTES
+    for reference in find_references([*everything, outputs(config)]):
+        if reference.address == AWS:
+            assert reference.attribute in AWS_ATTRIBUTES
         else:
-            assert one.attribute in KINDS[resources[one.address].kind].attributes
+            assert reference.attribute in KINDS[resources[reference.address].kind].attributes
 
 
 @pytest.mark.parametrize("example", NAMES)
-def test_everything_that_takes_tags_says_whose_it_is(example: str) -> None:
-    spec = an_example(example)
+def test_every_taggable_resource_has_the_ownership_tag(example: str) -> None:
+    config = an_example(example)
 
-    for one in wanted(spec):
-        facts = KINDS[one.kind]
-        if one.given or not facts.tagged:
+    for resource in desired_state(config):
+        facts = KINDS[resource.kind]
+        if resource.external or not facts.taggable:
             continue
-        assert one.tags[OWNER_TAG] == spec.name
-        assert one.tags.items() >= spec.tags.items()
-        if facts.identity:
-            assert one.properties[facts.identity] == one.name
+        assert resource.tags[OWNERSHIP_TAG] == config.name
+        assert resource.tags.items() >= config.tags.items()
+        if facts.name_property:
+            assert resource.properties[facts.name_property] == resource.name
         else:
-            assert one.tags[NAME_TAG] == one.name
+            assert resource.tags[NAME_TAG] == resource.name
 
 
 @pytest.mark.parametrize("example", NAMES)
-def test_the_same_file_always_gives_the_same_resources(example: str) -> None:
-    assert wanted(an_example(example)) == wanted(an_example(example))
+def test_desired_state_is_deterministic(example: str) -> None:
+    assert desired_state(an_example(example)) == desired_state(an_example(example))
 
 
 @pytest.mark.parametrize("example", NAMES)
-def test_instances_are_reached_by_imdsv2_only(example: str) -> None:
-    for one in wanted(an_example(example)):
-        if one.kind == "launch-template":
-            options = one.properties["LaunchTemplateData"]["MetadataOptions"]
+def test_instances_require_imdsv2(example: str) -> None:
+    for resource in desired_state(an_example(example)):
+        if resource.kind == "launch-template":
+            options = resource.properties["LaunchTemplateData"]["MetadataOptions"]
             assert options["HttpTokens"] == "required"
-        if one.name.startswith("EC2NodeClass/"):
-            assert one.properties["spec"]["metadataOptions"]["httpTokens"] == "required"
+        if resource.name.startswith("EC2NodeClass/"):
+            assert resource.properties["spec"]["metadataOptions"]["httpTokens"] == "required"
 
 
 @pytest.mark.parametrize("example", NAMES)
-def test_a_node_carries_the_clusters_tag_on_exactly_one_security_group(example: str) -> None:
-    spec = an_example(example)
-    owned = f"kubernetes.io/cluster/{spec.name}"
+def test_node_has_exactly_one_security_group_with_the_cluster_tag(example: str) -> None:
+    config = an_example(example)
+    owned = f"kubernetes.io/cluster/{config.name}"
 
-    groups = [one for one in wanted(spec) if one.kind == "security-group" and owned in one.tags]
+    groups = [
+        resource
+        for resource in desired_state(config)
+        if resource.kind == "security-group" and owned in resource.tags
+    ]
 
     assert len(groups) == (0 if example == "existing-cluster" else 1)
 
 
-def test_a_vpc_of_its_own_has_private_and_public_subnets_that_fill_it() -> None:
-    resources = made(a_cluster(vpc={"create": {"cidr": "10.0.0.0/16", "zones": 3}}))
+def test_created_vpc_has_private_and_public_subnets() -> None:
+    resources = desired_by_address(a_cluster(vpc={"create": {"cidr": "10.0.0.0/16", "zones": 3}}))
 
     blocks = {
-        name: one.properties["CidrBlock"]
-        for one in resources.values()
-        if (name := one.name) and one.kind == "subnet"
+        name: resource.properties["CidrBlock"]
+        for resource in resources.values()
+        if (name := resource.name) and resource.kind == "subnet"
     }
 
     assert blocks == {
@@ -105,36 +109,34 @@ def test_a_vpc_of_its_own_has_private_and_public_subnets_that_fill_it() -> None:
 
 
 @pytest.mark.parametrize(("nat", "gateways"), [("single", 1), ("per-zone", 3), ("none", 0)])
-def test_nat_gateways_are_as_many_as_asked_for(nat: str, gateways: int) -> None:
-    spec = a_cluster(vpc={"create": {"nat": nat}})
+def test_number_of_nat_gateways_follows_the_nat_field(nat: str, gateways: int) -> None:
+    config = a_cluster(vpc={"create": {"nat": nat}})
 
-    assert len(addresses(spec, "nat-gateway")) == gateways
-    assert len(addresses(spec, "elastic-ip")) == gateways
+    assert len(names_of_kind(config, "nat-gateway")) == gateways
+    assert len(names_of_kind(config, "elastic-ip")) == gateways
 
 
-def test_a_private_cluster_has_endpoints_an_instance_profile_and_bundled_prices() -> None:
-    spec = a_cluster(vpc={"create": {"nat": "none"}})
-    resources = made(spec)
+def test_private_cluster_has_endpoints_and_an_instance_profile() -> None:
+    config = a_cluster(vpc={"create": {"nat": "none"}})
+    resources = desired_by_address(config)
 
     needed = {"s3", "ec2", "ecr.api", "ecr.dkr", "sts", "ssm", "sqs", "eks"}
 
-    assert needed <= set(addresses(spec, "vpc-endpoint"))
+    assert needed <= set(names_of_kind(config, "vpc-endpoint"))
     node_class = resources["kubernetes-object/EC2NodeClass/default"].properties["spec"]
     assert node_class["instanceProfile"] == "dev-node"
     assert "role" not in node_class
     values = resources["helm-release/kube-system/dovetail"].properties["values"]
     assert values["settings"]["isolatedVPC"] is True
-    assert addresses(spec, "internet-gateway") == []
+    assert names_of_kind(config, "internet-gateway") == []
 
 
-def test_on_a_tainted_home_the_controller_and_coredns_tolerate_the_taint() -> None:
-    resources = made(a_cluster())
+def test_controller_and_coredns_tolerate_the_taint_of_the_controller_node_group() -> None:
+    resources = desired_by_address(a_cluster())
 
     group = resources["eks-node-group/controller"].properties
 
-    assert group["Taints"] == [
-        {"Key": "karpenter.sh/controller", "Value": "true", "Effect": "NO_SCHEDULE"}
-    ]
+    assert group["Taints"] == [{"Key": "karpenter.sh/controller", "Value": "true", "Effect": "NO_SCHEDULE"}]
     values = resources["helm-release/kube-system/dovetail"].properties["values"]
     assert group["Labels"].items() <= values["nodeSelector"].items()
     assert {"key": "karpenter.sh/controller", "operator": "Exists"} in values["tolerations"]
@@ -143,12 +145,12 @@ def test_on_a_tainted_home_the_controller_and_coredns_tolerate_the_taint() -> No
     assert "eks-node-group/controller" in dns.depends_on
 
 
-def test_on_fargate_coredns_runs_there_and_the_controller_does_not_wait_for_it() -> None:
-    spec = a_cluster(home="fargate", controller={**IMAGE, "namespace": "karpenter"})
-    resources = made(spec)
+def test_coredns_runs_on_fargate_and_the_controller_does_not_depend_on_it() -> None:
+    config = a_cluster(home="fargate", controller={**IMAGE, "namespace": "karpenter"})
+    resources = desired_by_address(config)
 
-    assert addresses(spec, "eks-fargate-profile") == ["kube-system", "karpenter"]
-    assert addresses(spec, "eks-node-group") == []
+    assert names_of_kind(config, "eks-fargate-profile") == ["kube-system", "karpenter"]
+    assert names_of_kind(config, "eks-node-group") == []
     dns = resources["eks-addon/coredns"].properties["ConfigurationValues"]
     assert yaml.safe_load(dns) == {"computeType": "Fargate"}
     values = resources["helm-release/karpenter/dovetail"].properties["values"]
@@ -156,21 +158,23 @@ def test_on_fargate_coredns_runs_there_and_the_controller_does_not_wait_for_it()
     assert "eks.amazonaws.com/role-arn" in values["serviceAccount"]["annotations"]
 
 
-def test_outside_kube_system_the_controllers_requests_keep_their_priority() -> None:
-    spec = a_cluster(controller={**IMAGE, "namespace": "karpenter"})
+def test_controller_outside_kube_system_has_flow_schemas() -> None:
+    config = a_cluster(controller={**IMAGE, "namespace": "karpenter"})
 
-    schemas = [one for one in addresses(spec, "kubernetes-object") if one.startswith("FlowSchema/")]
+    schemas = [
+        address for address in names_of_kind(config, "kubernetes-object") if address.startswith("FlowSchema/")
+    ]
 
     assert schemas == ["FlowSchema/dovetail-leader-election", "FlowSchema/dovetail-workload-high"]
 
 
-def test_an_existing_cluster_is_looked_up_and_only_what_it_lacks_is_made() -> None:
-    spec = an_example("existing-cluster")
-    resources = made(spec)
+def test_existing_cluster_is_external_and_only_missing_parts_are_desired() -> None:
+    config = an_example("existing-cluster")
+    resources = desired_by_address(config)
 
-    assert resources["eks-cluster/platform-one"].given
-    assert resources["iam-role/platform-one-worker"].given
-    kinds = {one.kind for one in resources.values() if not one.given}
+    assert resources["eks-cluster/platform-one"].external
+    assert resources["iam-role/platform-one-worker"].external
+    kinds = {resource.kind for resource in resources.values() if not resource.external}
     assert not kinds & {"vpc", "subnet", "eks-node-group", "eks-addon", "oidc-provider"}
     role = resources["iam-role/platform-one-karpenter"].properties
     assert role["Path"] == "/platform/"
@@ -180,45 +184,47 @@ def test_an_existing_cluster_is_looked_up_and_only_what_it_lacks_is_made() -> No
 def test_pod_identity_needs_an_agent_and_irsa_an_oidc_provider() -> None:
     by_agent, by_provider = a_cluster(identity="pod-identity"), a_cluster(identity="irsa")
 
-    assert "eks-pod-identity-agent" in addresses(by_agent, "eks-addon")
-    assert addresses(by_agent, "oidc-provider") == []
-    assert addresses(by_agent, "pod-identity-association") == ["kube-system/dovetail"]
-    assert "eks-pod-identity-agent" not in addresses(by_provider, "eks-addon")
-    assert addresses(by_provider, "oidc-provider") == ["dev"]
-    assert addresses(by_provider, "pod-identity-association") == []
+    assert "eks-pod-identity-agent" in names_of_kind(by_agent, "eks-addon")
+    assert names_of_kind(by_agent, "oidc-provider") == []
+    assert names_of_kind(by_agent, "pod-identity-association") == ["kube-system/dovetail"]
+    assert "eks-pod-identity-agent" not in names_of_kind(by_provider, "eks-addon")
+    assert names_of_kind(by_provider, "oidc-provider") == ["dev"]
+    assert names_of_kind(by_provider, "pod-identity-association") == []
 
 
-def test_nodes_get_in_by_an_access_entry_or_by_aws_auth_never_by_both() -> None:
+def test_nodes_join_by_access_entry_or_by_aws_auth_but_not_by_both() -> None:
     entries, config_map = a_cluster(), a_cluster(access={"mode": "aws-auth"})
 
-    assert addresses(entries, "eks-access-entry") == ["node-dev-node"]
-    entry = made(entries)["eks-access-entry/node-dev-node"].properties
+    assert names_of_kind(entries, "eks-access-entry") == ["node-dev-node"]
+    entry = desired_by_address(entries)["eks-access-entry/node-dev-node"].properties
     assert entry["Type"] == "EC2_LINUX"
-    assert addresses(config_map, "eks-access-entry") == []
-    data = made(config_map)["kubernetes-object/ConfigMap/kube-system/aws-auth"].properties["data"]
-    roles = [one["rolearn"] for one in yaml.safe_load(data["mapRoles"])]
+    assert names_of_kind(config_map, "eks-access-entry") == []
+    data = desired_by_address(config_map)["kubernetes-object/ConfigMap/kube-system/aws-auth"].properties[
+        "data"
+    ]
+    roles = [mapping["rolearn"] for mapping in yaml.safe_load(data["mapRoles"])]
     assert roles == ["@{iam-role/dev-node-group:arn}", "@{iam-role/dev-node:arn}"]
 
 
-def test_an_admin_given_by_name_is_a_user_of_the_account_with_the_admin_policy() -> None:
-    entry = made(a_cluster(access={"admins": ["alice"]}))["eks-access-entry/admin-alice"]
+def test_admin_name_is_a_user_of_the_account_with_the_admin_policy() -> None:
+    entry = desired_by_address(a_cluster(access={"admins": ["alice"]}))["eks-access-entry/admin-alice"]
 
     assert entry.properties["PrincipalArn"] == "arn:@{aws:partition}:iam::@{aws:account}:user/alice"
     policy = entry.properties["AccessPolicies"][0]["PolicyArn"]
     assert policy.endswith("AmazonEKSClusterAdminPolicy")
 
 
-def test_nodes_may_share_the_role_of_the_home_and_need_no_entry_then() -> None:
-    spec = a_cluster(iam={"nodeRole": {"use": "home"}})
-    resources = made(spec)
+def test_nodes_with_the_role_of_the_home_need_no_access_entry() -> None:
+    config = a_cluster(iam={"nodeRole": {"use": "home"}})
+    resources = desired_by_address(config)
 
     assert "iam-role/dev-node" not in resources
-    assert addresses(spec, "eks-access-entry") == []
+    assert names_of_kind(config, "eks-access-entry") == []
     node_class = resources["kubernetes-object/EC2NodeClass/default"].properties["spec"]
     assert node_class["role"] == "dev-node-group"
 
 
-def test_a_short_nodepool_says_everything_that_people_stumble_over() -> None:
+def test_short_nodepool_makes_defaults_explicit() -> None:
     pool = {
         "name": "spot",
         "families": ["m5"],
@@ -228,7 +234,9 @@ def test_a_short_nodepool_says_everything_that_people_stumble_over() -> None:
         "limits": {"cpu": 10, "memory": "40Gi"},
     }
 
-    body = made(a_cluster(nodePools=[pool]))["kubernetes-object/NodePool/spot"].properties["spec"]
+    body = desired_by_address(a_cluster(nodePools=[pool]))["kubernetes-object/NodePool/spot"].properties[
+        "spec"
+    ]
 
     assert body["disruption"] == {
         "consolidationPolicy": "WhenEmpty",
@@ -237,39 +245,44 @@ def test_a_short_nodepool_says_everything_that_people_stumble_over() -> None:
     }
     assert body["template"]["spec"]["expireAfter"] == "3600s"
     assert body["limits"] == {"cpu": 10, "memory": "40Gi"}
-    asked = {one["key"]: one["values"] for one in body["template"]["spec"]["requirements"]}
-    assert asked["karpenter.sh/capacity-type"] == ["spot"]
-    assert asked["karpenter.k8s.aws/instance-family"] == ["m5"]
+    requirements = {
+        requirement["key"]: requirement["values"] for requirement in body["template"]["spec"]["requirements"]
+    }
+    assert requirements["karpenter.sh/capacity-type"] == ["spot"]
+    assert requirements["karpenter.k8s.aws/instance-family"] == ["m5"]
 
 
-def test_a_full_nodepool_is_taken_as_it_is() -> None:
-    pool = made(a_cluster())["kubernetes-object/NodePool/default"].properties
+def test_full_nodepool_is_not_changed() -> None:
+    pool = desired_by_address(a_cluster())["kubernetes-object/NodePool/default"].properties
 
-    again = made(a_cluster(nodePools=[dict(pool)]))["kubernetes-object/NodePool/default"]
+    again = desired_by_address(a_cluster(nodePools=[dict(pool)]))["kubernetes-object/NodePool/default"]
 
     assert again.properties == pool
 
 
-def test_upstreams_controller_stands_on_the_same_foundations() -> None:
-    ours, theirs = made(a_cluster()), made(a_cluster(controller={"kind": "karpenter"}))
+def test_karpenter_has_the_same_aws_resources() -> None:
+    ours, theirs = (
+        desired_by_address(a_cluster()),
+        desired_by_address(a_cluster(controller={"kind": "karpenter"})),
+    )
 
-    alike = {one.replace("karpenter", "dovetail") for one in theirs}
+    renamed = {address.replace("karpenter", "dovetail") for address in theirs}
 
-    assert alike == set(ours)
+    assert renamed == set(ours)
     chart = theirs["helm-release/kube-system/karpenter"].properties
     assert chart["chart"].startswith("oci://")
     assert chart["values"]["settings"]["clusterName"] == "dev"
 
 
-def test_a_users_values_win_over_ours_key_by_key() -> None:
+def test_user_values_take_precedence_key_by_key() -> None:
     values = {"replicas": 3, "settings": {"batchMaxDuration": "20s"}}
-    chart = made(a_cluster(controller={**IMAGE, "values": values}))
+    chart = desired_by_address(a_cluster(controller={**IMAGE, "values": values}))
 
-    found = chart["helm-release/kube-system/dovetail"].properties["values"]
+    chart_values = chart["helm-release/kube-system/dovetail"].properties["values"]
 
-    assert found["replicas"] == 3
-    assert found["settings"]["batchMaxDuration"] == "20s"
-    assert found["settings"]["clusterName"] == "dev"
+    assert chart_values["replicas"] == 3
+    assert chart_values["settings"]["batchMaxDuration"] == "20s"
+    assert chart_values["settings"]["clusterName"] == "dev"
 
 
 @pytest.mark.parametrize(
@@ -280,19 +293,19 @@ def test_a_users_values_win_over_ours_key_by_key() -> None:
         ("host/d:1@sha256:ab", {"repository": "host/d", "tag": "1", "digest": "sha256:ab"}),
     ],
 )
-def test_an_images_address_is_cut_where_charts_want_it(image: str, parts: dict[str, str]) -> None:
-    chart = made(a_cluster(controller={"image": image}))["helm-release/kube-system/dovetail"]
+def test_image_address_is_split_for_the_chart(image: str, parts: dict[str, str]) -> None:
+    chart = desired_by_address(a_cluster(controller={"image": image}))["helm-release/kube-system/dovetail"]
 
     assert chart.properties["values"]["controller"]["image"] == parts
 
 
-def test_warnings_of_every_kind_reach_the_queue_over_tls_only() -> None:
-    resources = made(a_cluster())
+def test_every_interruption_event_reaches_the_queue_over_tls_only() -> None:
+    resources = desired_by_address(a_cluster())
 
     kinds = {
-        tuple(one.properties["EventPattern"]["detail-type"])
-        for one in resources.values()
-        if one.kind == "event-rule"
+        tuple(resource.properties["EventPattern"]["detail-type"])
+        for resource in resources.values()
+        if resource.kind == "event-rule"
     }
 
     assert kinds == {
@@ -310,20 +323,20 @@ def test_warnings_of_every_kind_reach_the_queue_over_tls_only() -> None:
     assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
 
-def test_a_plan_knows_what_the_cluster_costs_before_any_node_is_bought() -> None:
-    resources = made(a_cluster(home="fargate", vpc={"create": {"nat": "none"}}))
+def test_monthly_cost_is_known_without_nodes_of_nodepools() -> None:
+    resources = desired_by_address(a_cluster(home="fargate", vpc={"create": {"nat": "none"}}))
 
     assert resources["eks-cluster/dev"].monthly_usd == pytest.approx(73)
     assert resources["vpc-endpoint/ec2"].monthly_usd == pytest.approx(21.9)
     assert resources["vpc-endpoint/s3"].monthly_usd == 0
 
 
-def test_every_call_that_our_own_controller_makes_is_in_its_policies() -> None:
+def test_every_call_of_the_controller_is_in_its_policies() -> None:
     allowed = {
         action
-        for one in wanted(a_cluster())
-        if one.kind == "iam-policy" and one.name.startswith("dev-dovetail-")
-        for statement in one.properties["PolicyDocument"]["Statement"]
+        for resource in desired_state(a_cluster())
+        if resource.kind == "iam-policy" and resource.name.startswith("dev-dovetail-")
+        for statement in resource.properties["PolicyDocument"]["Statement"]
         for action in statement["Action"]
     }
 
@@ -349,23 +362,29 @@ def _calls_of(package: Path) -> set[str]:
     named = set(re.findall(r"\.([a-z_]+)\(", text)) | set(
         re.findall(r"get_paginator\(\s*\"([a-z_]+)\"", text)
     )
-    found = {methods[one] for one in named if one in methods}
-    return {_OTHER_NAMES.get(one, one) for one in found}
+    operations = {methods[name] for name in named if name in methods}
+    return {_OTHER_NAMES.get(operation, operation) for operation in operations}
 
 
 @pytest.mark.parametrize("example", NAMES)
-def test_our_own_chart_takes_the_values_that_it_gets(example: str) -> None:
+def test_chart_accepts_the_generated_values(example: str) -> None:
     schema = json.loads((CHARTS / "dovetail" / "values.schema.json").read_text(encoding="utf-8"))
-    releases = [one for one in wanted(an_example(example)) if one.kind == "helm-release"]
+    releases = [
+        resource for resource in desired_state(an_example(example)) if resource.kind == "helm-release"
+    ]
 
-    for one in releases:
-        if one.properties["chart"] == "deploy/charts/dovetail":
-            values = resolved(one.properties["values"], lambda _: "https://known.later")
+    for release in releases:
+        if release.properties["chart"] == "deploy/charts/dovetail":
+            values = resolve_references(release.properties["values"], lambda _: "https://known.later")
             jsonschema.Draft7Validator(schema).validate(values)
 
 
-def test_our_own_charts_are_where_the_release_looks_for_them() -> None:
-    charts = {one.properties["chart"] for one in wanted(a_cluster()) if one.kind == "helm-release"}
+def test_chart_directories_exist() -> None:
+    charts = {
+        resource.properties["chart"]
+        for resource in desired_state(a_cluster())
+        if resource.kind == "helm-release"
+    }
 
     assert charts == {"deploy/charts/dovetail", "deploy/charts/dovetail-crd"}
     assert all((CHARTS.parents[1] / chart / "Chart.yaml").is_file() for chart in charts)

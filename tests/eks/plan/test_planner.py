@@ -1,79 +1,79 @@
-"""From what is there to what is wanted: every step in order, and none too many."""
+"""Plans: all steps in order, and no unnecessary ones."""
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.eks.desired.desired_state import wanted
-from dovetail.eks.plan.planner import Step, Verb, plan, plan_removal
+from dovetail.eks.desired.desired_state import desired_state
+from dovetail.eks.plan.planner import Action, Step, plan_changes, plan_deletion
 from dovetail.eks.plan.references import ref
-from dovetail.eks.plan.resource import Existing, Observed, Resource, in_order
-from tests.support.clusters import ACCOUNT, EXAMPLES, a_cluster, an_example
-from tests.support.paper import PaperAccount, changed
+from dovetail.eks.plan.resource import DesiredResource, ObservedResource, ObservedState, sort_by_dependency
+from tests.support.eks.configs import ACCOUNT, EXAMPLES, a_cluster, an_example
+from tests.support.eks.in_memory_account import InMemoryAccount, changed
 
-NAMES = [one.stem for one in EXAMPLES]
-
-
-@pytest.mark.parametrize("example", NAMES)
-def test_once_a_plan_is_done_nothing_is_left_to_do(example: str) -> None:
-    resources = wanted(an_example(example))
-    account = PaperAccount(resources)
-
-    account.run(plan(resources, account.observed()))
-
-    assert plan(resources, account.observed()).steps == ()
-    assert set(account.resources) == {one.address for one in resources}
+NAMES = [path.stem for path in EXAMPLES]
 
 
 @pytest.mark.parametrize("example", NAMES)
-def test_a_plan_cut_off_after_any_step_is_finished_by_the_next_one(example: str) -> None:
-    resources = wanted(an_example(example))
-    whole = plan(resources, PaperAccount(resources).observed())
+def test_plan_is_empty_after_it_was_applied(example: str) -> None:
+    resources = desired_state(an_example(example))
+    account = InMemoryAccount(resources)
 
-    for stop in range(len(whole.steps)):
-        account = PaperAccount(resources)
-        account.run(whole, steps=stop)
-        account.run(plan(resources, account.observed()))
+    account.run(plan_changes(resources, account.observed()))
 
-        assert plan(resources, account.observed()).steps == ()
-        assert account.writes == len(whole.steps), f"after {stop} steps something was done twice"
+    assert plan_changes(resources, account.observed()).steps == ()
+    assert set(account.resources) == {resource.address for resource in resources}
 
 
 @pytest.mark.parametrize("example", NAMES)
-def test_destroying_leaves_only_what_was_there_before(example: str) -> None:
-    resources = wanted(an_example(example))
-    account = PaperAccount(resources)
+def test_plan_interrupted_after_any_step_is_finished_by_the_next_one(example: str) -> None:
+    resources = desired_state(an_example(example))
+    full_plan = plan_changes(resources, InMemoryAccount(resources).observed())
+
+    for stop in range(len(full_plan.steps)):
+        account = InMemoryAccount(resources)
+        account.run(full_plan, steps=stop)
+        account.run(plan_changes(resources, account.observed()))
+
+        assert plan_changes(resources, account.observed()).steps == ()
+        assert account.writes == len(full_plan.steps), f"after {stop} steps a step was executed twice"
+
+
+@pytest.mark.parametrize("example", NAMES)
+def test_deletion_keeps_only_external_resources(example: str) -> None:
+    resources = desired_state(an_example(example))
+    account = InMemoryAccount(resources)
     before = set(account.resources)
-    account.run(plan(resources, account.observed()))
+    account.run(plan_changes(resources, account.observed()))
 
-    account.run(plan_removal(resources, account.observed()))
+    account.run(plan_deletion(resources, account.observed()))
 
     assert set(account.resources) == before
 
 
 @pytest.mark.parametrize("example", NAMES)
-def test_destroying_that_was_cut_off_anywhere_goes_on_where_it_was(example: str) -> None:
-    resources = wanted(an_example(example))
-    made = PaperAccount(resources)
-    made.run(plan(resources, made.observed()))
-    whole = plan_removal(resources, made.observed())
+def test_deletion_interrupted_after_any_step_is_finished_by_the_next_one(example: str) -> None:
+    resources = desired_state(an_example(example))
+    complete = InMemoryAccount(resources)
+    complete.run(plan_changes(resources, complete.observed()))
+    full_plan = plan_deletion(resources, complete.observed())
 
-    for stop in range(len(whole.steps)):
-        account = PaperAccount(resources)
-        account.resources = dict(made.resources)
-        account.run(whole, steps=stop)
-        account.run(plan_removal(resources, account.observed()))
+    for stop in range(len(full_plan.steps)):
+        account = InMemoryAccount(resources)
+        account.resources = dict(complete.resources)
+        account.run(full_plan, steps=stop)
+        account.run(plan_deletion(resources, account.observed()))
 
-        assert all(one.given for one in resources if one.address in account.resources)
+        assert all(resource.external for resource in resources if resource.address in account.resources)
 
 
-def test_nodepools_go_before_the_controller_and_the_controller_before_its_role() -> None:
-    resources = wanted(a_cluster())
-    account = PaperAccount(resources)
-    account.run(plan(resources, account.observed()))
+def test_nodepools_are_deleted_before_the_controller_and_the_controller_before_its_role() -> None:
+    resources = desired_state(a_cluster())
+    account = InMemoryAccount(resources)
+    account.run(plan_changes(resources, account.observed()))
 
-    gone = [one.address for one in plan_removal(resources, account.observed()).steps]
+    deleted = [step.address for step in plan_deletion(resources, account.observed()).steps]
 
     order = [
         "kubernetes-object/NodePool/default",
@@ -81,93 +81,89 @@ def test_nodepools_go_before_the_controller_and_the_controller_before_its_role()
         "helm-release/kube-system/dovetail",
         "iam-role/dev-dovetail",
     ]
-    assert sorted(order, key=gone.index) == order
-    assert gone.index("eks-cluster/dev") > gone.index("eks-node-group/controller")
-    assert gone.index("vpc/main") > gone.index("eks-cluster/dev")
+    assert sorted(order, key=deleted.index) == order
+    assert deleted.index("eks-cluster/dev") > deleted.index("eks-node-group/controller")
+    assert deleted.index("vpc/main") > deleted.index("eks-cluster/dev")
 
 
-def test_one_changed_field_makes_one_step() -> None:
-    account = PaperAccount(wanted(a_cluster()))
-    account.run(plan(wanted(a_cluster()), account.observed()))
+def test_changed_field_is_one_step() -> None:
+    account = InMemoryAccount(desired_state(a_cluster()))
+    account.run(plan_changes(desired_state(a_cluster()), account.observed()))
 
-    newer = plan(wanted(a_cluster(version="1.34")), account.observed())
+    plan = plan_changes(desired_state(a_cluster(version="1.34")), account.observed())
 
-    assert [str(one) for one in newer.steps] == [
-        "change EKS cluster dev (Version: 1.33 → 1.34)",
-    ]
-    assert newer.replaced() == []
+    assert [str(step) for step in plan.steps] == ["update EKS cluster dev (Version: 1.33 → 1.34)"]
+    assert plan.replaced_addresses() == []
 
 
-def test_a_value_that_cannot_change_replaces_the_resource_and_what_hangs_on_it() -> None:
-    network = Resource(kind="vpc", name="main", properties={"CidrBlock": "10.0.0.0/16"})
-    subnet = Resource(
-        kind="subnet",
-        name="a",
-        properties={"VpcId": ref("vpc/main", "id"), "CidrBlock": "10.0.0.0/24"},
+def test_immutable_property_replaces_the_resource_and_its_dependents() -> None:
+    network = DesiredResource(kind="vpc", name="main", properties={"CidrBlock": "10.0.0.0/16"})
+    subnet = DesiredResource(
+        kind="subnet", name="a", properties={"VpcId": ref("vpc/main", "id"), "CidrBlock": "10.0.0.0/24"}
     )
-    account = PaperAccount([network, subnet])
-    account.run(plan([network, subnet], account.observed()))
-    moved = [changed(network, CidrBlock="10.1.0.0/16"), changed(subnet, CidrBlock="10.1.0.0/24")]
+    account = InMemoryAccount([network, subnet])
+    account.run(plan_changes([network, subnet], account.observed()))
+    changed_resources = [changed(network, CidrBlock="10.1.0.0/16"), changed(subnet, CidrBlock="10.1.0.0/24")]
 
-    found = plan(moved, account.observed())
+    plan = plan_changes(changed_resources, account.observed())
 
-    assert [one.id for one in found.steps] == [
-        "remove subnet/a",
-        "remove vpc/main",
+    assert [step.id for step in plan.steps] == [
+        "delete subnet/a",
+        "delete vpc/main",
         "create vpc/main",
         "create subnet/a",
     ]
-    assert found.replaced() == ["vpc/main", "subnet/a"]
-    account.run(found)
-    assert plan(moved, account.observed()).steps == ()
+    assert plan.replaced_addresses() == ["vpc/main", "subnet/a"]
+    account.run(plan)
+    assert plan_changes(changed_resources, account.observed()).steps == ()
 
 
-def test_a_new_version_of_a_launch_template_reaches_its_node_group_in_the_same_plan() -> None:
+def test_launch_template_update_updates_its_node_group_in_the_same_plan() -> None:
     larger = a_cluster(home={"kind": "managed-node-group", "diskGib": 50})
-    account = PaperAccount(wanted(a_cluster()))
-    account.run(plan(wanted(a_cluster()), account.observed()))
+    account = InMemoryAccount(desired_state(a_cluster()))
+    account.run(plan_changes(desired_state(a_cluster()), account.observed()))
 
-    steps = plan(wanted(larger), account.observed()).steps
+    steps = plan_changes(desired_state(larger), account.observed()).steps
 
-    assert [one.id for one in steps] == [
-        "change launch-template/dev-controller",
-        "change eks-node-group/controller",
+    assert [step.id for step in steps] == [
+        "update launch-template/dev-controller",
+        "update eks-node-group/controller",
     ]
-    assert steps[1].needs == (steps[0].id,)
-    assert str(steps[1].changes[0]).endswith("→ (known once it is made)")
+    assert steps[1].depends_on == (steps[0].id,)
+    assert str(steps[1].changes[0]).endswith("→ (known after create)")
 
 
-def test_what_is_ours_and_no_longer_wanted_goes_last() -> None:
+def test_owned_resource_that_is_not_desired_is_deleted_last() -> None:
     both = a_cluster(nodePools=[{"name": "default"}, {"name": "spot"}])
-    account = PaperAccount(wanted(both))
-    account.run(plan(wanted(both), account.observed()))
+    account = InMemoryAccount(desired_state(both))
+    account.run(plan_changes(desired_state(both), account.observed()))
 
-    found = plan(wanted(a_cluster(version="1.34")), account.observed())
+    plan = plan_changes(desired_state(a_cluster(version="1.34")), account.observed())
 
-    assert [one.id for one in found.steps] == [
-        "change eks-cluster/dev",
-        "remove kubernetes-object/NodePool/spot",
+    assert [step.id for step in plan.steps] == [
+        "update eks-cluster/dev",
+        "delete kubernetes-object/NodePool/spot",
     ]
-    assert found.steps[1].needs == ("change eks-cluster/dev",)
+    assert plan.steps[1].depends_on == ("update eks-cluster/dev",)
 
 
-def test_what_must_have_been_there_before_and_is_not_is_named() -> None:
-    resources = wanted(an_example("existing-cluster"))
+def test_missing_external_resources_are_reported() -> None:
+    resources = desired_state(an_example("existing-cluster"))
 
-    found = plan(resources, Observed(account=ACCOUNT))
+    plan = plan_changes(resources, ObservedState(account=ACCOUNT))
 
-    assert [one.address for one in found.missing] == [
+    assert [resource.address for resource in plan.missing] == [
         "subnet-selection/nodes",
         "iam-role/platform-one-worker",
         "eks-cluster/platform-one",
     ]
-    assert not any(step.address == "eks-cluster/platform-one" for step in found.steps)
+    assert not any(step.address == "eks-cluster/platform-one" for step in plan.steps)
 
 
-def test_tags_and_properties_that_others_added_stay() -> None:
-    resources = wanted(a_cluster())
-    account = PaperAccount(resources)
-    account.run(plan(resources, account.observed()))
+def test_foreign_tags_and_properties_are_kept() -> None:
+    resources = desired_state(a_cluster())
+    account = InMemoryAccount(resources)
+    account.run(plan_changes(resources, account.observed()))
     role = account.resources["iam-role/dev-node"]
     account.resources[role.address] = msgspec.structs.replace(
         role,
@@ -175,110 +171,126 @@ def test_tags_and_properties_that_others_added_stay() -> None:
         properties={**role.properties, "MaxSessionDuration": 7200},
     )
 
-    assert plan(resources, account.observed()).steps == ()
+    assert plan_changes(resources, account.observed()).steps == ()
 
 
-def test_things_on_their_way_are_named() -> None:
-    cluster = Existing(kind="eks-cluster", name="dev", settled=False)
+def test_resources_in_transition_are_unsettled() -> None:
+    cluster = ObservedResource(kind="eks-cluster", name="dev", settled=False)
 
-    found = plan((), Observed(account=ACCOUNT, resources={cluster.address: cluster}))
+    plan = plan_changes((), ObservedState(account=ACCOUNT, resources={cluster.address: cluster}))
 
-    assert found.unsettled == (cluster,)
-
-
-def test_lists_that_are_sets_may_come_in_any_order() -> None:
-    role = Resource(kind="iam-role", name="r", properties={"ManagedPolicyArns": ["a", "b"]})
-    there = Existing(kind="iam-role", name="r", properties={"ManagedPolicyArns": ["b", "a"]})
-
-    assert plan([role], Observed(account=ACCOUNT, resources={there.address: there})).steps == ()
+    assert plan.unsettled == (cluster,)
 
 
-def test_json_text_is_compared_by_what_it_says() -> None:
-    addon = Resource(kind="eks-addon", name="x", properties={"ConfigurationValues": '{"a": 1}'})
-    there = Existing(kind="eks-addon", name="x", properties={"ConfigurationValues": '{"a":1}'})
+def test_order_of_unordered_lists_does_not_matter() -> None:
+    role = DesiredResource(kind="iam-role", name="r", properties={"ManagedPolicyArns": ["a", "b"]})
+    observed_resource = ObservedResource(
+        kind="iam-role", name="r", properties={"ManagedPolicyArns": ["b", "a"]}
+    )
 
-    assert plan([addon], Observed(account=ACCOUNT, resources={there.address: there})).steps == ()
+    assert (
+        plan_changes(
+            [role], ObservedState(account=ACCOUNT, resources={observed_resource.address: observed_resource})
+        ).steps
+        == ()
+    )
+
+
+def test_json_text_is_compared_after_parsing() -> None:
+    addon = DesiredResource(kind="eks-addon", name="x", properties={"ConfigurationValues": '{"a": 1}'})
+    observed_resource = ObservedResource(
+        kind="eks-addon", name="x", properties={"ConfigurationValues": '{"a":1}'}
+    )
+
+    assert (
+        plan_changes(
+            [addon], ObservedState(account=ACCOUNT, resources={observed_resource.address: observed_resource})
+        ).steps
+        == ()
+    )
 
 
 @pytest.mark.parametrize("example", NAMES)
-def test_the_undo_of_every_step_brings_back_what_was_there(example: str) -> None:
-    resources = wanted(an_example(example))
-    account = PaperAccount(resources)
+def test_undo_of_every_step_restores_the_observed_state(example: str) -> None:
+    resources = desired_state(an_example(example))
+    account = InMemoryAccount(resources)
     before = account.observed()
     done: list[Step] = []
-    for step in plan(resources, before).steps:
-        account.do(step)
+    for step in plan_changes(resources, before).steps:
+        account.execute(step)
         done.append(step)
 
     for step in reversed(done):
-        account.do(step.undo())
+        account.execute(step.undo())
 
     assert set(account.resources) == set(before.resources)
 
 
-def test_a_change_can_be_undone() -> None:
-    account = PaperAccount(wanted(a_cluster()))
-    account.run(plan(wanted(a_cluster()), account.observed()))
-    step = plan(wanted(a_cluster(version="1.34")), account.observed()).steps[0]
+def test_update_can_be_undone() -> None:
+    account = InMemoryAccount(desired_state(a_cluster()))
+    account.run(plan_changes(desired_state(a_cluster()), account.observed()))
+    step = plan_changes(desired_state(a_cluster(version="1.34")), account.observed()).steps[0]
 
-    account.do(step)
-    account.do(step.undo())
+    account.execute(step)
+    account.execute(step.undo())
 
-    assert step.undo().verb is Verb.CHANGE
-    assert plan(wanted(a_cluster()), account.observed()).steps == ()
+    assert step.undo().action is Action.UPDATE
+    assert plan_changes(desired_state(a_cluster()), account.observed()).steps == ()
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> list[Resource]:
-    """Draw resources of which each may refer to earlier ones."""
-    made: list[Resource] = []
+def graphs(draw: st.DrawFn) -> list[DesiredResource]:
+    """Draw resources that can refer to earlier ones."""
+    resources: list[DesiredResource] = []
     for number in range(draw(st.integers(0, 12))):
         kind = draw(st.sampled_from(["vpc", "subnet", "security-group", "iam-role", "sqs-queue"]))
         attribute = {"iam-role": "arn", "sqs-queue": "url"}
-        targets = draw(st.lists(st.sampled_from(made), max_size=3)) if made else []
+        targets = draw(st.lists(st.sampled_from(resources), max_size=3)) if resources else []
         properties = {
-            f"P{place}": ref(one.address, attribute.get(one.kind, "id"))
-            for place, one in enumerate(targets)
+            f"P{place}": ref(target.address, attribute.get(target.kind, "id"))
+            for place, target in enumerate(targets)
         }
-        made.append(Resource(kind=kind, name=f"n{number}", properties=properties))
-    return draw(st.permutations(made))
+        resources.append(DesiredResource(kind=kind, name=f"n{number}", properties=properties))
+    return draw(st.permutations(resources))
 
 
 @given(graphs(), st.data())
-def test_any_part_of_any_graph_can_be_reached_from_any_other(
-    resources: list[Resource], data: st.DataObject
+def test_any_partial_state_of_any_graph_is_completed(
+    resources: list[DesiredResource], data: st.DataObject
 ) -> None:
-    account = PaperAccount(resources)
-    account.run(plan(resources, account.observed()))
-    for address in data.draw(st.sets(st.sampled_from([one.address for one in resources] or [""]))):
+    account = InMemoryAccount(resources)
+    account.run(plan_changes(resources, account.observed()))
+    for address in data.draw(st.sets(st.sampled_from([resource.address for resource in resources] or [""]))):
         account.resources.pop(address, None)
 
-    account.run(plan(resources, account.observed()))
+    account.run(plan_changes(resources, account.observed()))
 
-    assert plan(resources, account.observed()).steps == ()
+    assert plan_changes(resources, account.observed()).steps == ()
 
 
 @given(graphs())
-def test_order_puts_everything_after_what_it_needs(resources: list[Resource]) -> None:
-    seen: set[str] = set()
-    for one in in_order(resources):
-        assert seen.issuperset(one.needs())
-        seen.add(one.address)
+def test_sort_puts_dependencies_first(resources: list[DesiredResource]) -> None:
+    sorted_addresses: set[str] = set()
+    for resource in sort_by_dependency(resources):
+        assert sorted_addresses.issuperset(resource.dependencies())
+        sorted_addresses.add(resource.address)
 
-    assert seen == {one.address for one in resources}
+    assert sorted_addresses == {resource.address for resource in resources}
 
 
-def test_a_second_one_of_a_kind_goes_when_the_first_does() -> None:
-    vpc = Resource(kind="vpc", name="main")
-    inside = Resource(kind="subnet", name="a", properties={"VpcId": ref("vpc/main", "id")})
-    there = [
-        Existing(kind="vpc", name="main"),
-        Existing(kind="vpc", name="main#vpc-2"),
-        Existing(kind="subnet", name="a"),
+def test_duplicate_is_deleted_together_with_the_original() -> None:
+    vpc = DesiredResource(kind="vpc", name="main")
+    subnet = DesiredResource(kind="subnet", name="a", properties={"VpcId": ref("vpc/main", "id")})
+    observed_resource = [
+        ObservedResource(kind="vpc", name="main"),
+        ObservedResource(kind="vpc", name="main#vpc-2"),
+        ObservedResource(kind="subnet", name="a"),
     ]
-    observed = Observed(account=ACCOUNT, resources={one.address: one for one in there})
+    observed = ObservedState(
+        account=ACCOUNT, resources={resource.address: resource for resource in observed_resource}
+    )
 
-    steps = {one.address: one for one in plan_removal([vpc, inside], observed).steps}
+    steps = {step.address: step for step in plan_deletion([vpc, subnet], observed).steps}
 
-    assert steps["vpc/main#vpc-2"].needs == ("remove subnet/a",)
-    assert steps["subnet/a"].needs == ()
+    assert steps["vpc/main#vpc-2"].depends_on == ("delete subnet/a",)
+    assert steps["subnet/a"].depends_on == ()

@@ -1,6 +1,6 @@
-"""The wanted resources in the words of other tools: golden files, and the tools' own checks.
+"""Renderings: compared with golden files, and checked by cfn-lint and terraform.
 
-``GOLDEN=write`` writes the files anew; look at what changed before keeping it.
+``GOLDEN=write`` writes the golden files; review the diff before committing it.
 """
 
 import json
@@ -16,41 +16,41 @@ import pytest
 import yaml
 from cfnlint.api import lint
 
-from dovetail.codec.inputs.collection import gather
-from dovetail.eks.desired.desired_state import wanted
-from dovetail.eks.render.formats import Format, rendered
-from tests.support.clusters import EXAMPLES, a_cluster, an_example
+from dovetail.codec.inputs.collection import read_collections
+from dovetail.eks.desired.desired_state import desired_state
+from dovetail.eks.render.formats import Format, render_files
+from tests.support.eks.configs import EXAMPLES, a_cluster, an_example
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "eks"
-NAMES = [one.stem for one in EXAMPLES]
+NAMES = [path.stem for path in EXAMPLES]
 PLUGINS = os.environ.get("TF_PLUGIN_DIR", "")
 Golden = Callable[[Path, str], None]
 
 
 @pytest.mark.parametrize("example", NAMES)
-@pytest.mark.parametrize("form", list(Format))
-def test_an_example_renders_to_these_very_files(example: str, form: Format, golden: Golden) -> None:
-    files = rendered(an_example(example), form)
+@pytest.mark.parametrize("render_format", list(Format))
+def test_example_renders_to_the_golden_files(example: str, render_format: Format, golden: Golden) -> None:
+    files = render_files(an_example(example), render_format)
 
     for name, text in files.items():
         # Values and manifests are the same in all three.
-        if form is Format.MANIFESTS or name.endswith(".json"):
+        if render_format is Format.MANIFESTS or name.endswith(".json"):
             golden(GOLDEN / example / name, text)
 
 
 @pytest.mark.parametrize("example", NAMES)
-def test_cloudformation_finds_nothing_wrong_with_a_template(example: str) -> None:
-    text = rendered(an_example(example), Format.CLOUDFORMATION)["cloudformation.json"]
+def test_cloudformation_template_passes_cfn_lint(example: str) -> None:
+    text = render_files(an_example(example), Format.CLOUDFORMATION)["cloudformation.json"]
 
-    assert [str(one) for one in lint(text)] == []
+    assert [str(match) for match in lint(text)] == []
 
 
-def test_a_private_clusters_template_is_clean_as_well() -> None:
-    spec = a_cluster(vpc={"create": {"nat": "none"}}, logging={"types": ["api", "audit"]})
+def test_template_of_a_private_cluster_passes_cfn_lint() -> None:
+    config = a_cluster(vpc={"create": {"nat": "none"}}, logging={"types": ["api", "audit"]})
 
-    text = rendered(spec, Format.CLOUDFORMATION)["cloudformation.json"]
+    text = render_files(config, Format.CLOUDFORMATION)["cloudformation.json"]
 
-    assert [str(one) for one in lint(text)] == []
+    assert [str(match) for match in lint(text)] == []
 
 
 @pytest.mark.slow
@@ -59,8 +59,8 @@ def test_a_private_clusters_template_is_clean_as_well() -> None:
     reason="needs terraform and a directory with its AWS provider (TF_PLUGIN_DIR)",
 )
 @pytest.mark.parametrize("example", NAMES)
-def test_terraform_finds_nothing_wrong_with_a_module(example: str, tmp_path: Path) -> None:
-    text = rendered(an_example(example), Format.TERRAFORM)["main.tf.json"]
+def test_terraform_module_is_valid(example: str, tmp_path: Path) -> None:
+    text = render_files(an_example(example), Format.TERRAFORM)["main.tf.json"]
     (tmp_path / "main.tf.json").write_text(text)
 
     _terraform(tmp_path, "init", "-input=false", f"-plugin-dir={PLUGINS}")
@@ -80,49 +80,47 @@ def _terraform(where: Path, *words: str) -> None:
 
 
 @pytest.mark.parametrize("example", NAMES)
-@pytest.mark.parametrize("form", [Format.CLOUDFORMATION, Format.TERRAFORM])
-def test_nothing_that_is_wanted_gets_lost(example: str, form: Format) -> None:
-    spec = an_example(example)
-    files = rendered(spec, form)
+@pytest.mark.parametrize("render_format", [Format.CLOUDFORMATION, Format.TERRAFORM])
+def test_every_desired_resource_is_rendered(example: str, render_format: Format) -> None:
+    config = an_example(example)
+    files = render_files(config, render_format)
 
     template = json.loads(next(text for name, text in files.items() if name.endswith(".json")))
 
-    software = [name for name in files if name.startswith(("values/", "manifests/"))]
-    made = [
-        one
-        for one in wanted(spec)
-        if not one.given and one.kind not in ("kubernetes-object", "helm-release", "ec2-tags")
+    install_files = [name for name in files if name.startswith(("values/", "manifests/"))]
+    addresses = [
+        resource
+        for resource in desired_state(config)
+        if not resource.external and resource.kind not in ("kubernetes-object", "helm-release", "ec2-tags")
     ]
-    assert len(software) == sum(
-        one.kind in ("kubernetes-object", "helm-release") for one in wanted(spec)
+    assert len(install_files) == sum(
+        resource.kind in ("kubernetes-object", "helm-release") for resource in desired_state(config)
     )
-    if form is Format.CLOUDFORMATION:
-        assert len(template["Resources"]) == len(made)
+    if render_format is Format.CLOUDFORMATION:
+        assert len(template["Resources"]) == len(addresses)
     else:
         kinds = template["resource"]
-        assert sum(len(kinds[kind]) for kind in kinds if not _is_beside(kind)) == len(made)
+        assert sum(len(kinds[kind]) for kind in kinds if not _is_extra_block(kind)) == len(addresses)
 
 
-def _is_beside(kind: str) -> bool:
-    """Tell what Terraform has beside a resource that holds it in CloudFormation."""
-    beside = ("aws_iam_role_policy_attachment", "aws_cloudwatch_event_target", "aws_ec2_tag")
-    return kind in (*beside, "aws_eks_access_policy_association")
+def _is_extra_block(kind: str) -> bool:
+    """Return True for blocks that are part of another resource in CloudFormation."""
+    extra_types = ("aws_iam_role_policy_attachment", "aws_cloudwatch_event_target", "aws_ec2_tag")
+    return kind in (*extra_types, "aws_eks_access_policy_association")
 
 
 @pytest.mark.parametrize("example", NAMES)
-def test_rendered_manifests_are_objects_that_the_simulator_reads(example: str) -> None:
-    files = rendered(an_example(example), Format.MANIFESTS)
-    manifests = [
-        (name, text.encode()) for name, text in files.items() if name.startswith("manifests/")
-    ]
+def test_rendered_manifests_are_readable_by_simulate(example: str) -> None:
+    files = render_files(an_example(example), Format.MANIFESTS)
+    manifests = [(name, text.encode()) for name, text in files.items() if name.startswith("manifests/")]
 
-    found, _ = gather(manifests)
+    inputs, _ = read_collections(manifests)
 
-    assert found.has("NodePool")
-    assert found.has("EC2NodeClass")
+    assert inputs.models("NodePool")
+    assert inputs.models("EC2NodeClass")
 
 
-def test_trust_in_an_oidc_provider_is_written_with_the_issuer_in_its_keys() -> None:
+def test_oidc_trust_policy_has_the_issuer_in_its_keys() -> None:
     template = _template(a_cluster(home="fargate"))
 
     trust = template["Resources"]["IamRoleDevDovetail"]["Properties"]["AssumeRolePolicyDocument"]
@@ -133,11 +131,11 @@ def test_trust_in_an_oidc_provider_is_written_with_the_issuer_in_its_keys() -> N
     assert variables == {"Issuer": {"Fn::Select": [1, {"Fn::Split": ["//", issuer]}]}}
 
 
-def test_what_was_there_before_becomes_parameters_and_data_sources() -> None:
-    spec = an_example("existing-cluster")
+def test_external_resources_become_parameters_and_data_sources() -> None:
+    config = an_example("existing-cluster")
 
-    template = _template(spec)
-    module = json.loads(rendered(spec, Format.TERRAFORM)["main.tf.json"])
+    template = _template(config)
+    module = json.loads(render_files(config, Format.TERRAFORM)["main.tf.json"])
 
     assert "EksClusterIssuerUrl" in template["Parameters"]
     assert "EksClusterPlatformOne" not in template["Resources"]
@@ -145,19 +143,19 @@ def test_what_was_there_before_becomes_parameters_and_data_sources() -> None:
     assert "aws_eks_cluster" not in module["resource"]
 
 
-def test_variables_of_a_user_s_policy_are_not_taken_for_expressions() -> None:
+def test_policy_variables_of_the_user_are_escaped() -> None:
     home = "arn:aws:s3:::homes/${aws:PrincipalTag/team}/*"
     allow = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": home}
-    spec = a_cluster(serviceAccounts=[{"name": "app", "statements": [allow]}])
+    config = a_cluster(serviceAccounts=[{"name": "app", "statements": [allow]}])
 
-    module = rendered(spec, Format.TERRAFORM)["main.tf.json"]
+    module = render_files(config, Format.TERRAFORM)["main.tf.json"]
 
     assert "homes/$${aws:PrincipalTag/team}/*" in module
 
 
-def test_with_the_account_known_only_what_aws_invents_is_left_open() -> None:
-    known = rendered(a_cluster(account="123456789012", home="fargate"), Format.MANIFESTS)
-    values = yaml.safe_load(known["values/kube-system-dovetail.yaml"])
+def test_with_a_known_account_only_generated_ids_are_variables() -> None:
+    files = render_files(a_cluster(account="123456789012", home="fargate"), Format.MANIFESTS)
+    values = yaml.safe_load(files["values/kube-system-dovetail.yaml"])
 
     role = values["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"]
 
@@ -165,15 +163,15 @@ def test_with_the_account_known_only_what_aws_invents_is_left_open() -> None:
     assert values["settings"]["clusterEndpoint"] == "${EKS_CLUSTER_DEV_ENDPOINT}"
 
 
-@pytest.mark.parametrize("form", list(Format))
-def test_rendering_takes_less_than_a_second(form: Format) -> None:
-    spec = an_example("fargate")
+@pytest.mark.parametrize("render_format", list(Format))
+def test_rendering_takes_less_than_a_second(render_format: Format) -> None:
+    config = an_example("fargate")
     started = time.process_time()
 
-    rendered(spec, form)
+    render_files(config, render_format)
 
     assert time.process_time() - started < 1
 
 
-def _template(spec: Any) -> Any:
-    return json.loads(rendered(spec, Format.CLOUDFORMATION)["cloudformation.json"])
+def _template(config: Any) -> Any:
+    return json.loads(render_files(config, Format.CLOUDFORMATION)["cloudformation.json"])

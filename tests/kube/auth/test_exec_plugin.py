@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from dovetail.kube.auth.credentials import NoCredentials
-from dovetail.kube.auth.kubeconfig import Access, find_access
-from tests.kube.auth.test_kubeconfig import Clock, a_plugin, found, token_of, written
-from tests.kube.serving import connected
+from dovetail.kube.auth.credentials import CredentialsError
+from dovetail.kube.auth.kubeconfig import RestConfig, load_rest_config
+from tests.kube.api_server import connected
+from tests.kube.auth.test_kubeconfig import Clock, a_plugin, result, token_of, written
 
 COUNTS = """\
 import json, pathlib
@@ -24,14 +24,14 @@ print(json.dumps({"status": {"token": str(number), "expirationTimestamp": "%s"}}
 """
 
 
-def asked_at(access: Access, clock: Clock, *seconds: float) -> list[str]:
+def asked_at(access: RestConfig, clock: Clock, *seconds: float) -> list[str]:
     """Return the tokens that there are so long after the start."""
     start = clock.moment
 
     async def ask() -> list[str]:
         tokens = []
-        for one in seconds:
-            clock.moment = start + timedelta(seconds=one)
+        for second in seconds:
+            clock.moment = start + timedelta(seconds=second)
             tokens.append(await access.credentials.token())
         return tokens
 
@@ -45,37 +45,37 @@ def asked_at(access: Access, clock: Clock, *seconds: float) -> list[str]:
         ("2026-01-01T00:00:20Z", ["1", "1", "1"]),  # It does not last as long as the margin.
     ],
 )
-def test_a_plugin_is_not_run_for_every_request_however_short_its_token_lasts(
+def test_a_plugin_with_a_short_token_does_not_run_for_every_request(
     tmp_path: Path, ends: str, tokens: list[str]
 ) -> None:
     clock = Clock()
     file = written(tmp_path / "config", {"exec": a_plugin(tmp_path, COUNTS % ends)})
-    access = find_access(str(file), environ={"PATH": "/usr/bin"}, clock=clock)
+    access = load_rest_config(str(file), environ={"PATH": "/usr/bin"}, clock=clock)
 
     assert asked_at(access, clock, 0, 0.5, 2) == tokens
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "text"),
     [
         ({"token": "a", "expirationTimestamp": "2026-01-01T00:00:00"}, "no ExecCredential"),
         ({"token": "a", "expirationTimestamp": "tomorrow"}, "no ExecCredential"),
-        ({"token": "a\nHost: elsewhere"}, "a token that is none"),
+        ({"token": "a\nHost: elsewhere"}, "an invalid token"),
         ({"token": 5}, "no ExecCredential"),
         (["token"], "no ExecCredential"),
     ],
 )
-def test_what_is_no_credential_is_said_to_be_none(tmp_path: Path, status: Any, told: str) -> None:
+def test_invalid_plugin_output_is_an_error(tmp_path: Path, status: Any, text: str) -> None:
     body = f"print({json.dumps({'status': status})!r})"
-    access = found(written(tmp_path / "config", {"exec": a_plugin(tmp_path, body)}))
+    access = result(written(tmp_path / "config", {"exec": a_plugin(tmp_path, body)}))
 
-    with pytest.raises(NoCredentials, match=told):
+    with pytest.raises(CredentialsError, match=text):
         token_of(access)
 
 
-def test_the_end_of_a_line_is_no_part_of_a_token(tmp_path: Path) -> None:
+def test_a_trailing_newline_is_not_part_of_a_token(tmp_path: Path) -> None:
     body = """print('{"status": {"token": "abc\\\\n"}}')"""
-    access = found(written(tmp_path / "config", {"exec": a_plugin(tmp_path, body)}))
+    access = result(written(tmp_path / "config", {"exec": a_plugin(tmp_path, body)}))
 
     assert token_of(access) == "abc"
 
@@ -95,15 +95,13 @@ def is_running(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # What nobody has asked after yet is there in name only.
+    # A process that was not waited for is a zombie.
     return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes as Linux shows them")
-def test_a_plugin_that_hangs_is_ended_with_all_it_started_once_nobody_waits_for_it(
-    tmp_path: Path,
-) -> None:
-    access = found(written(tmp_path / "config", {"exec": a_plugin(tmp_path, HANGS)}))
+def test_a_plugin_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
+    access = result(written(tmp_path / "config", {"exec": a_plugin(tmp_path, HANGS)}))
     pids = tmp_path / "pids"
 
     async def give_up() -> None:
@@ -118,32 +116,32 @@ def test_a_plugin_that_hangs_is_ended_with_all_it_started_once_nobody_waits_for_
             await asyncio.sleep(0.02)
 
     def started() -> list[int]:
-        return [int(one) for one in pids.read_text().split()]
+        return [int(entry) for entry in pids.read_text().split()]
 
     asyncio.run(give_up())
 
-    assert [one for one in started() if is_running(one)] == []
+    assert [entry for entry in started() if is_running(entry)] == []
 
 
-TELLS = """\
+PRINTS = """\
 import json, os
 spec = json.loads(os.environ["KUBERNETES_EXEC_INFO"])["spec"]
 print(json.dumps({"status": {"token": json.dumps(spec)}}))
 """
 
 
-def test_a_plugin_that_wants_to_is_told_of_the_cluster(tmp_path: Path) -> None:
+def test_a_plugin_gets_cluster_info_if_configured(tmp_path: Path) -> None:
     extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}}
     file = written(
         tmp_path / "config",
-        {"exec": {**a_plugin(tmp_path, TELLS), "provideClusterInfo": True}},
+        {"exec": {**a_plugin(tmp_path, PRINTS), "provideClusterInfo": True}},
         extensions=[{"name": "other", "extension": 1}, extension],
         **{"tls-server-name": "kubernetes"},
     )
 
-    told = json.loads(token_of(found(file)))
+    message = json.loads(token_of(result(file)))
 
-    assert told == {
+    assert message == {
         "interactive": False,
         "cluster": {
             "server": "https://example.test:6443/",
@@ -153,25 +151,22 @@ def test_a_plugin_that_wants_to_is_told_of_the_cluster(tmp_path: Path) -> None:
     }
 
 
-def test_others_are_not(tmp_path: Path) -> None:
-    access = found(written(tmp_path / "config", {"exec": a_plugin(tmp_path, TELLS)}))
+def test_other_kubernetes_versions_are_rejected(tmp_path: Path) -> None:
+    access = result(written(tmp_path / "config", {"exec": a_plugin(tmp_path, PRINTS)}))
 
     assert json.loads(token_of(access)) == {"interactive": False}
 
 
-def test_a_plugin_that_hangs_at_the_start_is_named_and_not_the_server(tmp_path: Path) -> None:
+def test_a_plugin_that_hangs_is_named_instead_of_the_server(tmp_path: Path) -> None:
     plugin = {"command": sys.executable, "args": ["-c", "import time; time.sleep(60)"]}
-    access = found(written(tmp_path / "config", {"exec": plugin}))
+    access = result(written(tmp_path / "config", {"exec": plugin}))
 
     async def ask() -> tuple[str, str]:
         async with connected(access) as connection:
-            before = connection.awaited
+            before = connection.waiting_for
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.2):
-                    await connection.ask("GET", "/version")
-            return before, connection.awaited
+                    await connection.request("GET", "/version")
+            return before, connection.waiting_for
 
-    assert asyncio.run(ask()) == (
-        "https://example.test:6443",
-        "the program that the kubeconfig's user.exec names",
-    )
+    assert asyncio.run(ask()) == ("https://example.test:6443", "the exec plugin of the kubeconfig")

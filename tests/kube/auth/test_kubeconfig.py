@@ -14,16 +14,16 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dovetail.errors import BadInput
-from dovetail.kube.auth.credentials import NoCredentials, TokenFile
-from dovetail.kube.auth.kubeconfig import Access, find_access
-from dovetail.kube.client import HttpKube
+from dovetail.errors import InvalidInputError
+from dovetail.kube.auth.credentials import CredentialsError, TokenFile
+from dovetail.kube.auth.kubeconfig import RestConfig, load_rest_config
+from dovetail.kube.client import HttpKubeClient
 from dovetail.kube.connection import Connection
-from dovetail.kube.rate_limit import RateLimit
+from dovetail.kube.rate_limit import RateLimiter
 from dovetail.ports.api_resources import NAMESPACES
-from dovetail.simulator.rest.certificate import new_certificate
-from dovetail.simulator.rest.kubeconfig import kubeconfig
-from tests.simulator.rest.serving import TOKEN, a_cluster
+from dovetail.simulator.rest.certificate import create_certificate
+from dovetail.simulator.rest.sandbox import encode_kubeconfig
+from tests.simulator.rest.rest_server import TOKEN, serve_cluster
 
 
 class Clock:
@@ -34,17 +34,17 @@ class Clock:
         return self.moment
 
 
-def found(file: Path | None = None, **environ: str) -> Access:
+def result(file: Path | None = None, **environ: str) -> RestConfig:
     named = None if file is None else str(file)
-    return find_access(named, environ=environ, clock=Clock(), mounted=Path("/nowhere"))
+    return load_rest_config(named, environ=environ, clock=Clock(), service_account_dir=Path("/nowhere"))
 
 
-def token_of(access: Access, *, refused: bool = False) -> str:
-    return asyncio.run(access.credentials.token(refused=refused))
+def token_of(access: RestConfig, *, refused: bool = False) -> str:
+    return asyncio.run(access.credentials.token(rejected=refused))
 
 
 def written(path: Path, user: dict[str, Any], **cluster: Any) -> Path:
-    config = kubeconfig("https://example.test:6443", "unused", "")
+    config = encode_kubeconfig("https://example.test:6443", "unused", "")
     config["users"][0]["user"] = user
     config["clusters"][0]["cluster"] = {"server": "https://example.test:6443/", **cluster}
     path.write_text(yaml.safe_dump(config))
@@ -52,60 +52,60 @@ def written(path: Path, user: dict[str, Any], **cluster: Any) -> Path:
 
 
 def mistake_of(file: Path) -> str:
-    with pytest.raises(BadInput) as refused:
-        found(file)
+    with pytest.raises(InvalidInputError) as refused:
+        result(file)
     return str(refused.value)
 
 
-def test_the_sandboxes_kubeconfig_leads_to_its_server(tmp_path: Path) -> None:
-    with a_cluster() as cluster:
+def test_the_kubeconfig_of_the_sandbox_connects_to_its_server(tmp_path: Path) -> None:
+    with serve_cluster() as cluster:
         file = tmp_path / "config"
-        file.write_text(yaml.safe_dump(kubeconfig(cluster.url, TOKEN, cluster.certificate)))
-        access = found(file)
+        file.write_text(yaml.safe_dump(encode_kubeconfig(cluster.url, TOKEN, cluster.certificate)))
+        access = result(file)
 
         async def names() -> list[str]:
-            limit = RateLimit(clock=asyncio.get_running_loop().time)
-            connection = Connection(access, limit=limit, agent="test")
-            listed = await HttpKube(connection).list(NAMESPACES)
+            limit = RateLimiter(clock=asyncio.get_running_loop().time)
+            connection = Connection(access, rate_limiter=limit, user_agent="test")
+            listed = await HttpKubeClient(connection).list(NAMESPACES)
             await connection.close()
             await asyncio.sleep(0.05)
-            return [one["metadata"]["name"] for one in listed]
+            return [entry["metadata"]["name"] for entry in listed]
 
         assert "default" in asyncio.run(names())
-        assert access.authority == cluster.certificate
+        assert access.ca_certificates == cluster.certificate
 
 
-def test_a_token_in_the_file_is_used_as_it_is(tmp_path: Path) -> None:
-    access = found(written(tmp_path / "config", {"token": "secret"}))
+def test_a_static_token_is_used_unchanged(tmp_path: Path) -> None:
+    access = result(written(tmp_path / "config", {"token": "secret"}))
 
     assert access.server == "https://example.test:6443"
     assert token_of(access) == "secret"
 
 
-def test_kubeconfig_may_name_several_files_of_which_the_first_counts(tmp_path: Path) -> None:
+def test_of_several_kubeconfig_files_the_first_entry_counts(tmp_path: Path) -> None:
     first = written(tmp_path / "first", {"token": "first"})
     second = written(tmp_path / "second", {"token": "second"})
 
-    access = found(KUBECONFIG=f"{first}:{second}")
+    access = result(KUBECONFIG=f"{first}:{second}")
 
     assert token_of(access) == "first"
 
 
-def test_files_are_named_from_where_the_kubeconfig_is(tmp_path: Path) -> None:
+def test_files_are_relative_to_the_kubeconfig(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from a file\n")
-    access = found(written(tmp_path / "config", {"tokenFile": "token"}))
+    access = result(written(tmp_path / "config", {"tokenFile": "token"}))
 
     assert token_of(access) == "from a file"
 
 
-def test_a_pod_uses_its_own_identity_and_reads_its_token_again(tmp_path: Path) -> None:
-    with a_cluster() as cluster:
+def test_a_pod_uses_its_service_account_and_reloads_its_token(tmp_path: Path) -> None:
+    with serve_cluster() as cluster:
         (tmp_path / "ca.crt").write_text(cluster.certificate)
     (tmp_path / "token").write_text("old")
     clock = Clock()
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
-    access = find_access(None, environ=environ, clock=clock, mounted=tmp_path)
+    access = load_rest_config(None, environ=environ, clock=clock, service_account_dir=tmp_path)
     before = token_of(access)
     (tmp_path / "token").write_text("new")
     soon = token_of(access)
@@ -145,16 +145,16 @@ print(json.dumps({
 """
 
 
-def test_a_plugin_is_asked_for_a_token_and_again_before_it_ends(tmp_path: Path) -> None:
+def test_a_plugin_token_is_refreshed_before_it_expires(tmp_path: Path) -> None:
     clock = Clock()
     file = written(tmp_path / "config", {"exec": a_plugin(tmp_path, PRINTS)})
-    access = find_access(str(file), environ={"PATH": "/usr/bin"}, clock=clock)
+    access = load_rest_config(str(file), environ={"PATH": "/usr/bin"}, clock=clock)
 
     async def ask() -> list[str]:
         token = access.credentials.token
         many = await asyncio.gather(token(), token(), token())
         again = await token()
-        refused = await asyncio.gather(token(refused=True), token(refused=True))
+        refused = await asyncio.gather(token(rejected=True), token(rejected=True))
         clock.moment += timedelta(minutes=14, seconds=40)
         return [*many, again, *refused, await token()]
 
@@ -162,72 +162,70 @@ def test_a_plugin_is_asked_for_a_token_and_again_before_it_ends(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "text"),
     [
         ("import sys; sys.exit('Unable to locate credentials')", "Unable to locate credentials"),
         ("print('hello')", "printed no ExecCredential"),
         ("print('{\"status\": {}}')", "printed no token"),
     ],
 )
-def test_a_plugin_that_gives_no_token_is_quoted(tmp_path: Path, body: str, told: str) -> None:
-    access = found(written(tmp_path / "config", {"exec": a_plugin(tmp_path, body)}))
+def test_a_failed_plugin_is_quoted(tmp_path: Path, body: str, text: str) -> None:
+    access = result(written(tmp_path / "config", {"exec": a_plugin(tmp_path, body)}))
 
-    with pytest.raises(NoCredentials, match=told):
+    with pytest.raises(CredentialsError, match=text):
         token_of(access)
 
 
-def test_a_plugin_that_is_not_there_is_named_with_its_hint(tmp_path: Path) -> None:
+def test_a_missing_plugin_is_named_with_its_install_hint(tmp_path: Path) -> None:
     plugin = {"command": "no-such-program", "installHint": "install it\nfirst"}
-    access = found(written(tmp_path / "config", {"exec": plugin}))
+    access = result(written(tmp_path / "config", {"exec": plugin}))
 
-    with pytest.raises(NoCredentials, match=r"no-such-program cannot be run.*install it first"):
+    with pytest.raises(CredentialsError, match=r"no-such-program cannot be run.*install it first"):
         token_of(access)
 
 
-def test_verification_is_skipped_only_where_the_file_says_so(tmp_path: Path) -> None:
-    strict = found(written(tmp_path / "strict", {"token": "x"}))
-    careless = found(
-        written(tmp_path / "careless", {"token": "x"}, **{"insecure-skip-tls-verify": True})
-    )
+def test_tls_verification_is_skipped_only_if_configured(tmp_path: Path) -> None:
+    strict = result(written(tmp_path / "strict", {"token": "x"}))
+    careless = result(written(tmp_path / "careless", {"token": "x"}, **{"insecure-skip-tls-verify": True}))
 
     assert strict.tls.verify_mode is ssl.CERT_REQUIRED
     assert careless.tls.verify_mode is ssl.CERT_NONE
 
 
-def test_what_is_wrong_with_a_kubeconfig_is_said_with_its_place(tmp_path: Path) -> None:
+def test_errors_of_a_kubeconfig_name_file_and_field(tmp_path: Path) -> None:
     broken, empty, nowhere = tmp_path / "broken", tmp_path / "empty", tmp_path / "nowhere"
     broken.write_text("a: [")
     empty.write_text("apiVersion: v1\n")
     bad = b64encode(b"no certificate").decode()
 
-    assert "is no YAML" in mistake_of(broken)
+    assert "is not YAML" in mistake_of(broken)
     assert "current-context" in mistake_of(empty)
     assert "cannot be read" in mistake_of(nowhere)
     authority = written(tmp_path / "c", {}, **{"certificate-authority-data": bad})
     assert "certificate-authority" in mistake_of(authority)
     assert "user.username" in mistake_of(written(tmp_path / "u", {"username": "me"}))
-    assert "no URL" in mistake_of(written(tmp_path / "s", {}, server="example.test"))
+    assert "not the URL" in mistake_of(written(tmp_path / "s", {}, server="example.test"))
 
 
-def test_without_any_way_in_all_that_was_tried_is_said() -> None:
-    with pytest.raises(BadInput, match=r"not in \$KUBECONFIG, not at /home/me/.kube/config"):
-        found(HOME="/home/me")
+def test_without_credentials_all_sources_are_listed() -> None:
+    with pytest.raises(InvalidInputError, match=r"not in \$KUBECONFIG, not at /home/me/.kube/config"):
+        result(HOME="/home/me")
 
 
-def test_a_token_may_end_with_a_line(tmp_path: Path) -> None:
-    assert token_of(found(written(tmp_path / "config", {"token": "abc\n"}))) == "abc"
+def test_a_token_may_end_with_a_newline(tmp_path: Path) -> None:
+    assert token_of(result(written(tmp_path / "config", {"token": "abc\n"}))) == "abc"
 
 
-def test_notes_between_certificates_may_be_in_any_language(tmp_path: Path) -> None:
-    noted = "# Größe: für uns\n" + new_certificate().certificate
+def test_comments_between_certificates_may_be_in_any_language(tmp_path: Path) -> None:
+    noted = "# Größe: für uns\n" + create_certificate().certificate
     data = b64encode(noted.encode()).decode()
 
-    access = found(written(tmp_path / "config", {}, **{"certificate-authority-data": data}))
+    access = result(written(tmp_path / "config", {}, **{"certificate-authority-data": data}))
 
     assert len(access.tls.get_ca_certs()) == 1
 
 
-def test_a_mounted_token_that_cannot_be_read_any_more_is_used_as_it_was(tmp_path: Path) -> None:
+def test_an_unreadable_token_file_keeps_the_last_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("old\n")
     clock = Clock()
     credentials = TokenFile(tmp_path / "token", clock=clock)
@@ -246,24 +244,23 @@ def test_a_mounted_token_that_cannot_be_read_any_more_is_used_as_it_was(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
-    [(b" \n", "holds no token"), (b"\xff", "is no text"), (b"a\nb", "holds no")],
+    ("content", "text"), [(b" \n", "contains no token"), (b"\xff", "is not text"), (b"a\nb", "contains no")]
 )
-def test_a_file_that_never_held_a_token_is_named(tmp_path: Path, content: bytes, told: str) -> None:
+def test_a_file_without_a_token_is_named(tmp_path: Path, content: bytes, text: str) -> None:
     (tmp_path / "token").write_bytes(content)
 
-    with pytest.raises(NoCredentials, match=told):
+    with pytest.raises(CredentialsError, match=text):
         asyncio.run(TokenFile(tmp_path / "token", clock=Clock()).token())
 
 
 @pytest.mark.parametrize(
     "field", [{"server": "https://me:hunter2@x"}, {"proxy-url": "socks5://me:hunter2@x"}]
 )
-def test_passwords_in_urls_are_not_shown(tmp_path: Path, field: dict[str, str]) -> None:
-    told = mistake_of(written(tmp_path / "config", {}, **field))
+def test_passwords_in_urls_are_not_in_messages(tmp_path: Path, field: dict[str, str]) -> None:
+    message = mistake_of(written(tmp_path / "config", {}, **field))
 
-    assert next(iter(field)) in told
-    assert "hunter2" not in told
+    assert next(iter(field)) in message
+    assert "hunter2" not in message
 
 
 WHOLE: dict[str, Any] = {
@@ -306,7 +303,7 @@ ODD = st.one_of(
     st.text(max_size=5),
     st.lists(st.one_of(st.none(), st.text(max_size=2), st.integers()), max_size=2),
     st.dictionaries(st.text(max_size=2), st.none(), max_size=1),
-    st.binary(max_size=12).map(lambda one: b64encode(one).decode()),
+    st.binary(max_size=12).map(lambda content: b64encode(content).decode()),
 )
 
 
@@ -314,7 +311,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the path of everything in a value."""
     inner = value.items() if isinstance(value, dict) else ()
     inner = enumerate(value) if isinstance(value, list) else inner
-    return [path, *(one for key, part in inner for one in places(part, (*path, key)))]
+    return [path, *(place for key, part in inner for place in places(part, (*path, key)))]
 
 
 def replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
@@ -327,11 +324,11 @@ def replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
 
 @settings(max_examples=200, deadline=None)
 @given(at=st.sampled_from(places(WHOLE)), odd=ODD)
-def test_no_kubeconfig_is_too_odd_to_be_a_mistake(
+def test_any_invalid_kubeconfig_is_a_validation_error(
     tmp_path_factory: pytest.TempPathFactory, at: tuple[Any, ...], odd: Any
 ) -> None:
     file = tmp_path_factory.getbasetemp() / "odd-kubeconfig"
     file.write_text(yaml.safe_dump(replaced(WHOLE, at, odd)), encoding="utf-8")
 
-    with suppress(BadInput):
-        assert found(file).server.startswith("http")
+    with suppress(InvalidInputError):
+        assert result(file).server.startswith("http")

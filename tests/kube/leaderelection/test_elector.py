@@ -1,4 +1,4 @@
-"""Replicas on one API server: one leads, and who may have lost the lease writes nothing."""
+"""Leader elector: several replicas on one API server, at most one leader."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -7,20 +7,20 @@ from contextlib import asynccontextmanager
 import pytest
 
 from dovetail.errors import DovetailError
-from dovetail.host.event_loop import AsyncioLoop
-from dovetail.kube.client import HttpKube
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.kube.client import HttpKubeClient
 from dovetail.kube.connection import Connection
-from dovetail.kube.leaderelection.elector import Elector, Place
-from dovetail.kube.leaderelection.lease import LeaseLost, NotLeading, Timing
-from dovetail.kube.rate_limit import RateLimit
+from dovetail.kube.leaderelection.elector import LeaderElector, LeaseRef
+from dovetail.kube.leaderelection.lease import LeaseLostError, LeaseTiming, NotLeaderError
+from dovetail.kube.rate_limit import RateLimiter
 from dovetail.ports.api_resources import CONFIG_MAPS, LEASES
 from dovetail.ports.kube_errors import NotFound
-from dovetail.simulator.randomness import SeededChance
-from tests.kube.serving import Served, connected, served, until
-from tests.support.telling import KeptLog
+from dovetail.simulator.environment import SeededRandomSource
+from tests.kube.api_server import Served, connected, served, until
+from tests.support.telemetry import RecordedLog
 
-QUICK = Timing(duration=2.0, renew_deadline=1.2, retry=0.2)
-PLACE = Place("leader", "kube-system")
+QUICK = LeaseTiming(lease_duration=2.0, renew_deadline=1.2, retry_period=0.2)
+PLACE = LeaseRef("leader", "kube-system")
 
 
 class Watch:
@@ -37,26 +37,26 @@ class Replica:
     """An elector, and a connection for everything else that it stands guard before."""
 
     def __init__(self, name: str, server: Served, connection: Connection) -> None:
-        self.clock, self.log = Watch(), KeptLog()
-        self.elector = Elector(
-            HttpKube(connection),
+        self.clock, self.log = Watch(), RecordedLog()
+        self.elector = LeaderElector(
+            HttpKubeClient(connection),
             PLACE,
-            me=name,
+            identity=name,
             clock=self.clock,
-            loop=AsyncioLoop(),
-            chance=SeededChance(len(name)),
+            loop=AsyncioEventLoop(),
+            random=SeededRandomSource(len(name)),
             log=self.log,
             timing=QUICK,
         )
         self.guarded = Connection(
             server.access,
-            limit=RateLimit(clock=asyncio.get_running_loop().time),
-            agent=name,
-            guard=self.elector.guard,
+            rate_limiter=RateLimiter(clock=asyncio.get_running_loop().time),
+            user_agent=name,
+            fence=self.elector.fence,
         )
 
     async def write(self, name: str) -> None:
-        await HttpKube(self.guarded).create(CONFIG_MAPS, {"metadata": {"name": name}}, "default")
+        await HttpKubeClient(self.guarded).create(CONFIG_MAPS, {"metadata": {"name": name}}, "default")
 
 
 @asynccontextmanager
@@ -73,127 +73,127 @@ def with_two(work: Callable[[Served, Replica, Replica], Awaitable[None]]) -> Non
     async def run() -> None:
         async with (
             served() as server,
-            a_replica("one", server) as one,
-            a_replica("two-two", server) as two,
+            a_replica("first", server) as first,
+            a_replica("second", server) as second,
         ):
-            await work(server, one, two)
+            await work(server, first, second)
 
     asyncio.run(run())
 
 
-def test_a_second_replica_stands_by_until_the_first_gives_up_and_then_leads_at_once() -> None:
-    async def work(server: Served, one: Replica, two: Replica) -> None:
-        await one.elector.win()
-        keeping = asyncio.ensure_future(one.elector.keep())
-        waiting = asyncio.ensure_future(two.elector.win())
-        await asyncio.sleep(2.5 * QUICK.duration)
-        stood_by = not waiting.done() and one.elector.leads()
+def test_a_second_replica_leads_as_soon_as_the_first_releases() -> None:
+    async def work(server: Served, first: Replica, second: Replica) -> None:
+        await first.elector.acquire()
+        keeping = asyncio.ensure_future(first.elector.renew())
+        waiting = asyncio.ensure_future(second.elector.acquire())
+        await asyncio.sleep(2.5 * QUICK.lease_duration)
+        stood_by = not waiting.done() and first.elector.is_leader()
         keeping.cancel()
-        await one.elector.give_up()
+        await first.elector.release()
         began = asyncio.get_running_loop().time()
         await waiting
 
         assert stood_by
-        assert not one.elector.leads()
-        assert asyncio.get_running_loop().time() - began < QUICK.duration / 2
-        assert two.log.said("another replica leads; standing by")
+        assert not first.elector.is_leader()
+        assert asyncio.get_running_loop().time() - began < QUICK.lease_duration / 2
+        assert second.log.entries("another replica is the leader; standing by")
         lease = server.api.get(LEASES, PLACE.name, PLACE.namespace)
-        assert lease["spec"]["holderIdentity"] == "two-two"
+        assert lease["spec"]["holderIdentity"] == "second"
         assert lease["spec"]["leaseTransitions"] == 1
 
     with_two(work)
 
 
-def test_a_leader_that_is_cut_off_stops_writing_before_another_begins() -> None:
-    async def work(server: Served, one: Replica, two: Replica) -> None:
-        await one.elector.win()
-        keeping = asyncio.ensure_future(one.elector.keep())
-        waiting = asyncio.ensure_future(two.elector.win())
+def test_a_disconnected_leader_stops_writing_before_another_starts() -> None:
+    async def work(server: Served, first: Replica, second: Replica) -> None:
+        await first.elector.acquire()
+        keeping = asyncio.ensure_future(first.elector.renew())
+        waiting = asyncio.ensure_future(second.elector.acquire())
         await asyncio.sleep(0.5)
         both = False
 
         async def look() -> None:
             nonlocal both
             while True:
-                both = both or (one.elector.leads() and two.elector.leads())
+                both = both or (first.elector.is_leader() and second.elector.is_leader())
                 await asyncio.sleep(0.002)
 
         looking = asyncio.ensure_future(look())
         await server.stop()
-        lost = await asyncio.wait_for(keeping, 3 * QUICK.duration)
-        with pytest.raises(NotLeading):
-            await one.write("too-late")
+        lost = await asyncio.wait_for(keeping, 3 * QUICK.lease_duration)
+        with pytest.raises(NotLeaderError):
+            await first.write("too-late")
         await server.start()
-        await asyncio.wait_for(waiting, 4 * QUICK.duration)
+        await asyncio.wait_for(waiting, 4 * QUICK.lease_duration)
         looking.cancel()
 
-        assert isinstance(lost, LeaseLost)
+        assert isinstance(lost, LeaseLostError)
         assert "lost the lease kube-system/leader: it could not be renewed" in str(lost)
         assert not both
 
     with_two(work)
 
 
-def test_a_process_that_was_stopped_for_long_writes_nothing_when_it_wakes_up() -> None:
-    async def work(server: Served, one: Replica, _: Replica) -> None:
-        await one.elector.win()
-        await one.write("before")
+def test_a_suspended_process_writes_nothing_when_it_resumes() -> None:
+    async def work(server: Served, first: Replica, _: Replica) -> None:
+        await first.elector.acquire()
+        await first.write("before")
 
-        one.clock.ahead += QUICK.renew_deadline
-        with pytest.raises(NotLeading):
-            await one.write("after")
-        lost = await asyncio.wait_for(one.elector.keep(), QUICK.duration)
+        first.clock.ahead += QUICK.renew_deadline
+        with pytest.raises(NotLeaderError):
+            await first.write("after")
+        lost = await asyncio.wait_for(first.elector.renew(), QUICK.lease_duration)
 
         assert server.api.get(CONFIG_MAPS, "before", "default")
         with pytest.raises(NotFound):
             server.api.get(CONFIG_MAPS, "after", "default")
-        assert isinstance(lost, LeaseLost)
+        assert isinstance(lost, LeaseLostError)
 
     with_two(work)
 
 
-def test_reading_is_allowed_to_everybody() -> None:
-    async def work(_: Served, one: Replica, __: Replica) -> None:
-        assert await HttpKube(one.guarded).list(CONFIG_MAPS) == []
+def test_reads_are_not_fenced() -> None:
+    async def work(_: Served, first: Replica, __: Replica) -> None:
+        assert await HttpKubeClient(first.guarded).list(CONFIG_MAPS) == []
 
     with_two(work)
 
 
-def test_a_lease_that_somebody_else_has_taken_is_noticed_at_the_next_renewal() -> None:
-    async def work(server: Served, one: Replica, _: Replica) -> None:
-        await one.elector.win()
+def test_a_lease_acquired_by_another_is_noticed_at_the_next_renewal() -> None:
+    async def work(server: Served, first: Replica, _: Replica) -> None:
+        await first.elector.acquire()
         lease = server.api.get(LEASES, PLACE.name, PLACE.namespace)
-        spec = {**lease["spec"], "holderIdentity": "somebody"}
+        spec = {**lease["spec"], "holderIdentity": "another"}
         server.api.update(LEASES, {**lease, "spec": spec})
 
-        lost = await asyncio.wait_for(one.elector.keep(), QUICK.renew_deadline)
+        lost = await asyncio.wait_for(first.elector.renew(), QUICK.renew_deadline)
 
-        assert "somebody else has taken it" in str(lost)
+        assert "another replica acquired it" in str(lost)
 
     with_two(work)
 
 
-def test_many_replicas_that_come_and_go_are_never_two_leaders() -> None:
+def test_many_replicas_never_have_two_leaders() -> None:
     async def run() -> None:
         async with served() as server:
             leaders: list[set[str]] = []
-            electors: dict[str, Elector] = {}
+            electors: dict[str, LeaderElector] = {}
             terms = 0
 
             async def live(name: str) -> None:
                 nonlocal terms
                 async with a_replica(name, server) as replica:
                     electors[name] = replica.elector
-                    await replica.elector.win()
+                    await replica.elector.acquire()
                     terms += 1
-                    keeping = asyncio.ensure_future(replica.elector.keep())
+                    keeping = asyncio.ensure_future(replica.elector.renew())
                     await asyncio.sleep(0.4)
                     keeping.cancel()
-                    await replica.elector.give_up()
+                    await replica.elector.release()
 
             async def look() -> None:
                 while True:
-                    leaders.append({name for name, one in electors.items() if one.leads()})
+                    leaders.append({name for name, entry in electors.items() if entry.is_leader()})
                     await asyncio.sleep(0.002)
 
             looking = asyncio.ensure_future(look())
@@ -206,60 +206,60 @@ def test_many_replicas_that_come_and_go_are_never_two_leaders() -> None:
     asyncio.run(run())
 
 
-def test_a_failed_first_look_is_tried_again() -> None:
-    async def work(server: Served, one: Replica, _: Replica) -> None:
+def test_a_failed_first_read_is_retried() -> None:
+    async def work(server: Served, first: Replica, _: Replica) -> None:
         await server.stop()
-        winning = asyncio.ensure_future(one.elector.win())
-        await until(lambda: one.log.said("cannot reach the lease"))
+        winning = asyncio.ensure_future(first.elector.acquire())
+        await until(lambda: first.log.entries("cannot reach the lease"))
         await server.start()
 
         await asyncio.wait_for(winning, 5)
 
-        assert one.elector.leads()
+        assert first.elector.is_leader()
 
     with_two(work)
 
 
-def test_a_lease_that_is_deleted_by_hand_ends_its_leader_before_another_leads() -> None:
-    async def work(server: Served, one: Replica, two: Replica) -> None:
-        await one.elector.win()
-        keeping = asyncio.ensure_future(one.elector.keep())
-        waiting = asyncio.ensure_future(two.elector.win())
-        await until(lambda: two.log.said("another replica leads; standing by"))
+def test_a_deleted_lease_stops_its_leader_before_another_starts() -> None:
+    async def work(server: Served, first: Replica, second: Replica) -> None:
+        await first.elector.acquire()
+        keeping = asyncio.ensure_future(first.elector.renew())
+        waiting = asyncio.ensure_future(second.elector.acquire())
+        await until(lambda: second.log.entries("another replica is the leader; standing by"))
         server.api.delete(LEASES, PLACE.name, PLACE.namespace)
 
         led_together = False
         while not waiting.done():
-            led_together |= one.elector.leads() and two.elector.leads()
+            led_together |= first.elector.is_leader() and second.elector.is_leader()
             await asyncio.sleep(0.01)
 
         assert not led_together
-        assert "somebody has deleted it" in str(await keeping)
+        assert "it was deleted" in str(await keeping)
 
     with_two(work)
 
 
 @pytest.mark.parametrize(
-    ("place", "told"),
+    ("place", "text"),
     [
-        (Place("leader", "nowhere"), "there is no namespace 'nowhere' for the lease leader"),
-        (Place("No Name", "kube-system"), "No Name"),
+        (LeaseRef("leader", "nowhere"), "there is no namespace 'nowhere' for the lease leader"),
+        (LeaseRef("No Name", "kube-system"), "No Name"),
     ],
 )
-def test_a_lease_that_there_cannot_be_is_said_and_not_waited_for(place: Place, told: str) -> None:
+def test_a_lease_in_a_missing_namespace_is_an_error(place: LeaseRef, text: str) -> None:
     async def run() -> None:
         async with served() as server, connected(server.access) as connection:
-            elector = Elector(
-                HttpKube(connection),
+            elector = LeaderElector(
+                HttpKubeClient(connection),
                 place,
-                me="me",
+                identity="me",
                 clock=Watch(),
-                loop=AsyncioLoop(),
-                chance=SeededChance(1),
-                log=KeptLog(),
+                loop=AsyncioEventLoop(),
+                random=SeededRandomSource(1),
+                log=RecordedLog(),
                 timing=QUICK,
             )
-            with pytest.raises(DovetailError, match=told):
-                await asyncio.wait_for(elector.win(), 10)
+            with pytest.raises(DovetailError, match=text):
+                await asyncio.wait_for(elector.acquire(), 10)
 
     asyncio.run(run())

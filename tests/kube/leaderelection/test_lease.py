@@ -9,39 +9,45 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.kube.leaderelection.lease import GIVEN_UP, Candidate, Move, Record, Timing
-from dovetail.simulator.randomness import SeededChance
+from dovetail.kube.leaderelection.lease import (
+    RELEASED_DURATION,
+    LeaseAction,
+    LeaseCandidate,
+    LeaseRecord,
+    LeaseTiming,
+)
+from dovetail.simulator.environment import SeededRandomSource
 
-TIMING = Timing()
+TIMING = LeaseTiming()
 
 
 class Lease:
     """The lease in the API server: a write with an old revision is refused."""
 
     def __init__(self) -> None:
-        self.record: Record | None = None
+        self.record: LeaseRecord | None = None
         self._revision = 0
 
-    def write(self, holder: str, *, onto: Record | None) -> Record | None:
+    def write(self, holder: str, *, onto: LeaseRecord | None) -> LeaseRecord | None:
         if onto != self.record:
             return None
         self._revision += 1
-        duration = 15.0 if holder else GIVEN_UP
-        self.record = Record(holder=holder, duration=duration, revision=str(self._revision))
+        duration = 15.0 if holder else RELEASED_DURATION
+        self.record = LeaseRecord(holder=holder, duration=duration, resource_version=str(self._revision))
         return self.record
 
-    def meddle(self, dice: SeededChance) -> None:
+    def meddle(self, random: SeededRandomSource) -> None:
         """Delete or empty the lease, or take it away from its holder, by hand."""
         if self.record is None:
             return
         self._revision += 1
-        holder = "" if dice.fraction() < 0.5 else "a hand"
-        emptied = Record(holder=holder, duration=15.0, revision=str(self._revision))
-        self.record = None if dice.fraction() < 0.5 else emptied
+        holder = "" if random.random() < 0.5 else "a hand"
+        emptied = LeaseRecord(holder=holder, duration=15.0, resource_version=str(self._revision))
+        self.record = None if random.random() < 0.5 else emptied
 
 
 class Clock(NamedTuple):
-    """A machine's clock: from wherever it started, a little too fast or too slow."""
+    """Clock of a host: any start, a little too fast or too slow."""
 
     offset: float
     rate: float
@@ -57,7 +63,7 @@ class Try(NamedTuple):
     asking: float
     """Until the server reads it out."""
     reading: float
-    """Until that is heard."""
+    """Until the response arrives."""
     writing: float
     """Until the write reaches the server."""
     answering: float
@@ -69,58 +75,58 @@ class Replica:
     """Does what an elector does, as slowly as the test says."""
 
     def __init__(self, name: str, clock: Clock, tries: Sequence[Try]) -> None:
-        self.candidate = Candidate(name, TIMING)
+        self.candidate = LeaseCandidate(name, TIMING)
         self._clock = clock
         self._tries = tries
 
     def leads(self, moment: float) -> bool:
-        return self.candidate.leads(now=self._clock.at(moment))
+        return self.candidate.is_leader(now=self._clock.at(moment))
 
     def live(self, lease: Lease) -> Generator[float, float, None]:
         """Yield how long each step takes; is sent the moment after it."""
         candidate, clock = self.candidate, self._clock
-        for one in self._tries:
-            now = yield one.rest
-            if one.gives_up and self.leads(now):
+        for attempt in self._tries:
+            now = yield attempt.rest
+            if attempt.gives_up and self.leads(now):
                 candidate.resign()
-                yield one.writing
-                lease.write("", onto=candidate.seen)
+                yield attempt.writing
+                lease.write("", onto=candidate.observed)
                 return
-            yield one.asking
-            seen = lease.record
-            now = yield one.reading
-            candidate.saw(seen, now=clock.at(now))
+            yield attempt.asking
+            observed = lease.record
+            now = yield attempt.reading
+            candidate.observe(observed, now=clock.at(now))
             began = clock.at(now)
-            if candidate.move(now=began) is Move.WAIT:
+            if candidate.next_action(now=began) is LeaseAction.WAIT:
                 continue
-            yield one.writing
-            written = lease.write(candidate.me, onto=seen)
-            now = yield one.answering
-            if written is not None and one.is_answered:
-                candidate.wrote(written, began=began, now=clock.at(now))
+            yield attempt.writing
+            written = lease.write(candidate.identity, onto=observed)
+            now = yield attempt.answering
+            if written is not None and attempt.is_answered:
+                candidate.record_write(written, started=began, now=clock.at(now))
 
 
 LONG = (5.0, 9.9, 10.1, 15.1, 17.0, 30.0)
 
 
-def a_delay(dice: SeededChance, usual: float) -> float:
+def a_delay(random: SeededRandomSource, usual: float) -> float:
     """Mostly as usual; sometimes the process or the network stands still."""
-    if dice.fraction() < 0.06:
-        return LONG[int(dice.fraction() * len(LONG))]
-    return usual * (0.5 + dice.fraction())
+    if random.random() < 0.06:
+        return LONG[int(random.random() * len(LONG))]
+    return usual * (0.5 + random.random())
 
 
-def a_life(dice: SeededChance) -> tuple[Clock, list[Try]]:
-    clock = Clock(offset=2e6 * dice.fraction() - 1e6, rate=0.85 + 0.3 * dice.fraction())
+def run_lifecycles(random: SeededRandomSource) -> tuple[Clock, list[Try]]:
+    clock = Clock(offset=2e6 * random.random() - 1e6, rate=0.85 + 0.3 * random.random())
     tries = [
         Try(
-            rest=a_delay(dice, 2.0),
-            asking=a_delay(dice, 0.05),
-            reading=a_delay(dice, 0.05),
-            writing=a_delay(dice, 0.05),
-            answering=a_delay(dice, 0.05),
-            is_answered=dice.fraction() < 0.9,
-            gives_up=dice.fraction() < 0.02,
+            rest=a_delay(random, 2.0),
+            asking=a_delay(random, 0.05),
+            reading=a_delay(random, 0.05),
+            writing=a_delay(random, 0.05),
+            answering=a_delay(random, 0.05),
+            is_answered=random.random() < 0.9,
+            gives_up=random.random() < 0.02,
         )
         for _ in range(60)
     ]
@@ -128,9 +134,9 @@ def a_life(dice: SeededChance) -> tuple[Clock, list[Try]]:
 
 
 def moments(lease: Lease, replicas: Sequence[Replica]) -> Iterator[float]:
-    """Let replicas live beside each other; hand out each moment in which one has done something."""
-    running = [one.live(lease) for one in replicas]
-    coming = [(next(one, 0.0), number) for number, one in enumerate(running)]
+    """Run replicas concurrently; yield each time at which one did something."""
+    running = [replica.live(lease) for replica in replicas]
+    coming = [(next(entry, 0.0), number) for number, entry in enumerate(running)]
     heapify(coming)
     while coming:
         now, number = heappop(coming)
@@ -141,115 +147,118 @@ def moments(lease: Lease, replicas: Sequence[Replica]) -> Iterator[float]:
 
 @given(st.integers(0, 1 << 32))
 def test_at_no_moment_do_two_replicas_lead(seed: int) -> None:
-    lease, dice = Lease(), SeededChance(seed)
-    replicas = [Replica(f"replica-{number}", *a_life(dice)) for number in range(3)]
+    lease, random = Lease(), SeededRandomSource(seed)
+    replicas = [Replica(f"replica-{number}", *run_lifecycles(random)) for number in range(3)]
 
     for now in moments(lease, replicas):
-        assert sum(one.leads(now) for one in replicas) <= 1
+        assert sum(replica.leads(now) for replica in replicas) <= 1
 
 
 @given(st.integers(0, 1 << 32))
-def test_nor_do_they_when_hands_meddle_with_a_lease_that_all_have_seen(seed: int) -> None:
-    lease, dice = Lease(), SeededChance(seed)
-    replicas = [Replica(f"replica-{number}", *a_life(dice)) for number in range(3)]
+def test_at_no_moment_do_two_replicas_lead_if_the_lease_is_edited(seed: int) -> None:
+    lease, random = Lease(), SeededRandomSource(seed)
+    replicas = [Replica(f"replica-{number}", *run_lifecycles(random)) for number in range(3)]
 
     for now in moments(lease, replicas):
-        if dice.fraction() < 0.05 and all(one.candidate.seen for one in replicas):
-            lease.meddle(dice)
+        if random.random() < 0.05 and all(replica.candidate.observed for replica in replicas):
+            lease.meddle(random)
 
-        assert sum(one.leads(now) for one in replicas) <= 1
+        assert sum(replica.leads(now) for replica in replicas) <= 1
 
 
-def a_leader(*, at: float = 100.0) -> tuple[Candidate, Record]:
-    leader = Candidate("me")
-    mine = Record(holder="me", duration=15, revision="1")
-    leader.saw(None, now=at)
-    leader.wrote(mine, began=at, now=at)
+def a_leader(*, at: float = 100.0) -> tuple[LeaseCandidate, LeaseRecord]:
+    leader = LeaseCandidate("me")
+    mine = LeaseRecord(holder="me", duration=15, resource_version="1")
+    leader.observe(None, now=at)
+    leader.record_write(mine, started=at, now=at)
     return leader, mine
 
 
-def test_a_free_lease_is_taken_at_once() -> None:
-    newcomer = Candidate("me")
-    newcomer.saw(Record(holder="", revision="7"), now=5.0)
+def test_a_released_lease_is_acquired_at_once() -> None:
+    newcomer = LeaseCandidate("me")
+    newcomer.observe(LeaseRecord(holder="", resource_version="7"), now=5.0)
 
-    assert newcomer.move(now=5.0) is Move.TAKE
+    assert newcomer.next_action(now=5.0) is LeaseAction.ACQUIRE
 
 
-def test_where_there_never_was_a_lease_one_is_made_at_once() -> None:
-    newcomer = Candidate("me")
-    newcomer.saw(None, now=5.0)
+def test_a_missing_lease_is_created_at_once() -> None:
+    newcomer = LeaseCandidate("me")
+    newcomer.observe(None, now=5.0)
 
-    assert newcomer.move(now=5.0) is Move.CREATE
+    assert newcomer.next_action(now=5.0) is LeaseAction.CREATE
 
 
 @pytest.mark.parametrize(
     ("left", "then"),
-    [(None, Move.CREATE), (Record(holder="", duration=15, revision="8"), Move.TAKE)],
+    [
+        (None, LeaseAction.CREATE),
+        (LeaseRecord(holder="", duration=15, resource_version="8"), LeaseAction.ACQUIRE),
+    ],
 )
-def test_a_lease_that_a_hand_deleted_or_emptied_is_waited_for_as_if_it_were_held(
-    left: Record | None, then: Move
+def test_a_deleted_or_cleared_lease_is_waited_for_like_a_held_one(
+    left: LeaseRecord | None, then: LeaseAction
 ) -> None:
     """Its holder has not noticed yet."""
-    candidate = Candidate("me")
-    candidate.saw(Record(holder="other", duration=15, revision="7"), now=5.0)
-    candidate.saw(left, now=9.0)
-    candidate.saw(left, now=20.0)
+    candidate = LeaseCandidate("me")
+    candidate.observe(LeaseRecord(holder="other", duration=15, resource_version="7"), now=5.0)
+    candidate.observe(left, now=9.0)
+    candidate.observe(left, now=20.0)
 
-    assert candidate.move(now=24.0) is Move.WAIT
-    assert candidate.move(now=24.1) is then
-
-
-def test_a_lease_is_taken_once_it_was_seen_unchanged_for_all_of_its_duration() -> None:
-    newcomer = Candidate("me")
-    theirs = Record(holder="other", duration=15, revision="7")
-    newcomer.saw(theirs, now=5.0)
-    newcomer.saw(theirs, now=19.0)
-
-    assert newcomer.move(now=20.0) is Move.WAIT
-    assert newcomer.move(now=20.1) is Move.TAKE
+    assert candidate.next_action(now=24.0) is LeaseAction.WAIT
+    assert candidate.next_action(now=24.1) is then
 
 
-def test_every_renewal_that_is_seen_begins_the_wait_anew() -> None:
-    newcomer = Candidate("me")
-    newcomer.saw(Record(holder="other", duration=15, revision="7"), now=5.0)
-    newcomer.saw(Record(holder="other", duration=15, revision="8"), now=19.0)
+def test_a_lease_is_acquired_after_its_whole_duration_without_change() -> None:
+    newcomer = LeaseCandidate("me")
+    theirs = LeaseRecord(holder="other", duration=15, resource_version="7")
+    newcomer.observe(theirs, now=5.0)
+    newcomer.observe(theirs, now=19.0)
 
-    assert newcomer.move(now=33.0) is Move.WAIT
+    assert newcomer.next_action(now=20.0) is LeaseAction.WAIT
+    assert newcomer.next_action(now=20.1) is LeaseAction.ACQUIRE
 
 
-def test_a_holder_that_wants_longer_is_given_longer() -> None:
-    newcomer = Candidate("me")
-    newcomer.saw(Record(holder="other", duration=60, revision="7"), now=0.0)
+def test_every_observed_renewal_restarts_the_wait() -> None:
+    newcomer = LeaseCandidate("me")
+    newcomer.observe(LeaseRecord(holder="other", duration=15, resource_version="7"), now=5.0)
+    newcomer.observe(LeaseRecord(holder="other", duration=15, resource_version="8"), now=19.0)
 
-    assert newcomer.move(now=59.0) is Move.WAIT
+    assert newcomer.next_action(now=33.0) is LeaseAction.WAIT
+
+
+def test_a_longer_lease_duration_of_the_holder_is_respected() -> None:
+    newcomer = LeaseCandidate("me")
+    newcomer.observe(LeaseRecord(holder="other", duration=60, resource_version="7"), now=0.0)
+
+    assert newcomer.next_action(now=59.0) is LeaseAction.WAIT
 
 
 @pytest.mark.parametrize(("later", "leads"), [(9.9, True), (10.0, False), (1e6, False)])
-def test_a_leader_that_did_not_renew_in_time_leads_no_more(later: float, leads: bool) -> None:
+def test_a_leader_that_misses_the_renew_deadline_stops_leading(later: float, leads: bool) -> None:
     leader, _ = a_leader(at=100.0)
 
-    assert leader.leads(now=100.0 + later) is leads
+    assert leader.is_leader(now=100.0 + later) is leads
 
 
-def test_a_renewal_counts_from_when_it_was_begun_not_from_its_answer() -> None:
+def test_a_renewal_counts_from_its_start_not_its_response() -> None:
     leader, mine = a_leader(at=100.0)
-    leader.wrote(mine, began=105.0, now=109.0)
+    leader.record_write(mine, started=105.0, now=109.0)
 
-    assert leader.leads(now=114.9)
-    assert not leader.leads(now=115.0)
+    assert leader.is_leader(now=114.9)
+    assert not leader.is_leader(now=115.0)
 
 
-def test_who_was_fenced_once_stays_fenced_although_a_later_renewal_succeeds() -> None:
+def test_a_fenced_replica_stays_fenced_after_a_late_renewal() -> None:
     leader, mine = a_leader(at=100.0)
-    leader.wrote(mine, began=111.0, now=111.1)
+    leader.record_write(mine, started=111.0, now=111.1)
 
-    assert not leader.leads(now=111.2)
+    assert not leader.is_leader(now=111.2)
     assert leader.has_lost(now=111.2)
 
 
-def test_a_leader_that_sees_another_holder_leads_no_more() -> None:
+def test_a_leader_that_observes_another_holder_stops_leading() -> None:
     leader, _ = a_leader(at=100.0)
-    leader.saw(Record(holder="other", duration=15, revision="2"), now=101.0)
+    leader.observe(LeaseRecord(holder="other", duration=15, resource_version="2"), now=101.0)
 
-    assert not leader.leads(now=101.0)
+    assert not leader.is_leader(now=101.0)
     assert leader.has_lost(now=101.0)

@@ -12,7 +12,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// newEtcdCommand serves one etcd member that keeps its data in a directory.
+// newEtcdCommand returns a command that serves a single etcd member.
 func newEtcdCommand() *cobra.Command {
 	var dataDir, clientURL, peerURL string
 	command := &cobra.Command{
@@ -52,9 +52,9 @@ func serveEtcd(dataDir, clientURL, peerURL string) error {
 	config.AdvertisePeerUrls = []url.URL{*peer}
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
 	config.LogLevel = "warn"
-	// Tests compact the history over plain HTTP.
+	// Tests compact the history through the HTTP gateway.
 	config.EnableGRPCGateway = true
-	// The data of a test need not survive the machine.
+	// Test data need not survive a crash of the host.
 	config.UnsafeNoFsync = true
 
 	server, err := embed.StartEtcd(config)

@@ -1,9 +1,9 @@
 // Command controlplane runs one component of a Kubernetes control plane.
 //
 // It links etcd and the components' own command packages, so that one
-// `go build` gives the tests a real control plane, without images or a
-// container runtime. A component ends when its standard input does: whoever
-// started it holds the other end, and cannot leave it behind.
+// `go build` gives the tests a real control plane without images or a
+// container runtime. A component exits on EOF of its standard input, so that
+// it cannot outlive the process that started it.
 package main
 
 import (
@@ -31,16 +31,16 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: controlplane etcd|apiserver|controller-manager|scheduler [flags]")
 		os.Exit(2)
 	}
-	go endWithInput()
+	go exitOnEOF()
 
 	command := components[os.Args[1]]()
 	command.SetArgs(os.Args[2:])
 	os.Exit(cli.Run(command))
 }
 
-func endWithInput() {
+func exitOnEOF() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
-	// Whoever closes it on purpose sends a signal first; its handler may need a moment.
+	// A graceful stop sends a signal first; give its handler time.
 	time.Sleep(time.Second)
 	os.Exit(1)
 }

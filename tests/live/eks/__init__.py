@@ -1,1 +1,1 @@
-"""EKS as the live tests have it: moto for AWS, our control plane for Kubernetes."""
+"""EKS for live tests: moto for AWS, a real control plane for Kubernetes."""

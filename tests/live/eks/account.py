@@ -1,4 +1,4 @@
-"""An AWS account whose EKS clusters are a real control plane, and commands run in it."""
+"""An AWS account in moto whose EKS clusters use a real control plane."""
 
 import os
 import subprocess
@@ -10,64 +10,59 @@ from typing import Any
 
 import yaml
 
-from tests.live.eks import awsprogram
-from tests.live.eks.api import Api
-from tests.live.eks.authenticator import Authenticator, serving
-from tests.live.eks.internet import Internet, an_internet
-from tests.live.eks.life import Life
-from tests.live.eks.programs import Programs
+from tests.live.control_plane import ControlPlane
+from tests.live.eks import aws_cli
+from tests.live.eks.api import ApiClient
+from tests.live.eks.authenticator import Authenticator, serve_webhook
+from tests.live.eks.chart_registries import serve_chart_registries
+from tests.live.eks.containers import Containers
+from tests.live.eks.reconcile_loop import ReconcileLoop
 from tests.live.fixtures import running_control_plane
-from tests.live.plane import ControlPlane
-from tests.support.helm import helm_binary
-from tests.support.moto.door import Wsgi
+from tests.support.helm.binary import helm_binary
+from tests.support.moto.account import Clients, MotoAccount
 from tests.support.moto.eks import Eks
-from tests.support.moto.ground import Clients, Ground
+from tests.support.moto.middleware import Wsgi
 from tests.support.moto.server import MotoAws, moto_aws
 
 ROOT = Path(__file__).parents[3]
-"""Where the controller's own charts are found from."""
-_UNKNOWN_TO_MOTO = ("DescribeCapacityReservations", "DescribePlacementGroups")
-_LONG = 240.0
-"""Seconds that a command may take; most take a few, on a machine that has nothing else to do."""
+"""Working directory of the commands: charts are found relative to it."""
+_NOT_IN_MOTO = ("DescribeCapacityReservations", "DescribePlacementGroups")
+_COMMAND_TIMEOUT = 240.0
+"""Seconds; most commands take a few on an idle host."""
 
 
-class EksAccount(Ground):
-    """Whose clusters are real; ``forget`` everything between two tests."""
+class EksAccount(MotoAccount):
+    """An account with real clusters; ``reset`` it between tests."""
 
     def __init__(
-        self,
-        moto: MotoAws,
-        eks: Eks,
-        plane: ControlPlane,
-        internet: Internet,
-        environment: Mapping[str, str],
+        self, moto: MotoAws, eks: Eks, control_plane: ControlPlane, environment: Mapping[str, str]
     ) -> None:
         super().__init__(moto)
-        self.eks, self.plane, self.internet = eks, plane, internet
+        self.eks, self.control_plane = eks, control_plane
         self._shared = dict(environment)
-        self.folder = plane.folder
-        eks.endpoint, eks.authority, eks.instant = plane.url, plane.authority, True
-        self.programs = Programs(self.folder / "controllers.log")
-        self.programs.identity = plane.kubeconfig_for_account
-        self.life = Life(eks, Api(plane.kubeconfig), self.programs)
-        for operation in _UNKNOWN_TO_MOTO:
-            moto.door.answering[operation] = _nothing(operation)
-        moto.door.answering["GetProducts"] = lambda _: ("application/json", b'{"PriceList": []}')
+        self.folder = control_plane.folder
+        eks.endpoint, eks.authority, eks.instant = control_plane.url, control_plane.authority, True
+        self.containers = Containers(self.folder / "controllers.log")
+        self.containers.identity = control_plane.kubeconfig_for_account
+        self.loop = ReconcileLoop(eks, ApiClient(control_plane.kubeconfig), self.containers)
+        for operation in _NOT_IN_MOTO:
+            moto.middleware.responses[operation] = _empty_response(operation)
+        moto.middleware.responses["GetProducts"] = lambda _: ("application/json", b'{"PriceList": []}')
 
-    def forget(self) -> None:
-        """Begin with an account that has one user, and nothing else."""
+    def reset(self) -> None:
+        """Delete everything; create one user and a new kubeconfig."""
         self.moto.reset()
         self.eks.reset()
         self.use_managed_policies()
         self.keys = self.user("operator")
         self.session = Clients(*self.keys)
-        # As in every account that ever had a spot instance.
+        # Exists in every account that ever had a spot instance.
         self.client("iam").create_role(
             RoleName="AWSServiceRoleForEC2Spot",
             Path="/aws-service-role/spot.amazonaws.com/",
             AssumeRolePolicyDocument="{}",
         )
-        self.programs.environment = {
+        self.containers.environment = {
             key: value for key, value in self.environment().items() if key.startswith("AWS_")
         }
         self.kubeconfig.unlink(missing_ok=True)
@@ -79,34 +74,36 @@ class EksAccount(Ground):
 
     @property
     def kubeconfig(self) -> Path:
-        """The user's own, which ``apply`` writes to."""
+        """The user's kubeconfig, to which ``apply`` adds a context."""
         return self.folder / "user.kubeconfig"
 
     def user(self, name: str) -> tuple[str, str]:
-        """Make a user of IAM's; return an access key of theirs."""
+        """Create an IAM user and return an access key."""
         iam = Clients().client("iam", region_name="us-east-1", endpoint_url=self.moto.url)
         iam.create_user(UserName=name)
-        made = iam.create_access_key(UserName=name)["AccessKey"]
-        return made["AccessKeyId"], made["SecretAccessKey"]
+        key = iam.create_access_key(UserName=name)["AccessKey"]
+        return key["AccessKeyId"], key["SecretAccessKey"]
 
     def environment(self, keys: tuple[str, str] | None = None) -> dict[str, str]:
-        """Return what a user's shell has; helm and the AWS CLI are on the PATH."""
+        """Return the environment of a user's shell, with helm and the AWS CLI on the PATH."""
         key, secret = keys or self.keys
         return {
             **self._shared,
-            "PATH": f"{self._programs()}:{os.environ['PATH']}",
+            "PATH": f"{self._commands()}:{os.environ['PATH']}",
             "HOME": str(self.folder),
             "KUBECONFIG": str(self.kubeconfig),
+            # Cluster locks are in the temporary directory.
+            "TMPDIR": str(self.folder),
             "AWS_ENDPOINT_URL": self.moto.url,
             "AWS_ACCESS_KEY_ID": key,
             "AWS_SECRET_ACCESS_KEY": secret,
             "AWS_EC2_METADATA_DISABLED": "true",
         }
 
-    def begin(self, *words: str, keys: tuple[str, str] | None = None) -> subprocess.Popen[str]:
-        """Start a command of ours, as a user does."""
+    def start(self, *arguments: str, keys: tuple[str, str] | None = None) -> subprocess.Popen[str]:
+        """Start a ``dovetail`` command."""
         return subprocess.Popen(
-            [sys.executable, "-m", "dovetail", *words],
+            [sys.executable, "-m", "dovetail", *arguments],
             env=self.environment(keys),
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
@@ -116,44 +113,46 @@ class EksAccount(Ground):
             start_new_session=True,
         )
 
-    def run(self, *words: str, keys: tuple[str, str] | None = None) -> "Said":
-        """Run a command of ours to its end."""
-        with self.begin(*words, keys=keys) as process:
+    def run(self, *arguments: str, keys: tuple[str, str] | None = None) -> "CommandResult":
+        """Run a ``dovetail`` command until it exits."""
+        with self.start(*arguments, keys=keys) as process:
             try:
-                out, err = process.communicate(timeout=_LONG)
+                out, err = process.communicate(timeout=_COMMAND_TIMEOUT)
             except subprocess.TimeoutExpired:
                 process.kill()
                 out, err = process.communicate()
-                raise AssertionError(f"{' '.join(words)} took too long\n{out}\n{err}") from None
-        self.life.check()
-        return Said(process.returncode, out, err)
+                raise AssertionError(f"{' '.join(arguments)} timed out\n{out}\n{err}") from None
+        self.loop.check()
+        return CommandResult(process.returncode, out, err)
 
-    def as_user(self, program: str, *words: str, keys: tuple[str, str] | None = None) -> "Said":
-        """Run kubectl or helm with the kubeconfig that ``apply`` has written."""
-        done = subprocess.run(
-            [program, *words],
+    def run_as_user(
+        self, command: str, *arguments: str, keys: tuple[str, str] | None = None
+    ) -> "CommandResult":
+        """Run kubectl or helm with the kubeconfig that ``apply`` wrote."""
+        result = subprocess.run(
+            [command, *arguments],
             env=self.environment(keys),
             capture_output=True,
             text=True,
             check=False,
             timeout=60,
         )
-        return Said(done.returncode, done.stdout, done.stderr)
+        return CommandResult(result.returncode, result.stdout, result.stderr)
 
-    def _programs(self) -> Path:
+    def _commands(self) -> Path:
         folder = self.folder / "bin"
         if not folder.exists():
             folder.mkdir()
             (folder / "helm").symlink_to(helm_binary())
             (folder / "kubectl").symlink_to(Path(sys.executable).parent / "kubectl")
             aws = folder / "aws"
-            aws.write_text(f'#!/bin/sh\nexec {sys.executable} -P {awsprogram.__file__} "$@"\n')
+            aws.write_text(f'#!/bin/sh\nexec {sys.executable} -P {aws_cli.__file__} "$@"\n')
             aws.chmod(0o755)
         return folder
 
 
-class Said:
-    """How a command ended, and what it said."""
+class CommandResult:
+    """Exit code and output of a command."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err
@@ -163,36 +162,38 @@ class Said:
 
 
 @contextmanager
-def an_eks_account(program: Path, folder: Path) -> Iterator[EksAccount]:
-    """Have such an account for a while."""
-    made: list[Eks] = []
-    planes: list[ControlPlane] = []
+def run_eks_account(binary: Path, folder: Path) -> Iterator[EksAccount]:
+    """Run an account and its control plane for the duration of the block."""
+    services: list[Eks] = []
+    control_planes: list[ControlPlane] = []
 
     def front(inner: Wsgi) -> Eks:
-        made.append(Eks(inner))
-        return made[-1]
+        services.append(Eks(inner))
+        return services[-1]
 
     def aws_auth() -> Any:
-        found = planes[0].try_kubectl("get", "configmap", "aws-auth", "-n=kube-system", "-o=yaml")
-        return (yaml.safe_load(found.stdout) or {}).get("data") or {}
+        config_map = control_planes[0].try_kubectl(
+            "get", "configmap", "aws-auth", "-n=kube-system", "-o=yaml"
+        )
+        return (yaml.safe_load(config_map.stdout) or {}).get("data") or {}
 
     with moto_aws(front) as moto:
-        knows = Authenticator(made[0], moto.url, aws_auth)
+        authenticator = Authenticator(services[0], moto.url, aws_auth)
         with (
-            serving(knows) as webhook,
-            an_internet(_new(folder / "internet")) as (internet, leads),
-            running_control_plane(program, _new(folder / "plane"), webhook=webhook) as plane,
+            serve_webhook(authenticator) as webhook,
+            serve_chart_registries(_new(folder / "charts")) as environment,
+            running_control_plane(binary, _new(folder / "controlplane"), webhook=webhook) as control_plane,
         ):
-            planes.append(plane)
-            account = EksAccount(moto, made[0], plane, internet, leads)
-            with account.life.running(), account.programs.ended():
+            control_planes.append(control_plane)
+            account = EksAccount(moto, services[0], control_plane, environment)
+            with account.loop.running(), account.containers.stop_at_exit():
                 yield account
 
 
-def _nothing(operation: str) -> Callable[[bytes], tuple[str, bytes]]:
-    """Return an answer of EC2's that has nothing in it."""
-    space = "http://ec2.amazonaws.com/doc/2016-11-15/"
-    text = f'<{operation}Response xmlns="{space}"><requestId>1</requestId></{operation}Response>'
+def _empty_response(operation: str) -> Callable[[bytes], tuple[str, bytes]]:
+    """Return a function that returns an empty EC2 response."""
+    namespace = "http://ec2.amazonaws.com/doc/2016-11-15/"
+    text = f'<{operation}Response xmlns="{namespace}"><requestId>1</requestId></{operation}Response>'
     return lambda _: ("text/xml", text.encode())
 
 

@@ -1,4 +1,4 @@
-"""An API server for programs of few words: one request, one answer."""
+"""A minimal synchronous Kubernetes API client."""
 
 import http.client
 import json
@@ -10,22 +10,19 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 from urllib.parse import urlsplit
 
-_KINDS = {
-    "PATCH": "application/strategic-merge-patch+json",
-    "APPLY": "application/apply-patch+yaml",
-}
+_CONTENT_TYPES = {"PATCH": "application/strategic-merge-patch+json", "APPLY": "application/apply-patch+yaml"}
 
 
-class Refused(Exception):
-    """The server said no."""
+class RequestError(Exception):
+    """The API server returned an error status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
         self.status = status
 
 
-class Api:
-    """Asks as whoever a kubeconfig with a client certificate is of."""
+class ApiClient:
+    """Client with the certificate of a kubeconfig."""
 
     def __init__(self, kubeconfig: Path) -> None:
         config = json.loads(kubeconfig.read_text())
@@ -33,35 +30,35 @@ class Api:
         authority = b64decode(cluster["certificate-authority-data"]).decode()
         self._tls = ssl.create_default_context(cadata=authority)
         self._host = urlsplit(cluster["server"]).netloc
-        with NamedTemporaryFile() as both:
+        with NamedTemporaryFile() as file:
             for part in ("client-certificate-data", "client-key-data"):
-                both.write(b64decode(user[part]))
-            both.flush()
-            self._tls.load_cert_chain(both.name)
+                file.write(b64decode(user[part]))
+            file.flush()
+            self._tls.load_cert_chain(file.name)
 
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Make a request; APPLY is a PATCH by server-side apply."""
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        """Make a request; the method APPLY is server-side apply."""
         verb = "PATCH" if method == "APPLY" else method
         if method == "APPLY":
             path += "?fieldManager=eks&force=true"
-        head = {"Content-Type": _KINDS.get(method, "application/json")}
+        headers = {"Content-Type": _CONTENT_TYPES.get(method, "application/json")}
         connection = http.client.HTTPSConnection(self._host, context=self._tls, timeout=30)
         with closing(connection):
-            connection.request(verb, path, None if body is None else json.dumps(body), head)
-            answer = connection.getresponse()
-            text = answer.read().decode()
-        if answer.status >= http.client.BAD_REQUEST:
-            raise Refused(answer.status, text)
+            connection.request(verb, path, None if body is None else json.dumps(body), headers)
+            response = connection.getresponse()
+            text = response.read().decode()
+        if response.status >= http.client.BAD_REQUEST:
+            raise RequestError(response.status, text)
         return json.loads(text)
 
     def list(self, path: str) -> list[Any]:
-        found: list[Any] = self.ask("GET", path)["items"]
-        return found
+        items: list[Any] = self.request("GET", path)["items"]
+        return items
 
     def delete(self, path: str) -> None:
-        """Have something go at once; being gone already is success."""
+        """Delete an object without a grace period; not found is success."""
         try:
-            self.ask("DELETE", path, {"kind": "DeleteOptions", "gracePeriodSeconds": 0})
-        except Refused as error:
+            self.request("DELETE", path, {"kind": "DeleteOptions", "gracePeriodSeconds": 0})
+        except RequestError as error:
             if error.status != http.client.NOT_FOUND:
                 raise

@@ -1,4 +1,4 @@
-"""Small charts under the names and versions of other people's, packaged by helm."""
+"""Small charts with the names and versions of third-party charts, packaged by helm."""
 
 import shutil
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from dovetail.eks.desired.charts import ADDONS, CONTROLLERS, Chart
-from tests.support.charts import CRDS, helm
+from tests.support.helm.charts import CRDS, helm
 
 _WORKLOAD = """\
 apiVersion: v1
@@ -51,17 +51,17 @@ spec:
             {{- end }}
           resources: {requests: {cpu: 100m, memory: 64Mi}}
 """
-_ON_EVERY_NODE = "node-termination-handler"
-_KEPT = "    helm.sh/resource-policy: keep\n"
+_DAEMON_SET = "node-termination-handler"
+_KEEP_ANNOTATION = "    helm.sh/resource-policy: keep\n"
 
 
 def packaged(scratch: Path) -> list[tuple[Chart, Path]]:
-    """Return each chart that is not ours, and the archive that stands for it."""
+    """Return each third-party chart and the archive that replaces it."""
     upstream, definitions = CONTROLLERS["karpenter"]
-    found = [(one, _workload(scratch, one, name)) for name, one in ADDONS.items()]
-    found.append((upstream, _workload(scratch, upstream, "karpenter")))
-    found.append((definitions, _definitions(scratch, definitions)))
-    return found
+    archives = [(chart, _workload(scratch, chart, name)) for name, chart in ADDONS.items()]
+    archives.append((upstream, _workload(scratch, upstream, "karpenter")))
+    archives.append((definitions, _definitions(scratch, definitions)))
+    return archives
 
 
 def name_of(chart: Chart) -> str:
@@ -70,31 +70,31 @@ def name_of(chart: Chart) -> str:
 
 def _workload(scratch: Path, chart: Chart, addon: str) -> Path:
     folder = _chart(scratch, chart)
-    kind = "DaemonSet" if addon == _ON_EVERY_NODE else "Deployment"
+    kind = "DaemonSet" if addon == _DAEMON_SET else "Deployment"
     (folder / "templates" / "all.yaml").write_text(_WORKLOAD.replace("KIND", kind))
     (folder / "values.yaml").write_text("settings: {}\ncontroller: {}\nserviceAccount: {}\n")
     return _archive(scratch, folder)
 
 
 def _definitions(scratch: Path, chart: Chart) -> Path:
-    """Package the kinds as upstream does: unlike ours, its CRDs go with their release."""
+    """Package the CRDs as upstream does: uninstall deletes them, unlike ours."""
     folder = _chart(scratch, chart)
-    for one in (CRDS / "templates").iterdir():
-        text = one.read_text()
-        assert _KEPT in text
-        (folder / "templates" / one.name).write_text(text.replace(_KEPT, '    of: "upstream"\n'))
+    for path in (CRDS / "templates").iterdir():
+        text = path.read_text()
+        assert _KEEP_ANNOTATION in text
+        (folder / "templates" / path.name).write_text(text.replace(_KEEP_ANNOTATION, '    of: "upstream"\n'))
     return _archive(scratch, folder)
 
 
 def _chart(scratch: Path, chart: Chart) -> Path:
     folder = scratch / "sources" / name_of(chart)
     (folder / "templates").mkdir(parents=True)
-    about: dict[str, Any] = {"apiVersion": "v2", "name": name_of(chart), "version": chart.version}
-    (folder / "Chart.yaml").write_text(yaml.safe_dump(about))
+    metadata: dict[str, Any] = {"apiVersion": "v2", "name": name_of(chart), "version": chart.version}
+    (folder / "Chart.yaml").write_text(yaml.safe_dump(metadata))
     return folder
 
 
 def _archive(scratch: Path, folder: Path) -> Path:
-    told = helm("package", folder, "--destination", scratch / "archives")
+    output = helm("package", folder, "--destination", scratch / "archives")
     shutil.rmtree(folder)
-    return Path(told.strip().rpartition(" ")[2])
+    return Path(output.strip().rpartition(" ")[2])

@@ -1,66 +1,66 @@
-"""Nodes that join, and pods that run on them as soon as they are bound."""
+"""Kubelets: they register nodes, and start and stop the pods bound to them."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from dovetail.host.clock import RealClock
-from tests.live.eks.api import Api
-from tests.live.eks.programs import Programs, Raw
+from dovetail.host.clock import SystemClock
+from tests.live.eks.api import ApiClient
+from tests.live.eks.containers import Containers, Raw
 
-_OFTEN = 30.0
-"""Seconds between two signs of life; the node controller waits some minutes."""
+_HEARTBEAT_INTERVAL = 30.0
+"""Seconds; the node controller tolerates some minutes."""
 
 
 class Kubelets:
-    """All kubelets of a cluster, in one."""
+    """All kubelets of a cluster."""
 
-    def __init__(self, api: Api, programs: Programs) -> None:
+    def __init__(self, api: ApiClient, containers: Containers) -> None:
         self._api = api
-        self._programs = programs
-        self._clock = RealClock()
-        self._told: dict[str, float] = {}
+        self._containers = containers
+        self._clock = SystemClock()
+        self._next_heartbeat: dict[str, float] = {}
 
-    def join(self, node: Raw, amounts: Mapping[str, str]) -> None:
-        """Register a node if it is not there, and say that it is alive."""
+    def join(self, node: Raw, resources: Mapping[str, str]) -> None:
+        """Register a node if it is new, and update its status when a heartbeat is due."""
         name = node["metadata"]["name"]
-        if self._clock.seconds() < self._told.get(name, 0.0):
+        if self._clock.seconds() < self._next_heartbeat.get(name, 0.0):
             return
-        if name not in self._told:
-            self._api.ask("APPLY", f"/api/v1/nodes/{name}", node)
-        self._told[name] = self._clock.seconds() + _OFTEN
+        if name not in self._next_heartbeat:
+            self._api.request("APPLY", f"/api/v1/nodes/{name}", node)
+        self._next_heartbeat[name] = self._clock.seconds() + _HEARTBEAT_INTERVAL
         now = self._clock.now().isoformat()
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
         status = {
-            "capacity": dict(amounts),
-            "allocatable": dict(amounts),
+            "capacity": dict(resources),
+            "allocatable": dict(resources),
             "conditions": [{**ready, "lastHeartbeatTime": now}],
         }
-        self._api.ask("PATCH", f"/api/v1/nodes/{name}/status", {"status": status})
+        self._api.request("PATCH", f"/api/v1/nodes/{name}/status", {"status": status})
 
     def leave(self, name: str) -> None:
-        """Be no more: the cloud's controller takes the node away."""
-        self._told.pop(name, None)
+        """Delete a node, as the cloud controller does."""
+        self._next_heartbeat.pop(name, None)
         self._api.delete(f"/api/v1/nodes/{name}")
 
     @property
     def names(self) -> list[str]:
-        return sorted(self._told)
+        return sorted(self._next_heartbeat)
 
-    def look(self) -> list[Raw]:
-        """Start and end pods; return all there are."""
+    def reconcile(self) -> list[Raw]:
+        """Start and stop pods; return all pods."""
         pods = self._api.list("/api/v1/pods")
         for pod in pods:
             if not pod["spec"].get("nodeName"):
                 continue
             if pod["metadata"].get("deletionTimestamp"):
-                self._programs.end(pod)
+                self._containers.stop(pod)
                 self._api.delete(path_of(pod))
             elif pod["status"].get("phase") == "Pending" and self._is_ready(pod):
-                self._api.ask("PATCH", f"{path_of(pod)}/status", {"status": _running(pod)})
+                self._api.request("PATCH", f"{path_of(pod)}/status", {"status": _running(pod)})
         return pods
 
     def _is_ready(self, pod: Raw) -> bool:
-        return not self._programs.is_ours(pod) or self._programs.is_ready(pod)
+        return not self._containers.is_selected(pod) or self._containers.is_ready(pod)
 
 
 def path_of(pod: Raw) -> str:
@@ -69,7 +69,7 @@ def path_of(pod: Raw) -> str:
 
 
 def node_of(name: str, *, zone: str, **more: Any) -> Raw:
-    """Return a node; ``labels`` and ``spec`` may be added."""
+    """Return a Node with optional additional ``labels`` and ``spec``."""
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
@@ -91,16 +91,16 @@ def _running(pod: Raw) -> Raw:
     return {
         "phase": "Running",
         "podIP": "127.0.0.1",
-        "conditions": [{"type": one, "status": "True"} for one in conditions],
+        "conditions": [{"type": condition, "status": "True"} for condition in conditions],
         "containerStatuses": [
             {
-                "name": one["name"],
-                "image": one["image"],
-                "imageID": one["image"],
+                "name": container["name"],
+                "image": container["image"],
+                "imageID": container["image"],
                 "ready": True,
                 "restartCount": 0,
                 "state": started,
             }
-            for one in pod["spec"]["containers"]
+            for container in pod["spec"]["containers"]
         ],
     }

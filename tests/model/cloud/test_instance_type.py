@@ -1,12 +1,12 @@
-"""Instance types and NodePools: what a node of them would have."""
+"""Instance types, offerings and NodePools."""
 
 from dovetail.model import labels as label_keys
-from dovetail.model.cloud.instance_type import InstanceType, Offering, allocatable
-from dovetail.model.karpenter.nodepool import NodePool, in_order_of_preference
+from dovetail.model.cloud.instance_type import InstanceType, Offering, compute_allocatable
+from dovetail.model.karpenter.nodepool import NodePool, sort_by_weight
 from dovetail.model.kube.requirements import Requirement, Requirements
 from dovetail.model.kube.resources import Resources
-from tests.support.build import a_pool
-from tests.support.catalog import DEFAULT_TYPES
+from tests.support.scheduling.builders import a_pool
+from tests.support.scheduling.instance_types import DEFAULT_TYPES
 
 
 def test_allocatable_is_capacity_without_overhead() -> None:
@@ -17,19 +17,19 @@ def test_allocatable_is_capacity_without_overhead() -> None:
     assert small.allocatable["pods"] == 5
 
 
-def test_p47_huge_pages_come_out_of_memory() -> None:
+def test_p47_huge_pages_reduce_memory() -> None:
     capacity = Resources.parse({"memory": "4Gi", "hugepages-2Mi": "1Gi", "hugepages-1Gi": "1Gi"})
 
-    left = allocatable(capacity, Resources.parse({"memory": "1Gi"}))
+    left = compute_allocatable(capacity, Resources.parse({"memory": "1Gi"}))
 
     assert left["memory"] == 2**30
     assert left["hugepages-2Mi"] == 2**30
 
 
-def test_p47_huge_pages_never_push_memory_below_zero() -> None:
+def test_p47_huge_pages_never_make_memory_negative() -> None:
     capacity = Resources.parse({"memory": "1Gi", "hugepages-1Gi": "4Gi"})
 
-    assert allocatable(capacity, Resources.parse({"memory": "1Mi"}))["memory"] == 0
+    assert compute_allocatable(capacity, Resources.parse({"memory": "1Mi"}))["memory"] == 0
 
 
 def test_s29_computing_allocatable_changes_neither_capacity_nor_overhead() -> None:
@@ -45,32 +45,26 @@ def test_s29_computing_allocatable_changes_neither_capacity_nor_overhead() -> No
     assert kind.overhead == {"cpu": 100}
 
 
-def test_an_offering_says_which_labels_a_node_bought_through_it_has() -> None:
-    offering = Offering(
-        zone="z", zone_id="z-id", capacity_type="reserved", price=1.0, reservation_id="cr-1"
-    )
+def test_an_offering_determines_labels_of_a_node_launched_from_it() -> None:
+    offering = Offering(zone="z", zone_id="z-id", capacity_type="reserved", price=1.0, reservation_id="cr-1")
 
     assert offering.requirements() == {
         label_keys.ZONE: Requirement.one_of(label_keys.ZONE, "z"),
         label_keys.ZONE_ID: Requirement.one_of(label_keys.ZONE_ID, "z-id"),
         label_keys.CAPACITY_TYPE: Requirement.one_of(label_keys.CAPACITY_TYPE, "reserved"),
-        label_keys.CAPACITY_RESERVATION_ID: Requirement.one_of(
-            label_keys.CAPACITY_RESERVATION_ID, "cr-1"
-        ),
+        label_keys.CAPACITY_RESERVATION_ID: Requirement.one_of(label_keys.CAPACITY_RESERVATION_ID, "cr-1"),
     }
 
 
-def test_a_pool_asks_for_its_requirements_its_labels_and_its_own_name() -> None:
+def test_a_pool_requires_its_requirements_labels_and_name() -> None:
     pool = a_pool("blue", [("team", "In", ["a", "b"])], labels={"team": "a", "tier": "front"})
 
-    known = pool.requirements()
+    requirements = pool.requirements()
 
-    assert known["team"] == Requirement.one_of("team", "a")
-    assert known["tier"] == Requirement.one_of("tier", "front")
-    assert known[label_keys.NODEPOOL] == Requirement.one_of(label_keys.NODEPOOL, "blue")
-    assert known[label_keys.EC2_NODE_CLASS] == Requirement.one_of(
-        label_keys.EC2_NODE_CLASS, "default"
-    )
+    assert requirements["team"] == Requirement.one_of("team", "a")
+    assert requirements["tier"] == Requirement.one_of("tier", "front")
+    assert requirements[label_keys.NODEPOOL] == Requirement.one_of(label_keys.NODEPOOL, "blue")
+    assert requirements[label_keys.EC2_NODE_CLASS] == Requirement.one_of(label_keys.EC2_NODE_CLASS, "default")
 
 
 def test_p70_the_heaviest_pool_comes_first_and_ties_go_by_name_descending() -> None:
@@ -82,7 +76,7 @@ def test_p70_the_heaviest_pool_comes_first_and_ties_go_by_name_descending() -> N
         a_pool("d", weight=10),
     )
 
-    ordered = [pool.name for pool in in_order_of_preference(pools)]
+    ordered = [pool.name for pool in sort_by_weight(pools)]
 
     assert ordered == ["heavy", "d", "b", "c", "a"]
 

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from dovetail.model.kube.pod import HostPort, Phase, Pod
+from dovetail.model.kube.pod import HostPort, Pod, PodPhase
 from dovetail.model.kube.requirements import Operator, RequirementSpec
 from dovetail.model.kube.selectors import LabelSelector
-from dovetail.model.kube.workloads import DisruptionBudget
-from tests.support.build import a_pod, owned_by, selector
+from dovetail.model.kube.workloads import PodDisruptionBudget
+from tests.support.scheduling.builders import a_pod, owned_by, selector
 
 ANY4, ANY6 = "0.0.0.0", "::"  # noqa: S104
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (HostPort(80), HostPort(80)),
         (HostPort(80, ip="10.0.0.1"), HostPort(80, ip="10.0.0.1")),
@@ -24,46 +24,42 @@ ANY4, ANY6 = "0.0.0.0", "::"  # noqa: S104
         (HostPort(80, ip=""), HostPort(80, ip="10.0.0.1")),
     ],
 )
-def test_r11_the_same_port_clashes_on_the_same_or_any_address(
-    one: HostPort, other: HostPort
-) -> None:
-    assert one.clashes(other)
-    assert other.clashes(one)
+def test_r11_the_same_port_conflicts_on_the_same_or_any_address(first: HostPort, second: HostPort) -> None:
+    assert first.conflicts_with(second)
+    assert second.conflicts_with(first)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (HostPort(80), HostPort(81)),
         (HostPort(80, "TCP"), HostPort(80, "UDP")),
         (HostPort(80, ip="10.0.0.1"), HostPort(80, ip="10.0.0.2")),
     ],
 )
-def test_r11_another_port_protocol_or_address_does_not_clash(
-    one: HostPort, other: HostPort
-) -> None:
-    assert not one.clashes(other)
-    assert not other.clashes(one)
+def test_r11_another_port_protocol_or_address_does_not_conflict(first: HostPort, second: HostPort) -> None:
+    assert not first.conflicts_with(second)
+    assert not second.conflicts_with(first)
 
 
-def test_a_pod_that_has_ended_is_terminal() -> None:
-    phases = {phase for phase in Phase if Pod(name="p", phase=phase).terminal}
+def test_a_succeeded_or_failed_pod_is_terminal() -> None:
+    phases = {phase for phase in PodPhase if Pod(name="p", phase=phase).is_terminal}
 
-    assert phases == {Phase.SUCCEEDED, Phase.FAILED}
+    assert phases == {PodPhase.SUCCEEDED, PodPhase.FAILED}
 
 
-def test_pods_of_daemon_sets_and_kubelets_are_known_by_their_owner() -> None:
-    assert a_pod("p", owner=owned_by("DaemonSet", "d")).of_daemon_set
-    assert a_pod("p", owner=owned_by("Node", "n")).static
-    assert not a_pod("p", owner=owned_by("ReplicaSet", "r")).of_daemon_set
-    assert not a_pod("p").static
+def test_pods_of_daemon_sets_and_kubelets_are_recognized_by_their_owner() -> None:
+    assert a_pod("p", owner=owned_by("DaemonSet", "d")).is_owned_by_daemon_set
+    assert a_pod("p", owner=owned_by("Node", "n")).is_static
+    assert not a_pod("p", owner=owned_by("ReplicaSet", "r")).is_owned_by_daemon_set
+    assert not a_pod("p").is_static
 
 
 def test_pods_of_one_template_have_equal_specs_that_can_be_keys() -> None:
-    one, other = a_pod("a", cpu="1"), a_pod("b", cpu="1000m")
+    first, second = a_pod("a", cpu="1"), a_pod("b", cpu="1000m")
 
-    assert one.spec == other.spec
-    assert len({one.spec, other.spec}) == 1
+    assert first.spec == second.spec
+    assert len({first.spec, second.spec}) == 1
 
 
 # --- Selecting --------------------------------------------------------------------------------
@@ -100,11 +96,11 @@ def test_a_selector_matches_labels_as_kubernetes_does(select: LabelSelector, mat
         RequirementSpec("app", Operator.GT, ("1",)),
     ],
 )
-def test_t4_a_selector_that_kubernetes_would_refuse_is_invalid(wrong: RequirementSpec) -> None:
+def test_t4_a_selector_that_kubernetes_would_reject_is_invalid(wrong: RequirementSpec) -> None:
     assert not LabelSelector(expressions=(wrong,)).is_valid
 
 
-def test_a_selector_names_the_keys_it_looks_at() -> None:
+def test_a_selector_has_the_keys_that_it_uses() -> None:
     assert selector({"app": "web"}, ("tier", "Exists")).keys == {"app", "tier"}
 
 
@@ -119,7 +115,7 @@ def test_a_selector_names_the_keys_it_looks_at() -> None:
         ({"min_available": "1"}, False),
     ],
 )
-def test_s58_a_budget_that_lets_nobody_go_blocks_fully(
+def test_s58_a_budget_that_never_allows_a_disruption_blocks_all_evictions(
     budget: dict[str, Any], blocks: bool
 ) -> None:
-    assert DisruptionBudget(namespace="n", name="b", **budget).blocks_fully is blocks
+    assert PodDisruptionBudget(namespace="n", name="b", **budget).blocks_all_evictions is blocks

@@ -4,7 +4,7 @@ import pytest
 
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.requirements import (
-    ANYTHING,
+    NO_REQUIREMENTS,
     Operator,
     Requirement,
     Requirements,
@@ -14,27 +14,25 @@ from dovetail.model.kube.requirements import (
 A_TYPE = label_keys.WELL_KNOWN
 
 
-def of(operator: str, *values: str, least: int | None = None, key: str = "key") -> Requirement:
-    return Requirement.of(RequirementSpec(key, Operator(operator), values, least))
+def of(operator: str, *values: str, min_values: int | None = None, key: str = "key") -> Requirement:
+    return Requirement.from_spec(RequirementSpec(key, Operator(operator), values, min_values))
 
 
-def written(one: Requirement) -> list[tuple[str, tuple[str, ...]]]:
-    return [(str(spec.operator), spec.values) for spec in one.specs()]
+def encoded(requirement: Requirement) -> list[tuple[str, tuple[str, ...]]]:
+    return [(str(spec.operator), spec.values) for spec in requirement.to_specs()]
 
 
 # --- R1: aliases ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("alias", "stable"), label_keys.ALIASES.items())
-def test_r1_an_older_key_means_the_stable_one_in_entries_and_labels(
-    alias: str, stable: str
-) -> None:
-    assert Requirement.of(RequirementSpec(alias, Operator.IN, ("a",))).key == stable
-    assert Requirements.of_labels({alias: "a"}) == {stable: Requirement.one_of(stable, "a")}
+@pytest.mark.parametrize(("alias", "stable"), label_keys.NORMALIZED_LABELS.items())
+def test_r1_an_alias_is_replaced_by_its_stable_key_in_entries_and_labels(alias: str, stable: str) -> None:
+    assert Requirement.from_spec(RequirementSpec(alias, Operator.IN, ("a",))).key == stable
+    assert Requirements.from_labels({alias: "a"}) == {stable: Requirement.one_of(stable, "a")}
 
 
 def test_r1_an_alias_and_its_stable_key_are_one_requirement() -> None:
-    both = Requirements.of_specs(
+    both = Requirements.from_specs(
         [
             RequirementSpec("failure-domain.beta.kubernetes.io/zone", Operator.IN, ("a", "b")),
             RequirementSpec(label_keys.ZONE, Operator.NOT_IN, ("a",)),
@@ -49,23 +47,14 @@ def test_r1_an_alias_and_its_stable_key_are_one_requirement() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [
-        of("In", "a"),
-        of("NotIn", "a"),
-        of("Exists"),
-        of("DoesNotExist"),
-        of("Gt", "1"),
-        of("Lte", "8"),
-    ],
+    [of("In", "a"), of("NotIn", "a"), of("Exists"), of("DoesNotExist"), of("Gt", "1"), of("Lte", "8")],
 )
-def test_r2_exists_leaves_the_other_side_and_does_not_exist_leaves_nothing(
-    other: Requirement,
-) -> None:
+def test_r2_exists_leaves_the_other_side_and_does_not_exist_leaves_nothing(other: Requirement) -> None:
     kept = of("Exists").intersection(other)
-    gone = of("DoesNotExist").intersection(other)
+    absent = of("DoesNotExist").intersection(other)
 
     assert (kept.operator, kept.values) == (other.operator, other.values)
-    assert (gone.operator, gone.values) == (Operator.DOES_NOT_EXIST, frozenset())
+    assert (absent.operator, absent.values) == (Operator.DOES_NOT_EXIST, frozenset())
 
 
 def test_r2_value_sets_intersect_as_sets_do() -> None:
@@ -94,16 +83,14 @@ def test_r6_inclusive_and_exclusive_bounds_mix() -> None:
 
 
 @pytest.mark.parametrize(("first", "second", "larger"), [(2, 3, 3), (3, 2, 3), (None, 2, 2)])
-def test_r4_the_larger_min_values_survives(
-    first: int | None, second: int | None, larger: int
-) -> None:
-    both = of("Exists", least=first).intersection(of("In", "a", "b", "c", least=second))
+def test_r4_the_larger_min_values_is_kept(first: int | None, second: int | None, larger: int) -> None:
+    both = of("Exists", min_values=first).intersection(of("In", "a", "b", "c", min_values=second))
 
     assert both.min_values == larger
 
 
-def test_r4_min_values_survive_where_nothing_is_left_to_choose_from() -> None:
-    assert of("Gt", "9", least=2).intersection(of("Lt", "3")).min_values == 2
+def test_r4_min_values_are_kept_where_no_value_is_left() -> None:
+    assert of("Gt", "9", min_values=2).intersection(of("Lt", "3")).min_values == 2
 
 
 # --- R5: how bounds are reported and written --------------------------------------------------
@@ -115,34 +102,31 @@ def test_r5_the_operator_of_a_bound_is_exists(operator: str) -> None:
 
 
 def test_r5_exclusive_bounds_are_written_as_inclusive_ones() -> None:
-    assert written(of("Gt", "1")) == [("Gte", ("2",))]
-    assert written(of("Lt", "9")) == [("Lte", ("8",))]
-    assert written(of("Gt", "1").intersection(of("Lt", "9"))) == [("Gte", ("2",)), ("Lte", ("8",))]
+    assert encoded(of("Gt", "1")) == [("Gte", ("2",))]
+    assert encoded(of("Lt", "9")) == [("Lte", ("8",))]
+    assert encoded(of("Gt", "1").intersection(of("Lt", "9"))) == [("Gte", ("2",)), ("Lte", ("8",))]
 
 
 def test_excluded_values_are_still_written_beside_bounds() -> None:
-    # Upstream loses the exclusion here; a node that breaks it would be refused later.
-    assert written(of("NotIn", "5").intersection(of("Gt", "1"))) == [
-        ("Gte", ("2",)),
-        ("NotIn", ("5",)),
-    ]
+    # Upstream loses the exclusion here; a node that violates it would be rejected later.
+    assert encoded(of("NotIn", "5").intersection(of("Gt", "1"))) == [("Gte", ("2",)), ("NotIn", ("5",))]
 
 
 def test_min_values_are_written_with_every_entry() -> None:
-    both = of("Gt", "1", least=2).intersection(of("Lt", "9"))
+    both = of("Gt", "1", min_values=2).intersection(of("Lt", "9"))
 
-    assert [spec.min_values for spec in both.specs()] == [2, 2]
+    assert [spec.min_values for spec in both.to_specs()] == [2, 2]
 
 
 def test_a_bound_above_the_largest_integer_allows_nothing() -> None:
     beyond = of("Gt", str(2**63 - 1))
 
     assert beyond.operator is Operator.DOES_NOT_EXIST
-    assert not beyond.tolerates_absence
+    assert not beyond.allows_absence
 
 
 @pytest.mark.parametrize("value", ["", "a", "1.5", "1_0", " 1", "٣", "9" * 30])
-def test_a_value_that_kubernetes_reads_as_no_integer_matches_no_bound(value: str) -> None:
+def test_a_value_that_is_no_integer_in_kubernetes_matches_no_bound(value: str) -> None:
     assert not of("Gte", "0").has(value)
     assert not of("Lte", "100").has(value)
 
@@ -162,7 +146,7 @@ ZONE_OF = {
     "under 5": of("Lt", "5", key=label_keys.ZONE),
 }
 ACCEPTED = {
-    # Node side → what it can serve while the key is well known.
+    # Node → requirements that it satisfies if the key is well known.
     "anything": set(ZONE_OF),
     "exists": set(ZONE_OF) - {"absent"},
     "absent": {"anything", "absent", "not in A"},
@@ -177,25 +161,27 @@ ACCEPTED = {
 
 
 def some(name: str) -> Requirements:
-    one = ZONE_OF[name]
-    return ANYTHING if one is None else Requirements.of([one])
+    zone = ZONE_OF[name]
+    return NO_REQUIREMENTS if zone is None else Requirements.from_requirements([zone])
 
 
 @pytest.mark.parametrize("node", ZONE_OF)
-@pytest.mark.parametrize("wanted", ZONE_OF)
-def test_r7_a_new_node_serves_what_overlaps_or_may_both_be_absent(node: str, wanted: str) -> None:
-    refused = some(node).why_incompatible(some(wanted), undefined_ok=A_TYPE)
-
-    assert (refused is None) == (wanted in ACCEPTED[node])
-
-
-@pytest.mark.parametrize("wanted", ZONE_OF)
-def test_r8_an_existing_node_without_the_label_serves_only_what_tolerates_absence(
-    wanted: str,
+@pytest.mark.parametrize("required", ZONE_OF)
+def test_r7_a_new_node_satisfies_requirements_that_overlap_or_may_both_be_absent(
+    node: str, required: str
 ) -> None:
-    refused = ANYTHING.why_incompatible(some(wanted))
+    conflict = some(node).find_conflict(some(required), allow_undefined=A_TYPE)
 
-    assert (refused is None) == (wanted in {"anything", "absent", "not in A"})
+    assert (conflict is None) == (required in ACCEPTED[node])
+
+
+@pytest.mark.parametrize("required", ZONE_OF)
+def test_r8_an_existing_node_without_the_label_satisfies_only_requirements_that_allow_absence(
+    required: str,
+) -> None:
+    conflict = NO_REQUIREMENTS.find_conflict(some(required))
+
+    assert (conflict is None) == (required in {"anything", "absent", "not in A"})
 
 
 @pytest.mark.parametrize(
@@ -208,34 +194,32 @@ def test_r8_an_existing_node_without_the_label_serves_only_what_tolerates_absenc
         [of("Gt", "5"), of("Lt", "3")],
     ],
 )
-def test_a_label_asked_for_must_be_there_whatever_else_is_asked(
-    entries: list[Requirement],
-) -> None:
-    # Upstream reads these as "may be absent" and buys a node that kube-scheduler refuses.
-    wanted = Requirements.of(entries)
+def test_a_required_label_must_exist_whatever_else_is_required(entries: list[Requirement]) -> None:
+    # Upstream reads these as "may be absent" and launches a node that kube-scheduler rejects.
+    required = Requirements.from_requirements(entries)
 
-    refused = ANYTHING.why_incompatible(wanted)
+    conflict = NO_REQUIREMENTS.find_conflict(required)
 
-    assert refused is not None
-    assert refused.offered is None
+    assert conflict is not None
+    assert conflict.provided is None
 
 
-def test_compatibility_asks_the_node_side_for_what_the_pod_side_wants_only() -> None:
-    node = Requirements.of([of("In", "a", key="team")])
+def test_compatibility_checks_only_the_keys_of_the_pod() -> None:
+    node = Requirements.from_requirements([of("In", "a", key="team")])
 
-    assert node.why_incompatible(ANYTHING) is None
-    assert ANYTHING.why_incompatible(node) is not None
+    assert node.find_conflict(NO_REQUIREMENTS) is None
+    assert NO_REQUIREMENTS.find_conflict(node) is not None
 
 
 def test_the_conflict_names_the_key_and_both_sides() -> None:
-    node = Requirements.of([of("In", "a", "b", key="team")])
+    node = Requirements.from_requirements([of("In", "a", "b", key="team")])
 
-    refused = node.why_incompatible(Requirements.of([of("In", "c", key="team")]))
+    conflict = node.find_conflict(Requirements.from_requirements([of("In", "c", key="team")]))
 
-    assert refused is not None
-    assert refused.key == "team"
-    assert "[c]" in str(refused)
-    assert "[a, b]" in str(refused)
+    assert conflict is not None
+    assert conflict.key == "team"
+    assert "[c]" in str(conflict)
+    assert "[a, b]" in str(conflict)
 
 
 # --- R9: hints --------------------------------------------------------------------------------
@@ -255,20 +239,18 @@ def test_the_conflict_names_the_key_and_both_sides() -> None:
         ("instance-family", "karpenter.k8s.aws/instance-family"),
     ],
 )
-def test_r9_a_key_that_nobody_knows_is_answered_with_the_one_it_resembles(
-    misspelt: str, meant: str
-) -> None:
-    refused = ANYTHING.why_incompatible(Requirements.of_labels({misspelt: "a"}))
+def test_r9_an_unknown_key_gets_the_most_similar_key_as_suggestion(misspelt: str, meant: str) -> None:
+    conflict = NO_REQUIREMENTS.find_conflict(Requirements.from_labels({misspelt: "a"}))
 
-    assert f"did you mean {meant!r}" in str(refused)
+    assert f"did you mean {meant!r}" in str(conflict)
 
 
 @pytest.mark.parametrize("unknown", ["team", "example.com/tier", "foo"])
-def test_r9_a_key_that_resembles_nothing_gets_no_hint(unknown: str) -> None:
-    refused = ANYTHING.why_incompatible(Requirements.of_labels({unknown: "a"}))
+def test_r9_a_key_without_similar_keys_gets_no_hint(unknown: str) -> None:
+    conflict = NO_REQUIREMENTS.find_conflict(Requirements.from_labels({unknown: "a"}))
 
-    assert unknown in str(refused)
-    assert "did you mean" not in str(refused)
+    assert unknown in str(conflict)
+    assert "did you mean" not in str(conflict)
 
 
 # --- R10: text --------------------------------------------------------------------------------
@@ -276,7 +258,7 @@ def test_r9_a_key_that_resembles_nothing_gets_no_hint(unknown: str) -> None:
 
 def test_r10_a_set_is_written_sorted_and_without_the_hostname() -> None:
     text = str(
-        Requirements.of(
+        Requirements.from_requirements(
             [
                 of("In", "z", "y", key="b"),
                 of("Exists", key="a"),
@@ -294,7 +276,7 @@ def test_r10_more_than_five_values_are_abbreviated() -> None:
     assert str(of("In", *"abcde")) == "key In [a, b, c, d, e]"
 
 
-def test_demands_that_exclude_each_other_are_called_so() -> None:
+def test_contradictory_requirements_are_reported() -> None:
     text = str(of("In", "a").intersection(of("In", "b")))
 
     assert text.startswith("key ")
@@ -305,21 +287,21 @@ def test_demands_that_exclude_each_other_are_called_so() -> None:
 
 
 def test_a_key_that_is_missing_allows_anything_and_is_not_stored() -> None:
-    assert ANYTHING.allowed("key") == Requirement.exists("key")
-    assert "key" not in ANYTHING
+    assert NO_REQUIREMENTS.get_or_exists("key") == Requirement.exists("key")
+    assert "key" not in NO_REQUIREMENTS
 
 
-def test_a_set_without_a_key_no_longer_asks_for_it() -> None:
-    both = Requirements.of([of("Exists", key="a"), of("Exists", key="b")])
+def test_requirements_without_a_key_no_longer_require_it() -> None:
+    both = Requirements.from_requirements([of("Exists", key="a"), of("Exists", key="b")])
 
     assert set(both.without("a")) == {"b"}
     assert set(both) == {"a", "b"}
 
 
-def test_adding_requirements_leaves_the_original_as_it_was() -> None:
-    before = Requirements.of([of("In", "a", "b")])
+def test_adding_requirements_does_not_change_the_original() -> None:
+    before = Requirements.from_requirements([of("In", "a", "b")])
 
-    after = before.and_also([of("NotIn", "a")])
+    after = before.intersection([of("NotIn", "a")])
 
     assert after == {"key": of("In", "b")}
     assert before == {"key": of("In", "a", "b")}

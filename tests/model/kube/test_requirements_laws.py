@@ -16,11 +16,7 @@ floors = st.one_of(st.none(), st.integers(1, 3))
 def specs(key: str) -> st.SearchStrategy[RequirementSpec]:
     return st.one_of(
         st.builds(
-            RequirementSpec,
-            st.just(key),
-            st.sampled_from([Operator.IN, Operator.NOT_IN]),
-            values,
-            floors,
+            RequirementSpec, st.just(key), st.sampled_from([Operator.IN, Operator.NOT_IN]), values, floors
         ),
         st.builds(
             RequirementSpec,
@@ -39,8 +35,10 @@ def specs(key: str) -> st.SearchStrategy[RequirementSpec]:
     )
 
 
-single = specs("key").map(Requirement.of)
-merged = st.lists(single, min_size=1, max_size=3).map(lambda many: Requirements.of(many)["key"])
+single = specs("key").map(Requirement.from_spec)
+merged = st.lists(single, min_size=1, max_size=3).map(
+    lambda many: Requirements.from_requirements(many)["key"]
+)
 
 
 def holds(spec: RequirementSpec, value: str | None) -> bool:
@@ -67,10 +65,8 @@ def holds(spec: RequirementSpec, value: str | None) -> bool:
 
 
 @given(st.lists(specs("key"), min_size=1, max_size=4))
-def test_several_entries_on_one_key_allow_what_each_of_them_allows(
-    entries: list[RequirementSpec],
-) -> None:
-    both = Requirements.of_specs(entries)["key"]
+def test_several_entries_on_one_key_allow_what_each_of_them_allows(entries: list[RequirementSpec]) -> None:
+    both = Requirements.from_specs(entries)["key"]
 
     assert [value for value in UNIVERSE if both.has(value)] == [
         value for value in UNIVERSE if all(holds(entry, value) for entry in entries)
@@ -78,12 +74,10 @@ def test_several_entries_on_one_key_allow_what_each_of_them_allows(
 
 
 @given(st.lists(specs("key"), min_size=1, max_size=4))
-def test_a_missing_label_is_tolerated_only_where_every_entry_tolerates_it(
-    entries: list[RequirementSpec],
-) -> None:
-    both = Requirements.of_specs(entries)["key"]
+def test_a_missing_label_is_allowed_only_if_every_entry_allows_it(entries: list[RequirementSpec]) -> None:
+    both = Requirements.from_specs(entries)["key"]
 
-    assert both.tolerates_absence == all(holds(entry, None) for entry in entries)
+    assert both.allows_absence == all(holds(entry, None) for entry in entries)
 
 
 @given(merged, merged)
@@ -102,9 +96,7 @@ def test_intersection_with_itself_changes_nothing(a: Requirement) -> None:
 
 
 @given(merged, merged)
-def test_the_intersection_has_exactly_the_values_that_both_have(
-    a: Requirement, b: Requirement
-) -> None:
+def test_the_intersection_has_exactly_the_values_that_both_have(a: Requirement, b: Requirement) -> None:
     both = a.intersection(b)
 
     for value in UNIVERSE:
@@ -113,39 +105,39 @@ def test_the_intersection_has_exactly_the_values_that_both_have(
 
 @given(merged, merged)
 def test_overlapping_agrees_with_trying_every_value(a: Requirement, b: Requirement) -> None:
-    # Complements are endless: 'zz' stands for the strings and '07', '007'… for the
-    # integers that nobody wrote down.
-    unwritten = ["zz", *(f"00{number}" for number in range(-1, 10)), "99", "-99"]
+    # Complements are infinite: 'zz' represents other strings, and '07', '007'… other
+    # integers.
+    others = ["zz", *(f"00{number}" for number in range(-1, 10)), "99", "-99"]
 
-    found = any(a.has(value) and b.has(value) for value in [*UNIVERSE, *unwritten])
+    is_shared = any(a.has(value) and b.has(value) for value in [*UNIVERSE, *others])
 
-    assert a.overlaps(b) == found
+    assert a.overlaps(b) == is_shared
 
 
 @given(merged)
-def test_what_is_written_down_reads_back_as_the_same(a: Requirement) -> None:
-    assert Requirements.of_specs(a.specs()) == {"key": a}
+def test_an_encoded_requirement_decodes_to_the_same(a: Requirement) -> None:
+    assert Requirements.from_specs(a.to_specs()) == {"key": a}
 
 
 @given(st.lists(st.one_of(specs("one"), specs("two"), specs("three")), max_size=6))
-def test_a_set_of_requirements_reads_back_as_the_same(entries: list[RequirementSpec]) -> None:
-    requirements = Requirements.of_specs(entries)
+def test_encoded_requirements_decode_to_the_same(entries: list[RequirementSpec]) -> None:
+    requirements = Requirements.from_specs(entries)
 
-    assert Requirements.of_specs(requirements.specs()) == requirements
+    assert Requirements.from_specs(requirements.to_specs()) == requirements
 
 
 @given(merged, merged)
-def test_a_node_and_a_pod_clash_exactly_when_no_label_serves_both(
+def test_a_node_and_a_pod_conflict_exactly_if_no_label_satisfies_both(
     node: Requirement, pod: Requirement
 ) -> None:
-    clash = Requirements.of([node]).clash(Requirements.of([pod]))
-    absent_serves_both = node.tolerates_absence and pod.tolerates_absence
+    clash = Requirements.from_requirements([node]).find_disjoint_key(Requirements.from_requirements([pod]))
+    absent_serves_both = node.allows_absence and pod.allows_absence
 
     assert (clash is None) == (node.overlaps(pod) or absent_serves_both)
 
 
 @given(merged)
 def test_equal_requirements_have_equal_hashes(a: Requirement) -> None:
-    twin = Requirements.of_specs(a.specs())["key"]
+    twin = Requirements.from_specs(a.to_specs())["key"]
 
     assert hash(twin) == hash(a)

@@ -1,4 +1,4 @@
-"""A virtual account: bought over HTTP, its machines join an API server and run pods."""
+"""Virtual account: instances join an API server and run pods."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -8,60 +8,56 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dovetail.data.bundled import bundled_catalog, bundled_prices
-from dovetail.errors import BadInput, DovetailError
-from dovetail.host.event_loop import AsyncioLoop
-from dovetail.kube.client import HttpKube
-from dovetail.kube.leaderelection.lease import NotLeading
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.errors import DovetailError, InvalidInputError
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.kube.client import HttpKubeClient
+from dovetail.kube.leaderelection.lease import NotLeaderError
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.resources import Resources
-from dovetail.operator.virtual.account import AccountSettings, VirtualAccount
-from dovetail.operator.virtual.client import RemoteCloud, Wire
-from dovetail.operator.virtual.cloud import check_virtual
-from dovetail.operator.virtual.server import AccountServer
+from dovetail.operator.virtual.account import AccountServer, AccountSettings, VirtualAccount
+from dovetail.operator.virtual.client import AccountClient, VirtualCloudProvider
+from dovetail.operator.virtual.cloud import check_no_real_nodes
 from dovetail.ports.api_resources import LEASES, NODES, PODS
-from dovetail.ports.cloudprovider import InstanceNotFound, NodeClassNotReady
+from dovetail.ports.cloudprovider import InstanceNotFoundError, NodeClassNotReadyError
 from dovetail.ports.kube_client import Object
 from dovetail.simulator.apiserver.server import ApiServer
-from dovetail.state.instancetypes.nodeoverlays import Overlays
-from dovetail.state.instancetypes.provider import Shelf
-from dovetail.state.instancetypes.unavailable_offerings import Scarcity
-from tests.kube.serving import Served, connected, served, until
-from tests.support.telling import KeptLog
+from dovetail.state.instancetypes.nodeoverlays import NodeOverlays
+from dovetail.state.instancetypes.provider import InstanceTypeProvider
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
+from tests.kube.api_server import Served, connected, served, until
+from tests.support.telemetry import RecordedLog
 
 CATALOG = bundled_catalog()
 SETTINGS = AccountSettings(
-    region="us-east-1",
-    catalog=CATALOG,
-    prices=bundled_prices(),
-    boot=timedelta(milliseconds=100),
+    region="us-east-1", catalog=CATALOG, prices=bundled_prices(), boot_time=timedelta(milliseconds=100)
 )
-READY = NodeClass(name="default", ready=True)
+READY = EC2NodeClass(name="default", ready=True)
 CLAIM = NodeClaim(name="default-x", uid="uid-1", requests=Resources({"cpu": 1000}))
 
 
-class Site:
-    """An API server, an account, and a controller's way to the account."""
+class AccountEnvironment:
+    """An API server, a virtual account and its CloudProvider."""
 
     def __init__(self, server: Served, url: str) -> None:
         self.api = server.api
         self.classes = {READY.name: READY}
         self.may_write = True
-        self.wire = Wire(url, cluster="test", guard=self._guard)
-        scarcity = Scarcity()
-        shelf = Shelf(
-            CATALOG.machines_in("us-east-1"),
+        self.client = AccountClient(url, cluster="test", fence=self._guard)
+        unavailable = UnavailableOfferings()
+        provider = InstanceTypeProvider(
+            CATALOG.instance_types_in("us-east-1"),
             region=CATALOG.regions["us-east-1"],
             prices=SETTINGS.prices,
-            scarcity=scarcity,
+            unavailable=unavailable,
         )
-        self.cloud = RemoteCloud(
-            self.wire,
-            shelf=shelf,
-            scarcity=scarcity,
-            loop=AsyncioLoop(),
+        self.cloud = VirtualCloudProvider(
+            self.client,
+            instance_types=provider,
+            unavailable=unavailable,
+            loop=AsyncioEventLoop(),
             node_class=self.classes.get,
-            overlays=Overlays(on=False),
+            overlays=NodeOverlays(enabled=False),
         )
 
     def nodes(self) -> list[Object]:
@@ -71,39 +67,37 @@ class Site:
         return str(self.api.get(PODS, pod, "default")["status"].get("phase"))
 
     def is_ready(self) -> bool:
-        told = {
-            one["type"]: one["status"]
-            for node in self.nodes()
-            for one in node["status"]["conditions"]
+        conditions = {
+            entry["type"]: entry["status"] for node in self.nodes() for entry in node["status"]["conditions"]
         }
-        return told.get("Ready") == "True"
+        return conditions.get("Ready") == "True"
 
     def _guard(self) -> None:
         if not self.may_write:
-            raise NotLeading("not now")
+            raise NotLeaderError("not the leader")
 
 
 @asynccontextmanager
-async def a_site() -> AsyncIterator[Site]:
+async def an_environment() -> AsyncIterator[AccountEnvironment]:
     api = ApiServer(now=lambda: datetime.now(UTC))  # noqa: TID251 - kubelets are in real time
     async with served(api) as server:
-        account = VirtualAccount(server.access, SETTINGS, log=KeptLog())
-        door = AccountServer(account)
+        account = VirtualAccount(server.access, SETTINGS, log=RecordedLog())
+        account_server = AccountServer(account)
         await account.start()
-        site = Site(server, await door.start())
+        env = AccountEnvironment(server, await account_server.start())
         try:
-            yield site
+            yield env
         finally:
-            await site.wire.close()
-            await door.stop()
+            await env.client.close()
+            await account_server.stop()
             await account.close()
             await asyncio.sleep(0.05)
 
 
-def at_a_site(work: Callable[[Site], Awaitable[None]]) -> None:
+def run_in_environment(work: Callable[[AccountEnvironment], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with a_site() as site:
-            await work(site)
+        async with an_environment() as env:
+            await work(env)
 
     asyncio.run(run())
 
@@ -113,72 +107,72 @@ def a_bound_pod(node: str) -> Object:
     return {"metadata": {"name": "web"}, "spec": spec}
 
 
-def test_a_machine_joins_runs_pods_and_is_gone_when_it_is_given_back() -> None:
-    async def work(site: Site) -> None:
-        bought = await site.cloud.create(CLAIM)
-        await until(lambda: bool(site.nodes()))
-        (node,) = site.nodes()
-        await until(site.is_ready)
-        site.api.create(PODS, a_bound_pod(node["metadata"]["name"]), "default")
-        await until(lambda: site.phase("web") == "Running")
-        listed = await site.cloud.list()
-        await site.cloud.delete(bought.provider_id)
+def test_a_virtual_instance_joins_runs_pods_and_terminates() -> None:
+    async def work(env: AccountEnvironment) -> None:
+        launched = await env.cloud.create(CLAIM)
+        await until(lambda: bool(env.nodes()))
+        (node,) = env.nodes()
+        await until(env.is_ready)
+        env.api.create(PODS, a_bound_pod(node["metadata"]["name"]), "default")
+        await until(lambda: env.phase("web") == "Running")
+        listed = await env.cloud.list()
+        await env.cloud.delete(launched.provider_id)
         await asyncio.sleep(3.5)
-        left = await site.cloud.list()
+        left = await env.cloud.list()
 
-        assert node["spec"]["providerID"] == bought.provider_id
-        assert [one.provider_id for one in listed] == [bought.provider_id]
-        assert site.api.get(LEASES, node["metadata"]["name"], "kube-node-lease")
+        assert node["spec"]["providerID"] == launched.provider_id
+        assert [entry.provider_id for entry in listed] == [launched.provider_id]
+        assert env.api.get(LEASES, node["metadata"]["name"], "kube-node-lease")
         assert list(left) == []
-        with pytest.raises(InstanceNotFound):
-            await site.cloud.get(bought.provider_id)
+        with pytest.raises(InstanceNotFoundError):
+            await env.cloud.get(launched.provider_id)
 
-    at_a_site(work)
+    run_in_environment(work)
 
 
-def test_the_same_claim_never_buys_twice_and_errors_come_through_as_they_are() -> None:
-    async def work(site: Site) -> None:
-        first = await site.cloud.create(CLAIM)
-        second = await site.cloud.create(CLAIM)
-        site.classes["default"] = NodeClass(name="default", ready=False)
+def test_a_claim_launches_once_and_errors_keep_their_type() -> None:
+    async def work(env: AccountEnvironment) -> None:
+        first = await env.cloud.create(CLAIM)
+        second = await env.cloud.create(CLAIM)
+        env.classes["default"] = EC2NodeClass(name="default", ready=False)
         other = NodeClaim(name="default-y", uid="uid-2", requests=Resources({"cpu": 1000}))
-        with pytest.raises(NodeClassNotReady, match="default-y"):
-            await site.cloud.create(other)
+        with pytest.raises(NodeClassNotReadyError, match="default-y"):
+            await env.cloud.create(other)
 
         assert first == second
-        assert [one.claim_uid for one in await site.wire.purchases()] == ["uid-1"]
+        assert [launch.claim_uid for launch in await env.client.launches()] == ["uid-1"]
 
-    at_a_site(work)
-
-
-def test_who_does_not_lead_buys_nothing() -> None:
-    async def work(site: Site) -> None:
-        site.may_write = False
-
-        with pytest.raises(NotLeading):
-            await site.cloud.create(CLAIM)
-
-        assert list(await site.cloud.list()) == []
-
-    at_a_site(work)
+    run_in_environment(work)
 
 
-def test_a_region_that_is_not_there_is_said() -> None:
+def test_a_standby_launches_nothing() -> None:
+    async def work(env: AccountEnvironment) -> None:
+        env.may_write = False
+
+        with pytest.raises(NotLeaderError):
+            await env.cloud.create(CLAIM)
+
+        assert list(await env.cloud.list()) == []
+
+    run_in_environment(work)
+
+
+def test_an_unknown_region_is_named() -> None:
     async def run() -> None:
         async with served() as server:
             elsewhere = AccountSettings(region="x", catalog=CATALOG, prices=bundled_prices())
-            VirtualAccount(server.access, elsewhere, log=KeptLog())
+            VirtualAccount(server.access, elsewhere, log=RecordedLog())
 
-    with pytest.raises(BadInput, match="'x' is none of"):
+    with pytest.raises(InvalidInputError, match="'x' is none of"):
         asyncio.run(run())
 
 
-def test_real_nodes_are_noticed() -> None:
+def test_real_nodes_are_rejected() -> None:
     async def run() -> None:
         async with served() as server, connected(server.access) as connection:
             server.api.create(NODES, {"metadata": {"name": "steel"}})
-            await check_virtual(HttpKube(connection), anyway=True)
-            await check_virtual(HttpKube(connection), anyway=False)
+            await check_no_real_nodes(HttpKubeClient(connection), allow_real_nodes=True)
+            await check_no_real_nodes(HttpKubeClient(connection), allow_real_nodes=False)
 
     with pytest.raises(DovetailError, match=r"real nodes \(steel\)"):
         asyncio.run(run())

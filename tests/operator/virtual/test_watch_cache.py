@@ -1,42 +1,65 @@
-"""What virtual kubelets know of the API server, whatever order they hear it in."""
+"""Watch cache of virtual kubelets: consistent in whatever order changes arrive."""
 
 from typing import Any
 
-from dovetail.operator.virtual.watch_cache import Shelf
+from dovetail.operator.virtual.watch_cache import Subscription
+from dovetail.ports.api_resources import NODES
+from dovetail.ports.kube_client import Object
 from dovetail.simulator.apiserver.storage.watch import EventType
+from dovetail.state.cluster.store import Store
 
 
-def a_node(name: str, revision: int) -> dict[str, Any]:
-    return {"metadata": {"name": name, "uid": f"uid-of-{name}", "resourceVersion": str(revision)}}
+def node_store() -> Store[Object]:
+    return Store(NODES, lambda obj: obj)
 
 
-def test_what_a_list_does_not_have_is_gone() -> None:
-    shelf = Shelf()
-    shelf.put(a_node("old", 3))
-    heard = shelf.subscribe(None)
-    heard.take()
-
-    shelf.replace([a_node("other", 4)], revision=5)
-
-    assert [name for _, name in shelf.objects] == ["other"]
-    assert [one.type for one in heard.take()] == [EventType.DELETED, EventType.ADDED]
+def a_node(name: str, version: int) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": f"uid-of-{name}", "resourceVersion": str(version)}}
 
 
-def test_what_was_written_after_the_list_was_made_is_not_gone() -> None:
-    shelf = Shelf()
-    shelf.put(a_node("new", 6))
-
-    shelf.replace([], revision=5)
-    shelf.put(a_node("new", 7))
-
-    assert [one["metadata"]["resourceVersion"] for one in shelf.objects.values()] == ["7"]
+def names(store: Store[Object]) -> list[str]:
+    return [node["metadata"]["name"] for node in store.values()]
 
 
-def test_news_of_one_that_is_gone_come_too_late() -> None:
-    shelf = Shelf()
-    shelf.put(a_node("old", 3))
-    shelf.remove(a_node("old", 4))
+def test_a_list_deletes_the_objects_that_it_does_not_contain() -> None:
+    store = node_store()
+    store.apply_event(a_node("old", 3))
+    subscription = Subscription(store, None)
+    subscription.poll()
 
-    shelf.put(a_node("old", 3))
+    store.replace([a_node("other", 4)], "5")
 
-    assert not shelf.objects
+    assert names(store) == ["other"]
+    assert {event.type for event in subscription.poll()} == {EventType.DELETED, EventType.ADDED}
+
+
+def test_an_object_written_after_the_list_is_kept() -> None:
+    store = node_store()
+    store.apply_response(a_node("new", 6))
+
+    store.replace([], "5")
+    store.apply_event(a_node("new", 7))
+
+    assert [node["metadata"]["resourceVersion"] for node in store.values()] == ["7"]
+
+
+def test_a_late_response_does_not_bring_back_a_deleted_object() -> None:
+    store = node_store()
+    store.apply_event(a_node("old", 3))
+    store.delete(a_node("old", 4))
+
+    store.apply_response(a_node("old", 3))
+
+    assert not names(store)
+
+
+def test_a_stopped_subscription_gets_no_events() -> None:
+    store = node_store()
+    notified: list[str] = []
+    subscription = Subscription(store, lambda: notified.append("event"))
+
+    subscription.stop()
+    store.apply_event(a_node("new", 1))
+
+    assert subscription.poll() == []
+    assert notified == []

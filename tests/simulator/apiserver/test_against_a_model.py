@@ -1,4 +1,4 @@
-"""Random calls against a picture kept in plain dictionaries."""
+"""Random calls against a model in plain dictionaries."""
 
 from typing import Any
 
@@ -8,10 +8,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from dovetail.ports.api_resources import PODS, REPLICA_SETS, Resource
 from dovetail.ports.kube_errors import AlreadyExists, Conflict, NotFound
-from dovetail.simulator.apiserver.delete import DeleteOptions, Propagation
-from dovetail.simulator.apiserver.options import ListOptions, PatchType, WatchOptions
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look, thaw
-from tests.support.cluster import (
+from dovetail.simulator.apiserver.options import (
+    DeleteOptions,
+    ListOptions,
+    PatchType,
+    PropagationPolicy,
+    WatchOptions,
+)
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field, thaw
+from tests.support.simulator.api_server import (
     Cluster,
     a_pod,
     a_replica_set,
@@ -36,18 +41,18 @@ SELECTIONS: tuple[dict[str, str], ...] = (
 )
 
 
-def selected(by: dict[str, str], since: str = "") -> WatchOptions:
-    namespace, labels, fields = (by.get(one, "") for one in ("namespace", "labels", "fields"))
+def watch_options(by: dict[str, str], since: str = "") -> WatchOptions:
+    namespace, labels, fields = (by.get(key, "") for key in ("namespace", "labels", "fields"))
     return WatchOptions(namespace, labels, fields, since)
 
 
-def listed(cluster: Cluster, by: dict[str, str]) -> list[Object]:
-    namespace, labels, fields = (by.get(one, "") for one in ("namespace", "labels", "fields"))
+def list_pods(cluster: Cluster, by: dict[str, str]) -> list[Object]:
+    namespace, labels, fields = (by.get(key, "") for key in ("namespace", "labels", "fields"))
     return cluster.list(PODS, ListOptions(namespace, labels, fields)).items
 
 
 class Pod:
-    """All that the model knows of a pod."""
+    """A pod in the model."""
 
     def __init__(self, app: str, owners: set[str], held: bool) -> None:
         self.app = app
@@ -72,7 +77,7 @@ class Pod:
         }[selection.get("fields", "")]
 
 
-class ClusterMachine(RuleBasedStateMachine):
+class ApiServerComparison(RuleBasedStateMachine):
     """Pods and the ReplicaSets that own them."""
 
     def __init__(self) -> None:
@@ -82,7 +87,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.sets: dict[str, str] = {}
         self.stale: list[Object] = []
         self.events: list[list[Any]] = [[] for _ in SELECTIONS]
-        self.watches = [self.cluster.watch(PODS, selected(one)) for one in SELECTIONS]
+        self.watches = [self.cluster.watch(PODS, watch_options(selection)) for selection in SELECTIONS]
         self.start = self.cluster.resource_version
 
     def get(self, resource: Resource, name: str) -> Object:
@@ -91,20 +96,20 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule(name=SET_NAMES)
     def create_set(self, name: str) -> None:
         try:
-            made = self.cluster.create(REPLICA_SETS, a_replica_set(name))
+            created = self.cluster.create(REPLICA_SETS, a_replica_set(name))
             assert name not in self.sets
-            self.sets[name] = made["metadata"]["uid"]
+            self.sets[name] = created["metadata"]["uid"]
         except AlreadyExists:
             assert name in self.sets
 
     @rule(name=POD_NAMES, app=APPS, owners=st.sets(SET_NAMES), held=st.booleans())
     def create_pod(self, name: str, app: str, owners: set[str], held: bool) -> None:
-        parents = [self.get(REPLICA_SETS, one) for one in sorted(owners) if one in self.sets]
+        parents = [self.get(REPLICA_SETS, owner) for owner in sorted(owners) if owner in self.sets]
         pod = owned_by(a_pod(name, labels={"app": app}), *parents)
         try:
             self.cluster.create(PODS, with_finalizer(pod, "x.io/hold") if held else pod)
             assert name not in self.pods
-            self.pods[name] = Pod(app, {self.sets[one] for one in owners & set(self.sets)}, held)
+            self.pods[name] = Pod(app, {self.sets[owner] for owner in owners & set(self.sets)}, held)
         except AlreadyExists:
             assert name in self.pods
 
@@ -125,18 +130,18 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.stale)
     @rule(data=st.data())
-    def write_over_something_seen_earlier(self, data: st.DataObject) -> None:
-        seen = data.draw(st.sampled_from(self.stale))
-        name = seen["metadata"]["name"]
+    def update_a_stale_version(self, data: st.DataObject) -> None:
+        stale = data.draw(st.sampled_from(self.stale))
+        name = stale["metadata"]["name"]
         current = self.get(PODS, name) if name in self.pods else None
-        edited = thaw(seen)
-        edited["metadata"]["annotations"] = {"version": seen["metadata"]["resourceVersion"]}
+        edited = thaw(stale)
+        edited["metadata"]["annotations"] = {"version": stale["metadata"]["resourceVersion"]}
         try:
             self.cluster.update(PODS, edited)
-            assert current == seen
+            assert current == stale
         except Conflict:
             assert current is not None
-            assert current != seen
+            assert current != stale
         except NotFound:
             assert current is None
 
@@ -155,7 +160,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(name=POD_NAMES, now=st.booleans())
     def delete_pod(self, name: str, now: bool) -> None:
-        options = DeleteOptions(grace_seconds=0) if now else DeleteOptions()
+        options = DeleteOptions(grace_period_seconds=0) if now else DeleteOptions()
         try:
             self.cluster.delete(PODS, name, "default", options=options)
             self._pod_deleted(name, now=now)
@@ -164,18 +169,18 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data())
-    def let_go(self, data: st.DataObject) -> None:
+    def remove_finalizers(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.pods)))
         patch: dict[str, Any] = {"metadata": {"finalizers": None}}
         self.cluster.patch(PODS, name, patch, PatchType.MERGE, "default")
         self.pods[name].held = False
-        self._sweep(name)
+        self._remove_if_deleted(name)
 
     @rule(name=SET_NAMES, orphan=st.booleans())
     def delete_set(self, name: str, orphan: bool) -> None:
-        how = Propagation.ORPHAN if orphan else Propagation.BACKGROUND
+        policy = PropagationPolicy.ORPHAN if orphan else PropagationPolicy.BACKGROUND
         try:
-            options = DeleteOptions(propagation=how)
+            options = DeleteOptions(propagation_policy=policy)
             self.cluster.delete(REPLICA_SETS, name, "default", options=options)
         except NotFound:
             assert name not in self.sets
@@ -193,43 +198,43 @@ class ClusterMachine(RuleBasedStateMachine):
         pod = self.pods[name]
         pod.stopped = pod.stopped or now or (not pod.node and not pod.deleting)
         pod.deleting = True
-        self._sweep(name)
+        self._remove_if_deleted(name)
 
-    def _sweep(self, name: str) -> None:
+    def _remove_if_deleted(self, name: str) -> None:
         pod = self.pods[name]
         if pod.deleting and pod.stopped and not pod.held:
             del self.pods[name]
 
     @invariant()
-    def lists_show_what_the_model_holds(self) -> None:
+    def lists_equal_the_model(self) -> None:
         for selection in SELECTIONS:
             expected = sorted(n for n, pod in self.pods.items() if pod.matches(n, selection))
-            assert names(listed(self.cluster, selection)) == expected
+            assert names(list_pods(self.cluster, selection)) == expected
         for obj in self.cluster.list(PODS).items:
             pod = self.pods[obj["metadata"]["name"]]
             assert obj["metadata"]["labels"]["app"] == pod.app
-            assert (look(obj, "spec", "nodeName") or "") == pod.node
+            assert (get_field(obj, "spec", "nodeName") or "") == pod.node
             assert ("deletionTimestamp" in obj["metadata"]) is pod.deleting
             assert ("finalizers" in obj["metadata"]) is pod.held
 
     @invariant()
-    def what_a_watch_told_adds_up_to_the_list_and_can_be_told_again(self) -> None:
+    def watch_events_add_up_to_the_list_and_can_be_replayed(self) -> None:
         for selection, watch, events in zip(SELECTIONS, self.watches, self.events, strict=True):
-            events += watch.take()
-            present = {one["metadata"]["name"]: one for one in listed(self.cluster, selection)}
+            events += watch.poll()
+            present = {obj["metadata"]["name"]: obj for obj in list_pods(self.cluster, selection)}
             assert replayed(events) == present
-            revisions = [int(one.object["metadata"]["resourceVersion"]) for one in events]
+            revisions = [int(event.object["metadata"]["resourceVersion"]) for event in events]
             assert revisions == sorted(set(revisions))
-            past = selected(selection, self.start)
+            past = watch_options(selection, self.start)
             again = self.cluster.watch(PODS, past)
-            assert again.take() == events
+            assert again.poll() == events
             again.stop()
 
     @invariant()
-    def an_earlier_list_can_be_had_again(self) -> None:
+    def an_earlier_version_can_be_listed(self) -> None:
         exact = ListOptions(resource_version=self.start, exact=True)
         assert self.cluster.list(PODS, exact).items == []
 
 
-ClusterMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
-TestAgainstAModel = ClusterMachine.TestCase
+ApiServerComparison.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestAgainstAModel = ApiServerComparison.TestCase

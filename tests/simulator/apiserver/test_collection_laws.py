@@ -1,4 +1,4 @@
-"""Whatever is deleted, in whichever way: nothing is left half gone or without an owner."""
+"""Garbage collection of random object graphs leaves no object without an owner."""
 
 from typing import Any
 
@@ -7,22 +7,19 @@ from hypothesis import strategies as st
 
 from dovetail.ports.api_resources import CONFIG_MAPS, NAMESPACES
 from dovetail.ports.kube_errors import NotFound
-from dovetail.simulator.apiserver.delete import DeleteOptions, Propagation
-from dovetail.simulator.apiserver.options import ListOptions, PatchType
+from dovetail.simulator.apiserver.options import DeleteOptions, ListOptions, PatchType, PropagationPolicy
 from dovetail.simulator.apiserver.storage.frozen_object import thaw
-from tests.support.cluster import Cluster, owned_by, replayed, with_finalizer
+from tests.support.simulator.api_server import Cluster, owned_by, replayed, with_finalizer
 
 COUNT = 6
 INDEXES = st.integers(0, COUNT - 1)
 OBJECTS = st.lists(
-    st.tuples(st.sets(INDEXES, max_size=2), st.booleans(), st.booleans()),
-    min_size=COUNT,
-    max_size=COUNT,
+    st.tuples(st.sets(INDEXES, max_size=2), st.booleans(), st.booleans()), min_size=COUNT, max_size=COUNT
 )
 DELETIONS = st.lists(
     st.one_of(
-        st.tuples(INDEXES, st.sampled_from(list(Propagation))),
-        st.just(("namespace", Propagation.BACKGROUND)),
+        st.tuples(INDEXES, st.sampled_from(list(PropagationPolicy))),
+        st.just(("namespace", PropagationPolicy.BACKGROUND)),
     ),
     min_size=1,
     max_size=4,
@@ -33,12 +30,12 @@ HOLD = "x.io/hold"
 def build(cluster: Cluster, objects: list[tuple[set[int], bool, bool]]) -> None:
     """Make objects first and owners second, so that they may own each other in circles."""
     cluster.create(NAMESPACES, {"metadata": {"name": "ns"}})
-    made = []
+    created = []
     for number, (_, _, held) in enumerate(objects):
         obj: dict[str, Any] = {"metadata": {"name": f"o{number}", "namespace": "ns"}}
-        made.append(cluster.create(CONFIG_MAPS, with_finalizer(obj, HOLD) if held else obj))
+        created.append(cluster.create(CONFIG_MAPS, with_finalizer(obj, HOLD) if held else obj))
     for number, (owners, blocks, _) in enumerate(objects):
-        living = [made[one] for one in sorted(owners) if one != number]
+        living = [created[owner] for owner in sorted(owners) if owner != number]
         patch = {"metadata": owned_by({"metadata": {}}, *living, blocks=blocks)["metadata"]}
         cluster.patch(CONFIG_MAPS, f"o{number}", patch, PatchType.MERGE, "ns")
 
@@ -49,21 +46,21 @@ def let_everything_go(cluster: Cluster) -> None:
             current = thaw(cluster.get(CONFIG_MAPS, listed["metadata"]["name"], "ns"))
         except NotFound:
             continue
-        kept = [one for one in current["metadata"].get("finalizers", ()) if one != HOLD]
+        kept = [finalizer for finalizer in current["metadata"].get("finalizers", ()) if finalizer != HOLD]
         current["metadata"]["finalizers"] = kept
         cluster.update(CONFIG_MAPS, current)
 
 
 @settings(deadline=None)
 @given(OBJECTS, DELETIONS)
-def test_once_the_finalizers_are_off_all_that_remains_is_alive_and_owned_by_the_living(
-    objects: list[tuple[set[int], bool, bool]], deletions: list[tuple[Any, Propagation]]
+def test_without_finalizers_only_objects_with_existing_owners_remain(
+    objects: list[tuple[set[int], bool, bool]], deletions: list[tuple[Any, PropagationPolicy]]
 ) -> None:
     cluster = Cluster()
     watch = cluster.watch(CONFIG_MAPS)
     build(cluster, objects)
     for what, how in deletions:
-        options = DeleteOptions(propagation=how)
+        options = DeleteOptions(propagation_policy=how)
         try:
             if what == "namespace":
                 cluster.delete(NAMESPACES, "ns", options=options)
@@ -75,11 +72,11 @@ def test_once_the_finalizers_are_off_all_that_remains_is_alive_and_owned_by_the_
     let_everything_go(cluster)
 
     remaining = cluster.list(CONFIG_MAPS).items
-    living = {one["metadata"]["uid"] for one in remaining}
-    for one in remaining:
-        assert "deletionTimestamp" not in one["metadata"]
-        assert {owner["uid"] for owner in one["metadata"].get("ownerReferences", ())} <= living
-    namespaces = {one["metadata"]["name"] for one in cluster.list(NAMESPACES).items}
+    living = {obj["metadata"]["uid"] for obj in remaining}
+    for obj in remaining:
+        assert "deletionTimestamp" not in obj["metadata"]
+        assert {owner["uid"] for owner in obj["metadata"].get("ownerReferences", ())} <= living
+    namespaces = {namespace["metadata"]["name"] for namespace in cluster.list(NAMESPACES).items}
     assert ("ns" not in namespaces) is any(what == "namespace" for what, _ in deletions)
     assert "ns" in namespaces or not remaining
-    assert replayed(watch.take()) == {one["metadata"]["name"]: one for one in remaining}
+    assert replayed(watch.poll()) == {obj["metadata"]["name"]: obj for obj in remaining}

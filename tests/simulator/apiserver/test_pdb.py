@@ -1,4 +1,4 @@
-"""Budgets over pods whose controllers say how many there should be."""
+"""PodDisruptionBudgets of pods whose controllers have replica counts."""
 
 from typing import Any
 
@@ -7,15 +7,12 @@ import pytest
 from dovetail.ports.api_resources import DEPLOYMENTS, JOBS, POD_DISRUPTION_BUDGETS, REPLICA_SETS
 from dovetail.ports.kube_errors import TooManyRequests
 from dovetail.simulator.apiserver.storage.frozen_object import Object
-from tests.support.cluster import Cluster, a_pod, a_replica_set, owned_by, run_pod
+from tests.support.simulator.api_server import Cluster, a_pod, a_replica_set, owned_by, run_pod
 
 
 def a_budget(name: str = "pdb", **spec: Any) -> dict[str, Any]:
     selector = {"matchLabels": {"app": "web"}}
-    return {
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"selector": selector, **spec},
-    }
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"selector": selector, **spec}}
 
 
 def three_web_pods(cluster: Cluster, owner: Object | None = None) -> None:
@@ -36,7 +33,7 @@ def evicted(cluster: Cluster, *names: str) -> list[str]:
     return went
 
 
-def test_an_eviction_is_written_into_the_budgets_status() -> None:
+def test_an_eviction_updates_the_status_of_the_pdb() -> None:
     cluster = Cluster()
     three_web_pods(cluster)
     cluster.create(POD_DISRUPTION_BUDGETS, a_budget(minAvailable=1))
@@ -59,7 +56,7 @@ def test_an_eviction_is_written_into_the_budgets_status() -> None:
         ({"minAvailable": 0}, 3),
     ],
 )
-def test_a_budget_counts_against_what_the_pods_controller_wants(
+def test_a_pdb_counts_against_the_replicas_of_the_pods_controller(
     budget: dict[str, Any], allowed: int
 ) -> None:
     cluster = Cluster()
@@ -80,7 +77,7 @@ def test_pods_missing_from_their_controllers_count_as_unavailable() -> None:
     assert evicted(cluster, "p1") == []
 
 
-def test_a_budget_by_share_allows_nothing_over_pods_whose_controller_has_no_replicas() -> None:
+def test_a_percentage_pdb_allows_nothing_if_the_controller_has_no_replicas() -> None:
     cluster = Cluster()
     template = {"spec": a_pod("j", restartPolicy="Never")["spec"]}
     meta = {"name": "j", "namespace": "default"}

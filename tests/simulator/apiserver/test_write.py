@@ -1,4 +1,4 @@
-"""What only a simulated server promises: frozen objects, the same names in every run."""
+"""Guarantees of the simulated server only: frozen objects, the same names in every run."""
 
 import copy
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from dovetail.ports.api_resources import PODS
 from dovetail.simulator.apiserver.server import ApiServer
-from tests.support.cluster import Cluster, a_pod, names
+from tests.support.simulator.api_server import Cluster, a_pod, names
 
 
 def generated(prefix: str) -> dict[str, Any]:
@@ -18,17 +18,17 @@ def generated(prefix: str) -> dict[str, Any]:
 def test_generated_names_differ_from_each_other_and_are_the_same_in_every_run() -> None:
     def create(disturbed: bool) -> list[str]:
         cluster = Cluster()
-        made = []
+        created = []
         for _ in range(50):
             if disturbed:
                 cluster.create(PODS, generated("db-"))
-            made.append(cluster.create(PODS, generated("web-")))
-        return names(made)
+            created.append(cluster.create(PODS, generated("web-")))
+        return names(created)
 
     calm, disturbed = create(False), create(True)
 
     assert len(set(calm)) == 50
-    assert all(one.startswith("web-") and len(one) == 9 for one in calm)
+    assert all(name.startswith("web-") and len(name) == 9 for name in calm)
     assert calm == disturbed
 
 
@@ -37,12 +37,12 @@ def test_a_generated_name_avoids_one_that_is_taken() -> None:
     would_be = probe.create(PODS, generated("web-"))
     cluster.create(PODS, a_pod(would_be["metadata"]["name"]))
 
-    made = cluster.create(PODS, generated("web-"))
+    created = cluster.create(PODS, generated("web-"))
 
-    assert made["metadata"]["name"] != would_be["metadata"]["name"]
+    assert created["metadata"]["name"] != would_be["metadata"]["name"]
 
 
-def test_what_the_server_returns_cannot_be_changed_and_what_it_took_is_a_copy() -> None:
+def test_returned_objects_are_frozen_and_stored_ones_are_copies() -> None:
     cluster = Cluster()
     given = a_pod("a", labels={"x": "y"})
     returned = cluster.create(PODS, given)
@@ -61,7 +61,7 @@ def test_what_the_server_returns_cannot_be_changed_and_what_it_took_is_a_copy() 
     assert len(kept["spec"]["containers"]) == 1
 
 
-def test_two_servers_given_the_same_calls_hold_the_same_objects() -> None:
+def test_two_servers_with_the_same_calls_store_the_same_objects() -> None:
     def run() -> ApiServer:
         cluster = Cluster()
         for name in "abc":

@@ -1,4 +1,4 @@
-"""Invariants: each speaks when it is broken, and is silent about what is allowed."""
+"""Invariants: each violation is recorded, and nothing else."""
 
 from collections.abc import Coroutine
 from datetime import datetime, timedelta
@@ -6,44 +6,37 @@ from typing import Any
 
 import pytest
 
-from dovetail.codec.quantities import show_instant
+from dovetail.codec.quantities import encode_time
 from dovetail.model import labels as label_keys
-from dovetail.ports.api_resources import (
-    NODE_CLAIMS,
-    NODE_POOLS,
-    NODES,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-)
+from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, POD_DISRUPTION_BUDGETS, PODS
 from dovetail.ports.kube_errors import TooManyRequests
-from dovetail.simulator.apiserver.delete import DeleteOptions
-from dovetail.simulator.apiserver.options import PatchType
-from dovetail.simulator.checks.invariants import GuardedKube, Invariants
-from dovetail.simulator.ec2.account import VirtualEc2
-from dovetail.simulator.ec2.billing import Purchase
-from tests.simulator.ec2.place import REGION, Steady
-from tests.support.cluster import START, Cluster, a_pod, owned_by, run_pod
-from tests.support.wire import claim, node, pool
+from dovetail.simulator.apiserver.options import DeleteOptions, PatchType
+from dovetail.simulator.checks.invariants import CheckedKubeClient, Invariants
+from dovetail.simulator.ec2.account import Ec2Account
+from dovetail.simulator.ec2.billing import LaunchRecord
+from tests.simulator.ec2.harness import REGION, Steady
+from tests.support.kube.manifests import claim, node, pool
+from tests.support.simulator.api_server import START, Cluster, a_pod, owned_by, run_pod
 
-AT_ONCE = DeleteOptions(grace_seconds=0)
+AT_ONCE = DeleteOptions(grace_period_seconds=0)
 MINUTE = 60
 
 
 class Careless(Cluster):
-    """An API server that evicts whomever it is asked to, whatever the budgets say."""
+    """An API server that evicts pods regardless of PodDisruptionBudgets."""
 
     def evict(self, name: str, namespace: str, *, options: DeleteOptions = AT_ONCE) -> None:
         self.delete(PODS, name, namespace, options=options)
 
 
 class Watched:
-    """A cluster without actors, an account, and the invariants between them."""
+    """A cluster without components, an EC2 account, and the invariants."""
 
     def __init__(self, api: Cluster | None = None) -> None:
         self.api = api or Cluster()
-        self.ec2 = VirtualEc2(self.api.engine, region=REGION, chance=Steady())
-        self.invariants = Invariants(self.api, self.api.engine, self.ec2)
-        self.kube = GuardedKube(self.api, self.invariants)
+        self.ec2 = Ec2Account(self.api.clock, region=REGION, random=Steady())
+        self.invariants = Invariants(self.api, self.api.clock, self.ec2)
+        self.kube = CheckedKubeClient(self.api, self.invariants)
 
     @property
     def violations(self) -> list[str]:
@@ -53,10 +46,10 @@ class Watched:
         self.api.wait(seconds)
 
     def claim(self, name: str = "claim", *, cpu: int = 0, **metadata: Any) -> str:
-        """Write a claim, with the size of its machine once ``cpu`` says it; returns its uid."""
-        made = claim(name)
-        made["metadata"].update(metadata)
-        uid: str = self.api.create(NODE_CLAIMS, made)["metadata"]["uid"]
+        """Create a claim, launched if ``cpu`` is given; return its UID."""
+        nodeclaim = claim(name)
+        nodeclaim["metadata"].update(metadata)
+        uid: str = self.api.create(NODE_CLAIMS, nodeclaim)["metadata"]["uid"]
         if cpu:
             self.claim_status(name, capacity={"cpu": str(cpu)})
         self.wait()
@@ -66,8 +59,8 @@ class Watched:
         self.api.patch(NODE_CLAIMS, name, {"status": status}, PatchType.MERGE, subresource="status")
         self.wait()
 
-    def buy(self, uid: str, number: int = 1, *, name: str = "claim") -> Purchase:
-        made = Purchase(
+    def launch(self, uid: str, number: int = 1, *, name: str = "claim") -> LaunchRecord:
+        record = LaunchRecord(
             claim=name,
             claim_uid=uid,
             provider_id=provider(number),
@@ -77,33 +70,33 @@ class Watched:
             price=0.1,
             launched=self.now,
         )
-        self.ec2.ledger.launched(made)
-        return made
+        self.ec2.billing.record_launch(record)
+        return record
 
-    def give_back(self, purchase: Purchase) -> None:
-        self.ec2.ledger.shuts_down(purchase, now=self.now)
+    def terminate(self, launch: LaunchRecord) -> None:
+        self.ec2.billing.record_shutdown(launch, now=self.now)
 
     @property
     def now(self) -> datetime:
-        return self.api.engine.now()
+        return self.api.clock.now()
 
 
 def provider(number: int) -> str:
     return f"aws:///eu-west-1a/i-{number}"
 
 
-def occupied(pod: dict[str, Any] | None = None, **metadata: Any) -> tuple[Watched, Purchase]:
-    """A machine that joined as node n1, with a pod that runs on it."""
+def occupied(pod: dict[str, Any] | None = None, **metadata: Any) -> tuple[Watched, LaunchRecord]:
+    """An instance registered as node n1, with a running pod."""
     world = Watched()
-    bought = world.buy(world.claim(**metadata))
-    world.api.create(NODES, node("n1", provider_id=bought.provider_id))
+    launched = world.launch(world.claim(**metadata))
+    world.api.create(NODES, node("n1", provider_id=launched.provider_id))
     run_pod(world.api, pod or a_pod("web"), node="n1")
     world.wait(1)
-    return world, bought
+    return world, launched
 
 
 def driven(work: Coroutine[Any, Any, Any]) -> None:
-    """Make a call that answers at once."""
+    """Run a coroutine that never waits."""
     with pytest.raises(StopIteration):
         work.send(None)
 
@@ -111,25 +104,25 @@ def driven(work: Coroutine[Any, Any, Any]) -> None:
 # Launches.
 
 
-def test_a_second_instance_for_a_claim_is_noted() -> None:
+def test_a_second_instance_for_a_claim_is_a_violation() -> None:
     world = Watched()
     uid = world.claim()
 
-    world.buy(uid, 1)
-    world.buy(uid, 2)
+    world.launch(uid, 1)
+    world.launch(uid, 2)
 
     assert world.violations == [
         f"09:00:00 nodeclaim claim got two instances: {provider(1)} and {provider(2)}"
     ]
 
 
-def test_one_instance_for_each_claim_is_fine_even_under_the_same_name() -> None:
+def test_one_instance_per_claim_is_allowed_even_for_equal_names() -> None:
     world = Watched()
 
-    first = world.buy(world.claim())
-    world.give_back(first)
+    first = world.launch(world.claim())
+    world.terminate(first)
     world.api.delete(NODE_CLAIMS, "claim")
-    world.buy(world.claim(), 2)
+    world.launch(world.claim(), 2)
     world.wait(10 * MINUTE)
 
     assert world.violations == []
@@ -138,9 +131,9 @@ def test_one_instance_for_each_claim_is_fine_even_under_the_same_name() -> None:
 # Orphans.
 
 
-def test_an_instance_that_outlives_its_claim_is_noted() -> None:
+def test_an_instance_that_outlives_its_claim_is_a_violation() -> None:
     world = Watched()
-    world.buy(world.claim())
+    world.launch(world.claim())
     world.wait(10 * MINUTE)
 
     world.api.delete(NODE_CLAIMS, "claim")
@@ -149,36 +142,36 @@ def test_an_instance_that_outlives_its_claim_is_noted() -> None:
     assert world.violations == [f"09:13:00 {provider(1)} has no nodeclaim for over 0:03:00"]
 
 
-def test_an_instance_whose_claim_was_gone_before_it_came_is_noted() -> None:
+def test_an_instance_launched_after_its_claim_was_deleted_is_a_violation() -> None:
     world = Watched()
     uid = world.claim()
     world.api.delete(NODE_CLAIMS, "claim")
     world.wait(1)
 
-    world.buy(uid)
+    world.launch(uid)
     world.wait(3 * MINUTE)
 
     assert world.violations == [f"09:03:01 {provider(1)} has no nodeclaim for over 0:03:00"]
 
 
-def test_an_instance_has_its_three_minutes_from_when_it_was_left_alone() -> None:
+def test_an_orphaned_instance_may_run_for_three_minutes() -> None:
     world = Watched()
-    bought = world.buy(world.claim())
+    launched = world.launch(world.claim())
 
-    # Shortly before the look that the launch had arranged for.
+    # Shortly before the check scheduled by the launch.
     world.wait(3 * MINUTE - 1)
     world.api.delete(NODE_CLAIMS, "claim")
     world.wait(2 * MINUTE)
-    world.give_back(bought)
+    world.terminate(launched)
     world.wait(10 * MINUTE)
 
     assert world.violations == []
 
 
-def test_nodes_that_were_there_beforehand_need_no_claim() -> None:
+def test_nodes_of_the_node_group_need_no_claim() -> None:
     world = Watched()
 
-    world.buy("whatever", name="")
+    world.launch("whatever", name="")
     world.wait(10 * MINUTE)
 
     assert world.violations == []
@@ -189,13 +182,13 @@ def test_nodes_that_were_there_beforehand_need_no_claim() -> None:
 
 def limited(**limits: str) -> Watched:
     world = Watched()
-    made = pool()
-    made["spec"]["limits"] = limits
-    world.api.create(NODE_POOLS, made)
+    nodepool = pool()
+    nodepool["spec"]["limits"] = limits
+    world.api.create(NODE_POOLS, nodepool)
     return world
 
 
-def test_a_pool_beyond_its_limit_is_noted() -> None:
+def test_a_nodepool_over_its_limit_is_a_violation() -> None:
     world = limited(cpu="6")
 
     world.claim("a", cpu=4)
@@ -211,11 +204,11 @@ def test_nodes_can_be_limited_in_number() -> None:
     world.claim("a", cpu=4)
     world.claim("b", cpu=4)
 
-    [told] = world.violations
-    assert "has 2 of nodes, its limit is 1" in told
+    [violation] = world.violations
+    assert "has 2 of nodes, its limit is 1" in violation
 
 
-def test_a_pool_may_be_filled_to_its_limit() -> None:
+def test_a_nodepool_may_reach_its_limit() -> None:
     world = limited(cpu="8", memory="1Gi")
 
     world.claim("a", cpu=4)
@@ -225,7 +218,7 @@ def test_a_pool_may_be_filled_to_its_limit() -> None:
     assert world.violations == []
 
 
-def test_what_is_on_its_way_out_makes_room_for_others() -> None:
+def test_terminating_nodes_do_not_count_towards_the_limit() -> None:
     world = limited(cpu="4")
     world.claim("old", cpu=4, finalizers=["karpenter.sh/termination"])
 
@@ -236,17 +229,17 @@ def test_what_is_on_its_way_out_makes_room_for_others() -> None:
     assert world.violations == []
 
 
-def test_a_pool_without_limits_or_that_is_not_there_may_be_of_any_size() -> None:
-    without, gone = Watched(), Watched()
+def test_a_nodepool_without_limits_or_that_is_deleted_may_have_any_size() -> None:
+    without, deleted = Watched(), Watched()
     without.api.create(NODE_POOLS, pool())
 
-    for world in (without, gone):
+    for world in (without, deleted):
         world.claim("a", cpu=1_000_000)
 
-    assert without.violations == gone.violations == []
+    assert without.violations == deleted.violations == []
 
 
-# Budgets.
+# PodDisruptionBudgets.
 
 
 def a_budget(**spec: Any) -> dict[str, Any]:
@@ -257,7 +250,7 @@ def a_budget(**spec: Any) -> dict[str, Any]:
 
 
 def guarded(api: Cluster, **spec: Any) -> Watched:
-    """Two pods of which both must stay."""
+    """Two pods that must both stay available."""
     world = Watched(api)
     world.claim()
     world.claim_status(nodeName="n1")
@@ -270,17 +263,17 @@ def guarded(api: Cluster, **spec: Any) -> Watched:
 
 
 @pytest.mark.parametrize("grace", [0, 30], ids=["gone at once", "with grace"])
-def test_an_eviction_that_breaks_a_budget_is_noted(grace: int) -> None:
+def test_an_eviction_that_violates_a_budget_is_a_violation(grace: int) -> None:
     world = guarded(Careless(), terminationGracePeriodSeconds=grace)
 
     driven(world.kube.evict("a", "default", uid=""))
 
     assert world.violations == [
-        "09:00:00 evicting pod default/a breaks budget default/budget: 1 healthy, 2 wanted"
+        "09:00:00 eviction of pod default/a violates budget default/budget: 1 healthy, 2 required"
     ]
 
 
-def test_an_eviction_that_is_refused_is_none() -> None:
+def test_a_rejected_eviction_is_no_violation() -> None:
     world = guarded(Cluster())
 
     with pytest.raises(TooManyRequests):
@@ -289,7 +282,7 @@ def test_an_eviction_that_is_refused_is_none() -> None:
     assert world.violations == []
 
 
-def test_a_pod_that_is_going_already_can_be_evicted_again() -> None:
+def test_a_terminating_pod_can_be_evicted_again() -> None:
     world = guarded(Careless())
     world.api.delete(PODS, "a", "default")
 
@@ -298,7 +291,7 @@ def test_a_pod_that_is_going_already_can_be_evicted_again() -> None:
     assert world.violations == []
 
 
-def test_a_pod_that_is_not_ready_takes_nothing_from_a_budget() -> None:
+def test_a_pod_that_is_not_ready_does_not_count_for_a_budget() -> None:
     world = guarded(Careless())
     unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
     world.api.patch(PODS, "a", unready, PatchType.MERGE, "default", subresource="status")
@@ -308,19 +301,19 @@ def test_a_pod_that_is_not_ready_takes_nothing_from_a_budget() -> None:
     assert world.violations == []
 
 
-def test_a_pod_that_is_deleted_past_its_budget_is_noted() -> None:
+def test_a_deletion_that_violates_a_budget_is_a_violation() -> None:
     world = guarded(Cluster())
 
     driven(world.kube.delete(PODS, "a", "default", grace_seconds=1))
 
     assert world.violations == [
-        "09:00:00 deleting pod default/a breaks budget default/budget: 1 healthy, 2 wanted"
+        "09:00:00 deletion of pod default/a violates budget default/budget: 1 healthy, 2 required"
     ]
 
 
 def test_pods_of_a_node_with_a_deadline_may_be_deleted_in_time_for_it() -> None:
     world = guarded(Cluster())
-    soon = {label_keys.TERMINATION_TIMESTAMP: show_instant(START + timedelta(seconds=30))}
+    soon = {label_keys.TERMINATION_TIMESTAMP: encode_time(START + timedelta(seconds=30))}
     world.api.patch(NODE_CLAIMS, "claim", {"metadata": {"annotations": soon}}, PatchType.MERGE)
     world.wait()
 
@@ -329,7 +322,7 @@ def test_pods_of_a_node_with_a_deadline_may_be_deleted_in_time_for_it() -> None:
     assert world.violations == []
 
 
-def test_whatever_else_is_deleted_has_no_budget() -> None:
+def test_deletions_of_other_kinds_are_not_checked() -> None:
     world = guarded(Cluster())
 
     driven(world.kube.delete(NODES, "n1"))
@@ -337,44 +330,44 @@ def test_whatever_else_is_deleted_has_no_budget() -> None:
     assert world.violations == []
 
 
-# Instances given back.
+# Terminations.
 
 
-def test_an_instance_given_back_under_a_pod_is_noted() -> None:
-    world, bought = occupied()
+def test_an_instance_terminated_with_a_pod_on_it_is_a_violation() -> None:
+    world, launched = occupied()
 
-    world.give_back(bought)
+    world.terminate(launched)
 
-    assert world.violations == ["09:00:01 n1 was given back under pod default/web"]
+    assert world.violations == ["09:00:01 n1 was terminated with pod default/web on it"]
 
 
-def test_a_deadline_excuses_only_once_it_has_passed() -> None:
-    at = {label_keys.TERMINATION_TIMESTAMP: show_instant(START + timedelta(minutes=5))}
+def test_a_termination_deadline_counts_only_once_it_has_passed() -> None:
+    at = {label_keys.TERMINATION_TIMESTAMP: encode_time(START + timedelta(minutes=5))}
     early, late = occupied(annotations=at), occupied(annotations=at)
 
     early[0].wait(299 - 1)
-    early[0].give_back(early[1])
+    early[0].terminate(early[1])
     late[0].wait(300 - 1)
-    late[0].give_back(late[1])
+    late[0].terminate(late[1])
 
-    assert early[0].violations == ["09:04:59 n1 was given back under pod default/web"]
+    assert early[0].violations == ["09:04:59 n1 was terminated with pod default/web on it"]
     assert late[0].violations == []
 
 
-def test_what_ec2_takes_back_it_takes_with_pods() -> None:
-    world, bought = occupied()
+def test_instances_reclaimed_by_ec2_may_have_pods() -> None:
+    world, launched = occupied()
 
-    world.ec2.reclaimed.add(bought.provider_id)
-    world.give_back(bought)
+    world.ec2.reclaimed.add(launched.provider_id)
+    world.terminate(launched)
 
     assert world.violations == []
 
 
-def test_an_instance_that_never_joined_can_be_given_back() -> None:
+def test_an_instance_that_never_registered_can_be_terminated() -> None:
     world = Watched()
-    bought = world.buy(world.claim())
+    launched = world.launch(world.claim())
 
-    world.give_back(bought)
+    world.terminate(launched)
 
     assert world.violations == []
 
@@ -390,10 +383,10 @@ def test_an_instance_that_never_joined_can_be_given_back() -> None:
     ],
     ids=str,
 )
-def test_pods_that_tolerate_the_taint_go_down_with_the_node(toleration: dict[str, Any]) -> None:
-    world, bought = occupied(a_pod("web", tolerations=[toleration]))
+def test_pods_that_tolerate_the_disrupted_taint_may_stay(toleration: dict[str, Any]) -> None:
+    world, launched = occupied(a_pod("web", tolerations=[toleration]))
 
-    world.give_back(bought)
+    world.terminate(launched)
 
     assert world.violations == []
 
@@ -408,55 +401,55 @@ def test_pods_that_tolerate_the_taint_go_down_with_the_node(toleration: dict[str
     ],
     ids=str,
 )
-def test_other_tolerations_do_not_count(toleration: dict[str, Any]) -> None:
-    world, bought = occupied(a_pod("web", tolerations=[toleration]))
+def test_other_tolerations_do_not_exempt_a_pod(toleration: dict[str, Any]) -> None:
+    world, launched = occupied(a_pod("web", tolerations=[toleration]))
 
-    world.give_back(bought)
+    world.terminate(launched)
 
     assert len(world.violations) == 1
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_pods_that_have_ended_hold_nobody_up(phase: str) -> None:
-    world, bought = occupied()
+def test_terminated_pods_do_not_block_termination(phase: str) -> None:
+    world, launched = occupied()
     over = {"status": {"phase": phase}}
     world.api.patch(PODS, "web", over, PatchType.MERGE, "default", subresource="status")
 
-    world.give_back(bought)
+    world.terminate(launched)
 
     assert world.violations == []
 
 
-def test_static_pods_belong_to_the_node() -> None:
-    world, bought = occupied()
+def test_static_pods_do_not_block_termination() -> None:
+    world, launched = occupied()
     world.api.delete(PODS, "web", "default", options=AT_ONCE)
     run_pod(world.api, owned_by(a_pod("static"), world.api.get(NODES, "n1")), node="n1")
 
-    world.give_back(bought)
+    world.terminate(launched)
 
     assert world.violations == []
 
 
-def test_a_pod_that_does_not_go_is_waited_for_a_minute_beyond_its_end() -> None:
+def test_a_stuck_pod_blocks_termination_until_a_minute_after_its_grace_period() -> None:
     worlds = occupied(), occupied()
 
-    for (world, bought), wait in zip(worlds, (30 + 59, 30 + 60), strict=True):
-        world.api.delete(PODS, "web", "default")  # It has thirty seconds.
+    for (world, launched), wait in zip(worlds, (30 + 59, 30 + 60), strict=True):
+        world.api.delete(PODS, "web", "default")  # Its grace period is thirty seconds.
         world.wait(wait)
-        world.give_back(bought)
+        world.terminate(launched)
 
     (early, _), (late, _) = worlds
-    assert early.violations == ["09:01:30 n1 was given back under pod default/web"]
+    assert early.violations == ["09:01:30 n1 was terminated with pod default/web on it"]
     assert late.violations == []
 
 
-def test_pods_of_a_namesake_are_no_business_of_the_machine_before_it() -> None:
-    world, bought = occupied()
+def test_pods_on_a_later_node_of_the_same_name_do_not_count() -> None:
+    world, launched = occupied()
     world.api.delete(NODES, "n1")
     world.api.create(NODES, node("n1", provider_id=provider(2)))
     world.wait()
 
-    world.give_back(bought)
+    world.terminate(launched)
 
     assert world.violations == []
 
@@ -464,7 +457,7 @@ def test_pods_of_a_namesake_are_no_business_of_the_machine_before_it() -> None:
 # Pods left behind.
 
 
-def test_a_pod_left_on_a_node_that_is_gone_is_lost() -> None:
+def test_a_pod_left_behind_on_a_deleted_node_is_a_violation() -> None:
     world, _ = occupied()
 
     world.api.delete(NODES, "n1")
@@ -472,10 +465,10 @@ def test_a_pod_left_on_a_node_that_is_gone_is_lost() -> None:
     assert world.violations == []
     world.wait(1)
 
-    assert world.violations == ["09:02:01 pod default/web is lost: n1 is gone"]
+    assert world.violations == ["09:02:01 pod default/web is left behind: n1 is deleted"]
 
 
-def test_a_pod_that_goes_with_its_node_is_not_lost() -> None:
+def test_a_pod_deleted_with_its_node_is_no_violation() -> None:
     world, _ = occupied()
 
     world.api.delete(NODES, "n1")
@@ -486,12 +479,12 @@ def test_a_pod_that_goes_with_its_node_is_not_lost() -> None:
     assert world.violations == []
 
 
-def test_a_pod_whose_node_registers_anew_is_not_lost() -> None:
-    world, bought = occupied()
+def test_a_pod_whose_node_registers_again_is_no_violation() -> None:
+    world, launched = occupied()
 
     world.api.delete(NODES, "n1")
     world.wait(MINUTE)
-    world.api.create(NODES, node("n1", provider_id=bought.provider_id))
+    world.api.create(NODES, node("n1", provider_id=launched.provider_id))
     world.wait(10 * MINUTE)
 
     assert world.violations == []

@@ -1,4 +1,4 @@
-"""kubectl itself, on workloads: what it waits for and what it undoes."""
+"""kubectl on workloads: rollout status, rollback, drain."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,35 +6,33 @@ from pathlib import Path
 import pytest
 
 from dovetail.ports.api_resources import DAEMON_SETS, STATEFUL_SETS
-from tests.simulator.rest.serving import Cluster, Kubectl, a_cluster
-from tests.support.workloads import Working, a_workload, images
+from tests.simulator.rest.rest_server import Cluster, Kubectl, serve_cluster
+from tests.support.simulator.controller_manager import WorkloadCluster, a_workload, images
 
 
 class Desktop:
-    """A user's kubectl and a cluster whose time passes between commands."""
+    """A user's kubectl, and a cluster whose time passes between commands."""
 
-    def __init__(self, served: Cluster, kubectl: Kubectl, world: Working) -> None:
+    def __init__(self, served: Cluster, kubectl: Kubectl, world: WorkloadCluster) -> None:
         self._served = served
         self._kubectl = kubectl
         self.world = world
 
     def __call__(self, command: str) -> str:
-        """Run a command; then let it take effect."""
+        """Run a command, then let it take effect."""
         printed = self._kubectl(*command.split())
-        self._served.call(lambda: self.world.wait(60))
+        self._served.run(lambda: self.world.wait(60))
         return printed
 
 
 @pytest.fixture
 def desktop(tmp_path: Path) -> Iterator[Desktop]:
-    world = Working("n1", "n2")
-    with a_cluster(api=world) as served:
+    world = WorkloadCluster("n1", "n2")
+    with serve_cluster(api=world) as served:
         yield Desktop(served, Kubectl(served, tmp_path), world)
 
 
-def test_a_deployment_is_created_scaled_updated_undone_restarted_and_deleted(
-    desktop: Desktop,
-) -> None:
+def test_a_deployment_is_created_scaled_updated_rolled_back_restarted_and_deleted(desktop: Desktop) -> None:
     desktop("create deployment web --image=app:1 --replicas=3")
     desktop("scale deployment web --replicas=5")
     scaled = desktop("rollout status deployment web")
@@ -44,9 +42,9 @@ def test_a_deployment_is_created_scaled_updated_undone_restarted_and_deleted(
     history = desktop("rollout history deployment web")
     desktop("rollout undo deployment web")
     after_undo = images(desktop.world.pods())
-    before = {one["metadata"]["uid"] for one in desktop.world.pods()}
+    before = {pod["metadata"]["uid"] for pod in desktop.world.pods()}
     desktop("rollout restart deployment web")
-    after = {one["metadata"]["uid"] for one in desktop.world.pods()}
+    after = {pod["metadata"]["uid"] for pod in desktop.world.pods()}
     desktop("delete deployment web")
 
     assert "successfully rolled out" in scaled
@@ -71,7 +69,7 @@ def test_a_paused_deployment_waits_for_resume(desktop: Desktop) -> None:
 
 
 @pytest.mark.parametrize("kind", ["statefulset", "daemonset"])
-def test_stateful_and_daemon_sets_are_updated_and_undone(desktop: Desktop, kind: str) -> None:
+def test_statefulsets_and_daemonsets_are_updated_and_rolled_back(desktop: Desktop, kind: str) -> None:
     resource = {"statefulset": STATEFUL_SETS, "daemonset": DAEMON_SETS}[kind]
     size = {"replicas": 2} if kind == "statefulset" else {}
     desktop.world.create(resource, a_workload(**size))
@@ -89,9 +87,7 @@ def test_stateful_and_daemon_sets_are_updated_and_undone(desktop: Desktop, kind:
     assert images(desktop.world.pods()) == ["app:1"] * 2
 
 
-def test_a_drain_evicts_within_the_budget_and_the_pods_come_back_elsewhere(
-    desktop: Desktop,
-) -> None:
+def test_a_drain_respects_the_budget_and_pods_are_replaced_elsewhere(desktop: Desktop) -> None:
     desktop("create deployment web --image=app:1 --replicas=4")
     desktop("create poddisruptionbudget web --selector=app=web --max-unavailable=4")
 
@@ -100,5 +96,5 @@ def test_a_drain_evicts_within_the_budget_and_the_pods_come_back_elsewhere(
                       " --grace-period=0")  # fmt: skip
 
     assert "drained" in drained
-    assert {one["spec"]["nodeName"] for one in desktop.world.pods()} <= {"n1", "n2"}
+    assert {pod["spec"]["nodeName"] for pod in desktop.world.pods()} <= {"n1", "n2"}
     assert len(desktop.world.pods()) == 4

@@ -1,4 +1,4 @@
-"""Disruption budgets: what their status says is what the eviction does."""
+"""Disruption controller: its status agrees with the eviction API."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import pytest
 from dovetail.ports.api_resources import DAEMON_SETS, DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS
 from dovetail.ports.kube_errors import TooManyRequests
 from dovetail.simulator.apiserver.storage.frozen_object import Object
-from tests.support.cluster import a_pod, names
-from tests.support.workloads import Working, a_workload, condition_of, set_pod
+from tests.support.simulator.api_server import a_pod, names
+from tests.support.simulator.controller_manager import WorkloadCluster, a_workload, condition_of, set_pod
 
 
 def a_budget(app: str = "web", **spec: Any) -> dict[str, Any]:
@@ -18,19 +18,19 @@ def a_budget(app: str = "web", **spec: Any) -> dict[str, Any]:
     }
 
 
-def guarded(replicas: int, **spec: Any) -> Working:
-    cluster = Working()
+def guarded(replicas: int, **spec: Any) -> WorkloadCluster:
+    cluster = WorkloadCluster()
     cluster.create(DEPLOYMENTS, a_workload(replicas=replicas))
     cluster.create(POD_DISRUPTION_BUDGETS, a_budget(**spec))
     cluster.wait(5)
     return cluster
 
 
-def budget(cluster: Working) -> Object:
+def budget(cluster: WorkloadCluster) -> Object:
     return cluster.get(POD_DISRUPTION_BUDGETS, "budget", "default")
 
 
-def counts(cluster: Working) -> tuple[int, int, int, int]:
+def counts(cluster: WorkloadCluster) -> tuple[int, int, int, int]:
     """Expected, healthy, desired and allowed."""
     status = budget(cluster)["status"]
     fields = ("expectedPods", "currentHealthy", "desiredHealthy", "disruptionsAllowed")
@@ -50,7 +50,7 @@ def counts(cluster: Working) -> tuple[int, int, int, int]:
     ],
     ids=str,
 )
-def test_a_budget_says_what_it_allows(
+def test_the_status_says_how_many_disruptions_are_allowed(
     spec: dict[str, Any], expected: tuple[int, int, int, int]
 ) -> None:
     cluster = guarded(5, **spec)
@@ -62,7 +62,7 @@ def test_a_budget_says_what_it_allows(
 
 
 @pytest.mark.parametrize("spec", [{"minAvailable": 3}, {"maxUnavailable": "30%"}], ids=str)
-def test_as_many_evictions_succeed_as_the_status_allowed(spec: dict[str, Any]) -> None:
+def test_as_many_evictions_succeed_as_the_status_allows(spec: dict[str, Any]) -> None:
     cluster = guarded(5, **spec)
     allowed = counts(cluster)[3]
 
@@ -79,7 +79,7 @@ def test_as_many_evictions_succeed_as_the_status_allowed(spec: dict[str, Any]) -
     assert evicted == allowed
 
 
-def test_a_pod_that_is_not_ready_takes_from_what_is_allowed_until_it_is_again() -> None:
+def test_a_pod_that_is_not_ready_reduces_the_allowed_disruptions() -> None:
     cluster = guarded(5, maxUnavailable=2)
     sick = ("default", names(cluster.pods())[0])
 
@@ -102,8 +102,8 @@ def test_the_budget_follows_the_scale_of_the_deployment() -> None:
     assert counts(cluster) == (10, 10, 5, 5)
 
 
-def test_pods_come_under_a_budget_and_leave_it_with_their_labels() -> None:
-    cluster = Working()
+def test_pods_are_covered_according_to_their_labels() -> None:
+    cluster = WorkloadCluster()
     cluster.create(POD_DISRUPTION_BUDGETS, a_budget(minAvailable=1))
     cluster.create(PODS, a_pod("p", labels={"app": "web"}))
     cluster.wait(5)
@@ -116,7 +116,7 @@ def test_pods_come_under_a_budget_and_leave_it_with_their_labels() -> None:
     assert counts(cluster) == (0, 0, 1, 0)
 
 
-def test_a_changed_budget_counts_anew() -> None:
+def test_a_changed_selector_is_counted_again() -> None:
     cluster = guarded(5, minAvailable=3)
 
     cluster.change(POD_DISRUPTION_BUDGETS, "budget", {"spec": {"minAvailable": 5}})
@@ -126,8 +126,8 @@ def test_a_changed_budget_counts_anew() -> None:
     assert budget(cluster)["status"]["observedGeneration"] == 2
 
 
-def test_a_budget_over_daemons_cannot_tell_a_share_of_them_and_allows_nothing() -> None:
-    cluster = Working()
+def test_a_percentage_of_daemon_pods_cannot_be_computed_and_allows_nothing() -> None:
+    cluster = WorkloadCluster()
     cluster.create(DAEMON_SETS, a_workload("agent"))
     cluster.create(POD_DISRUPTION_BUDGETS, a_budget("agent", maxUnavailable=1))
     cluster.wait(5)

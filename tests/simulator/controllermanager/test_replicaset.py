@@ -1,16 +1,16 @@
-"""ReplicaSets: whose pods they are, and which go first."""
+"""ReplicaSet controller: adoption, scaling and scale-down order."""
 
 import pytest
 
 from dovetail.ports.api_resources import NAMESPACES, PODS, REPLICA_SETS
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from dovetail.simulator.controllermanager.pods.scale_down_order import first_to_go
-from tests.support.cluster import a_pod, names
-from tests.support.workloads import Working, a_workload, set_pod
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from dovetail.simulator.controllermanager.replicaset import sort_for_scale_down
+from tests.support.simulator.api_server import a_pod, names
+from tests.support.simulator.controller_manager import WorkloadCluster, a_workload, set_pod
 
 
-def a_replica_set_of(replicas: int, *, boot: float = 1, **spec: object) -> Working:
-    cluster = Working(boot=boot)
+def a_replica_set_of(replicas: int, *, boot: float = 1, **spec: object) -> WorkloadCluster:
+    cluster = WorkloadCluster(boot=boot)
     cluster.create(REPLICA_SETS, a_workload(replicas=replicas, **spec))
     cluster.wait(5)
     return cluster
@@ -33,7 +33,7 @@ def test_a_pod_that_is_deleted_is_replaced() -> None:
     assert victim not in names(cluster.pods())
 
 
-def test_a_pod_that_failed_is_replaced_and_stays_to_be_looked_at() -> None:
+def test_a_failed_pod_is_replaced_and_kept() -> None:
     cluster = a_replica_set_of(2)
     victim = names(cluster.pods())[0]
 
@@ -45,8 +45,8 @@ def test_a_pod_that_failed_is_replaced_and_stays_to_be_looked_at() -> None:
     assert cluster.get(REPLICA_SETS, "web", "default")["status"]["replicas"] == 2
 
 
-def test_an_orphan_that_the_selector_matches_is_adopted_instead_of_creating_one() -> None:
-    cluster = Working()
+def test_a_matching_orphan_is_adopted_instead_of_creating_a_pod() -> None:
+    cluster = WorkloadCluster()
     cluster.create(PODS, a_pod("bare", labels={"app": "web"}))
     cluster.create(PODS, a_pod("other", labels={"app": "other"}))
 
@@ -55,11 +55,11 @@ def test_an_orphan_that_the_selector_matches_is_adopted_instead_of_creating_one(
 
     pods = cluster.pods(app="web")
     assert len(pods) == 2
-    assert {owner(one) for one in pods} == {"web"}
+    assert {owner(pod) for pod in pods} == {"web"}
     assert owner(cluster.get(PODS, "other", "default")) == ""
 
 
-def test_an_orphan_that_comes_later_is_adopted_and_one_too_many_goes() -> None:
+def test_a_later_orphan_is_adopted_and_the_surplus_pod_deleted() -> None:
     cluster = a_replica_set_of(2)
 
     cluster.create(PODS, a_pod("bare", labels={"app": "web"}))
@@ -69,7 +69,7 @@ def test_an_orphan_that_comes_later_is_adopted_and_one_too_many_goes() -> None:
     assert "bare" not in names(cluster.pods())
 
 
-def test_a_pod_whose_labels_no_longer_match_is_let_go_and_replaced() -> None:
+def test_a_pod_whose_labels_no_longer_match_is_released_and_replaced() -> None:
     cluster = a_replica_set_of(2)
     kept = names(cluster.pods())[0]
 
@@ -81,35 +81,30 @@ def test_a_pod_whose_labels_no_longer_match_is_let_go_and_replaced() -> None:
     assert len(cluster.pods()) == 3
 
 
-def test_the_status_counts_pods_that_are_there_ready_and_available() -> None:
+def test_the_status_counts_current_ready_and_available_pods() -> None:
     cluster = a_replica_set_of(3, minReadySeconds=10)
     not_yet = cluster.get(REPLICA_SETS, "web", "default")["status"]
     cluster.wait(10)
 
-    assert not_yet == {
-        "replicas": 3,
-        "fullyLabeledReplicas": 3,
-        "readyReplicas": 3,
-        "observedGeneration": 1,
-    }
+    assert not_yet == {"replicas": 3, "fullyLabeledReplicas": 3, "readyReplicas": 3, "observedGeneration": 1}
     assert cluster.get(REPLICA_SETS, "web", "default")["status"]["availableReplicas"] == 3
 
 
-def test_hundred_pods_that_become_ready_at_one_instant_are_one_write_of_the_status() -> None:
+def test_a_hundred_pods_that_become_ready_at_one_instant_cause_one_status_write() -> None:
     cluster = a_replica_set_of(100, boot=10)
     before = cluster.get(REPLICA_SETS, "web", "default")
     watch = cluster.watch(REPLICA_SETS)
-    watch.take()
+    watch.poll()
 
     cluster.wait(10)
 
     assert "readyReplicas" not in before["status"]
-    (written,) = [one.object["status"]["readyReplicas"] for one in watch.take()]
+    (written,) = [event.object["status"]["readyReplicas"] for event in watch.poll()]
     assert written == 100
 
 
-def test_a_replica_set_in_a_namespace_that_ends_makes_no_more_pods() -> None:
-    cluster = Working(stop=3)
+def test_a_replicaset_in_a_terminating_namespace_creates_no_pods() -> None:
+    cluster = WorkloadCluster(stop=3)
     cluster.create(NAMESPACES, {"metadata": {"name": "team"}})
     workload = a_workload(replicas=2)
     workload["metadata"]["namespace"] = "team"
@@ -140,10 +135,7 @@ def member(
             "annotations": {"controller.kubernetes.io/pod-deletion-cost": cost},
         },
         "spec": {"nodeName": node} if node else {},
-        "status": {
-            "phase": "Running" if node else "Pending",
-            "conditions": conditions if ready else [],
-        },
+        "status": {"phase": "Running" if node else "Pending", "conditions": conditions if ready else []},
     }
 
 
@@ -159,25 +151,25 @@ STABLE = member("stable")
         member("ready-later", ready="2026-01-01T09:00:01Z"),
         member("younger", created="2026-01-01T08:00:01Z"),
     ],
-    ids=lambda one: one["metadata"]["name"],
+    ids=lambda pod: pod["metadata"]["name"],
 )
-def test_the_pod_with_which_less_is_lost_goes_first(sooner: Object) -> None:
+def test_pods_are_deleted_in_scale_down_order(sooner: Object) -> None:
     pods = [STABLE, sooner]
 
-    ordered = first_to_go(pods, relatives=[])
+    ordered = sort_for_scale_down(pods, related_pods=[])
 
     assert names(ordered) == [sooner["metadata"]["name"], "stable"]
 
 
-def test_of_equal_pods_those_on_the_most_crowded_node_go_first() -> None:
+def test_of_equal_pods_those_on_the_fullest_node_are_deleted_first() -> None:
     pods = [member("lonely", node="b"), member("x1", node="a"), member("x2", node="a")]
 
-    ordered = first_to_go(pods, relatives=pods)
+    ordered = sort_for_scale_down(pods, related_pods=pods)
 
     assert names(ordered)[-1] == "lonely"
 
 
-def test_scaling_down_takes_what_is_not_ready_and_leaves_what_serves() -> None:
+def test_scaling_down_deletes_pods_that_are_not_ready_first() -> None:
     cluster = a_replica_set_of(4)
     sick = names(cluster.pods())[2]
     set_pod(cluster, ("default", sick), ready=False)
@@ -187,4 +179,4 @@ def test_scaling_down_takes_what_is_not_ready_and_leaves_what_serves() -> None:
     cluster.wait(5)
 
     assert sick not in names(cluster.pods())
-    assert all(look(one, "status", "phase") == "Running" for one in cluster.pods())
+    assert all(get_field(pod, "status", "phase") == "Running" for pod in cluster.pods())

@@ -1,122 +1,131 @@
-"""Drift in the box: machines that virtual EC2 would not launch any more as they are."""
+"""Drift in a simulated cluster."""
 
 from typing import Any
 
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS
 from dovetail.simulator.apiserver.options import PatchType
-from dovetail.simulator.cluster import Box
-from dovetail.simulator.scenario_actions import act
-from tests.support.boxes import a_box, a_node_class, a_pool, a_story, an_app, scaled, wait
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.scenario_actions import perform
+from tests.support.simulator.clusters import (
+    a_node_class,
+    a_pool,
+    an_app,
+    build_cluster,
+    build_scenario,
+    scaled,
+    wait,
+)
 
 ROOM = {"key": "example.com/room", "operator": "In", "values": ["red", "blue"]}
 FLOOR = {"key": "example.com/floor", "operator": "Exists"}
 
 
-def a_running_box(pool: dict[str, Any] | None = None) -> Box:
-    """Two nodes, each with a pod of its own, that nobody replaces."""
+def running_cluster(pool: dict[str, Any] | None = None) -> SimulatedCluster:
+    """Two nodes with a pod each, which are not consolidated."""
     pool = pool or a_pool()
     pool["spec"]["disruption"]["budgets"] = [{"nodes": "0"}]
     objects = (a_node_class(), pool, an_app(replicas=2))
-    box = a_box(a_story(objects=objects))
-    wait(box, 120)
-    return box
+    cluster = build_cluster(build_scenario(objects=objects))
+    wait(cluster, 120)
+    return cluster
 
 
-def drift(box: Box) -> list[str]:
-    """What each claim says of its drift."""
-    claims = box.api.list(NODE_CLAIMS).items
-    known = [
-        {one["type"]: one["reason"] for one in claim["status"]["conditions"]} for claim in claims
+def drift(cluster: SimulatedCluster) -> list[str]:
+    """Reason of each claim's Drifted condition; empty without one."""
+    claims = cluster.api.list(NODE_CLAIMS).items
+    conditions_by_type = [
+        {condition["type"]: condition["reason"] for condition in claim["status"]["conditions"]}
+        for claim in claims
     ]
-    return [one.get("Drifted", "") for one in known]
+    return [conditions.get("Drifted", "") for conditions in conditions_by_type]
 
 
-def spec(box: Box, **fields: Any) -> None:
-    box.api.patch(EC2_NODE_CLASSES, "default", {"spec": fields}, PatchType.MERGE)
+def spec(cluster: SimulatedCluster, **fields: Any) -> None:
+    cluster.api.patch(EC2_NODE_CLASSES, "default", {"spec": fields}, PatchType.MERGE)
 
 
-def test_nodes_of_a_cluster_that_nobody_touches_never_drift() -> None:
+def test_nodes_of_an_unchanged_cluster_never_drift() -> None:
     pool = a_pool()
     pool["spec"]["template"]["spec"]["requirements"] += [ROOM, FLOOR]
-    box = a_running_box(pool)
+    cluster = running_cluster(pool)
 
-    wait(box, 3 * 3600)
+    wait(cluster, 3 * 3600)
 
-    assert drift(box) == ["", ""]
-
-
-def test_new_images_are_drift_once_the_class_has_found_them() -> None:
-    box = a_running_box()
-
-    box.ec2.latest["AL2023"] = "v20260801"
-    wait(box, 61)
-
-    assert drift(box) == ["AMIDrift", "AMIDrift"]
+    assert drift(cluster) == ["", ""]
 
 
-def test_a_class_that_asks_for_another_version_makes_its_machines_drift() -> None:
-    box = a_running_box()
+def test_new_amis_cause_drift_once_the_node_class_has_resolved_them() -> None:
+    cluster = running_cluster()
 
-    spec(box, amiSelectorTerms=[{"alias": "al2023@v20260801"}])
-    wait(box, 5)
+    cluster.ec2.latest_image_versions["AL2023"] = "v20260801"
+    wait(cluster, 61)
 
-    assert drift(box) == ["AMIDrift", "AMIDrift"]
-
-
-def test_what_is_bought_after_new_images_came_has_not_drifted() -> None:
-    box = a_running_box()
-    box.ec2.latest["AL2023"] = "v20260801"
-    wait(box, 61)
-
-    act(scaled(3), box)
-    wait(box, 60)
-
-    assert sorted(drift(box)) == ["", "AMIDrift", "AMIDrift"]
+    assert drift(cluster) == ["AMIDrift", "AMIDrift"]
 
 
-def test_other_subnets_are_drift() -> None:
-    box = a_running_box()
+def test_selecting_another_ami_version_causes_drift() -> None:
+    cluster = running_cluster()
 
-    spec(box, subnetSelectorTerms=[{"id": "subnet-1"}, {"id": "subnet-2"}, {"id": "subnet-3"}])
-    wait(box, 5)
+    spec(cluster, amiSelectorTerms=[{"alias": "al2023@v20260801"}])
+    wait(cluster, 5)
 
-    assert drift(box) == ["SubnetDrift", "SubnetDrift"]
-
-
-def test_what_a_class_says_is_drift() -> None:
-    box = a_running_box()
-
-    spec(box, userData="#!/bin/sh\necho hello\n")
-    wait(box, 5)
-
-    assert drift(box) == ["NodeClassDrift", "NodeClassDrift"]
+    assert drift(cluster) == ["AMIDrift", "AMIDrift"]
 
 
-def test_taking_a_change_back_takes_the_drift_away() -> None:
-    box = a_running_box()
-    spec(box, userData="#!/bin/sh\necho hello\n")
-    wait(box, 5)
+def test_instances_launched_after_an_ami_release_have_not_drifted() -> None:
+    cluster = running_cluster()
+    cluster.ec2.latest_image_versions["AL2023"] = "v20260801"
+    wait(cluster, 61)
 
-    spec(box, userData=None)
-    wait(box, 5)
+    perform(scaled(3), cluster)
+    wait(cluster, 60)
 
-    assert drift(box) == ["", ""]
+    assert sorted(drift(cluster)) == ["", "AMIDrift", "AMIDrift"]
 
 
-def test_a_changed_pool_is_drift() -> None:
-    box = a_running_box()
+def test_other_subnets_cause_drift() -> None:
+    cluster = running_cluster()
+
+    spec(cluster, subnetSelectorTerms=[{"id": "subnet-1"}, {"id": "subnet-2"}, {"id": "subnet-3"}])
+    wait(cluster, 5)
+
+    assert drift(cluster) == ["SubnetDrift", "SubnetDrift"]
+
+
+def test_a_changed_node_class_field_causes_drift() -> None:
+    cluster = running_cluster()
+
+    spec(cluster, userData="#!/bin/sh\necho hello\n")
+    wait(cluster, 5)
+
+    assert drift(cluster) == ["NodeClassDrift", "NodeClassDrift"]
+
+
+def test_reverting_a_change_ends_the_drift() -> None:
+    cluster = running_cluster()
+    spec(cluster, userData="#!/bin/sh\necho hello\n")
+    wait(cluster, 5)
+
+    spec(cluster, userData=None)
+    wait(cluster, 5)
+
+    assert drift(cluster) == ["", ""]
+
+
+def test_a_changed_nodepool_causes_drift() -> None:
+    cluster = running_cluster()
 
     patch = {"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}}
-    box.api.patch(NODE_POOLS, "default", patch, PatchType.MERGE)
-    wait(box, 5)
+    cluster.api.patch(NODE_POOLS, "default", patch, PatchType.MERGE)
+    wait(cluster, 5)
 
-    assert drift(box) == ["NodePoolDrifted", "NodePoolDrifted"]
+    assert drift(cluster) == ["NodePoolDrifted", "NodePoolDrifted"]
 
 
-def test_controllers_that_start_anew_find_no_drift_in_what_they_left() -> None:
-    box = a_running_box()
+def test_restarted_controllers_find_no_drift_in_existing_nodes() -> None:
+    cluster = running_cluster()
 
-    box.restart()
-    wait(box, 600)
+    cluster.restart()
+    wait(cluster, 600)
 
-    assert drift(box) == ["", ""]
+    assert drift(cluster) == ["", ""]

@@ -1,4 +1,4 @@
-"""What holds whatever is asked of the account, in whatever order."""
+"""Laws of the EC2 account under any order of calls."""
 
 from datetime import timedelta
 
@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.ports.cloudprovider import CloudError
-from dovetail.simulator.ec2.capacity import Shortage
-from dovetail.simulator.ec2.throttling import Fault, Operation
-from tests.simulator.ec2.place import Place, a_claim
+from dovetail.simulator.ec2.capacity import CapacityLimit
+from dovetail.simulator.ec2.throttling import InjectedError, Operation
+from tests.simulator.ec2.harness import Ec2Harness, a_claim
 
 _CLAIMS = st.integers(0, 5)
 _STEPS = st.one_of(
@@ -24,50 +24,48 @@ _STEPS = st.one_of(
 )
 
 
-def take(place: Place, step: str, number: int) -> None:
-    bought = {one.claim_uid: one.provider_id for one in place.ec2.ledger.purchases}
-    provider_id = bought.get(f"uid-of-claim-{number}", "aws:///nowhere/i-none")
+def take(harness: Ec2Harness, step: str, number: int) -> None:
+    launched = {launch.claim_uid: launch.provider_id for launch in harness.ec2.billing.launches}
+    provider_id = launched.get(f"uid-of-claim-{number}", "aws:///nowhere/i-none")
     if step == "create":
-        place.do(place.cloud.create(a_claim(f"claim-{number}")))
+        harness.do(harness.cloud.create(a_claim(f"claim-{number}")))
     elif step == "delete":
-        place.do(place.cloud.delete(provider_id))
+        harness.do(harness.cloud.delete(provider_id))
     elif step == "interrupt":
-        place.ec2.interrupt(provider_id.rpartition("/")[2])
+        harness.ec2.interrupt(provider_id.rpartition("/")[2])
     elif step == "wait":
-        place.wait(number)
+        harness.wait(number)
     elif step == "sell out":
-        place.ec2.stock.run_short(Shortage(instance_type="m5.large", left=number))
+        harness.ec2.capacity.add_limit(CapacityLimit(instance_type="m5.large", remaining=number))
     elif step == "crash":
-        place.loop.stop()
-        place.start_process()
+        harness.loop.stop()
+        harness.start_process()
     else:
         after = step == "fail after"
-        place.ec2.faults.script(Fault(operation=Operation.CREATE_FLEET, after_effect=after))
+        harness.ec2.error_injector.inject(InjectedError(operation=Operation.CREATE_FLEET, after_effect=after))
 
 
 @given(st.lists(_STEPS, max_size=25))
-def test_a_claim_never_gets_two_machines_and_the_bill_adds_up(
-    steps: list[tuple[str, int]],
-) -> None:
-    place = Place()
+def test_a_claim_never_gets_two_instances_and_the_cost_adds_up(steps: list[tuple[str, int]]) -> None:
+    harness = Ec2Harness()
     for step, number in steps:
         try:
-            take(place, step, number)
+            take(harness, step, number)
         except CloudError:
             continue
 
-    ledger, now = place.ec2.ledger, place.now
+    billing, now = harness.ec2.billing, harness.now
     owed, rate = 0.0, 0.0
-    for one in ledger.purchases:
-        if one.running is not None:
-            owed += one.price * (((one.shutting_down or now) - one.running) / timedelta(hours=1))
-            rate += 0 if one.shutting_down else one.price
+    for launch in billing.launches:
+        if launch.running is not None:
+            owed += launch.price * (((launch.shutting_down or now) - launch.running) / timedelta(hours=1))
+            rate += 0 if launch.shutting_down else launch.price
 
-    assert ledger.bought_twice() == []
-    assert ledger.cost(now) == pytest.approx(owed)
-    assert ledger.price_per_hour() == pytest.approx(rate)
-    gone = {one.provider_id for one in ledger.purchases if one.terminated}
-    assert set(place.halted) == gone
-    assert {one.provider_id for one in place.ec2.instances()} == {
-        one.provider_id for one in ledger.purchases
-    } - gone
+    assert billing.claims_launched_twice() == []
+    assert billing.cost(now) == pytest.approx(owed)
+    assert billing.price_per_hour() == pytest.approx(rate)
+    deleted = {launch.provider_id for launch in billing.launches if launch.terminated}
+    assert set(harness.terminated) == deleted
+    assert {instance.provider_id for instance in harness.ec2.instances()} == {
+        launch.provider_id for launch in billing.launches
+    } - deleted

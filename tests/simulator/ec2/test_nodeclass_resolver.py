@@ -1,10 +1,10 @@
-"""What node classes find in the virtual account."""
+"""Resolution of node classes in the simulated account."""
 
 from typing import Any
 
 from dovetail.model import labels as label_keys
-from dovetail.simulator.ec2.nodeclass_resolver import Network
-from tests.simulator.ec2.place import REGION, A, B, Place, a_claim
+from dovetail.simulator.ec2.nodeclass_resolver import AccountNetwork
+from tests.simulator.ec2.harness import REGION, A, B, Ec2Harness, a_claim
 
 
 def a_class(**spec: Any) -> dict[str, Any]:
@@ -18,27 +18,27 @@ def a_class(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "default"}, "spec": {**usual, **spec}}
 
 
-def test_a_class_finds_a_subnet_in_every_zone_and_all_else_that_it_needs() -> None:
-    place = Place()
+def test_a_node_class_resolves_a_subnet_in_every_zone_and_everything_else() -> None:
+    harness = Ec2Harness()
 
-    found = place.do(place.cloud.resolve(a_class()))
+    resolved = harness.do(harness.cloud.resolve_nodeclass(a_class()))
 
-    zones = [(one["zone"], one["zoneID"]) for one in found.status["subnets"]]
+    zones = [(subnet["zone"], subnet["zoneID"]) for subnet in resolved.status["subnets"]]
     assert zones == [(A, "euw1-az1"), (B, "euw1-az2")]
-    assert found.status["securityGroups"][0]["id"].startswith("sg-")
-    assert len(found.status["amis"]) == 5
-    assert found.status["instanceProfile"]
-    assert not found.problems
+    assert resolved.status["securityGroups"][0]["id"].startswith("sg-")
+    assert len(resolved.status["amis"]) == 5
+    assert resolved.status["instanceProfile"]
+    assert not resolved.false_conditions
 
 
-def test_selectors_can_be_scripted_to_find_nothing() -> None:
-    place = Place()
-    place.network = Network.of(REGION, missing=["*=none", "al2@*"])
-    place.start_process()
+def test_selectors_can_be_made_to_match_nothing() -> None:
+    harness = Ec2Harness()
+    harness.network = AccountNetwork.from_region(REGION, missing=["*=none", "al2@*"])
+    harness.start_process()
     nothing = [{"tags": {"team": "none"}}]
 
-    found = place.do(
-        place.cloud.resolve(
+    resolved = harness.do(
+        harness.cloud.resolve_nodeclass(
             a_class(
                 subnetSelectorTerms=nothing,
                 securityGroupSelectorTerms=nothing,
@@ -47,51 +47,51 @@ def test_selectors_can_be_scripted_to_find_nothing() -> None:
         )
     )
 
-    assert {kind: reason for kind, (reason, _) in found.problems.items()} == {
+    assert {kind: reason for kind, (reason, _) in resolved.false_conditions.items()} == {
         "SubnetsReady": "SubnetsNotFound",
         "SecurityGroupsReady": "SecurityGroupsNotFound",
         "AMIsReady": "AMINotFound",
     }
-    assert not {"subnets", "securityGroups", "amis"} & found.status.keys()
+    assert not {"subnets", "securityGroups", "amis"} & resolved.status.keys()
 
 
-def test_one_term_that_finds_something_is_enough() -> None:
-    place = Place()
-    place.network = Network.of(REGION, missing=["*=none"])
-    place.start_process()
+def test_one_matching_term_is_enough() -> None:
+    harness = Ec2Harness()
+    harness.network = AccountNetwork.from_region(REGION, missing=["*=none"])
+    harness.start_process()
 
-    found = place.do(
-        place.cloud.resolve(
+    resolved = harness.do(
+        harness.cloud.resolve_nodeclass(
             a_class(subnetSelectorTerms=[{"tags": {"team": "none"}}, {"id": "subnet-1"}])
         )
     )
 
-    assert found.status["subnets"] == [{"id": "subnet-1", "zone": A, "zoneID": "euw1-az1"}]
+    assert resolved.status["subnets"] == [{"id": "subnet-1", "zone": A, "zoneID": "euw1-az1"}]
 
 
-def test_a_network_can_be_held_to_some_zones() -> None:
-    place = Place()
-    place.network = Network.of(REGION, zones=[B])
-    place.start_process()
+def test_a_network_can_be_limited_to_some_zones() -> None:
+    harness = Ec2Harness()
+    harness.network = AccountNetwork.from_region(REGION, zones=[B])
+    harness.start_process()
 
-    found = place.do(place.cloud.resolve(a_class()))
+    resolved = harness.do(harness.cloud.resolve_nodeclass(a_class()))
 
-    assert [one["zone"] for one in found.status["subnets"]] == [B]
-
-
-def test_a_given_instance_profile_is_taken_as_it_is() -> None:
-    place = Place()
-
-    found = place.do(place.cloud.resolve(a_class(role=None, instanceProfile="mine")))
-
-    assert found.status["instanceProfile"] == "mine"
+    assert [subnet["zone"] for subnet in resolved.status["subnets"]] == [B]
 
 
-def test_a_machine_boots_an_image_that_its_class_lists_for_its_architecture() -> None:
-    place = Place()
-    images = place.do(place.cloud.resolve(a_class())).status["amis"]
+def test_a_specified_instance_profile_is_used() -> None:
+    harness = Ec2Harness()
 
-    bought = place.do(place.cloud.create(a_claim()))
+    resolved = harness.do(harness.cloud.resolve_nodeclass(a_class(role=None, instanceProfile="mine")))
 
-    (image,) = [one for one in images if one["id"] == bought.image_id]
+    assert resolved.status["instanceProfile"] == "mine"
+
+
+def test_an_instance_boots_an_ami_of_its_node_class_for_its_architecture() -> None:
+    harness = Ec2Harness()
+    images = harness.do(harness.cloud.resolve_nodeclass(a_class())).status["amis"]
+
+    launched = harness.do(harness.cloud.create(a_claim()))
+
+    (image,) = [listed for listed in images if listed["id"] == launched.image_id]
     assert {"key": label_keys.ARCH, "operator": "In", "values": ["amd64"]} in image["requirements"]

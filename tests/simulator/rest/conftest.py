@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulator.rest.serving import Cluster, Kubectl, a_cluster
+from tests.simulator.rest.rest_server import Cluster, Kubectl, serve_cluster
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with a_cluster() as served:
+    with serve_cluster() as served:
         yield served
 
 

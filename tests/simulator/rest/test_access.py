@@ -1,4 +1,4 @@
-"""Who gets in, and what strangers are told."""
+"""Authentication, unknown paths, methods and media types."""
 
 import asyncio
 import socket
@@ -9,24 +9,22 @@ import pytest
 
 from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.rest.server import Server
-from tests.simulator.rest.serving import NOON, TOKEN, Cluster, a_cluster
+from tests.simulator.rest.rest_server import NOON, TOKEN, Cluster, serve_cluster
 
 PATHS = ["/api", "/apis", "/version", "/openapi/v3", "/api/v1/pods", "/nowhere", "/"]
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """One cluster for all: nothing here changes it."""
-    with a_cluster() as served:
+    """One cluster for all tests: none of them changes it."""
+    with serve_cluster() as served:
         yield served
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("token", [None, "", "let-me-i", f"{TOKEN}!", "töken"])
-def test_without_the_token_every_path_is_closed(
-    cluster: Cluster, path: str, token: str | None
-) -> None:
-    answer = cluster.ask("GET", path, token=token and token.encode().decode("latin-1"))
+def test_without_the_token_every_path_is_unauthorized(cluster: Cluster, path: str, token: str | None) -> None:
+    answer = cluster.request("GET", path, token=token and token.encode().decode("latin-1"))
 
     assert answer.status == 401
     assert answer.json()["kind"] == "Status"
@@ -36,22 +34,22 @@ def test_without_the_token_every_path_is_closed(
 def test_without_the_token_nothing_can_be_written(cluster: Cluster) -> None:
     body = {"metadata": {"name": "mine"}}
 
-    answer = cluster.ask("POST", "/api/v1/namespaces", body, token=TOKEN[:-1])
+    answer = cluster.request("POST", "/api/v1/namespaces", body, token=TOKEN[:-1])
 
     assert answer.status == 401
-    assert cluster.ask("GET", "/api/v1/namespaces/mine").status == 404
-    assert cluster.activity == 0
+    assert cluster.request("GET", "/api/v1/namespaces/mine").status == 404
+    assert cluster.writes == 0
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
-def test_health_is_told_to_everybody(cluster: Cluster, path: str) -> None:
-    answer = cluster.ask("GET", path, token=None)
+def test_health_needs_no_token(cluster: Cluster, path: str) -> None:
+    answer = cluster.request("GET", path, token=None)
 
     assert (answer.status, answer.body) == (200, b"ok")
 
 
-def test_an_empty_token_is_no_token() -> None:
-    with pytest.raises(ValueError, match="let everybody in"):
+def test_an_empty_token_is_rejected() -> None:
+    with pytest.raises(ValueError, match="token is empty"):
         Server(ApiServer(now=lambda: NOON), token="", now=lambda: NOON)
 
 
@@ -83,13 +81,13 @@ def test_it_listens_on_loopback_only() -> None:
         "/api/v1/namespaces/default/nodes/n",
         "/apis/apps/v1beta1/deployments",
         "/apis/apps/v1/namespaces/default/deployments/web/scale/further",
-        "/apis/nobody.example",
-        "/openapi/v3/apis/nobody.example/v1",
+        "/apis/unknown.example",
+        "/openapi/v3/apis/unknown.example/v1",
         "/api/v1/namespaces//pods/x",
     ],
 )
 def test_an_unknown_path_is_not_found_as_kubernetes_says_it(cluster: Cluster, path: str) -> None:
-    answer = cluster.ask("GET", path)
+    answer = cluster.request("GET", path)
 
     assert answer.status == 404
     assert answer.json()["reason"] == "NotFound"
@@ -110,26 +108,24 @@ def test_an_unknown_path_is_not_found_as_kubernetes_says_it(cluster: Cluster, pa
         ("OPTIONS", "/api/v1/nodes"),
     ],
 )
-def test_a_method_that_does_not_fit_is_not_allowed(
-    cluster: Cluster, method: str, path: str
-) -> None:
-    answer = cluster.ask(method, path, {"metadata": {"name": "x"}})
+def test_an_unsupported_method_is_not_allowed(cluster: Cluster, method: str, path: str) -> None:
+    answer = cluster.request(method, path, {"metadata": {"name": "x"}})
 
     assert answer.status == 405
     assert answer.json()["reason"] == "MethodNotAllowed"
 
 
-def test_a_body_larger_than_any_object_is_refused(cluster: Cluster) -> None:
+def test_a_body_above_the_limit_is_rejected(cluster: Cluster) -> None:
     body = {"metadata": {"name": "x"}, "data": {"a": "b" * (4 << 20)}}
 
-    answer = cluster.ask("POST", "/api/v1/namespaces/default/configmaps", body)
+    answer = cluster.request("POST", "/api/v1/namespaces/default/configmaps", body)
 
     assert answer.status == 413
     assert answer.json()["reason"] == "RequestEntityTooLarge"
 
 
-def test_a_form_of_answer_that_there_is_not_is_refused(cluster: Cluster) -> None:
-    answer = cluster.ask("GET", "/api/v1/nodes", Accept="text/html")
+def test_an_unknown_media_type_is_not_acceptable(cluster: Cluster) -> None:
+    answer = cluster.request("GET", "/api/v1/nodes", Accept="text/html")
 
     assert answer.status == 406
     assert answer.json()["reason"] == "NotAcceptable"

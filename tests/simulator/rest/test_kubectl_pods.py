@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from dovetail.ports.api_resources import NAMESPACES
-from tests.simulator.rest.serving import Cluster, Kubectl, a_cluster
-from tests.simulator.rest.things import add, add_pod
+from tests.simulator.rest.objects import add, add_pod
+from tests.simulator.rest.rest_server import Cluster, Kubectl, serve_cluster
 
 
 def test_a_simulated_pod_says_that_it_has_no_output(cluster: Cluster, kubectl: Kubectl) -> None:
@@ -17,9 +17,7 @@ def test_a_simulated_pod_says_that_it_has_no_output(cluster: Cluster, kubectl: K
     assert said == "pod default/web is simulated: no container runs, so it has no output.\n"
 
 
-def test_what_needs_a_container_is_refused_in_plain_words(
-    cluster: Cluster, kubectl: Kubectl
-) -> None:
+def test_what_needs_a_container_is_refused_in_plain_words(cluster: Cluster, kubectl: Kubectl) -> None:
     add_pod(cluster, "web")
 
     shell = kubectl.run("exec", "web", "--", "ls")
@@ -38,7 +36,7 @@ def test_the_controllers_pod_has_a_log_that_can_be_followed(tmp_path: Path) -> N
         labels = pod["metadata"].get("labels") or {}
         return lines if labels.get("karpenter") == "controller" else None
 
-    with a_cluster(logs=logs) as cluster:
+    with serve_cluster(logs=logs) as cluster:
         kubectl = Kubectl(cluster, tmp_path)
         add(cluster, NAMESPACES, {"metadata": {"name": "karpenter"}})
         add_pod(cluster, "karpenter-1", labels={"karpenter": "controller"}, namespace="karpenter")
@@ -49,7 +47,7 @@ def test_the_controllers_pod_has_a_log_that_can_be_followed(tmp_path: Path) -> N
         with kubectl.start("logs", "-f", "-n", "karpenter", pod.strip()) as following:
             assert following.stdout is not None
             seen = [following.stdout.readline() for _ in range(2)]
-            cluster.call(lambda: lines.append("launched nodeclaim"))
+            cluster.run(lambda: lines.append("launched nodeclaim"))
             seen.append(following.stdout.readline())
             cluster.stop()
 

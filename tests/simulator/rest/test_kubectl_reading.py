@@ -6,8 +6,7 @@ from select import select
 
 import yaml
 
-from tests.simulator.rest.serving import Cluster, Kubectl
-from tests.simulator.rest.things import (
+from tests.simulator.rest.objects import (
     add_claim,
     add_class,
     add_deployment,
@@ -17,6 +16,7 @@ from tests.simulator.rest.things import (
     add_pool,
     add_replica_set,
 )
+from tests.simulator.rest.rest_server import Cluster, Kubectl
 
 
 def rows(table: str) -> list[list[str]]:
@@ -26,7 +26,7 @@ def rows(table: str) -> list[list[str]]:
 
 def test_nodes_are_shown_with_the_usual_columns(cluster: Cluster, kubectl: Kubectl) -> None:
     add_node(cluster)
-    cluster.clock.moment += timedelta(minutes=5, seconds=7)
+    cluster.clock.time += timedelta(minutes=5, seconds=7)
 
     narrow, wide = kubectl("get", "nodes"), kubectl("get", "nodes", "-o", "wide")
 
@@ -40,9 +40,7 @@ def test_nodes_are_shown_with_the_usual_columns(cluster: Cluster, kubectl: Kubec
     assert rows(wide)[1][5:] == ["10.0.0.1", "<none>", "Bottlerocket OS", "<unknown>", "<unknown>"]
 
 
-def test_pods_of_all_namespaces_are_shown_with_the_usual_columns(
-    cluster: Cluster, kubectl: Kubectl
-) -> None:
+def test_pods_of_all_namespaces_are_shown_with_the_usual_columns(cluster: Cluster, kubectl: Kubectl) -> None:
     add_pod(cluster, "web")
     add_pod(cluster, "dns", namespace="kube-system")
 
@@ -56,9 +54,7 @@ def test_pods_of_all_namespaces_are_shown_with_the_usual_columns(
     assert shown[2][:2] == ["kube-system", "dns"]
 
 
-def test_karpenters_kinds_are_shown_with_karpenters_columns(
-    cluster: Cluster, kubectl: Kubectl
-) -> None:
+def test_karpenters_kinds_are_shown_with_karpenters_columns(cluster: Cluster, kubectl: Kubectl) -> None:
     add_pool(cluster)
     add_claim(cluster)
     add_class(cluster)
@@ -79,17 +75,14 @@ def test_karpenters_kinds_are_shown_with_karpenters_columns(
     assert claims[1][:6] == [
         "default-x7k2p", "m7g.large", "spot", "us-east-1a", "ip-10-0-0-1", "True"
     ]  # fmt: skip
-    assert classes == [
-        ["NAME", "READY", "AGE", "ROLE"],
-        ["default", "True", "0s", "KarpenterNodeRole"],
-    ]
+    assert classes == [["NAME", "READY", "AGE", "ROLE"], ["default", "True", "0s", "KarpenterNodeRole"]]
     assert narrow[0] == ["NAME", "NODECLASS", "NODES", "READY", "AGE"]
     assert narrow[3] == ["NAME", "TYPE", "CAPACITY", "ZONE", "NODE", "READY", "AGE"]
 
 
 def test_many_kinds_are_listed_at_once(cluster: Cluster, kubectl: Kubectl) -> None:
     add_replica_set(cluster, add_deployment(cluster), "1")
-    add_event(cluster, add_pod(cluster, "web-1"), "Nominated", "a node is on its way")
+    add_event(cluster, add_pod(cluster, "web-1"), "Nominated", "should schedule on nodeclaim")
     kinds = "deployments,replicasets,statefulsets,daemonsets,jobs,pods,events,pdb,svc,sc,leases"
 
     shown = kubectl("get", kinds)
@@ -97,7 +90,7 @@ def test_many_kinds_are_listed_at_once(cluster: Cluster, kubectl: Kubectl) -> No
     assert "deployment.apps/web   2/2     2            2" in shown
     assert "replicaset.apps/web-1   2         2         2" in shown
     assert "pod/web-1   1/1     Running" in shown
-    assert "Normal   Nominated   pod/web-1   a node is on its way" in shown
+    assert "Normal   Nominated   pod/web-1   should schedule on nodeclaim" in shown
 
 
 def test_every_output_format_of_get_works(cluster: Cluster, kubectl: Kubectl) -> None:
@@ -118,9 +111,7 @@ def test_every_output_format_of_get_works(cluster: Cluster, kubectl: Kubectl) ->
     assert "web" in by_order
 
 
-def test_a_watch_prints_what_is_there_and_a_row_for_each_change(
-    cluster: Cluster, kubectl: Kubectl
-) -> None:
+def test_a_watch_prints_what_is_there_and_a_row_for_each_change(cluster: Cluster, kubectl: Kubectl) -> None:
     add_pod(cluster, "old")
 
     with kubectl.start("get", "pods", "--watch") as watching:
@@ -135,14 +126,12 @@ def test_a_watch_prints_what_is_there_and_a_row_for_each_change(
     assert changes == [["new", "0/1", "Pending"], ["new", "1/1", "Running"]]
 
 
-def test_a_watch_of_changes_only_leaves_out_what_is_there(
-    cluster: Cluster, kubectl: Kubectl
-) -> None:
+def test_a_watch_of_changes_only_leaves_out_what_is_there(cluster: Cluster, kubectl: Kubectl) -> None:
     add_pod(cluster, "old")
 
     with kubectl.start("get", "pods", "--watch-only") as watching:
         assert watching.stdout is not None
-        # Nobody tells when the watch has begun, so there is news until it is seen.
+        # kubectl does not say when its watch has started: add pods until one is shown.
         for number in range(200):
             add_pod(cluster, f"new-{number}")
             if select([watching.stdout], [], [], 0.1)[0]:
@@ -176,12 +165,12 @@ def test_describe_shows_an_object_with_its_events(cluster: Cluster, kubectl: Kub
 
 
 def test_events_can_be_read_for_one_object(cluster: Cluster, kubectl: Kubectl) -> None:
-    add_event(cluster, add_pod(cluster, "web"), "Nominated", "a node is on its way")
+    add_event(cluster, add_pod(cluster, "web"), "Nominated", "should schedule on nodeclaim")
     add_event(cluster, add_pod(cluster, "other"), "Nominated", "somewhere else")
 
     shown = kubectl("events", "--for=pod/web")
 
-    assert "a node is on its way" in shown
+    assert "should schedule on nodeclaim" in shown
     assert "somewhere else" not in shown
 
 
@@ -206,10 +195,10 @@ def test_explain_names_the_fields_of_a_kind(kubectl: Kubectl) -> None:
 
 
 def test_there_are_no_metrics_and_kubectl_says_so(kubectl: Kubectl) -> None:
-    asked = kubectl.run("top", "nodes")
+    result = kubectl.run("top", "nodes")
 
-    assert asked.returncode == 1
-    assert "Metrics API not available" in asked.stderr
+    assert result.returncode == 1
+    assert "Metrics API not available" in result.stderr
 
 
 def test_the_caller_may_do_everything(kubectl: Kubectl) -> None:
@@ -221,7 +210,7 @@ def test_the_caller_may_do_everything(kubectl: Kubectl) -> None:
 
 
 def test_what_is_not_there_is_not_found(kubectl: Kubectl) -> None:
-    pod, kind = kubectl.run("get", "pod", "nobody"), kubectl.run("get", "unicorns")
+    pod, kind = kubectl.run("get", "pod", "missing"), kubectl.run("get", "unicorns")
 
-    assert 'pods "nobody" not found' in pod.stderr
+    assert 'pods "missing" not found' in pod.stderr
     assert 'doesn\'t have a resource type "unicorns"' in kind.stderr

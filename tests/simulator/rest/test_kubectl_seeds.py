@@ -3,8 +3,8 @@
 import shlex
 
 from dovetail.ports.api_resources import DEPLOYMENTS
-from tests.simulator.rest.serving import Cluster, Kubectl
-from tests.simulator.rest.things import INFLATE, add, add_deployment, add_pod, add_pool
+from tests.simulator.rest.objects import INFLATE, add, add_deployment, add_pod, add_pool
+from tests.simulator.rest.rest_server import Cluster, Kubectl
 
 COMPUTE_TYPE = "eks.amazonaws.com/compute-type"
 
@@ -57,9 +57,7 @@ def test_an_application_is_scaled_in_its_own_namespace(kubectl: Kubectl) -> None
     assert "0/4" in run(kubectl, "kubectl get deploy -n chip")
 
 
-def test_the_annotation_that_keeps_coredns_on_fargate_is_removed(
-    cluster: Cluster, kubectl: Kubectl
-) -> None:
+def test_the_annotation_that_keeps_coredns_on_fargate_is_removed(cluster: Cluster, kubectl: Kubectl) -> None:
     coredns = dict(add_deployment(cluster, "coredns"))
     template = {**coredns["spec"]["template"]}
     template["metadata"] = {**template["metadata"], "annotations": {COMPUTE_TYPE: "ec2"}}
@@ -96,6 +94,6 @@ def test_pools_and_pods_are_looked_at(cluster: Cluster, kubectl: Kubectl) -> Non
 def test_a_flag_that_kubectl_no_longer_has_is_refused_by_kubectl(kubectl: Kubectl) -> None:
     image = "public.ecr.aws/eks-distro/kubernetes/pause:3.2"
 
-    asked = kubectl.run("create", "deployment", "inflate", f"--image={image}", "--requests.cpu=1")
+    result = kubectl.run("create", "deployment", "inflate", f"--image={image}", "--requests.cpu=1")
 
-    assert "unknown flag: --requests.cpu" in asked.stderr
+    assert "unknown flag: --requests.cpu" in result.stderr

@@ -8,8 +8,7 @@ import pytest
 from dovetail.ports.api_resources import DEPLOYMENTS, NODE_POOLS, NODES, PODS, Resource
 from dovetail.ports.kube_errors import NotFound
 from dovetail.simulator.apiserver.options import PatchType
-from tests.simulator.rest.serving import Cluster, Kubectl
-from tests.simulator.rest.things import (
+from tests.simulator.rest.objects import (
     INFLATE,
     POOL,
     add,
@@ -18,35 +17,34 @@ from tests.simulator.rest.things import (
     add_pod,
     add_replica_set,
 )
+from tests.simulator.rest.rest_server import Cluster, Kubectl
 
 
 def stored(cluster: Cluster, resource: Resource, name: str) -> dict[str, Any]:
     namespace = "default" if resource.namespaced else ""
-    return cluster.call(lambda: cluster.api.get(resource, name, namespace))
+    return cluster.run(lambda: cluster.api.get(resource, name, namespace))
 
 
 def test_apply_creates_then_changes_then_leaves_alone(cluster: Cluster, kubectl: Kubectl) -> None:
     said = [
-        kubectl("apply", "-f", "-", given=INFLATE),
-        kubectl("apply", "-f", "-", given=INFLATE.replace("pause:3.2", "pause:3.9")),
-        kubectl("apply", "-f", "-", given=INFLATE.replace("pause:3.2", "pause:3.9")),
+        kubectl("apply", "-f", "-", stdin=INFLATE),
+        kubectl("apply", "-f", "-", stdin=INFLATE.replace("pause:3.2", "pause:3.9")),
+        kubectl("apply", "-f", "-", stdin=INFLATE.replace("pause:3.2", "pause:3.9")),
     ]
 
-    assert [one.split()[1] for one in said] == ["created", "configured", "unchanged"]
+    assert [line.split()[1] for line in said] == ["created", "configured", "unchanged"]
     (container,) = stored(cluster, DEPLOYMENTS, "inflate")["spec"]["template"]["spec"]["containers"]
     assert container["image"].endswith("pause:3.9")
     assert container["resources"] == {"requests": {"cpu": 1}}
 
 
-def test_server_side_apply_creates_changes_and_tells_of_conflicts(
-    cluster: Cluster, kubectl: Kubectl
-) -> None:
+def test_server_side_apply_creates_updates_and_reports_conflicts(cluster: Cluster, kubectl: Kubectl) -> None:
     apply = ("apply", "--server-side", "-f", "-")
 
-    first = kubectl(*apply, given=INFLATE)
+    first = kubectl(*apply, stdin=INFLATE)
     kubectl("scale", "deployment", "inflate", "--replicas=3")
-    refused = kubectl.run(*apply, given=INFLATE)
-    kubectl(*apply, "--force-conflicts", given=INFLATE)
+    refused = kubectl.run(*apply, stdin=INFLATE)
+    kubectl(*apply, "--force-conflicts", stdin=INFLATE)
 
     assert "serverside-applied" in first
     assert 'conflict with "kubectl"' in refused.stderr
@@ -54,44 +52,40 @@ def test_server_side_apply_creates_changes_and_tells_of_conflicts(
     assert stored(cluster, DEPLOYMENTS, "inflate")["spec"]["replicas"] == 0
 
 
-def test_diff_shows_what_apply_would_change_and_changes_nothing(
-    cluster: Cluster, kubectl: Kubectl
-) -> None:
-    kubectl("apply", "-f", "-", given=POOL)
-    before, activity = stored(cluster, NODE_POOLS, "default"), cluster.activity
+def test_diff_shows_what_apply_would_change_and_changes_nothing(cluster: Cluster, kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", stdin=POOL)
+    before, activity = stored(cluster, NODE_POOLS, "default"), cluster.writes
 
-    shown = kubectl.run("diff", "-f", "-", given=POOL.replace("weight: 10", "weight: 20"))
+    shown = kubectl.run("diff", "-f", "-", stdin=POOL.replace("weight: 10", "weight: 20"))
 
     assert shown.returncode == 1
     assert "-  weight: 10\n+  weight: 20" in shown.stdout
     assert stored(cluster, NODE_POOLS, "default") == before
-    assert cluster.activity == activity
+    assert cluster.writes == activity
 
 
 def test_a_dry_run_on_the_server_stores_nothing(cluster: Cluster, kubectl: Kubectl) -> None:
-    said = kubectl("apply", "--dry-run=server", "-f", "-", given=POOL)
+    said = kubectl("apply", "--dry-run=server", "-f", "-", stdin=POOL)
 
     assert "created (server dry run)" in said
     with pytest.raises(NotFound):
         stored(cluster, NODE_POOLS, "default")
-    assert cluster.activity == 0
+    assert cluster.writes == 0
 
 
 def test_a_misspelt_field_is_refused_by_name(kubectl: Kubectl) -> None:
-    deployment = kubectl.run("apply", "-f", "-", given=INFLATE.replace("replicas", "replcias"))
-    pool = kubectl.run("apply", "-f", "-", given=POOL.replace("weight", "wieght"))
+    deployment = kubectl.run("apply", "-f", "-", stdin=INFLATE.replace("replicas", "replcias"))
+    pool = kubectl.run("apply", "-f", "-", stdin=POOL.replace("weight", "wieght"))
 
     assert 'unknown field "spec.replcias"' in deployment.stderr
     assert "did you mean 'weight'?" in pool.stderr
 
 
-def test_a_misspelt_field_is_dropped_where_kubectl_is_told_not_to_look(
-    cluster: Cluster, kubectl: Kubectl
-) -> None:
+def test_a_misspelt_field_is_dropped_without_validation(cluster: Cluster, kubectl: Kubectl) -> None:
     misspelt = INFLATE.replace("replicas: 0", "replcias: 0")
 
-    kubectl("apply", "--validate=false", "-f", "-", given=misspelt)
-    kubectl("apply", "--validate=warn", "-f", "-", given=misspelt)
+    kubectl("apply", "--validate=false", "-f", "-", stdin=misspelt)
+    kubectl("apply", "--validate=warn", "-f", "-", stdin=misspelt)
 
     assert "replcias" not in stored(cluster, DEPLOYMENTS, "inflate")["spec"]
 
@@ -116,11 +110,9 @@ def test_what_kubectl_makes_itself_is_created(cluster: Cluster, kubectl: Kubectl
     assert kubectl("get", "secret", "hidden", "-o", "jsonpath={.data.a}") == "Yg=="
 
 
-def test_scale_changes_replicas_of_workloads_and_of_pools(
-    cluster: Cluster, kubectl: Kubectl
-) -> None:
+def test_scale_changes_replicas_of_workloads_and_of_pools(cluster: Cluster, kubectl: Kubectl) -> None:
     add_deployment(cluster)
-    kubectl("apply", "-f", "-", given=POOL.replace("weight: 10", "replicas: 1"))
+    kubectl("apply", "-f", "-", stdin=POOL.replace("weight: 10", "replicas: 1"))
 
     kubectl("scale", "deployment", "web", "--replicas", "10")
     kubectl("scale", "nodepool", "default", "--replicas=3")
@@ -198,7 +190,7 @@ def test_drain_evicts_all_pods_but_those_of_a_budget(cluster: Cluster, kubectl: 
     assert kubectl("get", "pods", "-o", "name") == "pod/kept\n"
 
 
-def test_rollouts_are_followed_restarted_and_told(cluster: Cluster, kubectl: Kubectl) -> None:
+def test_rollouts_are_followed_restarted_and_listed(cluster: Cluster, kubectl: Kubectl) -> None:
     deployment = add_deployment(cluster)
     add_replica_set(cluster, deployment, "1")
 
@@ -223,7 +215,7 @@ def test_a_rollout_is_waited_for_until_it_is_done(cluster: Cluster, kubectl: Kub
         assert following.stdout is not None
         first = following.stdout.readline()
         done = {"status": {"readyReplicas": 2, "availableReplicas": 2}}
-        cluster.call(
+        cluster.run(
             lambda: cluster.api.patch(
                 DEPLOYMENTS, "web", done, PatchType.MERGE, "default", subresource="status"
             )
@@ -243,7 +235,7 @@ def test_delete_waits_until_the_finalizers_are_gone(cluster: Cluster, kubectl: K
         assert deleting.stdout.readline() == 'node "held" deleted\n'
         waits = deleting.poll() is None
         free = [{"op": "remove", "path": "/metadata/finalizers"}]
-        cluster.call(lambda: cluster.api.patch(NODES, "held", free, PatchType.JSON))
+        cluster.run(lambda: cluster.api.patch(NODES, "held", free, PatchType.JSON))
 
     assert waits
     assert deleting.returncode == 0
@@ -257,16 +249,14 @@ def test_delete_without_waiting_leaves_what_is_held(cluster: Cluster, kubectl: K
     assert stored(cluster, NODES, "held")["metadata"]["deletionTimestamp"]
 
 
-def test_deletion_reaches_collections_files_and_namespaces(
-    cluster: Cluster, kubectl: Kubectl
-) -> None:
-    kubectl("apply", "-f", "-", given=INFLATE)
+def test_deletion_reaches_collections_files_and_namespaces(cluster: Cluster, kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", stdin=INFLATE)
     kubectl("create", "namespace", "shop")
     add_pod(cluster, "in-shop", namespace="shop", node="")
     for name in ("a", "b"):
         add_pod(cluster, name, node="")
 
-    kubectl("delete", "-f", "-", given=INFLATE)
+    kubectl("delete", "-f", "-", stdin=INFLATE)
     kubectl("delete", "pods", "--all")
     kubectl("delete", "namespace", "shop")
 
@@ -274,14 +264,12 @@ def test_deletion_reaches_collections_files_and_namespaces(
     assert "shop" not in kubectl("get", "namespaces")
 
 
-def test_wait_ends_when_a_condition_holds_or_an_object_is_gone(
-    cluster: Cluster, kubectl: Kubectl
-) -> None:
+def test_wait_ends_when_a_condition_holds_or_an_object_is_gone(cluster: Cluster, kubectl: Kubectl) -> None:
     add_pod(cluster, "web", node="")
 
     ready = kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=5s")
     late = kubectl.run("wait", "--for=delete", "pod/web", "--timeout=1s")
-    cluster.call(lambda: cluster.api.delete(PODS, "web", "default"))
+    cluster.run(lambda: cluster.api.delete(PODS, "web", "default"))
     gone = kubectl.run("wait", "--for=delete", "pod/web", "--timeout=5s")
 
     assert "condition met" in ready
@@ -289,10 +277,10 @@ def test_wait_ends_when_a_condition_holds_or_an_object_is_gone(
     assert gone.returncode == 0
 
 
-def test_every_change_is_told_once_it_is_done(cluster: Cluster, kubectl: Kubectl) -> None:
-    kubectl("apply", "-f", "-", given=INFLATE)
+def test_every_write_is_reported_once(cluster: Cluster, kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", stdin=INFLATE)
     kubectl("scale", "deployment", "inflate", "--replicas=1")
     kubectl("delete", "deployment", "inflate")
     kubectl("get", "deployments")
 
-    assert cluster.activity == 3
+    assert cluster.writes == 3

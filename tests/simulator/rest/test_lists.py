@@ -1,30 +1,30 @@
-"""Lists over HTTP: pages, selectors, forms, and large ones."""
+"""Lists over HTTPS: pages, selectors, representations, and long lists."""
 
 from typing import Any
 
 import pytest
 
 from dovetail.ports.api_resources import CONFIG_MAPS, PODS
-from tests.simulator.rest.serving import Cluster
-from tests.simulator.rest.things import add, add_pod
+from tests.simulator.rest.objects import add, add_pod
+from tests.simulator.rest.rest_server import Cluster
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 def names(answer: Any) -> list[str]:
-    return [one["metadata"]["name"] for one in answer.json()["items"]]
+    return [item["metadata"]["name"] for item in answer.json()["items"]]
 
 
-def test_a_list_comes_in_pages_of_one_moment(cluster: Cluster) -> None:
+def test_all_pages_of_a_list_are_from_one_version(cluster: Cluster) -> None:
     for name in "abcde":
         add(cluster, CONFIG_MAPS, {"metadata": {"name": name}})
 
-    first = cluster.ask("GET", f"{MAPS}?limit=2")
-    cluster.call(lambda: cluster.api.delete(CONFIG_MAPS, "c", "default"))
+    first = cluster.request("GET", f"{MAPS}?limit=2")
+    cluster.run(lambda: cluster.api.delete(CONFIG_MAPS, "c", "default"))
     token = first.json()["metadata"]["continue"]
-    second = cluster.ask("GET", f"{MAPS}?limit=2&continue={token}")
+    second = cluster.request("GET", f"{MAPS}?limit=2&continue={token}")
     token = second.json()["metadata"]["continue"]
-    third = cluster.ask("GET", f"{MAPS}?limit=2&continue={token}")
+    third = cluster.request("GET", f"{MAPS}?limit=2&continue={token}")
 
     assert names(first) + names(second) + names(third) == list("abcde")
     assert first.json()["metadata"]["remainingItemCount"] == 3
@@ -37,9 +37,9 @@ def test_a_list_can_be_of_an_exact_version_or_no_older_than_one(cluster: Cluster
     version = cluster.api.resource_version
     add(cluster, CONFIG_MAPS, {"metadata": {"name": "late"}})
 
-    exact = cluster.ask("GET", f"{MAPS}?resourceVersion={version}&resourceVersionMatch=Exact")
-    newest = cluster.ask("GET", f"{MAPS}?resourceVersion={version}")
-    future = cluster.ask("GET", f"{MAPS}?resourceVersion=99999")
+    exact = cluster.request("GET", f"{MAPS}?resourceVersion={version}&resourceVersionMatch=Exact")
+    newest = cluster.request("GET", f"{MAPS}?resourceVersion={version}")
+    future = cluster.request("GET", f"{MAPS}?resourceVersion=99999")
 
     assert names(exact) == ["early"]
     assert names(newest) == ["early", "late"]
@@ -52,10 +52,10 @@ def test_lists_select_by_namespace_label_and_field(cluster: Cluster) -> None:
     add_pod(cluster, "there", labels={"app": "b"}, node="other")
     add_pod(cluster, "apart", namespace="kube-system")
 
-    everywhere = cluster.ask("GET", "/api/v1/pods")
-    inside = cluster.ask("GET", "/api/v1/namespaces/default/pods")
-    labelled = cluster.ask("GET", "/api/v1/pods?labelSelector=app+in+(a,c)")
-    placed = cluster.ask("GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dother")
+    everywhere = cluster.request("GET", "/api/v1/pods")
+    inside = cluster.request("GET", "/api/v1/namespaces/default/pods")
+    labelled = cluster.request("GET", "/api/v1/pods?labelSelector=app+in+(a,c)")
+    placed = cluster.request("GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dother")
 
     assert names(everywhere) == ["here", "there", "apart"]
     assert names(inside) == ["here", "there"]
@@ -63,43 +63,43 @@ def test_lists_select_by_namespace_label_and_field(cluster: Cluster) -> None:
     assert names(placed) == ["there"]
 
 
-def test_a_list_can_show_nothing_but_metadata(cluster: Cluster) -> None:
+def test_a_list_can_be_metadata_only(cluster: Cluster) -> None:
     add_pod(cluster, "web")
     form = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io"
 
-    many = cluster.ask("GET", "/api/v1/pods", Accept=form.format("List")).json()
-    one = cluster.ask("GET", "/api/v1/namespaces/default/pods/web", Accept=form.format("")).json()
+    many = cluster.request("GET", "/api/v1/pods", Accept=form.format("List")).json()
+    single = cluster.request("GET", "/api/v1/namespaces/default/pods/web", Accept=form.format("")).json()
 
     assert many["kind"] == "PartialObjectMetadataList"
     assert "spec" not in many["items"][0]
-    assert one["kind"] == "PartialObjectMetadata"
-    assert one["metadata"]["name"] == "web"
+    assert single["kind"] == "PartialObjectMetadata"
+    assert single["metadata"]["name"] == "web"
 
 
 @pytest.mark.parametrize(
     ("include", "shown"), [("None", None), ("Metadata", "PartialObjectMetadata"), ("Object", "Pod")]
 )
-def test_a_row_carries_as_much_of_its_object_as_is_asked_for(
+def test_a_row_includes_the_requested_part_of_its_object(
     cluster: Cluster, include: str, shown: str | None
 ) -> None:
     add_pod(cluster, "web")
     table = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
-    answer = cluster.ask("GET", f"/api/v1/pods?includeObject={include}", Accept=table).json()
+    answer = cluster.request("GET", f"/api/v1/pods?includeObject={include}", Accept=table).json()
 
     assert answer["kind"] == "Table"
     assert answer["rows"][0].get("object", {}).get("kind") == shown
 
 
 @pytest.mark.parametrize("count", [0, 1, 249, 250, 251, 500, 1200])
-def test_a_list_of_any_length_arrives_whole(cluster: Cluster, count: int) -> None:
+def test_a_list_of_any_length_is_complete(cluster: Cluster, count: int) -> None:
     def fill() -> None:
         for number in range(count):
             cluster.api.create(PODS, _pod(number), "default")
 
-    cluster.call(fill)
+    cluster.run(fill)
 
-    answer = cluster.ask("GET", "/api/v1/pods")
+    answer = cluster.request("GET", "/api/v1/pods")
 
     assert len(answer.json()["items"]) == count
 

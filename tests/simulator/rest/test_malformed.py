@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is a Status that blames the sender."""
+"""Malformed requests: every response is a Status with a client error."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.simulator.rest.serving import Answer, Cluster, a_cluster
-from tests.simulator.rest.things import add_deployment, add_node, add_pod, add_pool
+from tests.simulator.rest.objects import add_deployment, add_node, add_pod, add_pool
+from tests.simulator.rest.rest_server import Cluster, Response, serve_cluster
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
@@ -27,7 +27,7 @@ DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments/web"
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """One cluster for all: nothing here is to change it."""
-    with a_cluster() as filled:
+    with serve_cluster() as filled:
         add_node(filled)
         add_pod(filled, "web")
         add_deployment(filled)
@@ -35,7 +35,7 @@ def cluster() -> Iterator[Cluster]:
         yield filled
 
 
-def assert_blames_the_sender(answer: Answer) -> None:
+def assert_blames_the_sender(answer: Response) -> None:
     assert 400 <= answer.status < 500, answer
     status = answer.json()
     assert status["kind"] == "Status"
@@ -81,13 +81,13 @@ BODIES = [
         ("PATCH", POD, JSON),
     ],
 )
-def test_a_body_that_is_no_object_of_the_kind_is_refused(
+def test_an_invalid_body_is_rejected(
     cluster: Cluster, method: str, path: str, kind: str, body: bytes
 ) -> None:
-    answer = cluster.ask(method, path, body, Content_Type=kind)
+    answer = cluster.request(method, path, body, Content_Type=kind)
 
     assert_blames_the_sender(answer)
-    assert cluster.activity == 0
+    assert cluster.writes == 0
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,11 @@ def test_a_body_that_is_no_object_of_the_kind_is_refused(
         (APPLY, DEPLOYMENT, {"metadata": {"name": "web"}}),
     ],
 )
-def test_a_patch_that_makes_no_sense_is_refused(
-    cluster: Cluster, kind: str, path: str, patch: Any
-) -> None:
-    answer = cluster.ask("PATCH", path, patch, Content_Type=kind)
+def test_an_invalid_patch_is_rejected(cluster: Cluster, kind: str, path: str, patch: Any) -> None:
+    answer = cluster.request("PATCH", path, patch, Content_Type=kind)
 
     assert_blames_the_sender(answer)
-    assert cluster.activity == 0
+    assert cluster.writes == 0
 
 
 @pytest.mark.parametrize(
@@ -154,8 +152,8 @@ def test_a_patch_that_makes_no_sense_is_refused(
         "watch=1&allowWatchBookmarks=x",
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused(cluster: Cluster, query: str) -> None:
-    assert_blames_the_sender(cluster.ask("GET", f"{PODS}?{query}"))
+def test_an_invalid_query_is_rejected(cluster: Cluster, query: str) -> None:
+    assert_blames_the_sender(cluster.request("GET", f"{PODS}?{query}"))
 
 
 @pytest.mark.parametrize(
@@ -188,19 +186,17 @@ def test_a_question_that_makes_no_sense_is_refused(cluster: Cluster, query: str)
         ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", []),
     ],
 )
-def test_options_that_make_no_sense_are_refused(
-    cluster: Cluster, method: str, path: str, body: Any
-) -> None:
-    answer = cluster.ask(method, path, body, Content_Type=JSON)
+def test_invalid_options_are_rejected(cluster: Cluster, method: str, path: str, body: Any) -> None:
+    answer = cluster.request(method, path, body, Content_Type=JSON)
 
     assert_blames_the_sender(answer)
-    assert cluster.activity == 0
+    assert cluster.writes == 0
 
 
-def test_aliases_in_yaml_are_refused_before_they_grow(cluster: Cluster) -> None:
+def test_yaml_aliases_are_rejected_before_they_expand(cluster: Cluster) -> None:
     growing = b"a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n"
 
-    answer = cluster.ask("PATCH", f"{POD}?fieldManager=me", growing, Content_Type=APPLY)
+    answer = cluster.request("PATCH", f"{POD}?fieldManager=me", growing, Content_Type=APPLY)
 
     assert_blames_the_sender(answer)
     assert "aliases" in answer.json()["message"]
@@ -234,9 +230,7 @@ _POD_SPEC = {
     "affinity": {
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_NODE_TERM]},
-            "preferredDuringSchedulingIgnoredDuringExecution": [
-                {"weight": 1, "preference": _NODE_TERM}
-            ],
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": _NODE_TERM}],
         },
         "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_TERM]},
     },
@@ -265,10 +259,7 @@ SOUND: list[tuple[str, str, str, dict[str, Any]]] = [
         "POST",
         f"{_APPS}/deployments",
         JSON,
-        {
-            "metadata": _META,
-            "spec": {"replicas": 1, "selector": _LABELS, "template": _TEMPLATE},
-        },
+        {"metadata": _META, "spec": {"replicas": 1, "selector": _LABELS, "template": _TEMPLATE}},
     ),
     (
         "POST",
@@ -386,13 +377,13 @@ def test_an_object_with_junk_anywhere_never_makes_the_server_fail(
     way = data.draw(st.sampled_from(list(places(sound))))
     body = json.dumps(spoilt(sound, way, data.draw(JUNK))).encode()
 
-    answer = cluster.ask(method, path, body, Content_Type=kind)
+    answer = cluster.request(method, path, body, Content_Type=kind)
     name = f"{path.partition('?')[0]}/x" if method == "POST" else f"{PODS}/x"
-    tables = [cluster.ask("GET", page, Accept=TABLE) for page in PAGES]
-    cluster.ask("DELETE", name, {"gracePeriodSeconds": 0}, Content_Type=JSON)
+    tables = [cluster.request("GET", page, Accept=TABLE) for page in PAGES]
+    cluster.request("DELETE", name, {"gracePeriodSeconds": 0}, Content_Type=JSON)
 
     assert answer.status < 500, answer
-    assert [one.status for one in tables] == [200] * len(PAGES)
+    assert [response.status for response in tables] == [200] * len(PAGES)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -400,7 +391,7 @@ def test_an_object_with_junk_anywhere_never_makes_the_server_fail(
     kind=st.sampled_from([JSON, APPLY, PROTOBUF]),
     body=st.binary(max_size=60) | st.binary(max_size=60).map(lambda some: b"k8s\0" + some),
 )
-def test_no_bytes_whatever_make_the_server_fail(cluster: Cluster, kind: str, body: bytes) -> None:
-    answer = cluster.ask("POST", PODS, body, Content_Type=kind)
+def test_no_body_makes_the_server_fail(cluster: Cluster, kind: str, body: bytes) -> None:
+    answer = cluster.request("POST", PODS, body, Content_Type=kind)
 
     assert 400 <= answer.status < 500, answer

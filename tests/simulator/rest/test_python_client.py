@@ -9,14 +9,14 @@ from kubernetes import client, watch
 from kubernetes.config import new_client_from_config_dict
 
 from dovetail.ports.api_resources import NAMESPACES
-from dovetail.simulator.rest.kubeconfig import kubeconfig
-from tests.simulator.rest.serving import TOKEN, Cluster
-from tests.simulator.rest.things import add, add_deployment, add_node, add_pod, add_pool
+from dovetail.simulator.rest.sandbox import encode_kubeconfig
+from tests.simulator.rest.objects import add, add_deployment, add_node, add_pod, add_pool
+from tests.simulator.rest.rest_server import TOKEN, Cluster
 
 
 @pytest.fixture
 def connection(cluster: Cluster) -> Iterator[client.ApiClient]:
-    config = kubeconfig(cluster.url, TOKEN, cluster.certificate)
+    config = encode_kubeconfig(cluster.url, TOKEN, cluster.certificate)
     with new_client_from_config_dict(config) as connected:
         yield connected
 
@@ -29,45 +29,42 @@ def test_lists_are_read_in_pages(cluster: Cluster, connection: client.ApiClient)
     first = core.list_namespaced_pod("default", limit=2)
     rest = core.list_namespaced_pod("default", limit=2, _continue=first.metadata._continue)
 
-    assert [one.metadata.name for one in (*first.items, *rest.items)] == list("abc")
+    assert [item.metadata.name for item in (*first.items, *rest.items)] == list("abc")
     assert first.items[0].status.container_statuses[0].ready is True
 
 
-def test_objects_are_created_read_changed_and_deleted(
-    cluster: Cluster, connection: client.ApiClient
-) -> None:
+def test_objects_are_created_read_changed_and_deleted(cluster: Cluster, connection: client.ApiClient) -> None:
     core = client.CoreV1Api(connection)
     container = client.V1Container(name="app", image="app:1")
     pod = client.V1Pod(
-        metadata=client.V1ObjectMeta(generate_name="web-"),
-        spec=client.V1PodSpec(containers=[container]),
+        metadata=client.V1ObjectMeta(generate_name="web-"), spec=client.V1PodSpec(containers=[container])
     )
 
-    made = core.create_namespaced_pod("default", pod)
+    created = core.create_namespaced_pod("default", pod)
     label = {"metadata": {"labels": {"a": "b"}}}
-    core.patch_namespaced_pod(made.metadata.name, "default", label)
-    read = core.read_namespaced_pod(made.metadata.name, "default")
-    core.delete_namespaced_pod(made.metadata.name, "default")
+    core.patch_namespaced_pod(created.metadata.name, "default", label)
+    read = core.read_namespaced_pod(created.metadata.name, "default")
+    core.delete_namespaced_pod(created.metadata.name, "default")
 
     assert read.metadata.labels == {"a": "b"}
     with pytest.raises(client.ApiException) as refused:
-        core.read_namespaced_pod(made.metadata.name, "default")
+        core.read_namespaced_pod(created.metadata.name, "default")
     assert refused.value.status == 404
 
 
-def test_a_watch_tells_of_changes(cluster: Cluster, connection: client.ApiClient) -> None:
+def test_a_watch_delivers_changes(cluster: Cluster, connection: client.ApiClient) -> None:
     core = client.CoreV1Api(connection)
     add_pod(cluster, "old")
-    seen: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
 
     for event in watch.Watch().stream(core.list_namespaced_pod, "default", timeout_seconds=2):
-        seen.append((event["type"], event["object"].metadata.name))
-        if len(seen) == 1:
+        events.append((event["type"], event["object"].metadata.name))
+        if len(events) == 1:
             Thread(target=add_pod, args=(cluster, "new")).start()
-        if len(seen) == 3:
+        if len(events) == 3:
             break
 
-    assert seen == [("ADDED", "old"), ("ADDED", "new"), ("MODIFIED", "new")]
+    assert events == [("ADDED", "old"), ("ADDED", "new"), ("MODIFIED", "new")]
 
 
 def test_a_deployment_is_scaled(cluster: Cluster, connection: client.ApiClient) -> None:
@@ -83,9 +80,7 @@ def test_a_deployment_is_scaled(cluster: Cluster, connection: client.ApiClient) 
     assert after.spec.replicas == 10
 
 
-def test_a_node_is_cordoned_by_a_strategic_patch(
-    cluster: Cluster, connection: client.ApiClient
-) -> None:
+def test_a_node_is_cordoned_by_a_strategic_patch(cluster: Cluster, connection: client.ApiClient) -> None:
     add_node(cluster)
 
     node = client.CoreV1Api(connection).patch_node("ip-10-0-0-1", {"spec": {"unschedulable": True}})
@@ -93,9 +88,7 @@ def test_a_node_is_cordoned_by_a_strategic_patch(
     assert node.spec.unschedulable is True
 
 
-def test_custom_objects_are_listed_and_patched(
-    cluster: Cluster, connection: client.ApiClient
-) -> None:
+def test_custom_objects_are_listed_and_patched(cluster: Cluster, connection: client.ApiClient) -> None:
     add_pool(cluster)
     custom = client.CustomObjectsApi(connection)
     kind: Any = ("karpenter.sh", "v1", "nodepools")
@@ -106,7 +99,7 @@ def test_custom_objects_are_listed_and_patched(
     assert pools["items"][0]["spec"]["weight"] == 7
 
 
-def test_an_eviction_that_a_budget_forbids_is_too_many_requests(
+def test_an_eviction_that_a_pdb_forbids_is_too_many_requests(
     cluster: Cluster, connection: client.ApiClient
 ) -> None:
     add_pod(cluster, "web")
@@ -151,4 +144,4 @@ def test_a_collection_is_deleted(cluster: Cluster, connection: client.ApiClient)
     core.delete_collection_namespaced_pod("shop", label_selector="app=web")
 
     left = core.list_pod_for_all_namespaces().items
-    assert [one.metadata.namespace for one in left] == ["default"]
+    assert [pod.metadata.namespace for pod in left] == ["default"]

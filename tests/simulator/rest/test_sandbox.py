@@ -1,4 +1,4 @@
-"""A box on a port: where it is, how it is asked, and that its story is played meanwhile."""
+"""The sandbox: its endpoint, its scenario and the logs of its controllers."""
 
 import asyncio
 import base64
@@ -9,89 +9,91 @@ from typing import Any
 
 import aiohttp
 
-from dovetail.host.clock import RealClock
-from dovetail.simulator.cluster import Box
-from dovetail.simulator.rest.sandbox import Sandbox, Served
+from dovetail.host.clock import SystemClock
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.rest.sandbox import Sandbox, SandboxEndpoint
 from dovetail.simulator.scenario.model import Phase, Until, Wait
-from tests.simulator.rest.serving import TOKEN
-from tests.support.boxes import a_box, a_story, scaled
-from tests.support.cluster import a_pod, run_pod
+from tests.simulator.rest.rest_server import TOKEN
+from tests.support.simulator.api_server import a_pod, run_pod
+from tests.support.simulator.clusters import build_cluster, build_scenario, scaled
 
-STORY = a_story(
+SCENARIO = build_scenario(
     Phase(name="wait", actions=(Wait(timedelta(seconds=5)),)),
     Phase(name="up", actions=(scaled(1),), until=Until(running=1)),
 )
-Ask = Callable[[str], Awaitable[Any]]
+Get = Callable[[str], Awaitable[Any]]
 
 
-def served(box: Box, visit: Callable[[Ask], Awaitable[None]], *, speed: float = 1.0) -> Served:
-    """Serve a box for as long as a visit takes."""
-    sandbox = Sandbox(box, token=TOKEN, clock=RealClock().seconds, scenario=STORY, speed=speed)
+def serve(
+    cluster: SimulatedCluster, client: Callable[[Get], Awaitable[None]], *, speed: float = 1.0
+) -> SandboxEndpoint:
+    """Serve a cluster until the client is done, and return its endpoint."""
+    sandbox = Sandbox(cluster, token=TOKEN, clock=SystemClock().seconds, scenario=SCENARIO, speed=speed)
 
-    async def run() -> Served:
-        stop, where = asyncio.Event(), asyncio.get_running_loop().create_future()
-        serving = asyncio.create_task(sandbox.run(port=0, ready=where.set_result, stop=stop))
-        found: Served = await where
+    async def run() -> SandboxEndpoint:
+        stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
+        serving = asyncio.create_task(sandbox.run(port=0, ready=ready.set_result, stop=stop))
+        endpoint: SandboxEndpoint = await ready
         async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session:
 
-            async def ask(path: str) -> Any:
-                async with session.get(found.url + path, ssl=trusting(found)) as answer:
-                    assert answer.status == 200, await answer.text()
-                    return await answer.text()
+            async def get(path: str) -> Any:
+                async with session.get(endpoint.url + path, ssl=trust(endpoint)) as response:
+                    assert response.status == 200, await response.text()
+                    return await response.text()
 
-            await visit(ask)
+            await client(get)
         stop.set()
         await serving
-        return found
+        return endpoint
 
     return asyncio.run(asyncio.wait_for(run(), 60))
 
 
-def trusting(found: Served) -> ssl.SSLContext:
-    [cluster] = found.kubeconfig["clusters"]
+def trust(endpoint: SandboxEndpoint) -> ssl.SSLContext:
+    [cluster] = endpoint.kubeconfig["clusters"]
     certificate = base64.b64decode(cluster["cluster"]["certificate-authority-data"])
     return ssl.create_default_context(cadata=certificate.decode())
 
 
-def test_it_is_on_loopback_and_its_kubeconfig_leads_there() -> None:
-    async def visit(ask: Ask) -> None:
-        assert "t3.small" in await ask("/api/v1/nodes")
+def test_it_listens_on_loopback_and_its_kubeconfig_has_the_url() -> None:
+    async def client(get: Get) -> None:
+        assert "t3.small" in await get("/api/v1/nodes")
 
-    found = served(a_box(STORY), visit)
+    endpoint = serve(build_cluster(SCENARIO), client)
 
-    [cluster] = found.kubeconfig["clusters"]
-    assert cluster["cluster"]["server"] == found.url
-    assert found.url.startswith("https://127.0.0.1:")
+    [cluster] = endpoint.kubeconfig["clusters"]
+    assert cluster["cluster"]["server"] == endpoint.url
+    assert endpoint.url.startswith("https://127.0.0.1:")
 
 
-def test_the_story_is_played_while_somebody_looks_on() -> None:
-    box = a_box(STORY)
+def test_the_scenario_runs_while_requests_are_served() -> None:
+    cluster = build_cluster(SCENARIO)
 
-    async def visit(ask: Ask) -> None:
-        while box.chronicle.running < 1:
+    async def client(get: Get) -> None:
+        while cluster.recorder.running < 1:
             await asyncio.sleep(0.01)
-            await ask("/api/v1/pods")
+            await get("/api/v1/pods")
 
-    served(box, visit, speed=100)
+    serve(cluster, client, speed=100)
 
-    assert box.ec2.ledger.machines == 2
+    assert cluster.ec2.billing.instance_count == 2
 
 
-def test_the_log_of_the_controllers_is_that_of_their_pod_and_of_no_other() -> None:
-    box = a_box(STORY)
+def test_only_the_controller_pod_has_the_log_of_the_controllers() -> None:
+    cluster = build_cluster(SCENARIO)
     labels = {"karpenter": "controller"}
-    home = next(iter(box.chronicle.node_ready))
+    node_name = next(iter(cluster.recorder.node_ready))
     for name, its in (("ours", labels), ("other", {})):
-        run_pod(box.api, a_pod(name, labels=its), node=home)
+        run_pod(cluster.api, a_pod(name, labels=its), node=node_name)
     logs = {"ours": "", "other": ""}
 
-    async def visit(ask: Ask) -> None:
+    async def client(get: Get) -> None:
         while "created nodeclaim" not in logs["ours"]:
             await asyncio.sleep(0.01)
             for name in logs:
-                logs[name] = await ask(f"/api/v1/namespaces/default/pods/{name}/log")
+                logs[name] = await get(f"/api/v1/namespaces/default/pods/{name}/log")
 
-    served(box, visit, speed=100)
+    serve(cluster, client, speed=100)
 
     assert '"message":"created nodeclaim"' in logs["ours"]
     assert '"level":"DEBUG"' not in logs["ours"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dovetail.ports.api_resources import CONFIG_MAPS
-from tests.simulator.rest.serving import TOKEN, Cluster
-from tests.simulator.rest.things import add, add_pod
+from tests.simulator.rest.objects import add, add_pod
+from tests.simulator.rest.rest_server import TOKEN, Cluster
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -24,8 +24,8 @@ class Stream:
     def event(self) -> dict[str, Any]:
         """Return the next event; an empty one when the stream is over."""
         line = self._response.readline()
-        found: dict[str, Any] = json.loads(line) if line else {}
-        return found
+        event: dict[str, Any] = json.loads(line) if line else {}
+        return event
 
     def rest(self) -> list[dict[str, Any]]:
         return list(iter(self.event, {}))
@@ -46,35 +46,35 @@ def add_map(cluster: Cluster, name: str, **labels: str) -> dict[str, Any]:
     return add(cluster, CONFIG_MAPS, {"metadata": {"name": name, "labels": labels}})
 
 
-def told(event: dict[str, Any]) -> tuple[str, str]:
+def event_name(event: dict[str, Any]) -> tuple[str, str]:
     return event["type"], event["object"]["metadata"].get("name", "")
 
 
-def test_a_watch_tells_of_what_is_there_and_of_every_change(cluster: Cluster) -> None:
+def test_a_watch_sends_existing_objects_and_every_change(cluster: Cluster) -> None:
     add_map(cluster, "old")
 
     with watching(cluster, f"{MAPS}?watch=true") as stream:
-        events = [told(stream.event())]
+        events = [event_name(stream.event())]
         add_map(cluster, "new")
-        events.append(told(stream.event()))
-        cluster.call(lambda: cluster.api.delete(CONFIG_MAPS, "old", "default"))
-        events.append(told(stream.event()))
+        events.append(event_name(stream.event()))
+        cluster.run(lambda: cluster.api.delete(CONFIG_MAPS, "old", "default"))
+        events.append(event_name(stream.event()))
 
     assert events == [("ADDED", "old"), ("ADDED", "new"), ("DELETED", "old")]
 
 
 def test_a_watch_goes_on_where_a_list_ended(cluster: Cluster) -> None:
     add_map(cluster, "old")
-    version = cluster.ask("GET", MAPS).json()["metadata"]["resourceVersion"]
+    version = cluster.request("GET", MAPS).json()["metadata"]["resourceVersion"]
     add_map(cluster, "meanwhile")
 
     with watching(cluster, f"{MAPS}?watch=1&resourceVersion={version}") as stream:
         event = stream.event()
 
-    assert told(event) == ("ADDED", "meanwhile")
+    assert event_name(event) == ("ADDED", "meanwhile")
 
 
-def test_a_watch_of_a_selector_or_a_name_tells_of_nothing_else(cluster: Cluster) -> None:
+def test_a_watch_with_a_selector_or_a_name_sends_only_matching_objects(cluster: Cluster) -> None:
     with (
         watching(cluster, f"{MAPS}?watch=1&labelSelector=a%3Db") as by_label,
         watching(cluster, f"{MAPS}/named?watch=1") as by_name,
@@ -82,7 +82,7 @@ def test_a_watch_of_a_selector_or_a_name_tells_of_nothing_else(cluster: Cluster)
         add_map(cluster, "other")
         add_map(cluster, "labelled", a="b")
         add_map(cluster, "named")
-        events = [told(by_label.event()), told(by_name.event())]
+        events = [event_name(by_label.event()), event_name(by_name.event())]
 
     assert events == [("ADDED", "labelled"), ("ADDED", "named")]
 
@@ -94,12 +94,12 @@ def test_a_watch_ends_after_the_seconds_asked_for_with_a_bookmark(cluster: Clust
     with watching(cluster, f"{MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=true") as stream:
         events = stream.rest()
 
-    assert [one["type"] for one in events] == ["ADDED", "BOOKMARK"]
+    assert [event["type"] for event in events] == ["ADDED", "BOOKMARK"]
     assert events[-1]["object"]["metadata"]["resourceVersion"] == newest
     assert events[-1]["object"]["kind"] == "ConfigMap"
 
 
-def test_without_the_wish_for_bookmarks_there_are_none(cluster: Cluster) -> None:
+def test_a_watch_that_does_not_allow_bookmarks_gets_none(cluster: Cluster) -> None:
     query = "watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 
     with watching(cluster, f"{MAPS}?{query}") as stream:
@@ -108,16 +108,14 @@ def test_without_the_wish_for_bookmarks_there_are_none(cluster: Cluster) -> None
     assert events == []
 
 
-def test_initial_events_end_with_a_bookmark_that_says_so(cluster: Cluster) -> None:
+def test_initial_events_end_with_an_annotated_bookmark(cluster: Cluster) -> None:
     add_map(cluster, "one")
-    query = (
-        "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-    )
+    query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 
     with watching(cluster, f"{MAPS}?{query}") as stream:
         first, last = stream.event(), stream.event()
 
-    assert told(first) == ("ADDED", "one")
+    assert event_name(first) == ("ADDED", "one")
     assert last["type"] == "BOOKMARK"
     assert last["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
@@ -130,19 +128,19 @@ def test_a_watch_can_begin_with_what_comes_next(cluster: Cluster) -> None:
         add_map(cluster, "new")
         event = stream.event()
 
-    assert told(event) == ("ADDED", "new")
+    assert event_name(event) == ("ADDED", "new")
 
 
 def test_a_watch_from_a_forgotten_version_gets_an_error_event_and_ends(cluster: Cluster) -> None:
     add_map(cluster, "one")
     version = cluster.api.resource_version
     add_map(cluster, "two")
-    cluster.call(cluster.api.compact)
+    cluster.run(cluster.api.compact)
 
     with watching(cluster, f"{MAPS}?watch=1&resourceVersion={version}") as stream:
         events = stream.rest()
 
-    assert [one["type"] for one in events] == ["ERROR"]
+    assert [event["type"] for event in events] == ["ERROR"]
     assert events[0]["object"]["code"] == 410
     assert events[0]["object"]["reason"] == "Expired"
 
@@ -151,12 +149,12 @@ def test_a_list_of_a_forgotten_version_is_gone(cluster: Cluster) -> None:
     add_map(cluster, "one")
     version = cluster.api.resource_version
     add_map(cluster, "two")
-    cluster.call(cluster.api.compact)
+    cluster.run(cluster.api.compact)
 
     exact = f"resourceVersion={version}&resourceVersionMatch=Exact"
-    answers = [cluster.ask("GET", f"{MAPS}?{one}") for one in (exact, "continue=99:1")]
+    answers = [cluster.request("GET", f"{MAPS}?{parameters}") for parameters in (exact, "continue=99:1")]
 
-    assert [(one.status, one.json()["reason"]) for one in answers] == [(410, "Expired")] * 2
+    assert [(response.status, response.json()["reason"]) for response in answers] == [(410, "Expired")] * 2
 
 
 def test_a_watch_of_a_table_names_its_columns_once(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""Scenarios from YAML: every field is read, and every mistake is told with its line."""
+"""Decoding of scenario files: every field, and errors with their lines."""
 
 from datetime import timedelta
 from functools import cache
@@ -8,22 +8,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from dovetail.data.bundled import bundled_catalog, scenario, scenarios
-from dovetail.errors import BadInput
+from dovetail.data.bundled import bundled_catalog, bundled_scenario, bundled_scenario_names
+from dovetail.errors import InvalidInputError
 from dovetail.model.cloud.ec2_catalog import Catalog
-from dovetail.simulator.ec2.latencies import Latencies as CloudLatencies
-from dovetail.simulator.kubelet.latencies import Latencies as KubeletLatencies
+from dovetail.simulator.latencies import CloudLatencies, KubeletLatencies
 from dovetail.simulator.scenario.load import read_scenario
 from dovetail.simulator.scenario.model import (
     Action,
     Apply,
+    CapacityOutage,
     Delete,
-    Home,
     Interrupt,
+    ManagedNodeGroup,
     Phase,
     Scale,
     Scenario,
-    SellOut,
     Until,
     Wait,
 )
@@ -34,46 +33,53 @@ HEAD = "name: mine\nabout: a test\n"
 @cache
 def a_catalog() -> Catalog:
     few = ("m5.large", "t3.small")
-    known = bundled_catalog()
-    machines = tuple(one for one in known.machines if one.name in few)
-    return msgspec.structs.replace(known, machines=machines)
+    catalog = bundled_catalog()
+    instance_types = tuple(
+        instance_type for instance_type in catalog.instance_types if instance_type.name in few
+    )
+    return msgspec.structs.replace(catalog, instance_types=instance_types)
 
 
 def read(text: str, **more: Any) -> Scenario:
     return read_scenario("mine.yaml", (HEAD + dedent(text)).encode(), **more)
 
 
-def mistakes(text: str, *, head: str = HEAD) -> list[str]:
-    """What is said about a scenario, without the name of the file."""
+def validation_errors(text: str, *, head: str = HEAD) -> list[str]:
+    """The validation errors of a scenario, without the file name."""
     data = (head + dedent(text)).encode()
-    with pytest.raises(BadInput) as refused:
+    with pytest.raises(InvalidInputError) as invalid:
         read_scenario("mine.yaml", data, catalog=a_catalog())
-    return [str(one).removeprefix("mine.yaml:") for one in refused.value.mistakes]
+    return [str(error).removeprefix("mine.yaml:") for error in invalid.value.errors]
 
 
 def doing(actions: str) -> str:
-    """A scenario whose only phase does this; the first action is on line 6."""
+    """A scenario whose only phase has these actions; the first is on line 6."""
     return f"phases:\n- name: one\n  do:\n{indent(dedent(actions).strip(), '  ')}\n"
 
 
 def action(text: str) -> Action:
     [phase] = read(doing(f"- {text}")).phases
-    [made] = phase.actions
-    return made
+    [action] = phase.actions
+    return action
 
 
-# What a scenario can say.
+# Decoding.
 
 
-def test_a_scenario_needs_no_more_than_a_name_and_a_sentence() -> None:
-    made = read("")
+def test_a_scenario_needs_only_name_and_about() -> None:
+    scenario = read("")
 
-    assert made == Scenario(name="mine", about="a test")
-    assert (made.region, made.seed, made.home, made.phases) == ("us-east-1", 1, None, ())
+    assert scenario == Scenario(name="mine", about="a test")
+    assert (scenario.region, scenario.seed, scenario.node_group, scenario.phases) == (
+        "us-east-1",
+        1,
+        None,
+        (),
+    )
 
 
-def test_every_field_is_read() -> None:
-    made = read(
+def test_every_field_is_decoded() -> None:
+    scenario = read(
         """
         region: eu-west-1
         seed: 7
@@ -91,12 +97,12 @@ def test_every_field_is_read() -> None:
         catalog=a_catalog(),
     )
 
-    assert made == Scenario(
+    assert scenario == Scenario(
         name="mine",
         about="a test",
         region="eu-west-1",
         seed=7,
-        home=Home(count=2, instance_type="m5.large"),
+        node_group=ManagedNodeGroup(count=2, instance_type="m5.large"),
         objects=({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}},),
         cloud=CloudLatencies(boot=timedelta(minutes=1), boot_jitter=timedelta(seconds=0.5)),
         kubelet=KubeletLatencies(node_ready=timedelta(seconds=10), container_start=timedelta()),
@@ -125,23 +131,17 @@ def test_every_field_is_read() -> None:
         ),
         ("delete: {kind: Node}", Delete(kind="Node")),
         ("delete: {kind: Node, count: 3}", Delete(kind="Node", count=3)),
-        (
-            "delete: {kind: Pod, name: web, namespace: shop}",
-            Delete(kind="Pod", name="web", namespace="shop"),
-        ),
+        ("delete: {kind: Pod, name: web, namespace: shop}", Delete(kind="Pod", name="web", namespace="shop")),
         ("interrupt: {share: 0.5}", Interrupt(0.5)),
         ("interrupt: {share: 1}", Interrupt(1.0)),
-        ("sellOut: {}", SellOut()),
+        ("sellOut: {}", CapacityOutage()),
         (
             "sellOut: {types: 'm5.*', zones: us-east-1a, capacityTypes: spot, lasts: 10m}",
-            SellOut(
-                types="m5.*",
-                zones="us-east-1a",
-                capacity_types="spot",
-                lasts=timedelta(minutes=10),
+            CapacityOutage(
+                types="m5.*", zones="us-east-1a", capacity_types="spot", duration=timedelta(minutes=10)
             ),
         ),
-        ("sellOut: {types: 'm5.*', lasts: Never}", SellOut(types="m5.*")),
+        ("sellOut: {types: 'm5.*', lasts: Never}", CapacityOutage(types="m5.*")),
         ("wait: 2m30s", Wait(timedelta(seconds=150))),
         (
             "apply: [{apiVersion: v1, kind: Namespace, metadata: {name: a}}]",
@@ -150,18 +150,18 @@ def test_every_field_is_read() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_every_action_is_read(text: str, expected: Action) -> None:
+def test_every_action_is_decoded(text: str, expected: Action) -> None:
     assert action(text) == expected
 
 
-def test_a_phase_may_have_no_time_at_all() -> None:
+def test_a_phase_may_have_a_limit_of_zero() -> None:
     [phase] = read("phases: [{name: now, limit: 0s}]").phases
 
     assert phase.limit == timedelta()
 
 
-def test_objects_of_older_versions_come_out_as_those_of_today() -> None:
-    [made] = read(
+def test_objects_of_older_api_versions_are_converted() -> None:
+    [action] = read(
         """
         manifests:
         - apiVersion: karpenter.sh/v1beta1
@@ -175,48 +175,45 @@ def test_objects_of_older_versions_come_out_as_those_of_today() -> None:
         """
     ).objects
 
-    assert made["apiVersion"] == "karpenter.sh/v1"
-    assert made["kind"] == "NodePool"
+    assert action["apiVersion"] == "karpenter.sh/v1"
+    assert action["kind"] == "NodePool"
 
 
-@pytest.mark.parametrize("name", scenarios())
-def test_the_bundled_scenarios_have_no_mistakes_by_the_whole_catalogue(name: str) -> None:
-    made = read_scenario(name, scenario(name), catalog=bundled_catalog())
+@pytest.mark.parametrize("name", bundled_scenario_names())
+def test_the_bundled_scenarios_are_valid_for_the_bundled_catalogue(name: str) -> None:
+    scenario = read_scenario(name, bundled_scenario(name), catalog=bundled_catalog())
 
-    assert made.name == name
-    assert made.phases
-
-
-# What is wrong, and where.
+    assert scenario.name == name
+    assert scenario.phases
 
 
-def test_name_and_about_are_needed() -> None:
-    assert mistakes("seed: 1\n", head="") == ["1 name: is missing", "1 about: is missing"]
+# Validation errors.
+
+
+def test_name_and_about_are_required() -> None:
+    assert validation_errors("seed: 1\n", head="") == ["1 name: is missing", "1 about: is missing"]
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
-        ("color: red", "3 color: no such field; known are name, about, region, "),
+        ("color: red", "3 color: no such field; known fields: name, about, region, "),
         ("phase: []", "3 phase: no such field; did you mean 'phases'?"),
-        ("1: 2", "3 1: no such field; known are "),
-        ("region: us-esat-1", "3 region: 'us-esat-1' is no region of the catalogue"),
+        ("1: 2", "3 1: no such field; known fields: "),
+        ("region: us-esat-1", "3 region: 'us-esat-1' is not a valid region of the catalogue"),
         ("region: 5", "3 region: must be text, not 5"),
         ("seed: -1", "3 seed: is -1, but must be at least 0"),
-        ("seed: dice", "3 seed: must be a whole number, not 'dice'"),
+        ("seed: many", "3 seed: must be a whole number, not 'many'"),
         ("home: {}", "3 home.instanceType: is missing"),
-        (
-            "home: {instanceType: m5.larg}",
-            "3 home.instanceType: 'm5.larg' is no instance type sold",
-        ),
+        ("home: {instanceType: m5.larg}", "3 home.instanceType: 'm5.larg' is not a valid instance type in"),
         ("home: {instanceType: m5.large, count: 0}", "3 home.count: is 0, but must be at least 1"),
-        ("home: {instanceType: m5.large, size: 3}", "3 home.size: no such field; known are count"),
-        ("cloud: {boot: soon}", "3 cloud.boot: 'soon' is no number of seconds"),
-        ("cloud: {boot: true}", "3 cloud.boot: True is no number of seconds"),
-        ("cloud: {boot: -1}", "3 cloud.boot: -1 is no number of seconds"),
-        ("cloud: {boot: .nan}", "3 cloud.boot: '.nan' is no number of seconds"),
-        ("cloud: {boot: 90000}", "3 cloud.boot: 90000 is no number of seconds"),
-        ("cloud: {weather: 1}", "3 cloud.weather: no such field; known are createFleet, "),
+        ("home: {instanceType: m5.large, size: 3}", "3 home.size: no such field; known fields: count"),
+        ("cloud: {boot: soon}", "3 cloud.boot: 'soon' is not a number of seconds"),
+        ("cloud: {boot: true}", "3 cloud.boot: True is not a number of seconds"),
+        ("cloud: {boot: -1}", "3 cloud.boot: -1 is not a number of seconds"),
+        ("cloud: {boot: .nan}", "3 cloud.boot: '.nan' is not a number of seconds"),
+        ("cloud: {boot: 90000}", "3 cloud.boot: 90000 is not a number of seconds"),
+        ("cloud: {weather: 1}", "3 cloud.weather: no such field; known fields: createFleet, "),
         ("kubelet: {nodeRedy: 1}", "3 kubelet.nodeRedy: no such field; did you mean 'nodeReady'?"),
         ("kubelet: fast", "3 kubelet: must be a map, not 'fast'"),
         ("manifests: {}", "3 manifests: must be a list, not a map"),
@@ -226,10 +223,7 @@ def test_name_and_about_are_needed() -> None:
             "manifests: [{apiVersion: v1, kind: Gadget, metadata: {name: a}}]",
             "3 manifests[0]: v1 Gadget is not served here",
         ),
-        (
-            "manifests: [{apiVersion: v1, kind: ConfigMap}]",
-            "3 manifests[0].metadata.name: is missing",
-        ),
+        ("manifests: [{apiVersion: v1, kind: ConfigMap}]", "3 manifests[0].metadata.name: is missing"),
         (
             "manifests: [{apiVersion: v1, kind: Secret, metadata: {name: 3}}]",
             "3 manifests[0].metadata.name: must be text, not 3",
@@ -239,87 +233,80 @@ def test_name_and_about_are_needed() -> None:
         ("phases: [{name: a, unless: 1}]", "3 phases[0].unless: no such field; "),
         ("phases: [{name: a, do: {}}]", "3 phases[0].do: must be a list, not a map"),
         ("phases: [{name: a, until: 5}]", "3 phases[0].until: must be a map, not 5"),
-        ("phases: [{name: a, until: {pods: 5}}]", "3 phases[0].until.pods: no such field; known"),
+        ("phases: [{name: a, until: {pods: 5}}]", "3 phases[0].until.pods: no such field; known fields"),
         ("phases: [{name: a, until: {running: many}}]", "3 phases[0].until.running: must be a "),
         ("phases: [{name: a, until: {nodes: -1}}]", "3 phases[0].until.nodes: is -1, but must be"),
-        ("phases: [{name: a, limit: 90}]", "3 phases[0].limit: 90 is no duration; did you mean"),
-        ("phases: [{name: a, limit: Never}]", "3 phases[0].limit: 'Never' is no duration"),
+        ("phases: [{name: a, limit: 90}]", "3 phases[0].limit: 90 is not a duration; did you mean"),
+        ("phases: [{name: a, limit: Never}]", "3 phases[0].limit: 'Never' is not a duration"),
     ],
     ids=lambda value: value if value[0] != "3" else "",
 )
-def test_a_mistake_is_told_with_its_place(text: str, told: str) -> None:
-    [first] = mistakes(text)
+def test_a_validation_error_has_its_line_and_field(text: str, expected: str) -> None:
+    [first] = validation_errors(text)
 
-    assert first.startswith(told)
+    assert first.startswith(expected)
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "told"),
+    ("text", "field", "expected"),
     [
         ("x", "", "must be a map, not 'x'"),
         ("{}", "", "needs exactly one of apply, scale, delete, interrupt, sellOut, thin"),
         ("{wait: 1s, delete: {kind: Node}}", "", "needs exactly one of apply, scale, "),
         ("scael: {}", ".scael", "no such field; did you mean 'scale'?"),
-        ("reboot: {}", ".reboot", "no such field; known are apply, scale, "),
+        ("reboot: {}", ".reboot", "no such field; known fields: apply, scale, "),
         ("scale: {replicas: 1}", ".scale.name", "is missing"),
         ("scale: {name: web}", ".scale.replicas", "is missing"),
         ("scale: {name: web, replicas: -1}", ".scale.replicas", "is -1, but must be at least 0"),
-        ("scale: {name: web, replicas: 1, kind: Job}", ".scale.kind", "'Job' is no kind that can"),
-        ("scale: {name: web, replicas: 1, by: 2}", ".scale.by", "no such field; known are kind"),
+        ("scale: {name: web, replicas: 1, kind: Job}", ".scale.kind", "'Job' is not a valid scalable kind"),
+        ("scale: {name: web, replicas: 1, by: 2}", ".scale.by", "no such field; known fields: kind"),
         ("delete: {}", ".delete.kind", "is missing"),
-        ("delete: {kind: Secret}", ".delete.kind", "'Secret' is no kind that a scenario deletes"),
+        ("delete: {kind: Secret}", ".delete.kind", "'Secret' is not a valid deletable kind"),
         ("delete: {kind: Node, count: 0}", ".delete.count", "is 0, but must be at least 1"),
-        ("delete: {kind: Node, force: true}", ".delete.force", "no such field; known are kind"),
-        (
-            "delete: {kind: Node, name: a, count: 2}",
-            ".delete.count",
-            "is of no use beside a name",
-        ),
-        ("interrupt: {}", ".interrupt.share", "None is no share; write a number above 0"),
-        ("interrupt: {share: 0}", ".interrupt.share", "0 is no share"),
-        ("interrupt: {share: 1.1}", ".interrupt.share", "1.1 is no share"),
-        ("interrupt: {share: true}", ".interrupt.share", "True is no share"),
-        ("interrupt: {share: half}", ".interrupt.share", "'half' is no share"),
-        ("interrupt: {share: .nan}", ".interrupt.share", "'.nan' is no share"),
-        ("interrupt: {share: 1, of: x}", ".interrupt.of", "no such field; known are share"),
-        ("sellOut: {types: m5.lrage}", ".sellOut.types", "'m5.lrage' fits no instance type; did"),
-        ("sellOut: {zones: 'eu-*'}", ".sellOut.zones", "'eu-*' fits no zone"),
+        ("delete: {kind: Node, force: true}", ".delete.force", "no such field; known fields: kind"),
+        ("delete: {kind: Node, name: a, count: 2}", ".delete.count", "cannot be combined with name"),
+        ("interrupt: {}", ".interrupt.share", "None is not a share; use a number above 0"),
+        ("interrupt: {share: 0}", ".interrupt.share", "0 is not a share"),
+        ("interrupt: {share: 1.1}", ".interrupt.share", "1.1 is not a share"),
+        ("interrupt: {share: true}", ".interrupt.share", "True is not a share"),
+        ("interrupt: {share: half}", ".interrupt.share", "'half' is not a share"),
+        ("interrupt: {share: .nan}", ".interrupt.share", "'.nan' is not a share"),
+        ("interrupt: {share: 1, of: x}", ".interrupt.of", "no such field; known fields: share"),
+        ("sellOut: {types: m5.lrage}", ".sellOut.types", "'m5.lrage' matches no instance type; did"),
+        ("sellOut: {zones: 'eu-*'}", ".sellOut.zones", "'eu-*' matches no zone"),
         (
             "sellOut: {capacityTypes: on_demand}",
             ".sellOut.capacityTypes",
-            "'on_demand' fits no capacity type; did you mean 'on-demand'?",
+            "'on_demand' matches no capacity type; did you mean 'on-demand'?",
         ),
-        ("sellOut: {lasts: forever}", ".sellOut.lasts", "'forever' is no duration"),
-        ("sellOut: {until: 5m}", ".sellOut.until", "no such field; known are types"),
-        ("wait: 90", ".wait", "90 is no duration; did you mean '90s'?"),
-        ("wait:", ".wait", "None is no duration"),
-        ("wait: Never", ".wait", "'Never' is no duration"),
+        ("sellOut: {lasts: forever}", ".sellOut.lasts", "'forever' is not a duration"),
+        ("sellOut: {until: 5m}", ".sellOut.until", "no such field; known fields: types"),
+        ("wait: 90", ".wait", "90 is not a duration; did you mean '90s'?"),
+        ("wait:", ".wait", "None is not a duration"),
+        ("wait: Never", ".wait", "'Never' is not a duration"),
         ("apply: {kind: Pod}", ".apply", "must be a list, not a map"),
     ],
     ids=lambda value: value,
 )
-def test_a_mistake_in_an_action_is_told_with_its_place(text: str, place: str, told: str) -> None:
-    [first] = mistakes(doing(f"- {text}"))
+def test_a_validation_error_in_an_action_has_its_field(text: str, field: str, expected: str) -> None:
+    [first] = validation_errors(doing(f"- {text}"))
 
-    assert first.startswith(f"6 phases[0].do[0]{place}: {told}")
-
-
-def test_what_should_be_a_map_and_is_not_has_nothing_in_it() -> None:
-    assert mistakes("home: 3") == [
-        "3 home: must be a map, not 3",
-        "3 home.instanceType: is missing",
-    ]
+    assert first.startswith(f"6 phases[0].do[0]{field}: {expected}")
 
 
-def test_a_phase_that_waits_beyond_its_limit_cannot_succeed() -> None:
-    usual = mistakes(doing("- wait: 10m\n- wait: 6m"))
-    own = mistakes("phases:\n- name: a\n  do: [{wait: 2m}]\n  limit: 1m\n")
+def test_a_value_that_should_be_a_map_has_no_fields() -> None:
+    assert validation_errors("home: 3") == ["3 home: must be a map, not 3", "3 home.instanceType: is missing"]
+
+
+def test_a_phase_that_waits_beyond_its_limit_is_invalid() -> None:
+    usual = validation_errors(doing("- wait: 10m\n- wait: 6m"))
+    own = validation_errors("phases:\n- name: a\n  do: [{wait: 2m}]\n  limit: 1m\n")
 
     assert usual[0].endswith("phases[0].limit: is 15m, but the phase waits for 16m")
     assert own == ["6 phases[0].limit: is 1m, but the phase waits for 2m"]
 
 
-def test_objects_are_searched_for_mistakes_wherever_they_stand() -> None:
+def test_objects_are_validated_in_manifests_and_in_actions() -> None:
     broken = """\
         - apiVersion: v1
           kind: Pod
@@ -331,16 +318,16 @@ def test_objects_are_searched_for_mistakes_wherever_they_stand() -> None:
     early = "manifests:\n" + dedent(broken)
     late = doing("- apply:\n" + indent(dedent(broken), "  "))
 
-    [there] = mistakes(early)
-    [here] = mistakes(late)
+    [there] = validation_errors(early)
+    [here] = validation_errors(late)
 
     path = "spec.containers[0].resources.requests.cpu: 'lots'"
     assert there.startswith(f"9 manifests[0].{path}")
     assert here.startswith(f"12 phases[0].do[0].apply[0].{path}")
 
 
-def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
-    told = mistakes(
+def test_all_validation_errors_are_reported_in_order_of_lines() -> None:
+    errors = validation_errors(
         """\
         seed: -1
         phases:
@@ -354,7 +341,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
         """
     )
 
-    assert [one.split(": ")[0] for one in told] == [
+    assert [error.split(": ")[0] for error in errors] == [
         "3 seed",
         "7 phases[0].do[0].scale.name",
         "7 phases[0].do[0].scale.replicas",
@@ -365,22 +352,22 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
     ]
 
 
-def test_without_a_catalogue_places_and_machines_are_taken_on_trust() -> None:
-    made = read("region: mars\nhome: {instanceType: rover}\n" + doing("- sellOut: {types: rover}"))
+def test_without_a_catalogue_zones_and_instance_types_are_not_validated() -> None:
+    scenario = read("region: mars\nhome: {instanceType: rover}\n" + doing("- sellOut: {types: rover}"))
 
-    assert made.region == "mars"
-    assert made.home == Home(count=1, instance_type="rover")
+    assert scenario.region == "mars"
+    assert scenario.node_group == ManagedNodeGroup(count=1, instance_type="rover")
 
 
 def test_a_scenario_is_one_document() -> None:
-    assert mistakes("---\nname: other\n") == [
-        "mine.yaml holds several documents; a scenario is one"
+    assert validation_errors("---\nname: other\n") == [
+        "mine.yaml has several documents; a scenario is one document"
     ]
-    [nothing] = mistakes("", head="")
+    [nothing] = validation_errors("", head="")
     assert nothing.startswith("mine.yaml ")
 
 
-def test_what_is_no_yaml_is_told_as_such() -> None:
-    [told] = mistakes("phases: [\n")
+def test_invalid_yaml_is_a_validation_error() -> None:
+    [error] = validation_errors("phases: [\n")
 
-    assert told[0].isdigit()
+    assert error[0].isdigit()

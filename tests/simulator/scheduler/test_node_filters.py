@@ -1,15 +1,15 @@
-"""What a pod asks of a node alone: room, labels, taints, ports."""
+"""Node filters: resources, labels, taints, ports."""
 
 from typing import Any
 
 import pytest
 
 from dovetail.ports.api_resources import NODES, PODS
-from tests.support.scheduled import Scheduled, host, pod
+from tests.support.simulator.scheduler import SchedulerCluster, a_node, pod
 
 
-def a_cluster(*nodes: dict[str, Any]) -> Scheduled:
-    cluster = Scheduled()
+def a_cluster(*nodes: dict[str, Any]) -> SchedulerCluster:
+    cluster = SchedulerCluster()
     for node in nodes:
         cluster.create(NODES, node)
     return cluster
@@ -24,32 +24,30 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {"key": key, "operator": operator, "values": [*values]}
 
 
-def test_a_pod_is_bound_and_told_so() -> None:
-    cluster = a_cluster(host("n1"))
+def test_a_bound_pod_gets_an_event() -> None:
+    cluster = a_cluster(a_node("n1"))
 
     cluster.add(pod("web", requests={"cpu": "1"}))
     cluster.settle()
 
     assert cluster.node_of("web") == "n1"
-    assert cluster.events("web") == [
-        "Normal Scheduled: Successfully assigned default/web to n1",
-    ]
+    assert cluster.events("web") == ["Normal Scheduled: Successfully assigned default/web to n1"]
 
 
-def test_a_refused_pod_says_why_and_forgets_it_once_bound() -> None:
+def test_an_unschedulable_pod_has_a_condition_until_it_is_bound() -> None:
     cluster = a_cluster(
-        host("full", cpu="1"),
-        host("tainted", taints=["team=red:NoSchedule"]),
-        host("cordoned", unschedulable=True),
-        host("elsewhere", labels={"disk": "slow"}),
+        a_node("full", cpu="1"),
+        a_node("tainted", taints=["team=red:NoSchedule"]),
+        a_node("cordoned", unschedulable=True),
+        a_node("elsewhere", labels={"disk": "slow"}),
     )
     cluster.add(pod("web", requests={"cpu": "2"}, nodeSelector={"disk": "fast"}))
     cluster.settle()
     cluster.add(pod("any", requests={"cpu": "2"}))
     cluster.settle()
 
-    first = cluster.refusal("web")
-    cluster.create(NODES, host("right", labels={"disk": "fast"}))
+    first = cluster.unschedulable_message("web")
+    cluster.create(NODES, a_node("right", labels={"disk": "fast"}))
     cluster.wait(1)
 
     assert first == (
@@ -58,16 +56,16 @@ def test_a_refused_pod_says_why_and_forgets_it_once_bound() -> None:
     )
     assert cluster.events("web")[0] == f"Warning FailedScheduling: {first}"
     assert cluster.node_of("any") == "elsewhere"
-    assert (cluster.node_of("web"), cluster.refusal("web")) == ("right", "")
+    assert (cluster.node_of("web"), cluster.unschedulable_message("web")) == ("right", "")
 
 
-def test_without_any_node_the_message_says_so() -> None:
+def test_the_message_without_any_node() -> None:
     cluster = a_cluster()
 
     cluster.add(pod("web"))
     cluster.settle()
 
-    assert cluster.refusal("web") == "no nodes available to schedule pods"
+    assert cluster.unschedulable_message("web") == "no nodes available to schedule pods"
 
 
 @pytest.mark.parametrize(
@@ -78,35 +76,30 @@ def test_without_any_node_the_message_says_so() -> None:
         ({"nvidia.com/gpu": "1"}, "1 Insufficient nvidia.com/gpu"),
     ],
 )
-def test_every_resource_that_is_short_is_named(requests: dict[str, str], message: str) -> None:
-    cluster = a_cluster(host("n1"))
+def test_every_insufficient_resource_is_reported(requests: dict[str, str], message: str) -> None:
+    cluster = a_cluster(a_node("n1"))
 
     cluster.add(pod("web", requests=requests))
     cluster.settle()
 
-    assert cluster.refusal("web") == f"0/1 nodes are available: {message}."
+    assert cluster.unschedulable_message("web") == f"0/1 nodes are available: {message}."
 
 
-def test_a_node_takes_no_more_pods_than_it_says() -> None:
-    cluster = a_cluster(host("n1", pods="2"))
+def test_a_node_takes_no_more_pods_than_its_capacity() -> None:
+    cluster = a_cluster(a_node("n1", pods="2"))
 
     cluster.add(*(pod(f"p{number}") for number in range(3)))
     cluster.settle()
 
     assert cluster.placements() == {"p0": "n1", "p1": "n1", "p2": None}
-    assert cluster.refusal("p2") == "0/1 nodes are available: 1 Too many pods."
+    assert cluster.unschedulable_message("p2") == "0/1 nodes are available: 1 Too many pods."
 
 
-def test_init_containers_and_sidecars_and_overhead_need_room_too() -> None:
-    cluster = a_cluster(host("n1", cpu="2"))
+def test_init_containers_sidecars_and_overhead_count_as_requests() -> None:
+    cluster = a_cluster(a_node("n1", cpu="2"))
     large = [{"name": "init", "image": "i", "resources": {"requests": {"cpu": "3"}}}]
     sidecar = [
-        {
-            "name": "side",
-            "image": "s",
-            "restartPolicy": "Always",
-            "resources": {"requests": {"cpu": "1500m"}},
-        }
+        {"name": "side", "image": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1500m"}}}
     ]
 
     cluster.add(
@@ -130,10 +123,8 @@ def test_init_containers_and_sidecars_and_overhead_need_room_too() -> None:
         ([{"key": "team", "operator": "Exists", "effect": "NoSchedule"}], False),
     ],
 )
-def test_taints_that_keep_pods_out_need_a_toleration(
-    tolerations: list[dict[str, str]], bound: bool
-) -> None:
-    cluster = a_cluster(host("n1", taints=["team=red:NoExecute"]))
+def test_no_schedule_taints_need_a_toleration(tolerations: list[dict[str, str]], bound: bool) -> None:
+    cluster = a_cluster(a_node("n1", taints=["team=red:NoExecute"]))
 
     cluster.add(pod("web", tolerations=tolerations))
     cluster.settle()
@@ -142,7 +133,7 @@ def test_taints_that_keep_pods_out_need_a_toleration(
 
 
 def test_a_cordoned_node_takes_only_pods_that_tolerate_it() -> None:
-    cluster = a_cluster(host("n1", unschedulable=True))
+    cluster = a_cluster(a_node("n1", unschedulable=True))
     daemon = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
 
     cluster.add(pod("web"), pod("daemon", tolerations=daemon))
@@ -152,7 +143,7 @@ def test_a_cordoned_node_takes_only_pods_that_tolerate_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "bound"),
+    ("expression", "bound"),
     [
         (expression("cores", "In", "8", "16"), True),
         (expression("cores", "In", "4"), False),
@@ -167,19 +158,17 @@ def test_a_cordoned_node_takes_only_pods_that_tolerate_it() -> None:
         (expression("other", "Lt", "9"), False),
     ],
 )
-def test_required_node_affinity_selects_as_kubernetes_does(
-    one: dict[str, Any], bound: bool
-) -> None:
-    cluster = a_cluster(host("n1", labels={"cores": "8"}))
+def test_required_node_affinity_matches_as_in_kubernetes(expression: dict[str, Any], bound: bool) -> None:
+    cluster = a_cluster(a_node("n1", labels={"cores": "8"}))
 
-    cluster.add(pod("web", affinity=terms({"matchExpressions": [one]})))
+    cluster.add(pod("web", affinity=terms({"matchExpressions": [expression]})))
     cluster.settle()
 
     assert (cluster.node_of("web") == "n1") is bound
 
 
-def test_one_of_several_terms_is_enough_and_an_empty_one_selects_nothing() -> None:
-    cluster = a_cluster(host("n1"))
+def test_one_matching_term_is_enough_and_an_empty_one_matches_nothing() -> None:
+    cluster = a_cluster(a_node("n1"))
     fails = {"matchExpressions": [expression("x", "Exists")]}
     holds = {"matchExpressions": [expression("kubernetes.io/hostname", "Exists")]}
 
@@ -189,8 +178,8 @@ def test_one_of_several_terms_is_enough_and_an_empty_one_selects_nothing() -> No
     assert cluster.placements() == {"either": "n1", "empty": None}
 
 
-def test_a_term_can_ask_for_one_node_by_name_as_daemon_sets_do() -> None:
-    cluster = a_cluster(host("n1"), host("n2"), host("n3"))
+def test_a_term_can_select_one_node_by_name_as_daemonsets_do() -> None:
+    cluster = a_cluster(a_node("n1"), a_node("n2"), a_node("n3"))
 
     def only(name: str) -> dict[str, Any]:
         return terms({"matchFields": [expression("metadata.name", "In", name)]})
@@ -203,8 +192,8 @@ def test_a_term_can_ask_for_one_node_by_name_as_daemon_sets_do() -> None:
         pod("not-1", affinity=but("n1")),
     )
     cluster.settle()
-    missing = cluster.refusal("on-n4")
-    cluster.create(NODES, host("n4"))
+    missing = cluster.unschedulable_message("on-n4")
+    cluster.create(NODES, a_node("n4"))
     cluster.wait(1)
 
     placements = cluster.placements()
@@ -213,14 +202,14 @@ def test_a_term_can_ask_for_one_node_by_name_as_daemon_sets_do() -> None:
     assert missing.startswith("0/3 nodes are available: 3 ")
 
 
-def test_ports_of_a_node_are_given_once() -> None:
-    cluster = a_cluster(host("n1"))
+def test_a_host_port_is_used_once_per_node() -> None:
+    cluster = a_cluster(a_node("n1"))
 
     def listening(name: str, port: int, **more: Any) -> dict[str, Any]:
-        made = pod(name)
+        created = pod(name)
         ports = [{"containerPort": port, "hostPort": port, **more}]
-        made["spec"]["containers"][0]["ports"] = ports
-        return made
+        created["spec"]["containers"][0]["ports"] = ports
+        return created
 
     cluster.add(
         listening("p1", 80),
@@ -232,33 +221,30 @@ def test_ports_of_a_node_are_given_once() -> None:
     cluster.settle()
 
     assert [name for name, node in cluster.placements().items() if not node] == ["p2"]
-    assert "free ports" in cluster.refusal("p2")
-    cluster.kill("p1")
+    assert "free ports" in cluster.unschedulable_message("p2")
+    cluster.remove("p1")
     cluster.wait(1)
     assert cluster.node_of("p2") == "n1"
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [{"schedulerName": "other"}, {"schedulingGates": [{"name": "wait"}]}],
-)
-def test_pods_for_other_schedulers_and_gated_pods_are_left_alone(spec: dict[str, Any]) -> None:
-    cluster = a_cluster(host("n1"))
+@pytest.mark.parametrize("spec", [{"schedulerName": "other"}, {"schedulingGates": [{"name": "wait"}]}])
+def test_pods_of_other_schedulers_and_gated_pods_are_ignored(spec: dict[str, Any]) -> None:
+    cluster = a_cluster(a_node("n1"))
 
     cluster.add(pod("web", **spec))
     cluster.settle()
 
-    assert (cluster.node_of("web"), cluster.refusal("web")) == (None, "")
+    assert (cluster.node_of("web"), cluster.unschedulable_message("web")) == (None, "")
 
 
-def test_a_pod_whose_gates_are_lifted_is_bound() -> None:
-    cluster = a_cluster(host("n1"))
+def test_a_pod_without_its_scheduling_gates_is_bound() -> None:
+    cluster = a_cluster(a_node("n1"))
     cluster.add(pod("web", schedulingGates=[{"name": "wait"}]))
     cluster.settle()
-    made = cluster.get(PODS, "web", "default")
+    created = cluster.get(PODS, "web", "default")
 
-    spec = {name: value for name, value in made["spec"].items() if name != "schedulingGates"}
-    cluster.update(PODS, {**made, "spec": spec})
+    spec = {name: value for name, value in created["spec"].items() if name != "schedulingGates"}
+    cluster.update(PODS, {**created, "spec": spec})
     cluster.settle()
 
     assert cluster.node_of("web") == "n1"

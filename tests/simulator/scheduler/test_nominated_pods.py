@@ -1,37 +1,37 @@
-"""A pod that is nominated for a node goes there, and nobody takes its room before."""
+"""Nominated pods: they go to their node, and its resources are reserved for them."""
 
 from dovetail.ports.api_resources import NODES, PODS
 from dovetail.simulator.apiserver.options import PatchType
-from tests.support.scheduled import Scheduled, host, pod
+from tests.support.simulator.scheduler import SchedulerCluster, a_node, pod
 
 ONE = {"cpu": "1"}
 FOUR = {"cpu": "4"}
 
 
-def a_cluster() -> Scheduled:
-    """Two nodes: ``closed`` with a taint, and ``full``, which has no room."""
-    cluster = Scheduled()
-    cluster.create(NODES, host("full", cpu="0"))
-    cluster.create(NODES, host("closed", taints=["wait=here:NoSchedule"]))
+def a_cluster() -> SchedulerCluster:
+    """Two nodes: ``closed`` has a taint, ``full`` has no free resources."""
+    cluster = SchedulerCluster()
+    cluster.create(NODES, a_node("full", cpu="0"))
+    cluster.create(NODES, a_node("closed", taints=["wait=here:NoSchedule"]))
     return cluster
 
 
-def nominate(cluster: Scheduled, name: str, node: str) -> None:
+def nominate(cluster: SchedulerCluster, name: str, node: str) -> None:
     status = {"status": {"nominatedNodeName": node}}
     cluster.patch(PODS, name, status, PatchType.MERGE, "default", subresource="status")
     cluster.settle()
 
 
-def nominated(cluster: Scheduled, name: str) -> str:
+def nominated(cluster: SchedulerCluster, name: str) -> str:
     return str(cluster.get(PODS, name, "default")["status"].get("nominatedNodeName", ""))
 
 
-def open_up(cluster: Scheduled) -> None:
+def open_up(cluster: SchedulerCluster) -> None:
     cluster.change_node("closed", taints=[])
     cluster.wait(30)
 
 
-def test_the_room_of_a_nominated_pod_is_left_to_it() -> None:
+def test_resources_are_reserved_for_a_nominated_pod() -> None:
     cluster = a_cluster()
     cluster.add(pod("small", requests=ONE), pod("large", requests=FOUR))
     cluster.settle()
@@ -42,13 +42,13 @@ def test_the_room_of_a_nominated_pod_is_left_to_it() -> None:
     assert cluster.placements() == {"small": None, "large": "closed"}
 
 
-def test_it_goes_to_its_node_although_another_is_better() -> None:
+def test_a_nominated_pod_is_bound_to_its_node_although_another_scores_higher() -> None:
     cluster = a_cluster()
     cluster.add(pod("small", requests=ONE))
     cluster.settle()
     nominate(cluster, "small", "closed")
 
-    cluster.create(NODES, host("roomy", cpu="64"))
+    cluster.create(NODES, a_node("roomy", cpu="64"))
     cluster.change_node("closed", taints=[])
     cluster.wait(30)
 
@@ -56,7 +56,7 @@ def test_it_goes_to_its_node_although_another_is_better() -> None:
     assert nominated(cluster, "small") == ""
 
 
-def test_a_nominated_pod_that_is_refused_is_so_no_more() -> None:
+def test_an_unschedulable_pod_loses_its_nomination() -> None:
     cluster = a_cluster()
     cluster.add(pod("small", requests=ONE))
     cluster.settle()
@@ -68,19 +68,19 @@ def test_a_nominated_pod_that_is_refused_is_so_no_more() -> None:
     assert nominated(cluster, "small") == ""
 
 
-def test_room_that_is_no_longer_kept_is_everybody_s() -> None:
+def test_a_released_reservation_is_available_to_other_pods() -> None:
     cluster = a_cluster()
     cluster.add(pod("small", requests=ONE), pod("large", requests=FOUR))
     cluster.settle()
     nominate(cluster, "large", "closed")
-    cluster.kill("large")
+    cluster.remove("large")
 
     open_up(cluster)
 
     assert cluster.node_of("small") == "closed"
 
 
-def test_a_node_that_goes_takes_what_was_kept_on_it_along() -> None:
+def test_a_deleted_node_releases_its_reservations() -> None:
     cluster = a_cluster()
     cluster.add(pod("large", requests=FOUR), pod("small", requests=ONE))
     cluster.settle()
@@ -88,19 +88,19 @@ def test_a_node_that_goes_takes_what_was_kept_on_it_along() -> None:
     cluster.delete(NODES, "closed")
     cluster.settle()
 
-    cluster.create(NODES, host("closed"))
+    cluster.create(NODES, a_node("closed"))
     cluster.wait(30)
 
     assert "closed" in cluster.placements().values()
 
 
-def test_ports_are_kept_like_room() -> None:
+def test_host_ports_are_reserved_too() -> None:
     cluster = a_cluster()
     ports = [{"containerPort": 80, "hostPort": 80}]
-    one, two = pod("one", requests=ONE), pod("two", requests=ONE)
-    for made in (one, two):
-        made["spec"]["containers"][0]["ports"] = ports
-    cluster.add(one, two)
+    first, second = pod("one", requests=ONE), pod("two", requests=ONE)
+    for created in (first, second):
+        created["spec"]["containers"][0]["ports"] = ports
+    cluster.add(first, second)
     cluster.settle()
 
     nominate(cluster, "two", "closed")

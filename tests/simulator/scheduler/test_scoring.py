@@ -1,28 +1,28 @@
-"""Which of several nodes a pod gets."""
+"""Scoring: which of several feasible nodes a pod gets."""
 
 from typing import Any
 
 from dovetail.ports.api_resources import NODES
-from tests.support.scheduled import Scheduled, host, pod
+from tests.support.simulator.scheduler import SchedulerCluster, a_node, pod
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 ZONE = "topology.kubernetes.io/zone"
 
 
-def a_cluster(*nodes: dict[str, Any]) -> Scheduled:
-    cluster = Scheduled()
+def a_cluster(*nodes: dict[str, Any]) -> SchedulerCluster:
+    cluster = SchedulerCluster()
     for node in nodes:
         cluster.create(NODES, node)
     return cluster
 
 
-def wish(name: str, weight: int = 100, key: str = ZONE) -> list[dict[str, Any]]:
+def preference(name: str, weight: int = 100, key: str = ZONE) -> list[dict[str, Any]]:
     term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": key}
     return [{"weight": weight, "podAffinityTerm": term}]
 
 
-def test_equal_nodes_are_taken_by_name() -> None:
-    cluster = a_cluster(host("b"), host("a"), host("c"))
+def test_ties_are_broken_by_node_name() -> None:
+    cluster = a_cluster(a_node("b"), a_node("a"), a_node("c"))
 
     cluster.add(pod("web", requests={"cpu": "1"}))
     cluster.settle()
@@ -30,8 +30,8 @@ def test_equal_nodes_are_taken_by_name() -> None:
     assert cluster.node_of("web") == "a"
 
 
-def test_pods_go_where_most_is_left() -> None:
-    cluster = a_cluster(host("a"), host("b"), host("c"))
+def test_pods_go_to_the_least_allocated_node() -> None:
+    cluster = a_cluster(a_node("a"), a_node("b"), a_node("c"))
 
     for number in range(6):
         cluster.add(pod(f"p{number}", requests={"cpu": "500m", "memory": "2Gi"}))
@@ -41,8 +41,8 @@ def test_pods_go_where_most_is_left() -> None:
     assert [placed.count(name) for name in "abc"] == [2, 2, 2]
 
 
-def test_pods_that_ask_for_nothing_are_spread_all_the_same() -> None:
-    cluster = a_cluster(host("a"), host("b"))
+def test_pods_without_requests_are_spread_too() -> None:
+    cluster = a_cluster(a_node("a"), a_node("b"))
 
     cluster.add(*(pod(f"p{number}") for number in range(4)))
     cluster.settle()
@@ -51,8 +51,8 @@ def test_pods_that_ask_for_nothing_are_spread_all_the_same() -> None:
     assert [placed.count(name) for name in "ab"] == [2, 2]
 
 
-def test_a_pod_goes_where_cpu_and_memory_stay_in_balance() -> None:
-    cluster = a_cluster(host("a", cpu="8", memory="16Gi"), host("b", cpu="8", memory="16Gi"))
+def test_a_pod_goes_where_cpu_and_memory_stay_balanced() -> None:
+    cluster = a_cluster(a_node("a", cpu="8", memory="16Gi"), a_node("b", cpu="8", memory="16Gi"))
     cluster.add(pod("cpu", requests={"cpu": "4", "memory": "1Gi"}))
     cluster.settle()
     cluster.add(pod("memory", requests={"cpu": "500m", "memory": "8Gi"}))
@@ -65,8 +65,8 @@ def test_a_pod_goes_where_cpu_and_memory_stay_in_balance() -> None:
     assert cluster.node_of("more-memory") == cluster.node_of("cpu")
 
 
-def test_a_node_that_would_rather_not_is_taken_last() -> None:
-    cluster = a_cluster(host("a", taints=["x=y:PreferNoSchedule"]), host("b", cpu="1"))
+def test_a_node_with_a_prefer_no_schedule_taint_is_used_last() -> None:
+    cluster = a_cluster(a_node("a", taints=["x=y:PreferNoSchedule"]), a_node("b", cpu="1"))
 
     cluster.add(*(pod(f"p{number}", requests={"cpu": "500m"}) for number in range(3)))
     cluster.settle()
@@ -74,8 +74,8 @@ def test_a_node_that_would_rather_not_is_taken_last() -> None:
     assert sorted(map(str, cluster.placements().values())) == ["a", "b", "b"]
 
 
-def test_preferred_node_affinity_outweighs_a_little_more_room() -> None:
-    cluster = a_cluster(host("a", cpu="5"), host("b", labels={"disk": "fast"}))
+def test_preferred_node_affinity_outweighs_slightly_more_free_resources() -> None:
+    cluster = a_cluster(a_node("a", cpu="5"), a_node("b", labels={"disk": "fast"}))
     fast = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]}
     affinity = {"nodeAffinity": {PREFERRED: [{"weight": 10, "preference": fast}]}}
 
@@ -85,24 +85,24 @@ def test_preferred_node_affinity_outweighs_a_little_more_room() -> None:
     assert cluster.node_of("web") == "b"
 
 
-def test_a_wish_to_be_near_or_away_is_followed_where_it_can_be() -> None:
-    cluster = a_cluster(host("a", zone="a"), host("b", zone="b"))
+def test_preferred_pod_affinity_and_anti_affinity_are_followed_if_possible() -> None:
+    cluster = a_cluster(a_node("a", zone="a"), a_node("b", zone="b"))
     db = pod("db", labels={"app": "db"}, nodeSelector={ZONE: "b"}, requests={"cpu": "500m"})
     cluster.add(db)
     cluster.settle()
 
     cluster.add(
-        pod("near", affinity={"podAffinity": {PREFERRED: wish("db")}}),
-        pod("away", affinity={"podAntiAffinity": {PREFERRED: wish("db")}}),
+        pod("near", affinity={"podAffinity": {PREFERRED: preference("db")}}),
+        pod("away", affinity={"podAntiAffinity": {PREFERRED: preference("db")}}),
     )
     cluster.settle()
 
     assert (cluster.node_of("near"), cluster.node_of("away")) == ("b", "a")
 
 
-def test_pods_that_wish_others_near_draw_them() -> None:
-    cluster = a_cluster(host("a", zone="a"), host("b", zone="b"))
-    affinity = {"podAffinity": {PREFERRED: wish("web")}}
+def test_preferences_of_running_pods_attract_others() -> None:
+    cluster = a_cluster(a_node("a", zone="a"), a_node("b", zone="b"))
+    affinity = {"podAffinity": {PREFERRED: preference("web")}}
     cluster.add(pod("db", nodeSelector={ZONE: "b"}, requests={"cpu": "500m"}, affinity=affinity))
     cluster.settle()
 
@@ -112,8 +112,8 @@ def test_pods_that_wish_others_near_draw_them() -> None:
     assert cluster.node_of("web") == "b"
 
 
-def test_a_soft_spread_levels_zones_of_unequal_size() -> None:
-    nodes = [host("a1", zone="a", cpu="32"), host("b1", zone="b"), host("c1", zone="c")]
+def test_schedule_anyway_spreads_over_zones_of_unequal_size() -> None:
+    nodes = [a_node("a1", zone="a", cpu="32"), a_node("b1", zone="b"), a_node("c1", zone="c")]
     cluster = a_cluster(*nodes)
     constraint = {
         "topologyKey": ZONE,

@@ -1,4 +1,4 @@
-"""Claims get volumes where their pods run; volumes follow pods from node to node."""
+"""Storage controllers: volumes are provisioned and attached where pods run."""
 
 from typing import Any
 
@@ -14,20 +14,22 @@ from dovetail.ports.api_resources import (
     VOLUME_ATTACHMENTS,
 )
 from dovetail.ports.kube_errors import NotFound
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from dovetail.simulator.storage.controllers import Volumes
-from tests.support.scheduled import Scheduled, host, pod
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from dovetail.simulator.storage.attach_detach import AttachDetachController
+from dovetail.simulator.storage.pv_binder import PersistentVolumeBinder
+from tests.support.simulator.scheduler import SchedulerCluster, a_node, pod
 
 DRIVER = "ebs.csi.aws.com"
 
 
-class Stored(Scheduled):
-    """A cluster with a binder and volume controllers, and a node in each of two zones."""
+class Stored(SchedulerCluster):
+    """A cluster with scheduler, storage controllers and a node in each of two zones."""
 
     def __init__(self, *nodes: dict[str, Any]) -> None:
         super().__init__()
-        self.volumes = Volumes(self, self.engine)
-        for node in nodes or (host("n-a", zone="a"), host("n-b", zone="b")):
+        PersistentVolumeBinder(self, self.clock)
+        AttachDetachController(self, self.clock)
+        for node in nodes or (a_node("n-a", zone="a"), a_node("n-b", zone="b")):
             self.create(NODES, node)
 
     def claim(self, name: str) -> Object:
@@ -38,20 +40,13 @@ class Stored(Scheduled):
 
     def attachments(self) -> list[tuple[str, bool]]:
         return [
-            (one["spec"]["nodeName"], bool(look(one, "status", "attached")))
-            for one in self.list(VOLUME_ATTACHMENTS).items
+            (attachment["spec"]["nodeName"], bool(get_field(attachment, "status", "attached")))
+            for attachment in self.list(VOLUME_ATTACHMENTS).items
         ]
 
 
-def a_class(
-    name: str = "gp3", *, mode: str = "WaitForFirstConsumer", **more: Any
-) -> dict[str, Any]:
-    return {
-        "metadata": {"name": name},
-        "provisioner": DRIVER,
-        "volumeBindingMode": mode,
-        **more,
-    }
+def a_class(name: str = "gp3", *, mode: str = "WaitForFirstConsumer", **more: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "provisioner": DRIVER, "volumeBindingMode": mode, **more}
 
 
 def a_claim(name: str, storage_class: str | None = "gp3", **spec: Any) -> dict[str, Any]:
@@ -76,7 +71,7 @@ def a_volume(name: str, *, size: str, zone: str = "b", storage_class: str = "") 
 
 
 def using(name: str, *claims: str, **spec: Any) -> dict[str, Any]:
-    volumes = [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in claims]
+    volumes = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
     return pod(name, volumes=volumes, **spec)
 
 
@@ -85,7 +80,7 @@ def zone_of(volume: Object) -> str:
     return str(terms[0]["matchExpressions"][0]["values"][0])
 
 
-def test_a_claim_that_waits_gets_its_volume_in_the_zone_of_its_first_pod() -> None:
+def test_wait_for_first_consumer_provisions_in_the_zone_of_the_pod() -> None:
     cluster = Stored()
     cluster.create(STORAGE_CLASSES, a_class())
     cluster.create(PERSISTENT_VOLUME_CLAIMS, a_claim("data"))
@@ -102,7 +97,7 @@ def test_a_claim_that_waits_gets_its_volume_in_the_zone_of_its_first_pod() -> No
     assert cluster.volume_of("data")["spec"]["csi"]["driver"] == DRIVER
 
 
-def test_the_pod_is_bound_only_when_its_volume_is_there() -> None:
+def test_a_pod_is_bound_only_when_its_volume_is_provisioned() -> None:
     cluster = Stored()
     cluster.create(STORAGE_CLASSES, a_class())
     cluster.create(PERSISTENT_VOLUME_CLAIMS, a_claim("data"))
@@ -116,26 +111,26 @@ def test_the_pod_is_bound_only_when_its_volume_is_there() -> None:
     assert cluster.node_of("db") is not None
 
 
-def test_a_pod_follows_its_volume_back_to_the_zone_where_it_is() -> None:
+def test_a_pod_is_scheduled_to_the_zone_of_its_volume() -> None:
     cluster = Stored()
     cluster.create(STORAGE_CLASSES, a_class())
     cluster.create(PERSISTENT_VOLUME_CLAIMS, a_claim("data"))
     cluster.add(using("first", "data", nodeSelector={"topology.kubernetes.io/zone": "b"}))
     cluster.wait(5)
-    cluster.kill("first")
+    cluster.remove("first")
 
     cluster.change_node("n-b", unschedulable=True)
     cluster.add(using("second", "data"))
     cluster.wait(5)
-    refused = cluster.refusal("second")
-    cluster.create(NODES, host("n-b2", zone="b"))
+    rejected = cluster.unschedulable_message("second")
+    cluster.create(NODES, a_node("n-b2", zone="b"))
     cluster.wait(5)
 
-    assert "1 node(s) had volume node affinity conflict" in refused
+    assert "1 node(s) had volume node affinity conflict" in rejected
     assert cluster.node_of("second") == "n-b2"
 
 
-def test_a_claim_of_an_immediate_class_is_bound_before_any_pod_asks() -> None:
+def test_immediate_binding_does_not_wait_for_a_pod() -> None:
     cluster = Stored()
     cluster.create(STORAGE_CLASSES, a_class(mode="Immediate"))
     cluster.create(PERSISTENT_VOLUME_CLAIMS, a_claim("data"))
@@ -143,20 +138,20 @@ def test_a_claim_of_an_immediate_class_is_bound_before_any_pod_asks() -> None:
     cluster.settle()
     cluster.add(using("hasty", "data"))
     cluster.settle()
-    refused = cluster.refusal("hasty")
+    rejected = cluster.unschedulable_message("hasty")
     cluster.wait(5)
 
-    assert "pod has unbound immediate PersistentVolumeClaims" in refused
+    assert "pod has unbound immediate PersistentVolumeClaims" in rejected
     assert cluster.claim("data")["status"]["phase"] == "Bound"
     assert cluster.node_of("hasty") == f"n-{zone_of(cluster.volume_of('data'))}"
 
 
-def test_a_claim_without_a_class_gets_the_default_one() -> None:
+def test_a_claim_without_a_storage_class_gets_the_default_one() -> None:
     cluster = Stored()
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
-    made = a_class(mode="Immediate")
-    made["metadata"]["annotations"] = default
-    cluster.create(STORAGE_CLASSES, made)
+    storage_class = a_class(mode="Immediate")
+    storage_class["metadata"]["annotations"] = default
+    cluster.create(STORAGE_CLASSES, storage_class)
 
     cluster.create(PERSISTENT_VOLUME_CLAIMS, a_claim("data", None))
     cluster.wait(5)
@@ -164,7 +159,7 @@ def test_a_claim_without_a_class_gets_the_default_one() -> None:
     assert cluster.volume_of("data")["spec"]["storageClassName"] == "gp3"
 
 
-def test_a_claim_takes_the_smallest_free_volume_that_will_do() -> None:
+def test_a_claim_is_bound_to_the_smallest_available_volume_that_fits() -> None:
     cluster = Stored()
     for name, size in (("small", "4Gi"), ("right", "10Gi"), ("large", "100Gi")):
         cluster.create(PERSISTENT_VOLUMES, a_volume(name, size=size))
@@ -176,7 +171,7 @@ def test_a_claim_takes_the_smallest_free_volume_that_will_do() -> None:
 
     assert cluster.claim("data")["spec"]["volumeName"] == "right"
     assert cluster.node_of("db") == "n-b"
-    phases = {one["metadata"]["name"]: one["status"]["phase"] for one in _volumes(cluster)}
+    phases = {volume["metadata"]["name"]: volume["status"]["phase"] for volume in _volumes(cluster)}
     assert phases == {"small": "Available", "right": "Bound", "large": "Available"}
 
 
@@ -184,7 +179,7 @@ def _volumes(cluster: Stored) -> list[Object]:
     return list(cluster.list(PERSISTENT_VOLUMES).items)
 
 
-def test_allowed_topologies_keep_pods_of_unbound_claims_where_volumes_can_be() -> None:
+def test_allowed_topologies_restrict_pods_with_unbound_claims() -> None:
     cluster = Stored()
     only_b = [{"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": ["b"]}]}]
     cluster.create(STORAGE_CLASSES, a_class(allowedTopologies=only_b))
@@ -196,21 +191,21 @@ def test_allowed_topologies_keep_pods_of_unbound_claims_where_volumes_can_be() -
     assert cluster.node_of("db") == "n-b"
 
 
-def test_a_missing_claim_keeps_its_pod_waiting_until_it_comes() -> None:
+def test_a_pod_is_pending_until_its_claim_exists() -> None:
     cluster = Stored()
     cluster.create(STORAGE_CLASSES, a_class())
     cluster.add(using("db", "data"))
     cluster.settle()
-    refused = cluster.refusal("db")
+    rejected = cluster.unschedulable_message("db")
 
     cluster.create(PERSISTENT_VOLUME_CLAIMS, a_claim("data"))
     cluster.wait(5)
 
-    assert 'persistentvolumeclaim "data" not found' in refused
+    assert 'persistentvolumeclaim "data" not found' in rejected
     assert cluster.node_of("db") is not None
 
 
-def test_an_ephemeral_volume_gets_its_claim_with_the_pod_and_loses_it_with_the_pod() -> None:
+def test_the_claim_of_an_ephemeral_volume_is_created_and_deleted_with_the_pod() -> None:
     cluster = Stored()
     cluster.create(STORAGE_CLASSES, a_class())
     template = {"spec": a_claim("x")["spec"]}
@@ -219,7 +214,7 @@ def test_an_ephemeral_volume_gets_its_claim_with_the_pod_and_loses_it_with_the_p
     cluster.add(pod("job", volumes=volumes))
     cluster.wait(5)
     placed, claim = cluster.node_of("job"), cluster.claim("job-scratch")
-    cluster.kill("job")
+    cluster.remove("job")
     cluster.wait(5)
 
     assert placed is not None
@@ -230,8 +225,8 @@ def test_an_ephemeral_volume_gets_its_claim_with_the_pod_and_loses_it_with_the_p
     assert cluster.attachments() == []
 
 
-def test_a_node_takes_no_more_volumes_than_its_driver_can_attach() -> None:
-    cluster = Stored(host("n1"))
+def test_a_node_takes_no_more_volumes_than_its_attachment_limit() -> None:
+    cluster = Stored(a_node("n1"))
     cluster.create(STORAGE_CLASSES, a_class())
     limit = {"name": DRIVER, "nodeID": "n1", "allocatable": {"count": 2}}
     cluster.create(CSI_NODES, {"metadata": {"name": "n1"}, "spec": {"drivers": [limit]}})
@@ -242,11 +237,11 @@ def test_a_node_takes_no_more_volumes_than_its_driver_can_attach() -> None:
     cluster.wait(5)
 
     assert cluster.placements() == {"both": "n1", "shares": "n1", "third": None}
-    assert "1 node(s) exceed max volume count" in cluster.refusal("third")
+    assert "1 node(s) exceed max volume count" in cluster.unschedulable_message("third")
 
 
-def test_a_volume_is_attached_while_a_pod_uses_it_and_detached_a_while_after() -> None:
-    cluster = Stored(host("n1"))
+def test_a_volume_is_attached_while_a_pod_uses_it_and_detached_afterwards() -> None:
+    cluster = Stored(a_node("n1"))
     cluster.create(STORAGE_CLASSES, a_class())
     cluster.create(PERSISTENT_VOLUME_CLAIMS, a_claim("data"))
     cluster.add(using("db", "data"), using("reader", "data"))
@@ -255,10 +250,10 @@ def test_a_volume_is_attached_while_a_pod_uses_it_and_detached_a_while_after() -
     cluster.wait(2)
     attached = cluster.attachments()
 
-    cluster.kill("db")
+    cluster.remove("db")
     cluster.wait(60)
     still_used = cluster.attachments()
-    cluster.kill("reader")
+    cluster.remove("reader")
     cluster.wait(1)
     lingering = cluster.attachments()
     cluster.wait(2)
@@ -268,14 +263,14 @@ def test_a_volume_is_attached_while_a_pod_uses_it_and_detached_a_while_after() -
     assert cluster.attachments() == []
 
 
-def test_a_volume_that_is_needed_again_before_it_is_detached_stays() -> None:
-    cluster = Stored(host("n1"))
+def test_a_volume_that_is_used_again_before_it_is_detached_stays_attached() -> None:
+    cluster = Stored(a_node("n1"))
     cluster.create(STORAGE_CLASSES, a_class())
     cluster.create(PERSISTENT_VOLUME_CLAIMS, a_claim("data"))
     cluster.add(using("db", "data"))
     cluster.wait(5)
 
-    cluster.kill("db")
+    cluster.remove("db")
     cluster.wait(1)
     cluster.add(using("next", "data"))
     cluster.wait(60)
@@ -284,7 +279,7 @@ def test_a_volume_that_is_needed_again_before_it_is_detached_stays() -> None:
 
 
 @pytest.mark.parametrize(("policy", "left"), [("Delete", []), ("Retain", ["Released"])])
-def test_the_reclaim_policy_decides_what_becomes_of_a_volume(policy: str, left: list[str]) -> None:
+def test_the_reclaim_policy_deletes_or_releases_a_volume(policy: str, left: list[str]) -> None:
     cluster = Stored()
     cluster.create(STORAGE_CLASSES, a_class(mode="Immediate", reclaimPolicy=policy))
     cluster.create(PERSISTENT_VOLUME_CLAIMS, a_claim("data"))
@@ -293,28 +288,28 @@ def test_the_reclaim_policy_decides_what_becomes_of_a_volume(policy: str, left: 
     cluster.delete(PERSISTENT_VOLUME_CLAIMS, "data", "default")
     cluster.wait(5)
 
-    assert [one["status"]["phase"] for one in _volumes(cluster)] == left
+    assert [volume["status"]["phase"] for volume in _volumes(cluster)] == left
 
 
-def test_a_claim_whose_chosen_node_went_away_gets_another() -> None:
-    cluster = Stored(host("n1", zone="a"))
+def test_a_claim_whose_selected_node_was_deleted_gets_another() -> None:
+    cluster = Stored(a_node("n1", zone="a"))
     cluster.create(STORAGE_CLASSES, a_class())
     cluster.create(PERSISTENT_VOLUME_CLAIMS, a_claim("data"))
     cluster.add(using("db", "data"))
-    cluster.engine.step()
+    cluster.clock.step()
     while not cluster.claim("data")["metadata"].get("annotations"):
-        cluster.engine.step()
+        cluster.clock.step()
 
     cluster.delete(NODES, "n1")
-    cluster.create(NODES, host("n2", zone="b"))
+    cluster.create(NODES, a_node("n2", zone="b"))
     cluster.wait(30)
 
     assert cluster.node_of("db") == "n2"
     assert cluster.get(PODS, "db", "default")
 
 
-def test_a_pod_that_somebody_else_binds_while_its_volume_is_made_counts_where_it_runs() -> None:
-    cluster = Stored(host("n1", cpu="2"), host("n2", cpu="2"))
+def test_a_pod_bound_elsewhere_while_its_volume_is_provisioned_counts_where_it_runs() -> None:
+    cluster = Stored(a_node("n1", cpu="2"), a_node("n2", cpu="2"))
     cluster.create(STORAGE_CLASSES, a_class())
     cluster.create(PERSISTENT_VOLUME_CLAIMS, a_claim("data"))
     cluster.add(using("db", "data", requests={"cpu": "2"}))

@@ -1,4 +1,4 @@
-"""What we wrote is in the mirror when the write returns, and late news does not undo it."""
+"""Own writes are in the cache when they return, and late events do not undo them."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -7,36 +7,35 @@ import pytest
 
 from dovetail.ports.api_resources import CONFIG_MAPS, NODE_CLAIMS, NODES, PODS
 from dovetail.ports.kube_errors import Conflict, NotFound
-from dovetail.simulator.apiserver.delete import DeleteOptions
-from dovetail.simulator.apiserver.options import WatchOptions
+from dovetail.simulator.apiserver.options import DeleteOptions, WatchOptions
 from dovetail.simulator.apiserver.storage.watch import EventType, Watch
-from dovetail.simulator.clock import Engine
-from dovetail.simulator.event_loop import VirtualLoop
-from dovetail.simulator.kube_client import SimKube
-from dovetail.state.cluster.cache import Mirror
-from dovetail.state.cluster.write_through import ReadYourWrites
-from tests.support import wire
-from tests.support.cluster import Cluster, a_config_map
-from tests.support.slow import SlowKube
+from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.event_loop import VirtualEventLoop
+from dovetail.simulator.kube_client import SimulatedKubeClient
+from dovetail.state.cluster.cache import ClusterCache
+from dovetail.state.cluster.write_through import WriteThroughClient
+from tests.support.kube import manifests
+from tests.support.kube.slow_client import SlowKubeClient
+from tests.support.simulator.api_server import Cluster, a_config_map
 
 
-class Place:
-    """An API server, our writes to it, and a watch that tells when a test says so."""
+class WriteEnvironment:
+    """An API server, own writes to it, and a watch that the test controls."""
 
     def __init__(self) -> None:
         self.api = Cluster()
-        self.mirror = Mirror()
-        self.slow = SlowKube(SimKube(self.api))
-        self.kube = ReadYourWrites(self.slow, self.mirror)
-        self.loop = VirtualLoop(Engine(start=self.api.engine.now()))
+        self.cache = ClusterCache()
+        self.slow = SlowKubeClient(SimulatedKubeClient(self.api))
+        self.kube = WriteThroughClient(self.slow, self.cache)
+        self.loop = VirtualEventLoop(VirtualClock(start=self.api.clock.now()))
         self.outcomes: list[Any] = []
         listed = self.api.list(NODE_CLAIMS)
-        self.mirror.replace(NODE_CLAIMS, listed.items, revision=listed.resource_version)
+        self.cache.replace(NODE_CLAIMS, listed.items, revision=listed.resource_version)
         self.watch: Watch = self.api.watch(
             NODE_CLAIMS, WatchOptions(resource_version=listed.resource_version)
         )
 
-    def write(self, work: Coroutine[Any, Any, Any], *, answered: bool = True) -> Any:
+    def write(self, work: Coroutine[Any, Any, Any], *, deliver: bool = True) -> Any:
         async def done() -> None:
             try:
                 self.outcomes.append(await work)
@@ -44,175 +43,173 @@ class Place:
                 self.outcomes.append(error)
 
         self.loop.spawn(done())
-        if answered:
-            self.answer()
+        if deliver:
+            self.deliver_responses()
 
-    def answer(self) -> None:
+    def deliver_responses(self) -> None:
         while self.slow.waiting:
-            self.slow.let_through(0)
+            self.slow.deliver(0)
 
-    def tell(self) -> None:
-        for event in self.watch.take():
+    def deliver_events(self) -> None:
+        for event in self.watch.poll():
             if event.type is EventType.DELETED:
-                self.mirror.remove(NODE_CLAIMS, event.object)
+                self.cache.delete(NODE_CLAIMS, event.object)
             else:
-                self.mirror.put(NODE_CLAIMS, event.object)
+                self.cache.apply_event(NODE_CLAIMS, event.object)
 
     def names(self) -> list[str]:
-        return [claim.name for claim in self.mirror.claims()]
+        return [claim.name for claim in self.cache.claims()]
 
 
-def test_what_was_created_is_there_when_the_write_returns() -> None:
-    place = Place()
+def test_created_object_is_in_the_cache_when_the_write_returns() -> None:
+    env = WriteEnvironment()
 
-    place.write(place.kube.create(NODE_CLAIMS, wire.claim("a")))
+    env.write(env.kube.create(NODE_CLAIMS, manifests.claim("a")))
 
-    assert place.names() == ["a"]
+    assert env.names() == ["a"]
 
 
-def test_what_was_deleted_is_gone_when_the_write_returns_and_old_news_does_not_revive_it() -> None:
-    place = Place()
-    place.write(place.kube.create(NODE_CLAIMS, wire.claim("a")))
-    place.write(
-        place.kube.patch(NODE_CLAIMS, "a", {"status": {"nodeName": "n"}}, subresource="status")
-    )
+def test_deleted_object_is_gone_when_the_write_returns_and_stays_gone_after_late_events() -> None:
+    env = WriteEnvironment()
+    env.write(env.kube.create(NODE_CLAIMS, manifests.claim("a")))
+    env.write(env.kube.patch(NODE_CLAIMS, "a", {"status": {"nodeName": "n"}}, subresource="status"))
 
-    place.write(place.kube.delete(NODE_CLAIMS, "a"))
-    first, second, last = place.watch.take()
+    env.write(env.kube.delete(NODE_CLAIMS, "a"))
+    first, second, last = env.watch.poll()
     for event in (first, second):
-        place.mirror.put(NODE_CLAIMS, event.object)
-        assert place.names() == []
-    place.mirror.remove(NODE_CLAIMS, last.object)
+        env.cache.apply_event(NODE_CLAIMS, event.object)
+        assert env.names() == []
+    env.cache.delete(NODE_CLAIMS, last.object)
 
-    assert place.names() == []
+    assert env.names() == []
 
 
-def test_an_object_that_finalizers_keep_stays_until_the_last_one_is_off() -> None:
-    place = Place()
-    place.write(place.kube.create(NODE_CLAIMS, wire.claim("a", finalizers=["example.com/keep"])))
+def test_object_with_finalizers_stays_until_the_last_is_removed() -> None:
+    env = WriteEnvironment()
+    env.write(env.kube.create(NODE_CLAIMS, manifests.claim("a", finalizers=["example.com/keep"])))
 
-    place.write(place.kube.delete(NODE_CLAIMS, "a"))
-    going = [claim.deleting for claim in place.mirror.claims()]
-    place.write(place.kube.patch(NODE_CLAIMS, "a", {"metadata": {"finalizers": None}}))
+    env.write(env.kube.delete(NODE_CLAIMS, "a"))
+    going = [claim.deleting for claim in env.cache.claims()]
+    env.write(env.kube.patch(NODE_CLAIMS, "a", {"metadata": {"finalizers": None}}))
 
     assert going == [True]
-    assert place.names() == []
+    assert env.names() == []
 
 
-def test_an_answer_that_comes_after_the_watch_told_of_the_end_revives_nothing() -> None:
-    place = Place()
-    place.write(place.kube.create(NODE_CLAIMS, wire.claim("a")), answered=False)
-    place.api.delete(NODE_CLAIMS, "a")
-    place.tell()
+def test_response_after_the_deletion_event_does_not_restore_the_object() -> None:
+    env = WriteEnvironment()
+    env.write(env.kube.create(NODE_CLAIMS, manifests.claim("a")), deliver=False)
+    env.api.delete(NODE_CLAIMS, "a")
+    env.deliver_events()
 
-    place.answer()
+    env.deliver_responses()
 
-    assert place.names() == []
-
-
-def test_an_answer_about_an_older_namesake_does_not_replace_the_newer() -> None:
-    place = Place()
-    place.write(place.kube.create(NODE_CLAIMS, wire.claim("a", pool="old")), answered=False)
-    place.api.delete(NODE_CLAIMS, "a")
-    place.api.create(NODE_CLAIMS, wire.claim("a", pool="new"))
-    place.tell()
-
-    place.answer()
-
-    assert [claim.pool for claim in place.mirror.claims()] == ["new"]
+    assert env.names() == []
 
 
-def test_a_late_not_found_does_not_bury_who_was_made_since() -> None:
-    place = Place()
-    place.write(place.kube.create(NODE_CLAIMS, wire.claim("a")))
-    place.api.delete(NODE_CLAIMS, "a")
-    place.write(place.kube.delete(NODE_CLAIMS, "a"), answered=False)
-    place.api.create(NODE_CLAIMS, wire.claim("a", pool="new"))
-    place.tell()
+def test_response_about_a_deleted_namesake_does_not_replace_the_newer_object() -> None:
+    env = WriteEnvironment()
+    env.write(env.kube.create(NODE_CLAIMS, manifests.claim("a", pool="old")), deliver=False)
+    env.api.delete(NODE_CLAIMS, "a")
+    env.api.create(NODE_CLAIMS, manifests.claim("a", pool="new"))
+    env.deliver_events()
 
-    place.answer()
+    env.deliver_responses()
 
-    assert isinstance(place.outcomes[-1], NotFound)
-    assert [claim.pool for claim in place.mirror.claims()] == ["new"]
+    assert [claim.pool for claim in env.cache.claims()] == ["new"]
 
 
-def test_what_turns_out_to_be_gone_already_leaves_the_mirror_at_once() -> None:
-    place = Place()
-    place.write(place.kube.create(NODE_CLAIMS, wire.claim("a")))
-    place.api.delete(NODE_CLAIMS, "a")
+def test_late_not_found_does_not_remove_a_recreated_object() -> None:
+    env = WriteEnvironment()
+    env.write(env.kube.create(NODE_CLAIMS, manifests.claim("a")))
+    env.api.delete(NODE_CLAIMS, "a")
+    env.write(env.kube.delete(NODE_CLAIMS, "a"), deliver=False)
+    env.api.create(NODE_CLAIMS, manifests.claim("a", pool="new"))
+    env.deliver_events()
 
-    place.write(place.kube.delete(NODE_CLAIMS, "a"))
+    env.deliver_responses()
 
-    assert isinstance(place.outcomes[-1], NotFound)
-    assert place.names() == []
-
-
-def test_a_delete_meant_for_another_uid_is_refused_and_changes_nothing() -> None:
-    place = Place()
-    place.write(place.kube.create(NODE_CLAIMS, wire.claim("a")))
-
-    place.write(place.kube.delete(NODE_CLAIMS, "a", uid="somebody-else"))
-
-    assert isinstance(place.outcomes[-1], Conflict)
-    assert place.names() == ["a"]
+    assert isinstance(env.outcomes[-1], NotFound)
+    assert [claim.pool for claim in env.cache.claims()] == ["new"]
 
 
-def test_a_list_that_is_older_than_our_write_does_not_take_it_away() -> None:
-    place = Place()
-    place.write(place.kube.create(NODE_CLAIMS, wire.claim("kept", finalizers=["a.b/c"])))
-    old = place.api.list(NODE_CLAIMS)
-    place.write(place.kube.create(NODE_CLAIMS, wire.claim("new")))
-    seen: list[Any] = []
-    place.mirror.subscribe(NODE_CLAIMS, seen.append)
-    del seen[:]
+def test_not_found_on_delete_removes_the_object_at_once() -> None:
+    env = WriteEnvironment()
+    env.write(env.kube.create(NODE_CLAIMS, manifests.claim("a")))
+    env.api.delete(NODE_CLAIMS, "a")
 
-    place.mirror.replace(NODE_CLAIMS, old.items, revision=old.resource_version)
+    env.write(env.kube.delete(NODE_CLAIMS, "a"))
 
-    assert place.names() == ["kept", "new"]
-    assert seen == []
+    assert isinstance(env.outcomes[-1], NotFound)
+    assert env.names() == []
 
 
-def test_a_list_that_is_older_than_our_delete_does_not_bring_back_the_dead() -> None:
-    place = Place()
-    place.write(place.kube.create(NODE_CLAIMS, wire.claim("a")))
-    old = place.api.list(NODE_CLAIMS)
-    place.write(place.kube.delete(NODE_CLAIMS, "a"))
+def test_delete_with_another_uid_fails_and_changes_nothing() -> None:
+    env = WriteEnvironment()
+    env.write(env.kube.create(NODE_CLAIMS, manifests.claim("a")))
 
-    place.mirror.replace(NODE_CLAIMS, old.items, revision=old.resource_version)
+    env.write(env.kube.delete(NODE_CLAIMS, "a", uid="another-uid"))
 
-    assert place.names() == []
-
-
-def test_what_is_missing_from_a_list_is_gone() -> None:
-    place = Place()
-    place.write(place.kube.create(NODE_CLAIMS, wire.claim("a")))
-    place.api.delete(NODE_CLAIMS, "a")
-
-    listed = place.api.list(NODE_CLAIMS)
-    place.mirror.replace(NODE_CLAIMS, listed.items, revision=listed.resource_version)
-
-    assert place.names() == []
+    assert isinstance(env.outcomes[-1], Conflict)
+    assert env.names() == ["a"]
 
 
-def test_kinds_that_nobody_mirrors_are_written_all_the_same() -> None:
-    place = Place()
+def test_list_older_than_an_own_write_does_not_remove_it() -> None:
+    env = WriteEnvironment()
+    env.write(env.kube.create(NODE_CLAIMS, manifests.claim("kept", finalizers=["a.b/c"])))
+    old = env.api.list(NODE_CLAIMS)
+    env.write(env.kube.create(NODE_CLAIMS, manifests.claim("new")))
+    observed: list[Any] = []
+    env.cache.subscribe(NODE_CLAIMS, observed.append)
+    del observed[:]
 
-    place.write(place.kube.create(CONFIG_MAPS, a_config_map("a", key="value")))
-    place.write(place.kube.delete(CONFIG_MAPS, "a", "default"))
+    env.cache.replace(NODE_CLAIMS, old.items, revision=old.resource_version)
 
-    assert place.outcomes[-1] is None
+    assert env.names() == ["kept", "new"]
+    assert observed == []
+
+
+def test_list_older_than_an_own_delete_does_not_restore_the_object() -> None:
+    env = WriteEnvironment()
+    env.write(env.kube.create(NODE_CLAIMS, manifests.claim("a")))
+    old = env.api.list(NODE_CLAIMS)
+    env.write(env.kube.delete(NODE_CLAIMS, "a"))
+
+    env.cache.replace(NODE_CLAIMS, old.items, revision=old.resource_version)
+
+    assert env.names() == []
+
+
+def test_objects_missing_from_a_list_are_removed() -> None:
+    env = WriteEnvironment()
+    env.write(env.kube.create(NODE_CLAIMS, manifests.claim("a")))
+    env.api.delete(NODE_CLAIMS, "a")
+
+    listed = env.api.list(NODE_CLAIMS)
+    env.cache.replace(NODE_CLAIMS, listed.items, revision=listed.resource_version)
+
+    assert env.names() == []
+
+
+def test_uncached_kinds_can_be_written() -> None:
+    env = WriteEnvironment()
+
+    env.write(env.kube.create(CONFIG_MAPS, a_config_map("a", key="value")))
+    env.write(env.kube.delete(CONFIG_MAPS, "a", "default"))
+
+    assert env.outcomes[-1] is None
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_pod_that_is_given_time_to_stop_stays_until_it_has(at_once: bool) -> None:
-    place = Place()
-    place.api.create(NODES, wire.node("n1"))
-    place.write(place.kube.create(PODS, wire.pod("p", node="n1")))
+def test_pod_with_a_grace_period_stays_until_it_is_gone(at_once: bool) -> None:
+    env = WriteEnvironment()
+    env.api.create(NODES, manifests.node("n1"))
+    env.write(env.kube.create(PODS, manifests.pod("p", node="n1")))
 
-    place.write(place.kube.delete(PODS, "p", "default", grace_seconds=0 if at_once else None))
+    env.write(env.kube.delete(PODS, "p", "default", grace_seconds=0 if at_once else None))
 
-    assert len(place.mirror.pods_on("n1")) == (0 if at_once else 1)
+    assert len(env.cache.pods_on("n1")) == (0 if at_once else 1)
     if not at_once:
-        options = DeleteOptions(grace_seconds=0)
-        place.mirror.remove(PODS, place.api.delete(PODS, "p", "default", options=options))
-        assert place.mirror.pods_on("n1") == ()
+        options = DeleteOptions(grace_period_seconds=0)
+        env.cache.delete(PODS, env.api.delete(PODS, "p", "default", options=options))
+        assert env.cache.pods_on("n1") == ()

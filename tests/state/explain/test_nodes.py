@@ -1,55 +1,55 @@
-"""For every node: why it stays, and what it costs that it does."""
+"""Keep reason and price of every node."""
 
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from dovetail.core.disruption.command import Stay
+from dovetail.core.disruption.command import KeepReason
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodepool import Budget, ConsolidationPolicy, Disruption
 from dovetail.model.kube.conditions import TRUE, Condition
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES
-from dovetail.state.explain.nodes import explain_nodes
-from tests.support import wire
-from tests.support.catalog import DEFAULT_TYPES
-from tests.support.fleet import a_machine, a_pod, an_owner
-from tests.support.world import World
+from dovetail.state.explain.nodes import explain_cluster
+from tests.support.controllers.environment import ControllerEnvironment
+from tests.support.controllers.running_nodes import add_owner, add_pod, add_running_node
+from tests.support.kube import manifests
+from tests.support.scheduling.instance_types import DEFAULT_TYPES
 
-CONSOLIDATABLE = {"Consolidatable": Condition(status=TRUE, reason="Consolidatable", generation=1)}
-DRIFTED = {"Drifted": Condition(status=TRUE, reason="NodePoolDrifted", generation=1)}
+CONSOLIDATABLE = {"Consolidatable": Condition(status=TRUE, reason="Consolidatable", observed_generation=1)}
+DRIFTED = {"Drifted": Condition(status=TRUE, reason="NodePoolDrifted", observed_generation=1)}
 EVERYTHING = ConsolidationPolicy.WHEN_EMPTY_OR_UNDERUTILIZED
 
 
-def a_world(
+def an_environment(
     *,
     after: float | None = 0,
     policy: ConsolidationPolicy = EVERYTHING,
     budgets: tuple[Budget, ...] = (Budget(nodes="100%"),),
-    **machine: Any,
-) -> World:
-    world = World()
+    **instance: Any,
+) -> ControllerEnvironment:
+    env = ControllerEnvironment()
     settle = None if after is None else timedelta(seconds=after)
     rules = Disruption(consolidate_after=settle, policy=policy, budgets=budgets)
-    made = wire.pool(disruption=rules)
+    pool = manifests.pool(disruption=rules)
     ready = {"type": "Ready", "status": "True", "reason": "Ready"}
-    world.add(NODE_POOLS, {**made, "status": {"conditions": [ready]}})
-    a_machine(world, **{"conditions": CONSOLIDATABLE, **machine})
-    return world.wait(60)
+    env.add(NODE_POOLS, {**pool, "status": {"conditions": [ready]}})
+    add_running_node(env, **{"conditions": CONSOLIDATABLE, **instance})
+    return env.wait(60)
 
 
-def told(world: World) -> dict[str, Stay]:
-    found = explain_nodes(world.mirror, lambda _: DEFAULT_TYPES, world.now)
-    return {one.node: one for one in found}
+def explain(env: ControllerEnvironment) -> dict[str, KeepReason]:
+    reasons = explain_cluster(env.cache, lambda _: DEFAULT_TYPES, env.now)
+    return {reason.node: reason for reason in reasons}
 
 
-def test_an_empty_node_goes() -> None:
-    assert told(a_world())["node"].code == "goes"
+def test_empty_node_is_about_to_be_deleted() -> None:
+    assert explain(an_environment())["node"].code == "goes"
 
 
-def test_a_node_costs_what_its_offering_does() -> None:
+def test_price_of_a_node_is_that_of_its_offering() -> None:
     kind = DEFAULT_TYPES[0]
-    world = a_world(
+    env = an_environment(
         labels={
             label_keys.INSTANCE_TYPE: kind.name,
             label_keys.ZONE: kind.offerings[0].zone,
@@ -57,76 +57,72 @@ def test_a_node_costs_what_its_offering_does() -> None:
         }
     )
 
-    assert told(world)["node"].price == kind.offerings[0].price > 0
+    assert explain(env)["node"].price == kind.offerings[0].price > 0
 
 
-def test_a_drifted_node_goes_and_says_how_it_drifted() -> None:
-    found = told(a_world(conditions=DRIFTED))["node"]
+def test_drifted_node_is_about_to_be_replaced_and_the_message_has_the_reason() -> None:
+    reason = explain(an_environment(conditions=DRIFTED))["node"]
 
-    assert (found.code, found.because) == ("goes", "it has drifted (NodePoolDrifted)")
+    assert (reason.code, reason.message) == ("goes", "it has drifted (NodePoolDrifted)")
 
 
-@pytest.mark.parametrize(
-    ("policy", "after"), [(ConsolidationPolicy.WHEN_EMPTY, 0), (EVERYTHING, None)]
-)
-def test_a_setting_of_its_pool_keeps_a_node(
-    policy: ConsolidationPolicy, after: float | None
-) -> None:
-    world = a_world(policy=policy, after=after)
-    a_pod(world, owner=an_owner(world, "ReplicaSet"))
+@pytest.mark.parametrize(("policy", "after"), [(ConsolidationPolicy.WHEN_EMPTY, 0), (EVERYTHING, None)])
+def test_a_setting_of_its_pool_keeps_a_node(policy: ConsolidationPolicy, after: float | None) -> None:
+    env = an_environment(policy=policy, after=after)
+    add_pod(env, owner=add_owner(env, "ReplicaSet"))
 
-    assert told(world)["node"].code == "setting"
+    assert explain(env)["node"].code == "setting"
 
 
 def test_a_protected_pod_keeps_its_node_and_is_named() -> None:
-    world = a_world()
-    a_pod(world, annotations={label_keys.DO_NOT_DISRUPT: "true"})
+    env = an_environment()
+    add_pod(env, annotations={label_keys.DO_NOT_DISRUPT: "true"})
 
-    found = told(world)["node"]
+    reason = explain(env)["node"]
 
-    assert found.code == "spared"
-    assert "default/pod" in found.because
+    assert reason.code == "spared"
+    assert "default/pod" in reason.message
 
 
-def test_a_budget_that_cannot_be_read_keeps_all_nodes_of_its_pool() -> None:
-    world = a_world()
+def test_invalid_budget_keeps_all_nodes_of_its_nodepool() -> None:
+    env = an_environment()
     broken = {"nodes": "1", "schedule": "61 * * * *", "duration": "1h"}
-    world.patch(NODE_POOLS, "default", {"spec": {"disruption": {"budgets": [broken]}}})
+    env.patch(NODE_POOLS, "default", {"spec": {"disruption": {"budgets": [broken]}}})
 
-    found = told(world)["node"]
+    reason = explain(env)["node"]
 
-    assert found.code == "budget"
-    assert "'61' is not within 0-59" in found.because
-
-
-def test_a_budget_that_is_used_up_keeps_a_node() -> None:
-    found = told(a_world(budgets=(Budget(nodes="0"),)))["node"]
-
-    assert (found.code, "no budget left for Empty" in found.because) == ("budget", True)
+    assert reason.code == "budget"
+    assert "'61' is not within 0-59" in reason.message
 
 
-def test_a_node_that_pods_came_to_just_now_is_young() -> None:
-    world = a_world(conditions={}, after=3600)
-    a_pod(world, owner=an_owner(world, "ReplicaSet"))
+def test_exhausted_budget_keeps_a_node() -> None:
+    reason = explain(an_environment(budgets=(Budget(nodes="0"),)))["node"]
 
-    assert told(world)["node"].code == "young"
-
-
-def test_a_node_that_is_being_given_back_says_so() -> None:
-    world = a_world().delete(NODE_CLAIMS, "claim")
-
-    assert told(world)["node"].code == "leaving"
+    assert (reason.code, "no budget left for Empty" in reason.message) == ("budget", True)
 
 
-def test_a_node_that_is_not_ours_says_so() -> None:
-    world = a_world()
-    world.add(NODES, wire.node("stranger", provider_id="aws:///z/i-2", labels={}))
+def test_node_with_a_recent_pod_event_is_young() -> None:
+    env = an_environment(conditions={}, after=3600)
+    add_pod(env, owner=add_owner(env, "ReplicaSet"))
 
-    assert told(world)["stranger"].code == "unmanaged"
+    assert explain(env)["node"].code == "young"
 
 
-def test_the_same_mirror_gives_the_same_answers() -> None:
-    world = a_world()
-    a_pod(world, owner=an_owner(world, "ReplicaSet"))
+def test_node_under_deletion_is_leaving() -> None:
+    env = an_environment().delete(NODE_CLAIMS, "claim")
 
-    assert told(world) == told(world)
+    assert explain(env)["node"].code == "leaving"
+
+
+def test_node_without_nodepool_is_unmanaged() -> None:
+    env = an_environment()
+    env.add(NODES, manifests.node("stranger", provider_id="aws:///z/i-2", labels={}))
+
+    assert explain(env)["stranger"].code == "unmanaged"
+
+
+def test_equal_caches_give_equal_explanations() -> None:
+    env = an_environment()
+    add_pod(env, owner=add_owner(env, "ReplicaSet"))
+
+    assert explain(env) == explain(env)

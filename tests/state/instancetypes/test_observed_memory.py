@@ -1,20 +1,20 @@
-"""Memory that nodes turn out to have, and what the shelf makes of it."""
+"""Observed memory of nodes, and its effect on instance types."""
 
 from dovetail.model import labels as label_keys
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
-from dovetail.model.karpenter.ec2nodeclass_launch import Found, Image
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.karpenter.ec2nodeclass_launch import Ami, ResolvedResources
 from dovetail.model.kube.resources import MEMORY
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
-from dovetail.state.cluster.cache import Mirror
-from dovetail.state.instancetypes.observed_memory import MemorySeen
-from dovetail.state.instancetypes.provider import Shelf
-from dovetail.state.instancetypes.unavailable_offerings import Scarcity
-from tests.simulator.ec2.place import CATALOG, PRICES, REGION
-from tests.support import wire
-from tests.support.cluster import START
+from dovetail.state.cluster.cache import ClusterCache
+from dovetail.state.instancetypes.observed_memory import ObservedMemory
+from dovetail.state.instancetypes.provider import InstanceTypeProvider
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
+from tests.simulator.ec2.harness import CATALOG, PRICES, REGION
+from tests.support.kube import manifests
+from tests.support.simulator.api_server import START
 
 MI = 1 << 20
-CLASS = NodeClass(found=Found(images=(Image(id="ami-1"), Image(id="ami-arm"))))
+CLASS = EC2NodeClass(resolved=ResolvedResources(amis=(Ami(id="ami-1"), Ami(id="ami-arm"))))
 JOINED = {label_keys.INSTANCE_TYPE: "m5.large", label_keys.REGISTERED: "true"}
 
 
@@ -25,84 +25,84 @@ def named(obj: dict[str, object], uid: str) -> dict[str, object]:
 
 
 def a_claim(number: int, image: str = "ami-1") -> dict[str, object]:
-    made = wire.claim(f"c{number}", provider_id=f"aws:///z/i-{number}", image_id=image)
-    return named(made, f"claim-{number}")
+    claim = manifests.claim(f"c{number}", provider_id=f"aws:///z/i-{number}", image_id=image)
+    return named(claim, f"claim-{number}")
 
 
 def a_node(number: int, memory: str, **more: str) -> dict[str, object]:
-    made = wire.node(
+    node = manifests.node(
         f"n{number}",
         provider_id=f"aws:///z/i-{number}",
         labels={**JOINED, **more},
         size={"cpu": "2", "memory": memory, "pods": "29"},
     )
-    return named(made, f"node-{number}")
+    return named(node, f"node-{number}")
 
 
-def test_the_least_that_was_seen_of_a_type_counts() -> None:
-    mirror = Mirror()
-    seen = MemorySeen(mirror)
-    for number, memory in ((1, "7700Mi"), (2, "7600Mi"), (3, "7650Mi")):
-        mirror.put(NODE_CLAIMS, a_claim(number))
-        mirror.put(NODES, a_node(number, memory))
+def test_minimum_observed_memory_counts() -> None:
+    cache = ClusterCache()
+    memory = ObservedMemory(cache)
+    for number, quantity in ((1, "7700Mi"), (2, "7600Mi"), (3, "7650Mi")):
+        cache.apply_event(NODE_CLAIMS, a_claim(number))
+        cache.apply_event(NODES, a_node(number, quantity))
 
-    assert seen.of(["ami-1"]) == {"m5.large": 7600 * MI}
+    assert memory.get(["ami-1"]) == {"m5.large": 7600 * MI}
 
 
-def test_a_node_that_is_heard_of_before_its_claim_counts_as_well() -> None:
-    mirror = Mirror()
-    seen = MemorySeen(mirror)
+def test_node_that_arrives_before_its_claim_is_observed() -> None:
+    cache = ClusterCache()
+    memory = ObservedMemory(cache)
 
-    mirror.put(NODES, a_node(1, "7700Mi"))
-    before = seen.of(["ami-1"])
-    mirror.put(NODE_CLAIMS, a_claim(1))
+    cache.apply_event(NODES, a_node(1, "7700Mi"))
+    before = memory.get(["ami-1"])
+    cache.apply_event(NODE_CLAIMS, a_claim(1))
 
     assert before == {}
-    assert seen.of(["ami-1"]) == {"m5.large": 7700 * MI}
+    assert memory.get(["ami-1"]) == {"m5.large": 7700 * MI}
 
 
-def test_a_node_that_has_not_registered_says_nothing_yet() -> None:
-    mirror = Mirror()
-    seen = MemorySeen(mirror)
-    mirror.put(NODE_CLAIMS, a_claim(1))
+def test_unregistered_node_is_not_observed() -> None:
+    cache = ClusterCache()
+    memory = ObservedMemory(cache)
+    cache.apply_event(NODE_CLAIMS, a_claim(1))
 
-    mirror.put(NODES, a_node(1, "1Mi", **{label_keys.REGISTERED: ""}))
+    cache.apply_event(NODES, a_node(1, "1Mi", **{label_keys.REGISTERED: ""}))
 
-    assert seen.of(["ami-1"]) == {}
-
-
-def test_the_answer_is_the_same_object_until_less_is_seen() -> None:
-    mirror = Mirror()
-    seen = MemorySeen(mirror)
-    mirror.put(NODE_CLAIMS, a_claim(1))
-    mirror.put(NODES, a_node(1, "7700Mi"))
-    first = seen.of(["ami-1"])
-
-    mirror.put(NODE_CLAIMS, a_claim(2))
-    mirror.put(NODES, a_node(2, "7800Mi"))
-
-    assert seen.of(["ami-1"]) is first
+    assert memory.get(["ami-1"]) == {}
 
 
-def test_what_was_seen_replaces_the_estimate_and_another_image_brings_the_estimate_back() -> None:
-    mirror = Mirror()
-    shelf = Shelf(
-        CATALOG.machines,
+def test_result_is_the_same_object_until_a_lower_observation() -> None:
+    cache = ClusterCache()
+    memory = ObservedMemory(cache)
+    cache.apply_event(NODE_CLAIMS, a_claim(1))
+    cache.apply_event(NODES, a_node(1, "7700Mi"))
+    first = memory.get(["ami-1"])
+
+    cache.apply_event(NODE_CLAIMS, a_claim(2))
+    cache.apply_event(NODES, a_node(2, "7800Mi"))
+
+    assert memory.get(["ami-1"]) is first
+
+
+def test_observation_replaces_the_estimate_of_the_same_ami_only() -> None:
+    cache = ClusterCache()
+    provider = InstanceTypeProvider(
+        CATALOG.instance_types,
         region=REGION,
         prices=PRICES,
-        scarcity=Scarcity(),
-        memory=MemorySeen(mirror),
+        unavailable=UnavailableOfferings(),
+        memory=ObservedMemory(cache),
     )
-    estimated = memory_of(shelf, CLASS)
+    estimated = memory_of(provider, CLASS)
 
-    mirror.put(NODE_CLAIMS, a_claim(1))
-    mirror.put(NODES, a_node(1, "7700Mi"))
+    cache.apply_event(NODE_CLAIMS, a_claim(1))
+    cache.apply_event(NODES, a_node(1, "7700Mi"))
 
-    other = NodeClass(found=Found(images=(Image(id="ami-2"),)))
-    assert memory_of(shelf, CLASS) == {**estimated, "m5.large": 7700 * MI}
-    assert memory_of(shelf, other) == estimated
+    other = EC2NodeClass(resolved=ResolvedResources(amis=(Ami(id="ami-2"),)))
+    assert memory_of(provider, CLASS) == {**estimated, "m5.large": 7700 * MI}
+    assert memory_of(provider, other) == estimated
 
 
-def memory_of(shelf: Shelf, node_class: NodeClass) -> dict[str, int]:
-    types = shelf.instance_types(node_class, now=START)
-    return {one.name: one.capacity[MEMORY] for one in types}
+def memory_of(provider: InstanceTypeProvider, node_class: EC2NodeClass) -> dict[str, int]:
+    types = provider.instance_types(node_class, now=START)
+    return {instance_type.name: instance_type.capacity[MEMORY] for instance_type in types}

@@ -1,189 +1,168 @@
-"""An account in which clusters are made from files: moto, EKS and an API server."""
+"""An account in moto, with the existing resources that the examples expect."""
 
-import asyncio
-import gzip
 import json
-from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from datetime import timedelta
-from typing import Any, TypeVar
+import re
+from functools import cache
+from typing import Any
 
-import msgspec
+import boto3
+import botocore.session
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.iam.models import AWSManagedPolicy, iam_backends
 
-from dovetail.aws.session import Aws, Patience
-from dovetail.eks.apply.executor import Run, carry_out
-from dovetail.eks.aws_client import Pace
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.destroy.destroy import destroy, proof, removal
-from dovetail.eks.destroy.leftovers import Left
-from dovetail.eks.kubernetes.api import KubeDoor
-from dovetail.eks.kubernetes.helm import Release
-from dovetail.eks.plan.planner import Plan
-from dovetail.eks.session import Site, open_site, refuse_to_write
-from dovetail.host.event_loop import AsyncioLoop
-from dovetail.host.executor import ThreadOffload
-from dovetail.host.randomness import RealChance
-from dovetail.ports.api_resources import NAMESPACES, SECRETS
-from dovetail.simulator.apiserver.server import ApiServer
-from tests.support.moto.door import Wsgi
-from tests.support.moto.eks import Eks
-from tests.support.moto.ground import Ground
-from tests.support.moto.kubeapi import ServedApi, served_api
-from tests.support.moto.server import MotoAws, moto_aws
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.validation.load import load_config
+from tests.support.eks.configs import EXAMPLES
+from tests.support.moto.server import MotoAws
 
-T = TypeVar("T")
-QUICK = Pace(
-    look=timedelta(milliseconds=5),
-    patience=timedelta(seconds=20),
-    settling=timedelta(seconds=5),
-    appearing=timedelta(seconds=1),
+_MANAGED = (
+    "AmazonEKSClusterPolicy",
+    "AmazonEKSVPCResourceController",
+    "AmazonEKSWorkerNodePolicy",
+    "AmazonEKS_CNI_Policy",
+    "AmazonEC2ContainerRegistryPullOnly",
+    "AmazonSSMManagedInstanceCore",
+    "AmazonEKSFargatePodExecutionRolePolicy",
+    "CloudWatchAgentServerPolicy",
 )
 
+_ANYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
 
-class PaperHelm:
-    """Leaves releases in the cluster as Helm does, without what charts hold."""
 
-    def __init__(self, served: ServedApi) -> None:
-        self._served = served
-        self.releases: dict[str, Release] = {}
+class MotoAccount:
+    """An account, and a boto3 session in it."""
 
-    async def install(self, release: Release) -> None:
-        whole = {
-            "name": release.name,
-            "namespace": release.namespace,
-            "version": 1,
-            "config": dict(release.values),
-            "info": {"status": "deployed", "description": f"dovetail cluster {release.owner}"},
-            "chart": {
-                "metadata": {
-                    "name": release.chart.rpartition("/")[2],
-                    "version": release.version or "0.1.0",
-                }
-            },
+    def __init__(self, moto: MotoAws, session: boto3.Session | None = None) -> None:
+        self.moto = moto
+        self.session = session or Clients()
+
+    def client(self, service: Any, region: str = "us-east-1") -> Any:
+        return self.session.client(service, region_name=region, endpoint_url=self.moto.url)
+
+    def use_managed_policies(self) -> None:
+        """Create the AWS managed policies that roles use."""
+        for name in _MANAGED:
+            _create_managed_policy(name)
+
+    def example_text(self, name: str) -> str:
+        """Return an example's text, after creating the resources it expects."""
+        text = next(path for path in EXAMPLES if path.stem == name).read_text()
+        if "existing:" in text:
+            text = self._with_network(text)
+        if name == "existing-cluster":
+            self._create_cluster(load_config(name, text.encode()))
+        if name == "managed-node-group":
+            iam = self.client("iam")
+            iam.create_role(RoleName="Developers", AssumeRolePolicyDocument="{}")
+        return text
+
+    def prepared(self, name: str) -> ClusterConfig:
+        """Return an example, after creating the resources it expects."""
+        return load_config(name, self.example_text(name).encode())
+
+    def inventory(self, region: str) -> dict[str, Any]:
+        """Return the names of all resources in the account."""
+        ec2, iam = self.client("ec2", region), self.client("iam")
+        sqs, events = self.client("sqs", region), self.client("events", region)
+        return {
+            "vpcs": sorted(vpc["VpcId"] for vpc in ec2.describe_vpcs()["Vpcs"]),
+            "subnets": sorted(
+                (subnet["SubnetId"], str(subnet.get("Tags", [])))
+                for subnet in ec2.describe_subnets()["Subnets"]
+            ),
+            "groups": sorted(group["GroupId"] for group in ec2.describe_security_groups()["SecurityGroups"]),
+            "addresses": ec2.describe_addresses()["Addresses"],
+            "gateways": ec2.describe_internet_gateways()["InternetGateways"],
+            "nat": [
+                gateway
+                for gateway in ec2.describe_nat_gateways()["NatGateways"]
+                if gateway["State"] != "deleted"
+            ],
+            "templates": ec2.describe_launch_templates()["LaunchTemplates"],
+            "roles": sorted(role["RoleName"] for role in iam.list_roles()["Roles"]),
+            "policies": [policy["Arn"] for policy in iam.list_policies(Scope="Local")["Policies"]],
+            "profiles": iam.list_instance_profiles()["InstanceProfiles"],
+            "providers": iam.list_open_id_connect_providers()["OpenIDConnectProviderList"],
+            "instances": sorted(instance["InstanceId"] for instance in self.instances(region)),
+            "queues": sqs.list_queues().get("QueueUrls", []),
+            "rules": events.list_rules()["Rules"],
+            "clusters": self.client("eks", region).list_clusters()["clusters"],
         }
-        text = b64encode(b64encode(gzip.compress(json.dumps(whole).encode()))).decode()
-        secret = {
-            "metadata": {"name": _secret(release.name), "labels": {"owner": "helm"}},
-            "type": "helm.sh/release.v1",
-            "data": {"release": text},
-        }
-        self._served.call(lambda: self._write(secret, release.namespace))
 
-    async def uninstall(self, name: str, namespace: str) -> None:
-        self._served.call(lambda: self._delete(name, namespace))
+    def instances(self, region: str) -> list[Any]:
+        """Return the pending and running instances."""
+        states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+        response = self.client("ec2", region).describe_instances(Filters=states)
+        return [instance for group in response["Reservations"] for instance in group["Instances"]]
 
-    def _write(self, secret: dict[str, Any], namespace: str) -> None:
-        api = self._served.api
-        if namespace not in {one["metadata"]["name"] for one in api.list(NAMESPACES).items}:
-            api.create(NAMESPACES, {"metadata": {"name": namespace}})
-        self._delete_secret(api, secret["metadata"]["name"], namespace)
-        api.create(SECRETS, secret, namespace)
-
-    def _delete(self, name: str, namespace: str) -> None:
-        self._delete_secret(self._served.api, _secret(name), namespace)
-
-    def _delete_secret(self, api: ApiServer, name: str, namespace: str) -> None:
-        held = {
-            (one["metadata"]["namespace"], one["metadata"]["name"])
-            for one in api.list(SECRETS).items
-        }
-        if (namespace, name) in held:
-            api.delete(SECRETS, name, namespace)
-
-
-class TestAccount(Ground):
-    """Where a test makes its clusters."""
-
-    __test__ = False
-
-    def __init__(self, moto: MotoAws, eks: Eks, served: ServedApi) -> None:
-        super().__init__(moto)
-        self.eks, self.served = eks, served
-        self.helm = PaperHelm(served)
-        self.pace = QUICK
-        eks.endpoint, eks.authority = served.url, served.authority
-
-    @asynccontextmanager
-    async def site(self, spec: ClusterSpec, *, may_write: bool = True) -> AsyncIterator[Site]:
-        loop = AsyncioLoop()
-        offload = ThreadOffload(8)
-        guard = (lambda: None) if may_write else refuse_to_write
-        aws = Aws(
-            loop=loop,
-            offload=offload,
-            chance=RealChance(),
-            region=spec.region,
-            endpoint_url=self.moto.url,
-            patience=Patience(first=timedelta(milliseconds=5), most=timedelta(milliseconds=20)),
-            session=self.session,
-            guard=guard,
-        )
-        helm: Callable[[KubeDoor], PaperHelm] = lambda _: self.helm  # noqa: E731
-        given = {"aws": aws, "loop": loop, "helm": helm}
-        opening = open_site(spec, pace=self.pace, may_write=may_write, **given)
-        try:
-            async with opening as site:
-                yield site
-        finally:
-            offload.close()
-
-    def do(self, spec: ClusterSpec, work: Callable[[Site], Awaitable[T]], **given: bool) -> T:
-        """Open a site, do something with it, and close it."""
-
-        async def run() -> T:
-            opening: AbstractAsyncContextManager[Site] = self.site(spec, **given)
-            async with opening as site:
-                return await work(site)
-
-        return asyncio.run(run())
-
-    def plan(self, spec: ClusterSpec) -> Plan:
-        async def look(site: Site) -> Plan:
-            return (await site.plan())[0]
-
-        return self.do(spec, look, may_write=False)
-
-    def apply(self, spec: ClusterSpec, *, steps: int | None = None) -> Run:
-        """Apply a file, or the first steps of it as if somebody pulled the plug."""
-
-        async def run(site: Site) -> Run:
-            found, observed = await site.settled_plan(lambda _: None)
-            cut = found.steps if steps is None else found.steps[:steps]
-            at_once = 16 if steps is None else 1
-            return await carry_out(
-                msgspec.structs.replace(found, steps=cut),
-                site.executor(observed),
-                at_once=at_once,
+    def _with_network(self, text: str) -> str:
+        """Create a VPC, and replace the ids in the text by its own."""
+        ec2 = self.client("ec2")
+        vpc = ec2.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
+        ids = []
+        for number, zone in enumerate("abc"):
+            response = ec2.create_subnet(
+                VpcId=vpc, CidrBlock=f"10.9.{number}.0/24", AvailabilityZone=f"us-east-1{zone}"
             )
+            ids.append(response["Subnet"]["SubnetId"])
+        remaining_ids = iter(ids)
+        text = re.sub(r"subnet-0[0-9a-f]+", lambda _: next(remaining_ids), text)
+        if "platform-one" in text:
+            tag = {"Key": "karpenter.sh/discovery", "Value": "platform-one"}
+            ec2.create_tags(Resources=ids, Tags=[tag])
+        return re.sub(r"vpc-0[0-9a-f]+", vpc, text)
 
-        return self.do(spec, run)
+    def _create_cluster(self, config: ClusterConfig) -> None:
+        """Create the existing cluster of an example."""
+        iam = self.client("iam")
+        iam.create_role(RoleName="platform-one-worker", AssumeRolePolicyDocument="{}")
+        iam.create_policy(
+            PolicyName="platform-boundary",
+            PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [_ANYTHING]}),
+        )
+        ec2 = self.client("ec2")
+        filters = [{"Name": "tag:karpenter.sh/discovery", "Values": ["platform-one"]}]
+        subnets = [subnet["SubnetId"] for subnet in ec2.describe_subnets(Filters=filters)["Subnets"]]
+        self.client("eks").create_cluster(
+            name=config.name,
+            version="1.33",
+            roleArn="arn:aws:iam::123456789012:role/another",
+            resourcesVpcConfig={"subnetIds": subnets},
+        )
+        self.client("eks").describe_cluster(name=config.name)
 
-    def destroy(self, spec: ClusterSpec) -> list[Left]:
-        """Take all of it away, and return what is left."""
 
-        async def run(site: Site) -> list[Left]:
-            await destroy(site, *await removal(site))
-            return await proof(site)
+class Clients(boto3.Session):
+    """Creates each client once per account, for all commands run in it."""
 
-        return self.do(spec, run)
+    def __init__(self, key: str = "test", secret: str = "test") -> None:  # noqa: S107 - for tests
+        super().__init__(
+            aws_access_key_id=key, aws_secret_access_key=secret, botocore_session=_service_models()
+        )
+        self._made: dict[tuple[Any, Any], Any] = {}
+
+    def client(self, service_name: Any, *given: Any, **named: Any) -> Any:
+        key = (service_name, named.get("region_name"))
+        if key not in self._made:
+            self._made[key] = super().client(service_name, *given, **named)
+        return self._made[key]
 
 
-def _secret(release: str) -> str:
-    return f"sh.helm.release.v1.{release}.v1"
+@cache
+def _service_models() -> botocore.session.Session:
+    """Load the SDK's service models once: they are large."""
+    return botocore.session.get_session()
 
 
-@contextmanager
-def an_account() -> Iterator[TestAccount]:
-    """Have an account that is empty."""
-    made: list[Eks] = []
-
-    def front(inner: Wsgi) -> Eks:
-        made.append(Eks(inner))
-        return made[-1]
-
-    with served_api() as served, moto_aws(front) as moto:
-        moto.reset()
-        account = TestAccount(moto, made[0], served)
-        account.use_managed_policies()
-        yield account
+def _create_managed_policy(name: str) -> None:
+    backend = iam_backends[DEFAULT_ACCOUNT_ID]["aws"]
+    data = {
+        "Arn": f"arn:aws:iam::aws:policy/{name}",
+        "Path": "/",
+        "DefaultVersionId": "v1",
+        "Document": {"Version": "2012-10-17", "Statement": []},
+        "CreateDate": "2024-01-01T00:00:00+00:00",
+        "UpdateDate": "2024-01-01T00:00:00+00:00",
+    }
+    policy = AWSManagedPolicy.from_data(name, DEFAULT_ACCOUNT_ID, "us-east-1", data)
+    backend.managed_policies[policy.arn] = policy

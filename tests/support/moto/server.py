@@ -1,4 +1,4 @@
-"""moto over HTTP on a free port, extended and scriptable."""
+"""moto over HTTP on a free port, with scripted errors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,48 +6,43 @@ from threading import Thread
 from urllib.request import Request, urlopen
 
 import moto.ec2.urls
-from moto.moto_server.werkzeug_app import (
-    DomainDispatcherApplication,
-    MotoRequestHandler,
-    create_backend_app,
-)
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
-from tests.support.moto.door import Door, Wsgi
-from tests.support.moto.fleets import SHOP, Shop
-from tests.support.moto.gaps import WholeEc2
+from tests.support.moto.ec2 import CAPACITY, Capacity, Ec2
+from tests.support.moto.middleware import Middleware, Wsgi
 
 
 class MotoAws:
-    """An account that tests can look into and disturb."""
+    """An account in moto, with its capacity and middleware."""
 
-    def __init__(self, url: str, door: Door) -> None:
+    def __init__(self, url: str, middleware: Middleware) -> None:
         self.url = url
-        self.door = door
+        self.middleware = middleware
 
     @property
-    def shop(self) -> Shop:
-        return SHOP
+    def capacity(self) -> Capacity:
+        return CAPACITY
 
     def reset(self) -> None:
-        """Empty the account, and end all trouble."""
+        """Delete all resources and scripted errors."""
         with urlopen(Request(f"{self.url}/moto-api/reset", method="POST")):  # noqa: S310
             pass
-        SHOP.reset()
-        self.door.reset()
+        CAPACITY.reset()
+        self.middleware.reset()
 
 
 @contextmanager
 def moto_aws(front: Callable[[Wsgi], Wsgi] = lambda inner: inner) -> Iterator[MotoAws]:
-    """Run the server for a while; ``front`` may answer for services in moto's place."""
-    # Where moto looks up who answers for EC2.
-    moto.ec2.urls.url_paths["{0}/"] = WholeEc2.dispatch
-    door = Door(front(DomainDispatcherApplication(create_backend_app)))
-    server = make_server("127.0.0.1", 0, door, threaded=True, request_handler=_Quiet)
+    """Run the server; ``front`` may handle services in moto's place."""
+    # moto looks up the handler of EC2 here.
+    moto.ec2.urls.url_paths["{0}/"] = Ec2.dispatch
+    middleware = Middleware(front(DomainDispatcherApplication(create_backend_app)))
+    server = make_server("127.0.0.1", 0, middleware, threaded=True, request_handler=_Quiet)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield MotoAws(f"http://127.0.0.1:{server.server_port}", door)
+        yield MotoAws(f"http://127.0.0.1:{server.server_port}", middleware)
     finally:
         server.shutdown()
         thread.join()
@@ -56,4 +51,4 @@ def moto_aws(front: Callable[[Wsgi], Wsgi] = lambda inner: inner) -> Iterator[Mo
 
 class _Quiet(MotoRequestHandler):
     def log(self, *_: object) -> None:
-        """Tests tell what matters."""
+        """Log nothing."""

@@ -1,4 +1,4 @@
-{{/* What everything is called. */}}
+{{/* Name of all objects. */}}
 {{- define "dovetail.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
@@ -12,13 +12,13 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What selects the pods; never changes for a release. */}}
+{{/* Pod selector; immutable for a release. */}}
 {{- define "dovetail.selectorLabels" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{/* What is said of every object. */}}
+{{/* Labels of all objects. */}}
 {{- define "dovetail.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "dovetail.selectorLabels" . }}
@@ -40,13 +40,13 @@ annotations:
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "dovetail.fullname" .) .Values.serviceAccount.name -}}
 {{- else -}}
-{{- required "serviceAccount.name is needed when serviceAccount.create is false" .Values.serviceAccount.name -}}
+{{- required "serviceAccount.name is required if serviceAccount.create is false" .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "dovetail.image" -}}
 {{- $image := .Values.controller.image -}}
-{{- $repository := required "controller.image.repository: where is the image? deploy/Dockerfile makes it" $image.repository -}}
+{{- $repository := required "controller.image.repository is required: the repository of the image built from deploy/Dockerfile" $image.repository -}}
 {{- if $image.digest -}}
 {{- printf "%s@%s" $repository $image.digest -}}
 {{- else -}}
@@ -58,7 +58,7 @@ annotations:
 {{- default .Release.Namespace .Values.settings.leaderElectionNamespace -}}
 {{- end -}}
 
-{{/* The affinity of the values, with our pods for terms that do not say whose. */}}
+{{/* Affinity of the values; terms without a labelSelector get that of the pods. */}}
 {{- define "dovetail.affinity" -}}
 {{- $selector := dict "matchLabels" (include "dovetail.selectorLabels" . | fromYaml) -}}
 {{- $affinity := deepCopy .Values.affinity -}}
@@ -79,11 +79,11 @@ annotations:
 {{- toYaml $spread -}}
 {{- end -}}
 
-{{/* NodeRepair=false,... of settings.featureGates. */}}
+{{/* settings.featureGates as NodeRepair=false,... */}}
 {{- define "dovetail.featureGates" -}}
 {{- $gates := list -}}
-{{- range $name, $open := .Values.settings.featureGates -}}
-{{- $gates = append $gates (printf "%s%s=%t" (substr 0 1 $name | upper) (substr 1 -1 $name) $open) -}}
+{{- range $name, $enabled := .Values.settings.featureGates -}}
+{{- $gates = append $gates (printf "%s%s=%t" (substr 0 1 $name | upper) (substr 1 -1 $name) $enabled) -}}
 {{- end -}}
 {{- join "," $gates -}}
 {{- end -}}

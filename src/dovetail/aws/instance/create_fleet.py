@@ -1,4 +1,8 @@
-"""CreateFleet: what is asked, and what is answered."""
+"""CreateFleet: encoding of the request, decoding of the response.
+
+A fleet of type ``instant`` launches synchronously: the response lists the
+instances that were launched, and an error for every override that was not.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.aws.errors import Kind, kind_of
-from dovetail.aws.launchtemplate.template_data import as_list
-from dovetail.core.instancetypes.launch_choices import Choice
+from dovetail.aws.errors import ErrorKind, error_kind
+from dovetail.aws.launchtemplate.template_data import encode_tags
+from dovetail.core.instancetypes.launch_choices import LaunchChoice
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.ec2nodeclass import CapacityReservation
 from dovetail.model.karpenter.nodeclaim import NodeClaim
@@ -19,191 +23,199 @@ _CAPACITY_BLOCK: Final = "capacity-block"
 _INTERRUPTIBLE: Final = "reserved-capacity"
 
 
-class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch template and what it may be launched as."""
+class FleetTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """A launch template and the offerings that it can be launched as."""
 
-    template: str
-    image: str
-    choices: tuple[Choice, ...]
+    name: str
+    ami_id: str
+    choices: tuple[LaunchChoice, ...]
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """So many machines, any of several."""
+class FleetRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A number of instances, each of any of several offerings."""
 
     count: int
-    configs: tuple[Config, ...]
+    templates: tuple[FleetTemplate, ...]
     subnets: Mapping[str, str]
-    """Zone → the subnet to use there."""
+    """Zone → subnet id."""
     capacity_type: str
     tags: Mapping[str, str]
-    """Of the instances, their volumes and the fleet."""
-    lists: Mapping[str, str]
-    """Of the instances only: for whom they are."""
+    """Tags of the instances, their volumes and the fleet."""
+    claim_tags: Mapping[str, str]
+    """Tags of the instances only: the claims that they are launched for."""
     reservation: CapacityReservation | None = None
-    """What is reserved is of one kind in one order; this is one of them."""
-    priced_by_overlay: bool = False
+    """Any of the reservations; all in one request are of one type."""
+    prioritized: bool = False
+    """Our prices decide which offering EC2 takes, instead of its own."""
     context: str = ""
 
 
-class Bought(msgspec.Struct, frozen=True, kw_only=True):
-    """One machine of the answer."""
+class LaunchedInstance(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance of the response."""
 
     id: str
     instance_type: str
     zone: str
-    subnet: str
-    image: str
+    subnet_id: str
+    ami_id: str
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why one of the overrides was not taken."""
+class FleetError(msgspec.Struct, frozen=True, kw_only=True):
+    """The error of one override."""
 
     code: str
     message: str
     instance_type: str
     zone: str
-    subnet: str
+    subnet_id: str
 
     @property
-    def is_scarcity(self) -> bool:
-        kind = kind_of(self.code)
-        # Without its place a shortage would be taken for one of everything.
-        is_placed = bool(self.instance_type and self.zone)
-        return kind is Kind.NO_SPOT_ROLE or (kind is Kind.SCARCE and is_placed)
+    def is_unavailable_offering(self) -> bool:
+        """Return True if another offering may succeed."""
+        kind = error_kind(self.code)
+        # Without type and zone the error would mark every offering unavailable.
+        has_offering = bool(self.instance_type and self.zone)
+        return kind is ErrorKind.SPOT_ROLE_MISSING or (
+            kind is ErrorKind.INSUFFICIENT_CAPACITY and has_offering
+        )
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was bought, by instance id, and what could not be."""
+class FleetResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """Launched instances, sorted by id, and the errors."""
 
-    bought: tuple[Bought, ...] = ()
-    failures: tuple[Failure, ...] = ()
+    instances: tuple[LaunchedInstance, ...] = ()
+    errors: tuple[FleetError, ...] = ()
 
 
-def is_priced_by_overlay(claim: NodeClaim) -> bool:
-    """Tell whether the prices behind the claim are the user's own: then they decide alone."""
+def has_price_overlay(claim: NodeClaim) -> bool:
+    """Return True if NodeOverlays set the prices that the claim was planned with."""
     return _PRICE_OVERLAY in claim.annotations
 
 
-def request_of(order: Order) -> dict[str, Any]:
-    """Return the parameters of CreateFleet, but for the client token."""
-    tags = as_list(order.tags)
-    request: dict[str, Any] = {
+def encode_fleet_request(request: FleetRequest) -> dict[str, Any]:
+    """Return the parameters of CreateFleet without the client token.
+
+    Equal requests have equal parameters, whichever process makes them.
+    """
+    tags = encode_tags(request.tags)
+    parameters: dict[str, Any] = {
         "Type": "instant",
         "LaunchTemplateConfigs": [
             {
-                "LaunchTemplateSpecification": {
-                    "LaunchTemplateName": config.template,
-                    "Version": "$Latest",
-                },
-                "Overrides": _overrides(config, order.subnets),
+                "LaunchTemplateSpecification": {"LaunchTemplateName": template.name, "Version": "$Latest"},
+                "Overrides": _encode_overrides(template, request.subnets),
             }
-            for config in order.configs
+            for template in request.templates
         ],
         "TargetCapacitySpecification": {
-            "TotalTargetCapacity": order.count,
-            "DefaultTargetCapacityType": _target(order),
+            "TotalTargetCapacity": request.count,
+            "DefaultTargetCapacityType": _target_capacity_type(request),
         },
         "TagSpecifications": [
-            {"ResourceType": "instance", "Tags": as_list({**order.tags, **order.lists})},
+            {"ResourceType": "instance", "Tags": encode_tags({**request.tags, **request.claim_tags})},
             {"ResourceType": "volume", "Tags": tags},
             {"ResourceType": "fleet", "Tags": tags},
         ],
-        **_options(order),
+        **_allocation_options(request),
     }
-    if order.context:
-        request["Context"] = order.context
-    return request
+    if request.context:
+        parameters["Context"] = request.context
+    return parameters
 
 
-def token_of(request: Mapping[str, Any], attempt: int) -> str:
-    """Return a client token: the same request of the same attempt never buys twice.
+def client_token(parameters: Mapping[str, Any], attempt: int) -> str:
+    """Return the client token, which makes CreateFleet idempotent.
 
-    The request lists its claims, so that two launches never share a token.
+    It is a hash of the parameters and the attempt. EC2 answers a repeated token
+    with the first response and launches nothing. The parameters contain the
+    claims, so two launches never share a token.
     """
-    text = json.dumps([request, attempt], sort_keys=True, separators=(",", ":"))
+    text = json.dumps([parameters, attempt], sort_keys=True, separators=(",", ":"))
     return sha256(text.encode()).hexdigest()
 
 
-def answer_of(response: Mapping[str, Any], subnets: Mapping[str, str]) -> Answer:
-    """Read what CreateFleet returned; ``subnets`` is subnet → zone."""
-    bought = [
-        Bought(
+def decode_fleet_response(response: Mapping[str, Any], subnet_zones: Mapping[str, str]) -> FleetResponse:
+    """Decode the response of CreateFleet; ``subnet_zones`` is subnet id → zone."""
+    instances = [
+        LaunchedInstance(
             id=instance_id,
-            instance_type=one.get("InstanceType", ""),
-            zone=_zone(overrides, subnets),
-            subnet=overrides.get("SubnetId", ""),
-            image=overrides.get("ImageId", ""),
+            instance_type=group.get("InstanceType", ""),
+            zone=_zone(overrides, subnet_zones),
+            subnet_id=overrides.get("SubnetId", ""),
+            ami_id=overrides.get("ImageId", ""),
         )
-        for one in response.get("Instances", ())
-        for overrides in (_overrides_of(one),)
-        for instance_id in one.get("InstanceIds", ())
+        for group in response.get("Instances", ())
+        for overrides in (_overrides(group),)
+        for instance_id in group.get("InstanceIds", ())
     ]
-    failures = [
-        Failure(
-            code=one.get("ErrorCode", ""),
-            message=one.get("ErrorMessage", ""),
+    errors = [
+        FleetError(
+            code=error.get("ErrorCode", ""),
+            message=error.get("ErrorMessage", ""),
             instance_type=overrides.get("InstanceType", ""),
-            zone=_zone(overrides, subnets),
-            subnet=overrides.get("SubnetId", ""),
+            zone=_zone(overrides, subnet_zones),
+            subnet_id=overrides.get("SubnetId", ""),
         )
-        for one in response.get("Errors", ())
-        for overrides in (_overrides_of(one),)
+        for error in response.get("Errors", ())
+        for overrides in (_overrides(error),)
     ]
-    return Answer(bought=tuple(sorted(bought, key=lambda one: one.id)), failures=tuple(failures))
+    return FleetResponse(
+        instances=tuple(sorted(instances, key=lambda instance: instance.id)), errors=tuple(errors)
+    )
 
 
-def told_of(failures: Iterable[Failure]) -> str:
-    """Return all that went wrong, each thing once."""
-    return "; ".join(dict.fromkeys(f"{one.code}: {one.message}" for one in failures))
+def format_errors(errors: Iterable[FleetError]) -> str:
+    """Return code and message of all errors, without duplicates."""
+    return "; ".join(dict.fromkeys(f"{error.code}: {error.message}" for error in errors))
 
 
-def _overrides_of(one: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = one.get("LaunchTemplateAndOverrides", {}).get("Overrides", {})
-    return found
+def _overrides(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    overrides: Mapping[str, Any] = entry.get("LaunchTemplateAndOverrides", {}).get("Overrides", {})
+    return overrides
 
 
-def _zone(overrides: Mapping[str, Any], subnets: Mapping[str, str]) -> str:
+def _zone(overrides: Mapping[str, Any], subnet_zones: Mapping[str, str]) -> str:
     zone: str = overrides.get("AvailabilityZone", "")
-    return zone or subnets.get(overrides.get("SubnetId", ""), "")
+    return zone or subnet_zones.get(overrides.get("SubnetId", ""), "")
 
 
-def _overrides(config: Config, subnets: Mapping[str, str]) -> list[dict[str, Any]]:
-    places: dict[tuple[str, str], Choice] = {}
-    for choice in config.choices:
-        places.setdefault((choice.instance_type.name, choice.offering.zone), choice)
+def _encode_overrides(template: FleetTemplate, subnets: Mapping[str, str]) -> list[dict[str, Any]]:
+    # Choices are sorted by price: the first of a type and zone is its cheapest.
+    choices: dict[tuple[str, str], LaunchChoice] = {}
+    for choice in template.choices:
+        choices.setdefault((choice.instance_type.name, choice.offering.zone), choice)
     return [
         {
             "InstanceType": name,
             "SubnetId": subnets[zone],
             "AvailabilityZone": zone,
-            "ImageId": config.image,
+            "ImageId": template.ami_id,
             "Priority": choice.offering.price,
         }
-        for (name, zone), choice in places.items()
+        for (name, zone), choice in choices.items()
     ]
 
 
-def _target(order: Order) -> str:
-    if order.capacity_type == label_keys.SPOT:
+def _target_capacity_type(request: FleetRequest) -> str:
+    if request.capacity_type == label_keys.SPOT:
         return "spot"
-    held = order.reservation
-    if held is not None and held.kind == _CAPACITY_BLOCK:
+    reservation = request.reservation
+    if reservation is not None and reservation.reservation_type == _CAPACITY_BLOCK:
         return _CAPACITY_BLOCK
-    if held is not None and held.interruptible:
+    if reservation is not None and reservation.interruptible:
         return _INTERRUPTIBLE
     return "on-demand"
 
 
-def _options(order: Order) -> dict[str, Any]:
-    target = _target(order)
+def _allocation_options(request: FleetRequest) -> dict[str, Any]:
+    target = _target_capacity_type(request)
     if target == "spot":
-        prioritized, usual = "capacity-optimized-prioritized", "price-capacity-optimized"
-        strategy = prioritized if order.priced_by_overlay else usual
+        strategy = "capacity-optimized-prioritized" if request.prioritized else "price-capacity-optimized"
         return {"SpotOptions": {"AllocationStrategy": strategy}}
     if target == "on-demand":
-        strategy = "prioritized" if order.priced_by_overlay else "lowest-price"
+        strategy = "prioritized" if request.prioritized else "lowest-price"
         return {"OnDemandOptions": {"AllocationStrategy": strategy}}
     if target == _INTERRUPTIBLE:
-        kinds: Sequence[str] = ["interruptible-capacity-reservation"]
-        return {"ReservedCapacityOptions": {"ReservationTypes": kinds}}
+        types: Sequence[str] = ["interruptible-capacity-reservation"]
+        return {"ReservedCapacityOptions": {"ReservationTypes": types}}
     return {}

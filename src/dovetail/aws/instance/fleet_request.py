@@ -1,53 +1,62 @@
-"""From claims that are alike to an order: who fits in, which templates, which subnets."""
+"""Plan of a CreateFleet request: claims, launch templates, subnets, reservations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from dovetail.aws.claim_tags import cluster_tags, fitting, listed
-from dovetail.aws.errors import RESERVATION_FULL
-from dovetail.aws.instance.create_fleet import Answer, Bought, Config, Order, is_priced_by_overlay
-from dovetail.aws.launchtemplate.launch_config import Addresses, Launchable
-from dovetail.aws.launchtemplate.launch_templates import Template
-from dovetail.aws.launchtemplate.template_data import Variant, template_data, variant_of
-from dovetail.core.instancetypes.launch_choices import Choice
+from dovetail.aws.claim_tags import claim_list_tags, cluster_tags, count_fitting_claims
+from dovetail.aws.errors import RESERVATION_EXHAUSTED
+from dovetail.aws.instance.create_fleet import (
+    FleetRequest,
+    FleetResponse,
+    FleetTemplate,
+    LaunchedInstance,
+    has_price_overlay,
+)
+from dovetail.aws.launchtemplate.launch_config import LaunchConfig
+from dovetail.aws.launchtemplate.launch_templates import LaunchTemplate
+from dovetail.aws.launchtemplate.template_data import TemplateVariant, encode_template_data, select_variant
+from dovetail.aws.nodeclass.network import FreeAddresses
+from dovetail.core.instancetypes.launch_choices import LaunchChoice
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.ec2nodeclass import CapacityReservation
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.resources import PODS
-from dovetail.ports.cloudprovider import NodeClassNotReady
+from dovetail.ports.cloudprovider import NodeClassNotReadyError
 
-_SHOWN: Final = 3
-
-
-class Purchase(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine, and the choice that it was bought as."""
-
-    bought: Bought
-    choice: Choice
+_MAX_LISTED_TYPES: Final = 3
+_DEFAULT, _CAPACITY_BLOCK, _INTERRUPTIBLE = range(3)
+"""Types of reservations, in order of preference."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What to order, once its templates are there."""
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """A launched instance and the choice that it was launched as."""
+
+    instance: LaunchedInstance
+    choice: LaunchChoice
+
+
+class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that waits for its launch templates."""
 
     claims: Sequence[NodeClaim]
-    launchable: Launchable
+    launch_config: LaunchConfig
     capacity_type: str
     tags: Mapping[str, str]
     subnets: Mapping[str, str]
-    """Zone → subnet."""
-    variants: Mapping[Variant, Sequence[Choice]]
+    """Zone → subnet id."""
+    variants: Mapping[TemplateVariant, Sequence[LaunchChoice]]
 
-    def templates(self) -> list[Template]:
-        """Return the templates that the order needs, one for each variant."""
+    def templates(self) -> list[LaunchTemplate]:
+        """Return the launch templates of the request, one per variant."""
         return [
-            Template(
-                data=template_data(
+            LaunchTemplate(
+                data=encode_template_data(
                     variant,
                     claim=self.claims[0],
                     capacity_type=self.capacity_type,
-                    launchable=self.launchable,
+                    launch_config=self.launch_config,
                     tags=self.tags,
                 ),
                 tags=dict(self.tags),
@@ -55,85 +64,91 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             for variant in self.variants
         ]
 
-    def order(self, templates: Sequence[str]) -> Order:
-        """Return the order, with the names of its templates."""
+    def request(self, templates: Sequence[str]) -> FleetRequest:
+        """Return the request; ``templates`` are the names of its launch templates."""
         claim = self.claims[0]
         relaxed = claim.annotations.get(label_keys.MIN_VALUES_RELAXED) == "true"
-        return Order(
+        return FleetRequest(
             count=len(self.claims),
-            configs=tuple(
-                Config(template=name, image=variant.image.id, choices=tuple(choices))
+            templates=tuple(
+                FleetTemplate(name=name, ami_id=variant.ami.id, choices=tuple(choices))
                 for name, (variant, choices) in zip(templates, self.variants.items(), strict=True)
             ),
             subnets=self.subnets,
             capacity_type=self.capacity_type,
             tags=self.tags,
-            lists=listed(self.claims),
-            reservation=self._reservation(),
-            priced_by_overlay=is_priced_by_overlay(claim),
-            context="" if relaxed else self.launchable.node_class.launch.context,
+            claim_tags=claim_list_tags(self.claims),
+            reservation=self._any_reservation(),
+            prioritized=has_price_overlay(claim),
+            context="" if relaxed else self.launch_config.node_class.launch.context,
         )
 
-    def purchases(self, answer: Answer) -> list[Purchase]:
-        """Deal what was bought: one for each claim, in the order of the claims."""
-        known = self._places()
+    def assign(self, response: FleetResponse) -> list[Launch]:
+        """Assign launched instances to claims, in the order of the claims.
+
+        Instances are sorted by id. ``claim_tags.assign_instances`` uses the same
+        order, so a process without the response assigns them in the same way.
+        """
+        choices = self._choices_by_offering()
         return [
-            Purchase(bought=one, choice=known[one.instance_type, one.zone])
-            for one in answer.bought[: len(self.claims)]
+            Launch(instance=instance, choice=choices[instance.instance_type, instance.zone])
+            for instance in response.instances[: len(self.claims)]
         ]
 
-    def filled_up(self, answer: Answer) -> set[str]:
-        """Return the reservations that turn out to have no room."""
-        known = self._places()
-        places = [
-            (one.instance_type, one.zone) for one in answer.failures if one.code == RESERVATION_FULL
+    def exhausted_reservations(self, response: FleetResponse) -> set[str]:
+        """Return the ids of reservations that EC2 reports as exhausted."""
+        choices = self._choices_by_offering()
+        offerings = [
+            (error.instance_type, error.zone)
+            for error in response.errors
+            if error.code == RESERVATION_EXHAUSTED
         ]
-        return {known[one].offering.reservation_id for one in places if one in known} - {""}
+        return {
+            choices[offering].offering.reservation_id for offering in offerings if offering in choices
+        } - {""}
 
-    def _places(self) -> dict[tuple[str, str], Choice]:
-        """Return what was ordered, by type and zone; by type alone where a zone is not told."""
-        known: dict[tuple[str, str], Choice] = {}
+    def _choices_by_offering(self) -> dict[tuple[str, str], LaunchChoice]:
+        """Return (instance type, zone) → choice; zone "" if EC2 does not name it."""
+        by_offering: dict[tuple[str, str], LaunchChoice] = {}
         for choices in self.variants.values():
             for choice in choices:
                 name = choice.instance_type.name
-                known.setdefault((name, choice.offering.zone), choice)
-                known.setdefault((name, ""), choice)
-        return known
+                by_offering.setdefault((name, choice.offering.zone), choice)
+                by_offering.setdefault((name, ""), choice)
+        return by_offering
 
-    def _reservation(self) -> CapacityReservation | None:
-        wanted = {variant.reservation for variant in self.variants}
-        held = self.launchable.node_class.reservations
-        return next((one for one in held if one.id in wanted), None)
+    def _any_reservation(self) -> CapacityReservation | None:
+        ids = {variant.reservation for variant in self.variants}
+        reservations = self.launch_config.node_class.capacity_reservations
+        return next((reservation for reservation in reservations if reservation.id in ids), None)
 
 
-def plan_of(
+def plan_fleet(
     claims: Sequence[NodeClaim],
     *,
-    launchable: Launchable,
-    choices: Sequence[Choice],
-    addresses: Addresses,
+    launch_config: LaunchConfig,
+    choices: Sequence[LaunchChoice],
+    addresses: FreeAddresses,
     cluster: str,
-) -> Plan:
-    """Plan an order for as many of the claims as one order can name."""
-    claim, name = claims[0], launchable.node_class.name
-    tags = {
-        **launchable.node_class.launch.tags,
-        **cluster_tags(cluster, pool=claim.pool, node_class=name),
-    }
-    subnets = _roomiest(launchable, addresses)
-    variants: dict[Variant, list[Choice]] = {}
+) -> FleetPlan:
+    """Plan a request for as many of the claims as its tags can name."""
+    claim, name = claims[0], launch_config.node_class.name
+    tags = {**launch_config.node_class.launch.tags, **cluster_tags(cluster, pool=claim.pool, node_class=name)}
+    subnets = _select_subnets(launch_config, addresses)
+    variants: dict[TemplateVariant, list[LaunchChoice]] = {}
     for choice in choices:
-        variant = variant_of(choice, claim, launchable)
+        variant = select_variant(choice, claim, launch_config)
         if variant is not None and choice.offering.zone in subnets:
             variants.setdefault(variant, []).append(choice)
     if not variants:
-        wanted = ", ".join(sorted({one.instance_type.name for one in choices})[:_SHOWN])
-        raise NodeClassNotReady(
-            f"EC2NodeClass {name} has no image or no subnet for what would do ({wanted} …)"
+        names = sorted({choice.instance_type.name for choice in choices})
+        raise NodeClassNotReadyError(
+            f"EC2NodeClass {name} has no AMI or no subnet for the instance types of the claim"
+            f" ({', '.join(names[:_MAX_LISTED_TYPES])} …)"
         )
-    return Plan(
-        claims=claims[: fitting(claims, tags)],
-        launchable=launchable,
+    return FleetPlan(
+        claims=claims[: count_fitting_claims(claims, tags)],
+        launch_config=launch_config,
         capacity_type=choices[0].offering.capacity_type,
         tags=tags,
         subnets=subnets,
@@ -141,29 +156,19 @@ def plan_of(
     )
 
 
-def addresses_of(order: Order) -> dict[str, int]:
-    """Return how many addresses one machine needs at least in each subnet, if it goes there."""
-    least: dict[str, int] = {}
-    for config in order.configs:
-        for choice in config.choices:
-            subnet = order.subnets[choice.offering.zone]
+def needed_addresses(request: FleetRequest) -> dict[str, int]:
+    """Return subnet id → the least number of addresses that one instance needs there."""
+    needed: dict[str, int] = {}
+    for template in request.templates:
+        for choice in template.choices:
+            subnet_id = request.subnets[choice.offering.zone]
             pods = choice.instance_type.capacity.get(PODS, 0)
-            least[subnet] = min(pods, least.get(subnet, pods))
-    return least
+            needed[subnet_id] = min(pods, needed.get(subnet_id, pods))
+    return needed
 
 
-def _roomiest(launchable: Launchable, addresses: Addresses) -> dict[str, str]:
-    """Return for each zone the subnet with most free addresses, the first of equals."""
-    best: dict[str, tuple[int, str]] = {}
-    for subnet in launchable.subnets:
-        free = addresses.free(subnet.id)
-        if subnet.zone not in best or free > best[subnet.zone][0]:
-            best[subnet.zone] = (free, subnet.id)
-    return {zone: subnet_id for zone, (_, subnet_id) in best.items()}
-
-
-def alike(claim: NodeClaim) -> tuple[Any, ...]:
-    """Return what claims must have in common to be served by one order."""
+def launch_batch_key(claim: NodeClaim) -> tuple[Any, ...]:
+    """Return what claims must have in common to share one request."""
     return (
         claim.node_class,
         claim.labels,
@@ -172,5 +177,51 @@ def alike(claim: NodeClaim) -> tuple[Any, ...]:
         claim.taints,
         claim.startup_taints,
         claim.annotations.get(label_keys.MIN_VALUES_RELAXED),
-        is_priced_by_overlay(claim),
+        has_price_overlay(claim),
     )
+
+
+def select_reservations(
+    choices: Sequence[LaunchChoice], reservations: Iterable[CapacityReservation]
+) -> tuple[LaunchChoice, ...]:
+    """Return the reserved choices that one request can contain, cheapest first.
+
+    EC2 needs different requests for default reservations, capacity blocks and
+    interruptible reservations. The type with the cheapest choice is kept; of
+    equal ones the default type, then blocks. A block is one instance type in one
+    zone. Of several reservations of an offering the largest is kept.
+    """
+    types = {reservation.id: _reservation_type(reservation) for reservation in reservations}
+    reserved = [choice for choice in choices if choice.offering.reservation_id in types]
+    if not reserved:
+        return tuple(choices)
+    cheapest = min(
+        reserved, key=lambda choice: (choice.offering.price, types[choice.offering.reservation_id])
+    )
+    kept_type = types[cheapest.offering.reservation_id]
+    if kept_type == _CAPACITY_BLOCK:
+        return (cheapest,)
+    largest: dict[tuple[str, str], LaunchChoice] = {}
+    for choice in reserved:
+        if types[choice.offering.reservation_id] == kept_type:
+            key = (choice.instance_type.name, choice.offering.zone)
+            best = largest.setdefault(key, choice)
+            if choice.offering.reservation_capacity > best.offering.reservation_capacity:
+                largest[key] = choice
+    return tuple(largest.values())
+
+
+def _reservation_type(reservation: CapacityReservation) -> int:
+    if reservation.reservation_type == "capacity-block":
+        return _CAPACITY_BLOCK
+    return _INTERRUPTIBLE if reservation.interruptible else _DEFAULT
+
+
+def _select_subnets(launch_config: LaunchConfig, addresses: FreeAddresses) -> dict[str, str]:
+    """Return zone → the subnet with most free addresses, the first of equals."""
+    best: dict[str, tuple[int, str]] = {}
+    for subnet in launch_config.subnets:
+        free = addresses.free(subnet.id)
+        if subnet.zone not in best or free > best[subnet.zone][0]:
+            best[subnet.zone] = (free, subnet.id)
+    return {zone: subnet_id for zone, (_, subnet_id) in best.items()}

@@ -1,57 +1,64 @@
-"""Orders whose answer got lost, to be made again word for word."""
+"""CreateFleet requests without a response, kept for an idempotent retry."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from dovetail.aws.instance.fleet_request import Plan, Purchase
+from dovetail.aws.instance.fleet_request import FleetPlan, Launch
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 
 
-class LostOrder(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A request that EC2 may have followed, with its token: repeated, it buys nothing again."""
+class UnansweredRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A request that EC2 may have executed.
 
-    plan: Plan
-    request: Mapping[str, Any]
-    token: str
+    Repeated with the same parameters and client token, it launches nothing more.
+    """
+
+    plan: FleetPlan
+    parameters: Mapping[str, Any]
+    client_token: str
 
 
-class LostOrders:
-    """Which claims such orders were for, and what they turned out to have bought.
+class UnansweredRequests:
+    """Unanswered requests by claim, and what they turned out to have launched.
 
-    EC2 answers a token that it knows as it did the first time, at once, while a
-    new machine may be missing from its lists for seconds: so nothing is bought
-    again because it does not show yet.
+    EC2 answers a repeated client token at once and as it did the first time.
+    DescribeInstances is eventually consistent: it may omit a new instance for
+    seconds. The repeated request therefore comes before any search by tag.
     """
 
     def __init__(self) -> None:
-        self._orders: dict[str, LostOrder] = {}
-        self._late: dict[str, Purchase] = {}
+        self._requests: dict[str, UnansweredRequest] = {}
+        """Claim uid → request."""
+        self._launches: dict[str, Launch] = {}
+        """Claim uid → instance that a retry has found, not handed out yet."""
 
-    def concerns(self, claim: NodeClaim) -> bool:
-        """Tell whether something may have been bought for a claim that way."""
-        return claim.uid in self._orders or claim.uid in self._late
+    def has(self, claim: NodeClaim) -> bool:
+        """Return True if an instance may have been launched for a claim."""
+        return claim.uid in self._requests or claim.uid in self._launches
 
-    def add(self, order: LostOrder) -> None:
-        self._orders |= {claim.uid: order for claim in order.plan.claims}
+    def add(self, request: UnansweredRequest) -> None:
+        """Add a request for all of its claims."""
+        self._requests |= {claim.uid: request for claim in request.plan.claims}
 
-    def of(self, claims: Iterable[NodeClaim]) -> list[LostOrder]:
-        """Return the orders that any of the claims waits for, each once."""
-        found = (self._orders.get(claim.uid) for claim in claims)
-        return list(dict.fromkeys(one for one in found if one is not None))
+    def requests_for(self, claims: Iterable[NodeClaim]) -> list[UnansweredRequest]:
+        """Return the requests of any of the claims, without duplicates."""
+        requests = (self._requests.get(claim.uid) for claim in claims)
+        return list(dict.fromkeys(request for request in requests if request is not None))
 
-    def settle(self, order: LostOrder, purchases: Iterable[Purchase]) -> bool:
-        """Take what an order has bought, for whom it was; False if that is known already."""
-        waiting = [one for one in order.plan.claims if self._orders.get(one.uid) is order]
+    def resolve(self, request: UnansweredRequest, launches: Iterable[Launch]) -> bool:
+        """Record the launches of a request; False if it was resolved before."""
+        waiting = [claim for claim in request.plan.claims if self._requests.get(claim.uid) is request]
         if not waiting:
             return False
         for claim in waiting:
-            del self._orders[claim.uid]
-        bought = zip(order.plan.claims, purchases, strict=False)
-        self._late |= {claim.uid: one for claim, one in bought}
+            del self._requests[claim.uid]
+        # Fewer launches than claims: the claims at the end got no instance.
+        assigned = zip(request.plan.claims, launches, strict=False)
+        self._launches |= {claim.uid: launch for claim, launch in assigned}
         return True
 
-    def take(self, claim: NodeClaim) -> Purchase | None:
-        """Return what was bought for a claim; only once."""
-        return self._late.pop(claim.uid, None)
+    def pop_launch(self, claim: NodeClaim) -> Launch | None:
+        """Return the launch of a claim, once."""
+        return self._launches.pop(claim.uid, None)

@@ -1,4 +1,8 @@
-"""Machines that are there: looked at, listed, tagged and given back, many in one call."""
+"""Instances of the cluster: get, list, tag and terminate, batched.
+
+DescribeInstances is eventually consistent: it may omit an instance for some
+seconds after its launch.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,29 +11,37 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dovetail.aws.batcher import ENDINGS, LOOKS, Batcher
-from dovetail.aws.claim_tags import CLAIM, CLUSTER, FIRST_OF_LIST, deal, keys_in, nobody_has_one
-from dovetail.aws.errors import AwsError, Kind
-from dovetail.aws.launchtemplate.template_data import as_list
-from dovetail.aws.session import Aws
+from dovetail.aws.batcher import DESCRIBE_INSTANCES_WINDOW, TERMINATE_INSTANCES_WINDOW, Batcher
+from dovetail.aws.claim_tags import (
+    CLAIM_LIST_TAG,
+    CLUSTER_TAG,
+    NODECLAIM_TAG,
+    assign_instances,
+    listed_claim_keys,
+    no_known_instance,
+)
+from dovetail.aws.errors import AwsError, ErrorKind
+from dovetail.aws.launchtemplate.template_data import encode_tags
+from dovetail.aws.session import AwsSession
 from dovetail.model import labels as label_keys
-from dovetail.ports.cloudprovider import Instance, InstanceNotFound
-from dovetail.ports.event_loop import Loop
+from dovetail.ports.cloudprovider import Instance, InstanceNotFoundError
+from dovetail.ports.event_loop import EventLoop
+from dovetail.ports.metrics import CLOUDPROVIDER_TERMINATION_FAILURES, NoLabels
 
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
 
-_THERE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
-_ENDING: Final = ("shutting-down", "terminated")
-_AT_ONCE: Final = 200
-"""Values that EC2 takes in one filter."""
-_PAGE: Final = 1000
-_REMEMBERED: Final = 20_000
-_SHOWN_BY_THEN: Final = timedelta(seconds=30)
-"""So long after a purchase EC2 lists all of it."""
+_NOT_TERMINATED: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
+_TERMINATING: Final = ("shutting-down", "terminated")
+_MAX_FILTER_VALUES: Final = 200
+"""Limit of EC2."""
+_PAGE_SIZE: Final = 1000
+_MAX_ASSIGNMENTS: Final = 20_000
+_CONSISTENT_AFTER: Final = timedelta(seconds=30)
+"""After this time since a launch, DescribeInstances returns all of its instances."""
 
 
-class Described(msgspec.Struct, frozen=True, kw_only=True):
+class DescribedInstance(msgspec.Struct, frozen=True, kw_only=True):
     """An instance as EC2 describes it."""
 
     instance: Instance
@@ -37,220 +49,221 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
     tags: Mapping[str, str]
 
     @property
-    def ending(self) -> bool:
+    def is_terminating(self) -> bool:
+        """Return True if the instance is terminating or has terminated."""
         return self.instance.terminating
 
 
-class Deal(msgspec.Struct, frozen=True):
-    """Which machine is for which claim, by the claims' keys."""
+class InstanceAssignment(msgspec.Struct, frozen=True):
+    """Instances of claims, by claim key."""
 
-    machines: Mapping[str, Described]
-    in_doubt: frozenset[str]
-    """Bought for together with others a moment ago, and no machine shows for these yet."""
+    by_claim: Mapping[str, DescribedInstance]
+    unknown: frozenset[str]
+    """Claims of a launch so recent that EC2 may not show their instances yet."""
 
 
-class Machines:
-    """What EC2 has of this cluster."""
+class Ec2Instances:
+    """Instances of one cluster in EC2."""
 
     def __init__(
         self,
         *,
-        aws: Aws,
+        aws: AwsSession,
         ec2: "EC2Client",
-        loop: Loop,
+        loop: EventLoop,
         cluster: str,
-        machine_of: Callable[[str], str | None] = nobody_has_one,
+        known_instance: Callable[[str], str | None] = no_known_instance,
     ) -> None:
-        """Speak for one cluster; ``machine_of`` is what its claims say (see ``deal``)."""
+        """``known_instance``: claim name → instance id, see ``assign_instances``."""
         self._aws = aws
         self._ec2 = ec2
         self._clock = loop
         self._cluster = cluster
-        self._machine_of = machine_of
-        self._given: dict[str, str] = {}
-        """Claim → machine, for those whose claim may not say so yet; the oldest are forgotten."""
-        self._deals: Batcher[str, Sequence[str], Deal] = Batcher(
-            self._deal, window=LOOKS, loop=loop
+        self._known_instance = known_instance
+        self._assignments: dict[str, str] = {}
+        """Claim name → instance id, until the claim's status names it; oldest first."""
+        self._claim_searches: Batcher[str, Sequence[str], InstanceAssignment] = Batcher(
+            self._find_for_claims, window=DESCRIBE_INSTANCES_WINDOW, loop=loop
         )
-        self._looks: Batcher[str, str, Described] = Batcher(
-            self._look, window=LOOKS, loop=loop, name="describe_instances", metrics=aws.metrics
+        self._gets: Batcher[str, str, DescribedInstance] = Batcher(
+            self._get_many,
+            window=DESCRIBE_INSTANCES_WINDOW,
+            loop=loop,
+            name="describe_instances",
+            metrics=aws.metrics,
         )
-        self._endings: Batcher[str, str, None] = Batcher(
-            self._end, window=ENDINGS, loop=loop, name="terminate_instances", metrics=aws.metrics
+        self._terminations: Batcher[str, str, None] = Batcher(
+            self._terminate_many,
+            window=TERMINATE_INSTANCES_WINDOW,
+            loop=loop,
+            name="terminate_instances",
+            metrics=aws.metrics,
         )
 
-    async def find(self, instance_id: str) -> Described:
-        """Look at one; raises InstanceNotFound when it is not there or has terminated."""
-        return await self._looks.ask("", instance_id)
+    async def get(self, instance_id: str) -> DescribedInstance:
+        """Return an instance; InstanceNotFoundError if it has terminated."""
+        return await self._gets.submit("", instance_id)
 
     async def terminate(self, instance_id: str) -> None:
-        """Have one terminate; raises InstanceNotFound when it is not there."""
-        await self._endings.ask("", instance_id)
+        """Terminate an instance; InstanceNotFoundError if it does not exist."""
+        await self._terminations.submit("", instance_id)
 
-    async def all(self) -> list[Instance]:
-        """Return all that have not terminated, each with the claim it was bought for."""
-        found = await self._described(
+    async def list_all(self) -> list[Instance]:
+        """Return all instances that have not terminated, with their claims."""
+        described = await self._describe(
             {
                 "tag-key": [label_keys.NODEPOOL],
-                f"tag:{CLUSTER}": [self._cluster],
-                "instance-state-name": _THERE,
+                f"tag:{CLUSTER_TAG}": [self._cluster],
+                "instance-state-name": _NOT_TERMINATED,
             }
         )
-        ours = [one for one in found if label_keys.EC2_NODE_CLASS in one.tags]
-        owners = {one.id: name for name, one in deal(ours, self._held_by).values()}
+        owned = [entry for entry in described if label_keys.EC2_NODE_CLASS in entry.tags]
+        claims = {
+            instance.id: name for name, instance in assign_instances(owned, self._assigned_instance).values()
+        }
         return [
-            one.instance
-            if one.instance.claim
-            else msgspec.structs.replace(one.instance, claim=owners.get(one.id, ""))
-            for one in ours
+            entry.instance
+            if entry.instance.nodeclaim
+            else msgspec.structs.replace(entry.instance, nodeclaim=claims.get(entry.id, ""))
+            for entry in owned
         ]
 
-    async def dealt(self, keys: Sequence[str]) -> "Deal":
-        """Tell what was bought for claims (see ``claimtags``), what has terminated included.
+    async def find_for_claims(self, keys: Sequence[str]) -> InstanceAssignment:
+        """Find the instances of claims by tag, including terminated ones.
 
-        All who ask at about the same time share one listing.
+        Concurrent calls share one DescribeInstances.
         """
-        return await self._deals.ask("", keys)
+        return await self._claim_searches.submit("", keys)
 
-    def gave(self, claim: str, instance_id: str) -> None:
-        """Take note that a claim has got a machine, which its status will say soon."""
-        self._given[claim] = instance_id
-        if len(self._given) > _REMEMBERED:
-            del self._given[next(iter(self._given))]
+    def record_assignment(self, claim: str, instance_id: str) -> None:
+        """Record the instance of a claim until its status names it."""
+        self._assignments[claim] = instance_id
+        if len(self._assignments) > _MAX_ASSIGNMENTS:
+            del self._assignments[next(iter(self._assignments))]
 
     async def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
-        """Add tags and the cluster's name, but none whose key is there already."""
-        known = (await self.find(instance_id)).tags
-        wanted = {**tags, CLUSTER: self._cluster}
-        missing: Any = as_list({key: text for key, text in wanted.items() if key not in known})
+        """Add tags and the cluster's tag; existing keys keep their value."""
+        existing = (await self.get(instance_id)).tags
+        desired = {**tags, CLUSTER_TAG: self._cluster}
+        missing: Any = encode_tags({key: value for key, value in desired.items() if key not in existing})
         if missing:
             await self._aws.call(
-                "CreateTags",
-                lambda: self._ec2.create_tags(Resources=[instance_id], Tags=missing),
+                "CreateTags", lambda: self._ec2.create_tags(Resources=[instance_id], Tags=missing)
             )
 
-    def _held_by(self, claim: str) -> str | None:
-        known = self._machine_of(claim)
-        return self._given.get(claim, "") if known == "" else known
+    def _assigned_instance(self, claim: str) -> str | None:
+        known = self._known_instance(claim)
+        return self._assignments.get(claim, "") if known == "" else known
 
-    async def _deal(self, _: str, askers: Sequence[Sequence[str]]) -> Sequence["Deal"]:
-        found = await self._described(
-            {"tag-key": [FIRST_OF_LIST], f"tag:{CLUSTER}": [self._cluster]}
+    async def _find_for_claims(
+        self, _: str, searches: Sequence[Sequence[str]]
+    ) -> Sequence[InstanceAssignment]:
+        described = await self._describe({"tag-key": [CLAIM_LIST_TAG], f"tag:{CLUSTER_TAG}": [self._cluster]})
+        assigned = assign_instances(described, self._assigned_instance)
+        for key in {key for keys in searches for key in keys if key in assigned}:
+            name, instance = assigned[key]
+            self.record_assignment(name, instance.id)
+        since = self._clock.now() - _CONSISTENT_AFTER
+        recent = [entry for entry in described if (entry.instance.launch_time or since) > since]
+        recent_keys = listed_claim_keys(entry.tags for entry in recent)
+        assignment = InstanceAssignment(
+            by_claim={key: instance for key, (_, instance) in assigned.items()},
+            unknown=frozenset(recent_keys - assigned.keys()),
         )
-        dealt = deal(found, self._held_by)
-        for key in {key for keys in askers for key in keys if key in dealt}:
-            name, one = dealt[key]
-            self.gave(name, one.id)
-        recently = self._clock.now() - _SHOWN_BY_THEN
-        young = [one for one in found if (one.instance.launched or recently) > recently]
-        listed = keys_in(one.tags for one in young)
-        made = Deal(
-            machines={key: one for key, (_, one) in dealt.items()},
-            in_doubt=frozenset(listed - dealt.keys()),
-        )
-        return [made] * len(askers)
+        return [assignment] * len(searches)
 
-    async def _look(self, _: str, ids: Sequence[str]) -> Sequence[Described | Exception]:
-        wanted = list(dict.fromkeys(ids))
-        parts = [wanted[start : start + _AT_ONCE] for start in range(0, len(wanted), _AT_ONCE)]
-        # By filter, not by id: one that is gone would fail the call for all.
-        answers = await asyncio.gather(
+    async def _get_many(self, _: str, ids: Sequence[str]) -> Sequence[DescribedInstance | Exception]:
+        distinct = list(dict.fromkeys(ids))
+        chunks = [
+            distinct[start : start + _MAX_FILTER_VALUES]
+            for start in range(0, len(distinct), _MAX_FILTER_VALUES)
+        ]
+        # By filter: with InstanceIds, one id that does not exist fails the whole call.
+        responses = await asyncio.gather(
             *(
-                self._described({"instance-id": part, "instance-state-name": _THERE})
-                for part in parts
+                self._describe({"instance-id": chunk, "instance-state-name": _NOT_TERMINATED})
+                for chunk in chunks
             )
         )
-        found = {one.id: one for answer in answers for one in answer}
-        return [found.get(one) or _not_there(one) for one in ids]
+        by_id = {entry.id: entry for response in responses for entry in response}
+        return [
+            by_id.get(instance_id)
+            or InstanceNotFoundError(f"there is no instance {instance_id}, or it has terminated")
+            for instance_id in ids
+        ]
 
-    async def _end(self, _: str, ids: Sequence[str]) -> Sequence[Exception | None]:
-        wanted = list(dict.fromkeys(ids))
+    async def _terminate_many(self, _: str, ids: Sequence[str]) -> Sequence[Exception | None]:
+        distinct = list(dict.fromkeys(ids))
         try:
-            await self._aws.call("TerminateInstances", self._termination_of(wanted))
-        except AwsError as error:
-            if error.kind is not Kind.GONE:
-                self._aws.metrics.count(
-                    "karpenter_cloudprovider_instance_termination_failures_total", len(wanted)
-                )
-            if error.kind is not Kind.GONE or len(wanted) == 1:
-                raise _as_not_found(error) from error
-            # One that is gone fails the call for all: each by itself then.
-            alone = await asyncio.gather(
-                *(self._end("", [one]) for one in wanted), return_exceptions=True
+            await self._aws.call(
+                "TerminateInstances", lambda: self._ec2.terminate_instances(InstanceIds=distinct)
             )
-            outcomes = dict(zip(wanted, alone, strict=True))
+        except AwsError as error:
+            if error.kind is not ErrorKind.NOT_FOUND:
+                self._aws.metrics.inc(CLOUDPROVIDER_TERMINATION_FAILURES, NoLabels(), by=len(distinct))
+                raise
+            if len(distinct) == 1:
+                raise InstanceNotFoundError(str(error)) from error
+            # One id that does not exist fails the whole call: terminate one by one.
+            results = await asyncio.gather(
+                *(self._terminate_many("", [instance_id]) for instance_id in distinct), return_exceptions=True
+            )
+            by_id = dict(zip(distinct, results, strict=True))
             return [
-                outcome if isinstance(outcome := outcomes[one], Exception) else None for one in ids
+                result if isinstance(result := by_id[instance_id], Exception) else None for instance_id in ids
             ]
         return [None] * len(ids)
 
-    def _termination_of(self, ids: Sequence[str]) -> Callable[[], Any]:
-        return lambda: self._ec2.terminate_instances(InstanceIds=ids)
-
-    async def _described(self, wanted: Mapping[str, Sequence[str]]) -> list[Described]:
-        filters: Any = [{"Name": name, "Values": list(some)} for name, some in wanted.items()]
-
-        def read() -> list[Described]:
-            pages = self._ec2.get_paginator("describe_instances").paginate(
-                Filters=filters, PaginationConfig={"PageSize": _PAGE}
-            )
-            return [
-                described(one)
-                for page in pages
-                for reservation in page["Reservations"]
-                for one in reservation["Instances"]
-            ]
-
-        return await self._aws.call("DescribeInstances", read)
+    async def _describe(self, query: Mapping[str, Sequence[str]]) -> list[DescribedInstance]:
+        filters = [{"Name": name, "Values": list(values)} for name, values in query.items()]
+        reservations = await self._aws.list_pages(
+            "DescribeInstances", self._ec2, "Reservations", page_size=_PAGE_SIZE, Filters=filters
+        )
+        return [
+            decode_instance(instance) for reservation in reservations for instance in reservation["Instances"]
+        ]
 
 
-def described(one: Mapping[str, Any]) -> Described:
-    """Read one instance of DescribeInstances."""
-    tags = tags_of(one.get("Tags", ()))
-    zone = one.get("Placement", {}).get("AvailabilityZone", "")
-    reservation = _reservation(one)
-    return Described(
-        id=one["InstanceId"],
+def decode_instance(described: Mapping[str, Any]) -> DescribedInstance:
+    """Decode an instance of DescribeInstances."""
+    tags = decode_tags(described.get("Tags", ()))
+    zone = described.get("Placement", {}).get("AvailabilityZone", "")
+    reservation = _reservation(described)
+    return DescribedInstance(
+        id=described["InstanceId"],
         tags=tags,
         instance=Instance(
-            provider_id=f"aws:///{zone}/{one['InstanceId']}",
-            instance_type=one.get("InstanceType", ""),
+            provider_id=f"aws:///{zone}/{described['InstanceId']}",
+            instance_type=described.get("InstanceType", ""),
             zone=zone,
-            capacity_type=_capacity_type(one, reservation),
-            image_id=one.get("ImageId", ""),
-            launched=one.get("LaunchTime"),
-            terminating=one.get("State", {}).get("Name") in _ENDING,
-            claim=tags.get(CLAIM, ""),
+            capacity_type=_capacity_type(described, reservation),
+            image_id=described.get("ImageId", ""),
+            launch_time=described.get("LaunchTime"),
+            terminating=described.get("State", {}).get("Name") in _TERMINATING,
+            nodeclaim=tags.get(NODECLAIM_TAG, ""),
             nodepool=tags.get(label_keys.NODEPOOL, ""),
-            subnet=one.get("SubnetId", ""),
-            security_groups=tuple(group["GroupId"] for group in one.get("SecurityGroups", ())),
-            reservation=reservation,
-            partition=str(one.get("Placement", {}).get("PartitionNumber") or ""),
+            subnet_id=described.get("SubnetId", ""),
+            security_group_ids=tuple(group["GroupId"] for group in described.get("SecurityGroups", ())),
+            capacity_reservation_id=reservation,
+            placement_group_partition=str(described.get("Placement", {}).get("PartitionNumber") or ""),
         ),
     )
 
 
-def tags_of(many: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return tags as EC2 writes them by their keys."""
-    return {one["Key"]: one.get("Value", "") for one in many}
+def decode_tags(tags: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return EC2's list of tags as key → value."""
+    return {tag["Key"]: tag.get("Value", "") for tag in tags}
 
 
-def _reservation(one: Mapping[str, Any]) -> str:
-    """Return the reservation that it was bought in; one that it merely fits does not count."""
-    asked = one.get("CapacityReservationSpecification", {}).get("CapacityReservationPreference")
-    held: str = one.get("CapacityReservationId", "")
-    return held if asked == "capacity-reservations-only" else ""
+def _reservation(described: Mapping[str, Any]) -> str:
+    """Return the reservation that the launch targeted; an open match does not count."""
+    specification = described.get("CapacityReservationSpecification", {})
+    reservation_id: str = described.get("CapacityReservationId", "")
+    preference = specification.get("CapacityReservationPreference")
+    return reservation_id if preference == "capacity-reservations-only" else ""
 
 
-def _capacity_type(one: Mapping[str, Any], reservation: str) -> str:
-    if one.get("SpotInstanceRequestId") or one.get("InstanceLifecycle") == "spot":
+def _capacity_type(described: Mapping[str, Any], reservation: str) -> str:
+    if described.get("SpotInstanceRequestId") or described.get("InstanceLifecycle") == "spot":
         return label_keys.SPOT
     return label_keys.RESERVED if reservation else label_keys.ON_DEMAND
-
-
-def _not_there(instance_id: str) -> InstanceNotFound:
-    return InstanceNotFound(f"there is no instance {instance_id}, or it has terminated")
-
-
-def _as_not_found(error: AwsError) -> Exception:
-    return InstanceNotFound(str(error)) if error.kind is Kind.GONE else error

@@ -1,6 +1,29 @@
-"""Machines for claims that are alike, with as few calls as can be.
+"""Launches instances for NodeClaims: few calls, and never an instance twice.
 
-Which of several capacity reservations to launch into.
+    claims of one batch (same launch_batch_key)
+        │
+        ├─ unanswered request? ── retry with the same client token ──> its instances
+        │
+        └─ else: launch choices -> FleetPlan -> launch templates -> CreateFleet
+                     ^                                                 │
+                     │                     instances <──── response ───┤
+                     └── mark unavailable offerings <───── errors ─────┤
+                                              no response ─────────────┘
+                                              (keep for a retry)
+
+**Idempotency.** A launch can run again for three reasons: AwsSession retries a
+call, the lifecycle controller retries a claim, or the process restarts. Three
+mechanisms keep this from launching a second instance:
+
+1. The client token is a hash of the request. EC2 answers a repeated token with
+   its first response. AwsSession's retries therefore change nothing.
+2. If no response arrives at all, the request is kept in ``UnansweredRequests``.
+   The next launch of any of its claims repeats it before anything else.
+3. Instances carry the list of their claims as tags (``claim_tags``). After a
+   restart ``AwsCloudProvider`` finds them by tag and adopts them.
+
+EC2 also repeats *errors* for a known token. After each response the attempt
+number, which is part of the hash, is therefore increased.
 """
 
 from collections import Counter
@@ -9,335 +32,293 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dovetail.aws.errors import SUBNET_FULL, TEMPLATE_GONE, AwsError, Kind, kind_of, launch_reason
-from dovetail.aws.instance.create_fleet import (
-    Answer,
-    Failure,
-    Order,
-    answer_of,
-    request_of,
-    token_of,
-    told_of,
+from dovetail.aws.errors import (
+    LAUNCH_TEMPLATE_NOT_FOUND,
+    SUBNET_OUT_OF_ADDRESSES,
+    AwsError,
+    ErrorKind,
+    error_kind,
 )
-from dovetail.aws.instance.fleet_request import Plan, Purchase, addresses_of, alike, plan_of
-from dovetail.aws.instance.fleet_retries import LostOrder, LostOrders
-from dovetail.aws.launchtemplate.launch_config import Addresses, Launchable
+from dovetail.aws.instance.create_fleet import (
+    FleetError,
+    FleetRequest,
+    FleetResponse,
+    client_token,
+    decode_fleet_response,
+    encode_fleet_request,
+    format_errors,
+)
+from dovetail.aws.instance.fleet_request import (
+    FleetPlan,
+    Launch,
+    needed_addresses,
+    plan_fleet,
+    select_reservations,
+)
+from dovetail.aws.instance.fleet_retries import UnansweredRequest, UnansweredRequests
+from dovetail.aws.launchtemplate.launch_config import LaunchConfig
 from dovetail.aws.launchtemplate.launch_templates import LaunchTemplates
-from dovetail.aws.nodeclass.capacity_reservations import RoomLeft
-from dovetail.aws.session import Aws
-from dovetail.core.instancetypes.launch_choices import Choice, Refused, choices_for
+from dovetail.aws.nodeclass.capacity_reservations import ReservationCapacity
+from dovetail.aws.nodeclass.network import FreeAddresses
+from dovetail.aws.session import AwsSession
+from dovetail.core.instancetypes.launch_choices import LaunchChoice, NoLaunchChoices
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
-from dovetail.model.karpenter.ec2nodeclass import CapacityReservation
 from dovetail.model.karpenter.nodeclaim import NodeClaim
-from dovetail.ports.cloudprovider import CloudError, CreateFailed, InsufficientCapacity
+from dovetail.ports.cloudprovider import CloudError, CreateError
 from dovetail.ports.event_loop import Clock
-from dovetail.state.instancetypes.unavailable_offerings import Scarce, Scarcity
+from dovetail.ports.metrics import CLOUDPROVIDER_LAUNCH_FAILURES, OfferingLabels
+from dovetail.state.cloudprovider import (
+    LaunchChoiceCache,
+    claim_error,
+    launch_failure_reason,
+    no_capacity_error,
+)
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOffering, UnavailableOfferings
 
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
 
-
-_PLAIN, _BLOCK, _INTERRUPTIBLE = range(3)
-"""In the order of preference."""
+_MAX_ATTEMPT_COUNTS: Final = 10_000
 
 
-def of_one_kind(
-    choices: Sequence[Choice], reservations: Iterable[CapacityReservation]
-) -> tuple[Choice, ...]:
-    """Return the reserved choices that one order can hold, cheapest first.
-
-    EC2 launches into plain reservations, capacity blocks and interruptible ones
-    by requests of different forms, so the kind that has the cheapest choice is
-    kept; of equals the plain ones, then blocks. A block is one type in one place.
-    Of several reservations for a type and zone the one with most room is kept.
-    """
-    kinds = {one.id: _kind(one) for one in reservations}
-    known = [one for one in choices if one.offering.reservation_id in kinds]
-    if not known:
-        return tuple(choices)
-    cheapest = min(known, key=lambda one: (one.offering.price, kinds[one.offering.reservation_id]))
-    kind = kinds[cheapest.offering.reservation_id]
-    if kind == _BLOCK:
-        return (cheapest,)
-    roomiest: dict[tuple[str, str], Choice] = {}
-    for one in known:
-        if kinds[one.offering.reservation_id] == kind:
-            place = (one.instance_type.name, one.offering.zone)
-            best = roomiest.setdefault(place, one)
-            if one.offering.reservation_capacity > best.offering.reservation_capacity:
-                roomiest[place] = one
-    return tuple(roomiest.values())
+class UnknownOutcomeError(CreateError):
+    """EC2 may have launched instances, but did not report them."""
 
 
-def _kind(one: CapacityReservation) -> int:
-    if one.kind == "capacity-block":
-        return _BLOCK
-    return _INTERRUPTIBLE if one.interruptible else _PLAIN
-
-
-_SHOWN: Final = 3
-_REMEMBERED: Final = 10_000
-_ALIKE: Final = 256
-
-
-class LostAnswer(CreateFailed):
-    """EC2 may have bought something, and did not say so."""
-
-
-_UNTOLD: Final = LostAnswer(
+_NOT_REPORTED: Final = UnknownOutcomeError(
     "InternalError",
-    "CreateFleet: EC2 was asked the same again and did not say what it had launched;"
-    " its machines will be looked for",
+    "CreateFleet: EC2 accepted the repeated request but did not report its instances;"
+    " they are looked up by tag next",
 )
 
 
-class Buyer:
-    """Buys until all claims have a machine or nothing is left to ask for."""
+class InstanceLauncher:
+    """Launches until every claim has an instance or no offering is left."""
 
     def __init__(
         self,
         *,
-        aws: Aws,
+        aws: AwsSession,
         ec2: "EC2Client",
         templates: LaunchTemplates,
-        addresses: Addresses,
-        scarcity: Scarcity,
+        addresses: FreeAddresses,
+        unavailable: UnavailableOfferings,
         clock: Clock,
         cluster: str,
-        room: RoomLeft | None = None,
-        own_prices: bool = False,
+        reservations: ReservationCapacity | None = None,
+        use_own_prices: bool = False,
     ) -> None:
-        """Buy for one cluster; with ``own_prices``, by ours instead of those that EC2 knows."""
-        self._own_prices = own_prices
+        """``use_own_prices``: our prices rank on-demand offerings, not those of EC2."""
+        self._use_own_prices = use_own_prices
         self._aws = aws
         self._ec2 = ec2
         self._templates = templates
         self._addresses = addresses
-        self._scarcity = scarcity
+        self._unavailable = unavailable
         self._clock = clock
         self._cluster = cluster
-        self._room = room or RoomLeft()
-        self._lost = LostOrders()
+        self._reservations = reservations or ReservationCapacity()
+        self._unanswered = UnansweredRequests()
         self._attempts: Counter[str] = Counter()
-        """How often a request was answered, by the token it had the first time."""
-        self._considered: tuple[InstanceType, ...] = ()
-        self._choices: dict[Any, tuple[Choice, ...] | Refused] = {}
-        """What to ask for, among ``_considered``, for claims that are alike."""
+        """Client token of attempt 0 → number of attempts made."""
+        self._launch_choices = LaunchChoiceCache()
 
-    async def buy(
+    async def launch(
         self,
         claims: Sequence[NodeClaim],
-        launchable: Launchable,
+        launch_config: LaunchConfig,
         types: Callable[[], tuple[InstanceType, ...]],
-    ) -> list[Purchase | Exception]:
-        """Return a machine or an error for each of the claims, which must be alike.
+    ) -> list[Launch | Exception]:
+        """Return a launch or an error for each claim of one batch.
 
-        What is sold out is set aside and the rest asked for at once, until EC2 has
-        nothing of what the claims allow. Orders whose answer got lost come first.
+        Unanswered requests are repeated first. Offerings without capacity are
+        marked unavailable and the others are requested at once, until none is
+        left. ``types`` is called before each request, to see these marks.
         """
-        late = await self._late(claims)
-        new = [claim for claim in claims if claim.uid not in late]
-        outcomes = await self._buy(new, launchable, types)
-        known = late | dict(zip((one.uid for one in new), outcomes, strict=True))
-        return [known[claim.uid] for claim in claims]
+        recovered = await self._retry_unanswered(claims)
+        new = [claim for claim in claims if claim.uid not in recovered]
+        results = await self._launch_new(new, launch_config, types)
+        by_uid = recovered | dict(zip((claim.uid for claim in new), results, strict=True))
+        return [by_uid[claim.uid] for claim in claims]
 
-    def may_have_bought(self, claim: NodeClaim) -> bool:
-        """Tell whether an order for a claim is still without an answer."""
-        return self._lost.concerns(claim)
+    def is_unanswered(self, claim: NodeClaim) -> bool:
+        """Return True if a request for a claim has no response yet."""
+        return self._unanswered.has(claim)
 
-    async def _late(self, claims: Sequence[NodeClaim]) -> dict[str, Purchase | Exception]:
-        """Return what was bought for claims by orders whose answers got lost."""
-        failed: dict[str, Purchase | Exception] = {}
-        for order in self._lost.of(claims):
+    async def _retry_unanswered(self, claims: Sequence[NodeClaim]) -> dict[str, Launch | Exception]:
+        """Repeat unanswered requests of these claims; return claim uid → result."""
+        failed: dict[str, Launch | Exception] = {}
+        for request in self._unanswered.requests_for(claims):
             try:
-                answer = await self._answer(order)
-            except LostAnswer as error:
-                failed |= {claim.uid: for_claim(claim, error) for claim in order.plan.claims}
+                response = await self._send(request)
+            except UnknownOutcomeError as error:
+                failed |= {claim.uid: claim_error(claim, error) for claim in request.plan.claims}
                 continue
             except AwsError:
-                answer = Answer()  # An error in EC2's own words: nothing was bought.
+                response = FleetResponse()  # EC2 rejected the request: nothing was launched.
             else:
-                if not answer.bought and not answer.failures:
-                    # Known to EC2, and it does not say as what: their tags will.
-                    self._lost.settle(order, ())
-                    failed |= {one.uid: for_claim(one, _UNTOLD) for one in order.plan.claims}
+                if not response.instances and not response.errors:
+                    # EC2 knows the token but omits the result: adopt the instances by tag.
+                    self._unanswered.resolve(request, ())
+                    failed |= {claim.uid: claim_error(claim, _NOT_REPORTED) for claim in request.plan.claims}
                     continue
-            purchases = order.plan.purchases(answer)
-            if self._lost.settle(order, purchases):
-                self._note(order.plan, answer, purchases)
-        found = {claim.uid: self._lost.take(claim) for claim in claims}
-        return failed | {uid: one for uid, one in found.items() if one is not None}
+            launches = request.plan.assign(response)
+            # Two retries may run concurrently; only the first one records the result.
+            if self._unanswered.resolve(request, launches):
+                self._record(request.plan, response, launches)
+        recovered = {claim.uid: self._unanswered.pop_launch(claim) for claim in claims}
+        return failed | {uid: launch for uid, launch in recovered.items() if launch is not None}
 
-    async def _buy(
+    async def _launch_new(
         self,
         claims: Sequence[NodeClaim],
-        launchable: Launchable,
+        launch_config: LaunchConfig,
         types: Callable[[], tuple[InstanceType, ...]],
-    ) -> list[Purchase | Exception]:
-        outcomes: list[Purchase | Exception] = []
-        failed: list[Failure] = []
-        while left := claims[len(outcomes) :]:
-            choices = self._choices_for(left[0], types())
-            if isinstance(choices, Refused):
-                return outcomes + [_nothing_left(claim, failed, choices) for claim in left]
+    ) -> list[Launch | Exception]:
+        results: list[Launch | Exception] = []
+        errors: list[FleetError] = []
+        while remaining := claims[len(results) :]:
+            choices = self._launch_choices.find(remaining[0], types())
+            if isinstance(choices, NoLaunchChoices):
+                failed = [f"{error.instance_type}/{error.zone} ({error.code})" for error in errors]
+                return results + [no_capacity_error(claim, failed, choices) for claim in remaining]
             try:
-                bought, failures = await self._order(left, launchable, choices)
+                launches, new_errors = await self._request_fleet(remaining, launch_config, choices)
             except CloudError as error:
-                return outcomes + [for_claim(claim, error) for claim in left]
-            outcomes += bought
-            failed += failures
-            if not bought and not any(one.is_scarcity for one in failures):
-                told = told_of(failures) or "EC2 returned too few instances, and no error"
-                # Nothing at all may mean that EC2 knew the token, and does not repeat itself.
-                error_kind = CreateFailed if failures else LostAnswer
-                useless = error_kind(launch_reason(told), told)
-                return outcomes + [for_claim(claim, useless) for claim in left]
-        return outcomes
+                return results + [claim_error(claim, _create_error(error)) for claim in remaining]
+            results += launches
+            errors += new_errors
+            if not launches and not any(error.is_unavailable_offering for error in new_errors):
+                message = format_errors(new_errors) or "EC2 returned no instance and no error"
+                # An empty response can mean that EC2 knew the token and omits the result.
+                error_type = CreateError if new_errors else UnknownOutcomeError
+                fatal = error_type(launch_failure_reason(message), message)
+                return results + [claim_error(claim, fatal) for claim in remaining]
+        return results
 
-    def _choices_for(
-        self, claim: NodeClaim, types: tuple[InstanceType, ...]
-    ) -> tuple[Choice, ...] | Refused:
-        """Work it out once for claims that are alike: it takes a while, and the loop waits."""
-        key = alike(claim)
-        if types is not self._considered or len(self._choices) >= _ALIKE:
-            self._considered = types
-            self._choices.clear()
-        if key not in self._choices:
-            self._choices[key] = choices_for(claim, types)
-        return self._choices[key]
-
-    async def _order(
-        self, claims: Sequence[NodeClaim], launchable: Launchable, choices: tuple[Choice, ...]
-    ) -> tuple[list[Purchase], tuple[Failure, ...]]:
-        plan = plan_of(
+    async def _request_fleet(
+        self, claims: Sequence[NodeClaim], launch_config: LaunchConfig, choices: tuple[LaunchChoice, ...]
+    ) -> tuple[list[Launch], tuple[FleetError, ...]]:
+        """Launch for as many claims as one request can name."""
+        plan = plan_fleet(
             claims,
-            launchable=launchable,
-            choices=of_one_kind(choices, launchable.node_class.reservations),
+            launch_config=launch_config,
+            choices=select_reservations(choices, launch_config.node_class.capacity_reservations),
             addresses=self._addresses,
             cluster=self._cluster,
         )
         templates = plan.templates()
-        order = plan.order(await self._templates.ensure(templates))
-        if self._own_prices and order.capacity_type == label_keys.ON_DEMAND:
-            order = msgspec.structs.replace(order, priced_by_overlay=True)
+        request = plan.request(await self._templates.ensure(templates))
+        if self._use_own_prices and request.capacity_type == label_keys.ON_DEMAND:
+            request = msgspec.structs.replace(request, prioritized=True)
         try:
-            answer = await self._fleet(plan, order)
+            response = await self._call_with_addresses(plan, request)
         except AwsError as error:
-            if error.code not in TEMPLATE_GONE:
+            if error.code not in LAUNCH_TEMPLATE_NOT_FOUND:
                 raise
-            # Somebody deleted what we took to be there: made anew, it must be.
-            self._templates.forget([one.template for one in order.configs])
+            # Another process deleted a template that our cache still has: create it again.
+            self._templates.discard([template.name for template in request.templates])
             await self._templates.ensure(templates)
-            answer = await self._fleet(plan, order)
-        for failure in answer.failures:
-            self._aws.metrics.count(
-                "karpenter_cloudprovider_instance_launch_failures_total",
-                zone=failure.zone,
-                capacity_type=plan.capacity_type,
-                reason=failure.code,
+            response = await self._call_with_addresses(plan, request)
+        for failure in response.errors:
+            self._aws.metrics.inc(
+                CLOUDPROVIDER_LAUNCH_FAILURES,
+                OfferingLabels(zone=failure.zone, capacity_type=plan.capacity_type, reason=failure.code),
             )
-        purchases = plan.purchases(answer)
-        self._note(plan, answer, purchases)
-        return purchases, answer.failures
+        launches = plan.assign(response)
+        self._record(plan, response, launches)
+        return launches, response.errors
 
-    def _note(self, plan: Plan, answer: Answer, purchases: Iterable[Purchase]) -> None:
-        """Remember what turned out to be sold out, and what reservations have left."""
-        for failure in answer.failures:
-            if failure.code == SUBNET_FULL:
-                self._addresses.exhaust(failure.subnet)
-        self._set_aside(answer.failures, plan)
-        for reservation in plan.filled_up(answer):
-            self._room.exhaust(reservation)
-        for one in purchases:
-            if one.choice.offering.reservation_id:
-                self._room.take(one.choice.offering.reservation_id)
+    def _record(self, plan: FleetPlan, response: FleetResponse, launches: Iterable[Launch]) -> None:
+        """Record unavailable offerings, exhausted subnets and used reservations."""
+        for error in response.errors:
+            if error.code == SUBNET_OUT_OF_ADDRESSES:
+                self._addresses.mark_exhausted(error.subnet_id)
+        self._mark_unavailable(response.errors, plan)
+        for reservation_id in plan.exhausted_reservations(response):
+            self._reservations.mark_exhausted(reservation_id)
+        for launch in launches:
+            if launch.choice.offering.reservation_id:
+                self._reservations.mark_launched(launch.choice.offering.reservation_id)
 
-    async def _fleet(self, plan: Plan, order: Order) -> Answer:
-        """Call, with the addresses that the machines will need counted as taken."""
-        needed, used = addresses_of(order), Counter[str]()
-        self._addresses.take({one: many * order.count for one, many in needed.items()})
+    async def _call_with_addresses(self, plan: FleetPlan, request: FleetRequest) -> FleetResponse:
+        """Call CreateFleet with the addresses of its instances reserved.
+
+        The reservation covers every subnet that EC2 may choose; what the
+        instances do not use is released.
+        """
+        needed, used = needed_addresses(request), Counter[str]()
+        self._addresses.reserve(
+            {subnet_id: addresses * request.count for subnet_id, addresses in needed.items()}
+        )
         try:
-            answer = await self._create_fleet(plan, order)
-            used.update(one.subnet for one in answer.bought)
+            response = await self._create_fleet(plan, request)
+            used.update(instance.subnet_id for instance in response.instances)
         finally:
-            self._addresses.give_back(
-                {one: many * (order.count - used[one]) for one, many in needed.items()}
+            self._addresses.release(
+                {
+                    subnet_id: addresses * (request.count - used[subnet_id])
+                    for subnet_id, addresses in needed.items()
+                }
             )
-        return answer
+        return response
 
-    async def _create_fleet(self, plan: Plan, order: Order) -> Answer:
-        request = request_of(order)
-        first = token_of(request, 0)
-        token = token_of(request, self._attempts[first])
-        order_made = LostOrder(plan=plan, request=request, token=token)
+    async def _create_fleet(self, plan: FleetPlan, request: FleetRequest) -> FleetResponse:
+        parameters = encode_fleet_request(request)
+        first_token = client_token(parameters, 0)
+        token = client_token(parameters, self._attempts[first_token])
+        sent = UnansweredRequest(plan=plan, parameters=parameters, client_token=token)
         try:
-            answer = await self._answer(order_made)
-        except LostAnswer:
-            self._lost.add(order_made)
+            return await self._send(sent)
+        except UnknownOutcomeError:
+            self._unanswered.add(sent)
             raise
         finally:
-            self._answered(first)
-        return answer
+            self._count_attempt(first_token)
 
-    async def _answer(self, order: LostOrder) -> Answer:
+    async def _send(self, request: UnansweredRequest) -> FleetResponse:
+        """Call CreateFleet; raise ``UnknownOutcomeError`` if no response arrives."""
+
         def call() -> Any:
-            return self._ec2.create_fleet(ClientToken=order.token, **order.request)
+            return self._ec2.create_fleet(ClientToken=request.client_token, **request.parameters)
 
         try:
             response = await self._aws.call("CreateFleet", call)
         except AwsError as error:
-            if error.kind is Kind.TRANSIENT:
-                raise LostAnswer(error.reason, str(error)) from error
+            if error.kind is ErrorKind.TRANSIENT:
+                raise UnknownOutcomeError(error.reason, str(error)) from error
             raise
-        zones = {subnet.id: subnet.zone for subnet in order.plan.launchable.subnets}
-        return answer_of(response, zones)
+        zones = {subnet.id: subnet.zone for subnet in request.plan.launch_config.subnets}
+        return decode_fleet_response(response, zones)
 
-    def _answered(self, first: str) -> None:
-        """Have the next request like this be a new one: EC2 repeats answers, errors included."""
-        if len(self._attempts) >= _REMEMBERED:
+    def _count_attempt(self, first_token: str) -> None:
+        """Count an attempt, so that the next equal request has a new client token."""
+        if len(self._attempts) >= _MAX_ATTEMPT_COUNTS:
             self._attempts.clear()
-        self._attempts[first] += 1
+        self._attempts[first_token] += 1
 
-    def _set_aside(self, failures: Iterable[Failure], plan: Plan) -> None:
-        kind = plan.capacity_type
-        marks = [
-            Scarce(capacity_type=label_keys.SPOT)
-            if kind_of(one.code) is Kind.NO_SPOT_ROLE
-            else Scarce(capacity_type=kind, instance_type=one.instance_type, zone=one.zone)
-            for one in failures
-            if one.is_scarcity and not self._has_another_subnet(one, plan)
+    def _mark_unavailable(self, errors: Iterable[FleetError], plan: FleetPlan) -> None:
+        unavailable = [
+            UnavailableOffering(capacity_type=label_keys.SPOT)
+            if error_kind(error.code) is ErrorKind.SPOT_ROLE_MISSING
+            else UnavailableOffering(
+                capacity_type=plan.capacity_type, instance_type=error.instance_type, zone=error.zone
+            )
+            for error in errors
+            if error.is_unavailable_offering and not self._has_other_subnet(error, plan)
         ]
-        self._scarcity.mark(marks, now=self._clock.now())
+        self._unavailable.mark_unavailable(unavailable, now=self._clock.now())
 
-    def _has_another_subnet(self, failure: Failure, plan: Plan) -> bool:
-        """Tell whether only a subnet was full, and its zone has another with addresses left."""
-        return failure.code == SUBNET_FULL and any(
-            self._addresses.free(one.id) > 0
-            for one in plan.launchable.subnets
-            if one.zone == failure.zone
+    def _has_other_subnet(self, error: FleetError, plan: FleetPlan) -> bool:
+        """Return True if a subnet is full but its zone has another with addresses."""
+        return error.code == SUBNET_OUT_OF_ADDRESSES and any(
+            self._addresses.free(subnet.id) > 0
+            for subnet in plan.launch_config.subnets
+            if subnet.zone == error.zone
         )
 
 
-def for_claim(claim: NodeClaim, error: CloudError) -> CloudError:
-    """Return an error that names the claim: of those for many, each gets its own."""
-    told = f"nodeclaim {claim.name}: {error}"
-    if isinstance(error, CreateFailed):
-        return type(error)(error.reason, told)
-    if isinstance(error, AwsError):
-        return CreateFailed(error.reason, told)
-    return type(error)(told)
-
-
-def _nothing_left(
-    claim: NodeClaim, failed: Sequence[Failure], refused: Refused
-) -> InsufficientCapacity:
-    if not failed:
-        return InsufficientCapacity(f"nodeclaim {claim.name}: {refused.because}")
-    pools = [f"{one.instance_type}/{one.zone} ({one.code})" for one in failed]
-    shown, more = ", ".join(pools[:_SHOWN]), len(pools) - _SHOWN
-    rest = f", … and {more} more" if more > 0 else ""
-    return InsufficientCapacity(
-        f"nodeclaim {claim.name}: EC2 has no capacity in {shown}{rest}; "
-        "these are set aside for 3m, and its pods will be given others"
-    )
+def _create_error(error: CloudError) -> CloudError:
+    """Return an AwsError as the CreateError of a claim, other errors unchanged."""
+    return CreateError(error.reason, str(error)) if isinstance(error, AwsError) else error

@@ -1,87 +1,88 @@
-"""The catalogue of one region, kept current from EC2."""
+"""Live catalogue: instance types and offerings of one region, refreshed from EC2."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from dovetail.aws.errors import AwsError
-from dovetail.aws.instancetype.descriptions import machine_of
-from dovetail.aws.instancetype.offerings import descriptions, offered_in, region_of, zones_of
-from dovetail.aws.session import Aws
-from dovetail.model.cloud.ec2_catalog import Machine, Region
+from dovetail.aws.instancetype.descriptions import decode_instance_type
+from dovetail.aws.instancetype.offerings import (
+    build_region,
+    describe_instance_types,
+    describe_offerings,
+    describe_zones,
+)
+from dovetail.aws.session import AwsSession
+from dovetail.model.cloud.ec2_catalog import Ec2InstanceType, Region
 from dovetail.ports.cloudprovider import CloudError
-from dovetail.ports.event_loop import Loop
 from dovetail.ports.telemetry import Log
 
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
 
-PERIOD: Final = timedelta(hours=12)
-"""How long a catalogue, and prices, are good for."""
+REFRESH_INTERVAL: Final = timedelta(hours=12)
+"""Interval of catalogue and price updates."""
 
 
 class LiveCatalog:
-    """What EC2 sells to this account; objects stay the same until something changes.
+    """Instance types that EC2 offers to this account.
 
-    There is no substitute for the first answer: which zones an account has, and
-    by what names, only EC2 knows.
+    Attributes stay the same objects until something changes. The first response
+    has no fallback: only EC2 knows the zones of an account and their names.
     """
 
-    def __init__(self, *, aws: Aws, loop: Loop, log: Log) -> None:
+    def __init__(self, *, aws: AwsSession, log: Log) -> None:
         self._aws = aws
-        self._loop = loop
         self._log = log
-        self._machines: dict[str, Machine] = {}
-        self._region = Region(name=aws.region)
-        self._complained = False
-        self.machines: tuple[Machine, ...] = ()
+        self._by_name: dict[str, Ec2InstanceType] = {}
+        self.region = Region(name=aws.region)
+        self._failure_logged = False
+        self.instance_types: tuple[Ec2InstanceType, ...] = ()
         """Sorted by name; empty until EC2 has answered."""
 
-    @property
-    def region(self) -> Region:
-        return self._region
-
     async def start(self) -> None:
-        """Ask for the first time; raises ``CloudError`` when that fails."""
-        await self._ask()
+        """Read the catalogue for the first time; raise ``CloudError`` on failure."""
+        await self._read()
 
     async def refresh(self) -> bool:
-        """Ask again; on failure, which is said once, all stays as it is."""
+        """Update the catalogue; on failure keep it and return False.
+
+        Repeated failures are logged once.
+        """
         try:
-            await self._ask()
+            await self._read()
         except CloudError as error:
-            if not self._complained:
-                self._complained = True
-                self._log.error(
-                    "updating instance types failed", region=self._region.name, error=str(error)
-                )
+            if not self._failure_logged:
+                self._failure_logged = True
+                self._log.error("updating instance types failed", region=self.region.name, error=str(error))
             return False
-        self._complained = False
+        self._failure_logged = False
         return True
 
-    async def _ask(self) -> None:
+    async def _read(self) -> None:
         client: EC2Client = self._aws.ec2()
-        zones, _ = await self._aws.call("DescribeAvailabilityZones", lambda: zones_of(client))
+        zones, _ = await self._aws.call("DescribeAvailabilityZones", lambda: describe_zones(client))
         offered = await self._aws.call(
-            "DescribeInstanceTypeOfferings", lambda: offered_in(client, zones)
+            "DescribeInstanceTypeOfferings", lambda: describe_offerings(client, zones)
         )
-        # Read in the thread that asked: a thousand descriptions take a moment.
-        described = await self._aws.call("DescribeInstanceTypes", lambda: _machines(client))
-        region = region_of(self._region.name, zones, offered, described)
-        if not region.offered:
+
+        def read_types() -> dict[str, Ec2InstanceType]:
+            return {
+                described["InstanceType"]: decode_instance_type(described)
+                for described in describe_instance_types(client)
+            }
+
+        # Decoded in the thread of the call: a thousand descriptions would block the loop.
+        described = await self._aws.call("DescribeInstanceTypes", read_types)
+        region = build_region(self.region.name, zones, offered, described)
+        if not region.offered_zones:
             message = f"region {region.name} offers no instance type"
             raise AwsError("DescribeInstanceTypeOfferings", "NoOfferings", message)
-        self._take(region, {name: described[name] for name in region.offered})
+        self._update(region, {name: described[name] for name in region.offered_zones})
 
-    def _take(self, region: Region, described: dict[str, Machine]) -> None:
-        if region != self._region:
-            self._region = region
-        if described != self._machines:
-            self._machines = described
-            self.machines = tuple(described[name] for name in sorted(described))
-            self._log.info(
-                "discovered instance types", region=region.name, count=len(self.machines)
-            )
-
-
-def _machines(client: "EC2Client") -> dict[str, Machine]:
-    return {one["InstanceType"]: machine_of(one) for one in descriptions(client)}
+    def _update(self, region: Region, described: dict[str, Ec2InstanceType]) -> None:
+        if region != self.region:
+            self.region = region
+        if described != self._by_name:
+            self._by_name = described
+            self.instance_types = tuple(described[name] for name in sorted(described))
+            self._log.info("discovered instance types", region=region.name, count=len(self.instance_types))

@@ -1,17 +1,17 @@
-"""EC2's description of an instance type, read as a Machine."""
+"""Decodes DescribeInstanceTypes."""
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dovetail.model.cloud.ec2_catalog import Gpu, InferenceAccelerator, Machine, NeuronDevice
+from dovetail.model.cloud.ec2_catalog import Ec2InstanceType, Gpu, InferenceAccelerator, NeuronDevice
 
 
-def machine_of(described: Mapping[str, Any]) -> Machine:
+def decode_instance_type(described: Mapping[str, Any]) -> Ec2InstanceType:
     """Read one entry of DescribeInstanceTypes."""
     processor = described.get("ProcessorInfo", {})
     clock = processor.get("SustainedClockSpeedInGhz")
-    return Machine(
+    return Ec2InstanceType(
         name=described["InstanceType"],
         vcpus=described["VCpuInfo"]["DefaultVCpus"],
         memory_mib=described["MemoryInfo"]["SizeInMiB"],
@@ -24,9 +24,7 @@ def machine_of(described: Mapping[str, Any]) -> Machine:
         cpu_features=tuple(processor.get("SupportedFeatures", ())),
         nitro_enclaves=described.get("NitroEnclavesSupport") == "supported",
         usage_classes=tuple(described.get("SupportedUsageClasses", ())),
-        placement_strategies=tuple(
-            described.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())
-        ),
+        placement_strategies=tuple(described.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),
         **_network(described.get("NetworkInfo", {})),
         **_storage(described),
         **_accelerators(described),
@@ -37,9 +35,7 @@ def _network(described: Mapping[str, Any]) -> dict[str, Any]:
     cards = described.get("NetworkCards", ())
     default = described.get("DefaultNetworkCardIndex", 0)
     enis = [
-        card.get("MaximumNetworkInterfaces", 0)
-        for card in cards
-        if card.get("NetworkCardIndex") == default
+        card.get("MaximumNetworkInterfaces", 0) for card in cards if card.get("NetworkCardIndex") == default
     ]
     total = described.get("MaximumNetworkInterfaces", 0)
     return {
@@ -55,10 +51,10 @@ def _network(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _baseline_mbps(advertised: str, cards: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return the baseline of all cards together.
+    """Return the baseline bandwidth of all cards together.
 
-    With several cards EC2 gives for each either its own share or the machine's
-    total, so the advertised figure for the machine decides where there is one.
+    With several cards EC2 gives for each card either its share or the total of
+    the instance type. The advertised total decides, if there is one.
     """
     known = [card["BaselineBandwidthInGbps"] for card in cards if "BaselineBandwidthInGbps" in card]
     total = re.fullmatch(r"(\d+(?:\.\d+)?) Gigabit", advertised)

@@ -1,4 +1,4 @@
-"""Prices out of what the Pricing API and EC2 answer."""
+"""Decodes prices of the Pricing API and of EC2's spot price history."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -7,14 +7,10 @@ from typing import Any, Final
 import msgspec
 
 _NO_PRICE: Final = 0.0
-_PRICING_REGIONS: Final = (
-    ("ap-", "ap-south-1"),
-    ("cn-", "cn-northwest-1"),
-    ("eu-", "eu-central-1"),
-)
-_ELSEWHERE: Final = "us-east-1"
-KINDS: Final = (("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)"))
-"""(tenancy, product family): the two queries that find all prices together."""
+_PRICING_REGIONS: Final = (("ap-", "ap-south-1"), ("cn-", "cn-northwest-1"), ("eu-", "eu-central-1"))
+_DEFAULT_PRICING_REGION: Final = "us-east-1"
+PRODUCT_QUERIES: Final = (("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)"))
+"""(tenancy, product family) of the two queries that return all prices together."""
 
 
 class _Attributes(msgspec.Struct, rename="camel"):
@@ -46,25 +42,26 @@ _ENTRIES: Final = msgspec.json.Decoder(_Entry)
 
 
 def pricing_region(region: str) -> str:
-    """Return where the Pricing API that knows a region is to be found."""
+    """Return the region of the Pricing API endpoint for a region."""
     return next(
-        (home for prefix, home in _PRICING_REGIONS if region.startswith(prefix)), _ELSEWHERE
+        (endpoint for prefix, endpoint in _PRICING_REGIONS if region.startswith(prefix)),
+        _DEFAULT_PRICING_REGION,
     )
 
 
 def has_pricing_api(region: str) -> bool:
-    """Tell whether there is one for the region at all."""
+    """Return True if a Pricing API exists for the region."""
     return not region.startswith("us-gov-")
 
 
-def currency_of(region: str) -> str:
-    """Return what prices are told in."""
+def price_currency(region: str) -> str:
+    """Return the currency of prices."""
     return "CNY" if region.startswith("cn-") else "USD"
 
 
 def product_filters(region: str, tenancy: str, family: str) -> list[dict[str, str]]:
     """Return the filters of GetProducts for plain Linux on-demand prices."""
-    wanted = {
+    fields = {
         "regionCode": region,
         "serviceCode": "AmazonEC2",
         "preInstalledSw": "NA",
@@ -74,18 +71,18 @@ def product_filters(region: str, tenancy: str, family: str) -> list[dict[str, st
         "tenancy": tenancy,
         "productFamily": family,
     }
-    return [{"Type": "TERM_MATCH", "Field": key, "Value": text} for key, text in wanted.items()]
+    return [{"Type": "TERM_MATCH", "Field": key, "Value": text} for key, text in fields.items()]
 
 
-def on_demand_prices(products: Iterable[str], currency: str) -> dict[str, float]:
-    """Return machine type → price per hour; what has none, or zero, is left out."""
+def decode_on_demand_prices(products: Iterable[str], currency: str) -> dict[str, float]:
+    """Return instance type → price per hour, without missing and zero prices."""
     prices: dict[str, float] = {}
     for product in products:
         try:
             entry = _ENTRIES.decode(product)
             price = _price_of(entry, currency)
         except (msgspec.MsgspecError, ValueError):
-            continue  # One entry that nobody can read is no reason to do without the others.
+            continue  # One malformed entry must not discard the others.
         name = entry.product.attributes.instance_type
         if name and price > 0:
             prices[name] = price
@@ -95,20 +92,21 @@ def on_demand_prices(products: Iterable[str], currency: str) -> dict[str, float]
 def _price_of(entry: _Entry, currency: str) -> float:
     for term in entry.terms.on_demand.values():
         for dimension in term.price_dimensions.values():
-            told = dimension.price_per_unit.get(currency)
-            if told is not None:
-                return float(told)
+            price = dimension.price_per_unit.get(currency)
+            if price is not None:
+                return float(price)
     return _NO_PRICE
 
 
-def spot_prices(history: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
-    """Return (machine type, zone) → price per hour, the newest of those told."""
+def decode_spot_prices(history: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+    """Return (instance type, zone) → newest price per hour."""
     newest: dict[tuple[str, str], tuple[datetime, float]] = {}
-    for one in history:
-        price = float(one["SpotPrice"])
+    for entry in history:
+        price = float(entry["SpotPrice"])
         if price <= 0:
             continue
-        place, told = (one["InstanceType"], one["AvailabilityZone"]), (one["Timestamp"], price)
-        if place not in newest or newest[place] < told:
-            newest[place] = told
-    return {place: price for place, (_, price) in newest.items()}
+        key = (entry["InstanceType"], entry["AvailabilityZone"])
+        dated_price = (entry["Timestamp"], price)
+        if key not in newest or newest[key] < dated_price:
+            newest[key] = dated_price
+    return {key: price for key, (_, price) in newest.items()}

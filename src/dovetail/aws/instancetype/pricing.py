@@ -1,4 +1,4 @@
-"""Prices as AWS tells them, and the last good ones while it does not."""
+"""Live prices from AWS, with the last known ones as fallback."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -7,19 +7,19 @@ import msgspec
 
 from dovetail.aws.errors import AwsError
 from dovetail.aws.instancetype.price_parsing import (
-    KINDS,
-    currency_of,
+    PRODUCT_QUERIES,
+    decode_on_demand_prices,
+    decode_spot_prices,
     has_pricing_api,
-    on_demand_prices,
+    price_currency,
     pricing_region,
     product_filters,
-    spot_prices,
 )
-from dovetail.aws.session import Aws
-from dovetail.model.cloud.prices import Place, PriceBook
+from dovetail.aws.session import AwsSession
+from dovetail.model.cloud.prices import PriceBook, PriceKey
 from dovetail.model.frozen import FrozenDict
 from dovetail.ports.cloudprovider import CloudError
-from dovetail.ports.event_loop import Loop
+from dovetail.ports.event_loop import EventLoop
 from dovetail.ports.telemetry import Log
 
 if TYPE_CHECKING:
@@ -32,88 +32,79 @@ _LINUX: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 
 
 class LivePrices:
-    """The prices of one region; ``book`` is the same object until a price changes.
+    """Prices of one region; ``prices`` is the same object until a price changes.
 
-    It starts with ``fallback``. What AWS tells replaces that price by price, so
-    a part of an answer is worth something, and no answer costs nothing. Once
-    spot prices were told, a zone without one is a zone without spot.
+    It starts with ``fallback``, which AWS's prices replace one by one, so a
+    partial response is useful. Once spot prices were read, a zone without one
+    has no spot offering.
     """
 
     def __init__(
-        self,
-        *,
-        aws: Aws,
-        loop: Loop,
-        log: Log,
-        fallback: PriceBook,
-        isolated: bool = False,
+        self, *, aws: AwsSession, loop: EventLoop, log: Log, fallback: PriceBook, isolated: bool = False
     ) -> None:
-        """``isolated``: there is no way to the Pricing API, so nobody shall try."""
-        self.book = fallback
+        """``isolated``: the VPC has no route to the Pricing API, so it is not called."""
+        self.prices = fallback
         self._aws = aws
         self._loop = loop
         self._log = log
         self._region = aws.region
-        self._asks_for_on_demand = not isolated and has_pricing_api(self._region)
-        self._told: set[str] = set()
-        """Of which failures it was said already."""
+        self._reads_on_demand = not isolated and has_pricing_api(self._region)
+        self._failures_logged: set[str] = set()
+        """Kinds of prices whose failure was logged."""
 
     async def refresh(self) -> bool:
-        """Ask for all prices; tell whether all could be had."""
-        asked = [self._safely("spot", self._spot)]
-        if self._asks_for_on_demand:
-            asked.append(self._safely("on-demand", self._on_demand))
-        answers = await self._loop.together(asked)
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-        return all(answers)
+        """Update all prices; return False if any failed."""
+        updates = [self._update_safely("spot", self._update_spot)]
+        if self._reads_on_demand:
+            updates.append(self._update_safely("on-demand", self._update_on_demand))
+        results = await self._loop.gather(updates)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return all(results)
 
-    async def _safely(self, what: str, ask: Callable[[], Any]) -> bool:
-        """Do as asked; a failure is said once, until it works again."""
+    async def _update_safely(self, kind: str, update: Callable[[], Any]) -> bool:
+        """Run an update; log a failure once until it succeeds again."""
         try:
-            await ask()
+            await update()
         except CloudError as error:
-            if what not in self._told:
-                self._told.add(what)
+            if kind not in self._failures_logged:
+                self._failures_logged.add(kind)
                 self._log.error(
-                    f"updating {what} prices failed",
+                    f"updating {kind} prices failed",
                     region=self._region,
                     error=str(error),
-                    using=self.book.describe(),
+                    using=self.prices.describe(),
                 )
             return False
-        self._told.discard(what)
+        self._failures_logged.discard(kind)
         return True
 
-    async def _on_demand(self) -> None:
+    async def _update_on_demand(self) -> None:
         client: PricingClient = self._aws.client("pricing", region=pricing_region(self._region))
-        found: dict[str, float] = {}
-        for tenancy, family in KINDS:
-            prices = on_demand_prices(
-                await self._products(client, tenancy, family), currency_of(self._region)
+        by_type: dict[str, float] = {}
+        for tenancy, family in PRODUCT_QUERIES:
+            prices = decode_on_demand_prices(
+                await self._products(client, tenancy, family), price_currency(self._region)
             )
             if not prices:
-                # As good as no answer: a region without such machines there is not.
+                # Every region has such instance types, so an empty response is an error.
                 raise AwsError("GetProducts", "NoPrices", f"there are none for {family}")
-            found |= prices
-        told = {(name, self._region): price for name, price in found.items()}
-        self._take("on-demand", on_demand_at=self.book.on_demand_at.with_items(told))
+            by_type |= prices
+        regional = {(name, self._region): price for name, price in by_type.items()}
+        self._replace("on-demand", on_demand_prices=self.prices.on_demand_prices.with_items(regional))
 
     async def _products(self, client: "PricingClient", tenancy: str, family: str) -> list[str]:
         filters: Any = product_filters(self._region, tenancy, family)
 
         def page(token: dict[str, str]) -> Any:
             return client.get_products(
-                ServiceCode="AmazonEC2",
-                Filters=filters,
-                MaxResults=_PRODUCTS_PAGE,
-                **token,
+                ServiceCode="AmazonEC2", Filters=filters, MaxResults=_PRODUCTS_PAGE, **token
             )
 
         return await self._pages("GetProducts", page, "PriceList")
 
-    async def _spot(self) -> None:
+    async def _update_spot(self) -> None:
         client = self._aws.ec2()
         now = self._loop.now()
 
@@ -126,32 +117,30 @@ class LivePrices:
             )
 
         history = await self._pages("DescribeSpotPriceHistory", page, "SpotPriceHistory")
-        found: dict[Place, float] = spot_prices(history)
-        if not found:
+        zonal: dict[PriceKey, float] = decode_spot_prices(history)
+        if not zonal:
             raise AwsError("DescribeSpotPriceHistory", "NoPrices", "there are none")
-        self._take("spot", spot_at=self.book.spot_at.with_items(found), spot_share=None)
+        self._replace("spot", spot_prices=self.prices.spot_prices.with_items(zonal), spot_ratio=None)
 
-    async def _pages(
-        self, operation: str, page: Callable[[dict[str, str]], Any], content: str
-    ) -> list[Any]:
-        """Return what all pages have; each is asked for again by itself if need be."""
-        found: list[Any] = []
+    async def _pages(self, operation: str, page: Callable[[dict[str, str]], Any], content: str) -> list[Any]:
+        """Return the entries of all pages; each page is retried by itself."""
+        entries: list[Any] = []
         token: dict[str, str] = {}
         while True:
-            asked = token
-            answer = await self._aws.call(operation, lambda: page(asked))  # noqa: B023 - awaited here
-            found += answer[content]
-            if not answer.get("NextToken"):
-                return found
-            token = {"NextToken": answer["NextToken"]}
+            current = token
+            response = await self._aws.call(operation, lambda: page(current))  # noqa: B023 - awaited here
+            entries += response[content]
+            if not response.get("NextToken"):
+                return entries
+            token = {"NextToken": response["NextToken"]}
 
-    def _take(self, what: str, **prices: FrozenDict[Place, float] | None) -> None:
+    def _replace(self, kind: str, **prices: FrozenDict[PriceKey, float] | None) -> None:
         now = self._loop.now()
-        # The day counts as news only with a price that is: the book shall stay the same object.
-        before = {field: getattr(self.book, field) for field in prices}
+        # A new date alone must not change the object: instance types would be rebuilt.
+        before = {field: getattr(self.prices, field) for field in prices}
         if before == prices:
             return
-        self.book = msgspec.structs.replace(
-            self.book, source=SOURCE, date=now.date().isoformat(), **prices
+        self.prices = msgspec.structs.replace(
+            self.prices, source=SOURCE, date=now.date().isoformat(), **prices
         )
-        self._log.info(f"updated {what} pricing", region=self._region)
+        self._log.info(f"updated {kind} pricing", region=self._region)

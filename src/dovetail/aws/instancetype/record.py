@@ -1,4 +1,4 @@
-"""Record a catalogue from what EC2 itself says."""
+"""Records a catalogue of instance types from EC2 (``dovetail catalog record``)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,27 +15,32 @@ from botocore.exceptions import (
     PartialCredentialsError,
 )
 
-from dovetail.aws.instancetype.descriptions import machine_of
-from dovetail.aws.instancetype.offerings import descriptions, offered_in, region_of, zones_of
+from dovetail.aws.instancetype.descriptions import decode_instance_type
+from dovetail.aws.instancetype.offerings import (
+    build_region,
+    describe_instance_types,
+    describe_offerings,
+    describe_zones,
+)
 from dovetail.errors import CatalogError
-from dovetail.model.cloud.ec2_catalog import Catalog, Machine, Region
+from dovetail.model.cloud.ec2_catalog import Catalog, Ec2InstanceType, Region
 from dovetail.model.frozen import FrozenDict
 
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
 
 Clients = Callable[[str], "EC2Client"]
-"""Region → a client for it."""
+"""Region → EC2 client."""
 
 
 def ec2_clients(endpoint_url: str | None = None) -> Clients:
-    """Return a maker of clients that use the credentials of the environment."""
-    patient = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10)
+    """Return a factory of clients with the credentials of the environment."""
+    config = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10)
 
     def client(region: str) -> "EC2Client":
-        # A session of its own: boto3's default one keeps the first credentials it saw.
+        # A new session: boto3's default session caches the first credentials.
         session = boto3.Session()
-        return session.client("ec2", region_name=region, endpoint_url=endpoint_url, config=patient)
+        return session.client("ec2", region_name=region, endpoint_url=endpoint_url, config=config)
 
     return client
 
@@ -47,39 +52,40 @@ def record_catalog(
     source: str = "EC2 DescribeInstanceTypes and DescribeInstanceTypeOfferings",
     progress: Callable[[str], None] = lambda _: None,
 ) -> Catalog:
-    """Ask EC2 in each region and return what it sells there.
+    """Read zones, offerings and instance types of each region.
 
-    A type is kept only where a zone offers it: EC2 describes no other, but
-    stand-ins for EC2 do. The date is the one on EC2's answers. Raises
-    ``CatalogError`` when EC2 cannot be asked.
+    Instance types that no zone offers are dropped: EC2 does not describe them,
+    but emulators do. The date is that of EC2's responses. Raises ``CatalogError``.
     """
-    machines: dict[str, Machine] = {}
+    instance_types: dict[str, Ec2InstanceType] = {}
     recorded: dict[str, Region] = {}
     today = ""
     for name in regions:
-        with _translated(name):
+        with _translate_errors(name):
             client = clients(name)
             progress(f"{name}: zones and offerings")
-            zones, today = zones_of(client)
-            offered = offered_in(client, zones)
+            zones, today = describe_zones(client)
+            offered = describe_offerings(client, zones)
             if not offered:
                 raise CatalogError(f"region {name}: EC2 offers no instance type there")
             progress(f"{name}: instance types")
-            described = {one["InstanceType"]: one for one in descriptions(client)}
-        for machine in sorted(described.keys() & offered.keys() - machines.keys()):
-            machines[machine] = machine_of(described[machine])
-        recorded[name] = region_of(name, zones, offered, described)
+            described = {
+                description["InstanceType"]: description for description in describe_instance_types(client)
+            }
+        for kind in sorted(described.keys() & offered.keys() - instance_types.keys()):
+            instance_types[kind] = decode_instance_type(described[kind])
+        recorded[name] = build_region(name, zones, offered, described)
     return Catalog(
         recorded=today,
         source=source,
-        machines=tuple(machines[name] for name in sorted(machines)),
+        instance_types=tuple(instance_types[name] for name in sorted(instance_types)),
         regions=FrozenDict(recorded),
     )
 
 
 @contextmanager
-def _translated(region: str) -> Iterator[None]:
-    """Turn what the SDK raises into a sentence that says what to do."""
+def _translate_errors(region: str) -> Iterator[None]:
+    """Translate exceptions of the SDK into ``CatalogError`` with advice."""
     try:
         yield
     except (NoCredentialsError, PartialCredentialsError) as error:
@@ -93,10 +99,10 @@ def _translated(region: str) -> Iterator[None]:
             " the network and --endpoint-url"
         ) from error
     except ClientError as error:
-        told = error.response.get("Error", {})
+        details = error.response.get("Error", {})
         raise CatalogError(
             f"region {region}: EC2 refused {error.operation_name}:"
-            f" {told.get('Code', 'unknown')}: {told.get('Message', error)}; the caller needs"
+            f" {details.get('Code', 'unknown')}: {details.get('Message', error)}; the caller needs"
             " ec2:DescribeInstanceTypes, DescribeInstanceTypeOfferings and"
             " DescribeAvailabilityZones"
         ) from error

@@ -1,4 +1,4 @@
-"""What arrives in the interruption queue, understood: EventBridge's JSON into ``Message``."""
+"""Decodes EventBridge events of the interruption queue as ``InterruptionMessage``."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -7,23 +7,23 @@ from typing import Final
 import msgspec
 
 from dovetail.errors import DovetailError
-from dovetail.ports.cloudprovider import Interruption, Message
+from dovetail.ports.cloudprovider import InterruptionKind, InterruptionMessage
 
 _STATES: Final = {
-    "stopping": Interruption.STOPPING,
-    "stopped": Interruption.STOPPING,
-    "shutting-down": Interruption.TERMINATING,
-    "terminated": Interruption.TERMINATING,
+    "stopping": InterruptionKind.INSTANCE_STOPPED,
+    "stopped": InterruptionKind.INSTANCE_STOPPED,
+    "shutting-down": InterruptionKind.INSTANCE_TERMINATED,
+    "terminated": InterruptionKind.INSTANCE_TERMINATED,
 }
-"""Of an instance's states, those that a node does not survive."""
+"""Instance states that end a node."""
 
 
-class Unreadable(DovetailError):
-    """A message is not what EventBridge sends."""
+class InvalidMessageError(DovetailError):
+    """A message is not an EventBridge event."""
 
 
 class _Envelope(msgspec.Struct, frozen=True):
-    """What all events have around them."""
+    """Fields that all EventBridge events have."""
 
     version: str = ""
     source: str = ""
@@ -32,7 +32,7 @@ class _Envelope(msgspec.Struct, frozen=True):
     detail: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class _OfInstance(msgspec.Struct, frozen=True):
+class _InstanceDetail(msgspec.Struct, frozen=True):
     instance_id: str = msgspec.field(name="instance-id")
     state: str = ""
 
@@ -41,73 +41,74 @@ class _Entity(msgspec.Struct, frozen=True):
     value: str = msgspec.field(default="", name="entityValue")
 
 
-class _OfHealth(msgspec.Struct, frozen=True):
+class _HealthDetail(msgspec.Struct, frozen=True):
     service: str = ""
     category: str = msgspec.field(default="", name="eventTypeCategory")
     entities: tuple[_Entity, ...] | None = msgspec.field(default=(), name="affectedEntities")
 
 
-_Meaning = tuple[Interruption, tuple[str, ...]]
-_NOTHING: Final[_Meaning] = (Interruption.NOTHING, ())
+_Decoded = tuple[InterruptionKind, tuple[str, ...]]
+_NO_OP: Final[_Decoded] = (InterruptionKind.NO_OP, ())
 
 
-def parse(body: str, *, receipt: str) -> Message:
-    """Return what a message says; raises ``Unreadable``.
+def decode_message(body: str, *, receipt_handle: str) -> InterruptionMessage:
+    """Decode a message; raise ``InvalidMessageError`` if it is malformed.
 
-    What is well-formed but no concern of ours is ``Interruption.NOTHING``.
+    Well-formed events of no interest are ``InterruptionKind.NO_OP``.
     """
     if not body.strip():
-        return Message(id=receipt, kind=Interruption.NOTHING)
+        return InterruptionMessage(id=receipt_handle, kind=InterruptionKind.NO_OP)
     try:
         event = msgspec.json.decode(body, type=_Envelope)
-        read = _READERS.get((event.version, event.source, event.detail_type))
-        kind, instances = _NOTHING if read is None else read(event.detail)
+        decode = _DECODERS.get((event.version, event.source, event.detail_type))
+        kind, instances = _NO_OP if decode is None else decode(event.detail)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise Unreadable(str(error)) from error
-    return Message(id=receipt, kind=kind, instance_ids=instances, sent=_moment(event.time))
+        raise InvalidMessageError(str(error)) from error
+    return InterruptionMessage(
+        id=receipt_handle, kind=kind, instance_ids=instances, sent_at=_parse_time(event.time)
+    )
 
 
-def _warning(kind: Interruption) -> Callable[[msgspec.Raw], _Meaning]:
-    def read(detail: msgspec.Raw) -> _Meaning:
-        return kind, (msgspec.json.decode(detail, type=_OfInstance).instance_id,)
+def _instance_event(kind: InterruptionKind) -> Callable[[msgspec.Raw], _Decoded]:
+    def decode(detail: msgspec.Raw) -> _Decoded:
+        return kind, (msgspec.json.decode(detail, type=_InstanceDetail).instance_id,)
 
-    return read
-
-
-def _state_change(detail: msgspec.Raw) -> _Meaning:
-    told = msgspec.json.decode(detail, type=_OfInstance)
-    kind = _STATES.get(told.state.lower())
-    return _NOTHING if kind is None else (kind, (told.instance_id,))
+    return decode
 
 
-def _health(detail: msgspec.Raw) -> _Meaning:
-    told = msgspec.json.decode(detail, type=_OfHealth)
-    if (told.service, told.category) != ("EC2", "scheduledChange"):
-        return _NOTHING
-    entities = told.entities or ()
-    return Interruption.SCHEDULED_CHANGE, tuple(one.value for one in entities)
+def _state_change(detail: msgspec.Raw) -> _Decoded:
+    payload = msgspec.json.decode(detail, type=_InstanceDetail)
+    kind = _STATES.get(payload.state.lower())
+    return _NO_OP if kind is None else (kind, (payload.instance_id,))
 
 
-def _moment(told: str) -> datetime | None:
-    """Read when an event happened; a warning is not less true for an odd date."""
+def _health(detail: msgspec.Raw) -> _Decoded:
+    payload = msgspec.json.decode(detail, type=_HealthDetail)
+    if (payload.service, payload.category) != ("EC2", "scheduledChange"):
+        return _NO_OP
+    entities = payload.entities or ()
+    return InterruptionKind.SCHEDULED_CHANGE, tuple(entity.value for entity in entities)
+
+
+def _parse_time(text: str) -> datetime | None:
+    """Return the time of an event; None if it is malformed, which is no error."""
     try:
-        moment = datetime.fromisoformat(told)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-_READERS: Final[dict[tuple[str, str, str], Callable[[msgspec.Raw], _Meaning]]] = {
-    ("0", source, title): read
-    for source, title, read in (
-        ("aws.ec2", "EC2 Spot Instance Interruption Warning", _warning(Interruption.SPOT)),
-        ("aws.ec2", "EC2 Instance Rebalance Recommendation", _warning(Interruption.REBALANCE)),
-        ("aws.ec2", "EC2 Instance State-change Notification", _state_change),
-        (
-            "aws.ec2",
-            "EC2 Capacity Reservation Instance Interruption Warning",
-            _warning(Interruption.RESERVATION),
-        ),
-        ("aws.health", "AWS Health Event", _health),
-    )
+_INSTANCE_EVENTS: Final = {
+    "EC2 Spot Instance Interruption Warning": InterruptionKind.SPOT_INTERRUPTED,
+    "EC2 Instance Rebalance Recommendation": InterruptionKind.REBALANCE_RECOMMENDATION,
+    "EC2 Capacity Reservation Instance Interruption Warning": (
+        InterruptionKind.CAPACITY_RESERVATION_INTERRUPTED
+    ),
+}
+"""Detail type of events that name one instance → kind."""
+_DECODERS: Final[dict[tuple[str, str, str], Callable[[msgspec.Raw], _Decoded]]] = {
+    **{("0", "aws.ec2", title): _instance_event(kind) for title, kind in _INSTANCE_EVENTS.items()},
+    ("0", "aws.ec2", "EC2 Instance State-change Notification"): _state_change,
+    ("0", "aws.health", "AWS Health Event"): _health,
 }

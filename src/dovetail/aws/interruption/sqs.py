@@ -4,164 +4,156 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from dovetail.aws.batcher import Batcher, Window
-from dovetail.aws.errors import AwsError, Kind
-from dovetail.aws.interruption.messages import Unreadable, parse
-from dovetail.aws.session import Aws, Patience
-from dovetail.ports.cloudprovider import CloudError, Interruption, Message
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.randomness import Chance
+from dovetail.aws.batcher import Batcher, BatchWindow
+from dovetail.aws.errors import AwsError, ErrorKind
+from dovetail.aws.interruption.messages import InvalidMessageError, decode_message
+from dovetail.aws.session import AwsSession, RetryPolicy
+from dovetail.ports.cloudprovider import CloudError, InterruptionKind, InterruptionMessage
+from dovetail.ports.event_loop import EventLoop
+from dovetail.ports.randomness import RandomSource
 from dovetail.ports.telemetry import Log
 
 if TYPE_CHECKING:
     from types_boto3_sqs.client import SQSClient
     from types_boto3_sqs.type_defs import MessageTypeDef
 
-LONGEST_POLL: Final = timedelta(seconds=20)
-"""As long as SQS can wait for a message: the queue is asked three times a minute."""
-_VISIBILITY: Final = 20
-"""Seconds after which a message that was received and not removed comes again."""
-_MOST_AT_ONCE: Final = 10
-_MORE_POLLS: Final = 9
-"""Made side by side when a poll comes back full: there is a storm."""
-_REMOVALS: Final = Window(
-    idle=timedelta(milliseconds=5), longest=timedelta(milliseconds=50), most=_MOST_AT_ONCE
+POLL_WAIT: Final = timedelta(seconds=20)
+"""Maximum of SQS long polling; the queue is polled three times a minute."""
+_VISIBILITY_TIMEOUT: Final = 20
+"""Visibility timeout in seconds: a message that is not deleted is received again."""
+_MAX_MESSAGES: Final = 10
+_EXTRA_POLLS: Final = 9
+"""Additional concurrent polls after a full one: a burst of interruptions."""
+_DELETE_WINDOW: Final = BatchWindow(
+    idle_timeout=timedelta(milliseconds=5), max_wait=timedelta(milliseconds=50), max_items=_MAX_MESSAGES
 )
-_TROUBLED: Final = Patience(first=timedelta(seconds=1), most=timedelta(seconds=30))
-_SHOWN: Final = 200
-"""How much of a message that makes no sense is worth a place in the log."""
+_ERROR_BACKOFF: Final = RetryPolicy(initial_delay=timedelta(seconds=1), max_delay=timedelta(seconds=30))
+_MAX_LOGGED_BODY: Final = 200
+"""Characters of an invalid message in the log."""
 
 
-class SqsInterruptions:
-    """``ports.cloudprovider.Interruptions``; a queue that cannot be read is told of once.
+class SqsInterruptionQueue:
+    """``ports.cloudprovider.InterruptionQueue`` on SQS.
 
-    Whether it is missing, forbidden or out of reach, it is tried again for ever,
-    with growing pauses: everything else works without it.
+    A queue that is missing, forbidden or unreachable is logged once per error
+    code and retried forever with backoff: everything else works without it.
     """
 
     def __init__(
         self,
-        aws: Aws,
+        aws: AwsSession,
         *,
         name: str,
-        loop: Loop,
-        chance: Chance,
+        loop: EventLoop,
+        random: RandomSource,
         log: Log,
-        longest_poll: timedelta = LONGEST_POLL,
-        trouble: Patience = _TROUBLED,
+        poll_wait: timedelta = POLL_WAIT,
+        retry_policy: RetryPolicy = _ERROR_BACKOFF,
     ) -> None:
         self._aws = aws
         self._sqs: SQSClient = aws.client("sqs")
         self._name = name
         self._loop = loop
-        self._chance = chance
+        self._random = random
         self._log = log
-        self._wait = int(longest_poll.total_seconds())
-        self._patience = trouble
+        self._wait_seconds = int(poll_wait.total_seconds())
+        self._retry_policy = retry_policy
         self._url: str | None = None
-        self._removals: Batcher[None, Message, None] = Batcher(
-            self._remove_many,
-            window=_REMOVALS,
-            loop=loop,
-            name="delete_messages",
-            metrics=aws.metrics,
+        self._deletions: Batcher[None, InterruptionMessage, None] = Batcher(
+            self._delete_batch, window=_DELETE_WINDOW, loop=loop, name="delete_messages", metrics=aws.metrics
         )
         self._failures = 0
-        self._told_of = ""
+        self._logged_code = ""
 
-    async def receive(self) -> Sequence[Message]:
-        """Return what is there, or wait for it; what cannot be read is empty for a while."""
+    async def receive(self) -> Sequence[InterruptionMessage]:
+        """Return messages after a long poll; nothing after an error and its backoff."""
         try:
             messages = await self._poll()
         except AwsError as error:
-            await self._bear(error)
+            await self._back_off(error)
             return ()
         if self._failures:
-            self._failures, self._told_of = 0, ""
+            self._failures, self._logged_code = 0, ""
             self._log.info("reading the interruption queue again", queue=self._name)
         return messages
 
-    async def remove(self, message: Message) -> None:
-        await self._removals.ask(None, message)
+    async def delete(self, message: InterruptionMessage) -> None:
+        """Delete a message; batched."""
+        await self._deletions.submit(None, message)
 
-    async def _poll(self) -> list[Message]:
-        url = await self._find()
-        found = await self._take(url, wait=self._wait)
-        if len(found) < _MOST_AT_ONCE:
-            return found
-        more = await self._loop.together([self._take(url, wait=0) for _ in range(_MORE_POLLS)])
+    async def _poll(self) -> list[InterruptionMessage]:
+        url = await self._queue_url()
+        messages = await self._receive(url, wait=self._wait_seconds)
+        if len(messages) < _MAX_MESSAGES:
+            return messages
+        more = await self._loop.gather([self._receive(url, wait=0) for _ in range(_EXTRA_POLLS)])
         for batch in more:
-            # An error of one of these is met again at the next poll.
+            # The next poll meets the same error again.
             if not isinstance(batch, Exception):
-                found.extend(batch)
-        return found
+                messages.extend(batch)
+        return messages
 
-    async def _find(self) -> str:
+    async def _queue_url(self) -> str:
         if self._url is None:
-            answer = await self._aws.call(
+            response = await self._aws.call(
                 "GetQueueUrl", lambda: self._sqs.get_queue_url(QueueName=self._name)
             )
-            self._url = answer["QueueUrl"]
+            self._url = response["QueueUrl"]
         return self._url
 
-    async def _take(self, url: str, *, wait: int) -> list[Message]:
-        answer = await self._aws.call(
+    async def _receive(self, url: str, *, wait: int) -> list[InterruptionMessage]:
+        response = await self._aws.call(
             "ReceiveMessage",
             lambda: self._sqs.receive_message(
                 QueueUrl=url,
-                MaxNumberOfMessages=_MOST_AT_ONCE,
-                VisibilityTimeout=_VISIBILITY,
+                MaxNumberOfMessages=_MAX_MESSAGES,
+                VisibilityTimeout=_VISIBILITY_TIMEOUT,
                 WaitTimeSeconds=wait,
             ),
         )
-        return [self._read(one) for one in answer.get("Messages", ())]
+        return [self._decode(message) for message in response.get("Messages", ())]
 
-    def _read(self, received: "MessageTypeDef") -> Message:
+    def _decode(self, received: "MessageTypeDef") -> InterruptionMessage:
         body, receipt = received.get("Body", ""), received["ReceiptHandle"]
         try:
-            return parse(body, receipt=receipt)
-        except Unreadable as error:
+            return decode_message(body, receipt_handle=receipt)
+        except InvalidMessageError as error:
             self._log.error(
-                "cannot read interruption message; it is removed",
+                "deleting invalid interruption message",
                 queue=self._name,
                 message_id=received.get("MessageId", ""),
                 error=str(error),
-                body=body[:_SHOWN],
+                body=body[:_MAX_LOGGED_BODY],
             )
-            return Message(id=receipt, kind=Interruption.NOTHING)
+            return InterruptionMessage(id=receipt, kind=InterruptionKind.NO_OP)
 
-    async def _remove_many(
-        self, _: None, messages: Sequence[Message]
+    async def _delete_batch(
+        self, _: None, messages: Sequence[InterruptionMessage]
     ) -> Sequence[CloudError | None]:
-        url = await self._find()
-        answer = await self._aws.call(
+        url = await self._queue_url()
+        response = await self._aws.call(
             "DeleteMessageBatch",
             lambda: self._sqs.delete_message_batch(
                 QueueUrl=url,
                 Entries=[
-                    {"Id": str(place), "ReceiptHandle": one.id}
-                    for place, one in enumerate(messages)
+                    {"Id": str(index), "ReceiptHandle": message.id} for index, message in enumerate(messages)
                 ],
             ),
         )
-        outcomes: list[CloudError | None] = [None] * len(messages)
-        for failed in answer.get("Failed", ()):
-            told = AwsError("DeleteMessageBatch", failed["Code"], failed.get("Message", ""))
-            outcomes[int(failed["Id"])] = told
-        return outcomes
+        results: list[CloudError | None] = [None] * len(messages)
+        for failed in response.get("Failed", ()):
+            error = AwsError("DeleteMessageBatch", failed["Code"], failed.get("Message", ""))
+            results[int(failed["Id"])] = error
+        return results
 
-    async def _bear(self, error: AwsError) -> None:
-        """Tell of trouble, once for each kind of it, and wait."""
+    async def _back_off(self, error: AwsError) -> None:
+        """Log an error, once per code, and wait."""
         self._failures += 1
-        self._url = None  # It may be another one when the queue is made anew.
-        pause = self._patience.pause(self._failures, self._chance)
-        if error.code != self._told_of:
-            self._told_of = error.code
-            missing = error.kind is Kind.GONE
-            advice = "; create it, or correct the setting interruption-queue" if missing else ""
-            self._log.error(
-                "cannot read the interruption queue; trying again quietly",
-                queue=self._name,
-                error=f"{error}{advice}",
-            )
-        await self._loop.sleep(pause)
+        self._url = None  # A queue that is created again may have another URL.
+        delay = self._retry_policy.delay(self._failures, self._random)
+        if error.code != self._logged_code:
+            self._logged_code = error.code
+            missing = error.kind is ErrorKind.NOT_FOUND
+            advice = "; create the queue, or correct --interruption-queue" if missing else ""
+            self._log.error("cannot read the interruption queue", queue=self._name, error=f"{error}{advice}")
+        await self._loop.sleep(delay)

@@ -1,102 +1,94 @@
-"""EC2's own checks of instances, and what it has planned for them."""
+"""EC2 status checks and scheduled events of instances."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from dovetail.aws.errors import AwsError, Kind
-from dovetail.aws.session import Aws
-from dovetail.ports.cloudprovider import Ailment, Interruption
+from dovetail.aws.errors import AwsError, ErrorKind
+from dovetail.aws.session import AwsSession
+from dovetail.ports.cloudprovider import InterruptionKind, UnhealthyInstance
 from dovetail.ports.telemetry import Log
 
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
-    from types_boto3_ec2.type_defs import FilterTypeDef, InstanceStatusTypeDef
 
-_PLANNED: Final = (
+_SCHEDULED_EVENTS: Final = (
     "instance-reboot",
     "system-reboot",
     "system-maintenance",
     "instance-retirement",
     "instance-stop",
 )
-_DONE: Final = ("[Completed]", "[Canceled]")
-"""How the description of an event begins that is over; EC2 shows it for a week more."""
+_PAST_EVENTS: Final = ("[Completed]", "[Canceled]")
+"""Prefixes of the description of past events, which EC2 lists for another week."""
 _QUERIES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("instance-status.status", ("impaired",)),
     ("system-status.status", ("impaired",)),
-    ("event.code", _PLANNED),
+    ("event.code", _SCHEDULED_EVENTS),
 )
 
 
-class Ec2Checkups:
-    """``ports.cloudprovider.Checkups`` by DescribeInstanceStatus.
+class Ec2StatusChecks:
+    """``ports.cloudprovider.InstanceStatusProvider`` with DescribeInstanceStatus.
 
-    Who is not allowed to ask is told so once, and not asked for again: everything
-    else works without it.
+    Without the permission it logs one error and returns nothing from then on:
+    everything else works without it.
     """
 
-    def __init__(self, *, aws: Aws, ec2: "EC2Client", log: Log) -> None:
+    def __init__(self, *, aws: AwsSession, ec2: "EC2Client", log: Log) -> None:
         self._aws = aws
         self._ec2 = ec2
         self._log = log
-        self._is_refused = False
+        self._access_denied = False
 
-    async def ailing(self) -> Sequence[Ailment]:
-        if self._is_refused:
+    async def list_unhealthy(self) -> Sequence[UnhealthyInstance]:
+        """Return instances with failed checks or scheduled events."""
+        if self._access_denied:
             return ()
-        found: dict[str, InstanceStatusTypeDef] = {}
+        by_id: dict[str, Mapping[str, Any]] = {}
         try:
             for name, values in _QUERIES:
-                for one in await self._described({"Name": name, "Values": list(values)}):
-                    found[one["InstanceId"]] = one
+                filters = [{"Name": name, "Values": list(values)}]
+                for status in await self._aws.list_pages(
+                    "DescribeInstanceStatus", self._ec2, "InstanceStatuses", page_size=1000, Filters=filters
+                ):
+                    by_id[status["InstanceId"]] = status
         except AwsError as error:
-            if error.kind is not Kind.REFUSED:
+            if error.kind is not ErrorKind.ACCESS_DENIED:
                 raise
-            self._is_refused = True
-            self._log.error("instances' status checks are not looked at", error=str(error))
+            self._access_denied = True
+            self._log.error("cannot read instance status checks", error=str(error))
             return ()
-        return ailments(found.values())
-
-    async def _described(self, which: "FilterTypeDef") -> list["InstanceStatusTypeDef"]:
-        pages = self._ec2.get_paginator("describe_instance_status")
-        return await self._aws.call(
-            "DescribeInstanceStatus",
-            lambda: [
-                one
-                for page in pages.paginate(Filters=[which], PaginationConfig={"PageSize": 1000})
-                for one in page["InstanceStatuses"]
-            ],
-        )
+        return decode_unhealthy(by_id.values())
 
 
-def ailments(statuses: Iterable[Mapping[str, Any]]) -> list[Ailment]:
-    """Return all that is wrong, or planned, from what EC2 says of instances.
+def decode_unhealthy(statuses: Iterable[Mapping[str, Any]]) -> list[UnhealthyInstance]:
+    """Return failed status checks and scheduled events.
 
-    Checks of attached volumes are left out: a pod may do without its volume.
+    Checks of attached EBS volumes are ignored: they do not affect every pod.
     """
-    found: list[Ailment] = []
-    for one in statuses:
-        name = one["InstanceId"]
+    unhealthy: list[UnhealthyInstance] = []
+    for status in statuses:
+        name = status["InstanceId"]
         for field, kind in (
-            ("InstanceStatus", Interruption.INSTANCE_STATUS),
-            ("SystemStatus", Interruption.SYSTEM_STATUS),
+            ("InstanceStatus", InterruptionKind.INSTANCE_STATUS),
+            ("SystemStatus", InterruptionKind.SYSTEM_STATUS),
         ):
-            if (one.get(field) or {}).get("Status") == "impaired":
-                found.append(Ailment(instance_id=name, kind=kind, since=_since(one[field])))
-        if any(_is_ahead(event) for event in one.get("Events") or ()):
-            found.append(Ailment(instance_id=name, kind=Interruption.EVENT_STATUS))
-    return found
+            if (status.get(field) or {}).get("Status") == "impaired":
+                unhealthy.append(UnhealthyInstance(instance_id=name, kind=kind, since=_since(status[field])))
+        if any(
+            event.get("Code") in _SCHEDULED_EVENTS
+            and not event.get("Description", "").startswith(_PAST_EVENTS)
+            for event in status.get("Events") or ()
+        ):
+            unhealthy.append(UnhealthyInstance(instance_id=name, kind=InterruptionKind.EVENT_STATUS))
+    return unhealthy
 
 
 def _since(check: Mapping[str, Any]) -> Any:
-    """Return since when a check has failed: the first of its parts that did."""
+    """Return the time of the earliest failure in a status check."""
     moments = [
         part["ImpairedSince"]
         for part in check.get("Details") or ()
         if part.get("Status") == "failed" and "ImpairedSince" in part
     ]
     return min(moments, default=None)
-
-
-def _is_ahead(event: Mapping[str, Any]) -> bool:
-    return event.get("Code") in _PLANNED and not event.get("Description", "").startswith(_DONE)

@@ -1,23 +1,29 @@
-"""ARC zonal shift: zones that the cluster is being moved out of."""
+"""Zonal shifts of ARC: read them, and leave instances in shifted zones alone."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from dovetail.aws.errors import AwsError
-from dovetail.aws.session import Aws
+from dovetail.aws.session import AwsSession
 from dovetail.errors import DovetailError
+from dovetail.model.cloud.instance_type import InstanceType
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.ports.cloudprovider import CloudError, CloudProvider, Instance, InstanceTagger, NodeClassStatus
 from dovetail.ports.event_loop import Clock
+from dovetail.state.nodes.instances import InstanceCache
 
 
 class ArcZonalShifts:
-    """``ports.cloudprovider.ZonalShifts`` by GetManagedResource; remembers the last answer.
+    """``ports.cloudprovider.ZonalShiftProvider`` with GetManagedResource.
 
-    ``zones`` is zone → zone id: shifts speak of ids, everything else of names.
+    It caches the last response. ``zones`` is zone → zone id: zonal shifts name
+    zone ids, everything else zone names.
     """
 
     def __init__(
-        self, aws: Aws, *, cluster_arn: str, zones: Callable[[], Mapping[str, str]], clock: Clock
+        self, aws: AwsSession, *, cluster_arn: str, zones: Callable[[], Mapping[str, str]], clock: Clock
     ) -> None:
         self._aws = aws
         self._arn = cluster_arn
@@ -25,39 +31,119 @@ class ArcZonalShifts:
         self._clock = clock
         self._shifted: frozenset[str] = frozenset()
 
-    async def begin(self) -> None:
-        """Ask for the first time; raises when the cluster is not registered there."""
+    async def start(self) -> None:
+        """Read the shifts once; raise if the cluster is not registered with ARC."""
         try:
-            await self.away_from()
+            await self.list_shifted_zones()
         except AwsError as error:
             raise DovetailError(
-                f"zonal shifts of {self._arn} cannot be looked up: {error}; enable zonal shift"
-                " for the cluster, or leave --enable-zonal-shift out"
+                f"cannot read zonal shifts of {self._arn}: {error}; enable zonal shift"
+                " for the cluster, or remove --enable-zonal-shift"
             ) from error
 
     def is_shifted(self, zone: str) -> bool:
-        """Tell whether a zone was to be left alone when somebody last asked."""
+        """Return True if a zone was shifted away from at the last read."""
         return zone in self._shifted
 
-    async def away_from(self) -> frozenset[str]:
+    async def list_shifted_zones(self) -> frozenset[str]:
+        """Read the shifts and return the names of shifted zones."""
         client = self._aws.client("arc-zonal-shift")
-        told = await self._aws.call(
+        response = await self._aws.call(
             "GetManagedResource", lambda: client.get_managed_resource(resourceIdentifier=self._arn)
         )
-        ids = set(shifted_ids(told, now=self._clock.now()))
-        self._shifted = frozenset(zone for zone, one in self._zones().items() if one in ids)
+        ids = set(shifted_zone_ids(response, now=self._clock.now()))
+        self._shifted = frozenset(zone for zone, zone_id in self._zones().items() if zone_id in ids)
         return self._shifted
 
 
-def shifted_ids(told: Mapping[str, Any], *, now: datetime) -> Iterable[str]:
-    """Return the ids of zones that are shifted away from, by hand or by AWS itself.
+def shifted_zone_ids(response: Mapping[str, Any], *, now: datetime) -> Iterable[str]:
+    """Yield the ids of zones with an applied zonal shift or autoshift.
 
-    A shift that has expired, or gives way to another, does not count.
+    Shifts that have expired or are overridden by another do not count.
     """
-    for one in told.get("zonalShifts", ()):
-        ends = one.get("expiryTime")
-        if one.get("appliedStatus") == "APPLIED" and (ends is None or ends > now):
-            yield one["awayFrom"]
-    for one in told.get("autoshifts", ()):
-        if one.get("appliedStatus") == "APPLIED":
-            yield one["awayFrom"]
+    for shift in response.get("zonalShifts", ()):
+        expiry = shift.get("expiryTime")
+        if shift.get("appliedStatus") == "APPLIED" and (expiry is None or expiry > now):
+            yield shift["awayFrom"]
+    for shift in response.get("autoshifts", ()):
+        if shift.get("appliedStatus") == "APPLIED":
+            yield shift["awayFrom"]
+
+
+class TaggingCloudProvider(CloudProvider, InstanceTagger, Protocol):
+    """A cloud provider that can tag instances."""
+
+
+class ZonalShiftCloudProvider:
+    """``ports.cloudprovider.CloudProvider`` that wraps another.
+
+    Instances in a shifted zone are returned from a cache and not changed: calls
+    about them may hang, and an instance that EC2 omits may still be running.
+    """
+
+    def __init__(
+        self, inner: TaggingCloudProvider, *, is_shifted: Callable[[str], bool], clock: Clock
+    ) -> None:
+        self._inner = inner
+        self._is_shifted = is_shifted
+        self._clock = clock
+        self._cache = InstanceCache()
+
+    async def create(self, claim: NodeClaim) -> Instance:
+        instance = await self._inner.create(claim)
+        self._cache.add(instance, now=self._clock.now())
+        return instance
+
+    async def delete(self, provider_id: str) -> None:
+        self._require_unshifted(provider_id)
+        await self._inner.delete(provider_id)
+
+    async def get(self, provider_id: str) -> Instance:
+        if not self._is_shifted(_zone_of(provider_id)):
+            return await self._inner.get(provider_id)
+        cached = self._cache.get(provider_id)
+        if cached is None:
+            raise _shifted_error(provider_id)
+        return cached
+
+    async def list(self) -> Sequence[Instance]:
+        listed = await self._inner.list()
+        ids = {instance.provider_id for instance in listed}
+        cached = [
+            instance
+            for instance in self._cache.all()
+            if instance.provider_id not in ids and self._is_shifted(instance.zone)
+        ]
+        instances = [*listed, *cached]
+        self._cache.replace_all(instances, now=self._clock.now())
+        return instances
+
+    def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        return self._inner.instance_types(pool)
+
+    async def drift_reason(self, claim: NodeClaim) -> str | None:
+        self._require_unshifted(claim.provider_id)
+        return await self._inner.drift_reason(claim)
+
+    async def resolve_nodeclass(self, node_class: dict[str, Any]) -> NodeClassStatus:
+        return await self._inner.resolve_nodeclass(node_class)
+
+    async def delete_nodeclass_resources(self, node_class: dict[str, Any]) -> None:
+        await self._inner.delete_nodeclass_resources(node_class)
+
+    async def tag(self, provider_id: str, *, node: str, claim: str) -> None:
+        self._require_unshifted(provider_id)
+        await self._inner.tag(provider_id, node=node, claim=claim)
+
+    def _require_unshifted(self, provider_id: str) -> None:
+        if self._is_shifted(_zone_of(provider_id)):
+            raise _shifted_error(provider_id)
+
+
+def _zone_of(provider_id: str) -> str:
+    return provider_id.rpartition("/")[0].rpartition("/")[2]
+
+
+def _shifted_error(provider_id: str) -> CloudError:
+    zone = _zone_of(provider_id)
+    return CloudError(f"{provider_id} is not changed while zone {zone} is shifted away from; it is retried")

@@ -1,99 +1,81 @@
-"""What launching needs of a node class, once it is known what the class selects."""
+"""Launch config: a resolved node class, ready to launch instances from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
 
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import EMPTY, FrozenDict
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.ec2nodeclass_launch import Subnet
 from dovetail.model.kube.requirements import Requirements
 from dovetail.model.kube.taints import Taint
-from dovetail.ports.cloudprovider import ClassStatus
+from dovetail.ports.cloudprovider import NodeClassStatus
 
 
-class Image(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine image, and the instance types that it is for."""
+class LaunchAmi(msgspec.Struct, frozen=True, kw_only=True):
+    """An AMI and the requirements of the instance types that it is for."""
 
     id: str
     requirements: Requirements = Requirements()
     name: str = ""
 
-    def boots(self, one: InstanceType) -> bool:
-        """Tell whether the image is meant for a type."""
-        return self.requirements.clash(one.requirements) is None
+    def supports(self, instance_type: InstanceType) -> bool:
+        """Return True if the AMI is meant for an instance type."""
+        return self.requirements.find_disjoint_key(instance_type.requirements) is None
 
 
-class Boot(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user data of a machine depends on, beside its class."""
+class UserDataContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Inputs of user data that differ between instances of a node class."""
 
-    image: Image
+    ami: LaunchAmi
     max_pods: int
     labels: FrozenDict[str, str] = EMPTY
-    """All of the claim, and the capacity type: the family leaves out what kubelets may not say."""
+    """Labels of the claim and the capacity type; the AMI family drops restricted ones."""
     taints: tuple[Taint, ...] = ()
-    """All that the node must register with, the one for unregistered nodes included."""
+    """Taints that the node registers with, including the unregistered taint."""
 
 
-class Launchable(msgspec.Struct, frozen=True, kw_only=True):
-    """A node class in full.
+class LaunchConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A node class with everything that it selects.
 
-    Interfaces, tags and context are taken from ``node_class.launch``.
+    Network interfaces, tags and context are in ``node_class.launch``.
     """
 
-    node_class: NodeClass
-    images: tuple[Image, ...]
-    """In the order of the status: the first that boots a type is the type's."""
+    node_class: EC2NodeClass
+    amis: tuple[LaunchAmi, ...]
+    """In the order of the status; an instance type gets the first that supports it."""
     subnets: tuple[Subnet, ...]
     security_groups: tuple[str, ...]
     instance_profile: str
-    user_data: Callable[[Boot], bytes]
-    """Not encoded. Raises ``NodeClassNotReady`` when it cannot be made."""
+    user_data: Callable[[UserDataContext], bytes]
+    """Renders user data, not Base64. Raises ``NodeClassNotReadyError``."""
     template: FrozenDict[str, Any] = FrozenDict()
-    """What the class alone settles of EC2's RequestLaunchTemplateData, under EC2's names:
+    """Part of RequestLaunchTemplateData that is the same for all instances:
 
-    BlockDeviceMappings, MetadataOptions, Monitoring, CpuOptions, Placement.GroupId. Not the image,
-    the user data, the profile, interfaces, tags, tenancy and reservation, which launching adds.
+    BlockDeviceMappings, MetadataOptions, Monitoring, CpuOptions and
+    Placement.GroupId. ``encode_template_data`` adds the rest.
     """
     ipv6: bool = False
-    """The cluster's address family."""
-    reserved_capacity: bool = True
-    """Whether we decide what is launched into capacity reservations, or leave it to EC2."""
+    """The cluster's address family is IPv6."""
+    manages_reservations: bool = True
+    """Launches target capacity reservations explicitly; else EC2 decides."""
 
 
-class Launchables(Protocol):
-    """Knows what node classes select."""
+class NodeClassProvider(Protocol):
+    """Resolves node classes, and owns the AWS resources that are created for them."""
 
-    def launchable(self, node_class: NodeClass) -> Launchable:
-        """Return what a class that is ready means, from memory.
+    def launch_config(self, node_class: EC2NodeClass) -> LaunchConfig:
+        """Return the launch config of a ready node class, from a cache.
 
-        The same object while nothing has changed. Raises ``NodeClassNotReady``
-        when something is missing (images, subnets, security groups, a profile).
+        It is the same object until something changes. Raises
+        ``NodeClassNotReadyError`` if AMIs, subnets, security groups or the
+        instance profile are missing.
         """
 
+    async def resolve(self, node_class: dict[str, Any]) -> NodeClassStatus:
+        """See ``CloudProvider.resolve_nodeclass``."""
 
-class Classes(Launchables, Protocol):
-    """Finds out what node classes select, and keeps what is made for them."""
-
-    async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
-        """See ``ports.cloudprovider.Cloud.resolve``."""
-
-    async def forget(self, node_class: dict[str, Any]) -> None:
-        """Take away the instance profiles that were made for a class."""
-
-
-class Addresses(Protocol):
-    """How many addresses subnets have free, those of machines on their way taken off."""
-
-    def free(self, subnet_id: str) -> int: ...
-
-    def take(self, amounts: Mapping[str, int]) -> None:
-        """Count on fewer from now on: machines have been asked for (subnet → addresses)."""
-
-    def give_back(self, amounts: Mapping[str, int]) -> None:
-        """Undo ``take`` for subnets in which nothing was bought."""
-
-    def exhaust(self, subnet_id: str) -> None:
-        """EC2 says that it has none left."""
+    async def delete_resources(self, node_class: dict[str, Any]) -> None:
+        """Delete the instance profiles that were created for a node class."""

@@ -1,154 +1,144 @@
-"""Node classes made ready for launching: user data, disks, metadata options. Pure."""
+"""Builds launch configs: user data, block devices, metadata options. Pure."""
 
 from collections.abc import Callable
 from math import ceil
 from typing import Any, Final
 
-from dovetail.aws.launchtemplate.launch_config import Boot, Image, Launchable
-from dovetail.aws.userdata.bootstrap import Bootstrap, Cluster
-from dovetail.aws.userdata.bottlerocket import version_of
-from dovetail.aws.userdata.registry import render
-from dovetail.core.instancetypes.ami_families import GIB, family_named
+from dovetail.aws.amifamily.bottlerocket import parse_version
+from dovetail.aws.amifamily.registry import ami_family_provider
+from dovetail.aws.launchtemplate.launch_config import LaunchAmi, LaunchConfig, UserDataContext
+from dovetail.aws.userdata.bootstrap import Bootstrap, ClusterInfo
+from dovetail.core.instancetypes.ami_families import GIB
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.karpenter.ec2nodeclass import BlockDevice, NodeClass
+from dovetail.model.karpenter.ec2nodeclass import BlockDevice, EC2NodeClass
 from dovetail.model.kube.requirements import Requirements
-from dovetail.ports.cloudprovider import NodeClassNotReady
+from dovetail.ports.cloudprovider import NodeClassNotReadyError
 
-_WITHOUT_IPV6_METADATA: Final = frozenset(
-    {
-        "us-iso-east-1",
-        "us-iso-west-1",
-        "us-isob-east-1",
-        "us-isob-west-1",
-        "us-isof-south-1",
-        "us-isof-east-1",
-    }
+_REGIONS_WITHOUT_IPV6_METADATA: Final = frozenset(
+    "us-iso-east-1 us-iso-west-1 us-isob-east-1 us-isob-west-1 us-isof-south-1 us-isof-east-1".split()
 )
 
 
-class ClassBook:
-    """``Launchables`` from what is in the status of node classes."""
+class LaunchConfigCache:
+    """Launch configs from the status of node classes."""
 
     def __init__(
-        self, cluster: Callable[[], Cluster], *, region: str, reserved_capacity: bool = True
+        self, cluster: Callable[[], ClusterInfo], *, region: str, manages_reservations: bool = True
     ) -> None:
         self._cluster = cluster
         self._region = region
-        self._reserved_capacity = reserved_capacity
-        self._known: dict[str, tuple[NodeClass, Cluster, Launchable]] = {}
+        self._manages_reservations = manages_reservations
+        self._entries: dict[str, tuple[EC2NodeClass, ClusterInfo, LaunchConfig]] = {}
+        """Node class name → inputs and result."""
 
-    def launchable(self, node_class: NodeClass) -> Launchable:
-        """Return what a class that is ready means; the same object while nothing changes."""
+    def launch_config(self, node_class: EC2NodeClass) -> LaunchConfig:
+        """Return the launch config; the same object until its inputs change."""
         cluster = self._cluster()
-        known = self._known.get(node_class.name)
-        if known is not None and known[0] == node_class and known[1] == cluster:
-            return known[2]
-        made = launchable_of(
-            node_class, cluster, self._region, reserved_capacity=self._reserved_capacity
+        entry = self._entries.get(node_class.name)
+        if entry is not None and entry[0] == node_class and entry[1] == cluster:
+            return entry[2]
+        config = build_launch_config(
+            node_class, cluster, self._region, manages_reservations=self._manages_reservations
         )
-        self._known[node_class.name] = (node_class, cluster, made)
-        return made
+        self._entries[node_class.name] = (node_class, cluster, config)
+        return config
 
-    def forget(self, name: str) -> None:
-        self._known.pop(name, None)
+    def discard(self, name: str) -> None:
+        """Remove the launch config of a deleted node class."""
+        self._entries.pop(name, None)
 
 
-def launchable_of(
-    node_class: NodeClass, cluster: Cluster, region: str, *, reserved_capacity: bool = True
-) -> Launchable:
-    """Return a class in full; raises ``NodeClassNotReady`` when something is missing."""
-    found = node_class.found
+def build_launch_config(
+    node_class: EC2NodeClass, cluster: ClusterInfo, region: str, *, manages_reservations: bool = True
+) -> LaunchConfig:
+    """Return the launch config; raise ``NodeClassNotReadyError`` if a part is missing."""
+    resolved = node_class.resolved
+    needs_group = node_class.launch.placement_group is not None
     missing = [
         name
-        for name, there in (
-            ("images", found.images),
-            ("subnets", found.subnets),
-            ("security groups", found.security_groups),
-            ("instance profile", found.instance_profile),
-            ("placement group", found.placement_group.id or not node_class.launch.placement_group),
+        for name, is_resolved in (
+            ("AMI", resolved.amis),
+            ("subnet", resolved.subnets),
+            ("security group", resolved.security_group_ids),
+            ("instance profile", resolved.instance_profile),
+            ("placement group", resolved.placement_group.id or not needs_group),
         )
-        if not there
+        if not is_resolved
     ]
     if missing:
-        raise NodeClassNotReady(
-            f"EC2NodeClass {node_class.name} has as yet no {', no '.join(missing)}"
+        raise NodeClassNotReadyError(
+            f"EC2NodeClass {node_class.name} has no {', no '.join(missing)} in its status yet"
         )
 
-    def user_data(boot: Boot) -> bytes:
-        return render(node_class.ami_family, _bootstrap(node_class, cluster, boot))
+    family = ami_family_provider(node_class.ami_family)
 
-    return Launchable(
+    def user_data(context: UserDataContext) -> bytes:
+        return family.render_user_data(_bootstrap(node_class, cluster, context)).encode()
+
+    return LaunchConfig(
         node_class=node_class,
-        images=tuple(
-            Image(id=one.id, name=one.name, requirements=Requirements.of_specs(one.requirements))
-            for one in found.images
+        amis=tuple(
+            LaunchAmi(id=ami.id, name=ami.name, requirements=Requirements.from_specs(ami.requirements))
+            for ami in resolved.amis
         ),
-        subnets=found.subnets,
-        security_groups=found.security_groups,
-        instance_profile=found.instance_profile,
+        subnets=resolved.subnets,
+        security_groups=resolved.security_group_ids,
+        instance_profile=resolved.instance_profile,
         user_data=user_data,
         template=FrozenDict(_template(node_class, region)),
         ipv6=cluster.ipv6,
-        reserved_capacity=reserved_capacity,
+        manages_reservations=manages_reservations,
     )
 
 
-def block_devices(node_class: NodeClass) -> tuple[BlockDevice, ...]:
-    """Return the disks of a class: the user's, or all of the family's."""
-    family = family_named(node_class.ami_family)
-    if node_class.block_devices or not family.data_device:
-        return node_class.block_devices
-    data = _usual(family.data_device, family.data_bytes)
-    if family.name == "Bottlerocket":
-        return (_usual("/dev/xvda", 4 * GIB), data)
-    return (data,)
+def block_devices(node_class: EC2NodeClass) -> tuple[BlockDevice, ...]:
+    """Return the volumes of a node class: the specified ones, or the AMI family's."""
+    family = ami_family_provider(node_class.ami_family)
+    return node_class.block_devices or family.default_block_devices()
 
 
-def _usual(device: str, size: int) -> BlockDevice:
-    return BlockDevice(device_name=device, volume_bytes=size, volume_type="gp3", encrypted=True)
-
-
-def _bootstrap(node_class: NodeClass, cluster: Cluster, boot: Boot) -> Bootstrap:
-    alias = next((one.alias for one in node_class.launch.images if one.alias), "")
-    named = version_of(alias.partition("@")[2])
-    version = version_of(boot.image.name) if named in ("", "latest") else named
+def _bootstrap(node_class: EC2NodeClass, cluster: ClusterInfo, context: UserDataContext) -> Bootstrap:
+    alias = next((term.alias for term in node_class.launch.amis if term.alias), "")
+    alias_version = parse_version(alias.partition("@")[2])
+    is_pinned = alias_version not in ("", "latest")
+    version = alias_version if is_pinned else parse_version(context.ami.name)
     return Bootstrap(
         cluster=cluster,
         kubelet=node_class.kubelet,
-        max_pods=boot.max_pods,
-        labels=boot.labels,
-        taints=boot.taints,
+        max_pods=context.max_pods,
+        labels=context.labels,
+        taints=context.taints,
         user_data=node_class.launch.user_data,
         raid0=node_class.raid0,
-        image_version=version or named,
+        ami_version=version or alias_version,
     )
 
 
-def _template(node_class: NodeClass, region: str) -> dict[str, Any]:
-    launch, metadata = node_class.launch, node_class.launch.metadata
+def _template(node_class: EC2NodeClass, region: str) -> dict[str, Any]:
+    launch, metadata = node_class.launch, node_class.launch.metadata_options
     options: dict[str, Any] = {
         "HttpEndpoint": metadata.endpoint,
         "HttpPutResponseHopLimit": metadata.hop_limit,
         "HttpTokens": metadata.tokens,
         "InstanceMetadataTags": "disabled",
     }
-    if region not in _WITHOUT_IPV6_METADATA:
+    if region not in _REGIONS_WITHOUT_IPV6_METADATA:
         options["HttpProtocolIpv6"] = metadata.ipv6
-    shown: dict[str, Any] = {
+    template: dict[str, Any] = {
         "MetadataOptions": options,
         "Monitoring": {"Enabled": bool(launch.detailed_monitoring)},
     }
-    devices = [_device(one) for one in block_devices(node_class)]
+    devices = [_encode_block_device(device) for device in block_devices(node_class)]
     if devices:
-        shown["BlockDeviceMappings"] = devices
+        template["BlockDeviceMappings"] = devices
     if launch.nested_virtualization:
-        shown["CpuOptions"] = {"NestedVirtualization": launch.nested_virtualization}
-    if node_class.found.placement_group.id:
-        shown["Placement"] = {"GroupId": node_class.found.placement_group.id}
-    return shown
+        template["CpuOptions"] = {"NestedVirtualization": launch.nested_virtualization}
+    if node_class.resolved.placement_group.id:
+        template["Placement"] = {"GroupId": node_class.resolved.placement_group.id}
+    return template
 
 
-def _device(device: BlockDevice) -> dict[str, Any]:
+def _encode_block_device(device: BlockDevice) -> dict[str, Any]:
     size = device.volume_bytes
     ebs: dict[str, Any] = {
         "VolumeSize": None if size is None else ceil(size / GIB),
@@ -161,5 +151,5 @@ def _device(device: BlockDevice) -> dict[str, Any]:
         "VolumeInitializationRate": device.initialization_rate,
         "DeleteOnTermination": device.delete_on_termination,
     }
-    given = {name: value for name, value in ebs.items() if value is not None}
-    return {"DeviceName": device.device_name, **({"Ebs": given} if given else {})}
+    ebs = {name: value for name, value in ebs.items() if value is not None}
+    return {"DeviceName": device.device_name, **({"Ebs": ebs} if ebs else {})}

@@ -1,147 +1,143 @@
-"""Launch templates: made when first needed, taken away when long unused."""
+"""Launch templates: created on demand, deleted when unused."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dovetail.aws.claim_tags import CLUSTER
-from dovetail.aws.errors import TEMPLATE_EXISTS, AwsError, Kind
-from dovetail.aws.launchtemplate.template_data import as_list, name_of
-from dovetail.aws.session import Aws
+from dovetail.aws.claim_tags import CLUSTER_TAG
+from dovetail.aws.errors import LAUNCH_TEMPLATE_EXISTS, AwsError, ErrorKind
+from dovetail.aws.launchtemplate.template_data import encode_tags, template_name
+from dovetail.aws.session import AwsSession
 from dovetail.model import labels as label_keys
-from dovetail.ports.event_loop import Loop
+from dovetail.ports.event_loop import EventLoop
 
 if TYPE_CHECKING:
     from types_boto3_ec2.client import EC2Client
 
-_UNUSED: Final = timedelta(minutes=5)
-"""After which a template goes. Upstream's one minute makes them anew for every small burst."""
-_LOOK: Final = timedelta(minutes=1)
+_RETENTION: Final = timedelta(minutes=5)
+"""Unused templates are deleted after this time.
+
+Karpenter's one minute creates them again for every small burst of launches.
+"""
+_GC_INTERVAL: Final = timedelta(minutes=1)
 
 
-class Template(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch template that is wanted."""
+class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """Desired launch template."""
 
     data: dict[str, Any]
     tags: dict[str, str]
 
     @property
     def name(self) -> str:
-        return name_of(self.data, self.tags)
+        """Return the name, which is a hash of the contents."""
+        return template_name(self.data, self.tags)
 
 
 class LaunchTemplates:
-    """Knows which templates there are.
+    """Cache of the launch templates that exist.
 
-    A name stands for its contents, so what another process made is as good as
-    our own. What is known here may be deleted by others: the launch then says
-    so, and ``forget`` has the template made again.
+    A name is a hash of the contents, so creation is idempotent and templates of
+    other processes are valid too. A cached template may have been deleted by
+    another process: CreateFleet then fails, and ``discard`` has it created again.
     """
 
     def __init__(
         self,
         *,
-        aws: Aws,
+        aws: AwsSession,
         ec2: "EC2Client",
-        loop: Loop,
+        loop: EventLoop,
         cluster: str,
-        kept: timedelta = _UNUSED,
+        retention: timedelta = _RETENTION,
     ) -> None:
         self._aws = aws
         self._ec2 = ec2
         self._loop = loop
         self._cluster = cluster
-        self._kept = kept
-        self._used: dict[str, datetime] = {}
-        self._making: dict[str, asyncio.Task[None]] = {}
+        self._retention = retention
+        self._last_used: dict[str, datetime] = {}
+        self._creations: dict[str, asyncio.Task[None]] = {}
+        """Template name → creation in flight."""
 
-    async def ensure(self, templates: Sequence[Template]) -> list[str]:
-        """Return the names of templates that are there by then, in the order given."""
-        names = [one.name for one in templates]
+    async def ensure(self, templates: Sequence[LaunchTemplate]) -> list[str]:
+        """Create the templates that do not exist, and return all names in order."""
+        names = [template.name for template in templates]
         await asyncio.gather(*map(self._ensure, names, templates))
         return names
 
-    def forget(self, names: Sequence[str]) -> None:
-        """Know nothing of these any more."""
+    def discard(self, names: Sequence[str]) -> None:
+        """Remove templates from the cache: they do not exist any more."""
         for name in names:
-            self._used.pop(name, None)
+            self._last_used.pop(name, None)
 
-    async def adopt(self) -> None:
-        """Learn what earlier processes left, so that it goes when nobody uses it."""
+    async def load_existing(self) -> None:
+        """Load templates of earlier processes, so that unused ones are deleted."""
         now = self._loop.now()
-        for name in await self._tagged({CLUSTER: self._cluster}):
-            self._used.setdefault(name, now)
+        for name in await self._list_names({CLUSTER_TAG: self._cluster}):
+            self._last_used.setdefault(name, now)
 
-    async def keep_tidy(self) -> None:
-        """Take away what is unused, for as long as the process lives."""
+    async def run_garbage_collection(self) -> None:
+        """Delete unused templates every minute, until cancelled."""
         while True:
-            await self._loop.sleep(_LOOK)
-            with suppress(AwsError):  # They are still known: next time, then.
-                await self.tidy()
+            await self._loop.sleep(_GC_INTERVAL)
+            with suppress(AwsError):  # They stay in the cache, so the next run retries.
+                await self.delete_unused()
 
-    async def tidy(self) -> None:
-        """Take away what has not been used for a while."""
-        before = self._loop.now() - self._kept
-        await self._delete([name for name, used in self._used.items() if used <= before])
+    async def delete_unused(self) -> None:
+        """Delete the templates that were not used within the retention time."""
+        before = self._loop.now() - self._retention
+        await self._delete([name for name, used in self._last_used.items() if used <= before])
 
-    async def delete_of(self, node_class: str) -> None:
-        """Take away all that belong to a node class, whoever made them."""
-        found = await self._tagged({CLUSTER: self._cluster, label_keys.EC2_NODE_CLASS: node_class})
-        await self._delete(found)
+    async def delete_for(self, node_class: str) -> None:
+        """Delete all templates of a node class, also those of other processes."""
+        tags = {CLUSTER_TAG: self._cluster, label_keys.EC2_NODE_CLASS: node_class}
+        await self._delete(await self._list_names(tags))
 
-    async def _ensure(self, name: str, template: Template) -> None:
-        if name not in self._used:
-            making = self._making.get(name)
-            if making is None:
-                making = asyncio.ensure_future(self._create(name, template))
-                self._making[name] = making
-                making.add_done_callback(lambda _: self._making.pop(name, None))
-            # One who leaves must not take it away from the others who wait for it.
-            await asyncio.shield(making)
-        self._used[name] = self._loop.now()
+    async def _ensure(self, name: str, template: LaunchTemplate) -> None:
+        if name not in self._last_used:
+            creation = self._creations.get(name)
+            if creation is None:
+                creation = asyncio.ensure_future(self._create(name, template))
+                self._creations[name] = creation
+                creation.add_done_callback(lambda _: self._creations.pop(name, None))
+            # Other launches wait for the same creation: one that is cancelled must not end it.
+            await asyncio.shield(creation)
+        self._last_used[name] = self._loop.now()
 
-    async def _create(self, name: str, template: Template) -> None:
+    async def _create(self, name: str, template: LaunchTemplate) -> None:
         request: dict[str, Any] = {
             "LaunchTemplateName": name,
             "LaunchTemplateData": template.data,
-            "TagSpecifications": [
-                {"ResourceType": "launch-template", "Tags": as_list(template.tags)}
-            ],
+            "TagSpecifications": [{"ResourceType": "launch-template", "Tags": encode_tags(template.tags)}],
         }
         try:
-            await self._aws.call(
-                "CreateLaunchTemplate", lambda: self._ec2.create_launch_template(**request)
-            )
+            await self._aws.call("CreateLaunchTemplate", lambda: self._ec2.create_launch_template(**request))
         except AwsError as error:
-            if error.code != TEMPLATE_EXISTS:
+            if error.code != LAUNCH_TEMPLATE_EXISTS:
                 raise
-            # The name is made of the contents: what is there is what we want.
+            # The name is a hash of the contents, so the existing template is the same.
 
     async def _delete(self, names: Sequence[str]) -> None:
         for name in names:
-            # Before it goes, so that no launch takes it to be there.
-            used = self._used.pop(name, self._loop.now())
+            # Removed before the call, so that no launch uses it meanwhile.
+            last_used = self._last_used.pop(name, self._loop.now())
             try:
-                await self._aws.call("DeleteLaunchTemplate", self._deletion_of(name))
+                delete = partial(self._ec2.delete_launch_template, LaunchTemplateName=name)
+                await self._aws.call("DeleteLaunchTemplate", delete)
             except AwsError as error:
-                if error.kind is not Kind.GONE:
-                    self._used.setdefault(name, used)
+                if error.kind is not ErrorKind.NOT_FOUND:
+                    self._last_used.setdefault(name, last_used)
                     raise
 
-    def _deletion_of(self, name: str) -> Any:
-        return lambda: self._ec2.delete_launch_template(LaunchTemplateName=name)
-
-    async def _tagged(self, tags: Mapping[str, str]) -> list[str]:
-        filters: Any = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
-
-        def read() -> list[str]:
-            pages = self._ec2.get_paginator("describe_launch_templates").paginate(
-                Filters=filters, PaginationConfig={"PageSize": 200}
-            )
-            return [one["LaunchTemplateName"] for page in pages for one in page["LaunchTemplates"]]
-
-        return await self._aws.call("DescribeLaunchTemplates", read)
+    async def _list_names(self, tags: Mapping[str, str]) -> list[str]:
+        filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
+        templates = await self._aws.list_pages(
+            "DescribeLaunchTemplates", self._ec2, "LaunchTemplates", page_size=200, Filters=filters
+        )
+        return [template["LaunchTemplateName"] for template in templates]

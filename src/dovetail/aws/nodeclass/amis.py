@@ -1,4 +1,4 @@
-"""Images: those that terms select, and of those the ones to boot."""
+"""AMIs: resolves ``spec.amiSelectorTerms`` and selects one AMI per kind of instance type."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -6,56 +6,52 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.aws.errors import AwsError, Kind
+from dovetail.aws.amifamily.family import AmiParameter, Requirements
+from dovetail.aws.amifamily.registry import alias_parameters
 from dovetail.aws.filters import tag_filters
-from dovetail.aws.nodeclass.ami_aliases import Published, Requirements, published
-from dovetail.aws.session import Aws
-from dovetail.aws.ttl_cache import Remembered
+from dovetail.aws.session import AwsSession
+from dovetail.aws.ttl_cache import TtlCache
 from dovetail.model import labels as label_keys
-from dovetail.model.karpenter.ec2nodeclass_launch import Image, SelectorTerm
+from dovetail.model.karpenter.ec2nodeclass_launch import Ami, SelectorTerm
 from dovetail.model.kube.requirements import Operator, RequirementSpec
 from dovetail.ports.event_loop import Clock
 from dovetail.ports.telemetry import Log
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
-_OF_AWS: Final = timedelta(hours=24)
-_OF_USERS: Final = timedelta(minutes=5)
-_DOUBTED_AFTER: Final = timedelta(minutes=30)
-"""A parameter is read again by then when the image that it held is deprecated."""
-_USUAL_OWNERS: Final = ("self", "amazon")
-_PAGE: Final[Any] = {"PageSize": 1000}
+_AWS_PARAMETER_TTL: Final = timedelta(hours=24)
+_USER_PARAMETER_TTL: Final = timedelta(minutes=5)
+_DEPRECATED_TTL: Final = timedelta(minutes=30)
+"""Maximum age of a cached parameter whose AMI is deprecated: there may be a newer one."""
+_DEFAULT_OWNERS: Final = ("self", "amazon")
+_PAGE_SIZE: Final = 1000
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """An image that terms find, for one kind of machine."""
+class AmiCandidate(msgspec.Struct, frozen=True, kw_only=True):
+    """An AMI that a term selects, for instance types with these requirements."""
 
     id: str
     name: str = ""
     created: str = ""
-    """ISO 8601, as EC2 writes it."""
+    """ISO 8601, so that the order of texts is the order of times."""
     deprecated: bool = False
     requirements: Requirements = ()
 
-    def image(self) -> Image:
-        return Image(
-            id=self.id,
-            name=self.name,
-            deprecated=self.deprecated,
-            requirements=self.requirements,
-        )
+    def to_ami(self) -> Ami:
+        """Return the entry of the node class status."""
+        return Ami(id=self.id, name=self.name, deprecated=self.deprecated, requirements=self.requirements)
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """One DescribeImages."""
+class ImageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of one DescribeImages call."""
 
     filters: tuple[Mapping[str, Any], ...]
     owners: tuple[str, ...] = ()
 
 
-def queries_of(terms: Iterable[SelectorTerm], ids: Iterable[str]) -> list[Query]:
-    """Return what to ask EC2 for these terms, and for ids that parameters gave."""
-    every = [*(term.id for term in terms if term.id), *ids]
-    queries = [Query(filters=({"Name": "image-id", "Values": every},))] if every else []
+def image_queries(terms: Iterable[SelectorTerm], ids: Iterable[str]) -> list[ImageQuery]:
+    """Return the queries for terms and for AMI ids from SSM parameters."""
+    all_ids = [*(term.id for term in terms if term.id), *ids]
+    queries = [ImageQuery(filters=({"Name": "image-id", "Values": all_ids},))] if all_ids else []
     for term in terms:
         if term.id or term.alias or term.ssm_parameter:
             continue
@@ -63,148 +59,144 @@ def queries_of(terms: Iterable[SelectorTerm], ids: Iterable[str]) -> list[Query]
         owners: tuple[str, ...] = (term.owner,) if term.owner else ()
         if term.name:
             filters.append({"Name": "name", "Values": [term.name]})
-            owners = owners or _USUAL_OWNERS
+            # Without an owner, anyone could publish an AMI of that name.
+            owners = owners or _DEFAULT_OWNERS
         if filters or owners:
-            queries.append(Query(filters=tuple(filters), owners=owners))
+            queries.append(ImageQuery(filters=tuple(filters), owners=owners))
     return queries
 
 
-def candidates_of(
-    described: Iterable[Mapping[str, Any]],
-    kinds: Mapping[str, tuple[Requirements, ...]],
-    now: datetime,
-) -> list[Candidate]:
-    """Read images; ``kinds`` says for which machines those of an alias are."""
-    found: list[Candidate] = []
-    for one in described:
-        arch = _ARCHITECTURES.get(one.get("Architecture", ""))
+def decode_candidates(
+    described: Iterable[Mapping[str, Any]], variants: Mapping[str, tuple[Requirements, ...]], now: datetime
+) -> list[AmiCandidate]:
+    """Decode images; ``variants`` is AMI id → requirements of its alias's variants."""
+    candidates: list[AmiCandidate] = []
+    for image in described:
+        arch = _ARCHITECTURES.get(image.get("Architecture", ""))
         if arch is None:
             continue
-        wanted = RequirementSpec(label_keys.ARCH, Operator.IN, (arch,))
-        ends = one.get("DeprecationTime")
-        found += [
-            Candidate(
-                id=one["ImageId"],
-                name=one.get("Name", ""),
-                created=str(one.get("CreationDate", "")),
-                deprecated=bool(ends) and _instant(str(ends)) <= now,
-                requirements=_sorted((*kind, wanted)),
+        arch_requirement = RequirementSpec(label_keys.ARCH, Operator.IN, (arch,))
+        deprecated_at = image.get("DeprecationTime")
+        candidates += [
+            AmiCandidate(
+                id=image["ImageId"],
+                name=image.get("Name", ""),
+                created=str(image.get("CreationDate", "")),
+                deprecated=bool(deprecated_at) and datetime.fromisoformat(str(deprecated_at)) <= now,
+                requirements=tuple(
+                    sorted((*requirements, arch_requirement), key=lambda spec: (len(spec.key), spec.key))
+                ),
             )
-            for kind in kinds.get(one["ImageId"], ((),))
+            for requirements in variants.get(image["ImageId"], ((),))
         ]
-    return found
+    return candidates
 
 
-def best_of(candidates: Iterable[Candidate]) -> tuple[Image, ...]:
-    """Return one image for each kind of machine, newest first.
+def select_amis(candidates: Iterable[AmiCandidate]) -> tuple[Ami, ...]:
+    """Return one AMI for each set of requirements, newest first.
 
-    An image that is not deprecated beats one that is, then the newer wins, then
-    the name that comes later.
+    AMIs that are not deprecated come first, then newer ones, then the name that
+    sorts last.
     """
-    best: dict[Requirements, Candidate] = {}
-    for one in candidates:
-        known = best.get(one.requirements)
-        if known is None or _rank(one) > _rank(known):
-            best[one.requirements] = one
-    by_id = sorted(best.values(), key=lambda one: (one.id, str(one.requirements)))
-    return tuple(one.image() for one in sorted(by_id, key=lambda one: one.created, reverse=True))
+    best: dict[Requirements, AmiCandidate] = {}
+    for candidate in candidates:
+        current = best.get(candidate.requirements)
+        if current is None or _rank(candidate) > _rank(current):
+            best[candidate.requirements] = candidate
+    by_id = sorted(best.values(), key=lambda ami: (ami.id, str(ami.requirements)))
+    newest_first = sorted(by_id, key=lambda ami: ami.created, reverse=True)
+    return tuple(candidate.to_ami() for candidate in newest_first)
 
 
-class Images:
-    """Finds images; remembers for a while what parameters hold."""
+class AmiResolver:
+    """Resolves AMI selector terms; caches SSM parameters."""
 
-    def __init__(self, aws: Aws, *, clock: Clock, log: Log) -> None:
+    def __init__(self, aws: AwsSession, *, clock: Clock, log: Log) -> None:
         self._aws = aws
         self._clock = clock
         self._log = log
-        self._parameters: Remembered[str] = Remembered(clock.now)
+        self._parameters: TtlCache[str] = TtlCache(clock.now)
 
-    async def find(self, terms: Sequence[SelectorTerm], kubernetes: str) -> tuple[Image, ...]:
-        """Return the images of the terms, newest first; none when nothing is found."""
-        read = {one: await self._read(one) for one in self._sources(terms, kubernetes)}
-        kinds: dict[str, tuple[Requirements, ...]] = {}
-        for source, image_id in read.items():
-            if image_id:
-                kinds[image_id] = (*kinds.get(image_id, ()), *source.kinds)
+    async def resolve(self, terms: Sequence[SelectorTerm], kubernetes: str) -> tuple[Ami, ...]:
+        """Return the AMIs of the terms, newest first; empty if there are none."""
+        ami_ids = {
+            parameter: await self._read(parameter) for parameter in self._parameters_of(terms, kubernetes)
+        }
+        variants: dict[str, tuple[Requirements, ...]] = {}
+        for parameter, ami_id in ami_ids.items():
+            if ami_id:
+                variants[ami_id] = (*variants.get(ami_id, ()), *parameter.variants)
         described: dict[str, Mapping[str, Any]] = {}
-        for query in queries_of(terms, kinds):
-            for one in await self._describe(query):
-                described[one["ImageId"]] = one
-        found = candidates_of(described.values(), kinds, self._clock.now())
-        self._doubt(read, {one.id for one in found if one.deprecated})
-        return best_of(found)
+        for query in image_queries(terms, variants):
+            for image in await self._describe(query):
+                described[image["ImageId"]] = image
+        candidates = decode_candidates(described.values(), variants, self._clock.now())
+        deprecated = {candidate.id for candidate in candidates if candidate.deprecated}
+        self._expire_deprecated(ami_ids, deprecated)
+        return select_amis(candidates)
 
-    def _sources(self, terms: Sequence[SelectorTerm], kubernetes: str) -> list[Published]:
-        sources: list[Published] = []
+    def _parameters_of(self, terms: Sequence[SelectorTerm], kubernetes: str) -> list[AmiParameter]:
+        parameters: list[AmiParameter] = []
         for term in terms:
             if term.alias:
-                sources += published(term.alias, kubernetes)
+                parameters += alias_parameters(term.alias, kubernetes)
             elif term.ssm_parameter:
-                sources.append(Published(parameter=term.ssm_parameter, changing=True))
-        return sources
+                parameters.append(AmiParameter(name=term.ssm_parameter, mutable=True))
+        return parameters
 
-    async def _read(self, source: Published) -> str | None:
-        """Return the image that a parameter holds; None when it holds none."""
-        name = source.parameter
-        known = self._parameters.get(name)
-        if known is not None:
-            return known
+    async def _read(self, parameter: AmiParameter) -> str | None:
+        """Return the AMI id in a parameter; None if the parameter does not exist."""
+        name = parameter.name
+        cached = self._parameters.get(name)
+        if cached is not None:
+            return cached
         ssm = self._aws.client("ssm")
-        try:
-            answer = await self._aws.call("GetParameter", lambda: ssm.get_parameter(Name=name))
-        except AwsError as error:
-            if error.kind is Kind.GONE:
-                return None
-            raise
-        value = str(answer["Parameter"]["Value"])
-        if not value.startswith("ami-"):
-            self._log.error("ssm parameter holds no image", parameter=name, value=value)
+        response = await self._aws.call_or_none("GetParameter", lambda: ssm.get_parameter(Name=name))
+        if response is None:
             return None
-        of_aws = name.startswith("/aws/service/")
-        self._parameters.put(name, value, lasting=_OF_AWS if of_aws else _OF_USERS)
+        value = str(response["Parameter"]["Value"])
+        if not value.startswith("ami-"):
+            self._log.error("ssm parameter has no ami id", parameter=name, value=value)
+            return None
+        is_public = name.startswith("/aws/service/")
+        ttl = _AWS_PARAMETER_TTL if is_public else _USER_PARAMETER_TTL
+        self._parameters.put(name, value, ttl=ttl)
         return value
 
-    async def _describe(self, query: Query) -> list[Mapping[str, Any]]:
-        ec2 = self._aws.ec2()
-        filters: Any = [*query.filters, {"Name": "state", "Values": ["available"]}]
-        owners: Any = {"Owners": list(query.owners)} if query.owners else {}
+    async def _describe(self, query: ImageQuery) -> list[Mapping[str, Any]]:
+        filters = [*query.filters, {"Name": "state", "Values": ["available"]}]
+        owners = {"Owners": list(query.owners)} if query.owners else {}
+        return await self._aws.list_pages(
+            "DescribeImages",
+            self._aws.ec2(),
+            "Images",
+            page_size=_PAGE_SIZE,
+            Filters=filters,
+            IncludeDeprecated=True,
+            **owners,
+        )
 
-        def pages() -> list[Mapping[str, Any]]:
-            every = ec2.get_paginator("describe_images").paginate(
-                Filters=filters, IncludeDeprecated=True, PaginationConfig=_PAGE, **owners
-            )
-            return [one for page in every for one in page["Images"]]
-
-        return await self._aws.call("DescribeImages", pages)
-
-    def _doubt(self, read: Mapping[Published, str | None], deprecated: set[str]) -> None:
-        for source, image_id in read.items():
-            name = source.parameter
-            old = self._parameters.age(name) >= _DOUBTED_AFTER
-            if source.changing and image_id in deprecated and old:
-                self._parameters.drop(name)
+    def _expire_deprecated(self, ami_ids: Mapping[AmiParameter, str | None], deprecated: set[str]) -> None:
+        """Discard cached parameters with a deprecated AMI, so that they are read again."""
+        for parameter, ami_id in ami_ids.items():
+            name = parameter.name
+            is_old = self._parameters.age(name) >= _DEPRECATED_TTL
+            if parameter.mutable and ami_id in deprecated and is_old:
+                self._parameters.discard(name)
 
 
-def wire(image: Image) -> dict[str, Any]:
-    """Write it as an entry of ``status.amis``."""
-    shown: dict[str, Any] = {"id": image.id, "name": image.name}
-    if image.deprecated:
-        shown["deprecated"] = True
-    shown["requirements"] = [
-        {"key": one.key, "operator": str(one.operator)}
-        | ({"values": list(one.values)} if one.values else {})
-        for one in image.requirements
+def encode_ami(ami: Ami) -> dict[str, Any]:
+    """Return the entry of ``status.amis``."""
+    encoded: dict[str, Any] = {"id": ami.id, "name": ami.name}
+    if ami.deprecated:
+        encoded["deprecated"] = True
+    encoded["requirements"] = [
+        {"key": requirement.key, "operator": str(requirement.operator)}
+        | ({"values": list(requirement.values)} if requirement.values else {})
+        for requirement in ami.requirements
     ]
-    return shown
+    return encoded
 
 
-def _rank(one: Candidate) -> tuple[bool, str, str]:
-    return not one.deprecated, one.created, one.name
-
-
-def _sorted(requirements: Requirements) -> Requirements:
-    return tuple(sorted(requirements, key=lambda one: (len(one.key), one.key)))
-
-
-def _instant(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+def _rank(candidate: AmiCandidate) -> tuple[bool, str, str]:
+    return not candidate.deprecated, candidate.created, candidate.name

@@ -1,4 +1,4 @@
-"""Capacity reservations and placement groups: those that terms select."""
+"""Capacity reservations and placement groups: resolves selector terms."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -6,21 +6,21 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.aws.errors import AwsError, Kind
+from dovetail.aws.errors import AwsError, ErrorKind
 from dovetail.aws.filters import tag_filters
-from dovetail.aws.session import Aws
+from dovetail.aws.session import AwsSession
 from dovetail.model.karpenter.ec2nodeclass_launch import PlacementGroup, SelectorTerm
 from dovetail.ports.event_loop import Clock
 from dovetail.ports.telemetry import Log
 
 _EXPIRING: Final = timedelta(minutes=40)
-"""So long before its end a capacity block is no longer bought into."""
-_CRITERIA: Final = ("open", "targeted")
-_KINDS: Final = ("default", "capacity-block")
-_PAGE: Final = 1000
+"""Before the end of a capacity block; no instance is launched into it any more."""
+_MATCH_CRITERIA: Final = ("open", "targeted")
+_TYPES: Final = ("default", "capacity-block")
+_PAGE_SIZE: Final = 1000
 
 
-class Reservation(msgspec.Struct, frozen=True, kw_only=True):
+class DescribedReservation(msgspec.Struct, frozen=True, kw_only=True):
     """A capacity reservation as EC2 describes it."""
 
     id: str
@@ -28,157 +28,155 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     zone: str
     owner: str = ""
     criteria: str = "open"
-    kind: str = "default"
+    type: str = "default"
     interruptible: bool = False
-    free: int = 0
-    ends: datetime | None = None
+    available: int = 0
+    end_time: datetime | None = None
+
+    def has_ended(self, now: datetime) -> bool:
+        """Return True if the reservation has ended."""
+        return self.end_time is not None and self.end_time <= now
 
     def is_expiring(self, now: datetime) -> bool:
-        """Tell whether nothing should start in it any more."""
-        if self.kind != "capacity-block" or self.ends is None:
+        """Return True if no instance should be launched into it any more."""
+        if self.type != "capacity-block" or self.end_time is None:
             return False
-        return now >= self.ends - _EXPIRING
+        return now >= self.end_time - _EXPIRING
 
-    def wire(self, now: datetime) -> dict[str, Any]:
-        """Write it as an entry of ``status.capacityReservations``."""
-        shown: dict[str, Any] = {
+    def encode(self, now: datetime) -> dict[str, Any]:
+        """Return the entry of ``status.capacityReservations``."""
+        encoded: dict[str, Any] = {
             "availabilityZone": self.zone,
             "id": self.id,
             "instanceMatchCriteria": self.criteria,
             "instanceType": self.instance_type,
             "ownerID": self.owner,
-            "reservationType": self.kind,
+            "reservationType": self.type,
             "interruptible": self.interruptible,
             "state": "expiring" if self.is_expiring(now) else "active",
         }
-        if self.ends is not None:
-            shown["endTime"] = self.ends.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return shown
+        if self.end_time is not None:
+            encoded["endTime"] = self.end_time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return encoded
 
 
-class RoomLeft:
-    """How many machines still fit in each reservation, those on their way taken off.
+class ReservationCapacity:
+    """Available instances per capacity reservation, less those of launches in flight.
 
-    The status of a class has no place for it. EC2's own count replaces ours
-    whenever it is asked for.
+    The node class status has no field for it. Each DescribeCapacityReservations
+    replaces the count.
     """
 
     def __init__(self) -> None:
-        self._left: dict[str, int] = {}
+        self._available: dict[str, int] = {}
 
-    def left(self, reservation: str) -> int:
-        return self._left.get(reservation, 0)
+    def available(self, reservation: str) -> int:
+        """Return the number of available instances; 0 if unknown."""
+        return self._available.get(reservation, 0)
 
-    def take(self, reservation: str) -> None:
-        """Count a machine that was launched into it."""
-        self._left[reservation] = max(0, self.left(reservation) - 1)
+    def mark_launched(self, reservation: str) -> None:
+        """Subtract an instance that was launched into a reservation."""
+        self._available[reservation] = max(0, self.available(reservation) - 1)
 
-    def give_back(self, reservation: str) -> None:
-        """Count a machine in it that is gone."""
-        if reservation in self._left:
-            self._left[reservation] += 1
+    def mark_terminated(self, reservation: str) -> None:
+        """Add an instance that has terminated."""
+        if reservation in self._available:
+            self._available[reservation] += 1
 
-    def exhaust(self, reservation: str) -> None:
-        """EC2 says that it is full, or takes it back."""
-        self._left[reservation] = 0
+    def mark_exhausted(self, reservation: str) -> None:
+        """Record that EC2 reports a reservation as full, or reclaims it."""
+        self._available[reservation] = 0
 
-    def counted(self, counts: Mapping[str, int]) -> None:
-        self._left.update(counts)
+    def update(self, counts: Mapping[str, int]) -> None:
+        self._available.update(counts)
 
 
-class Reservations:
-    """Finds what is reserved for us."""
+class CapacityReservationResolver:
+    """Resolves capacity reservations and placement groups."""
 
-    def __init__(self, aws: Aws, *, room: RoomLeft, clock: Clock, log: Log) -> None:
+    def __init__(self, aws: AwsSession, *, capacity: ReservationCapacity, clock: Clock, log: Log) -> None:
         self._aws = aws
-        self._room = room
+        self._capacity = capacity
         self._clock = clock
         self._log = log
 
-    async def find(self, terms: Sequence[SelectorTerm]) -> list[Reservation]:
-        """Return the active reservations that any term finds, by id."""
+    async def resolve(self, terms: Sequence[SelectorTerm]) -> list[DescribedReservation]:
+        """Return the active reservations that any term selects, sorted by id."""
         now = self._clock.now()
-        found: dict[str, Reservation] = {}
-        for asked in _questions(terms):
-            for one in await self._describe(asked):
-                read = self._read(one)
-                if read is not None and (read.ends is None or read.ends > now):
-                    found[read.id] = read
-        self._room.counted({one.id: one.free for one in found.values()})
-        return [found[one] for one in sorted(found)]
+        by_id: dict[str, DescribedReservation] = {}
+        for query in reservation_queries(terms):
+            for described in await self._describe(query):
+                reservation = self._decode(described)
+                if reservation is not None and not reservation.has_ended(now):
+                    by_id[reservation.id] = reservation
+        self._capacity.update({key: reservation.available for key, reservation in by_id.items()})
+        return [by_id[reservation_id] for reservation_id in sorted(by_id)]
 
-    async def placement_group(self, term: SelectorTerm) -> PlacementGroup | None:
-        """Return the placement group that is meant; None when there is none."""
+    async def resolve_placement_group(self, term: SelectorTerm) -> PlacementGroup | None:
+        """Return the placement group of a term; None if there is none."""
         ec2 = self._aws.ec2()
-        asked: dict[str, Any] = {"GroupIds": [term.id]} if term.id else {"GroupNames": [term.name]}
-        asked["Filters"] = [{"Name": "state", "Values": ["available"]}]
+        query: dict[str, Any] = {"GroupIds": [term.id]} if term.id else {"GroupNames": [term.name]}
+        query["Filters"] = [{"Name": "state", "Values": ["available"]}]
         try:
-            answer = await self._aws.call(
-                "DescribePlacementGroups", lambda: ec2.describe_placement_groups(**asked)
+            response = await self._aws.call(
+                "DescribePlacementGroups", lambda: ec2.describe_placement_groups(**query)
             )
         except AwsError as error:
-            if error.kind is Kind.GONE or error.code.startswith("InvalidPlacementGroup"):
+            if error.kind is ErrorKind.NOT_FOUND or error.code.startswith("InvalidPlacementGroup"):
                 return None
             raise
-        for one in answer["PlacementGroups"]:
+        for group in response["PlacementGroups"]:
             return PlacementGroup(
-                id=one.get("GroupId", ""),
-                strategy=one.get("Strategy", ""),
-                partitions=one.get("PartitionCount", 0),
+                id=group.get("GroupId", ""),
+                strategy=group.get("Strategy", ""),
+                partition_count=group.get("PartitionCount", 0),
             )
         return None
 
-    async def _describe(self, asked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        ec2 = self._aws.ec2()
+    async def _describe(self, query: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        ec2, operation = self._aws.ec2(), "DescribeCapacityReservations"
+        # EC2 rejects page sizes together with ids.
+        if "CapacityReservationIds" in query:
+            response = await self._aws.call_or_none(
+                operation, lambda: ec2.describe_capacity_reservations(**query)
+            )
+            return () if response is None else response["CapacityReservations"]
+        return await self._aws.list_pages(
+            operation, ec2, "CapacityReservations", page_size=_PAGE_SIZE, **query
+        )
 
-        def pages() -> list[Mapping[str, Any]]:
-            every: Any = ec2.get_paginator("describe_capacity_reservations")
-            if "CapacityReservationIds" not in asked:
-                return [
-                    one
-                    for page in every.paginate(**asked, PaginationConfig={"PageSize": _PAGE})
-                    for one in page["CapacityReservations"]
-                ]
-            return list(ec2.describe_capacity_reservations(**asked)["CapacityReservations"])
-
-        try:
-            return await self._aws.call("DescribeCapacityReservations", pages)
-        except AwsError as error:
-            if error.kind is Kind.GONE:
-                return []
-            raise
-
-    def _read(self, one: Mapping[str, Any]) -> Reservation | None:
-        criteria = one.get("InstanceMatchCriteria", "open")
-        kind = one.get("ReservationType", "default")
-        if criteria not in _CRITERIA or kind not in _KINDS:
+    def _decode(self, described: Mapping[str, Any]) -> DescribedReservation | None:
+        """Decode a reservation; None, with a log line, if its type is unknown."""
+        criteria = described.get("InstanceMatchCriteria", "open")
+        reservation_type = described.get("ReservationType", "default")
+        if criteria not in _MATCH_CRITERIA or reservation_type not in _TYPES:
             self._log.error(
-                "capacity reservation of an unknown kind is left out",
-                reservation=one["CapacityReservationId"],
+                "ignoring capacity reservation of unknown type",
+                reservation=described["CapacityReservationId"],
                 criteria=criteria,
-                kind=kind,
+                kind=reservation_type,
             )
             return None
-        return Reservation(
-            id=one["CapacityReservationId"],
-            instance_type=one["InstanceType"],
-            zone=one["AvailabilityZone"],
-            owner=one.get("OwnerId", ""),
+        return DescribedReservation(
+            id=described["CapacityReservationId"],
+            instance_type=described["InstanceType"],
+            zone=described["AvailabilityZone"],
+            owner=described.get("OwnerId", ""),
             criteria=criteria,
-            kind=kind,
-            interruptible=bool(one.get("Interruptible", False)),
-            free=one.get("AvailableInstanceCount", 0),
-            ends=one.get("EndDate"),
+            type=reservation_type,
+            interruptible=bool(described.get("Interruptible", False)),
+            available=described.get("AvailableInstanceCount", 0),
+            end_time=described.get("EndDate"),
         )
 
 
-def _questions(terms: Iterable[SelectorTerm]) -> list[dict[str, Any]]:
-    """Return the parameters of one DescribeCapacityReservations for each term.
+def reservation_queries(terms: Iterable[SelectorTerm]) -> list[dict[str, Any]]:
+    """Return the parameters of one DescribeCapacityReservations per term.
 
-    Ids are asked for one by one: a single unknown id fails a whole question.
+    Each id has a query of its own: one unknown id fails the whole query.
     """
     active = {"Name": "state", "Values": ["active"]}
-    questions: list[dict[str, Any]] = []
+    queries: list[dict[str, Any]] = []
     for term in terms:
         filters = [active]
         if term.owner:
@@ -186,6 +184,6 @@ def _questions(terms: Iterable[SelectorTerm]) -> list[dict[str, Any]]:
         if term.match_criteria:
             filters.append({"Name": "instance-match-criteria", "Values": [term.match_criteria]})
         filters += tag_filters(term.tags)
-        named = {"CapacityReservationIds": [term.id]} if term.id else {}
-        questions.append({"Filters": filters, **named})
-    return questions
+        ids = {"CapacityReservationIds": [term.id]} if term.id else {}
+        queries.append({"Filters": filters, **ids})
+    return queries

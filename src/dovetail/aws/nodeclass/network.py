@@ -1,124 +1,117 @@
-"""Subnets and security groups: those that terms select, and how full subnets are."""
+"""Subnets and security groups: resolves selector terms, tracks free addresses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from dovetail.aws.filters import Filters, filters_of
-from dovetail.aws.session import Aws
+from dovetail.aws.filters import Filters, selector_filters
+from dovetail.aws.session import AwsSession
 from dovetail.model.karpenter.ec2nodeclass_launch import SelectorTerm
 
-_PAGE: Final = {"PageSize": 500}
+_PAGE_SIZE: Final = 500
 
 
-class FoundSubnet(msgspec.Struct, frozen=True, kw_only=True):
+class DescribedSubnet(msgspec.Struct, frozen=True, kw_only=True):
     """A subnet as EC2 describes it."""
 
     id: str
     zone: str
     zone_id: str = ""
-    free: int = 0
+    free_addresses: int = 0
 
-    def wire(self) -> dict[str, str]:
-        """Write it as an entry of ``status.subnets``."""
-        shown = {"id": self.id, "zone": self.zone}
-        return {**shown, "zoneID": self.zone_id} if self.zone_id else shown
+    def encode(self) -> dict[str, str]:
+        """Return the entry of ``status.subnets``."""
+        encoded = {"id": self.id, "zone": self.zone}
+        return {**encoded, "zoneID": self.zone_id} if self.zone_id else encoded
 
 
-class FoundGroup(msgspec.Struct, frozen=True, kw_only=True):
+class DescribedSecurityGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A security group as EC2 describes it."""
 
     id: str
     name: str = ""
 
-    def wire(self) -> dict[str, str]:
-        """Write it as an entry of ``status.securityGroups``."""
+    def encode(self) -> dict[str, str]:
+        """Return the entry of ``status.securityGroups``."""
         return {"id": self.id, "name": self.name} if self.name else {"id": self.id}
 
 
 class FreeAddresses:
-    """How many addresses subnets have free, those of machines on their way taken off.
+    """Free IP addresses per subnet, less those of launches in flight.
 
-    EC2's own count, which lags, replaces ours whenever it is asked for.
+    Each DescribeSubnets replaces the count, although it lags behind launches.
     """
 
     def __init__(self) -> None:
         self._free: dict[str, int] = {}
-        self._taken: dict[str, int] = {}
+        self._reserved: dict[str, int] = {}
 
     def free(self, subnet_id: str) -> int:
-        """Return how many there are; none in a subnet that nobody has described."""
-        return max(0, self._free.get(subnet_id, 0) - self._taken.get(subnet_id, 0))
+        """Return the number of free addresses; 0 for an unknown subnet."""
+        return max(0, self._free.get(subnet_id, 0) - self._reserved.get(subnet_id, 0))
 
-    def take(self, amounts: Mapping[str, int]) -> None:
-        """Count on fewer from now on: machines have been asked for (subnet → addresses)."""
+    def reserve(self, amounts: Mapping[str, int]) -> None:
+        """Subtract the addresses of requested instances (subnet → addresses)."""
         for subnet_id, amount in amounts.items():
-            self._taken[subnet_id] = self._taken.get(subnet_id, 0) + amount
+            self._reserved[subnet_id] = self._reserved.get(subnet_id, 0) + amount
 
-    def give_back(self, amounts: Mapping[str, int]) -> None:
-        """Undo ``take``; what EC2 has counted since is right already."""
+    def release(self, amounts: Mapping[str, int]) -> None:
+        """Undo ``reserve``, unless ``update`` has replaced the count since."""
         for subnet_id, amount in amounts.items():
-            self._taken[subnet_id] = max(0, self._taken.get(subnet_id, 0) - amount)
+            self._reserved[subnet_id] = max(0, self._reserved.get(subnet_id, 0) - amount)
 
-    def exhaust(self, subnet_id: str) -> None:
-        """EC2 says that it has none left."""
+    def mark_exhausted(self, subnet_id: str) -> None:
+        """Record that EC2 reports no free address in a subnet."""
         self._free[subnet_id] = 0
 
-    def counted(self, counts: Mapping[str, int]) -> None:
-        """EC2 has counted (subnet → free addresses)."""
+    def update(self, counts: Mapping[str, int]) -> None:
+        """Replace the counts by those of EC2 (subnet → free addresses)."""
         for subnet_id, free in counts.items():
             self._free[subnet_id] = free
-            self._taken.pop(subnet_id, None)
+            self._reserved.pop(subnet_id, None)
 
 
-class Network:
-    """Finds what is selected of the account's network."""
+class NetworkResolver:
+    """Resolves subnets and security groups."""
 
-    def __init__(self, aws: Aws, addresses: FreeAddresses) -> None:
+    def __init__(self, aws: AwsSession, addresses: FreeAddresses) -> None:
         self._aws = aws
         self._addresses = addresses
 
-    async def subnets(self, terms: Sequence[SelectorTerm]) -> list[FoundSubnet]:
-        """Return the subnets that any term finds, most free addresses first."""
-        queries = filters_of(terms, id_key="subnet-id")
-        described = await self._all("DescribeSubnets", "describe_subnets", "Subnets", queries)
-        found = {
-            one["SubnetId"]: FoundSubnet(
-                id=one["SubnetId"],
-                zone=one["AvailabilityZone"],
-                zone_id=one.get("AvailabilityZoneId", ""),
-                free=one.get("AvailableIpAddressCount", 0),
+    async def resolve_subnets(self, terms: Sequence[SelectorTerm]) -> list[DescribedSubnet]:
+        """Return the subnets that any term selects, most free addresses first."""
+        queries = selector_filters(terms, id_key="subnet-id")
+        described = await self._describe("DescribeSubnets", "Subnets", queries)
+        by_id = {
+            subnet["SubnetId"]: DescribedSubnet(
+                id=subnet["SubnetId"],
+                zone=subnet["AvailabilityZone"],
+                zone_id=subnet.get("AvailabilityZoneId", ""),
+                free_addresses=subnet.get("AvailableIpAddressCount", 0),
             )
-            for one in described
+            for subnet in described
         }
-        self._addresses.counted({one.id: one.free for one in found.values()})
-        return sorted(found.values(), key=lambda one: (-one.free, one.id))
+        self._addresses.update({subnet.id: subnet.free_addresses for subnet in by_id.values()})
+        return sorted(by_id.values(), key=lambda subnet: (-subnet.free_addresses, subnet.id))
 
-    async def security_groups(self, terms: Sequence[SelectorTerm]) -> list[FoundGroup]:
-        """Return the groups that any term finds; all of them are put on every machine."""
-        queries = filters_of(terms, id_key="group-id", name_key="group-name")
-        described = await self._all(
-            "DescribeSecurityGroups", "describe_security_groups", "SecurityGroups", queries
-        )
-        found = {
-            one["GroupId"]: FoundGroup(id=one["GroupId"], name=one.get("GroupName", ""))
-            for one in described
+    async def resolve_security_groups(self, terms: Sequence[SelectorTerm]) -> list[DescribedSecurityGroup]:
+        """Return the security groups that any term selects; instances get all of them."""
+        queries = selector_filters(terms, id_key="group-id", name_key="group-name")
+        described = await self._describe("DescribeSecurityGroups", "SecurityGroups", queries)
+        by_id = {
+            group["GroupId"]: DescribedSecurityGroup(id=group["GroupId"], name=group.get("GroupName", ""))
+            for group in described
         }
-        return sorted(found.values(), key=lambda one: one.id)
+        return sorted(by_id.values(), key=lambda group: group.id)
 
-    async def _all(
-        self, operation: str, method: str, answer: str, queries: Sequence[Filters]
-    ) -> list[dict[str, Any]]:
-        client: Any = self._aws.ec2()
-        found: list[dict[str, Any]] = []
-        for filters in queries:
-
-            def pages(filters: Filters = filters) -> list[dict[str, Any]]:
-                every = client.get_paginator(method).paginate(
-                    Filters=filters, PaginationConfig=_PAGE
-                )
-                return [one for page in every for one in page[answer]]
-
-            found += await self._aws.call(operation, pages)
-        return found
+    async def _describe(self, operation: str, field: str, queries: Sequence[Filters]) -> list[dict[str, Any]]:
+        """Return the entries of ``field`` of all queries and pages."""
+        ec2 = self._aws.ec2()
+        return [
+            entry
+            for filters in queries
+            for entry in await self._aws.list_pages(
+                operation, ec2, field, page_size=_PAGE_SIZE, Filters=filters
+            )
+        ]

@@ -1,290 +1,315 @@
-"""What a node class means in this account: everything it selects, and whether it may launch."""
+"""Node class resolver: resolves all selectors of an EC2NodeClass, validates it.
 
-from collections.abc import Awaitable, Mapping
+Each selector becomes a part of the status and a condition. The last condition,
+``ValidationSucceeded``, is a dry run of a launch with the resolved parts.
+"""
+
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from dovetail.aws.cluster_info import ClusterFacts
-from dovetail.aws.errors import AwsError, Kind
-from dovetail.aws.filters import spelled
-from dovetail.aws.launchtemplate.launch_config_builder import launchable_of
+from dovetail.aws.amifamily.registry import ami_family_provider, unsupported_alias_reason
+from dovetail.aws.cluster_info import ClusterInfoResolver
+from dovetail.aws.errors import AwsError, ErrorKind
+from dovetail.aws.filters import format_terms
+from dovetail.aws.launchtemplate.launch_config_builder import build_launch_config
 from dovetail.aws.launchtemplate.launch_templates import LaunchTemplates
-from dovetail.aws.nodeclass import amis as image_codec
-from dovetail.aws.nodeclass.ami_aliases import why_unsupported
-from dovetail.aws.nodeclass.amis import Images
-from dovetail.aws.nodeclass.capacity_reservations import Reservations, RoomLeft
-from dovetail.aws.nodeclass.dry_run import Rehearsal
-from dovetail.aws.nodeclass.instance_profiles import Profiles, RoleNotFound
-from dovetail.aws.nodeclass.network import Network
-from dovetail.codec.fields import Field, Findings
-from dovetail.codec.karpenter.nodeclass_validation import expressions_in
-from dovetail.codec.karpenter.nodeclasses import decode_node_class
-from dovetail.codec.text.field_path import show
-from dovetail.core.nodeclass.validation import class_problem
+from dovetail.aws.nodeclass.amis import AmiResolver, encode_ami
+from dovetail.aws.nodeclass.capacity_reservations import CapacityReservationResolver, ReservationCapacity
+from dovetail.aws.nodeclass.dry_run import LaunchDryRun
+from dovetail.aws.nodeclass.instance_profiles import InstanceProfiles, RoleNotFoundError
+from dovetail.aws.nodeclass.network import NetworkResolver
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.karpenter.nodeclass_validation import find_expressions
+from dovetail.codec.karpenter.nodeclasses import decode_nodeclass
+from dovetail.codec.text.field_path import format_path
+from dovetail.core.nodeclass.validation import validate_nodeclass
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
-from dovetail.model.karpenter.ec2nodeclass_launch import NO_GROUP, PlacementGroup
-from dovetail.ports.cloudprovider import ClassStatus, NodeClassNotReady
-from dovetail.ports.event_loop import Loop
+from dovetail.model.karpenter.condition_types import (
+    AMIS_READY,
+    CAPACITY_RESERVATIONS_READY,
+    INSTANCE_PROFILE_READY,
+    PLACEMENT_GROUP_READY,
+    SECURITY_GROUPS_READY,
+    SUBNETS_READY,
+    VALIDATION_SUCCEEDED,
+)
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.karpenter.ec2nodeclass_launch import NO_PLACEMENT_GROUP, PlacementGroup, SelectorTerm
+from dovetail.ports.cloudprovider import NodeClassNotReadyError, NodeClassStatus
+from dovetail.ports.event_loop import EventLoop
 
 T = TypeVar("T")
-_PASSING: Final = (Kind.THROTTLED, Kind.TRANSIENT)
-"""Kinds of errors that say nothing about the class."""
+_RETRYABLE: Final = (ErrorKind.THROTTLED, ErrorKind.TRANSIENT)
+"""Kinds of errors that say nothing about the node class."""
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """Those who look up one thing each."""
+class Resolvers(msgspec.Struct, frozen=True, kw_only=True):
+    """Resolvers of the parts of a node class."""
 
-    network: Network
-    images: Images
-    reservations: Reservations
-    profiles: Profiles
+    network: NetworkResolver
+    amis: AmiResolver
+    reservations: CapacityReservationResolver
+    profiles: InstanceProfiles
     templates: LaunchTemplates
-    rehearsal: Rehearsal
-    facts: ClusterFacts
+    dry_run: LaunchDryRun
+    cluster: ClusterInfoResolver
 
 
 class _Report:
-    """What was found, and what not, while a class is looked up."""
+    """Status and conditions, while a node class is being resolved."""
 
     def __init__(self) -> None:
         self.status: dict[str, Any] = {}
-        self.problems: dict[str, tuple[str, str]] = {}
-        self.unsure: dict[str, tuple[str, str]] = {}
+        self.false_conditions: dict[str, tuple[str, str]] = {}
+        self.unknown_conditions: dict[str, tuple[str, str]] = {}
 
     async def attempt(self, condition: str, work: Awaitable[T], *, reason: str) -> T | None:
-        """Return what ``work`` finds; None, with the condition settled, when AWS refuses."""
+        """Return the result of ``work``; on an error set the condition and return None."""
         try:
             return await work
         except AwsError as error:
-            told = self.unsure if error.kind in _PASSING else self.problems
-            named = "RoleNotFound" if isinstance(error, RoleNotFound) else reason
-            told[condition] = (named, str(error))
+            is_retryable = error.kind in _RETRYABLE
+            conditions = self.unknown_conditions if is_retryable else self.false_conditions
+            if isinstance(error, RoleNotFoundError):
+                reason = "RoleNotFound"
+            conditions[condition] = (reason, str(error))
             return None
 
-    def finished(self) -> ClassStatus:
-        return ClassStatus(
+    async def find(
+        self,
+        condition: str,
+        resource: str,
+        work: Awaitable[T],
+        terms: Sequence[SelectorTerm],
+        *,
+        reasons: tuple[str, str],
+    ) -> T | None:
+        """Return what the terms select; set the condition on an error or no match.
+
+        ``reasons`` are those of an error and of an empty result.
+        """
+        selected = await self.attempt(condition, work, reason=reasons[0])
+        if not selected and condition not in {**self.false_conditions, **self.unknown_conditions}:
+            message = f"no {resource} in this account and region matches {format_terms(terms)}"
+            self.false_conditions[condition] = (reasons[1], message)
+        return selected
+
+    def to_status(self) -> NodeClassStatus:
+        """Return the result of the resolution."""
+        return NodeClassStatus(
             status=self.status,
-            problems=FrozenDict(self.problems),
-            unsure=FrozenDict(self.unsure),
+            false_conditions=FrozenDict(self.false_conditions),
+            unknown_conditions=FrozenDict(self.unknown_conditions),
         )
 
 
 class NodeClassResolver:
-    """Looks classes up; what a class's status has no place for is kept here."""
+    """Resolves node classes, and caches what their status has no field for."""
 
     def __init__(
-        self, parts: Parts, *, loop: Loop, room: RoomLeft, reserved_capacity: bool = True
+        self,
+        resolvers: Resolvers,
+        *,
+        loop: EventLoop,
+        capacity: ReservationCapacity,
+        manages_reservations: bool = True,
     ) -> None:
-        self._parts = parts
+        self._resolvers = resolvers
         self._loop = loop
-        self._room = room
-        self._reserved_capacity = reserved_capacity
+        self._capacity = capacity
+        self._manages_reservations = manages_reservations
         self._placement_groups: dict[str, PlacementGroup] = {}
-        self._completed: dict[str, tuple[NodeClass, NodeClass]] = {}
+        """Node class uid → placement group."""
+        self._completed: dict[str, tuple[EC2NodeClass, EC2NodeClass]] = {}
+        """Node class name → node class as decoded, and with the cached status."""
 
-    async def resolve(self, raw: dict[str, Any]) -> ClassStatus:
-        """Find what a node class (wire form) selects, and whether EC2 lets it launch."""
-        findings = Findings(written_by_hand=False)
-        node_class = decode_node_class(Field(raw, findings))
+    async def resolve(self, raw: dict[str, Any]) -> NodeClassStatus:
+        """Resolve and validate a node class (an API object)."""
+        context = DecodeContext(strict=False)
+        node_class = decode_nodeclass(Field(raw, context))
         report = _Report()
-        answers = await self._loop.together(
+        results = await self._loop.gather(
             [
-                self._subnets(node_class, report),
-                self._groups(node_class, report),
-                self._images(node_class, report),
-                self._profile(node_class, report),
-                self._held(node_class, report),
-                self._placement_group(node_class, report),
+                self._resolve_subnets(node_class, report),
+                self._resolve_security_groups(node_class, report),
+                self._resolve_amis(node_class, report),
+                self._resolve_profile(node_class, report),
+                self._resolve_reservations(node_class, report),
+                self._resolve_placement_group(node_class, report),
             ]
         )
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-        problem = _expressions(raw) or class_problem(
-            node_class, _unreadable(findings, "spec", "kubelet")
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+        failure = _find_expression_error(raw) or validate_nodeclass(
+            node_class, _decode_errors(context, "spec", "kubelet")
         )
-        others = _unreadable(findings, "spec")
-        if problem is None and others:
-            problem = ("InvalidSpec", "; ".join(others))
-        if problem is not None:
-            report.problems["ValidationSucceeded"] = problem
+        spec_errors = _decode_errors(context, "spec")
+        if failure is None and spec_errors:
+            failure = ("InvalidSpec", "; ".join(spec_errors))
+        if failure is not None:
+            report.false_conditions[VALIDATION_SUCCEEDED] = failure
         else:
             await self._validate(node_class, raw, report)
-        return report.finished()
+        return report.to_status()
 
-    async def forget(self, raw: dict[str, Any]) -> None:
-        """Take away what was made for a class: instance profiles, launch templates."""
-        node_class = _decoded(raw)
+    async def delete_resources(self, raw: dict[str, Any]) -> None:
+        """Delete the instance profiles and launch templates of a node class."""
+        node_class = _decode(raw)
         try:
-            await self._parts.profiles.forget(node_class)
+            await self._resolvers.profiles.delete_for(node_class)
         except AwsError as error:
-            # Who brings a profile need not let us near IAM, and then we made none.
-            if not node_class.launch.instance_profile or error.kind is not Kind.REFUSED:
+            # With spec.instanceProfile we created none, and may lack all IAM permissions.
+            if not node_class.launch.instance_profile or error.kind is not ErrorKind.ACCESS_DENIED:
                 raise
-        await self._parts.templates.delete_of(node_class.name)
-        self._parts.rehearsal.forget(node_class.uid)
+        await self._resolvers.templates.delete_for(node_class.name)
+        self._resolvers.dry_run.discard(node_class.uid)
         self._placement_groups.pop(node_class.uid, None)
         self._completed.pop(node_class.name, None)
 
-    def completed(self, node_class: NodeClass) -> NodeClass:
-        """Return a class with what its status has no place for; the same while it is."""
-        made = self._complete(node_class)
-        if made == node_class:
+    def with_cached_status(self, node_class: EC2NodeClass) -> EC2NodeClass:
+        """Return a node class with its placement group and free reserved capacity.
+
+        It is the same object until something changes.
+        """
+        completed = self._complete(node_class)
+        if completed == node_class:
             return node_class
-        known = self._completed.get(node_class.name)
-        if known is not None and known[0] is node_class and known[1] == made:
-            return known[1]
-        self._completed[node_class.name] = (node_class, made)
-        return made
+        cached = self._completed.get(node_class.name)
+        if cached is not None and cached[0] is node_class and cached[1] == completed:
+            return cached[1]
+        self._completed[node_class.name] = (node_class, completed)
+        return completed
 
-    async def _subnets(self, node_class: NodeClass, report: _Report) -> None:
+    async def _resolve_subnets(self, node_class: EC2NodeClass, report: _Report) -> None:
         terms = node_class.launch.subnets
-        work = self._parts.network.subnets(terms)
-        found = await report.attempt("SubnetsReady", work, reason="SubnetsResolutionFailed")
-        if found == []:
-            report.problems["SubnetsReady"] = _nothing("SubnetsNotFound", "subnet", spelled(terms))
-        elif found:
-            report.status["subnets"] = [one.wire() for one in found]
+        work = self._resolvers.network.resolve_subnets(terms)
+        reasons = ("SubnetsResolutionFailed", "SubnetsNotFound")
+        if subnets := await report.find(SUBNETS_READY, "subnet", work, terms, reasons=reasons):
+            report.status["subnets"] = [subnet.encode() for subnet in subnets]
 
-    async def _groups(self, node_class: NodeClass, report: _Report) -> None:
+    async def _resolve_security_groups(self, node_class: EC2NodeClass, report: _Report) -> None:
         terms = node_class.launch.security_groups
-        work = self._parts.network.security_groups(terms)
-        found = await report.attempt(
-            "SecurityGroupsReady", work, reason="SecurityGroupsResolutionFailed"
-        )
-        if found == []:
-            report.problems["SecurityGroupsReady"] = _nothing(
-                "SecurityGroupsNotFound", "security group", spelled(terms)
-            )
-        elif found:
-            report.status["securityGroups"] = [one.wire() for one in found]
+        work = self._resolvers.network.resolve_security_groups(terms)
+        reasons = ("SecurityGroupsResolutionFailed", "SecurityGroupsNotFound")
+        if groups := await report.find(SECURITY_GROUPS_READY, "security group", work, terms, reasons=reasons):
+            report.status["securityGroups"] = [group.encode() for group in groups]
 
-    async def _images(self, node_class: NodeClass, report: _Report) -> None:
-        terms = node_class.launch.images
-        alias = next((one.alias for one in terms if one.alias), "")
-        version = self._parts.facts.cluster.version
+    async def _resolve_amis(self, node_class: EC2NodeClass, report: _Report) -> None:
+        terms = node_class.launch.amis
+        alias = next((term.alias for term in terms if term.alias), "")
+        version = self._resolvers.cluster.info.version
         if alias and not version:
-            work = self._parts.facts.look_up()
-            told = await report.attempt("AMIsReady", work, reason="AMIsResolutionFailed")
-            if told is None:
+            work = self._resolvers.cluster.resolve()
+            cluster = await report.attempt(AMIS_READY, work, reason="AMIsResolutionFailed")
+            if cluster is None:
                 return
-            version = told.version
-        unsupported = why_unsupported(alias, version)
+            version = cluster.version
+        unsupported = unsupported_alias_reason(alias, version)
         if unsupported:
-            report.problems["AMIsReady"] = ("UnsupportedAlias", unsupported)
+            report.false_conditions[AMIS_READY] = ("UnsupportedAlias", unsupported)
             return
-        found = await report.attempt(
-            "AMIsReady", self._parts.images.find(terms, version), reason="AMIsResolutionFailed"
-        )
-        if found == ():
-            report.problems["AMIsReady"] = _nothing("AMINotFound", "image", spelled(terms))
-        elif found:
-            report.status["amis"] = [image_codec.wire(one) for one in found]
+        resolution = self._resolvers.amis.resolve(terms, version)
+        reasons = ("AMIsResolutionFailed", "AMINotFound")
+        if amis := await report.find(AMIS_READY, "AMI", resolution, terms, reasons=reasons):
+            report.status["amis"] = [encode_ami(ami) for ami in amis]
 
-    async def _profile(self, node_class: NodeClass, report: _Report) -> None:
+    async def _resolve_profile(self, node_class: EC2NodeClass, report: _Report) -> None:
         launch = node_class.launch
         if launch.instance_profile:
             report.status["instanceProfile"] = launch.instance_profile
             return
-        found = await report.attempt(
-            "InstanceProfileReady",
-            self._parts.profiles.ensure(node_class),
+        profile = await report.attempt(
+            INSTANCE_PROFILE_READY,
+            self._resolvers.profiles.ensure(node_class),
             reason="InstanceProfileResolutionFailed",
         )
-        if found:
-            report.status["instanceProfile"] = found
+        if profile:
+            report.status["instanceProfile"] = profile
 
-    async def _held(self, node_class: NodeClass, report: _Report) -> None:
-        terms = node_class.launch.reservations
-        if not terms or not self._reserved_capacity:
+    async def _resolve_reservations(self, node_class: EC2NodeClass, report: _Report) -> None:
+        terms = node_class.launch.capacity_reservations
+        if not terms or not self._manages_reservations:
             return
-        found = await report.attempt(
-            "CapacityReservationsReady",
-            self._parts.reservations.find(terms),
+        reservations = await report.attempt(
+            CAPACITY_RESERVATIONS_READY,
+            self._resolvers.reservations.resolve(terms),
             reason="CapacityReservationsResolutionFailed",
         )
-        if found:
+        if reservations:
             now = self._loop.now()
-            report.status["capacityReservations"] = [one.wire(now) for one in found]
+            report.status["capacityReservations"] = [reservation.encode(now) for reservation in reservations]
 
-    async def _placement_group(self, node_class: NodeClass, report: _Report) -> None:
+    async def _resolve_placement_group(self, node_class: EC2NodeClass, report: _Report) -> None:
         term = node_class.launch.placement_group
         if term is None:
             self._placement_groups.pop(node_class.uid, None)
             return
-        found = await report.attempt(
-            "PlacementGroupReady",
-            self._parts.reservations.placement_group(term),
-            reason="PlacementGroupResolutionFailed",
-        )
-        if found:
-            self._placement_groups[node_class.uid] = found
-        elif not {"PlacementGroupReady"} & (report.problems.keys() | report.unsure.keys()):
-            report.problems["PlacementGroupReady"] = _nothing(
-                "PlacementGroupNotFound", "placement group", spelled([term])
-            )
+        work = self._resolvers.reservations.resolve_placement_group(term)
+        reasons = ("PlacementGroupResolutionFailed", "PlacementGroupNotFound")
+        if group := await report.find(
+            PLACEMENT_GROUP_READY, "placement group", work, [term], reasons=reasons
+        ):
+            self._placement_groups[node_class.uid] = group
 
-    async def _validate(
-        self, node_class: NodeClass, raw: Mapping[str, Any], report: _Report
-    ) -> None:
-        """Say what is wrong with the whole; needs all that it is made of."""
-        kind = "ValidationSucceeded"
-        if node_class.ami_family == "AL2023":
-            facts = self._parts.facts
-            told = await report.attempt(kind, facts.look_up(), reason="ClusterCIDRResolutionFailed")
-            if told is None:
+    async def _validate(self, node_class: EC2NodeClass, raw: Mapping[str, Any], report: _Report) -> None:
+        """Set ``ValidationSucceeded``, if all parts are resolved."""
+        condition = VALIDATION_SUCCEEDED
+        if ami_family_provider(node_class.ami_family).needs_service_cidr:
+            work = self._resolvers.cluster.resolve()
+            cluster = await report.attempt(condition, work, reason="ClusterCIDRResolutionFailed")
+            if cluster is None:
                 return
-        if report.unsure:
-            first = next(iter(report.unsure.values()))
-            report.unsure[kind] = ("DependenciesNotReady", first[1])
-        elif not report.problems:
-            await self._rehearse(raw, report)
+        if report.unknown_conditions:
+            _, message = next(iter(report.unknown_conditions.values()))
+            report.unknown_conditions[condition] = ("DependenciesNotReady", message)
+        elif not report.false_conditions:
+            await self._dry_run(raw, report)
 
-    async def _rehearse(self, raw: Mapping[str, Any], report: _Report) -> None:
-        """Have a launch rehearsed from the class as it is once its status is written."""
-        kind = "ValidationSucceeded"
-        whole = self._complete(_decoded({**raw, "status": report.status}))
-        facts = self._parts.facts
+    async def _dry_run(self, raw: Mapping[str, Any], report: _Report) -> None:
+        """Dry-run a launch from the node class with its new status."""
+        condition = VALIDATION_SUCCEEDED
+        node_class = self._complete(_decode({**raw, "status": report.status}))
+        cluster = self._resolvers.cluster
         try:
-            launchable = launchable_of(
-                whole, facts.cluster, facts.region, reserved_capacity=self._reserved_capacity
+            launch_config = build_launch_config(
+                node_class, cluster.info, cluster.region, manages_reservations=self._manages_reservations
             )
-        except NodeClassNotReady as error:
-            report.problems[kind] = ("DependenciesNotReady", str(error))
+        except NodeClassNotReadyError as error:
+            report.false_conditions[condition] = ("DependenciesNotReady", str(error))
             return
-        work = self._parts.rehearsal.problem(launchable)
-        problem = await report.attempt(kind, work, reason="DryRunFailed")
-        if problem is not None:
-            report.problems[kind] = problem
+        work = self._resolvers.dry_run.run(launch_config)
+        failure = await report.attempt(condition, work, reason="DryRunFailed")
+        if failure is not None:
+            report.false_conditions[condition] = failure
 
-    def _complete(self, node_class: NodeClass) -> NodeClass:
-        group = self._placement_groups.get(node_class.uid, NO_GROUP)
-        held = tuple(
-            msgspec.structs.replace(one, available=self._room.left(one.id))
-            for one in node_class.reservations
+    def _complete(self, node_class: EC2NodeClass) -> EC2NodeClass:
+        group = self._placement_groups.get(node_class.uid, NO_PLACEMENT_GROUP)
+        reservations = tuple(
+            msgspec.structs.replace(reservation, available_count=self._capacity.available(reservation.id))
+            for reservation in node_class.capacity_reservations
         )
-        found = msgspec.structs.replace(node_class.found, placement_group=group)
-        return msgspec.structs.replace(node_class, found=found, reservations=held)
+        resolved = msgspec.structs.replace(node_class.resolved, placement_group=group)
+        return msgspec.structs.replace(node_class, resolved=resolved, capacity_reservations=reservations)
 
 
-def _expressions(raw: Mapping[str, Any]) -> tuple[str, str] | None:
-    named = [f"spec.kubelet.{one}" for one in expressions_in(raw["spec"].get("kubelet") or {})]
-    if not named:
+def _find_expression_error(raw: Mapping[str, Any]) -> tuple[str, str] | None:
+    fields = find_expressions(raw["spec"].get("kubelet") or {})
+    names = ", ".join(f"spec.kubelet.{field}" for field in fields)
+    if not names:
         return None
-    told = f"{', '.join(named)}: expressions are not supported; write a number or a quantity"
-    return "KubeletExpressionsDisabled", told
+    message = f"{names}: expressions are not supported; write a number or a quantity"
+    return "KubeletExpressionsDisabled", message
 
 
-def _decoded(raw: Mapping[str, Any]) -> NodeClass:
-    return decode_node_class(Field(raw, Findings(written_by_hand=False)))
+def _decode(raw: Mapping[str, Any]) -> EC2NodeClass:
+    return decode_nodeclass(Field(raw, DecodeContext(strict=False)))
 
 
-def _unreadable(findings: Findings, *place: str) -> list[str]:
-    """Return what could not be read below a place."""
-    return [f"{show(path)}: {told}" for path, told in findings.found if path[: len(place)] == place]
-
-
-def _nothing(reason: str, what: str, terms: str) -> tuple[str, str]:
-    return reason, f"no {what} in this account and region matches {terms}"
+def _decode_errors(context: DecodeContext, *prefix: str) -> list[str]:
+    """Return the decoding errors below a path."""
+    return [
+        f"{format_path(path)}: {message}" for path, message in context.errors if path[: len(prefix)] == prefix
+    ]

@@ -1,1 +1,1 @@
-"""What a machine is told at its first boot; one module for each image family. All pure."""
+"""Building blocks of user data: bootstrap values, MIME and TOML. All pure."""

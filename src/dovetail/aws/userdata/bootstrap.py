@@ -1,4 +1,4 @@
-"""What user data is made of, and the kubelet's flags, which several families share."""
+"""Values that user data is rendered from, and the kubelet flags that families share."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,101 +7,108 @@ import msgspec
 
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import EMPTY, FrozenDict
-from dovetail.model.karpenter.ec2nodeclass import Kubelet
-from dovetail.model.kube.taints import UNREGISTERED, Taint
+from dovetail.model.karpenter.ec2nodeclass import KubeletConfiguration
+from dovetail.model.kube.taints import UNREGISTERED_TAINT, Taint
 
-_NOT_FOR_KUBELETS: Final = ("kubernetes.io", "k8s.io", "node-restriction.kubernetes.io")
-"""The API server refuses nodes that give themselves labels of these domains."""
+_RESTRICTED_DOMAINS: Final = ("kubernetes.io", "k8s.io", "node-restriction.kubernetes.io")
+"""The API server rejects nodes that label themselves in these domains."""
 
 
-class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster that a machine is to join."""
+class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The EKS cluster that an instance joins."""
 
     name: str
     endpoint: str = ""
     ca_bundle: str = ""
     """Base64."""
     cidr: str = ""
-    """Of its services; empty while it is not known."""
+    """Service CIDR; empty until it is known."""
     dns: str = ""
-    """The address of its DNS service; empty when it could not be found out."""
+    """Address of the DNS service; empty if it could not be resolved."""
     version: str = ""
-    """Of Kubernetes: ``1.34``."""
+    """Kubernetes minor version: ``1.34``."""
 
     @property
     def ipv6(self) -> bool:
+        """Return True if services have IPv6 addresses."""
         return ":" in self.dns
 
 
 class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
-    """All that user data says of one machine."""
+    """Everything that the user data of an instance contains."""
 
-    cluster: Cluster
-    kubelet: Kubelet = Kubelet()
+    cluster: ClusterInfo
+    kubelet: KubeletConfiguration = KubeletConfiguration()
     max_pods: int = 110
     labels: FrozenDict[str, str] = EMPTY
     taints: tuple[Taint, ...] = ()
     user_data: str | None = None
-    """The user's own."""
+    """``spec.userData`` of the node class."""
     raid0: bool = False
-    image_version: str = ""
-    """Of Bottlerocket: ``1.46.0`` or ``latest``; empty when it cannot be told."""
+    ami_version: str = ""
+    """Of Bottlerocket: ``1.46.0`` or ``latest``; empty if unknown."""
 
     @property
     def cluster_dns(self) -> tuple[str, ...]:
-        """What the user says, else what the cluster has."""
-        found = (self.cluster.dns,) if self.cluster.dns else ()
-        return self.kubelet.cluster_dns or found
+        """Return ``spec.kubelet.clusterDNS``, or the cluster's DNS service."""
+        discovered = (self.cluster.dns,) if self.cluster.dns else ()
+        return self.kubelet.cluster_dns or discovered
 
     @property
     def all_taints(self) -> tuple[Taint, ...]:
-        """With the one that keeps pods away until the node is known."""
-        known = any(one.key == UNREGISTERED.key for one in self.taints)
-        return self.taints if known else (*self.taints, UNREGISTERED)
+        """Return the taints with the one that keeps pods away until registration."""
+        has_unregistered = any(taint.key == UNREGISTERED_TAINT.key for taint in self.taints)
+        return self.taints if has_unregistered else (*self.taints, UNREGISTERED_TAINT)
 
 
 def kubelet_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return what a kubelet may say of itself, sorted; the rest is put on its Node later."""
-    kept = {key: value for key, value in labels.items() if not _is_refused(key)}
-    # Taints come with the kubelet: nobody has to bring them afterwards.
-    kept[label_keys.DO_NOT_SYNC_TAINTS] = "true"
-    return dict(sorted(kept.items()))
+    """Return the labels that a kubelet may set, sorted.
+
+    Registration adds the others to the Node.
+    """
+    allowed = {key: value for key, value in labels.items() if not _is_restricted(key)}
+    # The kubelet registers with all taints, so registration need not sync them.
+    allowed[label_keys.DO_NOT_SYNC_TAINTS] = "true"
+    return dict(sorted(allowed.items()))
 
 
-def kubelet_flags(one: Bootstrap) -> str:
-    """Return the kubelet's command line, in an order that is always the same."""
-    kubelet = one.kubelet
+def kubelet_flags(bootstrap: Bootstrap) -> str:
+    """Return the kubelet's command line flags in a fixed order.
+
+    The order matters: user data is part of the launch template's name.
+    """
+    kubelet = bootstrap.kubelet
     flags = [
-        _listed("node-labels", kubelet_labels(one.labels)),
-        f'--register-with-taints="{",".join(str(taint) for taint in one.all_taints)}"',
-        f"--max-pods={one.max_pods}",
-        _single("pods-per-core", kubelet.pods_per_core),
-        _listed("system-reserved", kubelet.system_reserved.spelled()),
-        _listed("kube-reserved", kubelet.kube_reserved.spelled()),
-        _listed("eviction-hard", kubelet.eviction_hard, "<"),
-        _listed("eviction-soft", kubelet.eviction_soft, "<"),
-        _listed("eviction-soft-grace-period", kubelet.eviction_soft_grace),
-        _single("eviction-max-pod-grace-period", kubelet.eviction_max_pod_grace),
-        _single("image-gc-high-threshold", kubelet.image_gc_high),
-        _single("image-gc-low-threshold", kubelet.image_gc_low),
-        _single("cpu-cfs-quota", kubelet.cpu_cfs_quota),
+        _map_flag("node-labels", kubelet_labels(bootstrap.labels)),
+        f'--register-with-taints="{",".join(str(taint) for taint in bootstrap.all_taints)}"',
+        f"--max-pods={bootstrap.max_pods}",
+        _flag("pods-per-core", kubelet.pods_per_core),
+        _map_flag("system-reserved", kubelet.system_reserved.to_quantities()),
+        _map_flag("kube-reserved", kubelet.kube_reserved.to_quantities()),
+        _map_flag("eviction-hard", kubelet.eviction_hard, "<"),
+        _map_flag("eviction-soft", kubelet.eviction_soft, "<"),
+        _map_flag("eviction-soft-grace-period", kubelet.eviction_soft_grace),
+        _flag("eviction-max-pod-grace-period", kubelet.eviction_max_pod_grace),
+        _flag("image-gc-high-threshold", kubelet.image_gc_high),
+        _flag("image-gc-low-threshold", kubelet.image_gc_low),
+        _flag("cpu-cfs-quota", kubelet.cpu_cfs_quota),
     ]
     return " ".join(flag for flag in flags if flag)
 
 
-def _listed(name: str, values: Mapping[str, str], sign: str = "=") -> str:
+def _map_flag(name: str, values: Mapping[str, str], sign: str = "=") -> str:
     if not values:
         return ""
-    joined = ",".join(f"{key}{sign}{value}" for key, value in sorted(values.items()))
-    return f'--{name}="{joined}"'
+    pairs = ",".join(f"{key}{sign}{value}" for key, value in sorted(values.items()))
+    return f'--{name}="{pairs}"'
 
 
-def _single(name: str, value: int | None) -> str:
+def _flag(name: str, value: int | None) -> str:
     if value is None:
         return ""
     return f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
 
 
-def _is_refused(key: str) -> bool:
-    domain = key.rpartition("/")[0]
-    return any(domain == one or domain.endswith(f".{one}") for one in _NOT_FOR_KUBELETS)
+def _is_restricted(key: str) -> bool:
+    prefix = key.rpartition("/")[0]
+    return any(prefix == domain or prefix.endswith(f".{domain}") for domain in _RESTRICTED_DOMAINS)

@@ -1,4 +1,4 @@
-"""``dovetail catalog``: what EC2 sells, as the planner sees it."""
+"""``dovetail catalog``: show or record the EC2 instance types."""
 
 import os
 from collections.abc import Sequence
@@ -8,33 +8,33 @@ import click
 
 from dovetail.cli.catalog.table import detail_lines, overview_lines, types_json
 from dovetail.cli.options.catalog import catalog_in, prices_in
-from dovetail.cli.output.console import say, write
+from dovetail.cli.output.console import write, write_note
 from dovetail.codec.catalog.instance_types import encode_catalog
-from dovetail.core.instancetypes.build import instance_types
-from dovetail.errors import BadInput, CatalogError, Mistake
+from dovetail.core.instancetypes.build import build_instance_types
+from dovetail.errors import CatalogError, InvalidInputError, ValidationError
 from dovetail.model.cloud.ec2_catalog import Catalog, Region
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.cloud.prices import PriceBook
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
-from dovetail.simulate import unknown_place
+from dovetail.model.karpenter.ami_family import DEFAULT_AMI_FAMILY, AmiFamily
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 
-_FAMILIES = ("AL2", "AL2023", "Bottlerocket", "Custom", "Windows2019", "Windows2022", "Windows2025")
+_FAMILIES = [family.value for family in AmiFamily]
 
 
 @click.group()
 def catalog() -> None:
-    """Show or record the EC2 instance types that plans are made of."""
+    """Show or record the catalogue of EC2 instance types."""
 
 
 @catalog.command()
 @click.argument("types", nargs=-1, metavar="[TYPE]...")
-@click.option("--region", default="us-east-1", show_default=True, help="Where to look.")
-@click.option("--ami-family", type=click.Choice(_FAMILIES), default="AL2023", show_default=True)
-@click.option("--prices", "price_file", metavar="FILE", help="A price book in CSV.")
-@click.option("--catalog", "catalog_file", metavar="FILE", help="A catalogue that you recorded.")
+@click.option("--region", default="us-east-1", show_default=True, help="AWS region.")
 @click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+    "--ami-family", type=click.Choice(_FAMILIES), default=DEFAULT_AMI_FAMILY.value, show_default=True
 )
+@click.option("--prices", "price_file", metavar="FILE", help="A price book in CSV.")
+@click.option("--catalog", "catalog_file", metavar="FILE", help="A recorded catalogue.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def show(
     types: Sequence[str],
     region: str,
@@ -45,61 +45,59 @@ def show(
 ) -> None:
     """Show instance types: labels, capacity, allocatable and prices per zone.
 
-    With the name of a TYPE, everything about it. Without, or with the name of
-    a family such as m7g, one line for each type that the region sells.
+    With the name of a TYPE, all of its details. Otherwise, or with the name of
+    a family such as m7g, one line per type of the region.
     """
     known = catalog_in(catalog_file)
     place = _region(known, region)
     prices = prices_in(price_file, known)
-    machines = sorted(
+    instance_types = sorted(
         (
-            one
-            for one in known.machines_in(region)
-            if not types or one.name in types or one.name.partition(".")[0] in types
+            facts
+            for facts in known.instance_types_in(region)
+            if not types or facts.name in types or facts.name.partition(".")[0] in types
         ),
-        key=lambda one: (one.name.partition(".")[0], one.vcpus, one.memory_mib, one.name),
+        key=lambda facts: (facts.name.partition(".")[0], facts.vcpus, facts.memory_mib, facts.name),
     )
     _refuse_unknown(types, known, region)
-    node_class = NodeClass(ami_family=ami_family)
-    chosen = instance_types(machines, region=place, node_class=node_class, prices=prices)
-    told = f"Catalogue: {known.source}, {known.recorded}. Prices: {prices.describe()}."
-    in_detail = bool(types) and all("." in wanted for wanted in types)
-    write(_rendered(chosen, in_detail, output, known, prices, told))
+    node_class = EC2NodeClass(ami_family=AmiFamily(ami_family))
+    chosen = build_instance_types(instance_types, region=place, node_class=node_class, prices=prices)
+    sources = f"Catalogue: {known.source}, {known.recorded}. Prices: {prices.describe()}."
+    in_detail = bool(types) and all("." in name for name in types)
+    write(_rendered(chosen, in_detail, output, known, prices, sources))
 
 
 @catalog.command()
-@click.option(
-    "--region", "regions", multiple=True, required=True, help="A region to record; repeatable."
-)
-@click.option("-o", "--output", "file", required=True, metavar="FILE", help="Where to write it.")
-@click.option("--endpoint-url", metavar="URL", help="Ask this instead of AWS.")
-@click.option("--source", metavar="TEXT", help="What to call the source in later output.")
+@click.option("--region", "regions", multiple=True, required=True, help="A region to record; repeatable.")
+@click.option("-o", "--output", "file", required=True, metavar="FILE", help="Output file.")
+@click.option("--endpoint-url", metavar="URL", help="Endpoint to use instead of AWS.")
+@click.option("--source", metavar="TEXT", help="Name of the source in later output.")
 def record(regions: Sequence[str], file: str, endpoint_url: str | None, source: str | None) -> None:
     """Record a catalogue from EC2 into FILE.
 
-    Needs credentials that may call ec2:DescribeInstanceTypes,
-    DescribeInstanceTypeOfferings and DescribeAvailabilityZones.
+    Needs permission for ec2:DescribeInstanceTypes, DescribeInstanceTypeOfferings and
+    DescribeAvailabilityZones.
     """
     _check_writable(file)
-    # Imported here: the SDK takes longer to load than most commands to run.
+    # Imported late: the SDK is slow to load.
     from dovetail.aws.instancetype.record import ec2_clients, record_catalog
 
     recorded = record_catalog(
         tuple(dict.fromkeys(regions)),
         clients=ec2_clients(endpoint_url),
         source=source or f"EC2 at {endpoint_url or 'AWS'}",
-        progress=say,
+        progress=write_note,
     )
     data = encode_catalog(recorded)
     _put(file, data)
-    say(
-        f"{file}: {len(recorded.machines)} instance types in {len(recorded.regions)} region(s),"
+    write_note(
+        f"{file}: {len(recorded.instance_types)} instance types in {len(recorded.regions)} region(s),"
         f" {len(data) // 1024} KiB"
     )
 
 
 def _check_writable(file: str) -> None:
-    """Say it before the work of minutes, not after it."""
+    """Fail before the recording, not after it."""
     folder = Path(file).parent
     if not folder.is_dir():
         raise CatalogError(f"{file}: cannot be written: there is no directory {folder}")
@@ -108,7 +106,7 @@ def _check_writable(file: str) -> None:
 
 
 def _put(file: str, data: bytes) -> None:
-    """Write a file whole or not at all: a full disk leaves the older one as it is."""
+    """Write a file atomically: on a full disk the old one stays."""
     part = Path(f"{file}.part")
     try:
         part.write_bytes(data)
@@ -121,27 +119,30 @@ def _put(file: str, data: bytes) -> None:
 def _region(known: Catalog, name: str) -> Region:
     region = known.regions.get(name)
     if region is None:
-        raise BadInput([unknown_place("--region", name, "is not in the catalogue", known.regions)])
+        # Imported late: only an error needs it, and it loads the solver.
+        from dovetail.simulate import unknown_value
+
+        raise InvalidInputError([unknown_value("--region", name, "is not in the catalogue", known.regions)])
     return region
 
 
 def _refuse_unknown(types: Sequence[str], known: Catalog, region: str) -> None:
-    # Imported here: only a mistake needs it.
+    # Imported late: only an error needs it.
     from difflib import get_close_matches
 
-    sold = {one.name for one in known.machines_in(region)}
+    sold = {instance_type.name for instance_type in known.instance_types_in(region)}
     names = sold | {name.partition(".")[0] for name in sold}
-    anywhere = {one.name for one in known.machines}
-    mistakes = []
+    anywhere = {instance_type.name for instance_type in known.instance_types}
+    errors = []
     for wanted in types:
         if wanted in names:
             continue
         close = get_close_matches(wanted, sorted(names), n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        where = f"{region} does not sell it" if wanted in anywhere else f"no such type{hint}"
-        mistakes.append(Mistake(wanted, 0, "", where))
-    if mistakes:
-        raise BadInput(mistakes)
+        where = f"not offered in {region}" if wanted in anywhere else f"no such type{hint}"
+        errors.append(ValidationError(wanted, 0, "", where))
+    if errors:
+        raise InvalidInputError(errors)
 
 
 def _rendered(
@@ -150,9 +151,9 @@ def _rendered(
     output: str,
     known: Catalog,
     prices: PriceBook,
-    told: str,
+    sources: str,
 ) -> str:
     if output == "json":
         return types_json(chosen, known, prices)
     lines = detail_lines(chosen, prices) if in_detail else overview_lines(chosen, prices)
-    return "\n".join([*lines, "", told])
+    return "\n".join([*lines, "", sources])

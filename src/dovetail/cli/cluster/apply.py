@@ -1,4 +1,4 @@
-"""``dovetail cluster apply``: from what is there to what a file says."""
+"""``dovetail cluster apply``: create or update a cluster."""
 
 import json
 from pathlib import Path
@@ -7,128 +7,131 @@ from typing import Any
 import click
 from rich.text import Text
 
-from dovetail.cli.cluster.options import FILE, KUBECONFIG, OUTPUT, YES, asked, spec_of
+from dovetail.cli.cluster.options import FILE, KUBECONFIG, OUTPUT, YES, lock_directory, prompt, read_config
 from dovetail.cli.cluster.plan_output import missing_lines, plan_json, plan_lines
-from dovetail.cli.cluster.progress import stoppable, told
-from dovetail.cli.output.console import say, write, write_lines
-from dovetail.eks.apply.executor import DryExecutor, RealExecutor, Run, StepFailed, carry_out
-from dovetail.eks.command_session import visit
-from dovetail.eks.config.cluster import ClusterSpec
+from dovetail.cli.cluster.progress import show_progress
+from dovetail.cli.output.console import write, write_lines, write_note
+from dovetail.cli.signals import stop_on_signal
+from dovetail.eks.apply.executor import (
+    DryRunExecutor,
+    ExecutionResult,
+    HandlerExecutor,
+    StepError,
+    execute_plan,
+)
+from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.desired.desired_state import outputs
-from dovetail.eks.kubernetes.helm import lacking
-from dovetail.eks.kubernetes.kubeconfig import kubeconfig_with_aws, merge_into
+from dovetail.eks.kubernetes.helm import missing_prerequisites
+from dovetail.eks.kubernetes.kubeconfig import kubeconfig_with_aws_cli, merge_context
 from dovetail.eks.plan.planner import Plan
-from dovetail.eks.plan.references import resolved
-from dovetail.eks.session import Site
+from dovetail.eks.plan.references import resolve_references
+from dovetail.eks.session import ClusterSession, run_in_session
 from dovetail.errors import DovetailError
 
 EXIT_STOPPED = 130
 
 
 @click.command(
-    epilog="Exit codes: 0 done; 1 bad input, or a step failed; 130 stopped by Ctrl-C. "
-    "After 1 and 130 the same command goes on where this one ended."
+    epilog="Exit codes: 0 done; 1 invalid input, or a step failed; 130 stopped by Ctrl-C. "
+    "After 1 and 130, run the same command again to continue."
 )
 @FILE
 @YES
 @OUTPUT
-@click.option("--dry-run", is_flag=True, help="Say each step, in order, and do none.")
+@click.option("--dry-run", is_flag=True, help="Print the steps in order, and execute none.")
 @KUBECONFIG
 @click.pass_context
-def apply(
-    ctx: click.Context,
-    file: str,
-    yes: bool,
-    output: str,
-    dry_run: bool,
-    kubeconfig: Path,
-) -> None:
-    """Make a cluster what its file says: in one run, and in as few writes as it takes.
+def apply(ctx: click.Context, file: str, yes: bool, output: str, dry_run: bool, kubeconfig: Path) -> None:
+    """Create or update a cluster so that it matches its file.
 
-    There is no state file. Every run looks at what is there first, so a run that was stopped, or
-    that failed, is simply repeated.
+    There is no state file. Every run reads the account first, so a run that was stopped or that
+    failed can be repeated.
     """
-    spec = spec_of(file)
+    config = read_config(file)
 
-    async def work(site: Site) -> int:
-        found, observed = await site.settled_plan(say)
+    async def work(session: ClusterSession) -> int:
+        plan, observed = await session.plan_when_settled(write_note)
         if output == "text":
-            write_lines(plan_lines(found, name=spec.name, where=spec.region))
-        problems = [*missing_lines(found.missing), *_lacking_charts(found)]
+            write_lines(plan_lines(plan, name=config.name, region=config.region))
+        problems = [*missing_lines(plan.missing), *_missing_chart_prerequisites(plan)]
         if problems:
             raise DovetailError("; ".join(problems))
         if dry_run:
-            await carry_out(found, DryExecutor(say), at_once=1)
+            await execute_plan(plan, DryRunExecutor(write_note), max_concurrent=1)
             if output == "json":
-                write(plan_json(found, name=spec.name, where=spec.region))
+                write(plan_json(plan, name=config.name, region=config.region))
             return 0
-        if found.steps and not yes:
-            _confirm(found)
-        executor = site.executor(observed)
-        run = await _carried_out(found, executor, f"dovetail cluster apply -f {file}")
-        known: dict[str, Any] = {}
-        if not run.left:
-            await _write_kubeconfig(site, kubeconfig)
-            known = {name: resolved(one, executor.look_up) for name, one in outputs(spec).items()}
-        _tell(spec, run, known, output)
-        return EXIT_STOPPED if run.left else 0
+        if plan.steps and not yes:
+            _confirm(plan)
+        executor = session.executor(observed)
+        result = await _execute(plan, executor, f"dovetail cluster apply -f {file}")
+        values: dict[str, Any] = {}
+        if not result.remaining:
+            await _write_kubeconfig(session, kubeconfig)
+            values = {
+                name: resolve_references(value, executor.lookup) for name, value in outputs(config).items()
+            }
+        _print_result(config, result, values, output)
+        return EXIT_STOPPED if result.remaining else 0
 
-    ctx.exit(visit(spec, work, may_write=not dry_run))
+    ctx.exit(run_in_session(config, work, lock_directory=None if dry_run else lock_directory()))
 
 
-async def _carried_out(found: Plan, executor: RealExecutor, again: str) -> Run:
-    async with stoppable() as stop:
-        with told(found.steps) as teller:
+async def _execute(plan: Plan, executor: HandlerExecutor, command: str) -> ExecutionResult:
+    async with stop_on_signal() as stop:
+        with show_progress(plan.steps) as listener:
             try:
-                run = await carry_out(found, executor, stop=stop, teller=teller)
-            except StepFailed as error:
-                raise DovetailError(f"{error}; what is done stays: go on with {again}") from error
-    if run.left:
-        say(f"stopped after {len(run.done)} of {len(found.steps)} steps; go on with: {again}")
-    return run
+                result = await execute_plan(plan, executor, stop=stop, listener=listener)
+            except StepError as error:
+                raise DovetailError(f"{error}; completed steps are kept: continue with {command}") from error
+    if result.remaining:
+        done, total = len(result.done), len(plan.steps)
+        write_note(f"stopped after {done} of {total} steps; continue with: {command}")
+    return result
 
 
-async def _write_kubeconfig(site: Site, where: Path) -> None:
-    api, spec = await site.door.where(), site.spec
-    if api is not None:
-        context = kubeconfig_with_aws(
-            spec.name, region=spec.region, endpoint=api.endpoint, authority=api.authority
-        )
-        merge_into(where, context)
-        say(f"wrote context {spec.name} to {where}")
+async def _write_kubeconfig(session: ClusterSession, path: Path) -> None:
+    endpoint, config = await session.api_access.endpoint(), session.config
+    if endpoint is not None:
+        merge_context(path, kubeconfig_with_aws_cli(config.name, config.region, endpoint))
+        write_note(f"wrote context {config.name} to {path}")
 
 
-def _tell(spec: ClusterSpec, run: Run, known: dict[str, Any], output: str) -> None:
+def _print_result(
+    config: ClusterConfig, result: ExecutionResult, values: dict[str, Any], output: str
+) -> None:
     if output == "json":
-        whole = {
-            "cluster": spec.name,
-            "region": spec.region,
-            "done": [one.id for one in run.done],
-            "left": [one.id for one in run.left],
-            "outputs": known,
+        document = {
+            "cluster": config.name,
+            "region": config.region,
+            "done": [step.id for step in result.done],
+            "left": [step.id for step in result.remaining],
+            "outputs": values,
         }
-        write(json.dumps(whole, indent=2, ensure_ascii=False))
-    elif not run.left:
-        write_lines(_ending(spec, known))
+        write(json.dumps(document, indent=2, ensure_ascii=False))
+    elif not result.remaining:
+        write_lines(_output_lines(config, values))
 
 
-def _lacking_charts(found: Plan) -> list[str]:
-    releases = [one.wanted for one in found.steps if one.kind == "helm-release" and one.wanted]
-    return lacking(str(one.properties["chart"]) for one in releases) if releases else []
+def _missing_chart_prerequisites(plan: Plan) -> list[str]:
+    releases = [step.desired for step in plan.steps if step.kind == "helm-release" and step.desired]
+    if not releases:
+        return []
+    return missing_prerequisites(str(release.properties["chart"]) for release in releases)
 
 
-def _confirm(found: Plan) -> None:
-    replaced = found.replaced()
+def _confirm(plan: Plan) -> None:
+    replaced = plan.replaced_addresses()
     if replaced:
-        say(f"replaced, and with it what it holds: {', '.join(replaced)}")
-    if asked("Apply? Only 'yes' is taken") != "yes":
+        write_note(f"these resources and their content are replaced: {', '.join(replaced)}")
+    if prompt("Apply? Type 'yes' to continue") != "yes":
         raise click.Abort
 
 
-def _ending(spec: ClusterSpec, known: dict[str, Any]) -> list[Text]:
-    lines = [Text(f"{spec.name} is as its file says", style="bold green"), Text("")]
-    width = max(map(len, known))
-    lines += [Text(f"{name.ljust(width)}  {value}") for name, value in known.items()]
+def _output_lines(config: ClusterConfig, values: dict[str, Any]) -> list[Text]:
+    lines = [Text(f"{config.name} matches its file", style="bold green"), Text("")]
+    width = max(map(len, values))
+    lines += [Text(f"{name.ljust(width)}  {value}") for name, value in values.items()]
     lines += [
         Text(""),
         Text("next:", style="bold"),

@@ -1,4 +1,4 @@
-"""``dovetail cluster destroy``: back to nothing, and proof of it."""
+"""``dovetail cluster destroy``: delete a cluster, and verify that nothing is left."""
 
 import json
 from collections.abc import Sequence
@@ -7,31 +7,30 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from dovetail.cli.cluster.options import FILE, KUBECONFIG, OUTPUT, YES, asked, spec_of
+from dovetail.cli.cluster.options import FILE, KUBECONFIG, OUTPUT, YES, lock_directory, prompt, read_config
 from dovetail.cli.cluster.plan_output import plan_lines
-from dovetail.cli.cluster.progress import stoppable, told
-from dovetail.cli.output.console import progress, say, write, write_lines
-from dovetail.eks.apply.executor import Run, StepFailed
-from dovetail.eks.command_session import visit
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.destroy.destroy import destroy as take_away
-from dovetail.eks.destroy.destroy import proof, removal
-from dovetail.eks.destroy.leftovers import Left
-from dovetail.eks.kubernetes.kubeconfig import take_out_of
-from dovetail.eks.session import Site
+from dovetail.cli.cluster.progress import show_progress
+from dovetail.cli.output.console import progress, write, write_lines, write_note
+from dovetail.cli.signals import stop_on_signal
+from dovetail.eks.apply.executor import ExecutionResult, StepError
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.destroy.destroy import destroy_cluster, find_leftovers, plan_destroy
+from dovetail.eks.destroy.leftovers import Leftover
+from dovetail.eks.kubernetes.kubeconfig import remove_context
+from dovetail.eks.session import ClusterSession, run_in_session
 from dovetail.errors import DovetailError
 
-_NOTHING = (
+_NOTHING_LEFT = (
     "nothing is left: no instance, network interface, volume, launch template, instance "
     "profile, queue, rule, log group or finalizer"
 )
-EXIT_LEFT = 2
+EXIT_LEFTOVERS = 2
 EXIT_STOPPED = 130
 
 
 @click.command(
-    epilog="Exit codes: 0 nothing is left; 1 bad input, or a step failed; 2 something is left; "
-    "130 stopped by Ctrl-C. After 1 and 130 the same command goes on where this one ended."
+    epilog="Exit codes: 0 nothing is left; 1 invalid input, or a step failed; 2 something is left; "
+    "130 stopped by Ctrl-C. After 1 and 130, run the same command again to continue."
 )
 @FILE
 @YES
@@ -39,72 +38,81 @@ EXIT_STOPPED = 130
 @KUBECONFIG
 @click.pass_context
 def destroy(ctx: click.Context, file: str, yes: bool, output: str, kubeconfig: Path) -> None:
-    """Take a cluster away, with everything that was made for it, and show that nothing is left.
+    """Delete a cluster with all its resources, and verify that nothing is left.
 
-    NodePools go first, and with them their claims and instances; then charts; then everything
-    below, last made first. What was there before (a VPC, a cluster, a role) stays.
+    NodePools are deleted first, with their NodeClaims and instances; then charts; then AWS
+    resources, dependents first. Existing resources (a VPC, a cluster, a role) are kept.
     """
-    spec = spec_of(file)
+    config = read_config(file)
 
-    async def work(site: Site) -> int:
-        code = await _destroyed(site, file, yes, output)
-        # A cluster that was there before is still there, and whoever uses it needs its context.
-        if code == 0 and spec.home.kind != "existing":
-            _forget_context(spec, kubeconfig)
+    async def work(session: ClusterSession) -> int:
+        code = await _destroy(session, file, yes, output)
+        # An existing cluster is kept, and so is its context.
+        if code == 0 and config.home.kind != "existing":
+            _remove_context(config, kubeconfig)
         return code
 
-    ctx.exit(visit(spec, work, may_write=True))
+    ctx.exit(run_in_session(config, work, lock_directory=lock_directory()))
 
 
-async def _destroyed(site: Site, file: str, yes: bool, output: str) -> int:
-    spec = site.spec
-    found, observed = await removal(site)
+async def _destroy(session: ClusterSession, file: str, yes: bool, output: str) -> int:
+    config = session.config
+    plan, observed = await plan_destroy(session)
     if output == "text":
-        write_lines(plan_lines(found, name=spec.name, where=spec.region))
-    if found.steps and not yes:
-        _confirm(spec)
-    again = f"dovetail cluster destroy -f {file}"
-    async with stoppable() as stop:
-        with told(found.steps) as teller:
+        write_lines(plan_lines(plan, name=config.name, region=config.region))
+    if plan.steps and not yes:
+        _confirm(config)
+    command = f"dovetail cluster destroy -f {file}"
+    async with stop_on_signal() as stop:
+        with show_progress(plan.steps) as listener:
             try:
-                run = await take_away(site, found, observed, stop=stop, teller=teller, tell=say)
-            except StepFailed as error:
-                raise DovetailError(f"{error}; go on with {again}") from error
-    if run.left:
-        say(f"stopped after {len(run.done)} of {len(found.steps)} steps; go on with: {again}")
-        _tell(spec, run, [], output)
+                result = await destroy_cluster(
+                    session, plan, observed, stop=stop, listener=listener, report=write_note
+                )
+            except StepError as error:
+                raise DovetailError(f"{error}; continue with {command}") from error
+    if result.remaining:
+        done, total = len(result.done), len(plan.steps)
+        write_note(f"stopped after {done} of {total} steps; continue with: {command}")
+        _print_result(config, result, [], output)
         return EXIT_STOPPED
-    with progress("looking for what is left"):
-        left = await proof(site)
-    _tell(spec, run, left, output)
-    return EXIT_LEFT if left else 0
+    with progress("looking for leftovers"):
+        leftovers = await find_leftovers(session)
+    _print_result(config, result, leftovers, output)
+    return EXIT_LEFTOVERS if leftovers else 0
 
 
-def _forget_context(spec: ClusterSpec, kubeconfig: Path) -> None:
+def _remove_context(config: ClusterConfig, kubeconfig: Path) -> None:
     try:
-        if take_out_of(kubeconfig, spec.name, region=spec.region):
-            say(f"removed context {spec.name} from {kubeconfig}")
+        if remove_context(kubeconfig, config.name, region=config.region):
+            write_note(f"removed context {config.name} from {kubeconfig}")
     except DovetailError as error:
-        say(f"context {spec.name} stays: {error}")
+        write_note(f"context {config.name} is kept: {error}")
 
 
-def _tell(spec: ClusterSpec, run: Run, left: Sequence[Left], output: str) -> None:
+def _print_result(
+    config: ClusterConfig, result: ExecutionResult, leftovers: Sequence[Leftover], output: str
+) -> None:
     if output == "json":
-        whole = {
-            "cluster": spec.name,
-            "region": spec.region,
-            "removed": [one.address for one in run.done],
-            "notYet": [one.address for one in run.left],
-            "leftBehind": [{"what": one.what, "name": one.name, "why": one.why} for one in left],
+        document = {
+            "cluster": config.name,
+            "region": config.region,
+            "removed": [step.address for step in result.done],
+            "notYet": [step.address for step in result.remaining],
+            "leftBehind": [
+                {"what": leftover.kind, "name": leftover.name, "why": leftover.reason}
+                for leftover in leftovers
+            ],
         }
-        write(json.dumps(whole, indent=2, ensure_ascii=False))
-    elif left:
-        write_lines([Text("left behind:", style="bold red"), *(Text(f"  {one}") for one in left)])
-    elif not run.left:
-        write_lines([Text(_NOTHING, style="bold green")])
+        write(json.dumps(document, indent=2, ensure_ascii=False))
+    elif leftovers:
+        lines = [Text(f"  {leftover}") for leftover in leftovers]
+        write_lines([Text("left behind:", style="bold red"), *lines])
+    elif not result.remaining:
+        write_lines([Text(_NOTHING_LEFT, style="bold green")])
 
 
-def _confirm(spec: ClusterSpec) -> None:
-    name = asked(f"This cannot be taken back. Type the cluster's name ({spec.name}) to go on")
-    if name != spec.name:
-        raise DovetailError(f"{name!r} is not the cluster's name; nothing is changed")
+def _confirm(config: ClusterConfig) -> None:
+    name = prompt(f"This cannot be undone. Type the cluster's name ({config.name}) to continue")
+    if name != config.name:
+        raise DovetailError(f"{name!r} is not the cluster's name; nothing was changed")

@@ -1,10 +1,10 @@
-"""``dovetail cluster``: a cluster from an AWS account, and back to nothing."""
+"""``dovetail cluster``: an EKS cluster from one file."""
 
 from typing import Final
 
 import click
 
-from dovetail.cli.lazy_group import LateCommands
+from dovetail.cli.lazy_group import LazyGroup
 
 _COMMANDS: Final = {
     "plan": "cluster.plan",
@@ -14,9 +14,9 @@ _COMMANDS: Final = {
     "render": "cluster.render",
     "schema": "cluster.render",
 }
-"""Each is a function of that name in the module beside this one."""
+"""Command → module of this package with a function of that name."""
 
 
-@click.group(cls=LateCommands, modules=_COMMANDS)
+@click.group(cls=LazyGroup, modules=_COMMANDS)
 def cluster() -> None:
-    """Make a cluster on EKS from one file, change it, and take it away."""
+    """Create, update and delete an EKS cluster from one file."""

@@ -1,15 +1,16 @@
-"""Options and prompts that the commands about clusters share."""
+"""Options and prompts shared by the ``dovetail cluster`` commands."""
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import click
 
 from dovetail.cli.files import read_bytes
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.validation.load import read_spec
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.validation.load import load_config
 from dovetail.errors import DovetailError
 
 FILE = click.option(
@@ -21,31 +22,40 @@ OUTPUT = click.option(
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="json is for programs.",
+    help="Output format.",
 )
 KUBECONFIG = click.option(
     "--kubeconfig",
     type=click.Path(dir_okay=False, path_type=Path),
-    default=lambda: _usual_kubeconfig(),
+    default=lambda: _default_kubeconfig(),
     show_default="$KUBECONFIG, ~/.kube/config",
-    help="The file that has a context for the cluster.",
+    help="Kubeconfig file with the cluster's context.",
 )
-YES = click.option("--yes", is_flag=True, help="Do not ask.")
+YES = click.option("--yes", is_flag=True, help="Do not prompt for confirmation.")
 
 
-def _usual_kubeconfig() -> Path:
-    """Return the file that kubectl would write to."""
-    named = [one for one in os.environ.get("KUBECONFIG", "").split(":") if one]
-    return Path(named[0]) if named else Path.home() / ".kube" / "config"
+def _default_kubeconfig() -> Path:
+    """Return the file that kubectl writes to."""
+    paths = [path for path in os.environ.get("KUBECONFIG", "").split(":") if path]
+    return Path(paths[0]) if paths else Path.home() / ".kube" / "config"
 
 
-def spec_of(file: str) -> ClusterSpec:
-    """Read a cluster.yaml; raises ``BadInput`` with all its mistakes."""
-    return read_spec(file, read_bytes(file))
+def lock_directory() -> Path:
+    """Return the directory of cluster locks: one directory for all sessions.
+
+    Not the runtime directory: a login session has one, but cron and services do not, and
+    they could change the cluster at the same time.
+    """
+    return Path(os.environ.get("TMPDIR") or tempfile.gettempdir())
 
 
-def asked(question: str, **given: Any) -> Any:
-    """Ask on the terminal; where there is none, say what to do instead."""
+def read_config(file: str) -> ClusterConfig:
+    """Read a cluster.yaml; raises ``InvalidInputError`` with all its errors."""
+    return load_config(file, read_bytes(file))
+
+
+def prompt(question: str, **options: Any) -> Any:
+    """Prompt on the terminal; raises ``DovetailError`` if there is none."""
     if sys.stdin is None or not sys.stdin.isatty():
-        raise DovetailError(f"{question}: there is no terminal to answer at; say --yes")
-    return click.prompt(question, err=True, **given)
+        raise DovetailError(f"{question}: stdin is not a terminal; pass --yes")
+    return click.prompt(question, err=True, **options)

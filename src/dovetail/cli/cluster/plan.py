@@ -1,88 +1,90 @@
-"""``dovetail cluster plan`` and ``status``: what is there, and what a file would change."""
+"""``dovetail cluster plan`` and ``status``: compare a file with the account."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import click
 from rich.text import Text
 
-from dovetail.cli.cluster.options import FILE, OUTPUT, spec_of
+from dovetail.cli.cluster.options import FILE, OUTPUT, read_config
 from dovetail.cli.cluster.plan_output import plan_json, plan_lines
 from dovetail.cli.output.console import columns, progress, write, write_lines
-from dovetail.eks.command_session import visit
-from dovetail.eks.plan.planner import Plan
-from dovetail.eks.plan.resource import Observed
+from dovetail.eks.plan.planner import Action, Plan
+from dovetail.eks.plan.resource import ObservedState
 from dovetail.eks.plan.resource_kinds import KINDS
-from dovetail.eks.session import Site
+from dovetail.eks.session import ClusterSession, run_in_session
 
 EXIT_DIFFERENT = 2
+_STATES: Final = {Action.CREATE: "missing", Action.UPDATE: "different", Action.DELETE: "no longer desired"}
+"""State of a resource that a plan would act on."""
 
 
-@click.command(
-    epilog="Exit codes: 0 nothing to do; 1 bad input, or AWS refuses; 2 there is something to do."
-)
+@click.command(epilog="Exit codes: 0 no changes; 1 invalid input, or an AWS error; 2 there are changes.")
 @FILE
 @OUTPUT
 @click.pass_context
 def plan(ctx: click.Context, file: str, output: str) -> None:
-    """Show what `apply` would make, change, replace and remove, and what it costs.
+    """Show what `apply` would create, update, replace and delete, and the cost.
 
-    Nothing is changed: only calls are made that describe and list.
+    Read-only: makes only AWS calls that describe and list.
     """
-    spec = spec_of(file)
-    with progress("looking at what is there"):
-        found, _ = visit(spec, _planned)
+    config = read_config(file)
+    with progress("reading the account"):
+        changes, _ = run_in_session(config, _plan)
     if output == "json":
-        write(plan_json(found, name=spec.name, where=spec.region))
+        write(plan_json(changes, name=config.name, region=config.region))
     else:
-        write_lines(plan_lines(found, name=spec.name, where=spec.region))
-    ctx.exit(EXIT_DIFFERENT if found.steps or found.missing else 0)
+        write_lines(plan_lines(changes, name=config.name, region=config.region))
+    ctx.exit(_exit_code(changes))
 
 
 @click.command(
-    epilog="Exit codes: 0 all is as the file says; 1 bad input, or AWS refuses; 2 something is not."
+    epilog="Exit codes: 0 the cluster matches the file; 1 invalid input, or an AWS error; 2 it differs."
 )
 @FILE
 @OUTPUT
 @click.pass_context
 def status(ctx: click.Context, file: str, output: str) -> None:
-    """Show what there is of a cluster, and what is missing or different.
+    """Show the resources of a cluster, and which are missing or different.
 
-    Nothing is changed: only calls are made that describe and list.
+    Read-only: makes only AWS calls that describe and list.
     """
-    spec = spec_of(file)
-    with progress("looking at what is there"):
-        found, observed = visit(spec, _planned)
-    rows = _rows(found, observed)
+    config = read_config(file)
+    with progress("reading the account"):
+        changes, observed = run_in_session(config, _plan)
+    rows = _rows(changes, observed)
     if output == "json":
         write(json.dumps(rows, indent=2))
     else:
         table = [["KIND", "NAME", "STATE", "ID"], *([*row.values()] for row in rows)]
         write_lines([Text(line) for line in columns(table)])
-    ctx.exit(EXIT_DIFFERENT if found.steps or found.missing else 0)
+    ctx.exit(_exit_code(changes))
 
 
-async def _planned(site: Site) -> tuple[Plan, Observed]:
-    return await site.plan()
+async def _plan(session: ClusterSession) -> tuple[Plan, ObservedState]:
+    return await session.plan()
 
 
-def _rows(found: Plan, observed: Observed) -> list[dict[str, Any]]:
-    states = {one.address: one.verb.value for one in found.steps}
-    words = {"create": "missing", "change": "different", "remove": "no longer wanted"}
+def _exit_code(changes: Plan) -> int:
+    return EXIT_DIFFERENT if changes.steps or changes.missing else 0
+
+
+def _rows(changes: Plan, observed: ObservedState) -> list[dict[str, Any]]:
+    states = {step.address: _STATES[step.action] for step in changes.steps}
     rows = []
     for address in dict.fromkeys([*observed.resources, *states]):
-        existing = observed.resources.get(address)
-        state = words.get(states.get(address, ""), "as wanted")
-        if existing is not None and not existing.settled:
-            state = "on its way"
-        known = existing.attributes if existing else {}
+        resource = observed.resources.get(address)
+        state = states.get(address, "up to date")
+        if resource is not None and not resource.settled:
+            state = "in transition"
+        attributes = resource.attributes if resource else {}
         kind, _, name = address.partition("/")
         rows.append(
             {
-                "kind": KINDS[kind].called,
+                "kind": KINDS[kind].display_name,
                 "name": name,
                 "state": state,
-                "id": str(known.get("id") or known.get("arn") or ""),
+                "id": str(attributes.get("id") or attributes.get("arn") or ""),
             }
         )
     return rows

@@ -1,4 +1,4 @@
-"""A plan for a cluster as a person reads it: a tree, with what it costs."""
+"""Output of a plan: a tree with costs for users, JSON for programs."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from dovetail.eks.plan.diff import Change
-from dovetail.eks.plan.planner import Plan, Step, Verb
-from dovetail.eks.plan.resource import Resource
+from dovetail.eks.plan.diff import PropertyChange
+from dovetail.eks.plan.planner import Action, Plan, Step
+from dovetail.eks.plan.resource import DesiredResource
 from dovetail.eks.plan.resource_kinds import KINDS
 
 _BRANCHES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -41,130 +41,138 @@ _BRANCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "interruption": ("sqs-queue", "sqs-queue-policy", "event-rule"),
     "software": ("helm-release", "kubernetes-object"),
 }
-_SIGNS: Final = {Verb.CREATE: ("+", "green"), Verb.CHANGE: ("~", "yellow"), Verb.REMOVE: ("-", "")}
-_REPLACED: Final = ("±", "bold red")
-_WIDEST: Final = 46
+"""Branches of the tree, and the resource kinds in each, in order."""
+_SIGNS: Final = {Action.CREATE: ("+", "green"), Action.UPDATE: ("~", "yellow"), Action.DELETE: ("-", "")}
+"""Action → sign and style."""
+_REPLACE_SIGN: Final = ("±", "bold red")
+_RESOURCE_COLUMNS: Final = 46
 
 
-def plan_lines(plan: Plan, *, name: str, where: str) -> list[Text]:
-    """Write what would be done, by branch; what is replaced is red."""
-    lines = [Text(f"{name} in {where}", style="bold")]
-    lines += [Text(f"! {one}", style="bold red") for one in missing_lines(plan.missing)]
+def plan_lines(plan: Plan, *, name: str, region: str) -> list[Text]:
+    """Return the plan as a tree, one branch per topic; replacements are red."""
+    lines = [Text(f"{name} in {region}", style="bold")]
+    lines += [Text(f"! {line}", style="bold red") for line in missing_lines(plan.missing)]
     lines += [
-        Text(f"… {one.address} is being made, changed or removed just now", style="yellow")
-        for one in plan.unsettled
+        Text(f"… {resource.address} is being created, updated or deleted", style="yellow")
+        for resource in plan.unsettled
     ]
     if not plan.steps:
-        lines.append(Text("nothing to do: all is as the file says"))
+        lines.append(Text("nothing to do: the cluster matches the file"))
         lines.append(_total(plan))
         return lines
-    shown = _together(plan.steps)
-    branches = [(title, _of(shown, kinds)) for title, kinds in _BRANCHES.items()]
-    filled = [(title, steps) for title, steps in branches if steps]
-    for number, (title, steps) in enumerate(filled):
-        last = number == len(filled) - 1
-        lines.append(Text(("└─ " if last else "├─ ") + title, style="bold"))
-        lines += _branch(steps, "   " if last else "│  ")
+    steps = _without_replacement_deletes(plan.steps)
+    branches = [(title, _select(steps, kinds)) for title, kinds in _BRANCHES.items()]
+    non_empty = [(title, branch) for title, branch in branches if branch]
+    for number, (title, branch) in enumerate(non_empty):
+        is_last = number == len(non_empty) - 1
+        lines.append(Text(("└─ " if is_last else "├─ ") + title, style="bold"))
+        lines += _branch_lines(branch, "   " if is_last else "│  ")
     return [*lines, Text(_summary(plan.steps), style="bold"), _total(plan)]
 
 
-def missing_lines(missing: Iterable[Resource]) -> list[str]:
-    """Say what should have been there before us."""
-    return [_missing(one) for one in missing]
+def missing_lines(missing: Iterable[DesiredResource]) -> list[str]:
+    """Return one line per external resource that does not exist."""
+    return [_missing_line(resource) for resource in missing]
 
 
-def _missing(one: Resource) -> str:
-    if one.kind == "subnet-selection":
-        return "vpc.existing: no such subnet is in this account and region"
-    return f"{KINDS[one.kind].called} {one.name} should be there and is not"
+def _missing_line(resource: DesiredResource) -> str:
+    if resource.kind == "subnet-selection":
+        return "vpc.existing: no such subnet exists in this account and region"
+    return f"{KINDS[resource.kind].display_name} {resource.name} does not exist, but is required"
 
 
-def plan_json(plan: Plan, *, name: str, where: str) -> str:
-    """Write the same for programs."""
-    whole = {
+def plan_json(plan: Plan, *, name: str, region: str) -> str:
+    """Return the plan as JSON."""
+    document = {
         "cluster": name,
-        "region": where,
-        "steps": [_as_data(one) for one in plan.steps],
-        "missing": [one.address for one in plan.missing],
-        "unsettled": [one.address for one in plan.unsettled],
+        "region": region,
+        "steps": [_encode_step(step) for step in plan.steps],
+        "missing": [resource.address for resource in plan.missing],
+        "unsettled": [resource.address for resource in plan.unsettled],
         "monthlyUsd": round(plan.monthly_usd, 2),
     }
-    return json.dumps(whole, indent=2, ensure_ascii=False)
+    return json.dumps(document, indent=2, ensure_ascii=False)
 
 
-def _as_data(step: Step) -> dict[str, Any]:
+def _encode_step(step: Step) -> dict[str, Any]:
     return {
-        "verb": step.verb.value,
+        "verb": step.action.value,
         "kind": step.kind,
         "name": step.name,
-        "why": step.wanted.why if step.wanted else "",
-        "replaces": step.replaces,
-        "monthlyUsd": round(step.wanted.monthly_usd, 2) if step.wanted else 0,
+        "why": step.desired.purpose if step.desired else "",
+        "replaces": step.is_replacement,
+        "monthlyUsd": round(step.desired.monthly_usd, 2) if step.desired else 0,
         "changes": [
             {
-                "path": list(one.path),
-                "before": one.before,
-                "after": one.after,
-                "replaces": one.replaces,
+                "path": list(change.path),
+                "before": change.before,
+                "after": change.after,
+                "replaces": change.forces_replacement,
             }
-            for one in step.changes
+            for change in step.changes
         ],
     }
 
 
-def _together(steps: Sequence[Step]) -> list[Step]:
-    """Leave out the first half of each replacement: the second tells of both."""
-    return [one for one in steps if not (one.replaces and one.verb is Verb.REMOVE)]
+def _without_replacement_deletes(steps: Sequence[Step]) -> list[Step]:
+    """Return the steps with one step per replacement: the creation."""
+    return [step for step in steps if not (step.is_replacement and step.action is Action.DELETE)]
 
 
-def _of(steps: Sequence[Step], kinds: tuple[str, ...]) -> list[Step]:
+def _select(steps: Sequence[Step], kinds: tuple[str, ...]) -> list[Step]:
     rank = {kind: number for number, kind in enumerate(kinds)}
     return sorted(
-        (one for one in steps if one.kind in rank), key=lambda one: (rank[one.kind], one.name)
+        (step for step in steps if step.kind in rank), key=lambda step: (rank[step.kind], step.name)
     )
 
 
-def _branch(steps: Sequence[Step], stem: str) -> list[Text]:
+def _branch_lines(steps: Sequence[Step], indent: str) -> list[Text]:
     lines: list[Text] = []
     for number, step in enumerate(steps):
-        last = number == len(steps) - 1
-        sign, style = _REPLACED if step.replaces else _SIGNS[step.verb]
-        what = f"{KINDS[step.kind].called} {step.name}"
-        line = Text(stem + ("└─ " if last else "├─ "))
-        line.append(f"{sign} {what}".ljust(_WIDEST), style=style)
-        line.append(_aside(step), style="dim")
+        is_last = number == len(steps) - 1
+        sign, style = _REPLACE_SIGN if step.is_replacement else _SIGNS[step.action]
+        resource = f"{KINDS[step.kind].display_name} {step.name}"
+        line = Text(indent + ("└─ " if is_last else "├─ "))
+        line.append(f"{sign} {resource}".ljust(_RESOURCE_COLUMNS), style=style)
+        line.append(_details(step), style="dim")
         lines.append(line)
-        below = stem + ("   " if last else "│  ")
-        lines += [_change(one, below) for one in step.changes]
+        inner_indent = indent + ("   " if is_last else "│  ")
+        lines += [_change_line(change, inner_indent) for change in step.changes]
     return lines
 
 
-def _aside(step: Step) -> str:
-    if step.wanted is None:
+def _details(step: Step) -> str:
+    """Return cost and purpose of a step's resource."""
+    if step.desired is None:
         return ""
-    cost = f"${step.wanted.monthly_usd:,.2f} a month" if step.wanted.monthly_usd else ""
-    return "  " + ", ".join(one for one in (cost, step.wanted.why) if one)
+    cost = f"${step.desired.monthly_usd:,.2f} a month" if step.desired.monthly_usd else ""
+    return "  " + ", ".join(text for text in (cost, step.desired.purpose) if text)
 
 
-def _change(change: Change, stem: str) -> Text:
-    line = Text(f"{stem}  ")
-    told = f"{change}; it cannot be changed, so it is replaced" if change.replaces else str(change)
-    line.append(told, style="red" if change.replaces else "yellow")
+def _change_line(change: PropertyChange, indent: str) -> Text:
+    line = Text(f"{indent}  ")
+    if change.forces_replacement:
+        line.append(f"{change}; immutable, so the resource is replaced", style="red")
+    else:
+        line.append(str(change), style="yellow")
     return line
 
 
 def _summary(steps: Sequence[Step]) -> str:
-    shown = _together(steps)
-    replaced = sum(one.replaces for one in shown)
+    shown = _without_replacement_deletes(steps)
     counts = {
-        "to make": sum(one.verb is Verb.CREATE and not one.replaces for one in shown),
-        "to change": sum(one.verb is Verb.CHANGE for one in shown),
-        "to replace": replaced,
-        "to remove": sum(one.verb is Verb.REMOVE for one in shown),
+        "to create": sum(step.action is Action.CREATE and not step.is_replacement for step in shown),
+        "to update": sum(step.action is Action.UPDATE for step in shown),
+        "to replace": sum(step.is_replacement for step in shown),
+        "to delete": sum(step.action is Action.DELETE for step in shown),
     }
-    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return ", ".join(f"{count} {label}" for label, count in counts.items() if count)
 
 
 def _total(plan: Plan) -> Text:
-    told = f"${plan.monthly_usd:,.2f} a month at list prices, nodes that pods call for not counted"
-    return Text(told, style="dim") if plan.monthly_usd else Text("")
+    if not plan.monthly_usd:
+        return Text("")
+    return Text(
+        f"${plan.monthly_usd:,.2f} a month at list prices, without the nodes that NodePools launch",
+        style="dim",
+    )

@@ -1,65 +1,64 @@
-"""``dovetail cluster render`` and ``schema``: the cluster in other tools' words."""
+"""``dovetail cluster render`` and ``schema``: files for other tools."""
 
 import json
 from pathlib import Path
+from typing import Final
 
 import click
 
-from dovetail.cli.files import read_bytes
-from dovetail.cli.output.console import say, write
+from dovetail.cli.cluster.options import FILE, read_config
+from dovetail.cli.output.console import write, write_note
 from dovetail.eks.config.json_schema import json_schema
-from dovetail.eks.render.formats import Format, rendered
+from dovetail.eks.render.formats import Format, render_files
 from dovetail.eks.render.manifests import Files
-from dovetail.eks.validation.load import read_spec
 from dovetail.errors import DovetailError
 
-_NEXT = {
-    Format.CLOUDFORMATION: "aws cloudformation deploy --template-file {where}/cloudformation.json "
-    "--stack-name {name} --capabilities CAPABILITY_NAMED_IAM",
-    Format.TERRAFORM: "cd {where} && terraform init && terraform apply",
+_NEXT_COMMANDS: Final = {
+    Format.CLOUDFORMATION: "aws cloudformation deploy --template-file "
+    "{directory}/cloudformation.json --stack-name {name} --capabilities CAPABILITY_NAMED_IAM",
+    Format.TERRAFORM: "cd {directory} && terraform init && terraform apply",
     Format.MANIFESTS: "",
 }
+"""Command that applies a rendering, before its install.sh."""
 
 
-@click.command(epilog="Exit codes: 0 written; 1 bad input, nothing is written.")
-@click.option(
-    "-f", "--filename", "file", required=True, metavar="PATH", help="The cluster.yaml; - for stdin."
-)
+@click.command(epilog="Exit codes: 0 written; 1 invalid input, nothing is written.")
+@FILE
 @click.option(
     "--format",
-    "form",
-    type=click.Choice([one.value for one in Format]),
+    "format_name",
+    type=click.Choice([render_format.value for render_format in Format]),
     default=Format.CLOUDFORMATION.value,
     show_default=True,
-    help="Each comes with Helm values, manifests and the commands that apply them.",
+    help="Every format includes Helm values, manifests and the commands that apply them.",
 )
 @click.option(
     "-d",
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where to write; ./NAME-FORMAT if not given.",
+    help="Output directory; ./NAME-FORMAT by default.",
 )
-def render(file: str, form: str, directory: Path | None) -> None:
-    """Write what a cluster.yaml asks for as files for other tools.
+def render(file: str, format_name: str, directory: Path | None) -> None:
+    """Write the resources of a cluster.yaml as files for other tools.
 
-    Nothing is asked of AWS. What was there before becomes parameters of a CloudFormation template
-    and data sources of a Terraform module.
+    AWS is not called. Existing resources become parameters of a CloudFormation template and data
+    sources of a Terraform module.
     """
-    spec = read_spec(file, read_bytes(file))
-    chosen = Format(form)
-    where = directory or Path(f"{spec.name}-{chosen}")
-    files = rendered(spec, chosen)
-    _write(where, files)
-    say(f"wrote {len(files)} files to {where}")
-    first = _NEXT[chosen].format(where=where, name=spec.name)
-    for line in filter(None, (first, f"sh {where}/install.sh")):
-        say(f"next: {line}")
+    config = read_config(file)
+    render_format = Format(format_name)
+    target = directory or Path(f"{config.name}-{render_format}")
+    files = render_files(config, render_format)
+    _write_files(target, files)
+    write_note(f"wrote {len(files)} files to {target}")
+    command = _NEXT_COMMANDS[render_format].format(directory=target, name=config.name)
+    for line in filter(None, (command, f"sh {target}/install.sh")):
+        write_note(f"next: {line}")
 
 
-def _write(where: Path, files: Files) -> None:
+def _write_files(directory: Path, files: Files) -> None:
     try:
         for name, text in files.items():
-            path = where / name
+            path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except OSError as error:

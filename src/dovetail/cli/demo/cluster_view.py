@@ -1,4 +1,4 @@
-"""What there is to see of a cluster in a box: machines and the pods on them."""
+"""View of a simulated cluster: instances with their pods."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,129 +8,129 @@ from typing import TypeVar
 import msgspec
 
 from dovetail.cli.demo.object_view import (
-    ClaimSeen,
-    NodeSeen,
-    PodSeen,
+    ClaimView,
+    NodeView,
     PodState,
-    claim_seen,
-    node_seen,
-    pod_seen,
+    PodView,
+    view_claim,
+    view_node,
+    view_pod,
 )
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES, PODS
 from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
-from dovetail.simulator.cluster import Box
-from dovetail.simulator.ec2.billing import Purchase
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.ec2.billing import LaunchRecord
 
 _Seen = TypeVar("_Seen")
 
 
-class MachineState(StrEnum):
-    """Where a machine is in its life."""
+class InstanceState(StrEnum):
+    """Lifecycle state of an instance."""
 
     PENDING = "pending"
-    """Asked for; EC2 has not answered."""
+    """Requested; EC2 has not responded."""
     BOOTING = "booting"
     READY = "ready"
     DRAINING = "draining"
     LOST = "not ready"
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine that is bought or there already, and its pods."""
+class InstanceView(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance with its pods."""
 
     name: str
-    state: MachineState
+    state: InstanceState
     instance_type: str = ""
     zone: str = ""
     capacity_type: str = ""
     price: float = 0.0
     """USD per hour."""
-    pods: tuple[PodSeen, ...] = ()
-    filled: float = 0.0
-    """Share of its CPU that pods ask for."""
+    pods: tuple[PodView, ...] = ()
+    cpu_share: float = 0.0
+    """Requested share of its allocatable CPU."""
 
 
-class Scene:
-    """Catches up with the API server when asked to; the cluster does not notice."""
+class ClusterView:
+    """Objects of the simulated API server, updated by ``poll``."""
 
-    def __init__(self, box: Box) -> None:
-        self._ledger = box.ec2.ledger
-        self._pods: dict[str, PodSeen] = {}
-        self._nodes: dict[str, NodeSeen] = {}
-        self._claims: dict[str, ClaimSeen] = {}
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._billing = cluster.ec2.billing
+        self._pods: dict[str, PodView] = {}
+        self._nodes: dict[str, NodeView] = {}
+        self._claims: dict[str, ClaimView] = {}
         self._order: dict[str, int] = {}
         self.workloads: dict[str, int] = {}
-        """Every workload there ever was, numbered in the order of appearance."""
-        self.most = 0
-        """The most machines there ever were."""
+        """All workloads so far, numbered in order of appearance."""
+        self.max_instances = 0
+        """Maximum number of instances so far."""
         self._watches = (
-            (box.api.watch(PODS), self._pod),
-            (box.api.watch(NODES), self._node),
-            (box.api.watch(NODE_CLAIMS), self._claim),
+            (cluster.api.watch(PODS), self._pod),
+            (cluster.api.watch(NODES), self._node),
+            (cluster.api.watch(NODE_CLAIMS), self._claim),
         )
 
-    def catch_up(self) -> bool:
-        """Take in what has happened; tell whether there is anything new to see."""
+    def poll(self) -> bool:
+        """Process new watch events; return True if the view changed."""
         changed = False
         for watch, take in self._watches:
-            for event in watch.take():
+            for event in watch.poll():
                 changed |= take(event)
         return changed
 
-    def waiting(self) -> tuple[PodSeen, ...]:
-        """Return the pods that have no node, by workload."""
-        found = [pod for pod in self._pods.values() if pod.state is PodState.WAITING]
-        return tuple(sorted(found, key=self._by_workload))
+    def pending(self) -> tuple[PodView, ...]:
+        """Return the pending pods, by workload."""
+        pending = [pod for pod in self._pods.values() if pod.state is PodState.WAITING]
+        return tuple(sorted(pending, key=self._by_workload))
 
     def counts(self) -> Counter[str]:
         """Count pods by workload."""
         return Counter(pod.workload for pod in self._pods.values())
 
-    def machines(self) -> tuple[Machine, ...]:
-        """Return all machines in the order of their appearance."""
-        on_node: dict[str, list[PodSeen]] = {}
+    def instances(self) -> tuple[InstanceView, ...]:
+        """Return all instances in order of appearance."""
+        on_node: dict[str, list[PodView]] = {}
         for pod in self._pods.values():
             on_node.setdefault(pod.node, []).append(pod)
-        bought = {one.provider_id: one for one in self._ledger.purchases}
-        claims = {one.provider_id: one for one in self._claims.values()}
-        found: dict[str, Machine] = {}
+        launches = {launch.provider_id: launch for launch in self._billing.launches}
+        claims = {claim.provider_id: claim for claim in self._claims.values()}
+        views: dict[str, InstanceView] = {}
         for node in self._nodes.values():
             claim = claims.get(node.provider_id)
             pods = tuple(sorted(on_node.get(node.name, ()), key=self._by_workload))
-            filled = sum(pod.cpu for pod in pods) / node.cpu if node.cpu else 0.0
-            machine = _machine(node.name, _state_of_node(node, claim), bought, node.provider_id)
-            # Under the claim's name, so that it stays where it was while it booted.
+            cpu_share = sum(pod.cpu for pod in pods) / node.cpu if node.cpu else 0.0
+            instance = _instance_view(node.name, _state_of_node(node, claim), launches, node.provider_id)
+            # Keyed by the NodeClaim, so that it keeps its position after registration.
             key = claim.name if claim else node.name
-            found[key] = msgspec.structs.replace(machine, pods=pods, filled=filled)
+            views[key] = msgspec.structs.replace(instance, pods=pods, cpu_share=cpu_share)
         for claim in self._claims.values():
-            if claim.name not in found:
+            if claim.name not in views:
                 state = _state_of_claim(claim)
-                found[claim.name] = _machine(claim.name, state, bought, claim.provider_id)
-        self.most = max(self.most, len(found))
-        for key in found:
+                views[claim.name] = _instance_view(claim.name, state, launches, claim.provider_id)
+        self.max_instances = max(self.max_instances, len(views))
+        for key in views:
             self._order.setdefault(key, len(self._order))
-        return tuple(found[key] for key in sorted(found, key=self._order.__getitem__))
+        return tuple(views[key] for key in sorted(views, key=self._order.__getitem__))
 
-    def _by_workload(self, pod: PodSeen) -> int:
+    def _by_workload(self, pod: PodView) -> int:
         return self.workloads[pod.workload]
 
     def _pod(self, event: WatchEvent) -> bool:
-        seen = None if event.type is EventType.DELETED else pod_seen(event.object)
-        if seen is not None:
-            self.workloads.setdefault(seen.workload, len(self.workloads))
-        return _replace(self._pods, event.object["metadata"]["uid"], seen)
+        view = None if event.type is EventType.DELETED else view_pod(event.object)
+        if view is not None:
+            self.workloads.setdefault(view.workload, len(self.workloads))
+        return _replace(self._pods, event.object["metadata"]["uid"], view)
 
     def _node(self, event: WatchEvent) -> bool:
-        seen = None if event.type is EventType.DELETED else node_seen(event.object)
-        return _replace(self._nodes, event.object["metadata"]["name"], seen)
+        view = None if event.type is EventType.DELETED else view_node(event.object)
+        return _replace(self._nodes, event.object["metadata"]["name"], view)
 
     def _claim(self, event: WatchEvent) -> bool:
-        seen = None if event.type is EventType.DELETED else claim_seen(event.object)
-        return _replace(self._claims, event.object["metadata"]["name"], seen)
+        view = None if event.type is EventType.DELETED else view_claim(event.object)
+        return _replace(self._claims, event.object["metadata"]["name"], view)
 
 
 def _replace(known: dict[str, _Seen], key: str, seen: _Seen | None) -> bool:
-    """Put what is seen now in the place of what was; tell whether that differs."""
+    """Store a view; return True if it differs from the stored one."""
     if seen == known.get(key):
         return False
     if seen is None:
@@ -140,32 +140,32 @@ def _replace(known: dict[str, _Seen], key: str, seen: _Seen | None) -> bool:
     return True
 
 
-def _state_of_node(node: NodeSeen, claim: ClaimSeen | None) -> MachineState:
-    if node.is_leaving or (claim is not None and claim.is_leaving):
-        return MachineState.DRAINING
-    if not node.is_joined or (claim is None and not node.is_ready):
-        return MachineState.BOOTING
-    return MachineState.READY if node.is_ready else MachineState.LOST
+def _state_of_node(node: NodeView, claim: ClaimView | None) -> InstanceState:
+    if node.is_terminating or (claim is not None and claim.is_terminating):
+        return InstanceState.DRAINING
+    if not node.is_initialized or (claim is None and not node.is_ready):
+        return InstanceState.BOOTING
+    return InstanceState.READY if node.is_ready else InstanceState.LOST
 
 
-def _state_of_claim(claim: ClaimSeen) -> MachineState:
-    if claim.is_leaving:
-        return MachineState.DRAINING
-    return MachineState.BOOTING if claim.provider_id else MachineState.PENDING
+def _state_of_claim(claim: ClaimView) -> InstanceState:
+    if claim.is_terminating:
+        return InstanceState.DRAINING
+    return InstanceState.BOOTING if claim.provider_id else InstanceState.PENDING
 
 
-def _machine(
-    name: str, state: MachineState, bought: Mapping[str, Purchase], provider_id: str
-) -> Machine:
+def _instance_view(
+    name: str, state: InstanceState, launches: Mapping[str, LaunchRecord], provider_id: str
+) -> InstanceView:
     name = name.partition(".")[0]
-    purchase = bought.get(provider_id)
-    if purchase is None:
-        return Machine(name=name, state=state)
-    return Machine(
+    launch = launches.get(provider_id)
+    if launch is None:
+        return InstanceView(name=name, state=state)
+    return InstanceView(
         name=name,
         state=state,
-        instance_type=purchase.instance_type,
-        zone=purchase.zone,
-        capacity_type=purchase.capacity_type,
-        price=purchase.price,
+        instance_type=launch.instance_type,
+        zone=launch.zone,
+        capacity_type=launch.capacity_type,
+        price=launch.price,
     )

@@ -1,27 +1,25 @@
-"""What the controllers log, as lines for a person."""
+"""Log lines of the controllers as text."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from dovetail.logs import Line
+from dovetail.logs import LogLine
 
-_UNTOLD: Final = frozenset({"provider_id", "allocatable", "requests"})
-"""Fields that say little to somebody who watches."""
+_OMITTED_FIELDS: Final = frozenset({"provider_id", "allocatable", "requests"})
+"""Fields that are not shown."""
 ALIGNED: Final = len("computed new nodeclaim(s) to fit pod(s)")
-"""Columns for the message, so that what follows is aligned."""
+"""Width of the message column."""
 
 
-class Teller:
-    """Passes on log lines from INFO up, as text; repetitions are folded.
+class LogPrinter:
+    """Formats log lines from INFO up; repeated lines are folded.
 
-    Of lines that say the same at one instant, ``fold`` are shown, and then how
-    many more there are.
+    Of equal messages at one instant, ``fold`` are printed, then the number of
+    the others.
     """
 
-    def __init__(
-        self, start: datetime, put: Callable[[str], None], *, fold: int, aligned: int
-    ) -> None:
+    def __init__(self, start: datetime, put: Callable[[str], None], *, fold: int, aligned: int) -> None:
         self._start = start
         self._put = put
         self._fold = fold
@@ -29,7 +27,7 @@ class Teller:
         self._latest: tuple[datetime, str] | None = None
         self._times = 0
 
-    def tell(self, line: Line) -> None:
+    def log(self, line: LogLine) -> None:
         if line.level == "DEBUG":
             return
         if self._latest != (line.at, line.message):
@@ -38,36 +36,38 @@ class Teller:
         self._times += 1
         if self._times <= self._fold:
             error = "" if line.level == "INFO" else f"{line.level.lower()}: "
-            self._say(line.at, error + line.message, _fields(line.fields))
+            self._print(line.at, error + line.message, _fields(line.fields))
 
     def finish(self) -> None:
-        """Say what is folded so far."""
+        """Print the number of folded lines."""
         if self._latest is not None and self._times > self._fold:
             at, message = self._latest
-            self._say(at, message, f"… and {self._times - self._fold} more")
+            self._print(at, message, f"… and {self._times - self._fold} more")
         self._latest, self._times = None, 0
 
-    def say(self, at: datetime, text: str) -> None:
-        """Say something between the lines."""
+    def print(self, at: datetime, text: str) -> None:
+        """Print a text that is not a log line."""
         self.finish()
-        self._put(f"{since(self._start, at)}  {text}")
+        self._put(f"{elapsed(self._start, at)}  {text}")
 
-    def _say(self, at: datetime, message: str, rest: str) -> None:
-        self._put(f"{since(self._start, at)}    {message:{self._aligned}}  {rest}".rstrip())
+    def _print(self, at: datetime, message: str, rest: str) -> None:
+        self._put(f"{elapsed(self._start, at)}    {message:{self._aligned}}  {rest}".rstrip())
 
 
-def since(start: datetime, at: datetime) -> str:
-    """Return virtual seconds since the start, aligned."""
+def elapsed(start: datetime, at: datetime) -> str:
+    """Return the virtual seconds since the start, aligned."""
     return f"{(at - start).total_seconds():8.1f} s"
 
 
 def _fields(fields: Mapping[str, Any]) -> str:
     return "  ".join(
-        f"{key}={_spelled(value)}" for key, value in fields.items() if key not in _UNTOLD and value
+        f"{key}={_format_value(value)}"
+        for key, value in fields.items()
+        if key not in _OMITTED_FIELDS and value
     )
 
 
-def _spelled(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ",".join(f"{key}:{one}" for key, one in value.items())
+        return ",".join(f"{key}:{item}" for key, item in value.items())
     return str(value)

@@ -1,4 +1,4 @@
-"""Machines as boxes that fill with pods; as single lines where there are too many."""
+"""Instances as boxes with a cell for each pod, or as lines if there are too many."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,51 +6,50 @@ from typing import Final
 
 from rich.text import Text
 
-from dovetail.cli.demo.cluster_view import Machine, MachineState
-from dovetail.cli.demo.object_view import PodSeen, PodState
+from dovetail.cli.demo.cluster_view import InstanceState, InstanceView
+from dovetail.cli.demo.object_view import PodState, PodView
 
 COLOURS: Final = ("cyan", "magenta", "yellow", "blue", "green", "bright_red", "bright_cyan")
-"""Of workloads, in the order of their appearance."""
-CELLS: Final = {
-    PodState.WAITING: "□",
-    PodState.STARTING: "▣",
-    PodState.RUNNING: "■",
-    PodState.STOPPING: "◌",
-}
+"""Colours of workloads, in order of appearance."""
+CELLS: Final = {PodState.WAITING: "□", PodState.STARTING: "▣", PodState.RUNNING: "■", PodState.STOPPING: "◌"}
 STYLES: Final = {
-    MachineState.PENDING: "dim yellow",
-    MachineState.BOOTING: "yellow",
-    MachineState.READY: "green",
-    MachineState.DRAINING: "magenta",
-    MachineState.LOST: "red",
+    InstanceState.PENDING: "dim yellow",
+    InstanceState.BOOTING: "yellow",
+    InstanceState.READY: "green",
+    InstanceState.DRAINING: "magenta",
+    InstanceState.LOST: "red",
 }
 _WIDTH: Final = 26
 _GAP: Final = 1
 _FRAME: Final = 3
-"""Lines of a box beside those for pods."""
-_MOST_CELL_LINES: Final = 3
-_NARROWEST: Final = 34
-"""Columns for a machine in the list …"""
-_WIDE: Final = 60
-"""… and from how many on there is room for its price."""
+"""Lines of a box without those for pods."""
+_MAX_CELL_LINES: Final = 3
+_MIN_ENTRY_WIDTH: Final = 34
+"""Minimum width of an instance in the list."""
+_PRICE_WIDTH: Final = 60
+"""Width from which the price is shown."""
 
 
-def machine_lines(
-    machines: Sequence[Machine], *, most: int, width: int, height: int, workloads: Mapping[str, int]
+def instance_lines(
+    instances: Sequence[InstanceView],
+    *,
+    max_instances: int,
+    width: int,
+    height: int,
+    workloads: Mapping[str, int],
 ) -> list[Text]:
-    """Draw machines in at most ``height`` lines.
+    """Draw instances in at most ``height`` lines.
 
-    How is decided by ``most``, the most machines so far, so that the picture
-    does not jump to and fro.
+    ``max_instances`` so far decides the layout, so that it does not jump.
     """
     if height < 1:
         return []
     across = max(1, (width + _GAP) // (_WIDTH + _GAP))
-    rows = -(-most // across)
-    cell_lines = min(_MOST_CELL_LINES, height // rows - _FRAME) if rows else 1
+    rows = -(-max_instances // across)
+    cell_lines = min(_MAX_CELL_LINES, height // rows - _FRAME) if rows else 1
     if width < _WIDTH or cell_lines < 1:
-        return _list(machines, most, (width, height), workloads)
-    boxes = [_box(one, cell_lines, workloads) for one in machines]
+        return _list(instances, max_instances, (width, height), workloads)
+    boxes = [_draw_box(instance, cell_lines, workloads) for instance in instances]
     lines = []
     for first in range(0, len(boxes), across):
         for parts in zip(*boxes[first : first + across], strict=True):
@@ -58,8 +57,8 @@ def machine_lines(
     return lines
 
 
-def cells(pods: Sequence[PodSeen], room: int, workloads: Mapping[str, int]) -> Text:
-    """Draw one cell a pod in ``room`` columns; the rest as a number."""
+def cells(pods: Sequence[PodView], room: int, workloads: Mapping[str, int]) -> Text:
+    """Draw one cell per pod in ``room`` columns; the rest as a number."""
     shown = list(pods)
     left = ""
     if len(pods) > room:
@@ -73,29 +72,29 @@ def cells(pods: Sequence[PodSeen], room: int, workloads: Mapping[str, int]) -> T
 
 
 def colour(workload: str, workloads: Mapping[str, int]) -> str:
-    """Return the colour that a workload keeps."""
+    """Return the colour of a workload."""
     return COLOURS[workloads[workload] % len(COLOURS)]
 
 
-def _box(one: Machine, cell_lines: int, workloads: Mapping[str, int]) -> list[Text]:
-    style, inner = STYLES[one.state], _WIDTH - 4
-    price = f"${one.price:.4f}" if one.instance_type else ""
-    kind = one.instance_type or "asking EC2"
-    lines = [_border("╭", one.name, str(one.state), "╮", style)]
+def _draw_box(instance: InstanceView, cell_lines: int, workloads: Mapping[str, int]) -> list[Text]:
+    style, inner = STYLES[instance.state], _WIDTH - 4
+    price = f"${instance.price:.4f}" if instance.instance_type else ""
+    kind = instance.instance_type or "requested"
+    lines = [_border("╭", instance.name, str(instance.state), "╮", style)]
     bodies = [Text(kind.ljust(inner - len(price)) + price)]
-    pods = cells(one.pods, inner * cell_lines, workloads)
+    pods = cells(instance.pods, inner * cell_lines, workloads)
     bodies.extend(pods[at * inner : (at + 1) * inner] for at in range(cell_lines))
     for body in bodies:
         body.truncate(inner, pad=True)
         lines.append(Text.assemble(("│ ", style), body, (" │", style)))
-    where = f"{_short(one.zone)} {one.capacity_type}".strip()
-    filled = f"cpu {one.filled:.0%}" if one.pods else ""
-    lines.append(_border("╰", where, filled, "╯", style))
+    where = f"{_short(instance.zone)} {instance.capacity_type}".strip()
+    cpu_share = f"cpu {instance.cpu_share:.0%}" if instance.pods else ""
+    lines.append(_border("╰", where, cpu_share, "╯", style))
     return lines
 
 
 def _border(left: str, name: str, note: str, right: str, style: str) -> Text:
-    """Draw a border with words in it: what it is, and how it is."""
+    """Draw a border with a name and a note."""
     room = _WIDTH - 4 - (len(note) + 2 if note else 0)
     name = name if len(name) <= room else name[: room - 1] + "…"
     text = Text(left, style=style)
@@ -106,38 +105,41 @@ def _border(left: str, name: str, note: str, right: str, style: str) -> Text:
 
 
 def _short(zone: str) -> str:
-    """Return the end of a zone's name that differs within a region: 1a of us-east-1a."""
+    """Return the short name of a zone: 1a for us-east-1a."""
     return zone.rpartition("-")[2]
 
 
 def _list(
-    machines: Sequence[Machine], most: int, size: tuple[int, int], workloads: Mapping[str, int]
+    instances: Sequence[InstanceView], max_instances: int, size: tuple[int, int], workloads: Mapping[str, int]
 ) -> list[Text]:
-    """Draw a line a machine, in several columns if they would not fit otherwise."""
+    """Draw one line per instance, in several columns if needed."""
     width, height = size
-    across = max(1, min(width // (_NARROWEST + _GAP), -(-most // height)))
-    each = (width - _GAP * (across - 1)) // across
+    across = max(1, min(width // (_MIN_ENTRY_WIDTH + _GAP), -(-max_instances // height)))
+    entry_width = (width - _GAP * (across - 1)) // across
     room = across * height
-    shown = machines if len(machines) <= room else machines[: room - 1]
-    entries = [_entry(one, each, workloads) for one in shown]
-    if len(shown) < len(machines):
-        entries.append(Text(f"and {_summary(machines[len(shown) :])}", style="dim"))
+    shown = instances if len(instances) <= room else instances[: room - 1]
+    entries = [_entry(instance, entry_width, workloads) for instance in shown]
+    if len(shown) < len(instances):
+        entries.append(Text(f"and {_summary(instances[len(shown) :])}", style="dim"))
     for entry in entries:
-        entry.truncate(each, overflow="ellipsis", pad=True)
+        entry.truncate(entry_width, overflow="ellipsis", pad=True)
     lines = -(-len(entries) // across)
     return [Text(" " * _GAP).join(entries[at::lines]) for at in range(lines)]
 
 
-def _entry(one: Machine, width: int, workloads: Mapping[str, int]) -> Text:
+def _entry(instance: InstanceView, width: int, workloads: Mapping[str, int]) -> Text:
     text = Text.assemble(
-        (f"{one.state:9}", STYLES[one.state]), f"{_short(one.zone):3}{one.instance_type:12.12} "
+        (f"{instance.state:9}", STYLES[instance.state]),
+        f"{_short(instance.zone):3}{instance.instance_type:12.12} ",
     )
-    if width >= _WIDE:
-        text.append(f"{one.capacity_type:9} ${one.price:<7.4f} " if one.instance_type else " " * 19)
-    return text.append(cells(one.pods, max(4, width - len(text)), workloads))
+    if width >= _PRICE_WIDTH:
+        text.append(
+            f"{instance.capacity_type:9} ${instance.price:<7.4f} " if instance.instance_type else " " * 19
+        )
+    return text.append(cells(instance.pods, max(4, width - len(text)), workloads))
 
 
-def _summary(machines: Iterable[Machine]) -> str:
-    states = Counter(one.state for one in machines)
-    parts = (f"{states[state]} {state}" for state in MachineState if states[state])
+def _summary(instances: Iterable[InstanceView]) -> str:
+    states = Counter(instance.state for instance in instances)
+    parts = (f"{states[state]} {state}" for state in InstanceState if states[state])
     return f"{states.total()} more: {', '.join(parts)}"

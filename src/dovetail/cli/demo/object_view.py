@@ -1,4 +1,4 @@
-"""What is shown of Kubernetes objects, read from their wire format."""
+"""Views of Kubernetes objects, decoded from wire format."""
 
 from enum import StrEnum
 from typing import Any, Final
@@ -7,14 +7,14 @@ import msgspec
 
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.quantity import parse_quantity
-from dovetail.model.kube.taints import DISRUPTED
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
+from dovetail.model.kube.taints import DISRUPTED_TAINT
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
 
-_OVER: Final = ("Succeeded", "Failed")
+_TERMINAL_PHASES: Final = ("Succeeded", "Failed")
 
 
 class PodState(StrEnum):
-    """Where a pod is in its life."""
+    """Lifecycle state of a pod."""
 
     WAITING = "waiting"
     STARTING = "starting"
@@ -22,43 +22,43 @@ class PodState(StrEnum):
     STOPPING = "stopping"
 
 
-class PodSeen(msgspec.Struct, frozen=True, kw_only=True):
+class PodView(msgspec.Struct, frozen=True, kw_only=True):
     """A pod."""
 
     workload: str
     state: PodState
     node: str = ""
     cpu: int = 0
-    """Requested, in thousandths."""
+    """Requests, in millicores."""
 
 
-class NodeSeen(msgspec.Struct, frozen=True, kw_only=True):
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """A node."""
 
     name: str
     provider_id: str
     is_ready: bool
-    is_joined: bool
-    """Dovetail is done with it, or it is none of Dovetail's."""
-    is_leaving: bool
+    is_initialized: bool
+    """Initialized, or not managed by Dovetail."""
+    is_terminating: bool
     cpu: int
-    """To be had, in thousandths."""
+    """Allocatable, in millicores."""
 
 
-class ClaimSeen(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimView(msgspec.Struct, frozen=True, kw_only=True):
     """A NodeClaim."""
 
     name: str
     provider_id: str
-    is_leaving: bool
+    is_terminating: bool
 
 
-def pod_seen(pod: Object) -> PodSeen | None:
-    """Read a pod; None if it has ended."""
-    phase = look(pod, "status", "phase")
-    if phase in _OVER:
+def view_pod(pod: Object) -> PodView | None:
+    """Return the view of a pod; None if it has completed."""
+    phase = get_field(pod, "status", "phase")
+    if phase in _TERMINAL_PHASES:
         return None
-    node = look(pod, "spec", "nodeName") or ""
+    node = get_field(pod, "spec", "nodeName") or ""
     if pod["metadata"].get("deletionTimestamp"):
         state = PodState.STOPPING
     elif not node:
@@ -66,36 +66,36 @@ def pod_seen(pod: Object) -> PodSeen | None:
     else:
         ready = phase == "Running" and _is_true(pod, "Ready")
         state = PodState.RUNNING if ready else PodState.STARTING
-    return PodSeen(workload=_workload(pod), state=state, node=node, cpu=_requested_cpu(pod))
+    return PodView(workload=_workload(pod), state=state, node=node, cpu=_requested_cpu(pod))
 
 
-def node_seen(node: Object) -> NodeSeen:
-    """Read a node."""
+def view_node(node: Object) -> NodeView:
+    """Return the view of a node."""
     meta = node["metadata"]
     labels = meta.get("labels") or {}
-    taints = look(node, "spec", "taints") or ()
-    return NodeSeen(
+    taints = get_field(node, "spec", "taints") or ()
+    return NodeView(
         name=meta["name"],
-        provider_id=look(node, "spec", "providerID") or "",
+        provider_id=get_field(node, "spec", "providerID") or "",
         is_ready=_is_true(node, "Ready"),
-        is_joined=label_keys.NODEPOOL not in labels or label_keys.INITIALIZED in labels,
-        is_leaving=bool(meta.get("deletionTimestamp"))
-        or any(taint["key"] == DISRUPTED.key for taint in taints),
-        cpu=_thousandths(look(node, "status", "allocatable", "cpu") or 0),
+        is_initialized=label_keys.NODEPOOL not in labels or label_keys.INITIALIZED in labels,
+        is_terminating=bool(meta.get("deletionTimestamp"))
+        or any(taint["key"] == DISRUPTED_TAINT.key for taint in taints),
+        cpu=_millicores(get_field(node, "status", "allocatable", "cpu") or 0),
     )
 
 
-def claim_seen(claim: Object) -> ClaimSeen:
-    """Read a NodeClaim."""
-    return ClaimSeen(
+def view_claim(claim: Object) -> ClaimView:
+    """Return the view of a NodeClaim."""
+    return ClaimView(
         name=claim["metadata"]["name"],
-        provider_id=look(claim, "status", "providerID") or "",
-        is_leaving=bool(claim["metadata"].get("deletionTimestamp")),
+        provider_id=get_field(claim, "status", "providerID") or "",
+        is_terminating=bool(claim["metadata"].get("deletionTimestamp")),
     )
 
 
 def _workload(pod: Object) -> str:
-    """Return what a person calls it: the Deployment's name rather than the pod's."""
+    """Return the name of the workload that owns a pod."""
     meta = pod["metadata"]
     owners = meta.get("ownerReferences") or ()
     template = (meta.get("labels") or {}).get("pod-template-hash", "")
@@ -105,15 +105,15 @@ def _workload(pod: Object) -> str:
 
 def _requested_cpu(pod: Object) -> int:
     return sum(
-        _thousandths(look(container, "resources", "requests", "cpu") or 0)
+        _millicores(get_field(container, "resources", "requests", "cpu") or 0)
         for container in pod["spec"]["containers"]
     )
 
 
-def _thousandths(spelled: Any) -> int:
+def _millicores(spelled: Any) -> int:
     return round(parse_quantity(spelled) * 1000)
 
 
 def _is_true(obj: Object, kind: str) -> bool:
-    conditions = look(obj, "status", "conditions") or ()
-    return any(one["type"] == kind and one["status"] == "True" for one in conditions)
+    conditions = get_field(obj, "status", "conditions") or ()
+    return any(condition["type"] == kind and condition["status"] == "True" for condition in conditions)

@@ -1,64 +1,63 @@
-"""How fast the picture shows virtual time."""
+"""Playback speed of the live view."""
 
 from datetime import timedelta
 from typing import Final, Protocol
 
-LONGEST: Final = 10.0
-"""Real seconds that a picture at its own pace takes, whatever it shows."""
-_SHARE: Final = 1 / 60
-"""Of the real time left, what a step gets in which something happens."""
-_DWELL: Final = 1 / 12
-"""Of the real time left, what the end of a phase gets."""
+MAX_SECONDS: Final = 10.0
+"""Maximum real seconds of adaptive playback."""
+_STEP_SHARE: Final = 1 / 60
+"""Share of the remaining real time for a step with events."""
+_PHASE_END_SHARE: Final = 1 / 12
+"""Share of the remaining real time for the end of a phase."""
 _QUIET_SPEED: Final = 10.0
-"""Virtual seconds a second when nothing has happened for a moment …"""
+"""Virtual seconds per real second while nothing happens."""
 _QUIET_GAIN: Final = 1.0
-"""… and by how much that grows with each second in which still nothing happens."""
-_PICTURES: Final = 12
-"""A second."""
+"""Growth of that speed per quiet virtual second."""
+_FRAMES_PER_SECOND: Final = 12
 
 
-class Pace(Protocol):
-    """Decides how long to look at what."""
+class Playback(Protocol):
+    """Maps virtual time to real time."""
 
     @property
     def step(self) -> timedelta:
-        """Virtual time from one look to the next."""
+        """Virtual time between two frames."""
 
-    def lasts(self, *, busy: bool) -> float:
-        """Return the real seconds that a step takes in which something happened, or nothing."""
+    def step_seconds(self, *, busy: bool) -> float:
+        """Return the real seconds of a step with or without events."""
 
-    def dwells(self) -> float:
-        """Return the real seconds for what a phase has come to."""
+    def phase_end_seconds(self) -> float:
+        """Return the real seconds for the end of a phase."""
 
 
-class Steady:
-    """So many virtual seconds in each real one."""
+class FixedSpeed:
+    """Fixed ratio of virtual to real seconds."""
 
     def __init__(self, speed: float) -> None:
-        self.step = timedelta(seconds=speed / _PICTURES)
+        self.step = timedelta(seconds=speed / _FRAMES_PER_SECOND)
 
-    def lasts(self, *, busy: bool) -> float:
-        return 1 / _PICTURES
+    def step_seconds(self, *, busy: bool) -> float:
+        return 1 / _FRAMES_PER_SECOND
 
-    def dwells(self) -> float:
+    def phase_end_seconds(self) -> float:
         return 0.0
 
 
-class Warping:
-    """Slow while something happens, faster and faster while nothing does.
+class AdaptiveSpeed:
+    """Slow during events, increasingly fast otherwise.
 
-    Never longer than ``longest`` in all: each step takes a share of what is left.
+    Takes at most ``max_seconds`` in all: each step gets a share of the rest.
     """
 
     step = timedelta(seconds=0.2)
 
-    def __init__(self, *, longest: float = LONGEST) -> None:
-        self._left = longest
+    def __init__(self, *, max_seconds: float = MAX_SECONDS) -> None:
+        self._left = max_seconds
         self._quiet = 0.0
 
-    def lasts(self, *, busy: bool) -> float:
+    def step_seconds(self, *, busy: bool) -> float:
         length = self.step.total_seconds()
-        share = self._left * _SHARE
+        share = self._left * _STEP_SHARE
         if busy:
             self._quiet = 0.0
         else:
@@ -67,7 +66,7 @@ class Warping:
         self._left -= share
         return share
 
-    def dwells(self) -> float:
-        share = self._left * _DWELL
+    def phase_end_seconds(self) -> float:
+        share = self._left * _PHASE_END_SHARE
         self._left -= share
         return share

@@ -1,4 +1,4 @@
-"""What a scenario came to: as a table for people, as JSON for programs."""
+"""Report of a scenario as text or JSON."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -9,22 +9,22 @@ from rich.text import Text
 from dovetail.cli.output.console import columns
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.simulator.scenario.model import Phase, Scenario
-from dovetail.simulator.scenario_runner import PhaseReport, Report, Way
+from dovetail.simulator.scenario_runner import PhaseReport, Report, StartupBreakdown
 
 _NUMBERS: Final = frozenset(range(1, 9))
-"""Columns of the table of phases that are flush right."""
-_WAY: Final = (
+"""Right-aligned columns of the table of phases."""
+_STARTUP_COLUMNS: Final = (
     ("WAITING", "waiting"),
     ("DECIDING", "deciding"),
-    ("EC2", "buying"),
+    ("EC2", "launching"),
     ("BOOT", "booting"),
-    ("JOINING", "joining"),
+    ("JOINING", "registering"),
     ("POD START", "starting"),
 )
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A run and all that was seen of it."""
+    """A scenario run with its result."""
 
     scenario: Scenario
     report: Report
@@ -37,17 +37,17 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outcome_json(outcome: Outcome, prices: PriceBook) -> str:
-    """Return it as one JSON object; times are virtual but for ``wall_seconds``."""
+    """Return the report as JSON; all times except ``wall_seconds`` are virtual."""
     report = outcome.report
     answer = {
         "scenario": report.scenario,
         "region": outcome.scenario.region,
         "seed": outcome.scenario.seed,
         "reached": report.reached,
-        "phases": [_phase_json(one) for one in report.phases],
+        "phases": [_phase_json(phase) for phase in report.phases],
         "cost": report.cost,
         "cost_over_time": [
-            {"seconds": since, "price_per_hour": price} for since, price in report.price_steps
+            {"seconds": elapsed, "price_per_hour": price} for elapsed, price in report.price_steps
         ],
         "own_seconds": report.own_seconds,
         "wall_seconds": round(outcome.wall_seconds, 3),
@@ -59,9 +59,9 @@ def outcome_json(outcome: Outcome, prices: PriceBook) -> str:
 
 def _phase_json(phase: PhaseReport) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(phase)
-    if phase.way is not None:
-        plain["way"]["total"] = _total(phase.way)
-        plain["way"]["own"] = phase.way.own
+    if phase.startup is not None:
+        plain["way"]["total"] = _total(phase.startup)
+        plain["way"]["own"] = phase.startup.own
     return plain
 
 
@@ -69,21 +69,21 @@ def outcome_lines(outcome: Outcome, prices: PriceBook) -> list[Text]:
     """Return the report as lines of text."""
     return [
         *_phases(outcome.report.phases),
-        *_ways(outcome.report.phases),
-        *_remarks(outcome, prices),
+        *_startup_table(outcome.report.phases),
+        *_footer(outcome, prices),
     ]
 
 
 def wall_line(outcome: Outcome) -> Text:
-    """Tell how long it took in reality, which differs from run to run."""
-    virtual = sum(one.virtual_seconds for one in outcome.report.phases)
-    took = f"{_span(virtual)} of virtual time took {outcome.wall_seconds:.1f} s"
-    return Text(f"Simulated: {took} on this machine, all deciding included.")
+    """Return the line with the real time, which differs from run to run."""
+    virtual = sum(phase.virtual_seconds for phase in outcome.report.phases)
+    took = f"{_span(virtual)} of virtual time in {outcome.wall_seconds:.1f} s"
+    return Text(f"Simulated: {took} on this computer, including all decisions.")
 
 
 def _phases(phases: Sequence[PhaseReport]) -> Iterator[Text]:
     head = "PHASE TIME PODS NODES $/HOUR COST LAUNCHED TERMINATED EVICTIONS".split()
-    rows = [[*head, "INSTANCE TYPES"], *(_phase_row(one) for one in phases)]
+    rows = [[*head, "INSTANCE TYPES"], *(_phase_row(phase) for phase in phases)]
     header, *lines = columns(rows, _NUMBERS)
     yield Text(header, style="bold")
     for phase, line in zip(phases, lines, strict=True):
@@ -94,9 +94,7 @@ def _phase_row(phase: PhaseReport) -> list[str]:
     types = (f"{count} × {name}" for name, count in phase.instance_types.items())
     return [
         phase.name,
-        _seconds(phase.virtual_seconds)
-        if phase.virtual_seconds < 3600
-        else _span(phase.virtual_seconds),
+        _seconds(phase.virtual_seconds) if phase.virtual_seconds < 3600 else _span(phase.virtual_seconds),
         str(phase.pods_running),
         str(phase.nodes),
         f"{phase.price_per_hour:.4f}",
@@ -108,55 +106,51 @@ def _phase_row(phase: PhaseReport) -> list[str]:
     ]
 
 
-def _ways(phases: Sequence[PhaseReport]) -> Iterator[Text]:
-    """Tell where the time went until the last pod ran."""
-    ways = [(one.name, one.way) for one in phases if one.way is not None]
+def _startup_table(phases: Sequence[PhaseReport]) -> Iterator[Text]:
+    """Yield the table of start-up times of the last pod."""
+    ways = [(phase.name, phase.startup) for phase in phases if phase.startup is not None]
     if not ways:
         return
-    head = ["UNTIL THE LAST POD RAN", *(title for title, _ in _WAY), "IN ALL", "DOVETAIL'S OWN"]
-    rows = [head, *(_way_row(name, way) for name, way in ways)]
+    head = ["UNTIL THE LAST POD RAN", *(title for title, _ in _STARTUP_COLUMNS), "IN ALL", "DOVETAIL'S OWN"]
+    rows = [head, *(_startup_row(name, way) for name, way in ways)]
     header, *lines = columns(rows, frozenset(range(1, len(head))))
     yield Text()
     yield Text(header, style="bold")
     yield from (Text(line) for line in lines)
 
 
-def _way_row(name: str, way: Way) -> list[str]:
+def _startup_row(name: str, way: StartupBreakdown) -> list[str]:
     total = _total(way)
     own = f"{_seconds(way.own)} ({way.own / total:.0%})" if total else _seconds(way.own)
-    parts = (_seconds(getattr(way, field)) for _, field in _WAY)
+    parts = (_seconds(getattr(way, field)) for _, field in _STARTUP_COLUMNS)
     return [name, *parts, _seconds(total), own]
 
 
-def _remarks(outcome: Outcome, prices: PriceBook) -> Iterator[Text]:
+def _footer(outcome: Outcome, prices: PriceBook) -> Iterator[Text]:
     report = outcome.report
     yield Text()
-    for phase, asked in zip(report.phases, outcome.scenario.phases, strict=True):
+    for phase, planned in zip(report.phases, outcome.scenario.phases, strict=True):
         if not phase.reached:
-            message = f"Not reached: {phase.name}: {_goal(asked)} within "
-            yield Text(message + _span(asked.limit.total_seconds()), style="bold red")
+            message = f"Not reached: {phase.name}: {_goal(planned)} within "
+            yield Text(message + _span(planned.limit.total_seconds()), style="bold red")
     for violation in outcome.violations:
         yield Text(f"Invariant broken: {violation}", style="bold red")
     if not outcome.violations:
         yield Text("Invariants: none broken.")
-    virtual = sum(one.virtual_seconds for one in report.phases)
+    virtual = sum(phase_report.virtual_seconds for phase_report in report.phases)
     yield Text(f"Cost: ${report.cost:.4f} for {_span(virtual)}. Prices: {prices.describe()}.")
 
 
 def _goal(phase: Phase) -> str:
     until = phase.until
-    counts = (
-        (until.running, "pods running"),
-        (until.nodes, "nodes"),
-        (until.drifted, "claims drifted"),
-    )
-    told = [f"{count} {what}" for count, what in counts if count is not None]
+    counts = ((until.running, "pods running"), (until.nodes, "nodes"), (until.drifted, "claims drifted"))
+    goals = [f"{count} {what}" for count, what in counts if count is not None]
     if until.quiet is not None:
-        told.append(f"nothing bought or given back for {_span(until.quiet.total_seconds())}")
-    return " and ".join(told)
+        goals.append(f"no launches or terminations for {_span(until.quiet.total_seconds())}")
+    return " and ".join(goals)
 
 
-def _total(way: Way) -> float:
+def _total(way: StartupBreakdown) -> float:
     total: float = sum(msgspec.structs.astuple(way))
     return round(total, 3)
 
@@ -166,7 +160,7 @@ def _seconds(many: float) -> str:
 
 
 def _span(seconds: float) -> str:
-    """Return a length of time as a person says it."""
+    """Format a duration."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -1,4 +1,4 @@
-"""Running a scenario: with a picture, with lines, or in silence."""
+"""Scenario execution with a live view, log lines, or no output."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -7,24 +7,23 @@ from typing import Final, Protocol
 
 from rich.console import RenderableType
 
-from dovetail.cli.demo.cluster_view import Scene
-from dovetail.cli.demo.log_lines import ALIGNED, Teller
-from dovetail.cli.demo.playback import Pace
-from dovetail.cli.demo.progress import Progress
-from dovetail.cli.demo.screen import Picture, View
-from dovetail.codec.text.suggestions import count_of
-from dovetail.simulator.cluster import Box
+from dovetail.cli.demo.cluster_view import ClusterView
+from dovetail.cli.demo.log_lines import ALIGNED, LogPrinter
+from dovetail.cli.demo.playback import Playback
+from dovetail.cli.demo.screen import Frame, View
+from dovetail.codec.text.suggestions import pluralize
+from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.simulator.scenario.model import Phase, Scenario
-from dovetail.simulator.scenario_runner import Driver, PhaseReport, Report
+from dovetail.simulator.scenario_runner import PhaseReport, Report, ScenarioRunner
 
-_LOOK: Final = timedelta(seconds=1)
-"""Virtual time between two looks at what there is to tell."""
-_SOON: Final = 0.05
-"""Real seconds; pictures that follow faster than that are left out."""
-_REMEMBERED: Final = 50
-"""Lines; more than any terminal shows."""
-_LAST: Final = 1.0
-"""Real seconds for the last picture."""
+_POLL_INTERVAL: Final = timedelta(seconds=1)
+"""Virtual time between two outputs of log lines."""
+_MIN_FRAME_INTERVAL: Final = 0.05
+"""Real seconds; frames within a shorter interval are skipped."""
+_LOG_LINES: Final = 50
+"""More than any terminal shows."""
+_LAST_FRAME: Final = 1.0
+"""Real seconds."""
 
 
 class Clock(Protocol):
@@ -35,61 +34,65 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None: ...
 
 
-class Stage:
-    """A box, its driver, and what they tell on the way."""
+class DemoRunner:
+    """Runs a scenario in a simulated cluster and shows its progress."""
 
-    def __init__(self, box: Box, scenario: Scenario) -> None:
-        self._box = box
+    def __init__(self, cluster: SimulatedCluster, scenario: Scenario) -> None:
+        self._cluster = cluster
         self._scenario = scenario
-        self._driver = Driver(box, scenario)
-        self._start = box.engine.now()
+        self._runner = ScenarioRunner(cluster, scenario)
+        self._start = cluster.clock.now()
         self._progress: Progress | None = None
 
     def run(self) -> Report:
-        """Run to the end without a word."""
-        return self._driver.run()
+        """Run to the end without output."""
+        return self._runner.run()
 
-    def tell(self, write: Callable[[str], None]) -> Report:
-        """Run as fast as can be and write what happens, line by line."""
-        told: deque[str] = deque()
-        teller = Teller(self._start, told.append, fold=3, aligned=ALIGNED)
-        self._listen(teller)
+    def run_with_log(self, write: Callable[[str], None]) -> Report:
+        """Run as fast as possible and write log lines."""
+        lines: deque[str] = deque()
+        printer = LogPrinter(self._start, lines.append, fold=3, aligned=ALIGNED)
+        self._subscribe(printer)
 
         def written() -> None:
-            # From here and not from where it happens: a reader that has gone away
-            # must stop the demo, and not look like a controller's fault.
-            teller.finish()
-            while told:
-                write(told.popleft())
+            # Write here and not in the log handler: a broken pipe must stop the demo,
+            # and not look like an error of a controller.
+            printer.finish()
+            while lines:
+                write(lines.popleft())
 
-        return self._through(_LOOK, written)
+        return self._run_steps(_POLL_INTERVAL, written)
 
-    def show(self, show: Callable[[RenderableType], None], pace: Pace, clock: Clock) -> Report:
-        """Run at a pace and show pictures of it."""
-        told: deque[str] = deque(maxlen=_REMEMBERED)
-        teller = Teller(self._start, told.append, fold=1, aligned=0)
-        self._listen(teller)
-        scene = Scene(self._box)
+    def run_with_view(
+        self, show: Callable[[RenderableType], None], playback: Playback, clock: Clock
+    ) -> Report:
+        """Run at a playback speed and draw frames."""
+        lines: deque[str] = deque(maxlen=_LOG_LINES)
+        printer = LogPrinter(self._start, lines.append, fold=1, aligned=0)
+        self._subscribe(printer)
+        cluster_view = ClusterView(self._cluster)
         player = _Player(show, clock)
 
         def look() -> None:
-            teller.finish()
-            player.at_pace(pace.lasts(busy=scene.catch_up()), lambda: self._view(scene, told))
+            printer.finish()
+            player.show_after(
+                playback.step_seconds(busy=cluster_view.poll()), lambda: self._view(cluster_view, lines)
+            )
 
-        def dwell(news: Phase | PhaseReport) -> None:
-            # Before the next phase undoes what this one has come to.
+        def hold_phase_end(news: Phase | PhaseReport) -> None:
+            # Show the result before the next phase changes it.
             if isinstance(news, PhaseReport):
-                scene.catch_up()
-                player.hold(self._view(scene, told), pace.dwells())
+                cluster_view.poll()
+                player.hold(self._view(cluster_view, lines), playback.phase_end_seconds())
 
-        self._driver.listeners.append(dwell)
-        report = self._through(pace.step, look)
-        player.hold(self._view(scene, told), _LAST)
+        self._runner.listeners.append(hold_phase_end)
+        report = self._run_steps(playback.step, look)
+        player.hold(self._view(cluster_view, lines), _LAST_FRAME)
         return report
 
-    def _through(self, every: timedelta, look: Callable[[], None]) -> Report:
-        """Run to the end, with a look each time so much virtual time has passed."""
-        steps = self._driver.steps(every=every)
+    def _run_steps(self, every: timedelta, look: Callable[[], None]) -> Report:
+        """Run to the end, calling ``look`` after each virtual interval."""
+        steps = self._runner.steps(every=every)
         while True:
             try:
                 next(steps)
@@ -100,21 +103,21 @@ class Stage:
         look()
         return report
 
-    def _listen(self, teller: Teller) -> None:
+    def _subscribe(self, printer: LogPrinter) -> None:
         def phase(news: Phase | PhaseReport) -> None:
-            teller.say(self._box.engine.now(), _told_of_phase(news))
+            printer.print(self._cluster.clock.now(), _phase_line(news))
 
-        self._driver.listeners += [self._begin, phase]
-        self._box.log.listeners.append(teller.tell)
+        self._runner.listeners += [self._begin, phase]
+        self._cluster.log.listeners.append(printer.log)
 
     def _begin(self, news: Phase | PhaseReport) -> None:
         if isinstance(news, Phase):
             number = self._progress.number + 1 if self._progress else 1
-            self._progress = Progress(self._box, news, number)
+            self._progress = Progress(self._cluster, news, number)
 
-    def _view(self, scene: Scene, told: Iterable[str]) -> View:
-        ledger, now = self._box.ec2.ledger, self._box.engine.now()
-        machines = scene.machines()
+    def _view(self, cluster_view: ClusterView, lines: Iterable[str]) -> View:
+        billing, now = self._cluster.ec2.billing, self._cluster.clock.now()
+        instances = cluster_view.instances()
         progress = self._progress
         return View(
             scenario=self._scenario.name,
@@ -125,49 +128,85 @@ class Stage:
             phases=len(self._scenario.phases),
             goal=progress.words() if progress else "",
             progress=progress.share() if progress else 0.0,
-            running=self._box.chronicle.running,
-            nodes=ledger.machines,
-            price=ledger.price_per_hour(),
-            spent=ledger.cost(now),
-            machines=machines,
-            most=scene.most,
-            waiting=scene.waiting(),
-            counts=scene.counts(),
-            workloads=scene.workloads,
-            events=tuple(told),
+            running=self._cluster.recorder.running,
+            nodes=billing.instance_count,
+            price=billing.price_per_hour(),
+            spent=billing.cost(now),
+            instances=instances,
+            max_instances=cluster_view.max_instances,
+            pending=cluster_view.pending(),
+            counts=cluster_view.counts(),
+            workloads=cluster_view.workloads,
+            events=tuple(lines),
         )
 
 
 class _Player:
-    """Shows pictures when they are due, and none that nobody could see."""
+    """Shows frames when they are due, and skips frames that are too close."""
 
     def __init__(self, show: Callable[[RenderableType], None], clock: Clock) -> None:
         self._show = show
         self._clock = clock
         self._due = self._drawn = clock.seconds()
 
-    def at_pace(self, lasts: float, view: Callable[[], View]) -> None:
-        """Let so much real time pass, then show; leave it out if the last one is too fresh."""
-        self._due += lasts
-        if max(self._due, self._clock.seconds()) - self._drawn >= _SOON:
+    def show_after(self, step_seconds: float, view: Callable[[], View]) -> None:
+        """Show a frame after a delay, unless the last one is too recent."""
+        self._due += step_seconds
+        if max(self._due, self._clock.seconds()) - self._drawn >= _MIN_FRAME_INTERVAL:
             self._clock.sleep(self._due - self._clock.seconds())
             self._draw(view())
 
     def hold(self, view: View, seconds: float) -> None:
-        """Show and leave it there for a while."""
+        """Show a frame for some time."""
         self._draw(view)
         self._due += seconds
         self._clock.sleep(self._due - self._clock.seconds())
 
     def _draw(self, view: View) -> None:
-        self._show(Picture(view))
+        self._show(Frame(view))
         self._drawn = self._clock.seconds()
 
 
-def _told_of_phase(news: Phase | PhaseReport) -> str:
+def _phase_line(news: Phase | PhaseReport) -> str:
     if isinstance(news, Phase):
         return f"{news.name} …"
-    pods, nodes = count_of(news.pods_running, "pod"), count_of(news.nodes, "node")
+    pods, nodes = pluralize(news.pods_running, "pod"), pluralize(news.nodes, "node")
     how = "done" if news.reached else "NOT REACHED"
     took = f"{news.name}: {how} in {news.virtual_seconds:.1f} s"
     return f"{took}: {pods} on {nodes}, ${news.price_per_hour:.4f}/h"
+
+
+class Progress:
+    """Progress since the start of a phase."""
+
+    def __init__(self, cluster: SimulatedCluster, phase: Phase, number: int) -> None:
+        self._cluster = cluster
+        self._until = phase.until
+        self._from = self._now()
+        self.name = phase.name
+        self.number = number
+
+    def words(self) -> str:
+        """Return current and desired counts: ``72/100 pods``."""
+        running, nodes = self._now()
+        parts = []
+        if self._until.running is not None:
+            parts.append(f"{running}/{self._until.running} pods")
+        if self._until.nodes is not None:
+            parts.append(f"{nodes}/{self._until.nodes} nodes")
+        return "  ".join(parts)
+
+    def share(self) -> float:
+        """Return the progress, from 0 to 1."""
+        wanted = (self._until.running, self._until.nodes)
+        return min(_share(*counts) for counts in zip(self._from, self._now(), wanted, strict=True))
+
+    def _now(self) -> tuple[int, int]:
+        return self._cluster.recorder.running, self._cluster.ec2.billing.instance_count
+
+
+def _share(before: int, now: int, wanted: int | None) -> float:
+    if wanted is None or now == wanted:
+        return 1.0
+    way = abs(wanted - before)
+    return max(0.0, 1 - abs(wanted - now) / way) if way else 0.0

@@ -1,4 +1,4 @@
-"""The live picture of a scenario: a pure function of what there is to see."""
+"""The live view of a scenario, as a pure function of its state."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,75 +7,75 @@ import msgspec
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from dovetail.cli.demo.cluster_view import Machine
-from dovetail.cli.demo.node_boxes import CELLS, cells, colour, machine_lines
-from dovetail.cli.demo.object_view import PodSeen, PodState
-from dovetail.codec.text.suggestions import count_of
+from dovetail.cli.demo.cluster_view import InstanceView
+from dovetail.cli.demo.node_boxes import CELLS, cells, colour, instance_lines
+from dovetail.cli.demo.object_view import PodState, PodView
+from dovetail.codec.text.suggestions import pluralize
 
 _EVENTS: Final = 8
-"""The most log lines shown."""
+"""Maximum number of log lines."""
 _BAR: Final = 24
-_ROOMY: Final = 18
-"""Lines; on a terminal with fewer, machines come before niceties."""
+_MIN_LEGEND_HEIGHT: Final = 18
+"""Lines; smaller terminals show no legend."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """One moment of a scenario."""
+    """State of a scenario at one instant."""
 
     scenario: str
     region: str
     seconds: float
-    """Virtual, since the start."""
+    """Virtual seconds since the start."""
     phase: str
     number: int
     phases: int
     goal: str
-    """What the phase waits for, in words."""
+    """Goal of the phase, as text."""
     progress: float
-    """How much of it is there, up to 1."""
+    """From 0 to 1."""
     running: int
     nodes: int
     price: float
     """USD per hour."""
     spent: float
-    machines: tuple[Machine, ...]
-    most: int
-    """The most machines there ever were."""
-    waiting: tuple[PodSeen, ...]
+    instances: tuple[InstanceView, ...]
+    max_instances: int
+    """Maximum number of instances so far."""
+    pending: tuple[PodView, ...]
     counts: Mapping[str, int]
     """Workload → pods."""
     workloads: Mapping[str, int]
-    """Workload → its number, which gives it its colour."""
+    """Workload → number, which determines its colour."""
     events: tuple[str, ...]
 
 
-class Picture:
-    """A view, drawn to fit whatever size the terminal has now."""
+class Frame:
+    """A view, drawn to fit the current size of the terminal."""
 
     def __init__(self, view: View) -> None:
         self._view = view
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         height = options.height or console.height
-        yield from picture_lines(self._view, width=options.max_width, height=height)
+        yield from frame_lines(self._view, width=options.max_width, height=height)
 
 
-def picture_lines(view: View, *, width: int, height: int) -> list[Text]:
+def frame_lines(view: View, *, width: int, height: int) -> list[Text]:
     """Draw a view in exactly ``height`` lines, none wider than ``width``."""
     head = [_title(view, width), _phase(view), _totals(view)]
-    foot = [_waiting(view, width)]
+    foot = [_pending(view, width)]
     log = max(1, min(_EVENTS, height // 4))
-    if height >= _ROOMY:
+    if height >= _MIN_LEGEND_HEIGHT:
         head.append(Text())
         foot = [Text(), *foot, _legend(view), Text("─" * width, style="dim")]
     room = height - len(head) - len(foot) - log
-    machines = machine_lines(
-        view.machines, most=view.most, width=width, height=room, workloads=view.workloads
+    instances = instance_lines(
+        view.instances, max_instances=view.max_instances, width=width, height=room, workloads=view.workloads
     )
-    machines += [Text()] * (room - len(machines))
+    instances += [Text()] * (room - len(instances))
     events = [Text(event, style="dim") for event in view.events[-log:]]
     events += [Text()] * (log - len(events))
-    lines = [*head, *machines, *foot, *events][:height]
+    lines = [*head, *instances, *foot, *events][:height]
     for line in lines:
         line.no_wrap = True
         line.truncate(width, overflow="ellipsis")
@@ -92,31 +92,31 @@ def _title(view: View, width: int) -> Text:
 
 
 def _phase(view: View) -> Text:
-    filled = round(_BAR * max(0.0, min(1.0, view.progress)))
+    cpu_share = round(_BAR * max(0.0, min(1.0, view.progress)))
     return Text.assemble(
         f"{view.number}/{view.phases} ",
         (view.phase, "bold cyan"),
         "  ",
-        ("━" * filled, "cyan"),
-        ("─" * (_BAR - filled), "dim"),
+        ("━" * cpu_share, "cyan"),
+        ("─" * (_BAR - cpu_share), "dim"),
         f"  {view.goal}",
     )
 
 
 def _totals(view: View) -> Text:
-    pods = f"{count_of(view.running, 'pod')} running, {len(view.waiting)} waiting"
+    pods = f"{pluralize(view.running, 'pod')} running, {len(view.pending)} pending"
     return Text.assemble(
-        f"{pods}   {count_of(view.nodes, 'node')}   ",
+        f"{pods}   {pluralize(view.nodes, 'node')}   ",
         (f"${view.price:.4f}/h", "bold green"),
         f"   ${view.spent:.4f} spent",
     )
 
 
-def _waiting(view: View, width: int) -> Text:
-    if not view.waiting:
-        return Text("no pod waits", style="dim")
-    text = Text("waiting ")
-    return text.append(cells(view.waiting, width - len(text), view.workloads))
+def _pending(view: View, width: int) -> Text:
+    if not view.pending:
+        return Text("no pending pods", style="dim")
+    text = Text("pending ")
+    return text.append(cells(view.pending, width - len(text), view.workloads))
 
 
 def _legend(view: View) -> Text:

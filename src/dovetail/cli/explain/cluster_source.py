@@ -1,50 +1,43 @@
-"""A cluster to explain: asked now, or from a dump, and what its nodes cost."""
+"""The cluster to explain: listed now or read from a dump, with instance types and prices."""
 
 import asyncio
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
 
 from dovetail.cli.files import attempt, read_sources
 from dovetail.cli.options.catalog import catalog_in, prices_in
-from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, told_with
+from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
 from dovetail.cli.output.console import progress
 from dovetail.cli.output.plan_report import PriceSource
-from dovetail.codec.text.documents import Files
+from dovetail.codec.inputs.cluster_inputs import read_inputs
 from dovetail.data.bundled import bundled_catalog
-from dovetail.errors import BadInput, DovetailError, Mistake
-from dovetail.host.clock import RealClock
-from dovetail.kube.auth.kubeconfig import find_access
-from dovetail.model import labels as label_keys
-from dovetail.model.cloud.ec2_catalog import Catalog, Region
+from dovetail.errors import DovetailError, InvalidInputError, ValidationError
+from dovetail.host.clock import SystemClock
+from dovetail.kube.auth.kubeconfig import load_rest_config
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodepool import NodePool
-from dovetail.operator.list_cluster import look
-from dovetail.ports import api_resources as kinds
-from dovetail.ports.api_resources import Resource, resource_of_kind
-from dovetail.ports.kube_client import Object
-from dovetail.simulate import DEFAULT_REGION
-from dovetail.state.cluster.cache import Mirror
-from dovetail.state.explain.blockers import Objects
-from dovetail.state.instancetypes.provider import Shelf
-from dovetail.state.instancetypes.unavailable_offerings import Scarcity
+from dovetail.operator.list_cluster import list_cluster
+from dovetail.simulate import find_region, get_region_of_nodes, load_cache
+from dovetail.state.cluster.cache import ClusterCache
+from dovetail.state.instancetypes.provider import InstanceTypeProvider
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
 
-DUMP = (
+DUMP: Final = (
     "kubectl get nodes,pods,nodepools,nodeclaims,ec2nodeclasses,pdb,ds,rs,sts,ns,pv,pvc,sc,csinodes"
     " -A -o json"
 )
-"""What to type for a dump that tells all that is looked at."""
+"""Command for a dump with all objects that explanations need."""
 
 _Command = Callable[..., Any]
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to look, as the user said."""
+class ClusterSource(msgspec.Struct, frozen=True, kw_only=True):
+    """Options that name the cluster, catalogue and prices."""
 
     cluster: tuple[str, ...]
     kubeconfig: str | None
@@ -55,16 +48,15 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     region: str | None
 
 
-def look_options(command: _Command) -> _Command:
-    """Give a command the options by which users say what to look at."""
+def source_options(command: _Command) -> _Command:
+    """Add the options of ``ClusterSource``, and ``--output``."""
     options = (
         click.option(
             "--cluster",
             multiple=True,
             metavar="DUMP",
             type=click.Path(),
-            help="A cluster as `kubectl get … -o json` wrote it, instead of asking one. May be "
-            "repeated.",
+            help="Read a dump by `kubectl get … -o json` instead of a live cluster. May be repeated.",
         ),
         click.option(
             "--kubeconfig",
@@ -72,16 +64,12 @@ def look_options(command: _Command) -> _Command:
             help="Default: KUBECONFIG, else the pod's own identity, else ~/.kube/config.",
         ),
         click.option("--context", default="", help="Of the kubeconfig. Default: the current one."),
-        click.option("--catalog", metavar="FILE", type=click.Path(), help="One that you recorded."),
+        click.option("--catalog", metavar="FILE", type=click.Path(), help="A recorded catalogue."),
         click.option("--prices", metavar="FILE", type=click.Path(), help="A price book in CSV."),
         click.option("--discounts", metavar="FILE", type=click.Path(), help=DISCOUNTS_HELP),
         click.option("--region", metavar="R", help="Default: that of the nodes."),
         click.option(
-            "-o",
-            "--output",
-            type=click.Choice(["table", "json"]),
-            default="table",
-            show_default=True,
+            "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
         ),
     )
     for option in reversed(options):
@@ -89,131 +77,62 @@ def look_options(command: _Command) -> _Command:
     return command
 
 
-class Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster at one instant, and what can be bought for it."""
+class ExplainedCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster at one instant, with the instance types of its NodePools."""
 
-    objects: Objects
-    mirror: Mirror
+    cache: ClusterCache
     now: datetime
-    types_of: Callable[[NodePool], tuple[InstanceType, ...]]
+    get_instance_types: Callable[[NodePool], tuple[InstanceType, ...]]
     prices: str
-    """Where they are from, as a sentence for people."""
+    """Source of the prices, as a sentence."""
     price_source: PriceSource
 
-    def seen_otherwise(self, objects: Objects) -> "Looked":
-        """Return the same with other objects."""
-        changed = mirror_of(objects)
-        return msgspec.structs.replace(self, objects=objects, mirror=changed)
 
-
-def looked(source: Source) -> Looked:
-    """Read or ask for everything; raises with the mistakes of all files."""
-    mistakes: list[Mistake] = []
-    with progress("Looking at the cluster"):
-        catalog = attempt(mistakes, lambda: catalog_in(source.catalog))
-        book = attempt(mistakes, lambda: discounts_in(source.discounts))
-        prices = attempt(mistakes, lambda: prices_in(source.prices, catalog or bundled_catalog()))
-        objects = attempt(mistakes, lambda: _objects(source))
-    if catalog is None or prices is None or objects is None or book is None:
-        raise BadInput(mistakes)
-    region = _region(catalog, source.region or _said(objects) or DEFAULT_REGION)
-    shelf = Shelf(
-        catalog.machines_in(region.name),
+def read_cluster(source: ClusterSource) -> ExplainedCluster:
+    """Read all files, or list the cluster; raise with the errors of all files."""
+    errors: list[ValidationError] = []
+    with progress("Reading the cluster"):
+        catalog = attempt(errors, lambda: catalog_in(source.catalog))
+        book = attempt(errors, lambda: discounts_in(source.discounts))
+        prices = attempt(errors, lambda: prices_in(source.prices, catalog or bundled_catalog()))
+        cluster = attempt(errors, lambda: _read_objects(source))
+    if catalog is None or prices is None or cluster is None or book is None:
+        raise InvalidInputError(errors)
+    cache, now = cluster
+    region = find_region(catalog, source.region or get_region_of_nodes(cache.nodes()))
+    provider = InstanceTypeProvider(
+        catalog.instance_types_in(region.name),
         region=region,
         prices=prices,
-        scarcity=Scarcity(),
+        unavailable=UnavailableOfferings(),
         discounts=book,
     )
-    mirror, now = mirror_of(objects), _when(objects) if source.cluster else RealClock().now()
 
-    def types_of(pool: NodePool) -> tuple[InstanceType, ...]:
-        node_class = mirror.node_class(pool.template.node_class.name)
-        return () if node_class is None else shelf.instance_types(node_class, now=now)
+    def get_instance_types(pool: NodePool) -> tuple[InstanceType, ...]:
+        node_class = cache.node_class(pool.template.node_class.name)
+        return () if node_class is None else provider.instance_types(node_class, now=now)
 
-    priced = told_with(prices, book)
-    return Looked(
-        objects=objects,
-        mirror=mirror,
+    discounted = with_discount_source(prices, book)
+    return ExplainedCluster(
+        cache=cache,
         now=now,
-        types_of=types_of,
-        prices=f"{priced.describe()}; region {region.name}",
-        price_source=PriceSource(source=priced.source, date=priced.date),
+        get_instance_types=get_instance_types,
+        prices=f"{discounted.describe()}; region {region.name}",
+        price_source=PriceSource(source=discounted.source, date=discounted.date),
     )
 
 
-def mirror_of(objects: Objects) -> Mirror:
-    """Return a mirror of objects that were listed once."""
-    mirror = Mirror()
-    for resource in mirror.tables:
-        mirror.replace(resource, objects.get(resource, ()))
-    return mirror
-
-
-def _objects(source: Source) -> Objects:
-    if source.cluster:
-        if source.kubeconfig or source.context:
-            raise click.UsageError(
-                "Say --cluster for a dump, or --kubeconfig and --context; not both."
-            )
-        return _from_dumps(source.cluster)
-    access = find_access(
-        source.kubeconfig, environ=os.environ, clock=RealClock(), context=source.context
-    )
-    return asyncio.run(look(access))
-
-
-def _from_dumps(paths: Sequence[str]) -> Objects:
-    files = Files()
-    found: dict[Resource, dict[tuple[str, str], Object]] = {}
-    for name, data in read_sources(paths):
-        for raw in files.objects(name, data):
-            obj = raw.value
-            resource = resource_of_kind(str(obj.get("apiVersion")), str(obj.get("kind")))
-            meta = obj.get("metadata")
-            if resource is None or not isinstance(meta, dict) or "name" not in meta:
-                continue
-            key = (str(meta.get("namespace", "")), str(meta["name"]))
-            found.setdefault(resource, {}).setdefault(key, obj)
-    if files.mistakes:
-        raise BadInput(files.mistakes)
-    if kinds.NODES not in found:
-        raise DovetailError(f"there are no nodes in {', '.join(paths)}; make a dump with: {DUMP}")
-    return {resource: list(ones.values()) for resource, ones in found.items()}
-
-
-def _said(objects: Objects) -> str:
-    """Return the region that most nodes say they are in."""
-    said = Counter(
-        (one["metadata"].get("labels") or {}).get(label_keys.REGION, "")
-        for one in objects.get(kinds.NODES, ())
-    )
-    said.pop("", None)
-    return min(said, key=lambda name: (-said[name], name), default="")
-
-
-def _region(catalog: Catalog, name: str) -> Region:
-    known = catalog.regions.get(name)
-    if known is None:
-        raise DovetailError(
-            f"the catalogue does not know the region {name!r}; choose one with --region, or give "
-            "a catalogue that you recorded with --catalog"
+def _read_objects(source: ClusterSource) -> tuple[ClusterCache, datetime]:
+    """Return the cluster, and now or the time of the dump."""
+    now = SystemClock().now()
+    if not source.cluster:
+        access = load_rest_config(
+            source.kubeconfig, environ=os.environ, clock=SystemClock(), context=source.context
         )
-    return known
-
-
-def _when(objects: Objects) -> datetime:
-    """Return about when a dump was made: the latest time that anything in it names."""
-    times = [time for node in objects.get(kinds.NODES, ()) for time in _times(node)]
-    times += [time for pod in objects.get(kinds.PODS, ()) for time in _times(pod)]
-    return max(times, default=RealClock().now())
-
-
-def _times(obj: Object) -> Iterator[datetime]:
-    told = [obj["metadata"].get("creationTimestamp")]
-    for one in (obj.get("status") or {}).get("conditions") or ():
-        told += [one.get("lastHeartbeatTime"), one.get("lastTransitionTime")]
-    for text in told:
-        try:
-            yield msgspec.convert(text, datetime)
-        except msgspec.ValidationError:
-            continue
+        return asyncio.run(list_cluster(access)), now
+    if source.kubeconfig or source.context:
+        raise click.UsageError("Use --cluster for a dump, or --kubeconfig and --context; not both.")
+    inputs = read_inputs([], read_sources(source.cluster))
+    if not inputs.nodes:
+        raise DovetailError(f"no nodes in {', '.join(source.cluster)}; make a dump with: {DUMP}")
+    return load_cache(inputs), inputs.recorded_at or now

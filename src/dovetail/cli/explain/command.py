@@ -1,215 +1,205 @@
-"""``dovetail explain``: why nodes stay and pods wait, and what it costs."""
+"""``dovetail explain``: why nodes are kept and pods are pending, and what it costs."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
 from rich.text import Text
 
-from dovetail.cli.explain.cluster_source import Looked, Source, look_options, looked
+from dovetail.cli.explain.cluster_source import ClusterSource, ExplainedCluster, read_cluster, source_options
 from dovetail.cli.explain.output import (
     Blockers,
+    NodeExplanation,
     Nodes,
-    NodeStory,
-    PodStory,
-    blocker_lines,
-    node_lines,
-    nodes_lines,
-    pod_lines,
+    PodExplanation,
+    format_blockers,
+    format_node,
+    format_nodes,
+    format_pod,
 )
 from dovetail.cli.output.console import progress, write, write_lines
-from dovetail.core.disruption.command import Stay
-from dovetail.core.pod.eligibility import blocking_budget, is_reschedulable, protection
-from dovetail.core.provisioning import is_provisionable, is_usable
-from dovetail.core.scheduling.pod_outlook import prospect_of
+from dovetail.core.disruption.command import KeepReason
+from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_reschedulable
+from dovetail.core.provisioning import is_provisionable
+from dovetail.core.scheduling.pod_outlook import predict_outlook
 from dovetail.errors import DovetailError
 from dovetail.model.kube.pod import Pod
-from dovetail.model.labels import PROMISED_TO
+from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION
 from dovetail.model.node import NodeObject
-from dovetail.model.snapshot import ClusterSnapshot
-from dovetail.state.explain.blockers import Objects, held_by, in_the_end, reckoned
-from dovetail.state.explain.nodes import explain_nodes
-from dovetail.state.pods.assignments import Promises
-from dovetail.state.snapshot import Picture
+from dovetail.state.cluster.cache import ClusterCache
+from dovetail.state.explain.blockers import Objects, compute_savings, group_by_blocker, mark_consolidatable
+from dovetail.state.explain.nodes import explain_cluster
+from dovetail.state.snapshot import build_provisioning_snapshot
 
-_MOST_RECKONED = 20
-"""Each takes a pass over the whole cluster."""
-_EPILOG = "Exit codes: 0 explained; 1 bad input, or no such node or pod."
+_MAX_BLOCKERS: Final = 20
+"""Blockers whose savings are computed; each takes an evaluation of the whole cluster."""
+_EPILOG: Final = "Exit codes: 0 explained; 1 bad input, or no such node or pod."
 
 
 @click.group(invoke_without_command=False)
 def explain() -> None:
-    """Say why a node is still there, why a pod waits, and who holds up savings.
+    """Explain why a node is kept, why a pod is pending, and what blocks savings.
 
-    Looks at a cluster (the sandbox is one), or at a dump of one. Changes nothing.
+    Reads a live cluster (also a sandbox) or a dump. Changes nothing.
     """
 
 
 @explain.command(epilog=_EPILOG)
 @click.argument("name", required=False)
-@look_options
-def node(name: str | None, output: str, **given: Any) -> None:
-    """Say why a node stays and what it costs per hour that it does; without NAME, all of them."""
-    seen = looked(msgspec.convert(given, Source))
+@source_options
+def node(name: str | None, output: str, **options: Any) -> None:
+    """Explain why a node is kept, and its price per hour; without NAME, all nodes."""
+    cluster = read_cluster(msgspec.convert(options, ClusterSource))
     if name is not None:
-        _known_node(seen, name)
-    with progress("Thinking about every node"):
-        stays = explain_nodes(seen.mirror, seen.types_of, seen.now)
+        _find_node(cluster, name)
+    with progress("Evaluating every node"):
+        reasons = explain_cluster(cluster.cache, cluster.get_instance_types, cluster.now)
     if name is None:
-        ranked = Nodes(nodes=sorted(stays, key=lambda one: (-one.price, one.node)))
-        _show(output, ranked, nodes_lines(ranked.nodes, seen.prices), seen)
+        ranked = Nodes(nodes=sorted(reasons, key=lambda reason: (-reason.price, reason.node)))
+        _show(output, ranked, format_nodes(ranked.nodes, cluster.prices), cluster)
         return
-    (stay,) = [one for one in stays if one.node == name]
-    story = _node_story(seen, stay)
-    _show(output, story, node_lines(story, seen.prices), seen)
+    (reason,) = [reason for reason in reasons if reason.node == name]
+    explanation = _explain_node(cluster, reason)
+    _show(output, explanation, format_node(explanation, cluster.prices), cluster)
 
 
 @explain.command(epilog=_EPILOG)
 @click.argument("name")
 @click.option("-n", "--namespace", default="", help="Default: the one that has such a pod.")
-@look_options
-def pod(name: str, namespace: str, output: str, **given: Any) -> None:
-    """Say where a pod is or why it waits, and whether it holds its node.
+@source_options
+def pod(name: str, namespace: str, output: str, **options: Any) -> None:
+    """Explain where a pod runs or why it is pending, and if it keeps its node.
 
-    For one that waits: the node that would be bought for it, or why there is none.
+    For a pending pod: the node that would be launched for it, or why there is none.
     """
-    seen = looked(msgspec.convert(given, Source))
-    found = _known_pod(seen, name, namespace)
-    with progress("Thinking about the cluster"):
-        story = _pod_story(seen, found)
-    _show(output, story, pod_lines(story, seen.prices), seen)
+    cluster = read_cluster(msgspec.convert(options, ClusterSource))
+    selected = _find_pod(cluster, name, namespace)
+    with progress("Evaluating the cluster"):
+        explanation = _explain_pod(cluster, selected)
+    _show(output, explanation, format_pod(explanation, cluster.prices), cluster)
 
 
 @explain.command(epilog=_EPILOG)
-@look_options
-def blockers(output: str, **given: Any) -> None:
-    """Rank who keeps nodes from being given back by the dollars that they hold.
+@source_options
+def blockers(output: str, **options: Any) -> None:
+    """Rank what prevents nodes from being terminated, by the cost of the nodes.
 
-    For each, what the nodes cost that stay because of it, and what could be saved if it alone
-    were not there.
+    For each blocker: the price of the nodes that it keeps, and the saving if only
+    this blocker were removed.
     """
-    now = looked(msgspec.convert(given, Source))
-    seen = now.seen_otherwise(in_the_end(now.objects))
+    cluster = read_cluster(msgspec.convert(options, ClusterSource))
+    objects = mark_consolidatable(cluster.cache.objects())
 
-    def saving(objects: Objects) -> float:
-        changed = seen.seen_otherwise(objects)
-        stays = explain_nodes(changed.mirror, changed.types_of, changed.now, unhurried=True)
-        return sum(one.saving for one in stays)
+    def evaluate(objects: Objects) -> tuple[KeepReason, ...]:
+        cache = ClusterCache.from_objects(objects)
+        return explain_cluster(cache, cluster.get_instance_types, cluster.now, ignore_limits=True)
 
-    with progress("Thinking about every blocker"):
-        stays = explain_nodes(seen.mirror, seen.types_of, seen.now, unhurried=True)
-        held = reckoned(held_by(stays), saving, seen.objects, _MOST_RECKONED)
-    told = Blockers(
-        blockers=held,
-        nodes=len(stays),
-        price=sum(one.price for one in stays),
-        saving=sum(one.saving for one in stays),
+    def compute_saving(objects: Objects) -> float:
+        return sum(reason.saving for reason in evaluate(objects))
+
+    with progress("Evaluating every blocker"):
+        reasons = evaluate(objects)
+        ranked = compute_savings(group_by_blocker(reasons), compute_saving, objects, _MAX_BLOCKERS)
+    report = Blockers(
+        blockers=ranked,
+        nodes=len(reasons),
+        price=sum(reason.price for reason in reasons),
+        saving=sum(reason.saving for reason in reasons),
     )
-    _show(output, told, blocker_lines(told, seen.prices), seen)
+    _show(output, report, format_blockers(report, cluster.prices), cluster)
 
 
-def _show(output: str, data: msgspec.Struct, lines: Iterable[Text], seen: Looked) -> None:
+def _show(output: str, data: msgspec.Struct, lines: Iterable[Text], cluster: ExplainedCluster) -> None:
     if output == "json":
-        document = {**msgspec.to_builtins(data), "prices": seen.price_source}
+        document = {**msgspec.to_builtins(data), "prices": cluster.price_source}
         write(msgspec.json.format(msgspec.json.encode(document)).decode())
     else:
         write_lines(list(lines))
 
 
-def _known_node(seen: Looked, name: str) -> NodeObject:
-    found = seen.mirror.node(name)
-    if found is None:
-        names = [one.name for one in seen.mirror.nodes()]
-        raise DovetailError(f"there is no node {name!r}{_nearest(name, names)}")
-    return found
+def _find_node(cluster: ExplainedCluster, name: str) -> NodeObject:
+    node = cluster.cache.node(name)
+    if node is None:
+        names = [node.name for node in cluster.cache.nodes()]
+        raise DovetailError(f"there is no node {name!r}{_suggest(name, names)}")
+    return node
 
 
-def _known_pod(seen: Looked, name: str, namespace: str) -> Pod:
+def _find_pod(cluster: ExplainedCluster, name: str, namespace: str) -> Pod:
     namespace, _, bare = name.rpartition("/") if "/" in name else (namespace, "", name)
-    pods = _all_pods(seen)
-    found = [one for one in pods if one.name == bare and namespace in ("", one.namespace)]
-    if len(found) > 1:
-        where = ", ".join(one.namespace for one in found)
-        raise DovetailError(f"several namespaces have a pod {bare!r}: {where}; say one with -n")
-    if not found:
-        raise DovetailError(f"there is no pod {name!r}{_nearest(bare, [p.name for p in pods])}")
-    return found[0]
+    cache = cluster.cache
+    pods = [pod for node in cache.nodes() for pod in cache.pods_on(node.name)]
+    pods += cache.unbound_pods()
+    matches = [pod for pod in pods if pod.name == bare and namespace in ("", pod.namespace)]
+    if len(matches) > 1:
+        namespaces = ", ".join(pod.namespace for pod in matches)
+        raise DovetailError(f"several namespaces have a pod {bare!r}: {namespaces}; choose one with -n")
+    if not matches:
+        raise DovetailError(f"there is no pod {name!r}{_suggest(bare, [pod.name for pod in pods])}")
+    return matches[0]
 
 
-def _all_pods(seen: Looked) -> list[Pod]:
-    bound = [pod for one in seen.mirror.nodes() for pod in seen.mirror.pods_on(one.name)]
-    return [*bound, *seen.mirror.unbound_pods()]
-
-
-def _nearest(name: str, names: list[str]) -> str:
+def _suggest(name: str, names: list[str]) -> str:
     close = get_close_matches(name, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def _node_story(seen: Looked, stay: Stay) -> NodeStory:
-    found = _known_node(seen, stay.node)
-    pods = seen.mirror.pods_on(found.name)
-    claims = seen.mirror.claims_of(found.provider_id)
-    joined = seen.mirror.joined(found.provider_id or found.name)
-    return NodeStory(
-        stay=stay,
+def _explain_node(cluster: ExplainedCluster, reason: KeepReason) -> NodeExplanation:
+    cache = cluster.cache
+    node = _find_node(cluster, reason.node)
+    pods = cache.pods_on(node.name)
+    claims = cache.claims_of(node.provider_id)
+    joined = cache.joined_node(node.provider_id or node.name)
+    return NodeExplanation(
+        stay=reason,
         claim=claims[0].name if claims else "",
         nodepool=claims[0].pool if claims else "",
-        labels=dict(found.labels),
-        pods=[one.key for one in pods if is_reschedulable(one)],
-        others=sum(not is_reschedulable(one) for one in pods),
-        allocatable=found.allocatable.spelled(),
-        free=joined.available().spelled() if joined is not None else {},
+        labels=dict(node.labels),
+        pods=[pod.key for pod in pods if is_reschedulable(pod)],
+        others=sum(not is_reschedulable(pod) for pod in pods),
+        allocatable=node.allocatable.to_quantities(),
+        free=joined.available().to_quantities() if joined is not None else {},
     )
 
 
-def _pod_story(seen: Looked, pod: Pod) -> PodStory:
-    budgets = seen.mirror.budgets_for(pod)
-    blocking = blocking_budget(pod, budgets, seen.now)
-    holds = bool(blocking) or protection(pod, seen.now).active
-    story = PodStory(
+def _explain_pod(cluster: ExplainedCluster, pod: Pod) -> PodExplanation:
+    cache = cluster.cache
+    pdbs = cache.pdbs_for(pod)
+    blocking = get_blocking_pdbs(pod, pdbs, cluster.now)
+    is_protected = get_protection(pod, cluster.now).active
+    explanation = PodExplanation(
         pod=pod.key,
         node=pod.node_name,
-        budgets=[f"{one.namespace}/{one.name}" for one in budgets],
-        blocking=[f"{one.namespace}/{one.name}" for one in blocking],
-        protected=protection(pod, seen.now).active,
+        budgets=[f"{pdb.namespace}/{pdb.name}" for pdb in pdbs],
+        blocking=[f"{pdb.namespace}/{pdb.name}" for pdb in blocking],
+        protected=is_protected,
     )
     if pod.node_name:
-        if not holds:
-            return story
-        stays = explain_nodes(seen.mirror, seen.types_of, seen.now)
-        return msgspec.structs.replace(
-            story, stay=next((one for one in stays if one.node == pod.node_name), None)
-        )
+        if not blocking and not is_protected:
+            return explanation
+        reasons = explain_cluster(cache, cluster.get_instance_types, cluster.now)
+        reason = next((reason for reason in reasons if reason.node == pod.node_name), None)
+        return msgspec.structs.replace(explanation, stay=reason)
     if not is_provisionable(pod):
-        return story
-    claim = next(
-        (one for one in seen.mirror.claims() if pod.uid in one.annotations.get(PROMISED_TO, "")),
-        None,
+        return explanation
+    assigned = (
+        claim for claim in cache.claims() if pod.uid in claim.annotations.get(ASSIGNED_PODS_ANNOTATION, "")
     )
+    claim = next(assigned, None)
     if claim is not None and not claim.deleting:
-        return msgspec.structs.replace(story, claim=claim.name, waiting=True)
-    found = prospect_of(pod, _snapshot(seen))
-    return msgspec.structs.replace(
-        story,
-        waiting=True,
-        existing=found.existing,
-        new=found.new.instance_type.name if found.new is not None else "",
-        new_nodepool=found.new.nodepool if found.new is not None else "",
-        new_price=found.new.price if found.new is not None else 0.0,
-        refusals=list(found.refusals),
+        return msgspec.structs.replace(explanation, claim=claim.name, waiting=True)
+    types = {pool.name: cluster.get_instance_types(pool) for pool in cache.pools()}
+    outlook = predict_outlook(pod, build_provisioning_snapshot(cache, types, cluster.now))
+    explanation = msgspec.structs.replace(
+        explanation, waiting=True, existing=outlook.existing, refusals=list(outlook.reasons)
     )
-
-
-def _snapshot(seen: Looked) -> ClusterSnapshot:
-    pools = [one for one in seen.mirror.pools() if is_usable(one)]
-    types = {one.name: seen.types_of(one) for one in pools}
-    waiting = [one for one in seen.mirror.unbound_pods() if is_provisionable(one)]
-    return Picture(seen.mirror, Promises(seen.mirror)).snapshot(
-        seen.now,
-        pending=sorted(waiting, key=lambda one: one.key),
-        pools=[one for one in pools if types[one.name]],
-        types=types,
+    if outlook.new is None:
+        return explanation
+    return msgspec.structs.replace(
+        explanation,
+        new=outlook.new.instance_type.name,
+        new_nodepool=outlook.new.nodepool,
+        new_price=outlook.new.price,
     )

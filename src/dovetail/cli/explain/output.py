@@ -1,161 +1,161 @@
-"""Explanations as a person reads them, and the documents that ``-o json`` prints.
+"""Output of ``explain`` as text and JSON.
 
-Field names are a promise to scripts: add, never rename.
+Field names are stable: add, never rename.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 from rich.text import Text
 
 from dovetail.cli.output.console import columns
 from dovetail.cli.output.plan_report import HOURS_PER_MONTH
-from dovetail.core.disruption.command import Stay
+from dovetail.core.disruption.command import KeepReason
 from dovetail.model import labels as label_keys
-from dovetail.model.plan import Refusal
-from dovetail.state.explain.blockers import Held
+from dovetail.model.plan import UnschedulableReason
+from dovetail.state.explain.blockers import BlockedSavings
 
-_SHOWN_PODS = 10
+_MAX_SHOWN_PODS: Final = 10
 
 
 class Nodes(msgspec.Struct, frozen=True, kw_only=True):
-    """All nodes, the dearest first."""
+    """All nodes, the most expensive first."""
 
-    nodes: list[Stay]
+    nodes: list[KeepReason]
 
 
-class NodeStory(msgspec.Struct, frozen=True, kw_only=True):
-    """One node, and why it is there."""
+class NodeExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """One node, and why it is kept."""
 
-    stay: Stay
+    stay: KeepReason
     claim: str
     nodepool: str
     labels: dict[str, str]
     pods: list[str]
-    """That would need another node."""
+    """Reschedulable pods."""
     others: int
-    """DaemonSets' pods, and those that have ended."""
+    """Number of other pods: of DaemonSets, static and terminal ones."""
     allocatable: dict[str, str]
     free: dict[str, str]
 
 
-class PodStory(msgspec.Struct, frozen=True, kw_only=True):
-    """One pod: where it is, or what it can expect."""
+class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """One pod: its node, or the node that it can get."""
 
     pod: str
     node: str = ""
     waiting: bool = False
     budgets: list[str] = []
     blocking: list[str] = []
-    """Of the budgets, those that let nobody evict it now."""
+    """Those of the budgets that allow no eviction now."""
     protected: bool = False
-    """By its annotation."""
-    stay: Stay | None = None
-    """Of its node, where the pod may be what holds it."""
+    """Has the annotation do-not-disrupt."""
+    stay: KeepReason | None = None
+    """Keep reason of its node, if the pod may be the blocker."""
     claim: str = ""
-    """The NodeClaim that was made for it."""
+    """NodeClaim that was created for it."""
     existing: str = ""
     new: str = ""
     new_nodepool: str = ""
     new_price: float = 0.0
-    refusals: list[Refusal] = []
+    refusals: list[UnschedulableReason] = []
 
 
 class Blockers(msgspec.Struct, frozen=True, kw_only=True):
-    """Who keeps nodes, the dearest first, and the cluster they are in."""
+    """All blockers, the largest saving first, and the totals of the cluster."""
 
-    blockers: tuple[Held, ...]
+    blockers: tuple[BlockedSavings, ...]
     nodes: int
     price: float
     saving: float
-    """USD per hour that can be saved as things are, in the end."""
+    """USD per hour that consolidation saves without removing a blocker."""
 
 
-def nodes_lines(stays: Sequence[Stay], prices: str) -> Iterable[Text]:
-    """Write a line for each node, the dearest first."""
-    if not stays:
+def format_nodes(reasons: Sequence[KeepReason], prices: str) -> Iterable[Text]:
+    """Yield a line per node, and the total."""
+    if not reasons:
         yield Text("There are no nodes.")
         return
-    rows = [[one.node, _price(one), one.code, one.because] for one in stays]
+    rows = [[reason.node, _format_price(reason), reason.code, reason.message] for reason in reasons]
     header, *lines = columns([["NODE", "$/HOUR", "", "WHY IT STAYS"], *rows], frozenset({1}))
     yield Text(header, style="bold")
-    for line, one in zip(lines, stays, strict=True):
-        yield Text(line, style="green" if one.code == "goes" else "")
+    for line, reason in zip(lines, reasons, strict=True):
+        yield Text(line, style="green" if reason.code == "goes" else "")
     yield Text()
-    total = sum(one.price for one in stays)
-    unpriced = sum(not _is_priced(one) for one in stays)
-    besides = f"; {unpriced:,} without a price are not counted" if unpriced else ""
-    yield Text(f"{len(stays):,} nodes, {_per_hour(total)}{besides}.", style="bold")
-    yield _about(prices)
+    total = sum(reason.price for reason in reasons)
+    unpriced = sum(not _has_price(reason) for reason in reasons)
+    uncounted = f"; {unpriced:,} without a price are not counted" if unpriced else ""
+    yield Text(f"{len(reasons):,} nodes, {_per_hour(total)}{uncounted}.", style="bold")
+    yield _format_source(prices)
 
 
-def node_lines(story: NodeStory, prices: str) -> Iterable[Text]:
-    """Write all about one node."""
-    stay, labels = story.stay, story.labels
-    yield Text(f"Node {stay.node} {_verb(stay)}: {stay.because}.", style="bold")
-    if stay.blocker is not None:
-        yield Text(f"Who could change that: {stay.blocker}")
-    yield Text(f"It costs {_per_hour(stay.price)}." if stay.price else "Its price is not known.")
-    if stay.saving:
-        yield Text(f"When it goes, {_per_hour(stay.saving)} are saved.")
-    told = [
-        labels.get(key, "")
-        for key in (label_keys.INSTANCE_TYPE, label_keys.CAPACITY_TYPE, label_keys.ZONE)
+def format_node(node: NodeExplanation, prices: str) -> Iterable[Text]:
+    """Yield the lines about one node."""
+    reason, labels = node.stay, node.labels
+    yield Text(f"Node {reason.node} {_verb(reason)}: {reason.message}.", style="bold")
+    if reason.blocker is not None:
+        yield Text(f"Blocker: {reason.blocker}")
+    yield Text(f"It costs {_per_hour(reason.price)}." if reason.price else "Its price is not known.")
+    if reason.saving:
+        yield Text(f"Its termination saves {_per_hour(reason.saving)}.")
+    offering = [
+        labels.get(key, "") for key in (label_keys.INSTANCE_TYPE, label_keys.CAPACITY_TYPE, label_keys.ZONE)
     ]
     yield Text(
-        f"{' '.join(filter(None, told))}; NodePool {story.nodepool or '-'}, "
-        f"NodeClaim {story.claim or '-'}"
+        f"{' '.join(filter(None, offering))}; NodePool {node.nodepool or '-'}, NodeClaim {node.claim or '-'}"
     )
-    room = ", ".join(
-        f"{story.free.get(name, '0')} of {amount} {name} free"
-        for name, amount in sorted(story.allocatable.items())
-        if name in ("cpu", "memory", "pods")
-    )
-    yield Text(room)
-    named = ", ".join(story.pods[:_SHOWN_PODS])
-    more = len(story.pods) - _SHOWN_PODS
     yield Text(
-        f"{len(story.pods)} pods would need another node"
-        + (f": {named}" if named else "")
-        + (f" and {more} more" if more > 0 else "")
-        + (f"; {story.others} would not" if story.others else "")
+        ", ".join(
+            f"{node.free.get(name, '0')} of {amount} {name} free"
+            for name, amount in sorted(node.allocatable.items())
+            if name in ("cpu", "memory", "pods")
+        )
     )
-    yield _about(prices)
+    names = ", ".join(node.pods[:_MAX_SHOWN_PODS])
+    more = len(node.pods) - _MAX_SHOWN_PODS
+    yield Text(
+        f"{len(node.pods)} pods would need another node"
+        + (f": {names}" if names else "")
+        + (f" and {more} more" if more > 0 else "")
+        + (f"; {node.others} would not" if node.others else "")
+    )
+    yield _format_source(prices)
 
 
-def pod_lines(story: PodStory, prices: str) -> Iterable[Text]:
-    """Write all about one pod."""
-    yield Text(f"Pod {story.pod} {_where(story)}.", style="bold")
-    for refusal in story.refusals:
-        whose = f"NodePool {refusal.nodepool}" if refusal.nodepool else "No NodePool"
-        yield Text(f"  {whose}: {refusal.message}")
-    if story.protected:
-        yield Text(f"It has the annotation {label_keys.DO_NOT_DISRUPT}: nobody evicts it.")
-    for name in story.blocking:
-        yield Text(f"PodDisruptionBudget {name} lets nobody evict it now.")
-    allowing = [one for one in story.budgets if one not in story.blocking]
+def format_pod(pod: PodExplanation, prices: str) -> Iterable[Text]:
+    """Yield the lines about one pod."""
+    yield Text(f"Pod {pod.pod} {_describe_state(pod)}.", style="bold")
+    for refusal in pod.refusals:
+        nodepool = f"NodePool {refusal.nodepool}" if refusal.nodepool else "No NodePool"
+        yield Text(f"  {nodepool}: {refusal.message}")
+    if pod.protected:
+        yield Text(f"It has the annotation {label_keys.DO_NOT_DISRUPT} and is not evicted.")
+    for name in pod.blocking:
+        yield Text(f"PodDisruptionBudget {name} allows no eviction now.")
+    allowing = [name for name in pod.budgets if name not in pod.blocking]
     if allowing:
-        yield Text(f"PodDisruptionBudgets that allow it: {', '.join(allowing)}")
-    if story.stay is not None:
-        yield Text(f"Its node {_verb(story.stay)}: {story.stay.because}.")
-        if story.stay.price:
-            yield Text(f"That costs {_per_hour(story.stay.price)}.")
-    if story.new:
-        yield _about(prices)
+        yield Text(f"PodDisruptionBudgets that allow its eviction: {', '.join(allowing)}")
+    if pod.stay is not None:
+        yield Text(f"Its node {_verb(pod.stay)}: {pod.stay.message}.")
+        if pod.stay.price:
+            yield Text(f"That costs {_per_hour(pod.stay.price)}.")
+    if pod.new:
+        yield _format_source(prices)
 
 
-def blocker_lines(told: Blockers, prices: str) -> Iterable[Text]:
-    """Write who holds how many dollars."""
-    if told.blockers:
+def format_blockers(report: Blockers, prices: str) -> Iterable[Text]:
+    """Yield a line per blocker, and the totals."""
+    if report.blockers:
         rows = [
             [
-                _money(one.price),
-                "-" if one.saving is None else _money(one.saving),
-                str(len(one.nodes)),
-                str(one.blocker),
-                one.because,
+                _format_usd(entry.price),
+                "-" if entry.saving is None else _format_usd(entry.saving),
+                str(len(entry.nodes)),
+                str(entry.blocker),
+                entry.message,
             ]
-            for one in told.blockers
+            for entry in report.blockers
         ]
         head = ["HELD $/HOUR", "COULD SAVE", "NODES", "BLOCKER", "BECAUSE"]
         header, *lines = columns([head, *rows], frozenset({0, 1, 2}))
@@ -163,46 +163,43 @@ def blocker_lines(told: Blockers, prices: str) -> Iterable[Text]:
         yield from (Text(line) for line in lines)
         yield Text()
     else:
-        yield Text("Nobody keeps a node from being given back.")
+        yield Text("Nothing blocks the termination of a node.")
     yield Text(
-        f"{told.nodes:,} nodes, {_per_hour(told.price)}; "
-        f"{_per_hour(told.saving)} of it can be saved as things are.",
+        f"{report.nodes:,} nodes, {_per_hour(report.price)}; "
+        f"{_per_hour(report.saving)} of it can be saved without changes.",
         style="bold",
     )
-    yield _about(prices)
+    yield _format_source(prices)
 
 
-def _where(story: PodStory) -> str:
-    if story.node:
-        return f"is on node {story.node}"
-    if not story.waiting:
-        return "asks for no node now: it has ended, is going, or kube-scheduler has not tried it"
-    if story.claim:
-        return f"waits for the node of NodeClaim {story.claim}, which was made for it"
-    if story.existing:
-        return f"has room on {story.existing}, and waits for kube-scheduler to put it there"
-    if story.new:
-        return (
-            f"would get a new {story.new} of NodePool {story.new_nodepool} "
-            f"for {_per_hour(story.new_price)}"
-        )
+def _describe_state(pod: PodExplanation) -> str:
+    if pod.node:
+        return f"is on node {pod.node}"
+    if not pod.waiting:
+        return "needs no node now: it is terminal or deleting, or kube-scheduler has not tried it"
+    if pod.claim:
+        return f"waits for the node of NodeClaim {pod.claim}, which was created for it"
+    if pod.existing:
+        return f"fits on {pod.existing}, and waits for kube-scheduler to bind it"
+    if pod.new:
+        return f"would get a new {pod.new} of NodePool {pod.new_nodepool} for {_per_hour(pod.new_price)}"
     return "can get no node"
 
 
-def _verb(stay: Stay) -> str:
-    return "goes" if stay.code == "goes" else "stays"
+def _verb(reason: KeepReason) -> str:
+    return "goes" if reason.code == "goes" else "stays"
 
 
-def _price(stay: Stay) -> str:
-    return _money(stay.price) if _is_priced(stay) else "-"
+def _format_price(reason: KeepReason) -> str:
+    return _format_usd(reason.price) if _has_price(reason) else "-"
 
 
-def _is_priced(stay: Stay) -> bool:
-    """Tell whether zero would be a price: reserved machines have that one, others none."""
-    return bool(stay.price) or stay.code not in ("unmanaged", "no-price", "unfit")
+def _has_price(reason: KeepReason) -> bool:
+    """Return False if a price of zero means unknown; reserved capacity costs zero."""
+    return bool(reason.price) or reason.code not in ("unmanaged", "no-price", "unfit")
 
 
-def _money(price: float) -> str:
+def _format_usd(price: float) -> str:
     return f"{price:,.4f}"
 
 
@@ -210,5 +207,5 @@ def _per_hour(price: float) -> str:
     return f"${price:,.4f} per hour (${price * HOURS_PER_MONTH:,.0f} a month)"
 
 
-def _about(prices: str) -> Text:
+def _format_source(prices: str) -> Text:
     return Text(f"Prices: {prices}.", style="dim")

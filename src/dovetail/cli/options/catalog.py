@@ -1,4 +1,4 @@
-"""The catalogue and the prices that a command goes by: those given, else the bundled ones."""
+"""Options for catalogue and prices; the bundled ones by default."""
 
 from dovetail.cli.files import read_bytes
 from dovetail.codec.catalog.instance_types import decode_catalog
@@ -9,10 +9,10 @@ from dovetail.model.cloud.prices import PriceBook
 
 
 def catalog_in(file: str | None) -> Catalog:
-    """Read the catalogue, if one is named."""
+    """Return the catalogue of a file, else the bundled one."""
     return bundled_catalog() if file is None else decode_catalog(read_bytes(file), file=file)
 
 
 def prices_in(file: str | None, catalog: Catalog) -> PriceBook:
-    """Read the price book, if one is named."""
-    return list_prices(catalog.machines) if file is None else read_prices(file, read_bytes(file))
+    """Return the price book of a file, else the bundled list prices."""
+    return list_prices(catalog.instance_types) if file is None else read_prices(file, read_bytes(file))

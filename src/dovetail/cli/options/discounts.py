@@ -1,4 +1,4 @@
-"""The option ``--discounts``, and what commands say about what it did."""
+"""The option ``--discounts`` and its output."""
 
 from typing import TYPE_CHECKING
 
@@ -11,54 +11,51 @@ from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.prices import PriceBook
 
 if TYPE_CHECKING:
-    from dovetail.core.scheduling.discounted import Afforded
+    from dovetail.core.scheduling.discounted import BilledPlan
 
-DISCOUNTS_HELP = "What you pay less: percentages, savings plans, reservations; in YAML."
+DISCOUNTS_HELP = "Discounts file in YAML: percentages, Savings Plans, reservations."
 
 
 def discounts_in(file: str | None) -> DiscountBook:
-    """Read the discount book, if one is named."""
+    """Return the discounts of a file, else none."""
     return NO_DISCOUNTS if file is None else read_discounts(file, read_bytes(file))
 
 
-def told_with(prices: PriceBook, book: DiscountBook) -> PriceBook:
-    """Return prices that name the discounts when they describe themselves."""
+def with_discount_source(prices: PriceBook, book: DiscountBook) -> PriceBook:
+    """Return prices whose source names the discounts file."""
     if not book:
         return prices
     source = f"{prices.source}, after discounts of {book.source}"
     return msgspec.structs.replace(prices, source=source)
 
 
-def after_discounts(afforded: "Afforded", book: DiscountBook) -> str:
-    """Return the end of the sentence about prices."""
+def after_discounts(afforded: "BilledPlan", book: DiscountBook) -> str:
+    """Return the text about discounts for the price line."""
     if not book:
         return ""
-    return (
-        f"; after discounts of {book.source}"
-        f" (list price would be ${afforded.list_price:,.4f} per hour)"
-    )
+    return f"; after discounts of {book.source} (list price would be ${afforded.list_price:,.4f} per hour)"
 
 
-def about_commitments(afforded: "Afforded", book: DiscountBook) -> list[str]:
-    """Say how much of what is paid anyway is used."""
+def about_commitments(afforded: "BilledPlan", book: DiscountBook) -> list[str]:
+    """Return a note on the use of commitments."""
     if not book.has_commitments:
         return []
-    unused = max(0.0, afforded.committed - afforded.used_before - afforded.used)
+    unused = max(0.0, afforded.committed_cost - afforded.used_by_existing - afforded.used_by_new)
     return [
-        f"${afforded.committed:,.4f} per hour are committed to and paid anyway: nodes that are "
-        f"there use ${afforded.used_before:,.4f} of it, new ones ${afforded.used:,.4f}, "
-        f"${unused:,.4f} stay unused; new nodes add ${max(0.0, afforded.added):,.4f} per hour"
+        f"${afforded.committed_cost:,.4f} per hour are committed: existing nodes use "
+        f"${afforded.used_by_existing:,.4f}, new ones ${afforded.used_by_new:,.4f}, "
+        f"${unused:,.4f} are unused; new nodes add ${max(0.0, afforded.added_cost):,.4f} per hour"
     ]
 
 
-def discounts_report(afforded: "Afforded", book: DiscountBook) -> DiscountsReport | None:
-    """Return the same as data."""
+def discounts_report(afforded: "BilledPlan", book: DiscountBook) -> DiscountsReport | None:
+    """Return the discounts of a plan as data."""
     if not book:
         return None
     return DiscountsReport(
         source=book.source,
         list_price_per_hour=round(afforded.list_price, 6),
-        committed_per_hour=round(afforded.committed, 6),
-        committed_used_before=round(afforded.used_before, 6),
-        committed_used=round(afforded.used, 6),
+        committed_per_hour=round(afforded.committed_cost, 6),
+        committed_used_before=round(afforded.used_by_existing, 6),
+        committed_used=round(afforded.used_by_new, 6),
     )

@@ -1,4 +1,4 @@
-"""Durations on the command line, written as Go programs have them."""
+"""Durations on the command line, in Go's notation."""
 
 import re
 from datetime import timedelta
@@ -11,17 +11,15 @@ _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class Duration(click.ParamType[timedelta]):
-    """``500ms``, ``10s``, ``1m30s``; longer than nothing."""
+    """``500ms``, ``10s``, ``1m30s``; greater than zero, at most a day."""
 
     name = "duration"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> timedelta:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
         if isinstance(value, timedelta):
             return value
         parts = _PART.findall(str(value))
         seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
         if "".join(map("".join, parts)) != value or not 0 < seconds <= 86_400:
-            self.fail(f"{value!r} is no duration up to a day; write it as in 500ms, 10s, 1m30s.")
+            self.fail(f"{value!r} is not a duration up to a day; examples: 500ms, 10s, 1m30s.")
         return timedelta(seconds=seconds)

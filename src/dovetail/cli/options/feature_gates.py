@@ -1,9 +1,9 @@
-"""``--feature-gates``: what is switched on and off by name."""
+"""The option ``--feature-gates``."""
 
 import click
 
-from dovetail.codec.text.suggestions import did_you_mean
-from dovetail.model.settings import Gates
+from dovetail.codec.text.suggestions import suggest
+from dovetail.model.settings import FeatureGates
 
 GATES_HELP = (
     "NominatedNodeName, ReservedCapacity (true); NodeRepair, SpotToSpotConsolidation, NodeOverlay, "
@@ -11,27 +11,27 @@ GATES_HELP = (
 )
 
 
-def lenient_gates(_: click.Context, __: click.Parameter, given: str) -> Gates:
-    """Read gates; unknown ones are ignored, so that a chart for another version works."""
-    asked = _asked(given)
-    return Gates(**{name: on for name, on in asked.items() if name in Gates.__struct_fields__})
+def lenient_gates(_: click.Context, __: click.Parameter, given: str) -> FeatureGates:
+    """Parse gates; unknown ones are ignored, so that charts of other versions work."""
+    gates = _parse_gates(given)
+    return FeatureGates(**{name: on for name, on in gates.items() if name in FeatureGates.__struct_fields__})
 
 
-def strict_gates(_: click.Context, __: click.Parameter, given: str) -> Gates:
-    """Read gates as a person types them: an unknown one is a mistake."""
-    asked = _asked(given)
-    for name in asked:
-        if name not in Gates.__struct_fields__:
-            known = Gates.__struct_fields__
-            raise click.BadParameter(f"{name!r} is no gate{did_you_mean(name, known)}")
-    return Gates(**asked)
+def strict_gates(_: click.Context, __: click.Parameter, given: str) -> FeatureGates:
+    """Parse gates; unknown ones are errors."""
+    gates = _parse_gates(given)
+    for name in gates:
+        if name not in FeatureGates.__struct_fields__:
+            known = FeatureGates.__struct_fields__
+            raise click.BadParameter(f"{name!r} is not a feature gate{suggest(name, known)}")
+    return FeatureGates(**gates)
 
 
-def _asked(given: str) -> dict[str, bool]:
-    asked: dict[str, bool] = {}
-    for one in filter(None, (part.strip() for part in given.split(","))):
-        name, _equals, value = one.partition("=")
+def _parse_gates(given: str) -> dict[str, bool]:
+    gates: dict[str, bool] = {}
+    for gate in filter(None, (part.strip() for part in given.split(","))):
+        name, _equals, value = gate.partition("=")
         if value not in ("true", "false"):
-            raise click.BadParameter(f"{one!r} is neither <gate>=true nor <gate>=false.")
-        asked[name] = value == "true"
-    return asked
+            raise click.BadParameter(f"{gate!r} is neither <gate>=true nor <gate>=false.")
+        gates[name] = value == "true"
+    return gates

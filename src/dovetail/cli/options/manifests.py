@@ -1,4 +1,4 @@
-"""How users name manifests: ``-f PATH``, as often as they like, or just the path."""
+"""Options for manifests: ``-f PATH``, repeatable, or the path alone."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ _Command = Callable[..., Any]
 
 
 def manifest_options(command: _Command) -> _Command:
-    """Give a command ``files`` and ``more_files``; which of them is used means nothing."""
+    """Add the parameters ``files`` and ``more_files``, which are equivalent."""
     options = (
         click.option(
             "-f",
@@ -18,8 +18,7 @@ def manifest_options(command: _Command) -> _Command:
             multiple=True,
             metavar="PATH",
             type=click.Path(),
-            help="Manifests: a file, a directory (read recursively) or - for stdin. May be "
-            "repeated.",
+            help="Manifests: a file, a directory (read recursively) or - for stdin. May be repeated.",
         ),
         click.argument("more_files", nargs=-1, metavar="[PATH]...", type=click.Path()),
     )

@@ -1,4 +1,4 @@
-"""Getting text to the user: colour on a terminal, plain when piped."""
+"""Output to the user: colour on a terminal, plain when piped."""
 
 import os
 import signal
@@ -20,32 +20,32 @@ EXIT_BROKEN_PIPE = 141
 
 
 def write(text: str) -> None:
-    """Print to stdout; a reader that has seen enough (``| head``) is no fault."""
+    """Print to stdout; a closed pipe (``| head``) is not an error."""
     if _missing(sys.stdout):
-        raise DovetailError("nothing can be shown: standard output is closed")
+        raise DovetailError("standard output is closed")
     try:
         click.echo(text)
     except BrokenPipeError:
-        _forget_output()
+        _discard_output()
         raise click.exceptions.Exit(EXIT_BROKEN_PIPE) from None
     except OSError as error:
-        _forget_output()
+        _discard_output()
         why = error.strerror or error
         raise DovetailError(f"standard output cannot be written: {why}") from error
 
 
-def _forget_output() -> None:
-    """Python flushes once more at exit; let it not complain."""
+def _discard_output() -> None:
+    """Redirect stdout to /dev/null: Python flushes it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _missing(stream: TextIO | None) -> bool:
-    """Tell whether whoever started us closed a stream: Python has None in its place."""
+    """Return True if the parent process closed the stream."""
     return stream is None
 
 
 def write_lines(lines: list[Text]) -> None:
-    """Print styled lines, never wrapped or cut; styles show on a terminal only."""
+    """Print lines without wrapping; with styles on a terminal only."""
     terminal = not _missing(sys.stdout) and sys.stdout.isatty()
     buffer = StringIO()
     console = Console(file=buffer, force_terminal=terminal, highlight=False)
@@ -55,14 +55,14 @@ def write_lines(lines: list[Text]) -> None:
     write(buffer.getvalue().rstrip("\n"))
 
 
-def say(text: str) -> None:
-    """Print a remark to stderr, where it does not disturb what is piped."""
+def write_note(text: str) -> None:
+    """Print a note to stderr."""
     click.echo(text, err=True)
 
 
 @contextmanager
 def progress(doing: str) -> Iterator[None]:
-    """Show that work is going on, on a terminal only and gone when it is done."""
+    """Show a spinner on a terminal while work is in progress."""
     if _missing(sys.stderr) or not sys.stderr.isatty():
         yield
         return
@@ -70,8 +70,8 @@ def progress(doing: str) -> Iterator[None]:
         yield
 
 
-def can_show_pictures() -> bool:
-    """Tell whether stdout is a terminal on which things can be drawn in place."""
+def supports_live_view() -> bool:
+    """Return True if stdout is a terminal that can be redrawn."""
     if _missing(sys.stdout) or not sys.stdout.isatty():
         return False
     return not Console().is_dumb_terminal and sys.stdout.encoding.lower().startswith("utf")
@@ -79,25 +79,25 @@ def can_show_pictures() -> bool:
 
 @contextmanager
 def screen() -> Iterator[Callable[[RenderableType], None]]:
-    """Take the whole terminal for pictures; gives a function that shows one.
+    """Use the whole terminal; yields a function that draws a frame.
 
-    However it ends, the terminal is as it was before.
+    The terminal is restored in any case.
     """
     usual = signal.signal(signal.SIGTERM, _end)
     try:
         with Live(console=Console(highlight=False), screen=True, auto_refresh=False) as live:
-            yield lambda picture: live.update(picture, refresh=True)
+            yield lambda frame: live.update(frame, refresh=True)
     finally:
         signal.signal(signal.SIGTERM, usual)
 
 
 def _end(number: int, _: object) -> NoReturn:
-    """End as a shell reports it of a program that a signal has ended."""
+    """Exit with the code that shells use for signals."""
     sys.exit(128 + number)
 
 
 def columns(rows: list[list[str]], right: frozenset[int] = frozenset()) -> list[str]:
-    """Align cells under each other, two blanks apart; ``right`` are flush right."""
+    """Align cells in columns, two spaces apart; columns in ``right`` are right-aligned."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

@@ -1,6 +1,6 @@
-"""The plan as the document that ``simulate -o json`` prints.
+"""JSON and YAML output of ``simulate``.
 
-Field names are a promise to scripts: add, never rename.
+Field names are stable: add, never rename.
 """
 
 from typing import Any
@@ -8,38 +8,38 @@ from typing import Any
 import msgspec
 import yaml
 
-from dovetail.model.plan import Plan, PlannedNode, Unplaced
+from dovetail.model.plan import Plan, PlannedNode, UnschedulablePod
 
 HOURS_PER_MONTH = 730
 """A twelfth of a year, as AWS counts it in its own estimates."""
 
 
 class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that would be bought."""
+    """A new node."""
 
     name: str
     nodepool: str
     instance_type: str
     alternatives: list[str]
-    """Other types that would do, cheapest first."""
+    """Alternative types, cheapest first."""
     zone: str
     capacity_type: str
     price_per_hour: float
     pods: list[str]
     requested: dict[str, str]
-    """By its pods and the DaemonSets that come along, as Kubernetes quantities."""
+    """Requests of its pods and DaemonSets, as Kubernetes quantities."""
     allocatable: dict[str, str]
 
 
 class ExistingReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that is there already, and the waiting pods it takes."""
+    """An existing node and the pending pods that fit on it."""
 
     node: str
     pods: list[str]
 
 
 class RefusalReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Why one NodePool has no node for a pod; no name: no pool could help."""
+    """Reason of one NodePool; an empty name if no NodePool could help."""
 
     nodepool: str
     constraint: str
@@ -47,7 +47,7 @@ class RefusalReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnplacedReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that gets no node."""
+    """An unschedulable pod."""
 
     pod: str
     refusals: list[RefusalReport]
@@ -63,28 +63,28 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PriceSource(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the prices come from and of which day they are."""
+    """Source and date of the prices."""
 
     source: str
     date: str
 
 
 class DiscountsReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What discounts did to the prices above; dollars are USD per hour."""
+    """Effect of discounts, in USD per hour."""
 
     source: str
     list_price_per_hour: float
-    """Of the new nodes, without any discount."""
+    """List price of the new nodes."""
     committed_per_hour: float
-    """Paid whatever runs."""
+    """All commitments."""
     committed_used_before: float
-    """… used by the nodes that are there,"""
+    """Part used by existing nodes."""
     committed_used: float
-    """… and by the new ones."""
+    """Part used by new nodes."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The whole answer; ``discounts`` only where there are some."""
+    """The report; ``discounts`` only with a discounts file."""
 
     nodes: list[NodeReport]
     existing: list[ExistingReport]
@@ -95,15 +95,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def report_on(plan: Plan, prices: PriceSource, discounts: DiscountsReport | None = None) -> Report:
-    """Write a plan down as plain data."""
+    """Return the report of a plan."""
     alternatives: dict[int, list[str]] = {}
     return Report(
         nodes=[_node(node, alternatives) for node in plan.nodes],
         existing=[
-            ExistingReport(node=one.node, pods=[pod.key for pod in one.pods])
-            for one in plan.existing
+            ExistingReport(node=existing.node, pods=[pod.key for pod in existing.pods])
+            for existing in plan.existing
         ],
-        unplaced=[_unplaced(one) for one in plan.unplaced],
+        unplaced=[_unplaced(unschedulable) for unschedulable in plan.unschedulable],
         totals=totals_of(plan),
         prices=prices,
         discounts=discounts,
@@ -113,7 +113,7 @@ def report_on(plan: Plan, prices: PriceSource, discounts: DiscountsReport | None
 def totals_of(plan: Plan) -> Totals:
     """Add the plan up."""
     on_new = sum(len(node.pods) for node in plan.nodes)
-    on_existing = sum(len(one.pods) for one in plan.existing)
+    on_existing = sum(len(existing.pods) for existing in plan.existing)
     return Totals(
         nodes=len(plan.nodes),
         pods=on_new + on_existing,
@@ -128,28 +128,25 @@ def as_json(report: Report) -> str:
 
 
 def as_yaml(report: Report) -> str:
-    """Write a report as YAML, in the order of the JSON."""
+    """Return the report as YAML, with the field order of the JSON."""
     text: str = yaml.dump(
-        msgspec.to_builtins(report),
-        Dumper=_WithoutAliases,
-        sort_keys=False,
-        allow_unicode=True,
+        msgspec.to_builtins(report), Dumper=_WithoutAliases, sort_keys=False, allow_unicode=True
     )
     return text.rstrip("\n")
 
 
 class _WithoutAliases(yaml.CSafeDumper):
-    """Writes shared lists out in full: ``*id001`` helps nobody who reads a plan."""
+    """Writes shared lists in full instead of as YAML aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def _node(node: PlannedNode, alternatives: dict[int, list[str]]) -> NodeReport:
-    # Nodes that were bought alike share one sequence of hundreds of types: name it once.
+    # Equal nodes share one sequence of hundreds of types: convert it once.
     names = alternatives.get(id(node.instance_types))
     if names is None:
-        names = [one.name for one in node.instance_types[1:]]
+        names = [instance_type.name for instance_type in node.instance_types[1:]]
         alternatives[id(node.instance_types)] = names
     return NodeReport(
         name=node.name,
@@ -160,20 +157,18 @@ def _node(node: PlannedNode, alternatives: dict[int, list[str]]) -> NodeReport:
         capacity_type=node.offering.capacity_type,
         price_per_hour=round(node.price, 6),
         pods=[pod.key for pod in node.pods],
-        requested=node.requested.spelled(),
-        allocatable=node.instance_type.allocatable.without_zeros().spelled(),
+        requested=node.requested.to_quantities(),
+        allocatable=node.instance_type.allocatable.without_zeros().to_quantities(),
     )
 
 
-def _unplaced(one: Unplaced) -> UnplacedReport:
+def _unplaced(unschedulable: UnschedulablePod) -> UnplacedReport:
     return UnplacedReport(
-        pod=one.pod.key,
+        pod=unschedulable.pod.key,
         refusals=[
             RefusalReport(
-                nodepool=refusal.nodepool,
-                constraint=refusal.constraint.value,
-                message=refusal.message,
+                nodepool=reason.nodepool, constraint=reason.constraint.value, message=reason.message
             )
-            for refusal in one.refusals
+            for reason in unschedulable.reasons
         ],
     )

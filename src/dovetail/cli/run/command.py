@@ -1,8 +1,7 @@
-"""``dovetail run``: the controllers in a real cluster."""
+"""``dovetail run``: run the controllers in a real cluster."""
 
 import asyncio
 import os
-import signal
 import sys
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -11,186 +10,194 @@ import click
 
 from dovetail.cli.files import attempt, read_bytes
 from dovetail.cli.options.discounts import discounts_in
-from dovetail.cli.run.options import Given, run_options
+from dovetail.cli.run.options import RunOptions, add_run_options
+from dovetail.cli.signals import stop_event
 from dovetail.codec.catalog.prices import read_prices
-from dovetail.controllers.provisioning.batch_window import Windows
-from dovetail.core.instancetypes.settings import MachineSettings
+from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.data.bundled import bundled_catalog, bundled_prices
-from dovetail.errors import BadInput, DovetailError, Mistake
-from dovetail.host.clock import RealClock
-from dovetail.host.executor import Unawaited
+from dovetail.errors import DovetailError, InvalidInputError, ValidationError
+from dovetail.host.clock import SystemClock
+from dovetail.host.executor import DetachedThreadPool
 from dovetail.host.log_writer import LineLog
-from dovetail.kube.auth.kubeconfig import Access, find_access
+from dovetail.kube.auth.kubeconfig import RestConfig, load_rest_config
 from dovetail.model.cloud.discounts import NO_DISCOUNTS
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.settings import (
+    BatchSettings,
     ConsolidationSettings,
     InterruptionSettings,
-    MinValues,
-    Preferences,
+    MinValuesPolicy,
+    PreferencePolicy,
     SchedulingSettings,
 )
+from dovetail.observability.exposition import ProcessObservability
 from dovetail.observability.http_server import Endpoints, serving
-from dovetail.operator.aws import AwsHire, AwsSettings
-from dovetail.operator.cloud import Hire
-from dovetail.operator.instance_type_refresh import StockSettings
-from dovetail.operator.leader import Election, usual_namespace
-from dovetail.operator.observability import Instruments
-from dovetail.operator.operator import Operation, Settings
-from dovetail.operator.virtual.account import USUAL_REGION, AccountSettings
-from dovetail.operator.virtual.cloud import VirtualHire, VirtualSettings
+from dovetail.operator.aws import AwsCloudFactory, AwsSettings
+from dovetail.operator.cloud import CloudFactory
+from dovetail.operator.instance_type_refresh import CatalogSettings
+from dovetail.operator.leader import LeaderElectionSettings, get_default_lease_namespace
+from dovetail.operator.operator import Operator, OperatorSettings
 
 
 @click.command(
     epilog="Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 bad input, a cluster or account that "
     "cannot be used, or the leader's lease lost; 70 a bug in Dovetail."
 )
-@run_options
-def run(**options: Any) -> None:
-    """Run the autoscaler for a cluster, until it is told to stop.
+@add_run_options
+def run(**arguments: Any) -> None:
+    """Run the autoscaler for a cluster until SIGTERM or Ctrl-C.
 
-    Buys EC2 instances for pods that wait and gives them back when they are not needed, as the
-    cluster's NodePools and EC2NodeClasses say. Logs go to stdout. Of several replicas one
-    leads and the others stand by; none works beside Karpenter.
+    Launches EC2 instances for unschedulable pods and terminates nodes that are not needed, as
+    configured by NodePools and EC2NodeClasses. Logs go to stdout. With several replicas, leader
+    election picks one; the others stand by. Dovetail refuses to start if Karpenter is running.
     """
-    given = Given(**options)
-    mistakes: list[Mistake] = []
-    clock = RealClock()
+    options = RunOptions(**arguments)
+    errors: list[ValidationError] = []
+    clock = SystemClock()
     access = attempt(
-        mistakes,
-        lambda: find_access(
-            given.kubeconfig, environ=os.environ, clock=clock, context=given.context
+        errors,
+        lambda: load_rest_config(
+            options.kubeconfig, environ=os.environ, clock=clock, context=options.context
         ),
     )
-    stock = attempt(mistakes, lambda: _stock(given))
-    if access is None or stock is None:
-        raise BadInput(mistakes)
-    hire: Hire = AwsHire(_aws(given, stock))
-    if given.cloud == "virtual":
-        hire = VirtualHire(access, _virtual(given, stock))
-    log = LineLog(_print, clock=clock, level=given.log_level, form=given.log_format)
+    catalog = attempt(errors, lambda: _catalog_settings(options))
+    if access is None or catalog is None:
+        raise InvalidInputError(errors)
+    cloud_factory = _cloud_factory(options, access, catalog)
+    log = LineLog(_print, clock=clock, level=options.log_level, form=options.log_format)
     try:
-        asyncio.run(_operate(given, access, hire, log))
-    except BadInput:
+        asyncio.run(_operate(options, access, cloud_factory, log))
+    except InvalidInputError:
         raise
     except DovetailError as error:
         click.echo(f"Error: {error}", err=True)
-        _leave(1)
-    _leave(0)
+        _exit_now(1)
+    _exit_now(0)
 
 
-def _stock(given: Given) -> StockSettings:
-    """Read the files that are named; raises with the mistakes of all."""
-    mistakes: list[Mistake] = []
-    discounts = attempt(mistakes, lambda: discounts_in(given.discounts))
-    prices = attempt(mistakes, lambda: _prices(given.prices))
-    if mistakes:
-        raise BadInput(mistakes)
-    return StockSettings(
-        machines=MachineSettings(
-            reserved_enis=given.reserved_enis,
-            vm_memory_overhead=given.vm_memory_overhead_percent,
-            reserved_capacity=given.feature_gates.ReservedCapacity,
+def _catalog_settings(options: RunOptions) -> CatalogSettings:
+    """Read the price and discount files; raise with the errors of both."""
+    errors: list[ValidationError] = []
+    discounts = attempt(errors, lambda: discounts_in(options.discounts))
+    prices = attempt(errors, lambda: _prices(options.prices))
+    if errors:
+        raise InvalidInputError(errors)
+    return CatalogSettings(
+        instance_types=InstanceTypeSettings(
+            reserved_enis=options.reserved_enis,
+            vm_memory_overhead=options.vm_memory_overhead_percent,
+            reserved_capacity=options.feature_gates.ReservedCapacity,
         ),
         prices=prices,
         discounts=discounts or NO_DISCOUNTS,
-        isolated=given.isolated_vpc,
+        isolated=options.isolated_vpc,
     )
 
 
-def _aws(given: Given, stock: StockSettings) -> AwsSettings:
+def _aws_settings(options: RunOptions, catalog: CatalogSettings) -> AwsSettings:
     return AwsSettings(
-        cluster_name=given.cluster_name,
-        cluster_endpoint=given.cluster_endpoint,
-        cluster_ca_bundle=given.cluster_ca_bundle,
-        region=given.region,
-        interruption_queue=given.interruption_queue,
-        isolated_vpc=given.isolated_vpc,
-        disable_dry_run=given.disable_dry_run,
-        enable_zonal_shift=given.enable_zonal_shift,
-        stock=stock,
+        cluster_name=options.cluster_name,
+        cluster_endpoint=options.cluster_endpoint,
+        cluster_ca_bundle=options.cluster_ca_bundle,
+        region=options.region,
+        interruption_queue=options.interruption_queue,
+        isolated_vpc=options.isolated_vpc,
+        disable_dry_run=options.disable_dry_run,
+        enable_zonal_shift=options.enable_zonal_shift,
+        catalog=catalog,
     )
 
 
-def _virtual(given: Given, stock: StockSettings) -> VirtualSettings:
-    return VirtualSettings(
-        cluster_name=given.cluster_name,
+def _cloud_factory(options: RunOptions, access: RestConfig, catalog: CatalogSettings) -> CloudFactory:
+    if options.cloud == "aws":
+        return AwsCloudFactory(_aws_settings(options, catalog))
+    # Imported here: the production process loads no simulator.
+    from dovetail.operator.virtual.account import DEFAULT_REGION, AccountSettings
+    from dovetail.operator.virtual.cloud import VirtualCloudFactory, VirtualSettings
+
+    settings = VirtualSettings(
+        cluster_name=options.cluster_name,
         account=AccountSettings(
-            region=given.region or USUAL_REGION,
+            region=options.region or DEFAULT_REGION,
             catalog=bundled_catalog(),
-            prices=stock.prices or bundled_prices(),
+            prices=catalog.prices or bundled_prices(),
         ),
-        endpoint=given.virtual_endpoint,
-        discounts=stock.discounts,
-        anyway=given.virtual_anyway,
+        endpoint=options.virtual_endpoint,
+        discounts=catalog.discounts,
+        allow_real_nodes=options.virtual_anyway,
     )
+    return VirtualCloudFactory(access, settings)
 
 
 def _prices(file: str | None) -> PriceBook | None:
     return None if file is None else read_prices(file, read_bytes(file))
 
 
-def _settings(given: Given) -> Settings:
-    return Settings(
-        qps=given.kube_client_qps,
-        burst=given.kube_client_burst,
+def _operator_settings(options: RunOptions) -> OperatorSettings:
+    return OperatorSettings(
+        qps=options.kube_client_qps,
+        burst=options.kube_client_burst,
         scheduling=SchedulingSettings(
-            preferences=Preferences(given.preference_policy),
-            min_values=MinValues(given.min_values_policy),
-            reserved_capacity=given.feature_gates.ReservedCapacity,
+            preference_policy=PreferencePolicy(options.preference_policy),
+            min_values_policy=MinValuesPolicy(options.min_values_policy),
+            reserved_capacity=options.feature_gates.ReservedCapacity,
         ),
-        windows=Windows(idle=given.batch_idle_duration, longest=given.batch_max_duration),
-        interruption=InterruptionSettings(act_on_rebalance=given.act_on_rebalance),
+        batching=BatchSettings(
+            idle_duration=options.batch_idle_duration, max_duration=options.batch_max_duration
+        ),
+        interruption=InterruptionSettings(act_on_rebalance=options.act_on_rebalance),
         consolidation=ConsolidationSettings(
-            spot_to_spot=given.feature_gates.SpotToSpotConsolidation,
-            spot_types=given.spot_to_spot_types,
-            balanced_k=given.balanced_threshold,
-            min_saving=given.consolidation_min_saving,
-            min_saving_per_cost=given.consolidation_min_saving_per_pod,
+            spot_to_spot=options.feature_gates.SpotToSpotConsolidation,
+            min_spot_types=options.spot_to_spot_types,
+            balanced_k=options.balanced_threshold,
+            min_saving=options.consolidation_min_saving,
+            min_saving_per_pod=options.consolidation_min_saving_per_pod,
         ),
-        election=_election(given),
-        gates=given.feature_gates,
+        leader_election=_leader_election(options),
+        gates=options.feature_gates,
     )
 
 
-def _election(given: Given) -> Election | None:
-    if given.disable_leader_election:
+def _leader_election(options: RunOptions) -> LeaderElectionSettings | None:
+    if options.disable_leader_election:
         return None
-    namespace = given.leader_election_namespace or usual_namespace(os.environ)
-    return Election(name=given.leader_election_name, namespace=namespace)
+    namespace = options.leader_election_namespace or get_default_lease_namespace(os.environ)
+    return LeaderElectionSettings(name=options.leader_election_name, namespace=namespace)
 
 
-async def _operate(given: Given, access: Access, hire: Hire, log: LineLog) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.set_default_executor(Unawaited())
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    shown = Instruments(RealClock(), each_node=not given.disable_cluster_state_observability)
-    endpoints = Endpoints(
-        address=given.bind_address,
-        metrics_port=given.metrics_port,
-        probe_port=given.health_probe_port,
+async def _operate(
+    options: RunOptions, access: RestConfig, cloud_factory: CloudFactory, log: LineLog
+) -> None:
+    stop = stop_event()
+    asyncio.get_running_loop().set_default_executor(DetachedThreadPool())
+    observability = ProcessObservability(
+        SystemClock(), per_node_metrics=not options.disable_cluster_state_observability
     )
-    async with serving(endpoints, scrape=shown.scraping.text, health=shown.health):
-        operation = Operation(
-            access, hire=hire, settings=_settings(given), log=log, instruments=shown
+    endpoints = Endpoints(
+        address=options.bind_address, metrics_port=options.metrics_port, probe_port=options.health_probe_port
+    )
+    async with serving(endpoints, scrape=observability.exposition.text, health=observability.health):
+        operator = Operator(
+            access,
+            cloud_factory=cloud_factory,
+            settings=_operator_settings(options),
+            log=log,
+            observability=observability,
         )
-        await operation.run(stop)
+        await operator.run(stop)
 
 
 def _print(line: str) -> None:
-    # Who no longer reads the log does not stop the work.
+    # A closed pipe loses log lines, but does not stop the controllers.
     with suppress(OSError, ValueError):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
 
-def _leave(code: int) -> NoReturn:
-    """End the process now.
+def _exit_now(code: int) -> NoReturn:
+    """End the process without waiting for threads.
 
-    A call to AWS may still wait in a thread (for a message, up to 20 s), or for a name's
-    address, and Python would wait for the thread.
+    An AWS call (receiving a message takes up to 20 s) or a DNS lookup may still block a thread.
     """
     sys.stdout.flush()
     os._exit(code)

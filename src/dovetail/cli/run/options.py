@@ -1,4 +1,4 @@
-"""What ``dovetail run`` can be told: every option, and the variable of the same name."""
+"""Options of ``dovetail run``, each with an environment variable of the same name."""
 
 import base64
 from collections.abc import Callable
@@ -14,17 +14,17 @@ from dovetail.cli.options.discounts import DISCOUNTS_HELP
 from dovetail.cli.options.durations import Duration
 from dovetail.cli.options.feature_gates import GATES_HELP, lenient_gates
 from dovetail.host.log_writer import FORMATS, LEVELS
-from dovetail.kube.preflight import LEASE
-from dovetail.kube.rate_limit import BURST, QPS
-from dovetail.model.settings import ConsolidationSettings, Gates, MinValues, Preferences
+from dovetail.kube.preflight import KARPENTER_LEASE
+from dovetail.kube.rate_limit import DEFAULT_BURST, DEFAULT_QPS
+from dovetail.model.settings import ConsolidationSettings, FeatureGates, MinValuesPolicy, PreferencePolicy
 from dovetail.observability.http_server import ALL, Endpoints
 
 _CONSOLIDATION = ConsolidationSettings()
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user chose."""
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Values of all options, by the name of the option."""
 
     cloud: str
     cluster_name: str
@@ -46,7 +46,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     consolidation_min_saving_per_pod: float
     balanced_threshold: float
     spot_to_spot_types: int
-    feature_gates: Gates
+    feature_gates: FeatureGates
     kube_client_qps: float
     kube_client_burst: int
     disable_leader_election: bool
@@ -67,204 +67,151 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _option(name: str, **more: Any) -> _Decorator:
-    """Make an option that can also be given in the environment; the option goes first."""
+    """Return an option with an environment variable; the option takes precedence."""
     variable = name.removeprefix("--").replace("-", "_").upper()
     return click.option(name, envvar=variable, show_envvar=True, **more)
 
 
-def _yes_or_no(name: str, **more: Any) -> _Decorator:
-    """Make an option that is written ``--x``, ``--x=true`` or ``--x=false``."""
-    return _option(name, type=bool, is_flag=False, flag_value=True, default=False, **more)
+def _value(name: str, kind: click.ParamType[Any], default: Any, help_text: str | None = None) -> _Decorator:
+    """Return an option whose help shows its default."""
+    return _option(name, type=kind, default=default, show_default=True, help=help_text)
 
 
-def _choice(name: str, kind: type[StrEnum], default: StrEnum, **more: Any) -> _Decorator:
-    values = click.Choice([one.value for one in kind])
-    return _option(name, type=values, default=default.value, show_default=True, **more)
+def _flag(name: str, help_text: str) -> _Decorator:
+    """Return an option that is written ``--x``, ``--x=true`` or ``--x=false``."""
+    return _option(name, type=bool, is_flag=False, flag_value=True, default=False, help=help_text)
 
 
-def _endpoint(_: click.Context, __: click.Parameter, given: str) -> str:
-    if given and not (urlsplit(given).scheme and urlsplit(given).netloc):
-        raise click.BadParameter(f"{given!r} is no absolute URL.")
-    return given
+def _choice(name: str, kind: type[StrEnum], default: StrEnum, help_text: str) -> _Decorator:
+    return _value(name, click.Choice([member.value for member in kind]), default.value, help_text)
 
 
-def _bundle(_: click.Context, __: click.Parameter, given: str) -> str:
+def _check_url(_: click.Context, __: click.Parameter, value: str) -> str:
+    if value and not (urlsplit(value).scheme and urlsplit(value).netloc):
+        raise click.BadParameter(f"{value!r} is not an absolute URL.")
+    return value
+
+
+def _check_base64(_: click.Context, __: click.Parameter, value: str) -> str:
     try:
-        base64.b64decode(given, validate=True)
+        base64.b64decode(value, validate=True)
     except ValueError:
-        raise click.BadParameter("it is no base64 text.") from None
-    return given
+        raise click.BadParameter("the value is not base64.") from None
+    return value
 
+
+_PORT: Final = click.IntRange(0, 65535)
 
 _OPTIONS: Final[tuple[_Decorator, ...]] = (
-    click.option(
-        "--cloud", type=click.Choice(["aws", "virtual"]), default="aws", show_default=True
-    ),
-    _option(
-        "--cluster-name", required=True, help="Tagged on all that is bought; EKS's name of it."
-    ),
-    _option("--cluster-endpoint", default="", callback=_endpoint, help="Default: EKS is asked."),
+    click.option("--cloud", type=click.Choice(["aws", "virtual"]), default="aws", show_default=True),
+    _option("--cluster-name", required=True, help="Name of the EKS cluster; also a tag of all instances."),
+    _option("--cluster-endpoint", default="", callback=_check_url, help="API server URL. Default: from EKS."),
     _option(
         "--cluster-ca-bundle",
         default="",
-        callback=_bundle,
-        help="In base64, for nodes. Default: the API server's.",
+        callback=_check_base64,
+        help="CA bundle for nodes, in base64. Default: that of the API server.",
     ),
     click.option(
         "--region",
         envvar=["AWS_REGION", "AWS_DEFAULT_REGION"],
         show_envvar=True,
-        help="Default: as AWS's own tools find it.",
+        help="Default: the region of the AWS profile.",
     ),
-    _option(
-        "--interruption-queue", default="", help="Name of an SQS queue. Default: none is read."
-    ),
-    _yes_or_no("--act-on-rebalance", help="Replace spot nodes as soon as AWS recommends it."),
-    _yes_or_no("--isolated-vpc", help="IAM cannot be reached from here."),
-    _option(
+    _option("--interruption-queue", default="", help="Name of the SQS queue. Default: no queue."),
+    _flag("--act-on-rebalance", "Replace spot nodes as soon as AWS recommends it."),
+    _flag("--isolated-vpc", "The VPC has no access to IAM and pricing endpoints."),
+    _value(
         "--vm-memory-overhead-percent",
-        type=click.FloatRange(0, 1),
-        default=0.075,
-        show_default=True,
-        help="Share of an instance's memory that the node does not see.",
+        click.FloatRange(0, 1),
+        0.075,
+        "Fraction of an instance's memory that is not available to the node.",
     ),
-    _option(
-        "--reserved-enis",
-        type=click.IntRange(0),
-        default=0,
-        show_default=True,
-        help="Network interfaces that pods cannot use.",
+    _value("--reserved-enis", click.IntRange(0), 0, "Network interfaces that pods cannot use."),
+    _flag("--disable-dry-run", "Do not make dry runs before an EC2NodeClass becomes ready."),
+    _flag("--enable-zonal-shift", "Launch nothing in zones that EKS has shifted away from."),
+    _value("--batch-max-duration", Duration(), "10s", "Maximum time to collect pending pods."),
+    _value("--batch-idle-duration", Duration(), "1s", "Schedule once no new pod has arrived for this long."),
+    _choice(
+        "--preference-policy",
+        PreferencePolicy,
+        PreferencePolicy.RESPECT,
+        "Whether preferred affinities and spread constraints count.",
     ),
-    _yes_or_no("--disable-dry-run", help="Do not try launches before an EC2NodeClass is ready."),
-    _yes_or_no("--enable-zonal-shift", help="Buy nothing in zones that EKS is shifted away from."),
-    _option(
-        "--batch-max-duration",
-        type=Duration(),
-        default="10s",
-        show_default=True,
-        help="Pods wait this long for others at most.",
-    ),
-    _option(
-        "--batch-idle-duration",
-        type=Duration(),
-        default="1s",
-        show_default=True,
-        help="Pods are decided on when no other has come for this long.",
-    ),
-    _choice("--preference-policy", Preferences, Preferences.RESPECT, help="Whether wishes count."),
     _choice(
         "--min-values-policy",
-        MinValues,
-        MinValues.STRICT,
-        help="Whether minValues may be undercut.",
+        MinValuesPolicy,
+        MinValuesPolicy.STRICT,
+        "Whether fewer values than minValues are allowed.",
     ),
-    _option(
+    _value(
         "--consolidation-min-saving",
-        type=click.FloatRange(0),
-        default=_CONSOLIDATION.min_saving,
-        show_default=True,
-        help="USD per hour that moving pods must save at least.",
+        click.FloatRange(0),
+        _CONSOLIDATION.min_saving,
+        "Minimum saving of a consolidation that moves pods, USD per hour.",
     ),
-    _option(
+    _value(
         "--consolidation-min-saving-per-pod",
-        type=click.FloatRange(0),
-        default=_CONSOLIDATION.min_saving_per_cost,
-        show_default=True,
-        help="USD per hour that must be saved for each pod that moves.",
+        click.FloatRange(0),
+        _CONSOLIDATION.min_saving_per_pod,
+        "Minimum saving per pod that moves, USD per hour.",
     ),
-    _option(
+    _value(
         "--balanced-threshold",
-        type=click.FloatRange(0, min_open=True),
-        default=_CONSOLIDATION.balanced_k,
-        show_default=True,
-        help="Policy Balanced: how many times its share of savings a move may disrupt.",
+        click.FloatRange(0, min_open=True),
+        _CONSOLIDATION.balanced_k,
+        "Policy Balanced: maximum ratio of a command's share of disruption to its share of savings.",
     ),
-    _option(
+    _value(
         "--spot-to-spot-types",
-        type=click.IntRange(1),
-        default=_CONSOLIDATION.spot_types,
-        show_default=True,
-        help="Cheaper types that must be there before a spot node is replaced by spot.",
+        click.IntRange(1),
+        _CONSOLIDATION.min_spot_types,
+        "Minimum number of cheaper types to replace a spot node by spot.",
     ),
-    _option(
-        "--feature-gates",
-        default="",
-        callback=lenient_gates,
-        metavar="GATE=BOOL,...",
-        help=GATES_HELP,
-    ),
-    _option(
-        "--kube-client-qps",
-        type=click.FloatRange(1),
-        default=QPS,
-        show_default=True,
-        help="Requests a second to the API server.",
-    ),
-    _option(
-        "--kube-client-burst",
-        type=click.IntRange(1),
-        default=BURST,
-        show_default=True,
-        help="Requests that may come at once.",
-    ),
-    _yes_or_no("--disable-leader-election", help="There is only one replica, for sure."),
-    _option(
-        "--leader-election-name",
-        default=LEASE,
-        show_default=True,
-        help="Of the Lease that the leader of several replicas holds.",
-    ),
+    _option("--feature-gates", default="", callback=lenient_gates, metavar="GATE=BOOL,...", help=GATES_HELP),
+    _value("--kube-client-qps", click.FloatRange(1), DEFAULT_QPS, "Requests per second to the API server."),
+    _value("--kube-client-burst", click.IntRange(1), DEFAULT_BURST, "Maximum burst of requests."),
+    _flag("--disable-leader-election", "Only for a single replica."),
+    _value("--leader-election-name", click.STRING, KARPENTER_LEASE, "Name of the leader's Lease."),
     _option(
         "--leader-election-namespace",
         default="",
-        help="Of the Lease. Default: SYSTEM_NAMESPACE, else the pod's own, else kube-system.",
+        help="Namespace of the Lease. Default: SYSTEM_NAMESPACE, else that of the pod, else kube-system.",
     ),
-    _option(
+    _value(
         "--bind-address",
-        default=Endpoints().address,
-        show_default=True,
-        help=f"Where the ports below are listened on; '{ALL}': everywhere.",
+        click.STRING,
+        Endpoints().address,
+        f"Address of the ports below; '{ALL}' for all interfaces.",
     ),
-    _option(
-        "--metrics-port",
-        type=click.IntRange(0, 65535),
-        default=Endpoints().metrics_port,
-        show_default=True,
-        help="Of /metrics; 0: none.",
-    ),
-    _option(
-        "--health-probe-port",
-        type=click.IntRange(0, 65535),
-        default=Endpoints().probe_port,
-        show_default=True,
-        help="Of /healthz and /readyz; 0: none.",
-    ),
-    _yes_or_no("--disable-cluster-state-observability", help="No metrics of single nodes."),
-    _option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
-    _option("--log-format", type=click.Choice(list(FORMATS)), default="json", show_default=True),
+    _value("--metrics-port", _PORT, Endpoints().metrics_port, "Port of /metrics; 0 for none."),
+    _value("--health-probe-port", _PORT, Endpoints().probe_port, "Port of /healthz and /readyz; 0 for none."),
+    _flag("--disable-cluster-state-observability", "No metrics of individual nodes."),
+    _value("--log-level", click.Choice(LEVELS), "info"),
+    _value("--log-format", click.Choice(list(FORMATS)), "json"),
     click.option(
         "--kubeconfig",
         metavar="FILE",
-        help="Default: KUBECONFIG, else the pod's own identity, else ~/.kube/config.",
+        help="Default: KUBECONFIG, else the pod's service account, else ~/.kube/config.",
     ),
-    click.option("--context", default="", help="Of the kubeconfig. Default: the current one."),
+    click.option("--context", default="", help="Context of the kubeconfig. Default: the current one."),
     click.option(
-        "--prices", metavar="FILE", help="A price book in CSV, for what AWS does not tell."
+        "--prices", metavar="FILE", help="A price book in CSV, for prices that AWS does not publish."
     ),
     click.option("--discounts", metavar="FILE", help=DISCOUNTS_HELP),
     click.option(
         "--virtual-endpoint",
         default="",
-        callback=_endpoint,
-        help="With --cloud virtual: what `dovetail virtual` says. Default: one that ends with us.",
+        callback=_check_url,
+        help="With --cloud virtual: URL of `dovetail virtual`. Default: in this process.",
     ),
-    click.option("--virtual-anyway", is_flag=True, help="Also where there are real nodes."),
+    click.option("--virtual-anyway", is_flag=True, help="Also in a cluster with real nodes."),
 )
-"""In the order in which help shows them."""
+"""In the order of the help."""
 
 
-def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command every option of ``run``; ``Given`` takes what it is called with."""
-    for one in reversed(_OPTIONS):
-        command = one(command)
+def add_run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add all options to a command; their values are the fields of ``RunOptions``."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
     return command

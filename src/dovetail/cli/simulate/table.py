@@ -1,69 +1,72 @@
-"""The plan as a person reads it: what is alike is told once, totals last."""
+"""The plan as a table: equal nodes and pods in one line, totals last."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
+import msgspec
 from rich.text import Text
 
 from dovetail.cli.output.console import columns
 from dovetail.cli.output.plan_report import HOURS_PER_MONTH, totals_of
-from dovetail.cli.simulate.grouping import (
-    Composition,
-    NodeGroup,
-    alike_existing,
-    alike_nodes,
-    alike_refusals,
-    composition,
-)
-from dovetail.model.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from dovetail.model.plan import Plan
+from dovetail.codec.text.suggestions import join_first, pluralize
+from dovetail.model.kube.pod import Pod
+from dovetail.model.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, sum_resources
+from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode, UnschedulableReason
 
-NAMED_WORKLOADS = 6
-NAMED_ALTERNATIVES = 3
-NAMED_NODES = 40
-NAMED_ALIKE = 2
+MAX_GROUPS: Final = 40
+"""If there are more groups, nodes of one type form one group, whatever pods they have."""
 
-_HEADER = ["", "INSTANCE TYPE", "CAPACITY", "ZONE", "NODEPOOL", "CPU", "MEMORY GiB", "$/HOUR"]
-_FLUSH_RIGHT = frozenset({0, 5, 6, 7})
-_SHOWN_IN_COLUMNS = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
+WorkloadCounts = tuple[tuple[str, int], ...]
+"""Workload and number of its pods, largest first."""
+
+# Names in a line, or lines in a section; the others are counted.
+MAX_WORKLOADS: Final = 6
+MAX_ALTERNATIVES: Final = 3
+MAX_EXISTING: Final = 40
+MAX_EQUAL_NODES: Final = 2
+
+_HEADER: Final = ["", "INSTANCE TYPE", "CAPACITY", "ZONE", "NODEPOOL", "CPU", "MEMORY GiB", "$/HOUR"]
+_FLUSH_RIGHT: Final = frozenset({0, 5, 6, 7})
+_SHOWN_IN_COLUMNS: Final = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
 
 
-def plan_lines(plan: Plan, *, prices: str, notes: Sequence[str] = ()) -> list[Text]:
-    """Write a plan for a person to read."""
-    pods = _Pods(plan)
+def format_plan(plan: Plan, *, prices: str, notes: Sequence[str] = ()) -> list[Text]:
+    """Return the lines of a plan."""
+    pods = _PodFormatter(plan)
     return [
         *_new_nodes(plan, pods),
         *_existing_nodes(plan, pods),
-        *_unplaced(plan, pods),
+        *_unschedulable(plan, pods),
         Text(_totals(plan), style="bold"),
         Text(f"Prices: {prices}.", style="dim"),
         *(Text(f"Note: {note}", style="dim") for note in notes),
     ]
 
 
-class _Pods:
-    """Tells pods by workload; a namespace that all of them share goes without saying."""
+class _PodFormatter:
+    """Formats pods by workload; leaves out a namespace that all of them share."""
 
     def __init__(self, plan: Plan) -> None:
-        placed = [*(one.pods for one in plan.nodes), *(one.pods for one in plan.existing)]
-        spaces = {pod.namespace for pods in placed for pod in pods}
-        spaces |= {one.pod.namespace for one in plan.unplaced}
-        self._unsaid = f"{next(iter(spaces))}/" if len(spaces) == 1 else ""
+        namespaces = {pod.namespace for node in plan.nodes for pod in node.pods}
+        namespaces |= {pod.namespace for node in plan.existing for pod in node.pods}
+        namespaces |= {unschedulable.pod.namespace for unschedulable in plan.unschedulable}
+        self._prefix = f"{next(iter(namespaces))}/" if len(namespaces) == 1 else ""
 
-    def told(self, counted: Composition) -> str:
-        named = [
-            name.removeprefix(self._unsaid) + (f" × {count:,}" if count > 1 else "")
-            for name, count in counted
+    def format(self, counts: WorkloadCounts) -> str:
+        names = [
+            name.removeprefix(self._prefix) + (f" × {count:,}" if count > 1 else "") for name, count in counts
         ]
-        if len(named) <= NAMED_WORKLOADS:
-            return ", ".join(named)
-        rest = sum(count for _, count in counted[NAMED_WORKLOADS - 1 :])
-        return ", ".join(named[: NAMED_WORKLOADS - 1]) + f" and {rest:,} pods of others"
+        if len(names) <= MAX_WORKLOADS:
+            return ", ".join(names)
+        rest = sum(count for _, count in counts[MAX_WORKLOADS - 1 :])
+        return ", ".join(names[: MAX_WORKLOADS - 1]) + f" and {rest:,} pods of others"
 
 
-def _new_nodes(plan: Plan, pods: "_Pods") -> Iterable[Text]:
+def _new_nodes(plan: Plan, pods: "_PodFormatter") -> Iterable[Text]:
     if not plan.nodes:
         return
-    groups = alike_nodes(plan.nodes)
+    groups = group_nodes(plan.nodes)
     header, *rows = columns([_HEADER, *(_row(group) for group in groups)], _FLUSH_RIGHT)
     indent = " " * header.index(_HEADER[1])
     yield Text(header, style="bold")
@@ -73,7 +76,7 @@ def _new_nodes(plan: Plan, pods: "_Pods") -> Iterable[Text]:
     yield Text()
 
 
-def _row(group: NodeGroup) -> list[str]:
+def _row(group: "NodeGroup") -> list[str]:
     first, count = group.first, len(group.nodes)
     requested, room = group.requested, group.allocatable
     cpu, room_cpu = (amounts.get(CPU, 0) / count / 1000 for amounts in (requested, room))
@@ -90,45 +93,43 @@ def _row(group: NodeGroup) -> list[str]:
     ]
 
 
-def _zones(counted: Composition) -> str:
-    """Tell zones of one region briefly: us-east-1a×2,b,c."""
-    region = counted[0][0][:-1]
-    brief = all(zone[:-1] == region for zone, _ in counted)
-    even = len({count for _, count in counted}) == 1
-    named = [
-        (zone[-1] if brief else zone) + ("" if even else f"×{count:,}") for zone, count in counted
-    ]
-    return (region if brief else "") + ",".join(named)
+def _zones(counts: WorkloadCounts) -> str:
+    """Return zones in short form if they are of one region: us-east-1a×2,b,c."""
+    region = counts[0][0][:-1]
+    is_short = all(zone[:-1] == region for zone, _ in counts)
+    is_even = len({count for _, count in counts}) == 1
+    names = [(zone[-1] if is_short else zone) + ("" if is_even else f"×{count:,}") for zone, count in counts]
+    return (region if is_short else "") + ",".join(names)
 
 
-def _details(group: NodeGroup, pods: "_Pods") -> str:
-    """Tell what runs on each node, special resources, and what else would do."""
-    alike = len({composition(node.pods) for node in group.nodes}) == 1
-    several = "each: " if len(group.nodes) > 1 else ""
+def _details(group: "NodeGroup", pods: "_PodFormatter") -> str:
+    """Return the pods of each node, special resources, and alternative types."""
     node = group.first
-    parts = [
-        several + pods.told(composition(node.pods)) if alike else "in all: " + pods.told(group.pods)
-    ]
+    if len({count_by_workload(node.pods) for node in group.nodes}) > 1:
+        parts = [f"in all: {pods.format(group.pods)}"]
+    else:
+        each = "each: " if len(group.nodes) > 1 else ""
+        parts = [each + pods.format(count_by_workload(node.pods))]
     for name in sorted(node.requested.without_zeros()):
         if name not in _SHOWN_IN_COLUMNS:
             room = node.instance_type.allocatable.get(name, 0)
             parts.append(f"{name} {node.requested[name]}/{room}")
     if group.alternatives:
-        parts.append("or " + _some(group.alternatives, NAMED_ALTERNATIVES))
+        parts.append("or " + join_first(group.alternatives, MAX_ALTERNATIVES))
     return " · ".join(parts)
 
 
-def _existing_nodes(plan: Plan, pods: "_Pods") -> Iterable[Text]:
+def _existing_nodes(plan: Plan, pods: "_PodFormatter") -> Iterable[Text]:
     if not plan.existing:
         return
-    number = sum(len(one.pods) for one in plan.existing)
-    yield Text(f"On nodes that are there already: {_count(number, 'pod')}", style="bold")
-    groups = alike_existing(plan.existing)
-    shown = groups[:NAMED_NODES]
+    number = sum(len(node.pods) for node in plan.existing)
+    yield Text(f"On existing nodes: {pluralize(number, 'pod')}", style="bold")
+    groups = group_existing(plan.existing)
+    shown = groups[:MAX_EXISTING]
     rows = [
         [
-            f"  {_some([one.node for one in group], NAMED_ALIKE)}",
-            ("each: " if len(group) > 1 else "") + pods.told(composition(group[0].pods)),
+            f"  {join_first([node.node for node in group], MAX_EQUAL_NODES)}",
+            ("each: " if len(group) > 1 else "") + pods.format(count_by_workload(group[0].pods)),
         ]
         for group in shown
     ]
@@ -139,15 +140,14 @@ def _existing_nodes(plan: Plan, pods: "_Pods") -> Iterable[Text]:
     yield Text()
 
 
-def _unplaced(plan: Plan, pods: "_Pods") -> Iterable[Text]:
-    if not plan.unplaced:
+def _unschedulable(plan: Plan, pods: "_PodFormatter") -> Iterable[Text]:
+    if not plan.unschedulable:
         return
-    yield Text(f"No node for {_count(len(plan.unplaced), 'pod')}", style="bold red")
-    for group in alike_refusals(plan):
-        yield Text(f"  {pods.told(composition(group.pods))}", style="bold")
+    yield Text(f"No node for {pluralize(len(plan.unschedulable), 'pod')}", style="bold red")
+    for reasons, unplaced in group_unschedulable(plan).items():
+        yield Text(f"  {pods.format(count_by_workload(unplaced))}", style="bold")
         rows = [
-            [f"    {refusal.nodepool or 'any'}", refusal.constraint.value, refusal.message]
-            for refusal in group.refusals
+            [f"    {reason.nodepool or 'any'}", reason.constraint.value, reason.message] for reason in reasons
         ]
         yield from (Text(line) for line in (columns(rows) if rows else []))
     yield Text()
@@ -155,26 +155,112 @@ def _unplaced(plan: Plan, pods: "_Pods") -> Iterable[Text]:
 
 def _totals(plan: Plan) -> str:
     totals = totals_of(plan)
-    on_existing = sum(len(one.pods) for one in plan.existing)
+    on_existing = sum(len(node.pods) for node in plan.existing)
     parts = []
     if totals.nodes:
         parts.append(
-            f"{_count(totals.nodes, 'new node')} for {_count(totals.pods - on_existing, 'pod')}: "
+            f"{pluralize(totals.nodes, 'new node')} for {pluralize(totals.pods - on_existing, 'pod')}: "
             f"${totals.price_per_hour:,.4f} per hour, "
             f"${totals.price_per_month:,.2f} per month ({HOURS_PER_MONTH} h)"
         )
     if on_existing:
-        parts.append(f"{_count(on_existing, 'pod')} on nodes that are there")
-    if plan.unplaced:
-        parts.append(f"{_count(len(plan.unplaced), 'pod')} left over")
-    return "; ".join(parts) or "Nothing to place: no pod waits for a node"
+        parts.append(f"{pluralize(on_existing, 'pod')} on existing nodes")
+    if plan.unschedulable:
+        parts.append(f"{pluralize(len(plan.unschedulable), 'pod')} unschedulable")
+    return "; ".join(parts) or "Nothing to place: no pod is pending"
 
 
-def _some(names: Sequence[str], shown: int) -> str:
-    if len(names) <= shown:
-        return ", ".join(names)
-    return ", ".join(names[:shown]) + f" and {len(names) - shown:,} more"
+class NodeGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Planned nodes of one type and offering."""
+
+    nodes: Sequence[PlannedNode]
+
+    @property
+    def first(self) -> PlannedNode:
+        return self.nodes[0]
+
+    @property
+    def price(self) -> float:
+        return sum(node.price for node in self.nodes)
+
+    @property
+    def requested(self) -> Resources:
+        return sum_resources(node.requested for node in self.nodes)
+
+    @property
+    def allocatable(self) -> Resources:
+        return sum_resources(node.instance_type.allocatable for node in self.nodes)
+
+    @property
+    def pods(self) -> WorkloadCounts:
+        return count_by_workload(pod for node in self.nodes for pod in node.pods)
+
+    @property
+    def zones(self) -> WorkloadCounts:
+        """Zone and number of nodes in it, by name."""
+        return tuple(sorted(Counter(node.offering.zone for node in self.nodes).items()))
+
+    @property
+    def alternatives(self) -> list[str]:
+        """Other types that fit every node, cheapest first."""
+        # Nodes often share one sequence of hundreds of types: use each once.
+        distinct = {id(node.instance_types): node.instance_types for node in self.nodes}.values()
+        common = set.intersection(*({instance_type.name for instance_type in types} for types in distinct))
+        return [choice.name for choice in self.first.instance_types[1:] if choice.name in common]
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def group_nodes(nodes: Iterable[PlannedNode]) -> list[NodeGroup]:
+    """Return groups of nodes, the most expensive first."""
+    nodes = tuple(nodes)
+    groups = _group(nodes, by_pods=True)
+    if len(groups) > MAX_GROUPS:
+        groups = _group(nodes, by_pods=False)
+    return sorted(groups, key=lambda group: (-group.price, group.first.name))
+
+
+def group_existing(nodes: Iterable[ExistingPlacement]) -> list[list[ExistingPlacement]]:
+    """Return groups of existing nodes that get the same pods, in the plan's order."""
+    groups: dict[WorkloadCounts, list[ExistingPlacement]] = {}
+    for node in nodes:
+        groups.setdefault(count_by_workload(node.pods), []).append(node)
+    return list(groups.values())
+
+
+def group_unschedulable(plan: Plan) -> dict[tuple[UnschedulableReason, ...], list[Pod]]:
+    """Return the pods with the same reasons, in the plan's order."""
+    groups: dict[tuple[UnschedulableReason, ...], list[Pod]] = {}
+    for unschedulable in plan.unschedulable:
+        groups.setdefault(unschedulable.reasons, []).append(unschedulable.pod)
+    return groups
+
+
+def count_by_workload(pods: Iterable[Pod]) -> WorkloadCounts:
+    """Return the number of pods per workload, largest first."""
+    counts = Counter(get_workload(pod) for pod in pods)
+    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def get_workload(pod: Pod) -> str:
+    """Return the name of the workload that owns a pod."""
+    if pod.owner is None:
+        name = pod.name
+    else:
+        # A live Deployment's pods belong to a ReplicaSet named <deployment>-<hash>.
+        name = pod.owner.name.removesuffix(f"-{pod.labels.get('pod-template-hash', '')}")
+    return name if pod.namespace == "default" else f"{pod.namespace}/{name}"
+
+
+def _group(nodes: Iterable[PlannedNode], *, by_pods: bool) -> list[NodeGroup]:
+    groups: dict[tuple[object, ...], list[PlannedNode]] = {}
+    for node in nodes:
+        offering = node.offering
+        key: tuple[object, ...] = (
+            node.nodepool,
+            node.instance_type.name,
+            offering.capacity_type,
+            offering.price,
+        )
+        if by_pods:
+            key = (*key, count_by_workload(node.pods), node.requested)
+        groups.setdefault(key, []).append(node)
+    return [NodeGroup(nodes=tuple(group)) for group in groups.values()]

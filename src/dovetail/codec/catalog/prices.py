@@ -1,51 +1,45 @@
-"""Price books of the user's own, in CSV."""
+"""Decoders of price files: CSV with ``#`` comments, of users and bundled."""
 
 import csv
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
-from dovetail.errors import BadInput, Mistake
-from dovetail.model.cloud.prices import Place, PriceBook
+from dovetail.errors import CatalogError, InvalidInputError, ValidationError
+from dovetail.model.cloud.prices import PriceBook, PriceKey
 from dovetail.model.frozen import FrozenDict
 
-COLUMNS = (
-    "instance_type",
-    "region",
-    "zone_id",
-    "on_demand_usd_per_hour",
-    "spot_usd_per_hour",
-)
+COLUMNS = ("instance_type", "region", "zone_id", "on_demand_usd_per_hour", "spot_usd_per_hour")
 _TYPE = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]+")
 _REGION = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+")
 _ZONE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*-az[0-9]+|[a-z]{2,4}(-[a-z0-9]+)+-[0-9]+[a-z]")
-_MOST_EXPENSIVE = 10_000.0
-"""USD per hour; the largest machines cost a few hundred."""
-_SHOWN = 25
-"""Mistakes reported at most; a wrong column would otherwise fill the screen."""
+_MAX_USD_PER_HOUR = 10_000.0
+"""The most expensive instance types cost a few hundred USD per hour."""
+_MAX_ERRORS = 25
+"""A wrong column causes an error in every row."""
 
 
 class _Row:
-    """One line of the file, read field by field; collects what is wrong with it."""
+    """One row of the file; collects its errors."""
 
     def __init__(self, file: str, line: int, cells: dict[str, str]) -> None:
         self.line = line
-        self.mistakes: list[Mistake] = []
+        self.errors: list[ValidationError] = []
         self._file, self._cells = file, cells
-        self.machine = self._matching("instance_type", _TYPE, "m5.large")
+        self.instance_type = self._matching("instance_type", _TYPE, "m5.large")
         self.region = self._matching("region", _REGION, "us-east-1")
         self.zone = self._matching("zone_id", _ZONE, "use1-az4")
         self.on_demand = self._price("on_demand_usd_per_hour")
         self.spot = self._price("spot_usd_per_hour")
 
-    def blame(self, field: str, message: str) -> None:
-        self.mistakes.append(Mistake(self._file, self.line, field, message))
+    def add_error(self, field: str, message: str) -> None:
+        self.errors.append(ValidationError(self._file, self.line, field, message))
 
     def _matching(self, field: str, pattern: re.Pattern[str], example: str) -> str:
         value = self._cells[field].strip()
         if not pattern.fullmatch(value):
-            said = f"{value!r} is none" if value else "missing"
-            self.blame(field, f"{said}; write it as in {example}")
+            problem = f"{value!r} is invalid" if value else "missing"
+            self.add_error(field, f"{problem}; write it as in {example}")
         return value
 
     def _price(self, field: str) -> float | None:
@@ -55,127 +49,124 @@ class _Row:
         try:
             price = float(text)
         except ValueError:
-            self.blame(field, f"{text!r} is no number{_number_hint(text)}")
+            self.add_error(field, f"{text!r} is not a number{_number_hint(text)}")
             return None
-        if not 0 < price <= _MOST_EXPENSIVE:  # Also catches "nan" and "inf".
-            self.blame(field, f"{text!r} is no price per hour; leave it empty if there is none")
+        if not 0 < price <= _MAX_USD_PER_HOUR:  # Also catches "nan" and "inf".
+            self.add_error(field, f"{text!r} is not a price per hour; leave it empty if there is none")
         return price
 
 
-class _Book:
-    """The prices read so far; a place may be named twice, but not at two prices."""
+class _PriceTable:
+    """Prices decoded so far; a zone may occur twice, but not with two prices."""
 
     def __init__(self) -> None:
-        self.on_demand: dict[Place, float] = {}
-        self.spot: dict[Place, float] = {}
-        self._lines: dict[tuple[str, Place], int] = {}
+        self.on_demand: dict[PriceKey, float] = {}
+        self.spot: dict[PriceKey, float] = {}
+        self._lines: dict[tuple[str, PriceKey], int] = {}
 
-    def enter(self, row: _Row) -> None:
-        place = (row.machine, row.zone)
-        self._set("spot_usd_per_hour", self.spot, place, row.spot, row)
-        self._set("on_demand_usd_per_hour", self.on_demand, place, row.on_demand, row)
+    def add_row(self, row: _Row) -> None:
+        key = (row.instance_type, row.zone)
+        self._set("spot_usd_per_hour", self.spot, key, row.spot, row)
+        self._set("on_demand_usd_per_hour", self.on_demand, key, row.on_demand, row)
         if row.on_demand is not None:
-            # Local zones are dearer; the region's price is that of its own zones.
-            region = (row.machine, row.region)
+            # Local zones are more expensive: the lowest price is that of the region.
+            region = (row.instance_type, row.region)
             self.on_demand[region] = min(self.on_demand.get(region, row.on_demand), row.on_demand)
 
     def _set(
-        self,
-        field: str,
-        prices: dict[Place, float],
-        place: Place,
-        price: float | None,
-        row: _Row,
+        self, field: str, prices: dict[PriceKey, float], key: PriceKey, price: float | None, row: _Row
     ) -> None:
         if price is None:
             return
-        earlier = self._lines.setdefault((field, place), row.line)
-        if prices.setdefault(place, price) != price:
-            row.blame(field, f"{price} contradicts line {earlier}, which says {prices[place]}")
+        earlier = self._lines.setdefault((field, key), row.line)
+        if prices.setdefault(key, price) != price:
+            row.add_error(field, f"{price} contradicts line {earlier}, which says {prices[key]}")
 
 
 def read_prices(file: str, data: bytes, *, date: str = "") -> PriceBook:
-    """Read a price book; raises ``BadInput`` with every mistake in it.
+    """Decode a price file; raises ``InvalidInputError`` with all errors.
 
-    Empty prices mean that the type is not sold that way there. ``zone_id`` may
-    be a zone's name as well. Lines that begin with ``#`` are comments; one
-    that reads ``# date: 2026-08-22`` dates the book, else ``date`` does.
+    An empty price means that the zone does not offer that capacity type.
+    ``zone_id`` can also be a zone name. Lines that begin with ``#`` are comments;
+    ``# date: 2026-08-22`` sets the date of the prices, which is ``date`` otherwise.
     """
-    lines = _lines(file, data)
-    header, columns = _header(lines, file)
-    mistakes: list[Mistake] = []
-    book = _Book()
-    for line, cells in _records(lines, header):
+    lines = _split_lines(file, data)
+    header, columns = _read_header(lines, file)
+    mistakes: list[ValidationError] = []
+    book = _PriceTable()
+    for line, cells in _data_rows(lines, header):
         if len(cells) != len(columns):
-            found = f"{len(cells)} fields where the header has {len(columns)}"
-            mistakes.append(Mistake(file, line, "", found))
+            message = f"{len(cells)} fields where the header has {len(columns)}"
+            mistakes.append(ValidationError(file, line, "", message))
             continue
         row = _Row(file, line, dict(zip(columns, cells, strict=True)))
-        if not row.mistakes:
-            book.enter(row)
-        mistakes.extend(row.mistakes)
+        if not row.errors:
+            book.add_row(row)
+        mistakes.extend(row.errors)
     if not book.on_demand and not book.spot and not mistakes:
-        mistakes.append(Mistake(file, header, "", "no prices below the header"))
+        mistakes.append(ValidationError(file, header, "", "no prices below the header"))
     if mistakes:
-        raise BadInput(_capped(mistakes, file))
+        raise InvalidInputError(_limit_errors(mistakes, file))
     return PriceBook(
         source=file,
-        date=_comment(lines, "date") or date,
-        on_demand_at=FrozenDict(book.on_demand),
-        spot_at=FrozenDict(book.spot),
+        date=_comment_value(lines, "date") or date,
+        on_demand_prices=FrozenDict(book.on_demand),
+        spot_prices=FrozenDict(book.spot),
     )
 
 
-def _lines(file: str, data: bytes) -> list[str]:
+def _split_lines(file: str, data: bytes) -> list[str]:
     try:
         return [line.rstrip("\r") for line in data.decode("utf-8-sig").split("\n")]
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise BadInput(
-            [Mistake(file, line, "", "not UTF-8 text; save it as CSV in UTF-8")]
+        raise InvalidInputError(
+            [ValidationError(file, line, "", "not UTF-8 text; save it as CSV in UTF-8")]
         ) from None
 
 
-def _header(lines: Sequence[str], file: str) -> tuple[int, list[str]]:
-    """Return the header's line number and its column names."""
-    number, line = next(_meaningful(lines), (0, ""))
+def _read_header(lines: Sequence[str], file: str) -> tuple[int, list[str]]:
+    """Return line number and column names of the header."""
+    number, line = next(_content_lines(lines), (0, ""))
     if not number:
-        raise BadInput([Mistake(file, 0, "", f"empty; the first line must be {','.join(COLUMNS)}")])
-    columns = [cell.strip() for cell in _cells(line)]
+        raise InvalidInputError(
+            [ValidationError(file, 0, "", f"empty; the first line must be {','.join(COLUMNS)}")]
+        )
+    columns = [cell.strip() for cell in _split_cells(line)]
     missing = [column for column in COLUMNS if column not in columns]
     if missing:
-        raise BadInput([_missing_column(column, columns, file, number) for column in missing])
+        raise InvalidInputError([_missing_column(column, columns, file, number) for column in missing])
     return number, columns
 
 
-def _missing_column(column: str, columns: list[str], file: str, line: int) -> Mistake:
-    unknown = [one for one in columns if one not in COLUMNS]
+def _missing_column(column: str, columns: list[str], file: str, line: int) -> ValidationError:
+    unknown = [name for name in columns if name not in COLUMNS]
     close = get_close_matches(column, unknown, n=1)
     hint = f"; is {close[0]!r} meant?" if close else f"; the header must be {','.join(COLUMNS)}"
-    return Mistake(file, line, column, f"column missing{hint}")
+    return ValidationError(file, line, column, f"column missing{hint}")
 
 
-def _records(lines: Sequence[str], header: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record with its line number; records never span lines here."""
-    for number, line in _meaningful(lines):
+def _data_rows(lines: Sequence[str], header: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number and cells of each row; a row never spans lines."""
+    for number, line in _content_lines(lines):
         if number > header:
-            yield number, _cells(line)
+            yield number, _split_cells(line)
 
 
-def _cells(line: str) -> list[str]:
+def _split_cells(line: str) -> list[str]:
     try:
         return next(csv.reader([line])) if '"' in line else line.split(",")
-    except csv.Error:  # A field beyond the module's limit: no price book has one.
+    except csv.Error:  # A field above the size limit of the csv module.
         return [line]
 
 
-def _meaningful(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _content_lines(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(lines, start=1):
         if line.strip() and not line.startswith("#"):
             yield number, line
 
 
-def _comment(lines: Sequence[str], key: str) -> str:
+def _comment_value(lines: Sequence[str], key: str) -> str:
     for line in lines:
         if not line.startswith("#"):
             return ""
@@ -194,8 +185,31 @@ def _number_hint(text: str) -> str:
     return f"; write {bare}"
 
 
-def _capped(mistakes: list[Mistake], file: str) -> list[Mistake]:
-    more = len(mistakes) - _SHOWN
+def _limit_errors(mistakes: list[ValidationError], file: str) -> list[ValidationError]:
+    more = len(mistakes) - _MAX_ERRORS
     if more <= 0:
         return mistakes
-    return [*mistakes[:_SHOWN], Mistake(file, 0, "", f"and {more} more mistakes like these")]
+    return [*mistakes[:_MAX_ERRORS], ValidationError(file, 0, "", f"and {more} more errors like these")]
+
+
+def decode_table(text: str, *, columns: tuple[str, ...], file: str) -> dict[str, tuple[str, ...]]:
+    """Decode a bundled price table: first column → other columns, in file order."""
+    rows = csv.reader(line for line in text.splitlines() if line and not line.startswith("#"))
+    header = tuple(next(rows, []))
+    if header != columns:
+        raise CatalogError(f"{file}: the header must be {','.join(columns)}")
+    table: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        if len(row) != len(columns):
+            raise CatalogError(f"{file}: {','.join(row)!r} has not {len(columns)} fields")
+        table[row[0]] = tuple(row[1:])
+    return table
+
+
+def comment_value(text: str, key: str) -> str:
+    """Return the value of a ``# key: value`` comment; empty if there is none."""
+    for line in text.splitlines():
+        name, _, value = line.removeprefix("#").partition(":")
+        if line.startswith("#") and name.strip() == key:
+            return value.strip()
+    return ""

@@ -1,70 +1,72 @@
-"""What an older object becomes today, and what a reader should know about it."""
+"""Result of a conversion: v1 objects, and notes for the user."""
 
 from typing import Any
 
 import msgspec
 
-from dovetail.codec.text.field_path import Path
+from dovetail.codec.text.field_path import FieldPath
 
-Raw = dict[str, Any]
-Remark = tuple[Path, str]
-"""A place in an object, and a sentence about it."""
+RawObjectValue = dict[str, Any]
+ConversionNote = tuple[FieldPath, str]
+"""(field path, note for the user)."""
 
 
-class Successor(msgspec.Struct, frozen=True, kw_only=True):
-    """One v1 object that an older one becomes."""
+class ConvertedObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A v1 object converted from an object of an older version."""
 
-    value: Raw
-    old_paths: tuple[tuple[Path, Path], ...] = ()
-    """New prefix → old prefix, longest first: a mistake is shown where the user wrote it."""
-    remarks: tuple[Remark, ...] = ()
-    """What changed its meaning on the way, by places in the new object."""
+    value: RawObjectValue
+    old_paths: tuple[tuple[FieldPath, FieldPath], ...] = ()
+    """New path prefix → old path prefix, longest first: errors refer to the user's file."""
+    notes: tuple[ConversionNote, ...] = ()
+    """Changes of meaning, by paths in the new object."""
 
-    def old_path(self, path: Path) -> Path:
-        """Return where the value at a new path stood in the old object."""
+    def old_path(self, path: FieldPath) -> FieldPath:
+        """Return the path in the old object for a path in the new object."""
         for new, old in self.old_paths:
             if path[: len(new)] == new:
                 return old + path[len(new) :]
         return path
 
 
-class OldKubelet(msgspec.Struct, frozen=True):
-    """Kubelet settings of a pool; they belong to its node class today."""
+class LegacyKubelet(msgspec.Struct, frozen=True):
+    """Kubelet settings of an old NodePool, which belong to the EC2NodeClass in v1."""
 
-    settings: Raw
-    path: Path
-    """Where they stood in the pool."""
-
-
-class Converted(msgspec.Struct, frozen=True):
-    """The v1 objects that an old one becomes, and what stands in the way."""
-
-    objects: tuple[Successor, ...]
-    kubelet: OldKubelet | None = None
-    problems: tuple[Remark, ...] = ()
-    """By places in the old object; with any, the new ones are of no use."""
+    settings: RawObjectValue
+    path: FieldPath
+    """Path in the old NodePool."""
 
 
-def mapping(value: Any) -> Raw:
-    """Return a copy of a map that may be changed; anything else counts as empty."""
+class Conversion(msgspec.Struct, frozen=True):
+    """The v1 objects converted from one old object, and errors."""
+
+    objects: tuple[ConvertedObject, ...]
+    kubelet: LegacyKubelet | None = None
+    errors: tuple[ConversionNote, ...] = ()
+    """By paths in the old object; if there are any, the objects are unusable."""
+
+
+def copy_map(value: Any) -> RawObjectValue:
+    """Return a mutable copy of a map; any other value gives an empty map."""
     return dict(value) if isinstance(value, dict) else {}
 
 
-def successor_object(
-    api_version: str, kind: str, raw: Raw, spec: Raw, *, status: bool = False
-) -> Raw:
-    """Return a v1 object with the metadata of an older one."""
-    meta = mapping(raw.get("metadata"))
-    changed: Raw = {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec}
+def v1_object(
+    api_version: str, kind: str, raw: RawObjectValue, spec: RawObjectValue, *, status: bool = False
+) -> RawObjectValue:
+    """Return a v1 object with the metadata of the old object."""
+    meta = copy_map(raw.get("metadata"))
+    changed: RawObjectValue = {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec}
     if status and raw.get("status"):
         changed["status"] = raw["status"]
     return changed
 
 
-def left_out(spec: Raw, known: tuple[str, ...], path: Path, version: str) -> list[Remark]:
-    """Return a remark on each field that the older version did not have either."""
+def note_dropped_fields(
+    spec: RawObjectValue, known: tuple[str, ...], path: FieldPath, version: str
+) -> list[ConversionNote]:
+    """Return a note for each field that the old version does not define."""
     return [
-        (path, f"{key} was left out: {version} has no such field, so it meant nothing before.")
+        (path, f"{key} was left out: {version} has no such field, so it had no effect.")
         for key in spec
         if key not in known
     ]

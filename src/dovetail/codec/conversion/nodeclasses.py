@@ -1,28 +1,33 @@
-"""Older node classes of Karpenter, turned into EC2NodeClasses of today."""
+"""Conversion of AWSNodeTemplates and v1beta1 EC2NodeClasses to v1."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from dovetail.codec.conversion.converted_object import (
-    Converted,
-    Raw,
-    Remark,
-    Successor,
-    left_out,
-    mapping,
-    successor_object,
+    Conversion,
+    ConversionNote,
+    ConvertedObject,
+    RawObjectValue,
+    copy_map,
+    note_dropped_fields,
+    v1_object,
 )
-from dovetail.codec.conversion.selector_terms import image_terms, terms
-from dovetail.codec.fields import Field, Findings
-from dovetail.codec.text.field_path import Path
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.text.field_path import FieldPath
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.karpenter.ami_family import AmiFamily
 
 CLASS_VERSION = "karpenter.k8s.aws/v1"
 ROLE_PLACEHOLDER = "$KARPENTER_NODE_ROLE"
-"""Old objects could lean on a global instance profile that is gone."""
-IMAGE_PLACEHOLDER = "ami-placeholder"
+"""For old objects that used the global default instance profile, which v1 lacks."""
+AMI_PLACEHOLDER = "ami-placeholder"
 CLUSTER_TAG = "kubernetes.io/cluster/$CLUSTER_NAME"
-"""The earliest provisioners took the subnets and groups with this tag, unasked."""
-UBUNTU_MARK = "compatibility.karpenter.k8s.aws/v1beta1-ubuntu"
+"""Tag of the subnets and security groups that early Provisioners used by default."""
+UBUNTU_ANNOTATION = "compatibility.karpenter.k8s.aws/v1beta1-ubuntu"
 
+_IDS = ("aws-ids", "aws::ids")
+_AMI_FIELDS = FrozenDict({"aws::name": "name", "aws::owners": "owner"})
+"""Keys of AMI selectors that are not tags → fields of a term."""
 _COPIED = (
     "userData tags metadataOptions detailedMonitoring context blockDeviceMappings "
     "associatePublicIPAddress instanceStorePolicy instanceProfile role"
@@ -31,70 +36,70 @@ _TEMPLATE_SPEC = (
     *_COPIED, "subnetSelector", "securityGroupSelector", "amiSelector", "amiFamily",
     "launchTemplate", "apiVersion", "kind",
 )  # fmt: skip
-_SUBNETS: Path = ("spec", "subnetSelectorTerms")
-_GROUPS: Path = ("spec", "securityGroupSelectorTerms")
-_IMAGES: Path = ("spec", "amiSelectorTerms")
-_FAMILY: Path = ("spec", "amiFamily")
-_HOPS: Path = ("spec", "metadataOptions", "httpPutResponseHopLimit")
+_SUBNETS: FieldPath = ("spec", "subnetSelectorTerms")
+_GROUPS: FieldPath = ("spec", "securityGroupSelectorTerms")
+_IMAGES: FieldPath = ("spec", "amiSelectorTerms")
+_FAMILY: FieldPath = ("spec", "amiFamily")
+_HOPS: FieldPath = ("spec", "metadataOptions", "httpPutResponseHopLimit")
 _BY_CLUSTER = {CLUSTER_TAG: "*"}
-_UBUNTU_DISK: Raw = {
+_UBUNTU_DISK: RawObjectValue = {
     "deviceName": "/dev/sda1",
     "rootVolume": True,
     "ebs": {"volumeSize": "20Gi", "volumeType": "gp3", "encrypted": True},
 }
 
 
-def from_node_template(raw: Raw) -> Converted:
-    """Turn a v1alpha1 AWSNodeTemplate into an EC2NodeClass."""
-    found, problems = _from_provider(raw, mapping(raw.get("spec")), ("spec",))
-    return Converted((found,), problems=tuple(problems))
+def convert_node_template(raw: RawObjectValue) -> Conversion:
+    """Convert a v1alpha1 AWSNodeTemplate to an EC2NodeClass."""
+    converted, errors = _convert_provider(raw, copy_map(raw.get("spec")), ("spec",))
+    return Conversion((converted,), errors=tuple(errors))
 
 
-def from_inline_provider(raw: Raw, provider: Raw) -> tuple[Successor, list[Remark]]:
-    """Turn the provider inside a Provisioner into a class of the same name."""
-    named = {"metadata": {"name": mapping(raw.get("metadata")).get("name")}}
+def convert_inline_provider(
+    raw: RawObjectValue, provider: RawObjectValue
+) -> tuple[ConvertedObject, list[ConversionNote]]:
+    """Convert the inline provider of a Provisioner to an EC2NodeClass of the same name."""
+    named = {"metadata": {"name": copy_map(raw.get("metadata")).get("name")}}
     provider = dict(provider)
-    assumed: list[Remark] = []
+    assumed: list[ConversionNote] = []
     for old, path in (("subnetSelector", _SUBNETS), ("securityGroupSelector", _GROUPS)):
         if not provider.get(old):
             provider[old] = dict(_BY_CLUSTER)
-            why = (
-                "None was given; the first versions took what carries this tag. Name your cluster."
-            )
+            why = "Not set; early versions used resources with this tag. Insert your cluster name."
             assumed.append((path, why))
-    found, problems = _from_provider(named, provider, ("spec", "provider"))
-    remarks = (*assumed, *found.remarks)
-    return Successor(value=found.value, old_paths=found.old_paths, remarks=remarks), problems
+    converted, errors = _convert_provider(named, provider, ("spec", "provider"))
+    notes = (*assumed, *converted.notes)
+    return ConvertedObject(value=converted.value, old_paths=converted.old_paths, notes=notes), errors
 
 
-def _from_provider(raw: Raw, old: Raw, path: Path) -> tuple[Successor, list[Remark]]:
-    """Return the class, and what stands in the way by places in the old object."""
-    remarks = left_out(old, _TEMPLATE_SPEC, ("spec",), "v1alpha1")
-    spec: Raw = {}
-    problems = _misspelt(old, path)
+def _convert_provider(
+    raw: RawObjectValue, old: RawObjectValue, path: FieldPath
+) -> tuple[ConvertedObject, list[ConversionNote]]:
+    """Return the EC2NodeClass, and errors by paths in the old object."""
+    notes = note_dropped_fields(old, _TEMPLATE_SPEC, ("spec",), "v1alpha1")
+    spec: RawObjectValue = {}
+    errors = _find_misspelled_fields(old, path)
     if old.get("launchTemplate"):
-        why = "launch templates of one's own are not supported since v1beta1"
-        problems.append(((*path, "launchTemplate"), why))
-        # It brought its own network; one mistake is enough to tell.
+        why = "custom launch templates are not supported since v1beta1"
+        errors.append(((*path, "launchTemplate"), why))
+        # A launch template has its own network: do not report missing selectors as well.
         old = {"subnetSelector": _BY_CLUSTER, "securityGroupSelector": _BY_CLUSTER, **old}
     for name, new in (("subnetSelector", _SUBNETS), ("securityGroupSelector", _GROUPS)):
-        said: list[str] = []
-        spec[str(new[-1])] = terms(old.get(name), said)
-        remarks.extend((new, sentence) for sentence in said)
-    _choose_images(spec, old, remarks)
+        spec[str(new[-1])] = _convert_selector(old.get(name), new, notes)
+    _convert_ami_terms(spec, old, notes)
     spec.update({key: old[key] for key in _COPIED if old.get(key) is not None})
     if "role" not in spec and "instanceProfile" not in spec:
         spec["role"] = ROLE_PLACEHOLDER
-        why = "A global default instance profile is gone: name the IAM role of your nodes here."
-        remarks.append((("spec", "role"), why))
-    changed = successor_object(CLASS_VERSION, "EC2NodeClass", raw, spec)
+        why = "v1 has no global default instance profile: insert the IAM role of your nodes."
+        notes.append((("spec", "role"), why))
+    changed = v1_object(CLASS_VERSION, "EC2NodeClass", raw, spec)
     if old.get("amiFamily") == "Ubuntu":
-        _settle_ubuntu(changed, remarks)
-    _keep_reachable(spec, remarks)
-    return Successor(value=changed, old_paths=_old_paths(path), remarks=tuple(remarks)), problems
+        _convert_ubuntu(changed, notes)
+    _write_beta_defaults(spec, notes)
+    return ConvertedObject(value=changed, old_paths=_old_paths(path), notes=tuple(notes)), errors
 
 
-def _old_paths(path: Path) -> tuple[tuple[Path, Path], ...]:
+def _old_paths(path: FieldPath) -> tuple[tuple[FieldPath, FieldPath], ...]:
     return (
         (_SUBNETS, (*path, "subnetSelector")),
         (_GROUPS, (*path, "securityGroupSelector")),
@@ -104,96 +109,89 @@ def _old_paths(path: Path) -> tuple[tuple[Path, Path], ...]:
     )
 
 
-def _misspelt(old: Raw, path: Path) -> list[Remark]:
-    findings = Findings()
-    field = Field(old, findings)
-    field.known_keys(_TEMPLATE_SPEC)
-    return [((*path, *place), message) for place, message in findings.found]
+def _find_misspelled_fields(old: RawObjectValue, path: FieldPath) -> list[ConversionNote]:
+    context = DecodeContext()
+    field = Field(old, context)
+    field.check_known_keys(_TEMPLATE_SPEC)
+    return [((*path, *place), message) for place, message in context.errors]
 
 
-def _choose_images(spec: Raw, old: Raw, remarks: list[Remark]) -> None:
-    family = old.get("amiFamily") or "AL2"
-    said: list[str] = []
-    chosen = image_terms(old.get("amiSelector"), said)
-    remarks.extend((_IMAGES, sentence) for sentence in said)
+def _convert_ami_terms(spec: RawObjectValue, old: RawObjectValue, notes: list[ConversionNote]) -> None:
+    family = old.get("amiFamily") or AmiFamily.AL2.value
+    chosen = _convert_selector(old.get("amiSelector"), _IMAGES, notes, _AMI_FIELDS)
     if chosen:
-        why = "Tags of an image no longer say which instance types it is for."
-        remarks.append((_IMAGES, why))
-    if chosen or family in ("Custom", "Ubuntu"):
+        notes.append((_IMAGES, "v1 ignores AMI tags that select instance types."))
+    if chosen or family in (AmiFamily.CUSTOM, "Ubuntu"):
         spec["amiFamily"] = family
         spec["amiSelectorTerms"] = chosen
     else:
-        spec["amiSelectorTerms"] = [_alias(family, remarks)]
+        spec["amiSelectorTerms"] = [_alias_term(family, notes)]
     if not old.get("amiFamily"):
         place = _FAMILY if chosen else _IMAGES
-        remarks.append((place, "No amiFamily was given; it was AL2 then."))
+        notes.append((place, "amiFamily was not set; the default was AL2."))
 
 
-def _alias(family: Any, remarks: list[Remark]) -> Raw:
-    note = "A family alone became an alias, which follows every new image; name a version to stay."
-    if family == "AL2":
-        note += " There are no AL2 images for Kubernetes 1.33 and later."
-    remarks.append((_IMAGES, note))
+def _alias_term(family: Any, notes: list[ConversionNote]) -> RawObjectValue:
+    note = "amiFamily became an alias, which follows every new AMI; set a version to pin it."
+    if family == AmiFamily.AL2:
+        note += " There are no AL2 AMIs for Kubernetes 1.33 and later."
+    notes.append((_IMAGES, note))
     return {"alias": f"{str(family).lower()}@latest"}
 
 
-def _settle_ubuntu(changed: Raw, remarks: list[Remark]) -> None:
-    """Ubuntu is no family any more; its images boot like AL2's."""
+def _convert_ubuntu(changed: RawObjectValue, notes: list[ConversionNote]) -> None:
+    """Replace the Ubuntu family, which v1 lacks, with AL2; Ubuntu AMIs boot the same way."""
     spec = changed["spec"]
-    spec["amiFamily"] = "AL2"
-    remarks.append((_FAMILY, "Was Ubuntu, which is no family any more; its images boot as AL2's."))
+    spec["amiFamily"] = AmiFamily.AL2.value
+    notes.append((_FAMILY, "Was Ubuntu, which v1 does not support; Ubuntu AMIs boot like AL2."))
     mark = "amiFamily"
     if not spec.get("amiSelectorTerms"):
-        spec["amiSelectorTerms"] = [{"id": IMAGE_PLACEHOLDER}]
-        why = "Ubuntu's images must be named today: put the id of yours here."
-        remarks.append(((*_IMAGES, 0), why))
+        spec["amiSelectorTerms"] = [{"id": AMI_PLACEHOLDER}]
+        notes.append(((*_IMAGES, 0), "v1 does not discover Ubuntu AMIs: insert the ID of your AMI."))
         mark += ",incompatible"
     if not spec.get("blockDeviceMappings"):
         spec["blockDeviceMappings"] = [{**_UBUNTU_DISK, "ebs": dict(_UBUNTU_DISK["ebs"])}]
-        why = "The disk that the Ubuntu family had by default."
-        remarks.append((("spec", "blockDeviceMappings"), why))
+        notes.append((("spec", "blockDeviceMappings"), "Default block device of the Ubuntu family."))
         mark += ",blockDeviceMappings"
     meta = changed["metadata"]
-    meta["annotations"] = {**mapping(meta.get("annotations")), UBUNTU_MARK: mark}
+    meta["annotations"] = {**copy_map(meta.get("annotations")), UBUNTU_ANNOTATION: mark}
 
 
-def _keep_reachable(spec: Raw, remarks: list[Remark]) -> None:
-    """Write out what v1 would take otherwise: hops to the metadata service, public addresses."""
+def _write_beta_defaults(spec: RawObjectValue, notes: list[ConversionNote]) -> None:
+    """Write defaults that v1 changed: hop limit of the metadata service, public IPs."""
     options = spec.get("metadataOptions")
-    if options is None or (
-        isinstance(options, dict) and options.get("httpPutResponseHopLimit") is None
-    ):
-        spec["metadataOptions"] = {**mapping(options), "httpPutResponseHopLimit": 2}
-        why = "The default was 2 and is 1 in v1, which keeps pods from the metadata service."
-        remarks.append((_HOPS, why))
+    if options is None or (isinstance(options, dict) and options.get("httpPutResponseHopLimit") is None):
+        spec["metadataOptions"] = {**copy_map(options), "httpPutResponseHopLimit": 2}
+        why = "The default was 2; in v1 it is 1, which blocks pods from the metadata service."
+        notes.append((_HOPS, why))
     if spec.get("associatePublicIPAddress") is None:
         why = (
-            "Nodes in private subnets were kept from public addresses; v1 leaves that to the "
-            "subnets unless associatePublicIPAddress says otherwise."
+            "Nodes in private subnets got no public IP; in v1 the subnet decides unless "
+            "associatePublicIPAddress is set."
         )
-        remarks.append((_SUBNETS, why))
+        notes.append((_SUBNETS, why))
 
 
-def from_beta_node_class(raw: Raw) -> Converted:
-    """Turn a v1beta1 EC2NodeClass into today's; an image family becomes an alias."""
-    remarks: list[Remark] = []
-    spec = mapping(raw.get("spec"))
+def convert_beta_nodeclass(raw: RawObjectValue) -> Conversion:
+    """Convert a v1beta1 EC2NodeClass; an AMI family becomes an alias."""
+    notes: list[ConversionNote] = []
+    spec = copy_map(raw.get("spec"))
     family = spec.get("amiFamily")
-    changed = successor_object(CLASS_VERSION, "EC2NodeClass", raw, spec, status=True)
-    old_paths: tuple[tuple[Path, Path], ...] = ()
+    changed = v1_object(CLASS_VERSION, "EC2NodeClass", raw, spec, status=True)
+    old_paths: tuple[tuple[FieldPath, FieldPath], ...] = ()
     if family == "Ubuntu":
-        _settle_ubuntu(changed, remarks)
-    elif not spec.get("amiSelectorTerms") and family not in (None, "Custom"):
-        spec["amiSelectorTerms"] = [_alias(family, remarks)]
+        _convert_ubuntu(changed, notes)
+    elif not spec.get("amiSelectorTerms") and family not in (None, AmiFamily.CUSTOM):
+        spec["amiSelectorTerms"] = [_alias_term(family, notes)]
         del spec["amiFamily"]
         old_paths = (((*_IMAGES, 0, "alias"), _FAMILY),)
-    _separate_ids(spec, remarks)
-    _keep_reachable(spec, remarks)
-    return Converted((Successor(value=changed, old_paths=old_paths, remarks=tuple(remarks)),))
+    _separate_ids(spec, notes)
+    _write_beta_defaults(spec, notes)
+    return Conversion((ConvertedObject(value=changed, old_paths=old_paths, notes=tuple(notes)),))
 
 
-def _separate_ids(spec: Raw, remarks: list[Remark]) -> None:
-    """Leave an id alone in its term, as v1 wants it."""
+def _separate_ids(spec: RawObjectValue, notes: list[ConversionNote]) -> None:
+    """Drop other fields of a term with an ID, as v1 requires."""
     for path in (_SUBNETS, _GROUPS, _IMAGES):
         written = spec.get(str(path[-1]))
         if not isinstance(written, list):
@@ -201,11 +199,46 @@ def _separate_ids(spec: Raw, remarks: list[Remark]) -> None:
         kept = []
         for at, term in enumerate(written):
             if isinstance(term, dict) and term.get("id") and len(term) > 1:
-                why = (
-                    f"An id stands alone in v1; left out: {', '.join(sorted(set(term) - {'id'}))}."
-                )
-                remarks.append(((*path, at), why))
+                why = f"In v1 an id excludes other fields; left out: {', '.join(sorted(set(term) - {'id'}))}."
+                notes.append(((*path, at), why))
                 kept.append({"id": term["id"]})
             else:
                 kept.append(term)
         spec[str(path[-1])] = kept
+
+
+def _convert_selector(
+    selector: Any, path: FieldPath, notes: list[ConversionNote], fields: Mapping[str, str] = FrozenDict()
+) -> list[RawObjectValue]:
+    """Convert a map of tags and IDs to selector terms, and note changes of meaning.
+
+    ``fields`` maps keys that are not tags to fields of a term.
+    """
+    if not isinstance(selector, dict):
+        return []
+    others = {key: value for key, value in selector.items() if key not in _IDS}
+    ids = [resource_id for key in _IDS for resource_id in _split_commas(selector.get(key))]
+    if ids and others:
+        names = ", ".join(others)
+        notes.append((path, f"In v1 an id excludes other fields; left out, although it applied: {names}."))
+    if ids:
+        return [{"id": resource_id} for resource_id in ids]
+    # Each combination of comma-separated values becomes one term.
+    combinations: list[RawObjectValue] = [{}]
+    for key, value in others.items():
+        if key not in fields:
+            values = _split_commas(value) or [value]
+            if len(values) > 1:
+                notes.append((path, f"One term for each of the comma-separated values of {key}."))
+            combinations = [{**tags, key: tag} for tags in combinations for tag in values]
+    terms: list[RawObjectValue] = [{"tags": tags} if tags else {} for tags in combinations]
+    for key, name in fields.items():
+        values = _split_commas(selector.get(key)) or [""]
+        terms = [{**term, name: value} if value else term for term in terms for value in values]
+    return [term for term in terms if term]
+
+
+def _split_commas(value: Any) -> list[str]:
+    if not isinstance(value, str):
+        return []
+    return [part.strip() for part in value.split(",") if part.strip()]

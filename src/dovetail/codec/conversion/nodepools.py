@@ -1,28 +1,28 @@
-"""Older pools and claims of Karpenter, turned into what they mean today.
+"""Conversion of v1alpha5 and v1beta1 NodePools and NodeClaims to v1.
 
-Works on raw objects: v1alpha5 Provisioner and Machine, v1beta1 NodePool and
-NodeClaim become v1 objects, which are then read like any other. What a user of
-the old object never wrote but its webhook filled in (linux, amd64, on-demand,
-families c, m, r) is written out.
+Works on raw objects; the v1 objects are then decoded like any other. Values that
+the webhook of the old version filled in (linux, amd64, on-demand, categories c, m
+and r) are written out.
 """
 
 from typing import Any
 
 from dovetail.codec.conversion.converted_object import (
-    Converted,
-    OldKubelet,
-    Raw,
-    Remark,
-    Successor,
-    left_out,
-    mapping,
-    successor_object,
+    Conversion,
+    ConversionNote,
+    ConvertedObject,
+    LegacyKubelet,
+    RawObjectValue,
+    copy_map,
+    note_dropped_fields,
+    v1_object,
 )
-from dovetail.codec.conversion.nodeclasses import from_inline_provider
-from dovetail.codec.conversion.renames import Renaming
-from dovetail.codec.fields import Field, Findings
-from dovetail.codec.text.field_path import Path
+from dovetail.codec.conversion.nodeclasses import convert_inline_provider
+from dovetail.codec.conversion.renames import KeyRenames
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.text.field_path import FieldPath
 from dovetail.model import labels as keys
+from dovetail.model.karpenter.nodepool import DisruptionReason
 
 POOL_VERSION = "karpenter.sh/v1"
 _CATEGORY = f"{keys.AWS_DOMAIN}/instance-category"
@@ -35,16 +35,16 @@ _PROVISIONER_SPEC = (
     "ttlSecondsAfterEmpty", "consolidation",
 )  # fmt: skip
 
-TEMPLATE: Path = ("spec", "template", "spec")
-_REQUIREMENTS: Path = (*TEMPLATE, "requirements")
-_REFERENCE: Path = (*TEMPLATE, "nodeClassRef")
-_EXPIRY: Path = (*TEMPLATE, "expireAfter")
-_DISRUPTION: Path = ("spec", "disruption")
-_POLICY: Path = (*_DISRUPTION, "consolidationPolicy")
-_AFTER: Path = (*_DISRUPTION, "consolidateAfter")
-_BUDGETS: Path = (*_DISRUPTION, "budgets")
+TEMPLATE: FieldPath = ("spec", "template", "spec")
+_REQUIREMENTS: FieldPath = (*TEMPLATE, "requirements")
+_REFERENCE: FieldPath = (*TEMPLATE, "nodeClassRef")
+_EXPIRY: FieldPath = (*TEMPLATE, "expireAfter")
+_DISRUPTION: FieldPath = ("spec", "disruption")
+_POLICY: FieldPath = (*_DISRUPTION, "consolidationPolicy")
+_AFTER: FieldPath = (*_DISRUPTION, "consolidateAfter")
+_BUDGETS: FieldPath = (*_DISRUPTION, "budgets")
 
-_ALPHA_PATHS: tuple[tuple[Path, Path], ...] = (
+_ALPHA_PATHS: tuple[tuple[FieldPath, FieldPath], ...] = (
     (_REFERENCE, ("spec", "providerRef")),
     (_EXPIRY, ("spec", "ttlSecondsUntilExpired")),
     (TEMPLATE, ("spec",)),
@@ -53,64 +53,64 @@ _ALPHA_PATHS: tuple[tuple[Path, Path], ...] = (
     (_AFTER, ("spec", "ttlSecondsAfterEmpty")),
     (_DISRUPTION, ("spec", "consolidation")),
 )
-_BETA_PATHS: tuple[tuple[Path, Path], ...] = ((_EXPIRY, (*_DISRUPTION, "expireAfter")),)
+_BETA_PATHS: tuple[tuple[FieldPath, FieldPath], ...] = ((_EXPIRY, (*_DISRUPTION, "expireAfter")),)
 _FORCEFUL = (
-    "In v1 expiry is forceful: an expired node drains at once, without waiting for a replacement, "
-    "and budgets do not hold it back."
+    "In v1 expiration is forceful: an expired node drains at once, without waiting for a "
+    "replacement, and budgets do not apply."
 )
-_EMPTY_AT_ONCE: tuple[Raw, ...] = (
-    {"nodes": "100%", "reasons": ["Empty"]},
-    {"nodes": "10%", "reasons": ["Underutilized", "Drifted"]},
+_EMPTY_AT_ONCE: tuple[RawObjectValue, ...] = (
+    {"nodes": "100%", "reasons": [str(DisruptionReason.EMPTY)]},
+    {"nodes": "10%", "reasons": [str(DisruptionReason.UNDERUTILIZED), str(DisruptionReason.DRIFTED)]},
 )
 
 
-def from_provisioner(raw: Raw) -> Converted:
-    """Turn a v1alpha5 Provisioner into a NodePool, and a node class if it has one inside."""
-    spec = mapping(raw.get("spec"))
-    remarks = left_out(spec, _PROVISIONER_SPEC, ("spec",), "v1alpha5")
-    template: Raw = {"requirements": _alpha_requirements(spec.get("requirements"), remarks)}
+def convert_provisioner(raw: RawObjectValue) -> Conversion:
+    """Convert a v1alpha5 Provisioner to a NodePool, and its inline provider to a node class."""
+    spec = copy_map(raw.get("spec"))
+    notes = note_dropped_fields(spec, _PROVISIONER_SPEC, ("spec",), "v1alpha5")
+    template: RawObjectValue = {"requirements": _alpha_requirements(spec.get("requirements"), notes)}
     for key in ("taints", "startupTaints"):
         if spec.get(key):
             template[key] = spec[key]
-    template["nodeClassRef"] = _alpha_reference(raw, spec, remarks)
-    template["expireAfter"] = _alpha_expiry(spec, remarks)
+    template["nodeClassRef"] = _alpha_reference(raw, spec, notes)
+    template["expireAfter"] = _alpha_expiry(spec, notes)
     meta = {key: spec[key] for key in ("labels", "annotations") if spec.get(key)}
-    pool_spec: Raw = {
+    pool_spec: RawObjectValue = {
         "template": {"metadata": meta, "spec": template} if meta else {"spec": template},
-        "disruption": _alpha_disruption(spec, remarks),
+        "disruption": _alpha_disruption(spec, notes),
     }
-    if mapping(spec.get("limits")).get("resources"):
+    if copy_map(spec.get("limits")).get("resources"):
         pool_spec["limits"] = spec["limits"]["resources"]
     if spec.get("weight") is not None:
         pool_spec["weight"] = spec["weight"]
-    kubelet = _alpha_kubelet(spec, remarks)
-    pool = successor_object(POOL_VERSION, "NodePool", raw, pool_spec)
-    objects = [Successor(value=pool, old_paths=_ALPHA_PATHS, remarks=tuple(remarks))]
-    problems = _alpha_problems(spec)
+    kubelet = _alpha_kubelet(spec, notes)
+    pool = v1_object(POOL_VERSION, "NodePool", raw, pool_spec)
+    objects = [ConvertedObject(value=pool, old_paths=_ALPHA_PATHS, notes=tuple(notes))]
+    errors = _alpha_errors(spec)
     if spec.get("provider"):
-        node_class, more = from_inline_provider(raw, mapping(spec["provider"]))
+        node_class, more = convert_inline_provider(raw, copy_map(spec["provider"]))
         objects.append(node_class)
-        problems.extend(more)
-    return Converted(tuple(objects), kubelet, tuple(problems))
+        errors.extend(more)
+    return Conversion(tuple(objects), kubelet, tuple(errors))
 
 
-def _alpha_requirements(written: Any, remarks: list[Remark]) -> Any:
-    """Return the requirements as they were in force, the webhook's included."""
+def _alpha_requirements(written: Any, notes: list[ConversionNote]) -> Any:
+    """Return the effective requirements, with those that the webhook added."""
     if not isinstance(written, list) and written is not None:
-        return written  # Reported when it is read.
-    requirements = [_trimmed(one, at, remarks) for at, one in enumerate(written or ())]
-    named = {keys.stable_key(str(one.get("key"))) for one in requirements if isinstance(one, dict)}
+        return written  # The decoder reports it.
+    requirements = [_strip_key(requirement, at, notes) for at, requirement in enumerate(written or ())]
+    named = {
+        keys.normalize_key(str(requirement.get("key")))
+        for requirement in requirements
+        if isinstance(requirement, dict)
+    }
 
     def fill_in(key: str, operator: str, values: list[str]) -> None:
-        why = "Not in the Provisioner: the webhook of v1alpha5 filled this in, v1 fills in nothing."
-        remarks.append(((*_REQUIREMENTS, len(requirements)), why))
+        why = "Not in the Provisioner: the v1alpha5 webhook added this default, v1 has none."
+        notes.append(((*_REQUIREMENTS, len(requirements)), why))
         requirements.append({"key": key, "operator": operator, "values": values})
 
-    for key, value in (
-        (keys.OS, "linux"),
-        (keys.ARCH, "amd64"),
-        (keys.CAPACITY_TYPE, keys.ON_DEMAND),
-    ):
+    for key, value in ((keys.OS, "linux"), (keys.ARCH, "amd64"), (keys.CAPACITY_TYPE, keys.ON_DEMAND)):
         if key not in named:
             fill_in(key, "In", [value])
     if not named.intersection(_NARROWING):
@@ -119,27 +119,29 @@ def _alpha_requirements(written: Any, remarks: list[Remark]) -> Any:
     return requirements
 
 
-def _trimmed(requirement: Any, at: int, remarks: list[Remark]) -> Any:
+def _strip_key(requirement: Any, at: int, notes: list[ConversionNote]) -> Any:
     key = requirement.get("key") if isinstance(requirement, dict) else None
     if not isinstance(key, str) or key == key.strip():
         return requirement
-    remarks.append(((*_REQUIREMENTS, at, "key"), f"Was {key!r}, with a blank too many."))
+    notes.append(((*_REQUIREMENTS, at, "key"), f"Was {key!r}, with extra whitespace."))
     return {**requirement, "key": key.strip()}
 
 
-def _alpha_reference(raw: Raw, spec: Raw, remarks: list[Remark]) -> Raw:
+def _alpha_reference(
+    raw: RawObjectValue, spec: RawObjectValue, notes: list[ConversionNote]
+) -> RawObjectValue:
     if spec.get("provider"):
-        name = mapping(raw.get("metadata")).get("name")
-        remarks.append((_REFERENCE, "The provider inside became an EC2NodeClass of its own."))
+        name = copy_map(raw.get("metadata")).get("name")
+        notes.append((_REFERENCE, "The inline provider became an EC2NodeClass."))
         return {"group": keys.AWS_DOMAIN, "kind": "EC2NodeClass", "name": name}
-    reference = mapping(spec.get("providerRef"))
+    reference = copy_map(spec.get("providerRef"))
     if not reference.get("name"):
-        remarks.append((_REFERENCE, "The Provisioner named no provider; 'default' is assumed."))
+        notes.append((_REFERENCE, "The Provisioner had no providerRef; 'default' is assumed."))
     return _group_and_kind({"name": "default", **reference})
 
 
-def _group_and_kind(reference: Raw) -> Raw:
-    """Write a reference by apiVersion as one by group; node templates are classes today."""
+def _group_and_kind(reference: RawObjectValue) -> RawObjectValue:
+    """Replace apiVersion by group in a reference, and AWSNodeTemplate by EC2NodeClass."""
     group = reference.get("group") or str(reference.get("apiVersion") or keys.AWS_DOMAIN)
     kind = reference.get("kind") or "EC2NodeClass"
     kind = "EC2NodeClass" if kind == "AWSNodeTemplate" else kind
@@ -147,67 +149,64 @@ def _group_and_kind(reference: Raw) -> Raw:
     return {**rest, "group": str(group).split("/")[0], "kind": kind}
 
 
-def _alpha_expiry(spec: Raw, remarks: list[Remark]) -> Any:
+def _alpha_expiry(spec: RawObjectValue, notes: list[ConversionNote]) -> Any:
     seconds = spec.get("ttlSecondsUntilExpired")
     if seconds is None:
-        remarks.append((_EXPIRY, "Nodes never expired; left out, v1 would take 720h."))
+        notes.append((_EXPIRY, "Nodes never expired; if unset, the v1 default is 720h."))
     else:
-        remarks.append((_EXPIRY, f"Was ttlSecondsUntilExpired: {seconds}. {_FORCEFUL}"))
+        notes.append((_EXPIRY, f"Was ttlSecondsUntilExpired: {seconds}. {_FORCEFUL}"))
     return _seconds(seconds)
 
 
-def _alpha_disruption(spec: Raw, remarks: list[Remark]) -> Raw:
+def _alpha_disruption(spec: RawObjectValue, notes: list[ConversionNote]) -> RawObjectValue:
     empty = spec.get("ttlSecondsAfterEmpty")
-    if mapping(spec.get("consolidation")).get("enabled"):
-        disruption: Raw = {
+    if copy_map(spec.get("consolidation")).get("enabled"):
+        disruption: RawObjectValue = {
             "consolidationPolicy": "WhenEmptyOrUnderutilized",
             "consolidateAfter": "0s",
         }
-        remarks.append((_POLICY, "Was consolidation.enabled: true."))
+        notes.append((_POLICY, "Was consolidation.enabled: true."))
     else:
         disruption = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": _seconds(empty)}
         if empty is None:
-            remarks.append(
+            notes.append(
                 (
                     _POLICY,
-                    "Neither consolidation nor ttlSecondsAfterEmpty was set, so nodes stayed even "
-                    "when empty; left out, v1 would consolidate.",
+                    "Neither consolidation nor ttlSecondsAfterEmpty was set, so empty nodes were "
+                    "kept; if unset, v1 consolidates.",
                 )
             )
             return disruption
-        said = f"Was ttlSecondsAfterEmpty: {empty}. It counts from the last pod that came or went."
-        remarks.append((_AFTER, said))
+        selector_notes = f"Was ttlSecondsAfterEmpty: {empty}. It counts from the last pod event of the node."
+        notes.append((_AFTER, selector_notes))
     why = (
-        "v1alpha5 had no budgets: all empty nodes went at once. Without this, v1 would let 10% of "
-        "the nodes go at a time."
+        "v1alpha5 had no budgets: all empty nodes were deleted at once. The v1 default allows "
+        "10% of the nodes at a time."
     )
-    remarks.append((_BUDGETS, why))
-    return {**disruption, "budgets": [dict(one) for one in _EMPTY_AT_ONCE]}
+    notes.append((_BUDGETS, why))
+    return {**disruption, "budgets": [dict(budget) for budget in _EMPTY_AT_ONCE]}
 
 
-def _alpha_kubelet(spec: Raw, remarks: list[Remark]) -> OldKubelet | None:
-    kubelet = mapping(spec.get("kubeletConfiguration"))
+def _alpha_kubelet(spec: RawObjectValue, notes: list[ConversionNote]) -> LegacyKubelet | None:
+    kubelet = copy_map(spec.get("kubeletConfiguration"))
     if kubelet.pop("containerRuntime", None) is not None:
-        remarks.append(
-            (
-                ("spec",),
-                "kubeletConfiguration.containerRuntime was left out: it is containerd today.",
-            )
+        notes.append(
+            (("spec",), "kubeletConfiguration.containerRuntime was left out: it is always containerd.")
         )
-    return OldKubelet(kubelet, ("spec", "kubeletConfiguration")) if kubelet else None
+    return LegacyKubelet(kubelet, ("spec", "kubeletConfiguration")) if kubelet else None
 
 
-def _alpha_problems(spec: Raw) -> list[Remark]:
-    """Return what the webhook of v1alpha5 would have refused, and misspelt fields."""
-    findings = Findings()
-    Field({"spec": spec}, findings)["spec"].known_keys(_PROVISIONER_SPEC)
-    problems = list(findings.found)
+def _alpha_errors(spec: RawObjectValue) -> list[ConversionNote]:
+    """Return what the v1alpha5 webhook rejected, and misspelled fields."""
+    context = DecodeContext()
+    Field({"spec": spec}, context)["spec"].check_known_keys(_PROVISIONER_SPEC)
+    errors = list(context.errors)
     if spec.get("provider") and spec.get("providerRef"):
-        problems.append((("spec", "providerRef"), "goes with provider never: name one of them"))
-    if mapping(spec.get("consolidation")).get("enabled") and "ttlSecondsAfterEmpty" in spec:
-        why = "goes with consolidation.enabled never: name one of them"
-        problems.append((("spec", "ttlSecondsAfterEmpty"), why))
-    return problems
+        errors.append((("spec", "providerRef"), "cannot be combined with provider"))
+    if copy_map(spec.get("consolidation")).get("enabled") and "ttlSecondsAfterEmpty" in spec:
+        why = "cannot be combined with consolidation.enabled"
+        errors.append((("spec", "ttlSecondsAfterEmpty"), why))
+    return errors
 
 
 def _seconds(number: Any) -> Any:
@@ -217,57 +216,57 @@ def _seconds(number: Any) -> Any:
     return f"{number}s" if whole else number
 
 
-def from_beta_node_pool(raw: Raw) -> Converted:
-    """Turn a v1beta1 NodePool into today's."""
-    remarks: list[Remark] = []
-    spec = mapping(raw.get("spec"))
-    template = mapping(spec.get("template"))
-    inner = mapping(template.get("spec"))
-    kubelet = mapping(inner.pop("kubelet", None))
+def convert_beta_nodepool(raw: RawObjectValue) -> Conversion:
+    """Convert a v1beta1 NodePool."""
+    notes: list[ConversionNote] = []
+    spec = copy_map(raw.get("spec"))
+    template = copy_map(spec.get("template"))
+    inner = copy_map(template.get("spec"))
+    kubelet = copy_map(inner.pop("kubelet", None))
     if inner.pop("resources", None):
-        remarks.append((TEMPLATE, "resources was left out: a pool's template has none."))
+        notes.append((TEMPLATE, "resources was left out: a NodePool template has no such field."))
     if isinstance(inner.get("nodeClassRef"), dict) and inner["nodeClassRef"]:
         inner["nodeClassRef"] = _group_and_kind(inner["nodeClassRef"])
-    disruption = mapping(spec.get("disruption"))
+    disruption = copy_map(spec.get("disruption"))
     if "expireAfter" in disruption:
         inner["expireAfter"] = disruption.pop("expireAfter")
         if inner["expireAfter"] != "Never":
-            remarks.append((_EXPIRY, f"Moved here from spec.disruption. {_FORCEFUL}"))
+            notes.append((_EXPIRY, f"Moved here from spec.disruption. {_FORCEFUL}"))
     if disruption.get("consolidationPolicy", "WhenUnderutilized") == "WhenUnderutilized":
         disruption["consolidationPolicy"] = "WhenEmptyOrUnderutilized"
         disruption.setdefault("consolidateAfter", "0s")
-        remarks.append((_POLICY, "Was WhenUnderutilized, the same by its older name."))
+        notes.append((_POLICY, "Was WhenUnderutilized, its v1beta1 name."))
     spec = {**spec, "template": {**template, "spec": inner}, "disruption": disruption}
-    pool = Successor(
-        value=successor_object(POOL_VERSION, "NodePool", raw, spec, status=True),
+    pool = ConvertedObject(
+        value=v1_object(POOL_VERSION, "NodePool", raw, spec, status=True),
         old_paths=_BETA_PATHS,
-        remarks=tuple(remarks),
+        notes=tuple(notes),
     )
-    return Converted((pool,), OldKubelet(kubelet, (*TEMPLATE, "kubelet")) if kubelet else None)
+    return Conversion((pool,), LegacyKubelet(kubelet, (*TEMPLATE, "kubelet")) if kubelet else None)
 
 
-def from_beta_node_claim(raw: Raw) -> Converted:
-    """Turn a v1beta1 NodeClaim into today's."""
-    return _claim(raw, reference="nodeClassRef")
+def convert_beta_nodeclaim(raw: RawObjectValue) -> Conversion:
+    """Convert a v1beta1 NodeClaim."""
+    return _convert_claim(raw, reference="nodeClassRef")
 
 
-def from_machine(raw: Raw) -> Converted:
-    """Turn a v1alpha5 Machine into a NodeClaim."""
-    return _claim(raw, reference="machineTemplateRef")
+def convert_alpha_nodeclaim(raw: RawObjectValue) -> Conversion:
+    """Convert a v1alpha5 Machine to a NodeClaim."""
+    return _convert_claim(raw, reference="machineTemplateRef")
 
 
-def _claim(raw: Raw, *, reference: str) -> Converted:
-    remarks: list[Remark] = [(("spec", "expireAfter"), "Was decided by the pool alone.")]
-    renaming = Renaming(raw)
-    remarks.extend(renaming.remarks)
-    spec = mapping(renaming.value.get("spec"))
+def _convert_claim(raw: RawObjectValue, *, reference: str) -> Conversion:
+    notes: list[ConversionNote] = [(("spec", "expireAfter"), "Was a setting of the NodePool only.")]
+    renaming = KeyRenames(raw)
+    notes.extend(renaming.notes)
+    spec = copy_map(renaming.value.get("spec"))
     if spec.pop("kubelet", None):
-        remarks.append((("spec",), "kubelet was left out: it comes from the EC2NodeClass."))
-    spec["nodeClassRef"] = _group_and_kind(mapping(spec.pop(reference, None)))
+        notes.append((("spec",), "kubelet was left out: it comes from the EC2NodeClass."))
+    spec["nodeClassRef"] = _group_and_kind(copy_map(spec.pop(reference, None)))
     spec.setdefault("expireAfter", "Never")
-    claim = Successor(
-        value=successor_object(POOL_VERSION, "NodeClaim", renaming.value, spec, status=True),
+    claim = ConvertedObject(
+        value=v1_object(POOL_VERSION, "NodeClaim", renaming.value, spec, status=True),
         old_paths=((("spec", "nodeClassRef"), ("spec", reference)),),
-        remarks=tuple(remarks),
+        notes=tuple(notes),
     )
-    return Converted((claim,))
+    return Conversion((claim,))

@@ -1,82 +1,82 @@
-"""Labels, annotations and taints by their names of today, in objects of any kind."""
+"""Renames of labels, annotations and taints between Karpenter versions."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from dovetail.codec.conversion.converted_object import Raw, Remark
-from dovetail.codec.text.field_path import Path
+from dovetail.codec.conversion.converted_object import ConversionNote, RawObjectValue
+from dovetail.codec.text.field_path import FieldPath
 from dovetail.model import labels as keys
 
 OLD_POOL_LABEL = "karpenter.sh/provisioner-name"
 OLD_TAINT, NEW_TAINT = "karpenter.sh/disruption", "karpenter.sh/disrupted"
-GONE_LABEL = f"{keys.AWS_DOMAIN}/instance-pods"
-_KEYS = {
+REMOVED_LABEL = f"{keys.AWS_DOMAIN}/instance-pods"
+_RENAMED_KEYS = {
     OLD_POOL_LABEL: keys.NODEPOOL,
     "karpenter.sh/do-not-evict": keys.DO_NOT_DISRUPT,
     "karpenter.sh/do-not-consolidate": keys.DO_NOT_DISRUPT,
 }
-_NAMING = ("key", "topologyKey")
-"""Fields whose value is the key of a label."""
+_KEY_FIELDS = ("key", "topologyKey")
+"""Fields whose value is a label key."""
 
 
-class Renaming:
-    """An object with today's names, what was renamed, and what cannot be."""
+class KeyRenames:
+    """An object with the v1 names, notes about renames, and errors."""
 
-    def __init__(self, value: Raw) -> None:
-        self.remarks: list[Remark] = []
-        self.problems: list[Remark] = []
-        renamed: Raw = self._walk(value, ())
+    def __init__(self, value: RawObjectValue) -> None:
+        self.notes: list[ConversionNote] = []
+        self.errors: list[ConversionNote] = []
+        renamed: RawObjectValue = self._walk(value, ())
         self.value = renamed
-        """The very object that was given, if nothing in it has another name today."""
+        """The original object itself if nothing was renamed."""
 
-    def _walk(self, value: Any, path: Path) -> Any:
+    def _walk(self, value: Any, path: FieldPath) -> Any:
         if isinstance(value, dict):
             return self._map(value, path)
         if isinstance(value, list):
-            walked = [self._walk(one, (*path, at)) for at, one in enumerate(value)]
-            return value if all(map(_same, walked, value)) else walked
+            walked = [self._walk(item, (*path, at)) for at, item in enumerate(value)]
+            return value if all(map(_is_same, walked, value)) else walked
         return value
 
-    def _map(self, value: Raw, path: Path) -> Raw:
+    def _map(self, value: RawObjectValue, path: FieldPath) -> RawObjectValue:
         if value.get("key") == OLD_TAINT:
             return self._taint(value, path)
         entries = list(self._entries(value, path))
         kept = len(entries) == len(value)
-        if kept and all(_same(value.get(key, value), inner) for key, inner in entries):
+        if kept and all(_is_same(value.get(key, value), inner) for key, inner in entries):
             return value
         return dict(entries)
 
-    def _entries(self, value: Raw, path: Path) -> Iterator[tuple[str, Any]]:
+    def _entries(self, value: RawObjectValue, path: FieldPath) -> Iterator[tuple[str, Any]]:
         for key, inner in value.items():
-            if key == GONE_LABEL or (key in _NAMING and inner == GONE_LABEL):
-                self.problems.append(((*path, key), _GONE))
-            today = _KEYS.get(key, key)
-            if today != key and today in value:
-                self.remarks.append((path, f"{key} was left out: {today} is there already."))
+            if key == REMOVED_LABEL or (key in _KEY_FIELDS and inner == REMOVED_LABEL):
+                self.errors.append(((*path, key), _REMOVED_LABEL_ERROR))
+            new_key = _RENAMED_KEYS.get(key, key)
+            if new_key != key and new_key in value:
+                self.notes.append((path, f"{key} was left out: {new_key} already exists."))
                 continue
-            if today != key:
-                self.remarks.append(((*path, today), _renamed(key)))
-            elif key in _NAMING and isinstance(inner, str) and inner in _KEYS:
-                self.remarks.append(((*path, key), _renamed(inner)))
-                inner = _KEYS[inner]
-            yield today, self._walk(inner, (*path, today))
+            if new_key != key:
+                self.notes.append(((*path, new_key), _rename_note(key)))
+            elif key in _KEY_FIELDS and isinstance(inner, str) and inner in _RENAMED_KEYS:
+                self.notes.append(((*path, key), _rename_note(inner)))
+                inner = _RENAMED_KEYS[inner]
+            yield new_key, self._walk(inner, (*path, new_key))
 
-    def _taint(self, value: Raw, path: Path) -> Raw:
-        self.remarks.append(((*path, "key"), f"Was {OLD_TAINT}; today's taint has no value."))
-        return {**{key: one for key, one in value.items() if key != "value"}, "key": NEW_TAINT}
+    def _taint(self, value: RawObjectValue, path: FieldPath) -> RawObjectValue:
+        self.notes.append(((*path, "key"), f"Was {OLD_TAINT}; the v1 taint has no value."))
+        return {**{key: inner for key, inner in value.items() if key != "value"}, "key": NEW_TAINT}
 
 
-_GONE = (
-    f"{GONE_LABEL!r} is no label of nodes since v1beta1; leave it out, "
-    "or ask for a size, as with 'karpenter.k8s.aws/instance-cpu'"
+_REMOVED_LABEL_ERROR = (
+    f"{REMOVED_LABEL!r} does not exist since v1beta1; remove it, or select a size with "
+    "another label, such as 'karpenter.k8s.aws/instance-cpu'"
 )
 
 
-def _renamed(key: str) -> str:
-    if _KEYS[key] == keys.DO_NOT_DISRUPT:
-        return f"Was {key}; today's holds back every voluntary disruption."
+def _rename_note(key: str) -> str:
+    if _RENAMED_KEYS[key] == keys.DO_NOT_DISRUPT:
+        return f"Was {key}; the v1 annotation blocks every voluntary disruption."
     return f"Was {key}."
 
 
-def _same(one: Any, other: Any) -> bool:
-    return one is other
+def _is_same(left: Any, right: Any) -> bool:
+    return left is right

@@ -1,1 +1,1 @@
-"""CustomResourceDefinitions, made from the rules by which objects are read."""
+"""CustomResourceDefinitions, generated from the constants of the decoders."""

@@ -1,45 +1,51 @@
-"""The definition of CapacityBuffers."""
+"""CustomResourceDefinition of CapacityBuffers."""
 
 from typing import Final
 
-from dovetail.codec.crds.definition import AGE, Column, Definition
-from dovetail.codec.crds.schema import Schema, amounts, record, rule, text, whole
-from dovetail.codec.crds.shared import status
+from dovetail.codec.crds import schema
+from dovetail.codec.crds.definition import AGE, Column, Definition, condition_column
+from dovetail.codec.crds.schema import Schema
+from dovetail.codec.crds.shared import status_schema
 from dovetail.model.karpenter.capacitybuffer import ACTIVE_CAPACITY
+from dovetail.model.karpenter.condition_types import READY_FOR_PROVISIONING
 
 
 def _template(about: str) -> Schema:
-    return record(about, {"name": text("Its name.", shortest=1)}, required=("name",))
+    return schema.struct(about, {"name": schema.string("Its name.", shortest=1)}, required=("name",))
 
 
 def _scalable() -> Schema:
     fields = {
-        "apiGroup": text("Its API group, as in apps."),
-        "kind": text("Its kind, as in Deployment.", shortest=1),
-        "name": text("Its name.", shortest=1),
+        "apiGroup": schema.string("Its API group, as in apps."),
+        "kind": schema.string("Its kind, as in Deployment.", shortest=1),
+        "name": schema.string("Its name.", shortest=1),
     }
-    return record("The workload to have room for more of.", fields, required=("kind", "name"))
+    return schema.struct(
+        "The workload whose pods the buffer reserves capacity for.", fields, required=("kind", "name")
+    )
 
 
 def _spec() -> Schema:
     fields = {
-        "provisioningStrategy": text("How room is kept free.", default=ACTIVE_CAPACITY),
-        "podTemplateRef": _template("The PodTemplate of a pod to have room for."),
+        "provisioningStrategy": schema.string("How capacity is reserved.", default=ACTIVE_CAPACITY),
+        "podTemplateRef": _template("The PodTemplate whose pods the buffer reserves capacity for."),
         "scalableRef": _scalable(),
-        "replicas": whole("For how many pods there is to be room.", low=0),
-        "percentage": whole(
-            "For how many pods there is to be room, as a share of those of scalableRef.", low=0
+        "replicas": schema.integer("Number of pods to reserve capacity for.", low=0),
+        "percentage": schema.integer(
+            "Number of pods to reserve capacity for, in percent of the pods of scalableRef.", low=0
         ),
-        "limits": amounts("No more room than this, or so much if no number is given."),
+        "limits": schema.quantities(
+            "Maximum capacity to reserve; the exact capacity if no number of pods is set."
+        ),
     }
-    return record(
-        "The room that is kept free.",
+    return schema.struct(
+        "The capacity to reserve.",
         fields,
-        rule(
+        schema.rule(
             "has(self.podTemplateRef) != has(self.scalableRef)",
             "needs podTemplateRef or scalableRef, exactly one",
         ),
-        rule(
+        schema.rule(
             "!has(self.podTemplateRef) || has(self.replicas) || has(self.limits)",
             "podTemplateRef needs replicas or limits",
         ),
@@ -47,13 +53,13 @@ def _spec() -> Schema:
 
 
 def _status() -> Schema:
-    return status(
-        "The room that there is.",
+    return status_schema(
+        "The reserved capacity.",
         {
-            "podTemplateRef": _template("The PodTemplate that was used."),
-            "podTemplateGeneration": whole("Its generation.", size="int64"),
-            "provisioningStrategy": text("How room is kept free."),
-            "replicas": whole("For how many pods there is to be room."),
+            "podTemplateRef": _template("The PodTemplate in use."),
+            "podTemplateGeneration": schema.integer("Its generation.", size="int64"),
+            "provisioningStrategy": schema.string("How capacity is reserved."),
+            "replicas": schema.integer("Number of pods that capacity is reserved for."),
         },
     )
 
@@ -63,14 +69,14 @@ CAPACITY_BUFFER: Final = Definition(
     version="v1beta1",
     kind="CapacityBuffer",
     plural="capacitybuffers",
-    about="Room for pods that are not there yet, so that they need not wait for a node.",
+    about="Reserved capacity for future pods, so that they do not wait for a node.",
     spec=_spec(),
     status=_status(),
     columns=(
         Column("Strategy", ".spec.provisioningStrategy"),
         Column("PodTemplate", ".status.podTemplateRef.name"),
         Column("Replicas", ".status.replicas", "integer"),
-        Column("Ready", '.status.conditions[?(@.type=="ReadyForProvisioning")].status'),
+        condition_column(READY_FOR_PROVISIONING, name="Ready"),
         AGE,
     ),
     short_names=("cb",),

@@ -1,4 +1,4 @@
-"""A CustomResourceDefinition around the schema of a kind."""
+"""CustomResourceDefinition of a kind: names, printer columns, subresources, schema."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,12 +6,13 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.codec.crds.schema import Schema
+from dovetail.model.kube import conditions
 
-_KEPT: Final = {"helm.sh/resource-policy": "keep"}
-"""Uninstalling a chart must not delete every NodePool, and with them every node."""
+_ANNOTATIONS: Final = {"helm.sh/resource-policy": "keep"}
+"""Uninstalling the chart must not delete all NodePools, and with them all nodes."""
 _HEADER: Final[Mapping[str, Schema]] = {
     "apiVersion": {"description": "Group and version of this object.", "type": "string"},
-    "kind": {"description": "What this object is.", "type": "string"},
+    "kind": {"description": "Kind of this object.", "type": "string"},
     "metadata": {"type": "object"},
 }
 
@@ -25,17 +26,23 @@ class Column(msgspec.Struct, frozen=True):
     wide: bool = False
     """Shown with ``-o wide`` only."""
 
-    def written(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {"name": self.name, "type": self.type, "jsonPath": self.path}
-        return {**shown, "priority": 1} if self.wide else shown
+    def encode(self) -> dict[str, Any]:
+        encoded: dict[str, Any] = {"name": self.name, "type": self.type, "jsonPath": self.path}
+        return {**encoded, "priority": 1} if self.wide else encoded
 
 
-READY: Final = Column("Ready", '.status.conditions[?(@.type=="Ready")].status')
+def condition_column(condition_type: str, *, name: str = "", wide: bool = False) -> Column:
+    """Return the column with the status of a condition."""
+    path = f'.status.conditions[?(@.type=="{condition_type}")].status'
+    return Column(name or condition_type, path, wide=wide)
+
+
+READY: Final = condition_column(conditions.READY)
 AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind: its names, what its objects look like, and how they are shown."""
+    """Definition of a custom kind."""
 
     group: str
     version: str
@@ -49,14 +56,14 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     categories: tuple[str, ...] = ("karpenter",)
     namespaced: bool = False
     scale: tuple[str, str] | None = None
-    """Paths of the wanted and the actual number, for ``kubectl scale``."""
+    """Paths of desired and actual replicas, for ``kubectl scale``."""
 
     @property
     def name(self) -> str:
         return f"{self.plural}.{self.group}"
 
-    def written(self) -> dict[str, Any]:
-        """Return the object that makes an API server know this kind."""
+    def encode(self) -> dict[str, Any]:
+        """Encode the CustomResourceDefinition object."""
         names: dict[str, Any] = {
             "kind": self.kind,
             "listKind": f"{self.kind}List",
@@ -69,7 +76,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         return {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
-            "metadata": {"name": self.name, "annotations": dict(_KEPT)},
+            "metadata": {"name": self.name, "annotations": dict(_ANNOTATIONS)},
             "spec": {
                 "group": self.group,
                 "names": names,
@@ -81,13 +88,13 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     def _version(self) -> dict[str, Any]:
         subresources: dict[str, Any] = {"status": {}}
         if self.scale:
-            wanted, actual = self.scale
-            subresources["scale"] = {"specReplicasPath": wanted, "statusReplicasPath": actual}
+            desired, actual = self.scale
+            subresources["scale"] = {"specReplicasPath": desired, "statusReplicasPath": actual}
         return {
             "name": self.version,
             "served": True,
             "storage": True,
-            "additionalPrinterColumns": [one.written() for one in self.columns],
+            "additionalPrinterColumns": [column.encode() for column in self.columns],
             "subresources": subresources,
             "schema": {
                 "openAPIV3Schema": {

@@ -1,150 +1,145 @@
-"""The definition of EC2NodeClasses."""
+"""CustomResourceDefinition of EC2NodeClasses."""
 
 from typing import Final
 
+from dovetail.codec.crds import schema
 from dovetail.codec.crds.definition import AGE, READY, Column, Definition
-from dovetail.codec.crds.kubelet import kubelet
+from dovetail.codec.crds.kubelet import kubelet_schema
 from dovetail.codec.crds.launch import (
-    block_devices,
-    connection_tracking,
-    cpu_options,
-    interfaces,
-    metadata_options,
+    block_devices_schema,
+    connection_tracking_schema,
+    cpu_options_schema,
+    metadata_options_schema,
+    network_interfaces_schema,
 )
-from dovetail.codec.crds.schema import (
-    Rule,
-    Schema,
-    choice,
-    instant,
-    listed,
-    listing,
-    mapping,
-    record,
-    rule,
-    switch,
-    text,
-    whole,
+from dovetail.codec.crds.schema import Rule, Schema
+from dovetail.codec.crds.selectors import (
+    ami_family_rules,
+    ami_family_schema,
+    placement_group_schema,
+    selector_term_schemas,
 )
-from dovetail.codec.crds.selectors import family, family_rules, placement_group, selector_terms
-from dovetail.codec.crds.shared import status
-from dovetail.codec.karpenter.nodeclass_validation import TAKEN_PREFIX, TAKEN_TAGS
-from dovetail.codec.karpenter.nodeclasses import STORE_POLICIES
+from dovetail.codec.crds.shared import status_schema
+from dovetail.codec.karpenter.nodeclass_validation import RESTRICTED_TAG_PREFIX, RESTRICTED_TAGS
+from dovetail.codec.karpenter.nodeclasses import INSTANCE_STORE_POLICIES
 
 
 def _spec() -> Schema:
-    terms = selector_terms()
+    terms = selector_term_schemas()
     fields = {
         **terms,
-        "amiFamily": family(),
-        "role": text("IAM role of the nodes; an instance profile is made for it.", shortest=1),
-        "instanceProfile": text("Instance profile of the nodes.", shortest=1),
-        "userData": text("What is run when an instance starts, in its image family's format."),
-        "tags": mapping("Tags of all that is made for a node.", {"type": "string"}, *_tag_rules()),
-        "kubelet": kubelet(),
-        "blockDeviceMappings": block_devices(),
-        "instanceStorePolicy": choice(
-            "What is done with local disks: RAID0 makes pods' scratch space of them.",
-            STORE_POLICIES,
+        "amiFamily": ami_family_schema(),
+        "role": schema.string(
+            "IAM role of the nodes; the controller creates an instance profile for it.", shortest=1
         ),
-        "networkInterfaces": interfaces(),
-        "associatePublicIPAddress": switch(
-            "Whether instances get a public address; if not said, as their subnet has it."
+        "instanceProfile": schema.string("Instance profile of the nodes.", shortest=1),
+        "userData": schema.string("User data of the instances, in the format of the AMI family."),
+        "tags": schema.mapping(
+            "Tags of instances, volumes and launch templates.", {"type": "string"}, *_tag_rules()
         ),
-        "ipPrefixCount": whole("How many address prefixes an interface gets.", low=0),
-        "detailedMonitoring": switch("Whether CloudWatch gets figures every minute."),
-        "metadataOptions": metadata_options(),
-        "connectionTracking": connection_tracking(),
-        "cpuOptions": cpu_options(),
-        "placementGroupSelector": placement_group(),
-        "context": text("Handed to EC2 with every purchase; rarely needed."),
+        "kubelet": kubelet_schema(),
+        "blockDeviceMappings": block_devices_schema(),
+        "instanceStorePolicy": schema.enum(
+            "Use of local disks: RAID0 uses them for ephemeral storage of pods.", INSTANCE_STORE_POLICIES
+        ),
+        "networkInterfaces": network_interfaces_schema(),
+        "associatePublicIPAddress": schema.boolean(
+            "Assign a public IP address to instances; if unset, the subnet decides."
+        ),
+        "ipPrefixCount": schema.integer("Number of address prefixes of a network interface.", low=0),
+        "detailedMonitoring": schema.boolean("Enable detailed monitoring: CloudWatch metrics every minute."),
+        "metadataOptions": metadata_options_schema(),
+        "connectionTracking": connection_tracking_schema(),
+        "cpuOptions": cpu_options_schema(),
+        "placementGroupSelector": placement_group_schema(),
+        "context": schema.string("Context of CreateFleet requests; rarely needed."),
     }
-    return record(
-        "How instances are started.",
+    return schema.struct(
+        "Launch settings of instances.",
         fields,
-        rule(
-            "has(self.role) != has(self.instanceProfile)",
-            "needs role or instanceProfile, exactly one",
+        schema.rule(
+            "has(self.role) != has(self.instanceProfile)", "needs role or instanceProfile, exactly one"
         ),
-        *family_rules(),
+        *ami_family_rules(),
         required=("subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"),
     )
 
 
 def _tag_rules() -> list[Rule]:
     return [
-        rule("self.all(key, key != '')", "a tag needs a key"),
-        rule(
-            f"self.all(key, !(key in {listed(TAKEN_TAGS)}))",
-            f"these tags are set for you; leave them out: {', '.join(TAKEN_TAGS)}",
+        schema.rule("self.all(key, key != '')", "a tag needs a key"),
+        schema.rule(
+            f"self.all(key, !(key in {schema.cel_list(RESTRICTED_TAGS)}))",
+            f"these tags are set for you; leave them out: {', '.join(RESTRICTED_TAGS)}",
         ),
-        rule(
-            f"self.all(key, !key.startsWith('{TAKEN_PREFIX}'))",
-            f"tags that start with {TAKEN_PREFIX} are set for you; leave them out",
+        schema.rule(
+            f"self.all(key, !key.startsWith('{RESTRICTED_TAG_PREFIX}'))",
+            f"tags that start with {RESTRICTED_TAG_PREFIX} are set for you; leave them out",
         ),
     ]
 
 
 def _status() -> Schema:
-    """Return what is found; words of EC2's own are not held to a list, which may grow."""
-    return status(
-        "What the selectors find.",
+    """Return the status schema; values that EC2 defines are not restricted to an enum."""
+    return status_schema(
+        "Resources that the selectors match.",
         {
-            "subnets": listing("Subnets, most free addresses first.", _subnet()),
-            "securityGroups": listing("Security groups.", _group()),
-            "amis": listing("Images, newest first.", _image()),
-            "capacityReservations": listing("Capacity reservations.", _reservation()),
-            "instanceProfile": text("The instance profile that nodes get."),
+            "subnets": schema.array("Subnets, sorted by free addresses, descending.", _subnet()),
+            "securityGroups": schema.array("Security groups.", _group()),
+            "amis": schema.array("AMIs, newest first.", _image()),
+            "capacityReservations": schema.array("Capacity reservations.", _reservation()),
+            "instanceProfile": schema.string("Instance profile of the nodes."),
         },
     )
 
 
 def _subnet() -> Schema:
     fields = {
-        "id": text("Its id."),
-        "zone": text("Its zone, as this account names it."),
-        "zoneID": text("Its zone, as all accounts name it."),
+        "id": schema.string("Its id."),
+        "zone": schema.string("Name of its zone, which differs between accounts."),
+        "zoneID": schema.string("ID of its zone, which is the same in all accounts."),
     }
-    return record("A subnet.", fields, required=("id", "zone"))
+    return schema.struct("A subnet.", fields, required=("id", "zone"))
 
 
 def _group() -> Schema:
-    fields = {"id": text("Its id."), "name": text("Its name.")}
-    return record("A security group.", fields, required=("id",))
+    fields = {"id": schema.string("Its id."), "name": schema.string("Its name.")}
+    return schema.struct("A security group.", fields, required=("id",))
 
 
 def _image() -> Schema:
-    demand = record(
-        "A demand on a label of the instance type.",
+    demand = schema.struct(
+        "A requirement on a label of the instance type.",
         {
-            "key": text("The label that is looked at."),
-            "operator": text("How it relates to the values."),
-            "values": listing("What it is compared with.", {"type": "string"}),
+            "key": schema.string("Key of the label."),
+            "operator": schema.string("Relation between the label and the values."),
+            "values": schema.array("Values of the requirement.", {"type": "string"}),
         },
         required=("key", "operator"),
     )
     fields = {
-        "id": text("Its id."),
-        "name": text("Its name."),
-        "deprecated": switch("Whether its owner wants it used no more."),
-        "requirements": listing("The instance types that it is for.", demand),
+        "id": schema.string("Its id."),
+        "name": schema.string("Its name."),
+        "deprecated": schema.boolean("True if its owner has deprecated it."),
+        "requirements": schema.array("Requirements of the instance types that it supports.", demand),
     }
-    return record("An image.", fields, required=("id",))
+    return schema.struct("An AMI.", fields, required=("id",))
 
 
 def _reservation() -> Schema:
     fields = {
-        "id": text("Its id."),
-        "ownerID": text("The account that pays for it."),
-        "instanceType": text("Its instance type."),
-        "availabilityZone": text("Its zone."),
-        "instanceMatchCriteria": text("Which instances it takes: open or targeted."),
-        "reservationType": text("default or capacity-block."),
-        "interruptible": switch("Whether EC2 may take its instances back."),
-        "state": text("active, or expiring soon."),
-        "endTime": instant("When it ends."),
-        "availableInstanceCount": whole("How many of its instances are free, where known.", low=0),
+        "id": schema.string("Its id."),
+        "ownerID": schema.string("Account that owns it."),
+        "instanceType": schema.string("Its instance type."),
+        "availabilityZone": schema.string("Its zone."),
+        "instanceMatchCriteria": schema.string("Instances that use it: open or targeted."),
+        "reservationType": schema.string("default or capacity-block."),
+        "interruptible": schema.boolean("True if EC2 may reclaim its instances."),
+        "state": schema.string("active or expiring."),
+        "endTime": schema.timestamp("When it ends."),
+        "availableInstanceCount": schema.integer("Number of free instances, if known.", low=0),
     }
-    return record("A capacity reservation.", fields, required=("id",))
+    return schema.struct("A capacity reservation.", fields, required=("id",))
 
 
 EC2_NODE_CLASS: Final = Definition(
@@ -152,7 +147,7 @@ EC2_NODE_CLASS: Final = Definition(
     version="v1",
     kind="EC2NodeClass",
     plural="ec2nodeclasses",
-    about="How instances are started on AWS, and with what.",
+    about="AWS settings of nodes: AMIs, subnets, security groups, role, user data, disks.",
     spec=_spec(),
     status=_status(),
     columns=(READY, AGE, Column("Role", ".spec.role", wide=True)),

@@ -1,53 +1,45 @@
-"""The kubelet settings that an EC2NodeClass can make."""
+"""Schema of the kubelet settings of an EC2NodeClass."""
 
 import re
 from typing import Final
 
-from dovetail.codec.crds.schema import (
-    AMOUNT,
-    Rule,
-    Schema,
-    amounts,
-    listed,
-    listing,
-    mapping,
-    matching,
-    record,
-    rule,
-    switch,
-    text,
-    whole,
+from dovetail.codec.crds import schema
+from dovetail.codec.crds.schema import Rule, Schema
+from dovetail.codec.karpenter.nodeclasses import (
+    EVICTION_SIGNALS,
+    GO_DURATION,
+    PERCENTAGE,
+    RESERVABLE_RESOURCES,
 )
-from dovetail.codec.karpenter.nodeclasses import GO_DURATION, RESERVABLE, SHARE, SIGNALS
 
-_THRESHOLD: Final = matching(
-    re.compile(f"{AMOUNT}|{SHARE.pattern}"),
-    "must be an amount such as 100Mi or a share such as 5%",
+_THRESHOLD: Final = schema.full_match(
+    re.compile(f"{schema.QUANTITY_PATTERN}|{PERCENTAGE.pattern}"),
+    "must be a quantity such as 100Mi or a percentage such as 5%",
 )
-_PATIENCE: Final = matching(GO_DURATION, "must be a duration such as 30s or 1m30s")
+_GRACE_PERIOD: Final = schema.full_match(GO_DURATION, "must be a duration such as 30s or 1m30s")
 
 
-def kubelet() -> Schema:
-    """Return the schema of kubelet settings; those that it does not name pass through."""
+def kubelet_schema() -> Schema:
+    """Return the schema of kubelet settings; unknown fields are preserved."""
     fields = {
-        "clusterDNS": listing("Addresses of the cluster's DNS servers.", {"type": "string"}),
-        "maxPods": whole("How many pods a node takes at most.", low=0),
-        "podsPerCore": whole("How many pods a node takes at most for each CPU.", low=0),
-        "kubeReserved": _reserved("What Kubernetes' own processes keep for themselves."),
-        "systemReserved": _reserved("What the operating system keeps for itself."),
-        "evictionHard": _signals("Below this pods are evicted at once.", _THRESHOLD),
-        "evictionSoft": _signals("Below this pods are evicted after a while.", _THRESHOLD),
-        "evictionSoftGracePeriod": _signals("How long that while is.", _PATIENCE),
-        "evictionMaxPodGracePeriod": whole(
-            "How many seconds pods get at most that are evicted after a while."
+        "clusterDNS": schema.array("Addresses of the cluster's DNS servers.", {"type": "string"}),
+        "maxPods": schema.integer("Maximum number of pods of a node.", low=0),
+        "podsPerCore": schema.integer("Maximum number of pods of a node per CPU.", low=0),
+        "kubeReserved": _reserved("Resources reserved for Kubernetes components."),
+        "systemReserved": _reserved("Resources reserved for the operating system."),
+        "evictionHard": _signals("Thresholds below which pods are evicted at once.", _THRESHOLD),
+        "evictionSoft": _signals("Thresholds below which pods are evicted after a grace period.", _THRESHOLD),
+        "evictionSoftGracePeriod": _signals("Grace periods of evictionSoft.", _GRACE_PERIOD),
+        "evictionMaxPodGracePeriod": schema.integer(
+            "Maximum termination grace period, in seconds, of pods evicted by evictionSoft."
         ),
-        "imageGCHighThresholdPercent": _percent("Above this images are cleared away."),
-        "imageGCLowThresholdPercent": _percent("Down to this images are cleared away."),
-        "cpuCFSQuota": switch("Whether containers are held to their CPU limits."),
+        "imageGCHighThresholdPercent": _percent("Disk usage in percent above which images are deleted."),
+        "imageGCLowThresholdPercent": _percent("Disk usage in percent down to which images are deleted."),
+        "cpuCFSQuota": schema.boolean("Enforce CPU limits of containers with CFS quotas."),
     }
-    return record(
-        "Settings of the kubelet, by its own names for them. Further ones pass through where the "
-        "image family can take them.",
+    return schema.struct(
+        "Settings of the kubelet, with its own field names. Other fields are passed on if the AMI "
+        "family supports them.",
         fields,
         *_rules(),
         further_fields=True,
@@ -55,38 +47,41 @@ def kubelet() -> Schema:
 
 
 def _reserved(about: str) -> Schema:
-    known = rule(
-        f"self.all(name, name in {listed(RESERVABLE)})",
-        f"only {', '.join(RESERVABLE)} can be reserved",
+    names_rule = schema.rule(
+        f"self.all(name, name in {schema.cel_list(RESERVABLE_RESOURCES)})",
+        f"only {', '.join(RESERVABLE_RESOURCES)} can be reserved",
     )
-    return amounts(about, known, most=len(RESERVABLE))
+    return schema.quantities(about, names_rule, most=len(RESERVABLE_RESOURCES))
 
 
 def _signals(about: str, value: Rule) -> Schema:
-    known = rule(
-        f"self.all(name, name in {listed(SIGNALS)})", f"eviction signals are {', '.join(SIGNALS)}"
+    names_rule = schema.rule(
+        f"self.all(name, name in {schema.cel_list(EVICTION_SIGNALS)})",
+        f"eviction signals are {', '.join(EVICTION_SIGNALS)}",
     )
-    return mapping(about, text("For this signal.", value), known, most=len(SIGNALS))
+    return schema.mapping(
+        about, schema.string("Value for this signal.", value), names_rule, most=len(EVICTION_SIGNALS)
+    )
 
 
 def _percent(about: str) -> Schema:
-    return whole(about, low=0, high=100)
+    return schema.integer(about, low=0, high=100)
 
 
 def _rules() -> list[Rule]:
     high, low = "self.imageGCHighThresholdPercent", "self.imageGCLowThresholdPercent"
     soft, grace = "self.evictionSoft", "self.evictionSoftGracePeriod"
     return [
-        rule(
+        schema.rule(
             f"!has({high}) || !has({low}) || {high} > {low}",
             "imageGCHighThresholdPercent must be more than imageGCLowThresholdPercent",
         ),
-        rule(
+        schema.rule(
             f"!has({soft}) || {soft}.all(name, has({grace}) && name in {grace})",
-            "what is in evictionSoft needs an evictionSoftGracePeriod",
+            "each signal in evictionSoft needs an evictionSoftGracePeriod",
         ),
-        rule(
+        schema.rule(
             f"!has({grace}) || {grace}.all(name, has({soft}) && name in {soft})",
-            "what is in evictionSoftGracePeriod needs an evictionSoft",
+            "each signal in evictionSoftGracePeriod needs an evictionSoft",
         ),
     ]

@@ -1,29 +1,20 @@
-"""How the instances of an EC2NodeClass are started: disks, network, metadata."""
+"""Schemas of the launch settings of an EC2NodeClass: disks, network, metadata."""
 
 from typing import Final
 
-from dovetail.codec.crds.schema import (
-    Rule,
-    Schema,
-    choice,
-    listing,
-    record,
-    rule,
-    switch,
-    text,
-    whole,
-)
+from dovetail.codec.crds import schema
+from dovetail.codec.crds.schema import Rule, Schema
 from dovetail.codec.karpenter.nodeclass_launch_validation import (
-    FASTEST_RATE,
+    CONNECTION_TIMEOUTS,
+    ENABLED_DISABLED,
+    HTTP_TOKENS,
     INTERFACE_TYPES,
-    LARGEST_VOLUME,
-    MOST_DEVICES,
-    MOST_HOPS,
-    MOST_INTERFACES,
-    SLOWEST_RATE,
-    SWITCH,
-    TIMEOUTS,
-    TOKENS,
+    MAX_BLOCK_DEVICES,
+    MAX_HOP_LIMIT,
+    MAX_INITIALIZATION_RATE,
+    MAX_NETWORK_INTERFACES,
+    MAX_VOLUME_SIZE,
+    MIN_INITIALIZATION_RATE,
     VOLUME_TYPES,
 )
 from dovetail.model.karpenter.ec2nodeclass_launch import MetadataOptions
@@ -31,47 +22,47 @@ from dovetail.model.karpenter.ec2nodeclass_launch import MetadataOptions
 _USUAL: Final = MetadataOptions()
 
 
-def block_devices() -> Schema:
-    """Return the schema of the disks of an instance."""
-    disk = record(
+def block_devices_schema() -> Schema:
+    """Return the schema of ``blockDeviceMappings``."""
+    disk = schema.struct(
         "The EBS volume.",
         {
-            "volumeSize": text("How large, as in 20Gi.", _size()),
-            "volumeType": choice("Which kind of volume.", VOLUME_TYPES),
-            "iops": whole("Operations a second, for gp3, io1 and io2.", low=0, size="int64"),
-            "throughput": whole("MiB a second, for gp3.", low=0, size="int64"),
-            "encrypted": switch("Whether it is encrypted."),
-            "kmsKeyID": text("The key that it is encrypted with."),
-            "snapshotID": text("The snapshot that it is made from.", longest=256),
-            "volumeInitializationRate": whole(
-                "MiB a second at which it is filled from its snapshot.",
-                low=SLOWEST_RATE,
-                high=FASTEST_RATE,
+            "volumeSize": schema.string("Size, such as 20Gi.", _size()),
+            "volumeType": schema.enum("Type of the volume.", VOLUME_TYPES),
+            "iops": schema.integer("I/O operations per second, for gp3, io1 and io2.", low=0, size="int64"),
+            "throughput": schema.integer("Throughput in MiB per second, for gp3.", low=0, size="int64"),
+            "encrypted": schema.boolean("Encrypt the volume."),
+            "kmsKeyID": schema.string("KMS key for the encryption."),
+            "snapshotID": schema.string("Snapshot to create the volume from.", longest=256),
+            "volumeInitializationRate": schema.integer(
+                "Rate in MiB per second at which the volume is initialized from its snapshot.",
+                low=MIN_INITIALIZATION_RATE,
+                high=MAX_INITIALIZATION_RATE,
             ),
-            "deleteOnTermination": switch("Whether it goes with its instance."),
+            "deleteOnTermination": schema.boolean("Delete the volume when the instance terminates."),
         },
-        rule(f"{_text('volumeSize')} || {_text('snapshotID')}", "needs volumeSize or snapshotID"),
-        rule(
+        schema.rule(f"{_text('volumeSize')} || {_text('snapshotID')}", "needs volumeSize or snapshotID"),
+        schema.rule(
             f"!has(self.volumeInitializationRate) || {_text('snapshotID')}",
-            "volumeInitializationRate goes with snapshotID only",
+            "volumeInitializationRate needs snapshotID",
         ),
     )
-    one = record(
-        "One disk.",
+    item = schema.struct(
+        "A block device.",
         {
-            "deviceName": text("Where it is attached, as in /dev/xvda."),
-            "rootVolume": switch("Whether pods have their scratch space on it."),
+            "deviceName": schema.string("Device name, such as /dev/xvda."),
+            "rootVolume": schema.boolean("True for the volume that holds the ephemeral storage of pods."),
             "ebs": disk,
         },
     )
-    return listing(
-        "Disks of an instance, instead of those that its image family has.",
-        one,
-        rule(
+    return schema.array(
+        "Block devices of instances; they replace the defaults of the AMI family.",
+        item,
+        schema.rule(
             "self.filter(one, has(one.rootVolume) && one.rootVolume).size() <= 1",
-            "only one disk can be the rootVolume",
+            "only one block device can be the rootVolume",
         ),
-        most=MOST_DEVICES,
+        most=MAX_BLOCK_DEVICES,
     )
 
 
@@ -80,89 +71,89 @@ def _text(field: str) -> str:
 
 
 def _size() -> Rule:
-    """Return the rule for sizes; the API server compares numbers, not spellings."""
-    units = "|".join(LARGEST_VOLUME)
+    """Return the CEL rule for volume sizes, which compares numbers."""
+    units = "|".join(MAX_VOLUME_SIZE)
     bounds = [
         f"(self.endsWith('{unit}') && int(self.replace('{unit}', '')) <= {most})"
-        for unit, most in LARGEST_VOLUME.items()
+        for unit, most in MAX_VOLUME_SIZE.items()
     ]
-    largest = " or ".join(f"{most}{unit}" for unit, most in LARGEST_VOLUME.items())
-    return rule(
+    largest = " or ".join(f"{most}{unit}" for unit, most in MAX_VOLUME_SIZE.items())
+    return schema.rule(
         f"self.matches('^[1-9][0-9]{{0,5}}({units})$') && ({' || '.join(bounds)})",
         f"must be the size of a volume, at least 1Gi or 1G and at most {largest}",
     )
 
 
-def interfaces() -> Schema:
-    """Return the schema of the network interfaces of an instance."""
+def network_interfaces_schema() -> Schema:
+    """Return the schema of ``networkInterfaces``."""
     fields = {
-        "networkCardIndex": whole("The network card.", low=0),
-        "deviceIndex": whole("The place on that card.", low=0),
-        "interfaceType": choice("For IP, or for EFA alone.", INTERFACE_TYPES),
+        "networkCardIndex": schema.integer("Index of the network card.", low=0),
+        "deviceIndex": schema.integer("Index of the interface on that card.", low=0),
+        "interfaceType": schema.enum("Type of the interface: with IP address, or EFA only.", INTERFACE_TYPES),
     }
-    one = record("One network interface.", fields, required=tuple(fields))
+    item = schema.struct("A network interface.", fields, required=tuple(fields))
     same_card = "one.networkCardIndex == other.networkCardIndex"
-    return listing(
-        "Network interfaces of an instance, instead of those that pods ask for.",
-        one,
-        rule(
+    return schema.array(
+        "Network interfaces of instances; they replace those derived from EFA requests of pods.",
+        item,
+        schema.rule(
             "size(self) == 0 || self.exists(one, one.networkCardIndex == 0 && "
             "one.deviceIndex == 0 && one.interfaceType == 'interface')",
-            "needs the primary one: networkCardIndex 0, deviceIndex 0, interfaceType interface",
+            "needs the primary interface: networkCardIndex 0, deviceIndex 0, interfaceType interface",
         ),
-        rule(
-            f"self.all(one, self.exists_one(other, {same_card} && "
-            "one.deviceIndex == other.deviceIndex))",
-            "no two can have the same networkCardIndex and deviceIndex",
+        schema.rule(
+            f"self.all(one, self.exists_one(other, {same_card} && one.deviceIndex == other.deviceIndex))",
+            "networkCardIndex and deviceIndex must be unique",
         ),
-        rule(
+        schema.rule(
             "self.all(one, one.interfaceType != 'efa-only' || self.exists_one(other, "
             f"{same_card} && other.interfaceType == 'efa-only'))",
-            "a network card has one efa-only interface at most",
+            "a network card can have at most one efa-only interface",
         ),
-        most=MOST_INTERFACES,
+        most=MAX_NETWORK_INTERFACES,
     )
 
 
-def metadata_options() -> Schema:
-    """Return the schema of how instances reach the metadata service."""
-    return record(
-        "How programs on an instance reach its metadata.",
+def metadata_options_schema() -> Schema:
+    """Return the schema of ``metadataOptions``."""
+    return schema.struct(
+        "Options of the instance metadata service.",
         {
-            "httpEndpoint": choice("Whether they do at all.", SWITCH, default=_USUAL.endpoint),
-            "httpProtocolIPv6": choice("Whether by IPv6 too.", SWITCH, default=_USUAL.ipv6),
-            "httpPutResponseHopLimit": whole(
-                "Over how many hops; pods with a network of their own are one more away.",
+            "httpEndpoint": schema.enum(
+                "Enable the HTTP endpoint.", ENABLED_DISABLED, default=_USUAL.endpoint
+            ),
+            "httpProtocolIPv6": schema.enum(
+                "Enable the IPv6 endpoint.", ENABLED_DISABLED, default=_USUAL.ipv6
+            ),
+            "httpPutResponseHopLimit": schema.integer(
+                "Maximum number of hops; pods without host network need 2.",
                 low=1,
-                high=MOST_HOPS,
+                high=MAX_HOP_LIMIT,
                 default=_USUAL.hop_limit,
                 size="int64",
             ),
-            "httpTokens": choice(
-                "Whether they need a token first (IMDSv2).", TOKENS, default=_USUAL.tokens
+            "httpTokens": schema.enum(
+                "Whether session tokens (IMDSv2) are required.", HTTP_TOKENS, default=_USUAL.tokens
             ),
         },
         default={},
     )
 
 
-def connection_tracking() -> Schema:
-    """Return the schema of when idle connections are forgotten."""
+def connection_tracking_schema() -> Schema:
+    """Return the schema of ``connectionTracking``."""
     fields = {
-        name: whole("Seconds after which an idle one is forgotten.", low=low, high=high)
-        for name, (low, high) in TIMEOUTS.items()
+        name: schema.integer("Idle timeout in seconds.", low=low, high=high)
+        for name, (low, high) in CONNECTION_TIMEOUTS.items()
     }
-    return record(
-        "How long idle connections are tracked.",
+    return schema.struct(
+        "Idle timeouts of connection tracking.",
         fields,
-        rule(
-            " || ".join(f"has(self.{name})" for name in fields),
-            f"needs one of {', '.join(fields)}",
-        ),
+        schema.rule(" || ".join(f"has(self.{name})" for name in fields), f"needs one of {', '.join(fields)}"),
     )
 
 
-def cpu_options() -> Schema:
-    """Return the schema of what is switched on in the CPU."""
-    nested = choice("Whether virtual machines can run inside.", SWITCH)
-    return record("What is switched on in the CPU.", {"nestedVirtualization": nested})
+def cpu_options_schema() -> Schema:
+    """Return the schema of ``cpuOptions``."""
+    nested = schema.enum("Whether instances can run nested VMs.", ENABLED_DISABLED)
+    return schema.struct("CPU options of instances.", {"nestedVirtualization": nested})

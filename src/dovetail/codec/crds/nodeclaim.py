@@ -1,42 +1,44 @@
-"""The definition of NodeClaims."""
+"""CustomResourceDefinition of NodeClaims."""
 
 from typing import Final
 
-from dovetail.codec.crds.definition import AGE, READY, Column, Definition
-from dovetail.codec.crds.labels import requirements
-from dovetail.codec.crds.schema import Schema, amounts, instant, record, rule, text
-from dovetail.codec.crds.shared import node_parts, status
+from dovetail.codec.crds import schema
+from dovetail.codec.crds.definition import AGE, READY, Column, Definition, condition_column
+from dovetail.codec.crds.labels import requirements_schema
+from dovetail.codec.crds.schema import Schema
+from dovetail.codec.crds.shared import node_fields, status_schema
 from dovetail.model import labels as keys
+from dovetail.model.karpenter.condition_types import DRIFTED
 
 
 def _spec() -> Schema:
-    return record(
-        "The machine that is wanted.",
+    return schema.struct(
+        "Requirements of the instance and its node.",
         {
-            "requirements": requirements(
-                "Which instance types, zones and capacity types would do.", nodepool=True
+            "requirements": requirements_schema(
+                "Allowed instance types, zones and capacity types.", nodepool=True
             ),
-            "resources": record(
-                "What the machine must have room for.",
-                {"requests": amounts("The least that pods on it must be able to have.")},
+            "resources": schema.struct(
+                "Resources that the instance must provide.",
+                {"requests": schema.quantities("Minimum allocatable resources.")},
             ),
-            **node_parts(),
+            **node_fields(),
         },
-        rule("self == oldSelf", "the spec of a claim cannot be changed; make a new one instead"),
+        schema.rule("self == oldSelf", "the spec of a NodeClaim cannot be changed; create a new one instead"),
         required=("requirements", "nodeClassRef"),
     )
 
 
 def _status() -> Schema:
-    return status(
-        "The machine that was bought.",
+    return status_schema(
+        "The launched instance and its node.",
         {
-            "providerID": text("The machine, as the cloud names it."),
-            "nodeName": text("The Node that it became."),
-            "imageID": text("The image that it was started from."),
-            "capacity": amounts("All that it has."),
-            "allocatable": amounts("What of it is for pods."),
-            "lastPodEventTime": instant("When a pod last came to its node or went."),
+            "providerID": schema.string("Provider ID of the instance."),
+            "nodeName": schema.string("Name of its Node."),
+            "imageID": schema.string("AMI of the instance."),
+            "capacity": schema.quantities("Capacity of the node."),
+            "allocatable": schema.quantities("Allocatable resources of the node."),
+            "lastPodEventTime": schema.timestamp("When a pod was last bound to or removed from the node."),
         },
     )
 
@@ -51,7 +53,7 @@ NODE_CLAIM: Final = Definition(
     version="v1",
     kind="NodeClaim",
     plural="nodeclaims",
-    about="One machine, wanted or had.",
+    about="A request for one instance, and the state of that instance.",
     spec=_spec(),
     status=_status(),
     columns=(
@@ -65,6 +67,6 @@ NODE_CLAIM: Final = Definition(
         Column("ID", ".status.providerID", wide=True),
         Column("NodePool", _label(keys.NODEPOOL), wide=True),
         Column("NodeClass", ".spec.nodeClassRef.name", wide=True),
-        Column("Drifted", '.status.conditions[?(@.type=="Drifted")].status', wide=True),
+        condition_column(DRIFTED, wide=True),
     ),
 )

@@ -1,26 +1,18 @@
-"""The definition of NodeOverlays."""
+"""CustomResourceDefinition of NodeOverlays."""
 
 from typing import Final
 
+from dovetail.codec.crds import schema
 from dovetail.codec.crds.definition import AGE, READY, Column, Definition
-from dovetail.codec.crds.labels import requirements
-from dovetail.codec.crds.schema import (
-    Schema,
-    amounts,
-    listed,
-    matching,
-    record,
-    rule,
-    text,
-    whole,
-)
-from dovetail.codec.crds.shared import status
+from dovetail.codec.crds.labels import requirements_schema
+from dovetail.codec.crds.schema import Schema
+from dovetail.codec.crds.shared import status_schema
 from dovetail.codec.karpenter.nodeoverlays import (
-    ADJUSTMENT,
-    HEAVIEST,
-    NOT_EXTENDED,
-    NOT_PER_TYPE,
+    MAX_WEIGHT,
+    PER_INSTANCE_LABELS,
     PRICE,
+    PRICE_ADJUSTMENT,
+    STANDARD_RESOURCES,
 )
 
 _MOST_RESOURCES: Final = 100
@@ -28,43 +20,42 @@ _MOST_RESOURCES: Final = 100
 
 def _spec() -> Schema:
     fields = {
-        "requirements": requirements(
-            "The instance types and offerings that this is about.",
+        "requirements": requirements_schema(
+            "Instance types and offerings that the overlay applies to.",
             nodepool=True,
             min_values=False,
-            aws_but=NOT_PER_TYPE,
+            aws_but=PER_INSTANCE_LABELS,
         ),
-        "price": text(
-            "What an hour costs, instead of what AWS says.",
-            matching(PRICE, "must be a number such as 0.25"),
+        "price": schema.string(
+            "Price in USD per hour; replaces the price of AWS.",
+            schema.full_match(PRICE, "must be a number such as 0.25"),
         ),
-        "priceAdjustment": text(
-            "How much more or less an hour costs than AWS says.",
-            matching(
-                ADJUSTMENT,
-                "must be a signed amount such as -0.05 or a signed share from -100% such as +10%",
+        "priceAdjustment": schema.string(
+            "Change of the price of AWS, in USD per hour or in percent.",
+            schema.full_match(
+                PRICE_ADJUSTMENT,
+                "must be a signed amount such as -0.05 or a signed percentage such as +10%, at least -100%",
             ),
         ),
-        "capacity": amounts(
-            "Extended resources that machines have besides.",
-            rule(
-                f"self.all(name, !(name in {listed(NOT_EXTENDED)}))",
-                f"can add extended resources only, not {', '.join(NOT_EXTENDED)}",
+        "capacity": schema.quantities(
+            "Extended resources added to the instance types.",
+            schema.rule(
+                f"self.all(name, !(name in {schema.cel_list(STANDARD_RESOURCES)}))",
+                f"can add extended resources only, not {', '.join(STANDARD_RESOURCES)}",
             ),
             most=_MOST_RESOURCES,
         ),
-        "weight": whole(
-            "Where several overlays say different things the heaviest counts; one without has 0.",
+        "weight": schema.integer(
+            "If overlays conflict, the one with the highest weight applies; the default is 0.",
             low=1,
-            high=HEAVIEST,
+            high=MAX_WEIGHT,
         ),
     }
-    return record(
-        "What is different from what the cloud says.",
+    return schema.struct(
+        "Prices and extended resources of instance types.",
         fields,
-        rule(
-            "!has(self.price) || !has(self.priceAdjustment)",
-            "price and priceAdjustment exclude each other",
+        schema.rule(
+            "!has(self.price) || !has(self.priceAdjustment)", "price and priceAdjustment exclude each other"
         ),
         required=("requirements",),
     )
@@ -75,9 +66,9 @@ NODE_OVERLAY: Final = Definition(
     version="v1alpha1",
     kind="NodeOverlay",
     plural="nodeoverlays",
-    about="Prices and extended resources of instance types, where the cloud does not know better.",
+    about="User-defined prices and extended resources of instance types.",
     spec=_spec(),
-    status=status("Whether the overlay counts.", {}),
+    status=status_schema("Whether the overlay is applied.", {}),
     columns=(READY, AGE, Column("Weight", ".spec.weight", "integer", wide=True)),
     short_names=("overlays",),
 )

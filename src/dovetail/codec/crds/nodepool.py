@@ -1,111 +1,92 @@
-"""The definition of NodePools."""
+"""CustomResourceDefinition of NodePools."""
 
 import re
 from typing import Final
 
+from dovetail.codec.crds import schema
 from dovetail.codec.crds.definition import AGE, READY, Column, Definition
-from dovetail.codec.crds.labels import pool_labels, requirements
-from dovetail.codec.crds.schema import (
-    Schema,
-    amounts,
-    choice,
-    listing,
-    mapping,
-    matching,
-    record,
-    rule,
-    text,
-    whole,
-)
-from dovetail.codec.crds.shared import SPAN_OR_NEVER, node_parts, status
-from dovetail.codec.karpenter.nodepools import (
-    BUDGET_DURATION,
-    BUDGET_NODES,
-    CRON,
-    HEAVIEST,
-    MOST_BUDGETS,
-    REASONS,
-)
-from dovetail.codec.quantities import show_duration
-from dovetail.model.karpenter.nodepool import Budget, ConsolidationPolicy, Disruption
+from dovetail.codec.crds.labels import labels_schema, requirements_schema
+from dovetail.codec.crds.schema import Schema
+from dovetail.codec.crds.shared import DURATION_OR_NEVER_RULE, node_fields, status_schema
+from dovetail.codec.karpenter.nodepools import BUDGET_DURATION, BUDGET_NODES, CRON, MAX_BUDGETS, MAX_WEIGHT
+from dovetail.codec.quantities import encode_duration
+from dovetail.model.karpenter.nodepool import Budget, ConsolidationPolicy, Disruption, DisruptionReason
 from dovetail.model.kube.resources import NODES
 
-_USUAL: Final = Disruption()
-_SHARE: Final = matching(
-    BUDGET_NODES, "must be a number of nodes or a share of them from 0% to 100%, as text: '10%'"
+_DEFAULTS: Final = Disruption()
+_BUDGET_NODES: Final = schema.full_match(
+    BUDGET_NODES, "must be a number of nodes or a percentage from 0% to 100%, as a string: '10%'"
 )
-_SCHEDULE: Final = matching(
+_SCHEDULE: Final = schema.full_match(
     re.compile(rf"\s*({CRON.pattern})\s*"),
-    "must be a cron schedule of five fields, or a word such as @daily; in UTC",
+    "must be a cron schedule with five fields, or a macro such as @daily; in UTC",
 )
-_LENGTH: Final = matching(BUDGET_DURATION, "must be hours and minutes, as in 8h, 30m or 1h30m")
+_BUDGET_DURATION: Final = schema.full_match(
+    BUDGET_DURATION, "must be hours and minutes, such as 8h, 30m or 1h30m"
+)
 
 
 def _budgets() -> Schema:
     fields = {
-        "nodes": text(
-            "How many nodes of the pool may go at once: a number, or a share of them.",
-            _SHARE,
+        "nodes": schema.string(
+            "Maximum number of nodes disrupted at the same time, or a percentage of the nodes.",
+            _BUDGET_NODES,
             default=Budget().nodes,
         ),
-        "schedule": text("When the budget begins to hold, as in a CronJob, in UTC.", _SCHEDULE),
-        "duration": text("How long it holds each time.", _LENGTH),
-        "reasons": listing(
-            "The reasons for which it holds; all of them if none is named.",
-            choice("A reason to take a node away.", REASONS),
-            most=MOST_BUDGETS,
+        "schedule": schema.string("Cron schedule, in UTC, at which the budget becomes active.", _SCHEDULE),
+        "duration": schema.string("How long the budget stays active.", _BUDGET_DURATION),
+        "reasons": schema.array(
+            "Disruption reasons that the budget limits; all if empty.",
+            schema.enum("A disruption reason.", tuple(DisruptionReason)),
+            most=MAX_BUDGETS,
             distinct=True,
         ),
     }
-    together = rule(
-        "has(self.schedule) == has(self.duration)",
-        "schedule and duration go together; give both or neither",
+    together = schema.rule(
+        "has(self.schedule) == has(self.duration)", "schedule and duration must be set together"
     )
-    one = record("How many nodes may go at once.", fields, together)
-    shown = listing("The smallest of those that hold counts.", one, most=MOST_BUDGETS)
-    return {**shown, "default": [{"nodes": each.nodes} for each in _USUAL.budgets]}
+    item = schema.struct("Limit of nodes disrupted at the same time.", fields, together)
+    budgets = schema.array("The most restrictive active budget applies.", item, most=MAX_BUDGETS)
+    return {**budgets, "default": [{"nodes": budget.nodes} for budget in _DEFAULTS.budgets]}
 
 
 def _disruption() -> Schema:
     fields = {
-        "consolidationPolicy": choice(
-            "Which nodes may be given back, or replaced by cheaper ones. Of no effect with "
-            "replicas.",
+        "consolidationPolicy": schema.enum(
+            "Nodes that consolidation deletes or replaces with cheaper nodes. Ignored with replicas.",
             ConsolidationPolicy,
-            default=str(_USUAL.policy),
+            default=str(_DEFAULTS.policy),
         ),
-        "consolidateAfter": text(
-            "How long pods must have neither come nor gone before a node is looked at, or Never. "
-            "Of no effect with replicas.",
-            SPAN_OR_NEVER,
-            default=show_duration(_USUAL.consolidate_after),
+        "consolidateAfter": schema.string(
+            "Time without pod changes on a node before it is consolidated, or Never. Ignored with replicas.",
+            DURATION_OR_NEVER_RULE,
+            default=encode_duration(_DEFAULTS.consolidate_after),
         ),
         "budgets": _budgets(),
     }
-    return record("How nodes are given back.", fields, default={})
+    return schema.struct("Disruption settings of the nodes.", fields, default={})
 
 
 def _template() -> Schema:
-    metadata = record(
-        "What nodes get beside the labels of their own.",
+    metadata = schema.struct(
+        "Labels and annotations of the nodes.",
         {
-            "labels": pool_labels("Labels of every node of the pool."),
-            "annotations": mapping("Annotations of every node of the pool.", {"type": "string"}),
+            "labels": labels_schema("Labels of every node."),
+            "annotations": schema.mapping("Annotations of every node.", {"type": "string"}),
         },
     )
-    spec = record(
-        "What nodes are bought by.",
+    spec = schema.struct(
+        "Requirements and settings of the nodes.",
         {
-            "requirements": requirements(
-                "Which instance types, zones and capacity types are allowed; [] for all.",
-                nodepool=False,
+            "requirements": requirements_schema(
+                "Allowed instance types, zones and capacity types; [] allows all.", nodepool=False
             ),
-            **node_parts(fixed_class=True),
+            **node_fields(fixed_class=True),
         },
         required=("requirements", "nodeClassRef"),
     )
-    return record(
-        "What every node of the pool is made from.",
+    return schema.struct(
+        "Template of the NodeClaims of the NodePool.",
         {"metadata": metadata, "spec": spec},
         required=("spec",),
     )
@@ -115,45 +96,43 @@ def _spec() -> Schema:
     fields = {
         "template": _template(),
         "disruption": _disruption(),
-        "limits": amounts(
-            "No node is bought with which the pool would have more than that. A pool with replicas "
-            f"can limit {NODES} only."
+        "limits": schema.quantities(
+            f"Maximum total resources of the nodes. A NodePool with replicas can limit {NODES} only."
         ),
-        "weight": whole(
-            "Pools of more weight are used first; one without has 0.", low=1, high=HEAVIEST
+        "weight": schema.integer(
+            "NodePools with a higher weight are used first; the default is 0.", low=1, high=MAX_WEIGHT
         ),
-        "replicas": whole(
-            "Keep exactly so many nodes, whatever pods there are. Alpha.", low=0, size="int64"
+        "replicas": schema.integer(
+            "Number of nodes, independent of pods (static capacity). Alpha.", low=0, size="int64"
         ),
     }
-    return record(
-        "Which nodes may be bought, and how they are given back.",
+    return schema.struct(
+        "Template, limits and disruption settings of the nodes.",
         fields,
-        rule(
+        schema.rule(
             "has(self.replicas) == has(oldSelf.replicas)",
-            "replicas can be neither added to a pool nor removed from it; make a new pool instead",
+            "replicas cannot be added to or removed from a NodePool; create a new one",
         ),
-        rule(
+        schema.rule(
             "!has(self.replicas) || !has(self.weight)",
-            "weight and replicas exclude each other: pods do not choose a pool of fixed size",
+            "weight and replicas exclude each other: pods do not select a static NodePool",
         ),
-        rule(
+        schema.rule(
             f"!has(self.replicas) || !has(self.limits) || self.limits.all(name, name == '{NODES}')",
-            f"a pool with replicas can have a limit on {NODES} only",
+            f"a NodePool with replicas can have a limit on {NODES} only",
         ),
         required=("template",),
     )
 
 
 def _status() -> Schema:
-    return status(
-        "What the pool has.",
+    return status_schema(
+        "Nodes and resources of the NodePool.",
         {
-            "nodes": whole("How many nodes there are.", default=0, size="int64"),
-            "resources": amounts("What all nodes have together."),
-            "nodeClassObservedGeneration": whole(
-                "Generation of the node class for which nodes were last seen to register.",
-                size="int64",
+            "nodes": schema.integer("Number of nodes.", default=0, size="int64"),
+            "resources": schema.quantities("Total capacity of the nodes."),
+            "nodeClassObservedGeneration": schema.integer(
+                "Generation of the node class when NodeRegistrationHealthy was last reset.", size="int64"
             ),
         },
     )
@@ -164,7 +143,7 @@ NODE_POOL: Final = Definition(
     version="v1",
     kind="NodePool",
     plural="nodepools",
-    about="Nodes that are bought alike, for pods that fit nowhere else.",
+    about="Nodes that are launched from one template for unschedulable pods.",
     spec=_spec(),
     status=_status(),
     columns=(

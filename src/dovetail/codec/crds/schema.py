@@ -1,7 +1,7 @@
-"""The pieces that the schema of a custom resource is put together from.
+"""Builders for structural schemas of CustomResourceDefinitions, one per type.
 
-A rule in words (CEL) is preferred to a pattern wherever its cost is bounded:
-who breaks a pattern is shown a regular expression, who breaks a rule a sentence.
+CEL rules are preferred to patterns where their cost is bounded: a violated pattern
+shows the user a regular expression, a violated rule shows a message.
 """
 
 import re
@@ -9,52 +9,52 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Schema = dict[str, Any]
-"""A structural schema as the API server reads it."""
+"""A structural schema in wire format."""
 Rule = dict[str, Any]
 
-_LONGEST_TEXT = 256
-AMOUNT = r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,4})?"
-"""A quantity of zero or more, as a regular expression."""
+_MAX_RULE_LENGTH = 256
+QUANTITY_PATTERN = r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,4})?"
+"""Regular expression of a non-negative quantity."""
 
 
 def rule(expression: str, message: str) -> Rule:
-    """Return a rule in CEL and the sentence for those who break it."""
+    """Return a CEL validation rule with its error message."""
     return {"rule": expression, "message": message}
 
 
-def matching(pattern: re.Pattern[str], message: str) -> Rule:
-    """Return the rule that the whole of a text is as ``pattern`` says."""
-    return rule(f"self.matches({quoted(f'^({pattern.pattern})$')})", message)
+def full_match(pattern: re.Pattern[str], message: str) -> Rule:
+    """Return the rule that a string matches ``pattern`` completely."""
+    return rule(f"self.matches({cel_string(f'^({pattern.pattern})$')})", message)
 
 
-def containing(pattern: re.Pattern[str], message: str) -> Rule:
-    """Return the rule that ``pattern`` is found somewhere in a text."""
-    return rule(f"self.matches({quoted(pattern.pattern)})", message)
+def search(pattern: re.Pattern[str], message: str) -> Rule:
+    """Return the rule that a string contains a match of ``pattern``."""
+    return rule(f"self.matches({cel_string(pattern.pattern)})", message)
 
 
-def quoted(text: str) -> str:
-    """Spell a text in CEL; raw, so that regular expressions stay as they are."""
+def cel_string(text: str) -> str:
+    """Return a CEL string literal; raw if it contains backslashes."""
     if "'" in text:
         raise ValueError(f"{text!r} has a quote in it")
     return f"r'{text}'" if "\\" in text else f"'{text}'"
 
 
-def listed(words: Iterable[str]) -> str:
-    """Spell a list of texts in CEL."""
-    return f"[{', '.join(quoted(word) for word in words)}]"
+def cel_list(words: Iterable[str]) -> str:
+    """Return a CEL list of string literals."""
+    return f"[{', '.join(cel_string(word) for word in words)}]"
 
 
-def text(
+def string(
     about: str,
     *rules: Rule,
     longest: int | None = None,
     shortest: int | None = None,
     default: str | None = None,
 ) -> Schema:
-    """Return the schema of a text; one with rules has a longest length, so that they are cheap."""
+    """Return the schema of a string; rules imply a maximum length to bound their cost."""
     if longest is None and rules:
-        longest = _LONGEST_TEXT
-    return _without_nothing(
+        longest = _MAX_RULE_LENGTH
+    return _drop_none(
         {
             "description": about,
             "type": "string",
@@ -66,19 +66,14 @@ def text(
     )
 
 
-def choice(about: str, words: Iterable[str], *, default: str | None = None) -> Schema:
-    """Return the schema of a text that is one of a few words."""
-    return _without_nothing(
-        {
-            "description": about,
-            "type": "string",
-            "enum": [str(word) for word in words],
-            "default": default,
-        }
+def enum(about: str, words: Iterable[str], *, default: str | None = None) -> Schema:
+    """Return the schema of a string with an enum."""
+    return _drop_none(
+        {"description": about, "type": "string", "enum": [str(word) for word in words], "default": default}
     )
 
 
-def whole(
+def integer(
     about: str,
     *,
     low: int | None = None,
@@ -86,8 +81,8 @@ def whole(
     default: int | None = None,
     size: str = "int32",
 ) -> Schema:
-    """Return the schema of a whole number within bounds."""
-    return _without_nothing(
+    """Return the schema of an integer within bounds."""
+    return _drop_none(
         {
             "description": about,
             "type": "integer",
@@ -99,17 +94,17 @@ def whole(
     )
 
 
-def switch(about: str) -> Schema:
-    """Return the schema of a truth value."""
+def boolean(about: str) -> Schema:
+    """Return the schema of a boolean."""
     return {"description": about, "type": "boolean"}
 
 
-def instant(about: str) -> Schema:
-    """Return the schema of a time stamp."""
+def timestamp(about: str) -> Schema:
+    """Return the schema of a timestamp."""
     return {"description": about, "type": "string", "format": "date-time"}
 
 
-def listing(
+def array(
     about: str,
     items: Schema,
     *rules: Rule,
@@ -118,9 +113,9 @@ def listing(
     keyed_by: Sequence[str] = (),
     distinct: bool = False,
 ) -> Schema:
-    """Return the schema of a list: replaced whole, unless it is keyed or a set."""
+    """Return the schema of a list: atomic, unless it has keys or is a set."""
     kind = "map" if keyed_by else "set" if distinct else "atomic"
-    return _without_nothing(
+    return _drop_none(
         {
             "description": about,
             "type": "array",
@@ -135,8 +130,8 @@ def listing(
 
 
 def mapping(about: str, values: Schema, *rules: Rule, most: int | None = None) -> Schema:
-    """Return the schema of a map from texts to values of one kind."""
-    return _without_nothing(
+    """Return the schema of a map from strings to values of one schema."""
+    return _drop_none(
         {
             "description": about,
             "type": "object",
@@ -147,18 +142,18 @@ def mapping(about: str, values: Schema, *rules: Rule, most: int | None = None) -
     )
 
 
-def amounts(about: str, *rules: Rule, most: int | None = None) -> Schema:
-    """Return the schema of a resource list: names to quantities of zero or more."""
+def quantities(about: str, *rules: Rule, most: int | None = None) -> Schema:
+    """Return the schema of a resource list: names to non-negative quantities."""
     quantity = {
         "anyOf": [{"type": "integer"}, {"type": "string"}],
-        "pattern": f"^{AMOUNT}$",
+        "pattern": f"^{QUANTITY_PATTERN}$",
         "minimum": 0,
         "x-kubernetes-int-or-string": True,
     }
     return mapping(about, quantity, *rules, most=most)
 
 
-def record(
+def struct(
     about: str,
     fields: Mapping[str, Schema],
     *rules: Rule,
@@ -167,7 +162,7 @@ def record(
     further_fields: bool = False,
 ) -> Schema:
     """Return the schema of an object with named fields."""
-    return _without_nothing(
+    return _drop_none(
         {
             "description": about,
             "type": "object",
@@ -180,5 +175,5 @@ def record(
     )
 
 
-def _without_nothing(parts: Mapping[str, Any]) -> Schema:
+def _drop_none(parts: Mapping[str, Any]) -> Schema:
     return {name: part for name, part in parts.items() if part is not None}

@@ -1,134 +1,124 @@
-"""The selectors of EC2NodeClasses: subnets, security groups, images, reservations."""
+"""Schemas of the selectors of an EC2NodeClass, the placement group and the AMI family."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from dovetail.codec.crds.schema import (
-    Rule,
-    Schema,
-    choice,
-    containing,
-    listed,
-    listing,
-    mapping,
-    matching,
-    record,
-    rule,
-    text,
-)
+from dovetail.codec.crds import schema
+from dovetail.codec.crds.schema import Rule, Schema
 from dovetail.codec.karpenter.nodeclass_validation import (
-    ALIASES,
-    FAMILIES,
     ID_EXAMPLES,
-    IDS,
-    LONGEST_ALIAS,
+    ID_PATTERNS,
     MATCH_CRITERIA,
-    MOST_TAGS,
-    MOST_TERMS,
+    MAX_ALIAS_LENGTH,
+    MAX_TAGS,
+    MAX_TERMS,
     OPTIONAL_TERMS,
+    OWNER_FIELDS,
     OWNER_ID,
-    OWNERS,
-    PLACEMENT_ID,
-    TERMS,
+    PLACEMENT_GROUP_ID,
+    SELECTOR_TERM_FIELDS,
 )
+from dovetail.model.karpenter.ami_family import ALIAS_FAMILIES, AmiFamily
 
 _LONGEST: Final = 2048
-"""Of names and ids that mean something to AWS only; it bounds what rules cost."""
+"""Maximum length of names and IDs that AWS defines; it bounds the cost of CEL rules."""
 _GROUPS, _IMAGES = "securityGroupSelectorTerms", "amiSelectorTerms"
 _ABOUT: Final[Mapping[str, str]] = {
-    "subnetSelectorTerms": "Subnets of instances: those that any of the terms finds.",
-    _GROUPS: "Security groups of instances: all those that any of the terms finds.",
-    _IMAGES: "Images of instances: those that any of the terms finds.",
-    "capacityReservationSelectorTerms": "Reservations to use: those that any of the terms finds.",
+    "subnetSelectorTerms": "Subnets of the instances: those that match any of the terms.",
+    _GROUPS: "Security groups of the instances: all that match any of the terms.",
+    _IMAGES: "AMIs of the instances: those that match any of the terms.",
+    "capacityReservationSelectorTerms": "Capacity reservations to use: those that match any term.",
 }
 
 
-def selector_terms() -> dict[str, Schema]:
-    """Return the four lists of terms."""
-    return {name: _terms(name, known) for name, known in TERMS.items()}
+def selector_term_schemas() -> dict[str, Schema]:
+    """Return the schemas of the four lists of selector terms."""
+    return {name: _terms(name, fields) for name, fields in SELECTOR_TERM_FIELDS.items()}
 
 
 def _terms(name: str, known: Sequence[str]) -> Schema:
     fields = _fields(name)
-    enough = [one for one in known if one not in OWNERS]
-    one = record(
-        "All that is said in a term must hold.",
+    enough = [field for field in known if field not in OWNER_FIELDS]
+    item = schema.struct(
+        "A resource must match all fields of a term.",
         {field: fields[field] for field in known},
-        rule(_any(enough, "self"), f"needs one of {', '.join(enough)}"),
+        schema.rule(_any(enough, "self"), f"needs one of {', '.join(enough)}"),
     )
     least = None if name in OPTIONAL_TERMS else 1
-    return listing(_ABOUT[name], one, *_mixtures(name, known), least=least, most=MOST_TERMS)
+    return schema.array(_ABOUT[name], item, *_mixtures(name, known), least=least, most=MAX_TERMS)
 
 
 def _fields(name: str) -> Mapping[str, Schema]:
     example = ID_EXAMPLES[name]
     return {
-        "id": text(
-            "The one thing with this id.",
-            containing(IDS[name], f"is no id of this kind; write it as {example}"),
+        "id": schema.string(
+            "ID of the resource.",
+            schema.search(ID_PATTERNS[name], f"is not a valid ID; write it as {example}"),
         ),
-        "tags": mapping(
-            "What has all these tags; the value * is for any.",
-            text("Value of the tag.", shortest=1, longest=256),
-            rule("self.all(key, key != '')", "a tag needs a key"),
-            most=MOST_TAGS,
+        "tags": schema.mapping(
+            "Tags that the resource must have; the value * matches any value.",
+            schema.string("Value of the tag.", shortest=1, longest=256),
+            schema.rule("self.all(key, key != '')", "a tag needs a key"),
+            most=MAX_TAGS,
         ),
-        "name": text("What has this name; * and ? are for any characters.", longest=_LONGEST),
-        "owner": text("Account that owns the image, or self, or amazon.", longest=_LONGEST),
+        "name": schema.string("Name of the resource; * and ? are wildcards.", longest=_LONGEST),
+        "owner": schema.string("Account that owns the AMI, or self, or amazon.", longest=_LONGEST),
         "alias": _alias(),
-        "ssmParameter": text("SSM parameter (name or ARN) that holds the id.", longest=_LONGEST),
-        "ownerID": text(
-            "Account that owns the reservation.",
-            matching(OWNER_ID, "must be an AWS account: twelve digits"),
+        "ssmParameter": schema.string(
+            "SSM parameter (name or ARN) that contains the AMI ID.", longest=_LONGEST
         ),
-        "instanceMatchCriteria": choice("Which instances it takes.", MATCH_CRITERIA),
+        "ownerID": schema.string(
+            "Account that owns the reservation.",
+            schema.full_match(OWNER_ID, "must be an AWS account ID: twelve digits"),
+        ),
+        "instanceMatchCriteria": schema.enum("Instances that use the reservation.", MATCH_CRITERIA),
     }
 
 
 def _alias() -> Schema:
-    windows = [one for one in ALIASES if one.startswith("windows")]
-    return text(
-        "The images that EKS or Bottlerocket publish: family@version, as in al2023@v20240807 or "
+    windows = [family for family in ALIAS_FAMILIES if family.startswith("windows")]
+    return schema.string(
+        "AMIs that EKS or Bottlerocket publish: family@version, such as al2023@v20240807 or "
         "bottlerocket@latest.",
-        rule(
-            f"self.split('@')[0] in {listed(ALIASES)} && self.matches('^[^@]+@.+$')",
-            f"must be family@version with one of the families {', '.join(ALIASES)}",
+        schema.rule(
+            f"self.split('@')[0] in {schema.cel_list(ALIAS_FAMILIES)} && self.matches('^[^@]+@.+$')",
+            f"must be family@version with one of the families {', '.join(ALIAS_FAMILIES)}",
         ),
-        rule(
-            f"!(self.split('@')[0] in {listed(windows)}) || self.endsWith('@latest')",
-            "images of Windows have no version but latest",
+        schema.rule(
+            f"!(self.split('@')[0] in {schema.cel_list(windows)}) || self.endsWith('@latest')",
+            "Windows AMIs support only the version latest",
         ),
-        longest=LONGEST_ALIAS,
+        longest=MAX_ALIAS_LENGTH,
     )
 
 
 def _mixtures(name: str, known: Sequence[str]) -> list[Rule]:
-    """Return what cannot stand together in a term.
+    """Return the rules for fields of a term that exclude each other.
 
-    Karpenter refuses this for images whenever it happens and for the others only
-    if it happens in every term; what it takes must not be refused here.
+    Karpenter rejects any such AMI term, but other terms only if all of them mix
+    fields. This CRD must accept what Karpenter accepts.
     """
     if name == _IMAGES:
-        others = [one for one in known if one != "ssmParameter"]
-        found = [
-            rule(f"!self.exists(one, {_mixed(field, others)})", _stands_alone(field))
+        others = [field for field in known if field != "ssmParameter"]
+        rules = [
+            schema.rule(f"!self.exists(one, {_mixed(field, others)})", _stands_alone(field))
             for field in ("alias", "id")
         ]
         only = f"!self.exists(one, {_given('alias', 'one')}) || size(self) == 1"
-        return [*found, rule(only, "an alias must be the only term")]
+        return [*rules, schema.rule(only, "an alias must be the only term")]
     alone = ("id", "name") if name == _GROUPS else ("id",)
     return [
-        rule(f"size(self) == 0 || !self.all(one, {_mixed(field, known)})", _stands_alone(field))
+        schema.rule(f"size(self) == 0 || !self.all(one, {_mixed(field, known)})", _stands_alone(field))
         for field in alone
     ]
 
 
 def _stands_alone(field: str) -> str:
-    return f"{field} stands alone in a term, without other fields"
+    return f"{field} excludes all other fields of a term"
 
 
 def _mixed(field: str, known: Iterable[str]) -> str:
-    others = [one for one in known if one != field]
+    others = [other for other in known if other != field]
     return f"{_given(field, 'one')} && ({_any(others, 'one')})"
 
 
@@ -137,50 +127,50 @@ def _any(fields: Iterable[str], of: str) -> str:
 
 
 def _given(field: str, of: str) -> str:
-    """Return the expression that a field is there and not empty."""
+    """Return the expression that a field is set and not empty."""
     if field == "tags":
         return f"(has({of}.tags) && size({of}.tags) > 0)"
     return f"(has({of}.{field}) && {of}.{field} != '')"
 
 
-def placement_group() -> Schema:
-    """Return the schema of the choice of a placement group."""
-    return record(
-        "The placement group that instances are started in.",
+def placement_group_schema() -> Schema:
+    """Return the schema of ``placementGroupSelector``."""
+    return schema.struct(
+        "Placement group of the instances.",
         {
-            "name": text("The group of this name.", shortest=1, longest=_LONGEST),
-            "id": text(
-                "The group with this id.",
-                matching(PLACEMENT_ID, "is no id of a placement group; write it as pg-0a1b"),
+            "name": schema.string("Name of the placement group.", shortest=1, longest=_LONGEST),
+            "id": schema.string(
+                "ID of the placement group.",
+                schema.full_match(PLACEMENT_GROUP_ID, "is not a placement group ID; write it as pg-0a1b"),
             ),
         },
-        rule("has(self.name) != has(self.id)", "needs name or id, exactly one"),
+        schema.rule("has(self.name) != has(self.id)", "needs name or id, exactly one"),
     )
 
 
-def family_rules() -> list[Rule]:
-    """Return how the family of images goes with their alias."""
+def ami_family_rules() -> list[Rule]:
+    """Return the rules between ``amiFamily`` and aliases."""
     aliased = f"self.amiSelectorTerms.exists(one, {_given('alias', 'one')})"
-    found = [
-        rule(
+    rules = [
+        schema.rule(
             f"has(self.amiFamily) || {aliased}",
-            "amiFamily is missing; it goes without only beside an alias such as al2023@latest",
+            "amiFamily is required unless an alias such as al2023@latest is used",
         )
     ]
-    for alias, family in ALIASES.items():
+    for alias, family in ALIAS_FAMILIES.items():
         of_family = f"has(one.alias) && one.alias.startsWith('{alias}@')"
-        found.append(
-            rule(
-                f"!has(self.amiFamily) || self.amiFamily in {listed((family, 'Custom'))} || "
+        rules.append(
+            schema.rule(
+                f"!has(self.amiFamily) || self.amiFamily in {schema.cel_list((family, AmiFamily.CUSTOM))} || "
                 f"!self.amiSelectorTerms.exists(one, {of_family})",
-                f"beside an alias of {alias} amiFamily can be {family} or Custom; or leave it out",
+                f"with an alias of {alias}, amiFamily must be {family} or Custom, or unset",
             )
         )
-    return found
+    return rules
 
 
-def family() -> Schema:
-    """Return the schema of the family of images."""
-    return choice(
-        "How instances are told to join the cluster; goes without saying beside an alias.", FAMILIES
+def ami_family_schema() -> Schema:
+    """Return the schema of ``amiFamily``."""
+    return schema.enum(
+        "AMI family, which determines the format of the user data; optional with an alias.", AmiFamily
     )

@@ -1,292 +1,268 @@
-"""What a user gives, as the objects that a decision is made from.
+"""Inputs of a simulation: manifests and dumps of a cluster, decoded and combined.
 
-Manifests say what is wanted: workloads become their replicas, all of which
-need a place. Dumps of a cluster say what is there: nodes, the pods on them,
-and the pods that already wait. A workload that stands in both is a change to
-the cluster: see ``changes``.
+Manifests are desired objects: workloads become their replicas, which are all
+pending. Dumps are observed objects: nodes, their pods, and pending pods. A
+workload in both is a change to the cluster: see ``workload_changes``.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
 
 import msgspec
 
-from dovetail.codec.inputs.collection import Collection, NamedFile, gather
-from dovetail.codec.inputs.legacy_kubelet import settle_kubelets
-from dovetail.codec.inputs.node_join import join_nodes
-from dovetail.codec.inputs.replicas import WORKLOADS, Replicas, claims_of
-from dovetail.codec.inputs.storage_class_defaults import patient, with_classes
-from dovetail.codec.inputs.workload_changes import Change, changes
-from dovetail.codec.kube.workloads import controller
-from dovetail.codec.text.suggestions import count_of, some_of
-from dovetail.errors import BadInput, Mistake
+from dovetail.codec.inputs.collection import Collection, NamedFile, read_collections
+from dovetail.codec.inputs.legacy_kubelet import move_kubelets
+from dovetail.codec.inputs.replicas import WORKLOADS, ReplicaFactory, create_volume_claims
+from dovetail.codec.inputs.storage_class_defaults import apply_storage_classes, delay_binding
+from dovetail.codec.inputs.workload_changes import WorkloadChange, compare_workloads
+from dovetail.codec.kube.nodes import CsiNode
+from dovetail.codec.kube.workloads import Namespace, workload_controller
+from dovetail.codec.text.suggestions import join_first, pluralize
+from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.storage import BIND_COMPLETED, StorageClass, Volume, VolumeClaim
-from dovetail.model.kube.workloads import Controller, DaemonSet, DisruptionBudget, Service
-from dovetail.model.node import Node
+from dovetail.model.kube.storage import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim, StorageClass
+from dovetail.model.kube.workloads import DaemonSet, PodDisruptionBudget, Service, WorkloadController
+from dovetail.model.node import NodeObject
 
-MOST_PODS = 2_000_000
+MAX_PODS: Final = 2_000_000
+"""Replicas of all workloads together: more do not fit in memory."""
+
+_ClaimTemplate = tuple[PersistentVolumeClaim, bool]
+"""A claim, and whether it names its storage class."""
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was read; instance types and prices are still missing."""
+    """Decoded objects of all files; ``dovetail.simulate`` makes a snapshot of them."""
 
     pending: tuple[Pod, ...] = ()
-    nodes: tuple[Node, ...] = ()
-    node_pools: tuple[NodePool, ...] = ()
-    node_classes: tuple[NodeClass, ...] = ()
+    """Pods to schedule."""
+    pods: tuple[Pod, ...] = ()
+    """Pods of the cluster, bound or not, without those that a changed workload replaces."""
+    nodes: tuple[NodeObject, ...] = ()
+    claims: tuple[NodeClaim, ...] = ()
+    csi_nodes: tuple[CsiNode, ...] = ()
+    nodepools: tuple[NodePool, ...] = ()
+    node_classes: tuple[EC2NodeClass, ...] = ()
     daemon_sets: tuple[DaemonSet, ...] = ()
-    volume_claims: tuple[VolumeClaim, ...] = ()
-    volumes: tuple[Volume, ...] = ()
+    changed_daemon_sets: frozenset[tuple[str, str]] = frozenset()
+    """Namespace and name of those in manifests: they have no pods of this template yet."""
+    volume_claims: tuple[PersistentVolumeClaim, ...] = ()
+    volumes: tuple[PersistentVolume, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
-    namespaces: FrozenDict[str, FrozenDict[str, str]] = FrozenDict()
-    disruption_budgets: tuple[DisruptionBudget, ...] = ()
+    namespaces: tuple[Namespace, ...] = ()
+    pdbs: tuple[PodDisruptionBudget, ...] = ()
     services: tuple[Service, ...] = ()
-    controllers: tuple[Controller, ...] = ()
+    controllers: tuple[WorkloadController, ...] = ()
+    recorded_at: datetime | None = None
+    """About when the dumps were made: the latest time in their nodes and pods."""
     ignored: FrozenDict[str, int] = FrozenDict()
-    """Kind → how many objects of it meant nothing to a decision."""
+    """Kind → number of objects that no decision depends on."""
     warnings: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Everything that the user should know of, one sentence each."""
+        """Notes for the user, one sentence each."""
         if not self.ignored:
             return self.warnings
-        total = count_of(sum(self.ignored.values()), "object")
+        total = pluralize(sum(self.ignored.values()), "object")
         kinds = ", ".join(f"{number} {kind}" for kind, number in self.ignored.items())
         return (f"ignored {total}: {kinds}", *self.warnings)
 
 
 def read_inputs(
-    manifests: Sequence[NamedFile],
-    cluster: Sequence[NamedFile] = (),
-    *,
-    cron_runs: bool = False,
+    files: Sequence[NamedFile], cluster: Sequence[NamedFile] = (), *, cron_runs: bool = False
 ) -> Inputs:
-    """Read manifests and dumps; raises ``BadInput`` with every mistake in them.
+    """Read manifests and dumps; raise ``InvalidInputError`` with all errors in them.
 
-    An object in the manifests stands for the one of the same name in a dump.
-    A CronJob makes no pods unless ``cron_runs`` asks for one run of each.
+    An object in the manifests replaces the one of the same name in a dump. A
+    CronJob has no pods, or with ``cron_runs`` those of one run.
     """
-    given, live = gather(manifests, cluster)
-    both = _merged(given, live)
-    planned = changes(given, live, cron_runs=cron_runs)
-    _check_total(planned, given)
-    gone = {pod.key for change in planned for pod in change.go}
-    wanted, made_claims = _expanded(planned, given, live)
-    bound, waiting, warnings = _existing_pods(given, live, gone)
-    pending = (*waiting, *wanted)
-    nodes, remarks = join_nodes(
-        both.of_kind("Node"),
-        both.of_kind("NodeClaim"),
-        bound,
-        {one.name: one.limits for one in both.of_kind("CSINode")},
+    manifests, live = read_collections(files, cluster)
+    merged = live.merge(manifests)
+    changes = compare_workloads(manifests, live, cron_runs=cron_runs)
+    _check_total(changes, manifests)
+    removed = {pod.key for change in changes for pod in change.removed}
+    new_pods, new_claims = _create_replicas(changes, manifests, live, removed)
+    pods, unbound, pod_warnings = _select_pods(manifests, live, removed)
+    pending = (*unbound, *new_pods)
+    new_classes = {storage_class.name for storage_class in manifests.models("StorageClass")}
+    new_classes -= {storage_class.name for storage_class in live.models("StorageClass")}
+    known_classes, binding_warnings = delay_binding(merged.models("StorageClass"), new_classes)
+    claims, storage_classes, class_warnings = apply_storage_classes(
+        [*_get_volume_claims(merged, manifests), *new_claims], known_classes, pending
     )
-    new_classes = {one.name for one in given.of_kind("StorageClass")}
-    new_classes -= {one.name for one in live.of_kind("StorageClass")}
-    known_classes, about_classes = patient(both.of_kind("StorageClass"), new_classes)
-    claims, classes, about_volumes = with_classes(
-        [*_claims(both, given), *made_claims], known_classes, pending
+    nodepools, node_classes, kubelet_warnings = move_kubelets(
+        merged.decoded("NodePool"), merged.models("EC2NodeClass")
     )
-    pools, node_classes, about_pools = settle_kubelets(
-        both.decoded("NodePool"), both.of_kind("EC2NodeClass")
-    )
+    daemon_sets = manifests.models("DaemonSet")
     return Inputs(
         pending=pending,
-        nodes=nodes,
-        node_pools=pools,
+        pods=tuple(pods),
+        nodes=tuple(merged.models("Node")),
+        claims=tuple(merged.models("NodeClaim")),
+        csi_nodes=tuple(merged.models("CSINode")),
+        nodepools=nodepools,
         node_classes=node_classes,
-        daemon_sets=_daemon_sets(given, live),
+        daemon_sets=tuple(merged.models("DaemonSet")),
+        changed_daemon_sets=frozenset((changed.namespace, changed.name) for changed in daemon_sets),
         volume_claims=claims,
-        volumes=tuple(both.of_kind("PersistentVolume")),
-        storage_classes=classes,
-        namespaces=_namespaces(both, [*pending, *bound]),
-        disruption_budgets=tuple(both.of_kind("PodDisruptionBudget")),
-        services=tuple(both.of_kind("Service")),
-        controllers=_controllers(planned, live),
-        ignored=FrozenDict(dict((given.ignored + live.ignored).most_common())),
+        volumes=tuple(merged.models("PersistentVolume")),
+        storage_classes=storage_classes,
+        namespaces=_get_namespaces(merged, [*pending, *pods]),
+        pdbs=tuple(merged.models("PodDisruptionBudget")),
+        services=tuple(merged.models("Service")),
+        controllers=_get_controllers(changes, live),
+        recorded_at=live.recorded_at(),
+        ignored=FrozenDict(dict((manifests.ignored + live.ignored).most_common())),
         warnings=(
-            *_makes_nothing(planned, given, cron_runs=cron_runs),
-            *warnings,
-            *remarks,
-            *about_classes,
-            *about_volumes,
-            *about_pools,
-            *_gaps(node_classes, pending, claims),
+            *_find_idle_workloads(changes, manifests, cron_runs=cron_runs),
+            *pod_warnings,
+            *binding_warnings,
+            *class_warnings,
+            *kubelet_warnings,
+            *_find_gaps(node_classes, pending, claims),
         ),
     )
 
 
-def _makes_nothing(planned: Iterable[Change], given: Collection, *, cron_runs: bool) -> list[str]:
-    """Name workloads that a reader may expect in the plan and will not find there."""
-    found = []
-    idle = [one.workload.name for one in planned if one.workload.replicas == 0]
-    if idle:
-        found.append(f"no replicas asked for, so no pods planned: {some_of(idle)}")
-    timed = [one.name for one in given.of_kind("CronJob")]
-    if timed and not cron_runs:
-        found.append(f"CronJobs left out (--cron-runs plans one run of each): {some_of(timed)}")
-    return found
-
-
-def _gaps(
-    node_classes: Iterable[NodeClass], pending: Iterable[Pod], claims: Sequence[VolumeClaim]
+def _find_idle_workloads(
+    changes: Iterable[WorkloadChange], manifests: Collection, *, cron_runs: bool
 ) -> list[str]:
-    """Say what a dump leaves open that a decision would look at."""
-    found = [
-        f"EC2NodeClass {one.name} does not say how much of its reservations is free; none is used"
-        for one in node_classes
-        if one.reservations and not any(each.available for each in one.reservations)
+    """Return warnings about workloads that have no pods in the plan."""
+    warnings = []
+    idle = [change.workload.name for change in changes if change.workload.replicas == 0]
+    if idle:
+        warnings.append(f"no replicas requested, so no pods planned: {join_first(idle)}")
+    cron_jobs = [cron_job.name for cron_job in manifests.models("CronJob")]
+    if cron_jobs and not cron_runs:
+        warnings.append(f"CronJobs left out (--cron-runs plans one run of each): {join_first(cron_jobs)}")
+    return warnings
+
+
+def _find_gaps(
+    node_classes: Iterable[EC2NodeClass], pending: Iterable[Pod], claims: Sequence[PersistentVolumeClaim]
+) -> list[str]:
+    """Return warnings about data that decisions need and a dump lacks."""
+    warnings = [
+        f"EC2NodeClass {node_class.name} has no free count for its capacity reservations; none is used"
+        for node_class in node_classes
+        if node_class.capacity_reservations
+        and not any(reservation.available_count for reservation in node_class.capacity_reservations)
     ]
-    users = sum(any(not each.ephemeral for each in pod.spec.volumes) for pod in pending)
+    users = sum(any(not volume.ephemeral for volume in pod.spec.volumes) for pod in pending)
     if users and not claims:
-        found.append(f"{count_of(users, 'pod')} with volumes, but no PersistentVolumeClaim given")
-    return found
+        warnings.append(f"{pluralize(users, 'pod')} with volumes, but no PersistentVolumeClaim given")
+    return warnings
 
 
-def _merged(given: Collection, live: Collection) -> Collection:
-    both = Collection()
-    both.objects = {**live.objects, **given.objects}
-    both.classless = live.classless | given.classless
-    return both
-
-
-def _check_total(planned: Iterable[Change], given: Collection) -> None:
-    """Refuse more pods than memory holds before the first is made."""
+def _check_total(changes: Iterable[WorkloadChange], manifests: Collection) -> None:
+    """Reject more pods than fit in memory before the first is created."""
     total = 0
-    for change in planned:
+    for change in changes:
         total += change.missing
-        if total > MOST_PODS:
-            source = given.objects[change.workload.key].source
-            message = f"asks for more than {MOST_PODS:,} pods, all workloads together"
-            raise BadInput([Mistake(source.file, 0, "spec.replicas", message)])
+        if total > MAX_PODS:
+            source = manifests.objects[change.workload.key].source
+            message = f"requests more than {MAX_PODS:,} pods, all workloads together"
+            raise InvalidInputError([ValidationError(source.file, 0, "spec.replicas", message)])
 
 
-def _expanded(
-    planned: Iterable[Change], given: Collection, live: Collection
-) -> tuple[list[Pod], list[tuple[VolumeClaim, bool]]]:
-    gone = {pod.key for change in planned for pod in change.go}
-    names = [pod.key for one in (given, live) for pod in one.of_kind("Pod")]
-    replicas = Replicas(name for name in names if name not in gone)
+def _create_replicas(
+    changes: Iterable[WorkloadChange], manifests: Collection, live: Collection, removed: set[str]
+) -> tuple[list[Pod], list[_ClaimTemplate]]:
+    """Return the missing pods of all workloads, and their new volume claims."""
+    names = (pod.key for collection in (manifests, live) for pod in collection.models("Pod"))
+    factory = ReplicaFactory(name for name in names if name not in removed)
     pods: list[Pod] = []
-    claims: list[tuple[VolumeClaim, bool]] = []
-    for change in planned:
-        made = list(replicas.pods(change.workload, change.missing))
-        pods.extend(made)
-        for claim, named in claims_of(change.workload, made):
-            known = [
-                one.model("PersistentVolumeClaim", claim.namespace, claim.name)
-                for one in (given, live)
-            ]
-            if not any(known):
-                claims.append((claim, named))
+    claims: list[_ClaimTemplate] = []
+    for change in changes:
+        replicas = list(factory.create_pods(change.workload, change.missing))
+        pods.extend(replicas)
+        claims.extend(
+            (claim, is_named)
+            for claim, is_named in create_volume_claims(change.workload, replicas)
+            if not any(
+                collection.model("PersistentVolumeClaim", claim.namespace, claim.name)
+                for collection in (manifests, live)
+            )
+        )
     return pods, claims
 
 
-def _existing_pods(
-    given: Collection, live: Collection, gone: set[str]
+def _select_pods(
+    manifests: Collection, live: Collection, removed: set[str]
 ) -> tuple[list[Pod], list[Pod], list[str]]:
-    """Sort the pods that stand there as such into bound and waiting ones."""
-    bound, waiting = _given_pods(given, live)
+    """Return the pods of the cluster, those of them and of manifests to schedule, and warnings."""
+    pods, unbound_manifests = _split_manifest_pods(manifests, live)
     kept = [
         pod
-        for pod in live.of_kind("Pod")
-        if not pod.terminal
-        and pod.key not in gone
-        and given.model("Pod", pod.namespace, pod.name) is None
+        for pod in live.models("Pod")
+        if pod.key not in removed and manifests.model("Pod", pod.namespace, pod.name) is None
     ]
-    bound.extend(pod for pod in kept if pod.node_name)
-    unbound = [pod for pod in kept if not pod.node_name and _needs_place(pod)]
+    unbound = [pod for pod in kept if not (pod.node_name or pod.is_terminal) and _needs_node(pod)]
     ready = [pod for pod in unbound if pod.key not in live.gated]
     warnings = []
     if len(ready) < len(unbound):
-        gated = count_of(len(unbound) - len(ready), "pod")
+        gated = pluralize(len(unbound) - len(ready), "pod")
         warnings.append(f"{gated} left out: waiting for scheduling gates")
-    return bound, [*ready, *waiting], warnings
+    return [*pods, *kept], [*ready, *unbound_manifests], warnings
 
 
-def _given_pods(given: Collection, live: Collection) -> tuple[list[Pod], list[Pod]]:
-    """Sort the pods of the manifests; one that is bound to no given node needs a place."""
+def _split_manifest_pods(manifests: Collection, live: Collection) -> tuple[list[Pod], list[Pod]]:
+    """Return bound and unbound pods of the manifests; a pod of an unknown node is unbound."""
     bound: list[Pod] = []
-    waiting: list[Pod] = []
-    for pod in given.of_kind("Pod"):
-        if pod.terminal or _comes_with_its_workload(pod, given):
+    unbound: list[Pod] = []
+    for pod in manifests.models("Pod"):
+        if pod.is_terminal or _is_replica(pod, manifests):
             continue
-        if any(one.model("Node", "", pod.node_name) is not None for one in (given, live)):
+        if any(collection.model("Node", "", pod.node_name) is not None for collection in (manifests, live)):
             bound.append(pod)
-        elif not (pod.of_daemon_set or pod.static):
-            waiting.append(msgspec.structs.replace(pod, node_name="", nominated_node=""))
-    return bound, waiting
+        elif not (pod.is_owned_by_daemon_set or pod.is_static):
+            unbound.append(msgspec.structs.replace(pod, node_name="", nominated_node_name=""))
+    return bound, unbound
 
 
-def _needs_place(pod: Pod) -> bool:
-    return not (pod.of_daemon_set or pod.static or pod.deleting or pod.nominated_node)
+def _needs_node(pod: Pod) -> bool:
+    return not (pod.is_owned_by_daemon_set or pod.is_static or pod.deleting or pod.nominated_node_name)
 
 
-def _comes_with_its_workload(pod: Pod, given: Collection) -> bool:
-    """Tell whether its maker is among the manifests, and so expanded already."""
+def _is_replica(pod: Pod, manifests: Collection) -> bool:
+    """Return True if the pod's owner is among the manifests, so that its replicas are created."""
     owner = pod.owner
-    return owner is not None and given.model(owner.kind, pod.namespace, owner.name) is not None
+    return owner is not None and manifests.model(owner.kind, pod.namespace, owner.name) is not None
 
 
-def _daemon_sets(given: Collection, live: Collection) -> tuple[DaemonSet, ...]:
-    """Join DaemonSets with their newest pods; a changed one has none yet."""
-    newest: dict[tuple[str, str], Pod] = {}
-    for pod in live.of_kind("Pod"):
-        if not pod.of_daemon_set or pod.terminal or pod.deleting:
-            continue
-        key = (pod.namespace, pod.owner.name)
-        if key not in newest or _age(newest[key]) < _age(pod):
-            newest[key] = pod
-    found = []
-    for one in live.of_kind("DaemonSet"):
-        if given.model("DaemonSet", one.namespace, one.name) is None:
-            pod = newest.get((one.namespace, one.name))
-            found.append(msgspec.structs.replace(one, newest=pod and _like_template(pod, one.pod)))
-    return (*found, *given.of_kind("DaemonSet"))
+def _get_volume_claims(merged: Collection, manifests: Collection) -> list[_ClaimTemplate]:
+    """Return all volume claims.
 
-
-def _age(pod: Pod) -> tuple[str, str]:
-    return (pod.created.isoformat() if pod.created else "", pod.name)
-
-
-def _like_template(pod: Pod, template: Pod) -> Pod:
-    """Undo what ties a DaemonSet's pod to the one node it was made for."""
-    spec = msgspec.structs.replace(pod.spec, node_terms=template.spec.node_terms)
-    return msgspec.structs.replace(pod, spec=spec)
-
-
-def _claims(both: Collection, given: Collection) -> list[tuple[VolumeClaim, bool]]:
-    """Return all claims, and whether each names its class.
-
-    A manifest's claim that names its volume counts as bound: once applied it
-    would be, before its pod is looked at.
+    A manifest's claim that names its volume counts as bound: the volume
+    controller binds it before its pod is scheduled.
     """
-    found = []
-    for one in both.of_kind("PersistentVolumeClaim"):
-        named = bool(one.storage_class) or one.key in both.classless
-        ours = given.model("PersistentVolumeClaim", one.namespace, one.name) is not None
-        if one.volume and (ours or one.phase == "Bound"):
-            bound = one.annotations.with_items({BIND_COMPLETED: "yes"})
-            one = msgspec.structs.replace(one, annotations=bound)
-        found.append((one, named))
-    return found
+    claims = []
+    for claim in merged.models("PersistentVolumeClaim"):
+        is_named = bool(claim.storage_class) or claim.key in merged.without_storage_class
+        is_new = manifests.model("PersistentVolumeClaim", claim.namespace, claim.name) is not None
+        if claim.volume and (is_new or claim.phase == "Bound"):
+            annotations = claim.annotations.with_items({BIND_COMPLETED: "yes"})
+            claim = msgspec.structs.replace(claim, annotations=annotations)
+        claims.append((claim, is_named))
+    return claims
 
 
-def _namespaces(both: Collection, pods: Iterable[Pod]) -> FrozenDict[str, FrozenDict[str, str]]:
-    found = {one.name: one.labels for one in both.of_kind("Namespace")}
-    for name in sorted({pod.namespace for pod in pods} - found.keys()):
-        found[name] = FrozenDict({"kubernetes.io/metadata.name": name})
-    return FrozenDict(found)
+def _get_namespaces(merged: Collection, pods: Iterable[Pod]) -> tuple[Namespace, ...]:
+    """Return all namespaces, including those that only pods name."""
+    namespaces = {namespace.name: namespace for namespace in merged.models("Namespace")}
+    for name in sorted({pod.namespace for pod in pods} - namespaces.keys()):
+        namespaces[name] = Namespace(name, FrozenDict({"kubernetes.io/metadata.name": name}))
+    return tuple(namespaces.values())
 
 
-def _controllers(planned: Iterable[Change], live: Collection) -> tuple[Controller, ...]:
-    known = [one for kind in WORKLOADS for one in live.of_kind(kind) if kind != "Deployment"]
-    found = {}
-    for workload in (*known, *(change.workload for change in planned)):
-        one = controller(workload)
-        if one is not None:
-            found[(one.kind, one.namespace, one.name)] = one
-    return tuple(found.values())
+def _get_controllers(changes: Iterable[WorkloadChange], live: Collection) -> tuple[WorkloadController, ...]:
+    workloads = [workload for kind in WORKLOADS if kind != "Deployment" for workload in live.models(kind)]
+    workloads += [change.workload for change in changes]
+    controllers = filter(None, map(workload_controller, workloads))
+    return tuple({(owner.kind, owner.namespace, owner.name): owner for owner in controllers}.values())

@@ -1,122 +1,131 @@
-"""Reading many files into one collection of objects, or all their mistakes."""
+"""Collections: the decoded objects of many files, or all their errors."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 
-from dovetail.codec.inputs.decoders import Decoded, read_object
+from dovetail.codec.inputs.decoders import DecodedObject, read_object
 from dovetail.codec.kube.pods import is_gated
-from dovetail.codec.kube.storage import asks_for_no_class
-from dovetail.codec.text.documents import Files, Misplaced
-from dovetail.errors import BadInput, Mistake
+from dovetail.codec.kube.storage import disables_storage_class
+from dovetail.codec.text.documents import FieldError, ManifestReader
+from dovetail.errors import InvalidInputError, ValidationError
 
 NamedFile = tuple[str, bytes]
-"""What to call a file in messages, and what is in it."""
+"""Name of a file in error messages, and its content."""
 
-MOST_MISTAKES = 200
+_MAX_ERRORS: Final = 200
 
 
 class Collection:
-    """Objects by kind, namespace and name, in the order in which they were read."""
+    """Decoded objects by kind, namespace and name, in the order of the files."""
 
     def __init__(self) -> None:
-        self.objects: dict[tuple[str, str, str], Decoded] = {}
+        self.objects: dict[tuple[str, str, str], DecodedObject] = {}
         self.ignored: Counter[str] = Counter()
         self.gated: set[str] = set()
-        """Pods that wait for their scheduling gates."""
-        self.classless: set[str] = set()
-        """Claims that want no storage class, not even the default one."""
-        self.twins: list[tuple[Decoded, Decoded]] = []
-        self.files: list[str] = []
+        """Pods with scheduling gates."""
+        self.without_storage_class: set[str] = set()
+        """Volume claims that disable the default storage class."""
+        self.duplicates: list[tuple[DecodedObject, DecodedObject]] = []
+        self._latest_time = ""
 
-    def add(self, one: Decoded) -> None:
-        """Take an object in; its raw text is let go, for dumps have a lot of it."""
-        raw = one.source.value
-        source = msgspec.structs.replace(one.source, value={})
-        one = msgspec.structs.replace(one, source=source, today={})
-        first = self.objects.setdefault(one.key, one)
-        if first is not one:
-            self.twins.append((first, one))
-        elif one.kind == "Pod" and is_gated(raw):
-            self.gated.add(one.model.key)
-        elif one.kind == "PersistentVolumeClaim" and asks_for_no_class(raw):
-            self.classless.add(one.model.key)
+    def add(self, decoded: DecodedObject) -> None:
+        """Add an object without its raw form, which would take much memory."""
+        raw = decoded.source.value
+        source = msgspec.structs.replace(decoded.source, value={})
+        decoded = msgspec.structs.replace(decoded, source=source, current={})
+        first = self.objects.setdefault(decoded.key, decoded)
+        if first is not decoded:
+            self.duplicates.append((first, decoded))
+            return
+        if decoded.kind == "Pod" and is_gated(raw):
+            self.gated.add(decoded.model.key)
+        elif decoded.kind == "PersistentVolumeClaim" and disables_storage_class(raw):
+            self.without_storage_class.add(decoded.model.key)
+        if decoded.kind in ("Node", "Pod"):
+            self._latest_time = max(self._latest_time, _get_latest_time(raw))
 
-    def of_kind(self, kind: str) -> list[Any]:
-        return [one.model for key, one in self.objects.items() if key[0] == kind]
+    def merge(self, overrides: "Collection") -> "Collection":
+        """Return the objects of both; those of ``overrides`` replace others of the same name."""
+        merged = Collection()
+        merged.objects = {**self.objects, **overrides.objects}
+        merged.without_storage_class = self.without_storage_class | overrides.without_storage_class
+        return merged
 
-    def decoded(self, kind: str) -> list[Decoded]:
-        return [one for key, one in self.objects.items() if key[0] == kind]
+    def models(self, kind: str) -> list[Any]:
+        return [decoded.model for decoded in self.decoded(kind)]
 
-    def has(self, kind: str) -> bool:
-        return any(key[0] == kind for key in self.objects)
+    def decoded(self, kind: str) -> list[DecodedObject]:
+        return [decoded for key, decoded in self.objects.items() if key[0] == kind]
 
     def model(self, kind: str, namespace: str, name: str) -> Any:
-        found = self.objects.get((kind, namespace, name))
-        return None if found is None else found.model
+        decoded = self.objects.get((kind, namespace, name))
+        return None if decoded is None else decoded.model
+
+    def recorded_at(self) -> datetime | None:
+        """Return the latest time in nodes and pods; None if there is none."""
+        try:
+            return msgspec.convert(self._latest_time, datetime)
+        except msgspec.ValidationError:
+            return None
 
 
-def gather(
+def read_collections(
     manifests: Sequence[NamedFile], cluster: Sequence[NamedFile] = ()
 ) -> tuple[Collection, Collection]:
-    """Read everything; raises ``BadInput`` with all mistakes of all files.
+    """Read all files; raise ``InvalidInputError`` with the errors of all of them.
 
-    One object twice among the manifests is a mistake. In dumps, which often
-    overlap, the first one counts.
+    Two manifests of one object are an error. Dumps often overlap: the first
+    object counts.
     """
-    files = Files()
+    reader = ManifestReader()
     shared: dict[Any, Any] = {}
-    misplaced: list[Misplaced] = []
-    given = _collect(files, manifests, shared, misplaced, trusted=False)
-    live = _collect(files, cluster, shared, misplaced, trusted=True)
-    mistakes = [*files.mistakes, *files.placed(misplaced[:MOST_MISTAKES])]
-    mistakes += _twin_mistakes(files, given.twins)
-    if mistakes:
+    field_errors: list[FieldError] = []
+    collections = Collection(), Collection()
+    for collection, files, trusted in zip(collections, (manifests, cluster), (False, True), strict=True):
+        for name, data in files:
+            for raw in reader.read_objects(name, data):
+                result = read_object(raw, trusted=trusted, cache=shared)
+                field_errors.extend(result.errors)
+                if result.ignored is not None:
+                    collection.ignored[result.ignored] += 1
+                for decoded in result.objects:
+                    if decoded.name:
+                        collection.add(decoded)
+    errors = [*reader.errors, *reader.locate(field_errors[:_MAX_ERRORS])]
+    errors += _get_duplicate_errors(reader, collections[0].duplicates)
+    if errors:
         order = {name: index for index, (name, _) in enumerate([*manifests, *cluster])}
-        mistakes.sort(key=lambda one: (order.get(one.file, 0), one.line))
-        raise BadInput(mistakes)
-    return given, live
+        errors.sort(key=lambda error: (order.get(error.file, 0), error.line))
+        raise InvalidInputError(errors)
+    return collections
 
 
-def _collect(
-    files: Files,
-    sources: Iterable[NamedFile],
-    shared: dict[Any, Any],
-    misplaced: list[Misplaced],
-    *,
-    trusted: bool,
-) -> Collection:
-    found = Collection()
-    for name, data in sources:
-        found.files.append(name)
-        for raw in files.objects(name, data):
-            read = read_object(raw, trusted=trusted, pool=shared)
-            misplaced.extend(read.mistakes)
-            if read.ignored is not None:
-                found.ignored[read.ignored] += 1
-            for one in read.objects:
-                if one.name:
-                    found.add(one)
-    return found
+def _get_duplicate_errors(
+    reader: ManifestReader, duplicates: Iterable[tuple[DecodedObject, DecodedObject]]
+) -> list[ValidationError]:
+    shown = list(duplicates)[:_MAX_ERRORS]
+    # Both objects of every pair, located in one pass over the files.
+    located = reader.locate(
+        [decoded.source.error_at(("metadata", "name"), "") for pair in shown for decoded in pair]
+    )
+    errors = []
+    for (_, second), first_at, second_at in zip(shown, located[::2], located[1::2], strict=True):
+        name = f"{second.namespace}/{second.name}" if second.namespace else second.name
+        message = f"{second.kind} {name} is defined twice; first in {first_at.file}:{first_at.line}"
+        errors.append(ValidationError(second_at.file, second_at.line, second_at.field, message))
+    return errors
 
 
-def _twin_mistakes(files: Files, twins: list[tuple[Decoded, Decoded]]) -> list[Mistake]:
-    shown = twins[:MOST_MISTAKES]
-    places = files.placed([_name_of(one) for pair in shown for one in pair])
-    mistakes = []
-    for number, (_, second) in enumerate(shown):
-        first_at, second_at = places[2 * number], places[2 * number + 1]
-        whose = f"{second.namespace}/" if second.namespace else ""
-        message = (
-            f"{second.kind} {whose}{second.name} is there twice; "
-            f"the first is in {first_at.file}:{first_at.line}"
-        )
-        mistakes.append(Mistake(second_at.file, second_at.line, second_at.field, message))
-    return mistakes
-
-
-def _name_of(one: Decoded) -> Misplaced:
-    source = one.source
-    return Misplaced(source.file, source.document, (*source.path, "metadata", "name"), "")
+def _get_latest_time(raw: dict[str, Any]) -> str:
+    """Return the latest timestamp of an object; RFC 3339 times in UTC sort as text."""
+    status = raw.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    times = [(raw.get("metadata") or {}).get("creationTimestamp")]
+    for condition in conditions if isinstance(conditions, list) else ():
+        if isinstance(condition, dict):
+            times += [condition.get("lastHeartbeatTime"), condition.get("lastTransitionTime")]
+    return max((time for time in times if isinstance(time, str)), default="")

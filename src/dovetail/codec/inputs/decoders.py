@@ -1,19 +1,19 @@
-"""The kinds that mean something to us, and who reads each."""
+"""Decoders by kind, for objects of manifests and dumps in any served version."""
 
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from dovetail.codec.conversion import nodeclasses as legacyclasses
-from dovetail.codec.conversion import nodepools as legacy
-from dovetail.codec.conversion.converted_object import Converted, OldKubelet, Remark, Successor
-from dovetail.codec.fields import Field, Findings
+from dovetail.codec.conversion import nodeclasses as legacy_nodeclasses
+from dovetail.codec.conversion import nodepools as legacy_nodepools
+from dovetail.codec.conversion.converted_object import Conversion, ConversionNote, LegacyKubelet
+from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter import nodeclaims, nodeclasses, nodepools
 from dovetail.codec.kube import nodes, storage, workloads
 from dovetail.codec.kube.pods import decode_pod
-from dovetail.codec.text.documents import Misplaced, RawObject
-from dovetail.codec.text.suggestions import nearest
+from dovetail.codec.text.documents import FieldError, RawObject
+from dovetail.codec.text.suggestions import nearest_match
 
 Decoder = Callable[[Field], Any]
 _CORE, _APPS, _BATCH = "", "apps", "batch"
@@ -22,8 +22,8 @@ _KARPENTER, _KARPENTER_AWS = "karpenter.sh", "karpenter.k8s.aws"
 _DECODERS: dict[tuple[str, str], Decoder] = {
     (_CORE, "Pod"): decode_pod,
     (_CORE, "Node"): nodes.decode_node,
-    (_CORE, "PersistentVolume"): storage.decode_volume,
-    (_CORE, "PersistentVolumeClaim"): storage.decode_claim,
+    (_CORE, "PersistentVolume"): storage.decode_persistent_volume,
+    (_CORE, "PersistentVolumeClaim"): storage.decode_persistent_volume_claim,
     (_CORE, "Namespace"): workloads.decode_namespace,
     (_CORE, "Service"): workloads.decode_service,
     (_CORE, "ReplicationController"): workloads.decode_replication_controller,
@@ -33,20 +33,20 @@ _DECODERS: dict[tuple[str, str], Decoder] = {
     (_APPS, "DaemonSet"): workloads.decode_daemon_set,
     (_BATCH, "Job"): workloads.decode_job,
     (_BATCH, "CronJob"): workloads.decode_cron_job,
-    ("policy", "PodDisruptionBudget"): workloads.decode_budget,
+    ("policy", "PodDisruptionBudget"): workloads.decode_pod_disruption_budget,
     ("storage.k8s.io", "StorageClass"): storage.decode_storage_class,
     ("storage.k8s.io", "CSINode"): nodes.decode_csi_node,
-    (_KARPENTER, "NodePool"): nodepools.decode_node_pool,
-    (_KARPENTER, "NodeClaim"): nodeclaims.decode_node_claim,
-    (_KARPENTER_AWS, "EC2NodeClass"): nodeclasses.decode_node_class,
+    (_KARPENTER, "NodePool"): nodepools.decode_nodepool,
+    (_KARPENTER, "NodeClaim"): nodeclaims.decode_nodeclaim,
+    (_KARPENTER_AWS, "EC2NodeClass"): nodeclasses.decode_nodeclass,
 }
-_LEGACY: dict[tuple[str, str, str], Callable[[dict[str, Any]], Converted]] = {
-    (_KARPENTER, "v1alpha5", "Provisioner"): legacy.from_provisioner,
-    (_KARPENTER, "v1alpha5", "Machine"): legacy.from_machine,
-    (_KARPENTER, "v1beta1", "NodePool"): legacy.from_beta_node_pool,
-    (_KARPENTER, "v1beta1", "NodeClaim"): legacy.from_beta_node_claim,
-    (_KARPENTER_AWS, "v1alpha1", "AWSNodeTemplate"): legacyclasses.from_node_template,
-    (_KARPENTER_AWS, "v1beta1", "EC2NodeClass"): legacyclasses.from_beta_node_class,
+_LEGACY: dict[tuple[str, str, str], Callable[[dict[str, Any]], Conversion]] = {
+    (_KARPENTER, "v1alpha5", "Provisioner"): legacy_nodepools.convert_provisioner,
+    (_KARPENTER, "v1alpha5", "Machine"): legacy_nodepools.convert_alpha_nodeclaim,
+    (_KARPENTER, "v1beta1", "NodePool"): legacy_nodepools.convert_beta_nodepool,
+    (_KARPENTER, "v1beta1", "NodeClaim"): legacy_nodepools.convert_beta_nodeclaim,
+    (_KARPENTER_AWS, "v1alpha1", "AWSNodeTemplate"): legacy_nodeclasses.convert_node_template,
+    (_KARPENTER_AWS, "v1beta1", "EC2NodeClass"): legacy_nodeclasses.convert_beta_nodeclass,
 }
 _VERSIONS: dict[str, tuple[str, ...]] = {
     _BATCH: ("v1", "v1beta1"),
@@ -55,7 +55,7 @@ _VERSIONS: dict[str, tuple[str, ...]] = {
 }
 _GROUP_OF = {kind: group for group, kind in _DECODERS} | {kind: group for group, _, kind in _LEGACY}
 _GROUPS = frozenset(_GROUP_OF.values())
-_RETIRED_GROUPS = frozenset({"extensions"})
+_REMOVED_GROUPS = frozenset({"extensions"})
 _OTHER_KINDS = frozenset(
     (
         "ConfigMap Secret Event Endpoints EndpointSlice LimitRange ResourceQuota PodTemplate "
@@ -64,126 +64,108 @@ _OTHER_KINDS = frozenset(
         "PodSecurityPolicy List"
     ).split()
 )
-"""Real kinds of the groups we read; they are no misspellings of ours."""
-_NO_NAMESPACE = frozenset(
+"""Other kinds of these groups, which are not misspelt kinds."""
+_CLUSTER_SCOPED = frozenset(
     "Node PersistentVolume Namespace StorageClass CSINode NodePool NodeClaim EC2NodeClass".split()
 )
 
 
-class Decoded(msgspec.Struct, frozen=True, kw_only=True):
-    """One object as a value of the model, with the text it came from."""
+class DecodedObject(msgspec.Struct, frozen=True, kw_only=True):
+    """An object as a value of the model, with its raw form."""
 
     kind: str
     namespace: str
     name: str
     model: Any
     source: RawObject
-    today: dict[str, Any]
-    """The object itself, or the v1 object that an older one means."""
-    kubelet: OldKubelet | None = None
-    """Of an old pool: what its node class must know today."""
-    remarks: tuple[Remark, ...] = ()
-    """Of an old object: what changed its meaning on the way to today."""
+    current: dict[str, Any]
+    """The object as written, or the v1 object that a legacy object converts to."""
+    kubelet: LegacyKubelet | None = None
+    """Kubelet settings of a legacy NodePool; in v1 they belong to its node class."""
+    notes: tuple[ConversionNote, ...] = ()
+    """Changes of meaning by the conversion of a legacy object."""
 
     @property
     def key(self) -> tuple[str, str, str]:
         return (self.kind, self.namespace, self.name)
 
 
-class Read(msgspec.Struct):
-    """What became of one raw object."""
+class ReadResult(msgspec.Struct):
+    """Result of reading one raw object."""
 
-    objects: list[Decoded] = []
-    mistakes: list[Misplaced] = []
+    objects: list[DecodedObject] = []
+    errors: list[FieldError] = []
     ignored: str | None = None
-    """The kind, when it is none of ours."""
+    """The kind, if no decision depends on it."""
 
 
-def read_object(raw: RawObject, *, trusted: bool = False, pool: dict[Any, Any]) -> Read:
-    """Read one object; ``trusted`` ones come out of a live cluster.
+def read_object(raw: RawObject, *, trusted: bool = False, cache: dict[Any, Any]) -> ReadResult:
+    """Decode one object; ``trusted`` objects come from a live cluster.
 
-    What an API server has taken is not searched for misspellings, wherever it
-    stands: it is recognised by its uid. ``pool`` holds values that may be shared.
+    An object with a UID has been validated by an API server, in any file:
+    unknown fields are no errors then. ``cache`` shares equal values.
     """
     value = raw.value
     api_version, kind = value.get("apiVersion"), value.get("kind")
-    problem = _header_problem(api_version, kind)
+    problem = _check_header(api_version, kind)
     if problem is not None:
-        return Read(mistakes=[_misplaced(raw, *problem)])
+        return ReadResult(errors=[raw.error_at(*problem)])
     group, _, version = str(api_version).rpartition("/")
-    spelling = None if trusted else _spelling_problem(group, version, str(kind))
-    if spelling is not None:
-        return Read(mistakes=[_misplaced(raw, *spelling)])
+    misspelling = None if trusted else _check_spelling(group, version, str(kind))
+    if misspelling is not None:
+        return ReadResult(errors=[raw.error_at(*misspelling)])
     meta = value.get("metadata")
-    by_hand = not trusted and not (isinstance(meta, dict) and meta.get("uid"))
+    strict = not trusted and not (isinstance(meta, dict) and meta.get("uid"))
     convert = _LEGACY.get((group, version, str(kind)))
     if convert is not None:
-        return _read_converted(raw, convert(value), by_hand, pool)
+        return _read_converted(raw, convert(value), strict, cache)
     if (group, str(kind)) not in _DECODERS:
-        return Read(ignored=str(kind))
-    shapeless = [(key,) for key in ("metadata", "spec") if not _may_be_map(value.get(key))]
-    if shapeless:
-        return Read(mistakes=[_misplaced(raw, path, "must be a map") for path in shapeless])
-    findings = Findings(written_by_hand=by_hand, pool=pool)
-    decoded = _decoded(raw, value, findings)
-    return Read(
-        objects=[decoded],
-        mistakes=[_misplaced(raw, path, message) for path, message in findings.found],
+        return ReadResult(ignored=str(kind))
+    malformed = [key for key in ("metadata", "spec") if not isinstance(value.get(key), dict | None)]
+    if malformed:
+        return ReadResult(errors=[raw.error_at((key,), "must be a map") for key in malformed])
+    context = DecodeContext(strict=strict, cache=cache)
+    decoded = _decode(raw, value, context)
+    return ReadResult(
+        objects=[decoded], errors=[raw.error_at(path, message) for path, message in context.errors]
     )
-
-
-def _may_be_map(value: Any) -> bool:
-    return value is None or isinstance(value, dict)
 
 
 def _read_converted(
-    raw: RawObject, converted: Converted, by_hand: bool, pool: dict[Any, Any]
-) -> Read:
-    objects: list[Decoded] = []
-    found: list[Remark] = list(converted.problems)
-    for one in converted.objects:
-        findings = Findings(written_by_hand=by_hand, pool=pool)
-        objects.append(_successor(raw, one, converted, findings))
-        found.extend((one.old_path(path), message) for path, message in findings.found)
-    if converted.kubelet is not None:
-        found.extend(_kubelet_mistakes(converted.kubelet, by_hand))
-    unique = dict.fromkeys(found)
-    return Read(
-        objects=objects, mistakes=[_misplaced(raw, path, message) for path, message in unique]
-    )
+    raw: RawObject, conversion: Conversion, strict: bool, cache: dict[Any, Any]
+) -> ReadResult:
+    objects: list[DecodedObject] = []
+    errors: list[ConversionNote] = list(conversion.errors)
+    for converted in conversion.objects:
+        context = DecodeContext(strict=strict, cache=cache)
+        decoded = _decode(raw, converted.value, context)
+        kubelet = conversion.kubelet if decoded.kind == "NodePool" else None
+        objects.append(msgspec.structs.replace(decoded, kubelet=kubelet, notes=converted.notes))
+        errors.extend((converted.old_path(path), message) for path, message in context.errors)
+    if conversion.kubelet is not None:
+        context = DecodeContext(strict=strict)
+        nodeclasses.decode_kubelet(Field(conversion.kubelet.settings, context))
+        errors.extend(((*conversion.kubelet.path, *path), message) for path, message in context.errors)
+    # Several fields can convert to one, and repeat its error.
+    unique = dict.fromkeys(errors)
+    return ReadResult(objects=objects, errors=[raw.error_at(path, message) for path, message in unique])
 
 
-def _successor(raw: RawObject, one: Successor, converted: Converted, findings: Findings) -> Decoded:
-    decoded = _decoded(raw, one.value, findings)
-    kubelet = converted.kubelet if decoded.kind == "NodePool" else None
-    return msgspec.structs.replace(decoded, kubelet=kubelet, remarks=one.remarks)
-
-
-def _kubelet_mistakes(kubelet: OldKubelet, by_hand: bool) -> list[Remark]:
-    findings = Findings(written_by_hand=by_hand)
-    nodeclasses.decode_kubelet(Field(kubelet.settings, findings))
-    return [((*kubelet.path, *path), message) for path, message in findings.found]
-
-
-def _decoded(raw: RawObject, value: dict[str, Any], findings: Findings) -> Decoded:
+def _decode(raw: RawObject, value: dict[str, Any], context: DecodeContext) -> DecodedObject:
     kind = str(value["kind"])
     group = str(value["apiVersion"]).rpartition("/")[0]
-    root = Field(value, findings)
-    model = _DECODERS[(group, kind)](root)
-    namespace = "" if kind in _NO_NAMESPACE else getattr(model, "namespace", "")
-    return Decoded(
-        kind=kind, namespace=namespace, name=model.name, model=model, source=raw, today=value
+    model = _DECODERS[(group, kind)](Field(value, context))
+    namespace = "" if kind in _CLUSTER_SCOPED else getattr(model, "namespace", "")
+    return DecodedObject(
+        kind=kind, namespace=namespace, name=model.name, model=model, source=raw, current=value
     )
-
-
-def _misplaced(raw: RawObject, path: tuple[str | int, ...], message: str) -> Misplaced:
-    return Misplaced(raw.file, raw.document, raw.path + path, message)
 
 
 Problem = tuple[tuple[str | int, ...], str]
+"""Path of a field, and what is wrong with it."""
 
 
-def _header_problem(api_version: Any, kind: Any) -> Problem | None:
+def _check_header(api_version: Any, kind: Any) -> Problem | None:
     if api_version is None and kind is None:
         return (), "has neither apiVersion nor kind; is this a Kubernetes manifest?"
     for name, value in (("kind", kind), ("apiVersion", api_version)):
@@ -194,31 +176,23 @@ def _header_problem(api_version: Any, kind: Any) -> Problem | None:
     return None
 
 
-def _spelling_problem(group: str, version: str, kind: str) -> Problem | None:
-    """Tell a misspelt kind or group of ours from one that is somebody else's."""
-    known = (group, kind) in _DECODERS or (group, version, kind) in _LEGACY
-    if known:
-        return _version_problem(group, version, kind)
-    if kind in _GROUP_OF:
-        home = _GROUP_OF[kind]
-        ours = group in _GROUPS or group in _RETIRED_GROUPS or nearest(group, [home]) is not None
-        if not ours:
+def _check_spelling(group: str, version: str, kind: str) -> Problem | None:
+    """Return the problem of a misspelt kind or group; None if it is of another API."""
+    written = f"{group}/{version}" if group else version
+    if (group, kind) in _DECODERS or (group, version, kind) in _LEGACY:
+        if (group, version, kind) in _LEGACY or version in _VERSIONS.get(group, ("v1",)):
             return None
-        proper = _api_version(home, kind)
-        found = f"{group}/{version}" if group else version
-        return ("apiVersion",), f"{found!r} has no {kind}; did you mean {proper!r}?"
-    if kind in _OTHER_KINDS or (group not in _GROUPS and group not in _RETIRED_GROUPS):
+        return ("apiVersion",), f"{written!r} is not supported; did you mean {_api_version(group, kind)!r}?"
+    is_known_group = group in _GROUPS or group in _REMOVED_GROUPS
+    if kind in _GROUP_OF:
+        expected = _GROUP_OF[kind]
+        if not is_known_group and nearest_match(group, [expected]) is None:
+            return None
+        return ("apiVersion",), f"{written!r} has no {kind}; did you mean {_api_version(expected, kind)!r}?"
+    if kind in _OTHER_KINDS or not is_known_group:
         return None
-    guess = nearest(kind, _GROUP_OF, likeness=0.85)
-    return None if guess is None else (("kind",), f"{kind!r} is no kind; did you mean {guess!r}?")
-
-
-def _version_problem(group: str, version: str, kind: str) -> Problem | None:
-    if (group, version, kind) in _LEGACY or version in _VERSIONS.get(group, ("v1",)):
-        return None
-    proper = _api_version(group, kind)
-    found = f"{group}/{version}" if group else version
-    return ("apiVersion",), f"{found!r} is not understood; did you mean {proper!r}?"
+    nearest = nearest_match(kind, _GROUP_OF, cutoff=0.85)
+    return None if nearest is None else (("kind",), f"{kind!r} is not a kind; did you mean {nearest!r}?")
 
 
 def _api_version(group: str, kind: str) -> str:
@@ -226,7 +200,7 @@ def _api_version(group: str, kind: str) -> str:
     return f"{group}/{version}" if group else version
 
 
-def is_of_older_version(value: dict[str, Any]) -> bool:
-    """Tell whether a raw object is one that we turn into today's."""
+def is_legacy_object(value: dict[str, Any]) -> bool:
+    """Return True if a raw object is of an older version that is converted to v1."""
     group, _, version = str(value.get("apiVersion")).rpartition("/")
     return (group, version, str(value.get("kind"))) in _LEGACY

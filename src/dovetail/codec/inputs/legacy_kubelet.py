@@ -1,76 +1,74 @@
-"""Kubelet settings that old pools carry, moved to their node classes."""
+"""Kubelet settings of legacy NodePools, moved to their node classes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from dovetail.codec.fields import Field, Findings
-from dovetail.codec.inputs.decoders import Decoded
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.inputs.decoders import DecodedObject
 from dovetail.codec.karpenter.nodeclasses import decode_kubelet
-from dovetail.model.karpenter.ec2nodeclass import Kubelet, NodeClass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass, KubeletConfiguration
 from dovetail.model.karpenter.nodepool import NodePool
 
 
-def homes_of_kubelets(
-    pools: Iterable[tuple[str, str, Any]], settings_of_class: Mapping[str, Any]
+def assign_kubelets(
+    pools: Iterable[tuple[str, str, Any]], class_settings: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Return, by pool with settings, the name of the class that is to carry them.
+    """Return the node class that gets the settings of each NodePool with settings.
 
-    ``pools`` are (name, class, settings or None). The first pool of a class
-    without settings shapes the class itself, unless pools that want none share
-    it; one that disagrees gets a copy of the class, named after class and pool.
+    ``pools`` are (name, node class, settings or None). The first NodePool sets the
+    settings of its node class, unless NodePools without settings share it. A
+    NodePool with other settings gets a copy, named after node class and NodePool.
     """
-    every = list(pools)
-    plain = {used for _, used, settings in every if settings is None}
-    carried = dict(settings_of_class)
-    homes: dict[str, str] = {}
-    for name, used, settings in every:
+    pools = list(pools)
+    shared_without = {node_class for _, node_class, settings in pools if settings is None}
+    assigned = dict(class_settings)
+    targets: dict[str, str] = {}
+    for name, node_class, settings in pools:
         if settings is None:
             continue
-        mine = carried.get(used)
-        if mine != settings and (mine is not None or used in plain):
-            used = f"{used}-{name}"
-        carried[used] = settings
-        homes[name] = used
-    return homes
+        current = assigned.get(node_class)
+        if current != settings and (current is not None or node_class in shared_without):
+            node_class = f"{node_class}-{name}"
+        assigned[node_class] = settings
+        targets[name] = node_class
+    return targets
 
 
-def settle_kubelets(
-    pools: Iterable[Decoded], classes: Sequence[NodeClass]
-) -> tuple[tuple[NodePool, ...], tuple[NodeClass, ...], list[str]]:
-    """Give each old pool a class with its kubelet settings."""
-    every = list(pools)
-    by_name = {one.name: one for one in classes}
-    settings = {one.name: _kubelet(one.kubelet.settings) if one.kubelet else None for one in every}
-    homes = homes_of_kubelets(
-        [(one.name, one.model.template.node_class.name, settings[one.name]) for one in every],
-        {one.name: one.kubelet for one in classes if one.kubelet != Kubelet()},
+def move_kubelets(
+    pools: Sequence[DecodedObject], classes: Sequence[EC2NodeClass]
+) -> tuple[tuple[NodePool, ...], tuple[EC2NodeClass, ...], list[str]]:
+    """Return NodePools and node classes with all kubelet settings moved, and warnings."""
+    by_name = {node_class.name: node_class for node_class in classes}
+    settings = {pool.name: _decode_settings(pool) for pool in pools}
+    targets = assign_kubelets(
+        [(pool.name, pool.model.template.node_class.name, settings[pool.name]) for pool in pools],
+        {
+            node_class.name: node_class.kubelet
+            for node_class in classes
+            if node_class.kubelet != KubeletConfiguration()
+        },
     )
-    settled: list[NodePool] = []
-    remarks: list[str] = []
-    for one in every:
-        pool: NodePool = one.model
-        kubelet = settings[one.name]
+    moved: list[NodePool] = []
+    warnings: list[str] = []
+    for decoded in pools:
+        pool: NodePool = decoded.model
+        kubelet = settings[decoded.name]
         if kubelet is not None:
-            pool, chosen = _settled(pool, kubelet, homes[pool.name], by_name)
-            by_name[chosen.name] = chosen
-            remarks.append(f"kubelet settings of {pool.name} moved to EC2NodeClass {chosen.name}")
-        settled.append(pool)
-    return tuple(settled), tuple(by_name.values()), remarks
+            reference = pool.template.node_class
+            source = by_name.get(reference.name, EC2NodeClass(name=reference.name))
+            target = targets[pool.name]
+            by_name[target] = msgspec.structs.replace(source, name=target, kubelet=kubelet)
+            reference = msgspec.structs.replace(reference, name=target)
+            template = msgspec.structs.replace(pool.template, node_class=reference)
+            pool = msgspec.structs.replace(pool, template=template)
+            warnings.append(f"kubelet settings of {pool.name} moved to EC2NodeClass {target}")
+        moved.append(pool)
+    return tuple(moved), tuple(by_name.values()), warnings
 
 
-def _settled(
-    pool: NodePool, kubelet: Kubelet, home: str, by_name: dict[str, NodeClass]
-) -> tuple[NodePool, NodeClass]:
-    reference = pool.template.node_class
-    known = by_name.get(reference.name, NodeClass(name=reference.name))
-    chosen = msgspec.structs.replace(known, name=home, kubelet=kubelet)
-    template = msgspec.structs.replace(
-        pool.template, node_class=msgspec.structs.replace(reference, name=home)
-    )
-    return msgspec.structs.replace(pool, template=template), chosen
-
-
-def _kubelet(raw: dict[str, Any]) -> Kubelet:
-    return decode_kubelet(Field(raw, Findings(written_by_hand=False)))
+def _decode_settings(pool: DecodedObject) -> KubeletConfiguration | None:
+    if pool.kubelet is None:
+        return None
+    return decode_kubelet(Field(pool.kubelet.settings, DecodeContext(strict=False)))

@@ -1,67 +1,58 @@
-"""Workloads to the pods that they would make."""
+"""Replicas: the pods and volume claims that a workload creates."""
 
 from collections.abc import Iterable, Iterator
+from itertools import count
 
 import msgspec
 
 from dovetail.codec.kube.workloads import TEMPLATE_HASH, Workload
 from dovetail.model.kube.pod import Pod, PodVolume
-from dovetail.model.kube.storage import VolumeClaim
+from dovetail.model.kube.storage import PersistentVolumeClaim
 
-WORKLOADS = (
-    "Deployment",
-    "ReplicaSet",
-    "ReplicationController",
-    "StatefulSet",
-    "Job",
-    "CronJob",
-)
+WORKLOADS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job", "CronJob")
 _JOB_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 
 
-class Replicas:
-    """Makes pods with readable names that are taken only once.
+class ReplicaFactory:
+    """Creates pods with readable, unique names: ``<workload>-<number>``.
 
-    Names are ``<workload>-<number>``: from 0 for a StatefulSet, as Kubernetes
-    does, from 1 for all else, where Kubernetes would roll dice.
+    Numbers start at 0 for a StatefulSet, as in Kubernetes, and at 1 for other
+    workloads, whose names are random in Kubernetes.
     """
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
+    def __init__(self, used_names: Iterable[str] = ()) -> None:
+        """``used_names`` are ``namespace/name``."""
+        self._used_names = set(used_names)
 
-    def pods(self, workload: Workload, count: int) -> Iterator[Pod]:
-        """Hand out ``count`` replicas; all but claims' names is shared between them."""
+    def create_pods(self, workload: Workload, replicas: int) -> Iterator[Pod]:
+        """Yield pods; they share everything but their names and those of their claims."""
         template = workload.pod
-        if workload.pod.owner is not None and workload.pod.owner.kind == "Job":
-            own = dict.fromkeys(_JOB_LABELS, workload.name)
-            template = msgspec.structs.replace(template, labels=template.labels.with_items(own))
-        made, number = 0, workload.first
-        while made < count:
-            name = self._name(workload, number)
-            number += 1
+        if template.owner is not None and template.owner.kind == "Job":
+            job_labels = dict.fromkeys(_JOB_LABELS, workload.name)
+            template = msgspec.structs.replace(template, labels=template.labels.with_items(job_labels))
+        created, numbers = 0, count(workload.first_ordinal)
+        while created < replicas:
+            name = self._choose_name(workload, next(numbers))
             if name is not None:
-                made += 1
-                yield _replica(workload, template, name)
+                created += 1
+                yield _create_pod(workload, template, name)
 
-    def _name(self, workload: Workload, number: int) -> str | None:
-        """Return a free name; None where the replica of that number is there already."""
-        for name in (
-            f"{workload.name}-{number}",
-            f"{workload.name}-{workload.kind.lower()}-{number}",
-        ):
+    def _choose_name(self, workload: Workload, number: int) -> str | None:
+        """Return an unused name; None if the replica with this number exists."""
+        for name in (f"{workload.name}-{number}", f"{workload.name}-{workload.kind.lower()}-{number}"):
             key = f"{workload.namespace}/{name}"
-            if key not in self._taken:
-                self._taken.add(key)
+            if key not in self._used_names:
+                self._used_names.add(key)
                 return name
             if workload.kind == "StatefulSet":
                 return None
         return None
 
 
-def _replica(workload: Workload, template: Pod, name: str) -> Pod:
+def _create_pod(workload: Workload, template: Pod, name: str) -> Pod:
     spec = template.spec
-    volumes = tuple(_own_volume(one, template.name, name) for one in spec.volumes)
-    volumes += tuple(PodVolume(f"{one.name}-{name}") for one in workload.claims)
+    volumes = tuple(_rename_claim(volume, template.name, name) for volume in spec.volumes)
+    volumes += tuple(PodVolume(f"{claim.name}-{name}") for claim in workload.volume_claim_templates)
     if volumes != spec.volumes:
         spec = msgspec.structs.replace(spec, volumes=volumes)
     return Pod(
@@ -75,19 +66,21 @@ def _replica(workload: Workload, template: Pod, name: str) -> Pod:
     )
 
 
-def _own_volume(volume: PodVolume, template_name: str, name: str) -> PodVolume:
-    """Give an ephemeral volume the claim of this pod: ``<pod>-<volume>``."""
+def _rename_claim(volume: PodVolume, template_name: str, name: str) -> PodVolume:
+    """Name the claim of an ephemeral volume after its pod: ``<pod>-<volume>``."""
     if not volume.ephemeral:
         return volume
     suffix = volume.claim.removeprefix(f"{template_name}-")
     return msgspec.structs.replace(volume, claim=f"{name}-{suffix}")
 
 
-def claims_of(workload: Workload, pods: Iterable[Pod]) -> Iterator[tuple[VolumeClaim, bool]]:
-    """Return the claims that a StatefulSet's pods bring, and whether each names a class."""
+def create_volume_claims(
+    workload: Workload, pods: Iterable[Pod]
+) -> Iterator[tuple[PersistentVolumeClaim, bool]]:
+    """Yield the claims of a StatefulSet's pods, and whether each names its storage class."""
     for pod in pods:
-        for template in workload.claims:
-            claim = VolumeClaim(
+        for template in workload.volume_claim_templates:
+            claim = PersistentVolumeClaim(
                 namespace=pod.namespace,
                 name=f"{template.name}-{pod.name}",
                 storage_class=template.storage_class or "",
@@ -95,14 +88,14 @@ def claims_of(workload: Workload, pods: Iterable[Pod]) -> Iterator[tuple[VolumeC
             yield claim, template.storage_class is not None
 
 
-def same_template(one: Workload, other: Workload) -> bool:
-    """Tell whether two workloads would make the same pods, however many."""
+def has_same_template(old: Workload, new: Workload) -> bool:
+    """Return True if two workloads create equal pods, in any number."""
     return (
-        one.pod.spec == other.pod.spec
-        and _own_labels(one.pod) == _own_labels(other.pod)
-        and one.claims == other.claims
+        old.pod.spec == new.pod.spec
+        and _get_own_labels(old.pod) == _get_own_labels(new.pod)
+        and old.volume_claim_templates == new.volume_claim_templates
     )
 
 
-def _own_labels(pod: Pod) -> dict[str, str]:
+def _get_own_labels(pod: Pod) -> dict[str, str]:
     return {key: value for key, value in pod.labels.items() if key != TEMPLATE_HASH}

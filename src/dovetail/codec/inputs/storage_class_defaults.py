@@ -1,4 +1,4 @@
-"""Which storage class a claim gets when it or the input does not say."""
+"""Storage classes of volume claims that name none, or one that is not given."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -6,77 +6,77 @@ import msgspec
 
 from dovetail.codec.kube.storage import EBS_DRIVER
 from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.storage import StorageClass, VolumeClaim
+from dovetail.model.kube.storage import PersistentVolumeClaim, StorageClass
 
 ASSUMED_DEFAULT = "default"
+"""Name of the assumed default storage class if no StorageClass is given."""
 
 
-def default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
-    """Return the newest of the classes that say they are the default."""
-    marked = [one for one in classes if one.default]
+def find_default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
+    """Return the newest of the storage classes that are marked as default."""
     return max(
-        marked,
-        key=lambda one: (one.created.isoformat() if one.created else "", one.name),
+        (storage_class for storage_class in classes if storage_class.is_default),
+        key=lambda marked: (marked.created.isoformat() if marked.created else "", marked.name),
         default=None,
     )
 
 
-def patient(
-    classes: Iterable[StorageClass], new: Collection[str]
+def delay_binding(
+    classes: Sequence[StorageClass], new: Collection[str]
 ) -> tuple[list[StorageClass], list[str]]:
-    """Let classes that are only now applied wait for their pods.
+    """Return the storage classes, new ones with WaitForFirstConsumer, and warnings.
 
-    A new class with Immediate binding would make its volumes in zones that
-    nobody can tell beforehand, and a plan without them would be no help.
+    Immediate binding creates volumes in zones that are not predictable. A plan
+    that leaves out their pods would not help.
     """
-    classes = list(classes)
-    settled = [
-        msgspec.structs.replace(one, immediate=False) if one.name in new else one for one in classes
+    immediate = [cls.name for cls in classes if cls.binds_immediately and cls.name in new]
+    delayed = [
+        msgspec.structs.replace(storage_class, binds_immediately=False)
+        if storage_class.name in new
+        else storage_class
+        for storage_class in classes
     ]
-    hasty = [one.name for one in classes if one.immediate and one.name in new]
-    if not hasty:
-        return settled, []
-    return settled, [
-        f"StorageClass {', '.join(hasty)} binds volumes before their pods have nodes, in any zone; "
+    if not immediate:
+        return delayed, []
+    return delayed, [
+        f"StorageClass {', '.join(immediate)} binds volumes before their pods have nodes, in any zone; "
         "planned as with volumeBindingMode WaitForFirstConsumer"
     ]
 
 
-def with_classes(
-    claims: Sequence[tuple[VolumeClaim, bool]],
-    classes: Sequence[StorageClass],
-    pods: Iterable[Pod],
-) -> tuple[tuple[VolumeClaim, ...], tuple[StorageClass, ...], list[str]]:
-    """Give unbound claims their class, and every named class a meaning.
+def apply_storage_classes(
+    claims: Sequence[tuple[PersistentVolumeClaim, bool]], classes: Sequence[StorageClass], pods: Iterable[Pod]
+) -> tuple[tuple[PersistentVolumeClaim, ...], tuple[StorageClass, ...], list[str]]:
+    """Set the default storage class of unbound claims, and assume missing classes.
 
-    Each claim comes with whether it names its class (``""`` is a name too: no
-    class at all). Where no StorageClass is given, as with manifests alone,
-    those that are named are taken to be EBS, bound when a pod is placed.
+    Each claim comes with whether it names its class (``""`` is a name: no class).
+    If no StorageClass is given, as with manifests alone, those that claims and
+    pods name are assumed to be EBS with WaitForFirstConsumer.
     """
-    fallback = default_class(classes)
-    assume = not classes
-    name = fallback.name if fallback else (ASSUMED_DEFAULT if assume else "")
-    settled = tuple(
+    default = find_default_class(classes)
+    default_name = default.name if default else ("" if classes else ASSUMED_DEFAULT)
+    complete = tuple(
         claim
-        if named or claim.volume or claim.storage_class
-        else msgspec.structs.replace(claim, storage_class=name)
-        for claim, named in claims
+        if is_named or claim.volume or claim.storage_class
+        else msgspec.structs.replace(claim, storage_class=default_name)
+        for claim, is_named in claims
     )
-    if not assume:
-        return settled, tuple(classes), []
-    wanted = {one.storage_class for one in settled if one.storage_class and not one.volume}
-    wanted |= {
+    if classes:
+        return complete, tuple(classes), []
+    names = {claim.storage_class for claim in complete if claim.storage_class and not claim.volume}
+    names |= {
         volume.template_storage_class
         for pod in pods
         for volume in pod.spec.volumes
         if volume.template_storage_class
     }
-    if not wanted:
-        return settled, (), []
-    made = tuple(
-        StorageClass(name=one, provisioner=EBS_DRIVER, default=one == name)
-        for one in sorted(wanted)
+    if not names:
+        return complete, (), []
+    assumed = tuple(
+        StorageClass(name=name, provisioner=EBS_DRIVER, is_default=name == default_name)
+        for name in sorted(names)
     )
-    names = ", ".join(one.name for one in made)
-    remark = f"no StorageClass given; took {names} for EBS volumes made where their pod runs"
-    return settled, made, [remark]
+    warning = (
+        f"no StorageClass given; assumed EBS volumes in the zone of the pod for {', '.join(sorted(names))}"
+    )
+    return complete, assumed, [warning]

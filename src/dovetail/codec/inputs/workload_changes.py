@@ -1,79 +1,74 @@
-"""What-if on a live cluster: which of its pods a changed workload replaces."""
+"""Changes of workloads: which pods of a live cluster a manifest keeps or replaces."""
 
 import msgspec
 
 from dovetail.codec.inputs.collection import Collection
-from dovetail.codec.inputs.replicas import WORKLOADS, same_template
+from dovetail.codec.inputs.replicas import WORKLOADS, has_same_template
 from dovetail.codec.kube.workloads import TEMPLATE_HASH, Workload
-from dovetail.model.kube.pod import Phase, Pod
+from dovetail.model.kube.pod import Pod, PodPhase
 
-Key = tuple[str, str, str]
+WorkloadKey = tuple[str, str, str]
+"""Kind, namespace and name."""
 
 
-class Change(msgspec.Struct, frozen=True):
-    """What applying a workload would do to the pods that it has already."""
+class WorkloadChange(msgspec.Struct, frozen=True):
+    """A workload of a manifest, and its effect on existing pods."""
 
     workload: Workload
-    stay: tuple[Pod, ...] = ()
-    go: tuple[Pod, ...] = ()
+    kept: tuple[Pod, ...] = ()
+    removed: tuple[Pod, ...] = ()
 
     @property
     def missing(self) -> int:
-        return max(0, self.workload.replicas - len(self.stay))
+        """Number of pods to create."""
+        return max(0, self.workload.replicas - len(self.kept))
 
 
-def changes(given: Collection, live: Collection, *, cron_runs: bool) -> list[Change]:
-    """Compare every given workload with the pods that the cluster has of it.
+def compare_workloads(manifests: Collection, live: Collection, *, cron_runs: bool) -> list[WorkloadChange]:
+    """Compare every workload of the manifests with its pods in the cluster.
 
-    With an unchanged template only the count matters: pods stay as far as they
-    are wanted, those that wait for a node being the first to go. With another
-    template all of its pods are replaced, as after a finished rollout. A workload
-    that names no count keeps the one it has, as when it is applied.
+    With an equal template only the number of replicas matters: surplus pods are
+    removed, unbound ones first. With another template all pods are replaced, as
+    after a finished rollout. A workload without replica count keeps the current one.
     """
-    by_root = _live_pods_by_root(live)
-    found = []
-    for one in given.objects.values():
-        workload = one.model
-        if one.kind not in WORKLOADS or _is_made_by_another(workload, given):
-            continue
-        if one.kind == "CronJob" and not cron_runs:
-            continue
-        found.append(_change(workload, live.model(*one.key), by_root.get(workload.key, [])))
-    return found
+    pods_by_workload: dict[WorkloadKey, list[Pod]] = {}
+    for pod in live.models("Pod"):
+        root = _find_root_workload(pod, live)
+        if root is not None and not pod.is_terminal:
+            pods_by_workload.setdefault(root, []).append(pod)
+    return [
+        _compare(decoded.model, live.model(*decoded.key), pods_by_workload.get(decoded.key, []))
+        for decoded in manifests.objects.values()
+        if decoded.kind in WORKLOADS
+        and not _has_owner_in(decoded.model, manifests)
+        and (decoded.kind != "CronJob" or cron_runs)
+    ]
 
 
-def _change(workload: Workload, before: Workload | None, pods: list[Pod]) -> Change:
-    if before is not None and not workload.counted:
-        workload = msgspec.structs.replace(workload, replicas=before.replicas)
-    if before is None or not same_template(before, workload):
-        return Change(workload, (), tuple(pods))
-    kept = sorted(pods, key=_most_settled_first)[: workload.replicas]
+def _compare(workload: Workload, current: Workload | None, pods: list[Pod]) -> WorkloadChange:
+    if current is not None and not workload.has_replica_count:
+        workload = msgspec.structs.replace(workload, replicas=current.replicas)
+    if current is None or not has_same_template(current, workload):
+        return WorkloadChange(workload, (), tuple(pods))
+    kept = sorted(pods, key=_removal_order)[: workload.replicas]
     names = {pod.name for pod in kept}
-    return Change(workload, tuple(kept), tuple(pod for pod in pods if pod.name not in names))
+    return WorkloadChange(workload, tuple(kept), tuple(pod for pod in pods if pod.name not in names))
 
 
-def _most_settled_first(pod: Pod) -> tuple[bool, bool, str, str]:
+def _removal_order(pod: Pod) -> tuple[bool, bool, str, str]:
+    """Sort key: pods that are removed last come first."""
     created = pod.created.isoformat() if pod.created else ""
-    return (not pod.node_name, pod.phase is not Phase.RUNNING, created, pod.name)
+    return (not pod.node_name, pod.phase is not PodPhase.RUNNING, created, pod.name)
 
 
-def _is_made_by_another(workload: Workload, given: Collection) -> bool:
-    """Recognise a ReplicaSet beside its Deployment, as ``kubectl get all`` prints them."""
+def _has_owner_in(workload: Workload, manifests: Collection) -> bool:
+    """Return True for a ReplicaSet beside its Deployment, as in ``kubectl get all``."""
     owner = workload.owner
-    return owner is not None and given.model(owner.kind, workload.namespace, owner.name) is not None
+    return owner is not None and manifests.model(owner.kind, workload.namespace, owner.name) is not None
 
 
-def _live_pods_by_root(live: Collection) -> dict[Key, list[Pod]]:
-    found: dict[Key, list[Pod]] = {}
-    for pod in live.of_kind("Pod"):
-        root = root_of(pod, live)
-        if root is not None and not pod.terminal:
-            found.setdefault(root, []).append(pod)
-    return found
-
-
-def root_of(pod: Pod, live: Collection) -> Key | None:
-    """Return the workload that a user would name as the maker of a pod."""
+def _find_root_workload(pod: Pod, live: Collection) -> WorkloadKey | None:
+    """Return the workload that a user would name as the owner of a pod."""
     owner = pod.owner
     if owner is None:
         return None
@@ -82,7 +77,7 @@ def root_of(pod: Pod, live: Collection) -> Key | None:
     replica_set = live.model("ReplicaSet", pod.namespace, owner.name)
     if replica_set is not None and replica_set.owner is not None:
         return (replica_set.owner.kind, pod.namespace, replica_set.owner.name)
-    # A dump without ReplicaSets: a Deployment's one is named after it and the hash.
+    # A dump without ReplicaSets: that of a Deployment is named after it and the template hash.
     suffix = f"-{pod.labels.get(TEMPLATE_HASH)}"
     if owner.name.endswith(suffix):
         return ("Deployment", pod.namespace, owner.name.removesuffix(suffix))

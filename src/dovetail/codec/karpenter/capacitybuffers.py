@@ -1,13 +1,13 @@
-"""CapacityBuffers on the wire, and the pods that stand for their room."""
+"""Decoder and status patch of CapacityBuffers, and the pods that represent them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from dovetail.codec.fields import Field, Findings
-from dovetail.codec.kube.conditions import conditions, show_conditions
-from dovetail.codec.kube.metadata import metadata
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.kube.conditions import decode_conditions, encode_conditions
+from dovetail.codec.kube.metadata import decode_metadata
 from dovetail.codec.kube.pods import decode_pod
-from dovetail.codec.quantities import resources
+from dovetail.codec.quantities import decode_resources
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.capacitybuffer import ACTIVE_CAPACITY, CapacityBuffer, ScalableRef
 from dovetail.model.kube.pod import Pod
@@ -16,76 +16,76 @@ _LOWEST_PRIORITY: Final = -(2**31)
 _UNSCHEDULABLE: Final = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 
 
-def decode_buffer(root: Field) -> CapacityBuffer:
-    """Read an autoscaling.x-k8s.io/v1beta1 CapacityBuffer."""
-    meta, spec = metadata(root), root["spec"]
+def decode_capacitybuffer(root: Field) -> CapacityBuffer:
+    """Decode an autoscaling.x-k8s.io/v1beta1 CapacityBuffer."""
+    meta, spec = decode_metadata(root), root["spec"]
     scalable = spec["scalableRef"]
-    if spec.findings.written_by_hand:
-        _check(spec)
+    if spec.context.strict:
+        _check_spec(spec)
     return CapacityBuffer(
         name=meta.name,
         namespace=meta.namespace,
         uid=meta.uid,
         strategy=spec["provisioningStrategy"].text() or ACTIVE_CAPACITY,
         pod_template=spec["podTemplateRef"]["name"].text(),
-        scalable=ScalableRef(
+        scalable_ref=ScalableRef(
             scalable["apiGroup"].text(), scalable["kind"].text(), scalable["name"].text()
         )
         if scalable
         else None,
-        replicas=spec["replicas"].whole(low=0),
-        percentage=spec["percentage"].whole(low=0),
-        limits=resources(spec["limits"]),
+        replicas=spec["replicas"].integer(low=0),
+        percentage=spec["percentage"].integer(low=0),
+        limits=decode_resources(spec["limits"]),
         deleting=meta.deleting,
         generation=meta.generation,
         resource_version=meta.resource_version,
-        conditions=conditions(root["status"]["conditions"]),
-        room_for=root["status"]["replicas"].whole(),
+        conditions=decode_conditions(root["status"]["conditions"]),
+        status_replicas=root["status"]["replicas"].integer(),
     )
 
 
-def _check(spec: Field) -> None:
-    """Note what the CRD refuses."""
+def _check_spec(spec: Field) -> None:
+    """Add errors for what the CRD rejects."""
     template, scalable = spec["podTemplateRef"], spec["scalableRef"]
     if bool(template) == bool(scalable):
-        spec.mistake("needs podTemplateRef or scalableRef, exactly one")
+        spec.add_error("needs podTemplateRef or scalableRef, exactly one")
     if template and not (spec["replicas"] or spec["limits"]):
-        spec.mistake("podTemplateRef needs replicas or limits")
+        spec.add_error("podTemplateRef needs replicas or limits")
     for reference, parts in ((template, ("name",)), (scalable, ("kind", "name"))):
         for part in parts if reference else ():
-            reference[part].required()
+            reference[part].check_required()
 
 
-def buffer_status_patch(before: CapacityBuffer, after: CapacityBuffer) -> dict[str, Any]:
-    """Return what changed of the status, locked; empty when nothing did."""
-    if (before.conditions, before.room_for) == (after.conditions, after.room_for):
+def capacitybuffer_status_patch(before: CapacityBuffer, after: CapacityBuffer) -> dict[str, Any]:
+    """Return a locked patch of changed status fields; empty if none changed."""
+    if (before.conditions, before.status_replicas) == (after.conditions, after.status_replicas):
         return {}
     status = {
-        "conditions": show_conditions(after.conditions, root=""),
-        "replicas": after.room_for,
+        "conditions": encode_conditions(after.conditions, root=""),
+        "replicas": after.status_replicas,
         "provisioningStrategy": after.strategy,
     }
     lock = {"resourceVersion": before.resource_version}
     return {"metadata": lock, "status": status}
 
 
-def virtual_pods(buffer: CapacityBuffer, template: Mapping[str, Any], count: int) -> Iterator[Pod]:
-    """Make the pods for which a buffer keeps room, from a pod template on the wire.
+def buffer_pods(buffer: CapacityBuffer, template: Mapping[str, Any], count: int) -> Iterator[Pod]:
+    """Yield the pods that represent a buffer, from a pod template in wire format.
 
-    They have no volumes of their own: those would have to be made first.
+    Volumes backed by claims are left out: the claims do not exist.
     """
     inner = template.get("metadata") or {}
     spec = {**(template.get("spec") or {}), "priority": _LOWEST_PRIORITY}
     spec.pop("nodeName", None)
     spec["volumes"] = [
-        one
-        for one in spec.get("volumes") or ()
-        if "persistentVolumeClaim" not in one and "ephemeral" not in one
+        volume
+        for volume in spec.get("volumes") or ()
+        if "persistentVolumeClaim" not in volume and "ephemeral" not in volume
     ]
-    notes = {
-        label_keys.BUFFER_POD: "true",
-        label_keys.BUFFER_NAME: buffer.name,
-        label_keys.BUFFER_NAMESPACE: buffer.namespace,
+    buffer_annotations = {
+        label_keys.CAPACITY_BUFFER_POD: "true",
+        label_keys.CAPACITY_BUFFER_NAME: buffer.name,
+        label_keys.CAPACITY_BUFFER_NAMESPACE: buffer.namespace,
     }
     shared: dict[Any, Any] = {}
     for number in range(1, count + 1):
@@ -94,7 +94,7 @@ def virtual_pods(buffer: CapacityBuffer, template: Mapping[str, Any], count: int
             "namespace": buffer.namespace,
             "uid": f"{buffer.uid}-{number}",
             "labels": dict(inner.get("labels") or {}),
-            "annotations": {**(inner.get("annotations") or {}), **notes},
+            "annotations": {**(inner.get("annotations") or {}), **buffer_annotations},
         }
         obj = {"metadata": meta, "spec": spec, "status": {"conditions": [_UNSCHEDULABLE]}}
-        yield decode_pod(Field(obj, Findings(written_by_hand=False, pool=shared)))
+        yield decode_pod(Field(obj, DecodeContext(strict=False, cache=shared)))

@@ -1,141 +1,139 @@
-"""What the CRD of EC2NodeClasses forbids about disks, network, metadata and kubelet."""
+"""Validation of EC2NodeClasses: block devices, network, metadata options, kubelet."""
 
 import re
 
 from dovetail.codec.fields import Field
 
-MOST_DEVICES = 50
-MOST_INTERFACES = 150
+MAX_BLOCK_DEVICES = 50
+MAX_NETWORK_INTERFACES = 150
 VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "sc1", "st1", "gp3")
 _VOLUME_SIZE = re.compile(r"([1-9][0-9]*)(Gi|G|Ti|T)")
-LARGEST_VOLUME = {"Gi": 59000, "G": 64000, "Ti": 58, "T": 64}
-SLOWEST_RATE, FASTEST_RATE = 100, 300
-"""MiB a second at which a volume is filled from its snapshot."""
-MOST_HOPS = 64
-PLACE = ("networkCardIndex", "deviceIndex", "interfaceType")
+MAX_VOLUME_SIZE = {"Gi": 59000, "G": 64000, "Ti": 58, "T": 64}
+MIN_INITIALIZATION_RATE, MAX_INITIALIZATION_RATE = 100, 300
+"""Limits of volumeInitializationRate in MiB per second."""
+MAX_HOP_LIMIT = 64
+NETWORK_INTERFACE_FIELDS = ("networkCardIndex", "deviceIndex", "interfaceType")
 INTERFACE_TYPES = ("interface", "efa-only")
-TOKENS = ("required", "optional")
-TIMEOUTS = {
+HTTP_TOKENS = ("required", "optional")
+CONNECTION_TIMEOUTS = {
     "tcpEstablishedTimeout": (60, 432_000),
     "udpStreamTimeout": (60, 180),
     "udpTimeout": (30, 60),
 }
-SWITCH = ("enabled", "disabled")
+ENABLED_DISABLED = ("enabled", "disabled")
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def check_launch_spec(spec: Field) -> None:
-    """Note all that the CRD refuses about how instances are started."""
-    _check_devices(spec["blockDeviceMappings"])
-    _check_interfaces(spec["networkInterfaces"])
-    _check_tracking(spec["connectionTracking"])
-    _check_metadata(spec["metadataOptions"])
-    _check_images(spec["kubelet"])
-    spec["ipPrefixCount"].whole(low=0)
+    """Add errors for launch settings that the CRD rejects."""
+    _check_block_devices(spec["blockDeviceMappings"])
+    _check_network_interfaces(spec["networkInterfaces"])
+    _check_connection_tracking(spec["connectionTracking"])
+    _check_metadata_options(spec["metadataOptions"])
+    _check_kubelet(spec["kubelet"])
+    spec["ipPrefixCount"].integer(low=0)
     for name in ("detailedMonitoring", "associatePublicIPAddress"):
         spec[name].boolean()
-    spec["cpuOptions"].known_keys(("nestedVirtualization",))
+    spec["cpuOptions"].check_known_keys(("nestedVirtualization",))
     nested = spec["cpuOptions"]["nestedVirtualization"]
     if nested:
-        nested.choice(SWITCH, "enabled", "setting")
+        nested.choice(ENABLED_DISABLED, "enabled", "setting")
 
 
-def _check_devices(devices: Field) -> None:
-    devices.at_most(MOST_DEVICES)
-    roots = [one for one in devices.items() if one["rootVolume"].value is True]
+def _check_block_devices(devices: Field) -> None:
+    devices.check_length(MAX_BLOCK_DEVICES)
+    roots = [device for device in devices.items() if device["rootVolume"].value is True]
     if len(roots) > 1:
-        roots[1]["rootVolume"].mistake("only one device can be the root volume")
-    for one in devices.items():
-        _check_disk(one["ebs"])
+        roots[1]["rootVolume"].add_error("only one device can be the root volume")
+    for device in devices.items():
+        _check_ebs(device["ebs"])
 
 
-def _check_disk(ebs: Field) -> None:
+def _check_ebs(ebs: Field) -> None:
     if not ebs:
         return
     size, snapshot, rate = ebs["volumeSize"], ebs["snapshotID"], ebs["volumeInitializationRate"]
     if not snapshot.value and not size.value:
-        ebs.mistake("needs volumeSize or snapshotID")
+        ebs.add_error("needs volumeSize or snapshotID")
     if size.text():
-        found = _VOLUME_SIZE.fullmatch(size.text())
-        if not found or int(found[1]) > LARGEST_VOLUME[found[2]]:
-            size.mistake(f"{size.value!r} is no size of a volume: 1Gi to 59000Gi, or up to 64T")
+        match = _VOLUME_SIZE.fullmatch(size.text())
+        if not match or int(match[1]) > MAX_VOLUME_SIZE[match[2]]:
+            size.add_error(f"{size.value!r} is not a volume size: 1Gi to 59000Gi, or up to 64T")
     if ebs["volumeType"]:
         ebs["volumeType"].choice(VOLUME_TYPES, "gp3", "type of volume")
     if rate:
-        rate.whole(low=SLOWEST_RATE, high=FASTEST_RATE)
+        rate.integer(low=MIN_INITIALIZATION_RATE, high=MAX_INITIALIZATION_RATE)
         if not snapshot.value:
-            rate.mistake("goes with snapshotID only")
+            rate.add_error("needs snapshotID")
 
 
-def _check_interfaces(interfaces: Field) -> None:
-    interfaces.at_most(MOST_INTERFACES)
-    seen: set[tuple[int | None, int | None]] = set()
+def _check_network_interfaces(interfaces: Field) -> None:
+    interfaces.check_length(MAX_NETWORK_INTERFACES)
+    indexes: set[tuple[int | None, int | None]] = set()
     efa_cards: set[int | None] = set()
     primary = False
-    for one in interfaces.items():
-        one.known_keys(PLACE)
-        for name in PLACE:
-            one[name].required()
-        card = one["networkCardIndex"].whole(low=0)
-        device = one["deviceIndex"].whole(low=0)
-        kind = one["interfaceType"].choice(INTERFACE_TYPES, "interface", "interface type")
-        if (card, device) in seen:
-            one.mistake(f"card {card}, device {device} is there twice")
+    for interface in interfaces.items():
+        interface.check_known_keys(NETWORK_INTERFACE_FIELDS)
+        for name in NETWORK_INTERFACE_FIELDS:
+            interface[name].check_required()
+        card = interface["networkCardIndex"].integer(low=0)
+        device = interface["deviceIndex"].integer(low=0)
+        kind = interface["interfaceType"].choice(INTERFACE_TYPES, "interface", "interface type")
+        if (card, device) in indexes:
+            interface.add_error(f"duplicate card {card}, device {device}")
         if kind == "efa-only" and card in efa_cards:
-            one.mistake(f"card {card} has one efa-only interface at most")
-        seen.add((card, device))
+            interface.add_error(f"card {card} can have at most one efa-only interface")
+        indexes.add((card, device))
         efa_cards.update({card} if kind == "efa-only" else ())
         primary = primary or (card, device, kind) == (0, 0, "interface")
-    if seen and not primary:
-        interfaces.mistake("needs the primary one: card 0, device 0, type interface")
+    if indexes and not primary:
+        interfaces.add_error("needs the primary interface: card 0, device 0, type interface")
 
 
-def _check_tracking(tracking: Field) -> None:
+def _check_connection_tracking(tracking: Field) -> None:
     if not tracking:
         return
-    tracking.known_keys(TIMEOUTS)
-    if not any(tracking[name] for name in TIMEOUTS):
-        tracking.mistake(f"needs one of {', '.join(TIMEOUTS)}")
-    for name, (low, high) in TIMEOUTS.items():
+    tracking.check_known_keys(CONNECTION_TIMEOUTS)
+    if not any(tracking[name] for name in CONNECTION_TIMEOUTS):
+        tracking.add_error(f"needs one of {', '.join(CONNECTION_TIMEOUTS)}")
+    for name, (low, high) in CONNECTION_TIMEOUTS.items():
         _check_timeout(tracking[name], low, high)
 
 
 def _check_timeout(field: Field, low: int, high: int) -> None:
-    """Check a time-out; Karpenter writes these as numbers of seconds or as durations."""
+    """Check a timeout, which can be an integer in seconds or a duration."""
     value = field.value
-    found = re.fullmatch(r"([0-9]+)(s|m|h)", value) if isinstance(value, str) else None
-    if found is None:
-        field.whole(low=low, high=high)
-    elif not low <= int(found[1]) * _UNITS[found[2]] <= high:
-        field.mistake(f"is {value}, but must be {low} to {high} seconds")
+    match = re.fullmatch(r"([0-9]+)(s|m|h)", value) if isinstance(value, str) else None
+    if match is None:
+        field.integer(low=low, high=high)
+    elif not low <= int(match[1]) * _UNITS[match[2]] <= high:
+        field.add_error(f"is {value}, but must be {low} to {high} seconds")
 
 
-def _check_metadata(options: Field) -> None:
+def _check_metadata_options(options: Field) -> None:
     if not options:
         return
     names = ("httpEndpoint", "httpProtocolIPv6", "httpPutResponseHopLimit", "httpTokens")
-    options.known_keys(names)
-    options["httpPutResponseHopLimit"].whole(low=1, high=MOST_HOPS)
-    for name, known in (
-        ("httpEndpoint", SWITCH),
-        ("httpProtocolIPv6", SWITCH),
-        ("httpTokens", TOKENS),
+    options.check_known_keys(names)
+    options["httpPutResponseHopLimit"].integer(low=1, high=MAX_HOP_LIMIT)
+    for name, choices in (
+        ("httpEndpoint", ENABLED_DISABLED),
+        ("httpProtocolIPv6", ENABLED_DISABLED),
+        ("httpTokens", HTTP_TOKENS),
     ):
         if options[name]:
-            options[name].choice(known, known[0], "setting")
+            options[name].choice(choices, choices[0], "setting")
 
 
-def _check_images(kubelet: Field) -> None:
-    """Check what has a bound, and what goes in pairs."""
-    high = kubelet["imageGCHighThresholdPercent"].whole(low=0, high=100)
-    low = kubelet["imageGCLowThresholdPercent"].whole(low=0, high=100)
+def _check_kubelet(kubelet: Field) -> None:
+    """Check image garbage collection thresholds, and soft eviction with grace periods."""
+    high = kubelet["imageGCHighThresholdPercent"].integer(low=0, high=100)
+    low = kubelet["imageGCLowThresholdPercent"].integer(low=0, high=100)
     if high is not None and low is not None and high <= low:
-        kubelet["imageGCHighThresholdPercent"].mistake(
-            "must be more than imageGCLowThresholdPercent"
-        )
+        kubelet["imageGCHighThresholdPercent"].add_error("must be more than imageGCLowThresholdPercent")
     soft = kubelet["evictionSoft"].mapping()
     grace = kubelet["evictionSoftGracePeriod"].mapping()
     for name in sorted(soft.keys() - grace.keys()):
-        kubelet["evictionSoft"][name].mistake("has no evictionSoftGracePeriod")
+        kubelet["evictionSoft"][name].add_error("has no evictionSoftGracePeriod")
     for name in sorted(grace.keys() - soft.keys()):
-        kubelet["evictionSoftGracePeriod"][name].mistake("has no evictionSoft")
+        kubelet["evictionSoftGracePeriod"][name].add_error("has no evictionSoft")

@@ -1,30 +1,31 @@
-"""EC2NodeClasses on the wire, read and written."""
+"""Decoder and encoder of EC2NodeClasses."""
 
 import re
 from typing import Any
 
-from dovetail.codec.fields import Field
-from dovetail.codec.karpenter.nodeclass_launch import decode_found, decode_launch
+from dovetail.codec.fields import Field, drop_empty
+from dovetail.codec.karpenter.nodeclass_launch import decode_launch_spec, decode_resolved_resources
 from dovetail.codec.karpenter.nodeclass_launch_validation import check_launch_spec
 from dovetail.codec.karpenter.nodeclass_validation import (
-    FAMILIES,
-    alias_family,
-    check_class_spec,
-    check_family,
+    check_ami_family,
+    check_nodeclass_spec,
     check_reservation_terms,
+    decode_alias_family,
 )
-from dovetail.codec.karpenter.nodepools import is_ready
-from dovetail.codec.kube.conditions import conditions
-from dovetail.codec.kube.metadata import metadata
-from dovetail.codec.quantities import is_quantity, quantity_bytes, resources
-from dovetail.codec.text.suggestions import did_you_mean
+from dovetail.codec.karpenter.nodepools import decode_ready
+from dovetail.codec.kube.conditions import decode_conditions
+from dovetail.codec.kube.metadata import decode_metadata
+from dovetail.codec.quantities import decode_bytes, decode_resources, is_quantity
+from dovetail.codec.text.suggestions import suggest
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.karpenter.ami_family import DEFAULT_AMI_FAMILY, AmiFamily
 from dovetail.model.karpenter.ec2nodeclass import (
     BlockDevice,
     CapacityReservation,
-    Kubelet,
-    NodeClass,
+    EC2NodeClass,
+    KubeletConfiguration,
 )
+from dovetail.model.kube.conditions import FALSE, READY
 from dovetail.model.kube.quantity import format_amount
 from dovetail.model.kube.resources import MEMORY
 
@@ -41,184 +42,189 @@ _KUBELET = (
     "evictionSoftGracePeriod evictionMaxPodGracePeriod imageGCHighThresholdPercent "
     "imageGCLowThresholdPercent cpuCFSQuota"
 ).split()
-SHARE = re.compile(r"(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)%")
+PERCENTAGE = re.compile(r"(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)%")
 GO_DURATION = re.compile(r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+|0")
-"""As the kubelet reads them, unlike Karpenter's own: with fractions and small units."""
-STORE_POLICIES = ("RAID0",)
-RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
-SIGNALS = (
-    "memory.available nodefs.available nodefs.inodesFree imagefs.available imagefs.inodesFree "
-    "pid.available"
+"""Go duration as in kubelet settings: with fractions and units below a second."""
+INSTANCE_STORE_POLICIES = ("RAID0",)
+RESERVABLE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pid")
+EVICTION_SIGNALS = (
+    "memory.available nodefs.available nodefs.inodesFree imagefs.available imagefs.inodesFree pid.available"
 ).split()
 
 
-def decode_node_class(root: Field) -> NodeClass:
-    """Read a karpenter.k8s.aws/v1 EC2NodeClass by the rules of its CRD."""
-    meta, spec, status = metadata(root), root["spec"], root["status"]
-    spec.required()
-    spec.known_keys(_SPEC)
-    if spec and spec.findings.written_by_hand:
-        check_class_spec(spec)
+def decode_nodeclass(root: Field) -> EC2NodeClass:
+    """Decode a karpenter.k8s.aws/v1 EC2NodeClass, with the validation of its CRD."""
+    meta, spec, status = decode_metadata(root), root["spec"], root["status"]
+    spec.check_required()
+    spec.check_known_keys(_SPEC)
+    if spec and spec.context.strict:
+        check_nodeclass_spec(spec)
         check_reservation_terms(spec["capacityReservationSelectorTerms"])
         check_launch_spec(spec)
     policy = spec["instanceStorePolicy"]
     raid0 = (
-        bool(policy) and policy.choice(STORE_POLICIES, "RAID0", "instance store policy") == "RAID0"
+        bool(policy) and policy.choice(INSTANCE_STORE_POLICIES, "RAID0", "instance store policy") == "RAID0"
     )
-    return NodeClass(
+    return EC2NodeClass(
         name=meta.name,
-        ami_family=_family(spec),
+        ami_family=_decode_ami_family(spec),
         kubelet=decode_kubelet(spec["kubelet"]),
-        block_devices=tuple(_device(one) for one in spec["blockDeviceMappings"].items()),
+        block_devices=tuple(_decode_block_device(item) for item in spec["blockDeviceMappings"].items()),
         raid0=raid0,
-        zones=_zones(status["subnets"]),
-        reservations=tuple(_reservation(one) for one in status["capacityReservations"].items()),
-        launch=decode_launch(spec),
-        found=decode_found(status),
-        ready=is_ready(status),
+        zones=_decode_zones(status["subnets"]),
+        capacity_reservations=tuple(
+            _decode_capacity_reservation(item) for item in status["capacityReservations"].items()
+        ),
+        launch=decode_launch_spec(spec),
+        resolved=decode_resolved_resources(status),
+        ready=decode_ready(status),
         deleting=meta.deleting,
         uid=meta.uid,
         annotations=meta.annotations,
         generation=meta.generation,
         resource_version=meta.resource_version,
         finalizers=meta.finalizers,
-        conditions=conditions(status["conditions"]),
+        conditions=decode_conditions(status["conditions"]),
     )
 
 
-def _family(spec: Field) -> str:
-    """Return the image family: as written, or as the alias says."""
+def _decode_ami_family(spec: Field) -> AmiFamily:
+    """Return the AMI family: ``amiFamily``, or that of the alias."""
     written = spec["amiFamily"]
-    aliases = (one["alias"] for one in spec["amiSelectorTerms"].items())
-    alias = next((one for one in aliases if one), None)
-    said = alias_family(alias) if alias is not None else None
+    aliases = (term["alias"] for term in spec["amiSelectorTerms"].items())
+    alias = next((candidate for candidate in aliases if candidate), None)
+    implied = decode_alias_family(alias) if alias is not None else None
     if written:
-        if alias is not None and spec.findings.written_by_hand:
-            check_family(written, alias)
-        return written.choice(FAMILIES, "AL2023", "AMI family")
-    if said is not None:
-        return said
-    if spec.findings.written_by_hand and spec["amiSelectorTerms"].value:
-        written.mistake("is missing; it goes without only beside an alias such as al2023@latest")
-    return "AL2023"
+        if alias is not None and spec.context.strict:
+            check_ami_family(written, alias)
+        return AmiFamily(written.choice(AmiFamily, DEFAULT_AMI_FAMILY, "AMI family"))
+    if implied is not None:
+        return implied
+    if spec.context.strict and spec["amiSelectorTerms"].value:
+        written.add_error("is required unless an alias such as al2023@latest is used")
+    return DEFAULT_AMI_FAMILY
 
 
-def decode_kubelet(field: Field) -> Kubelet:
-    """Read kubelet settings."""
+def decode_kubelet(field: Field) -> KubeletConfiguration:
+    """Decode kubelet settings."""
     if not field:
-        return Kubelet()
-    field.known_keys(_KUBELET)
+        return KubeletConfiguration()
+    field.check_known_keys(_KUBELET)
     for name in ("kubeReserved", "systemReserved"):
         for entry in field[name].entries():
-            if entry.key not in RESERVABLE:
-                known = did_you_mean(str(entry.key), RESERVABLE)
-                entry.mistake(f"nothing can be reserved of {entry.key!r}{known}")
-    return Kubelet(
-        max_pods=field["maxPods"].whole(low=0),
-        pods_per_core=field["podsPerCore"].whole(low=0),
-        kube_reserved=resources(field["kubeReserved"]),
-        system_reserved=resources(field["systemReserved"]),
-        eviction_hard=_eviction(field["evictionHard"]),
-        eviction_soft=_eviction(field["evictionSoft"]),
-        eviction_soft_grace=_patience(field["evictionSoftGracePeriod"]),
-        eviction_max_pod_grace=field["evictionMaxPodGracePeriod"].whole(),
+            if entry.key not in RESERVABLE_RESOURCES:
+                hint = suggest(str(entry.key), RESERVABLE_RESOURCES)
+                entry.add_error(f"{entry.key!r} cannot be reserved{hint}")
+    return KubeletConfiguration(
+        max_pods=field["maxPods"].integer(low=0),
+        pods_per_core=field["podsPerCore"].integer(low=0),
+        kube_reserved=decode_resources(field["kubeReserved"]),
+        system_reserved=decode_resources(field["systemReserved"]),
+        eviction_hard=_decode_eviction_thresholds(field["evictionHard"]),
+        eviction_soft=_decode_eviction_thresholds(field["evictionSoft"]),
+        eviction_soft_grace=_decode_grace_periods(field["evictionSoftGracePeriod"]),
+        eviction_max_pod_grace=field["evictionMaxPodGracePeriod"].integer(),
         cluster_dns=field["clusterDNS"].texts(),
-        image_gc_high=field["imageGCHighThresholdPercent"].whole(low=0, high=100),
-        image_gc_low=field["imageGCLowThresholdPercent"].whole(low=0, high=100),
+        image_gc_high=field["imageGCHighThresholdPercent"].integer(low=0, high=100),
+        image_gc_low=field["imageGCLowThresholdPercent"].integer(low=0, high=100),
         cpu_cfs_quota=field["cpuCFSQuota"].boolean() if field["cpuCFSQuota"] else None,
-        others=FrozenDict(
-            {name: one for name, one in field.mapping().items() if name not in _KUBELET}
-        ),
+        others=FrozenDict({name: value for name, value in field.mapping().items() if name not in _KUBELET}),
     )
 
 
-def _eviction(field: Field) -> FrozenDict[str, str]:
+def _decode_eviction_thresholds(field: Field) -> FrozenDict[str, str]:
     read = field.labels()
     for entry in field.entries():
         value = read.get(str(entry.key), "")
-        if entry.key not in SIGNALS:
-            known = did_you_mean(str(entry.key), SIGNALS)
-            entry.mistake(f"{entry.key!r} is no eviction signal{known}")
-        elif not (SHARE.fullmatch(value) or is_quantity(value)):
-            entry.mistake(f"{value!r} is neither an amount nor a share such as '5%'")
+        if entry.key not in EVICTION_SIGNALS:
+            hint = suggest(str(entry.key), EVICTION_SIGNALS)
+            entry.add_error(f"{entry.key!r} is not an eviction signal{hint}")
+        elif not (PERCENTAGE.fullmatch(value) or is_quantity(value)):
+            entry.add_error(f"{value!r} is neither a quantity nor a percentage such as '5%'")
     return read
 
 
-def _patience(field: Field) -> FrozenDict[str, str]:
+def _decode_grace_periods(field: Field) -> FrozenDict[str, str]:
     read = field.labels()
     for entry in field.entries():
         if not GO_DURATION.fullmatch(read.get(str(entry.key), "")):
-            entry.mistake(f"{entry.value!r} is no duration; write it as in 30s or 1m30s")
+            entry.add_error(f"{entry.value!r} is not a duration; write it as in 30s or 1m30s")
     return read
 
 
-def _device(field: Field) -> BlockDevice:
-    field.known_keys(("deviceName", "ebs", "rootVolume"))
+def _decode_block_device(field: Field) -> BlockDevice:
+    field.check_known_keys(("deviceName", "ebs", "rootVolume"))
     ebs = field["ebs"]
     return BlockDevice(
         device_name=field["deviceName"].text(),
-        volume_bytes=quantity_bytes(ebs["volumeSize"]),
+        volume_bytes=decode_bytes(ebs["volumeSize"]),
         root=field["rootVolume"].boolean(),
         volume_type=ebs["volumeType"].text(),
         encrypted=ebs["encrypted"].boolean() if ebs["encrypted"] else None,
-        iops=ebs["iops"].whole(low=0),
-        throughput=ebs["throughput"].whole(low=0),
+        iops=ebs["iops"].integer(low=0),
+        throughput=ebs["throughput"].integer(low=0),
         kms_key=ebs["kmsKeyID"].text(),
         snapshot=ebs["snapshotID"].text(),
-        initialization_rate=ebs["volumeInitializationRate"].whole(),
-        delete_on_termination=(
-            ebs["deleteOnTermination"].boolean() if ebs["deleteOnTermination"] else None
-        ),
+        initialization_rate=ebs["volumeInitializationRate"].integer(),
+        delete_on_termination=(ebs["deleteOnTermination"].boolean() if ebs["deleteOnTermination"] else None),
     )
 
 
-def _zones(field: Field) -> FrozenDict[str, str] | None:
+def _decode_zones(field: Field) -> FrozenDict[str, str] | None:
     if not field:
         return None
-    found = {one["zone"].text(): one["zoneID"].text() for one in field.items()}
-    return FrozenDict(dict(sorted(found.items())))
+    zones = {subnet["zone"].text(): subnet["zoneID"].text() for subnet in field.items()}
+    return FrozenDict(dict(sorted(zones.items())))
 
 
-def _reservation(field: Field) -> CapacityReservation:
-    """Read a reservation; how much of it is free stands there only in our own files."""
+def _decode_capacity_reservation(field: Field) -> CapacityReservation:
+    """Decode a capacity reservation; availableInstanceCount is Dovetail's own field."""
     return CapacityReservation(
         id=field["id"].text(),
         instance_type=field["instanceType"].text(),
         zone=field["availabilityZone"].text(),
-        available=field["availableInstanceCount"].whole(low=0) or 0,
-        kind=field["reservationType"].text("default"),
+        available_count=field["availableInstanceCount"].integer(low=0) or 0,
+        reservation_type=field["reservationType"].text("default"),
         interruptible=field["interruptible"].boolean(),
         expiring=field["state"].value == "expiring",
     )
 
 
-def encode_node_class(chosen: NodeClass) -> dict[str, Any]:
-    """Write what deciding knows of a class; the rest must come from its document."""
-    spec: dict[str, Any] = {"amiFamily": chosen.ami_family}
-    kubelet = encode_kubelet(chosen.kubelet)
-    if kubelet:
-        spec["kubelet"] = kubelet
-    if chosen.block_devices:
-        spec["blockDeviceMappings"] = [_encode_device(one) for one in chosen.block_devices]
-    if chosen.raid0:
-        spec["instanceStorePolicy"] = "RAID0"
-    shown: dict[str, Any] = {
-        "apiVersion": API_VERSION,
-        "kind": "EC2NodeClass",
-        "metadata": {"name": chosen.name},
-        "spec": spec,
+def encode_nodeclass(node_class: EC2NodeClass) -> dict[str, Any]:
+    """Encode the fields that scheduling uses; others stay in the original document."""
+    zones = node_class.zones
+    spec = {
+        "amiFamily": node_class.ami_family.value,
+        "kubelet": encode_kubelet(node_class.kubelet),
+        "blockDeviceMappings": [_encode_block_device(device) for device in node_class.block_devices],
+        "instanceStorePolicy": "RAID0" if node_class.raid0 else "",
     }
-    status = _encode_status(chosen)
-    return {**shown, "status": status} if status else shown
+    status = {
+        "capacityReservations": [
+            encode_capacity_reservation(reservation) for reservation in node_class.capacity_reservations
+        ],
+        "conditions": [] if node_class.ready else [{"type": READY, "status": FALSE}],
+    }
+    # No subnets and unknown subnets differ.
+    subnets = [{"zone": zone, "zoneID": zone_id} for zone, zone_id in (zones or {}).items()]
+    return drop_empty(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "EC2NodeClass",
+            "metadata": {"name": node_class.name},
+            "spec": drop_empty(spec),
+            "status": drop_empty(status) | ({} if zones is None else {"subnets": subnets}),
+        }
+    )
 
 
-def encode_kubelet(kubelet: Kubelet) -> dict[str, Any]:
-    """Write kubelet settings by the kubelet's own names for them."""
-    shown: dict[str, Any] = {
+def encode_kubelet(kubelet: KubeletConfiguration) -> dict[str, Any]:
+    """Encode kubelet settings with the kubelet's field names."""
+    encoded: dict[str, Any] = {
         "maxPods": kubelet.max_pods,
         "podsPerCore": kubelet.pods_per_core,
-        "kubeReserved": kubelet.kube_reserved.spelled() or None,
-        "systemReserved": kubelet.system_reserved.spelled() or None,
+        "kubeReserved": kubelet.kube_reserved.to_quantities() or None,
+        "systemReserved": kubelet.system_reserved.to_quantities() or None,
         "evictionHard": dict(kubelet.eviction_hard) or None,
         "evictionSoft": dict(kubelet.eviction_soft) or None,
         "evictionSoftGracePeriod": dict(kubelet.eviction_soft_grace) or None,
@@ -229,51 +235,34 @@ def encode_kubelet(kubelet: Kubelet) -> dict[str, Any]:
         "cpuCFSQuota": kubelet.cpu_cfs_quota,
         **kubelet.others,
     }
-    return {name: one for name, one in shown.items() if one is not None}
+    return {name: value for name, value in encoded.items() if value is not None}
 
 
-def _encode_device(device: BlockDevice) -> dict[str, Any]:
+def _encode_block_device(device: BlockDevice) -> dict[str, Any]:
     size = device.volume_bytes
-    ebs: dict[str, Any] = {
+    ebs = {
         "volumeSize": None if size is None else format_amount(MEMORY, size),
-        "volumeType": device.volume_type or None,
+        "volumeType": device.volume_type,
         "encrypted": device.encrypted,
         "iops": device.iops,
         "throughput": device.throughput,
-        "kmsKeyID": device.kms_key or None,
-        "snapshotID": device.snapshot or None,
+        "kmsKeyID": device.kms_key,
+        "snapshotID": device.snapshot,
         "volumeInitializationRate": device.initialization_rate,
         "deleteOnTermination": device.delete_on_termination,
     }
-    shown: dict[str, Any] = {
-        "deviceName": device.device_name or None,
-        "ebs": {name: one for name, one in ebs.items() if one is not None} or None,
-        "rootVolume": device.root or None,
-    }
-    return {name: one for name, one in shown.items() if one is not None}
+    root = device.root or None
+    return drop_empty({"deviceName": device.device_name, "ebs": drop_empty(ebs), "rootVolume": root})
 
 
-def _encode_status(chosen: NodeClass) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
-    if chosen.zones is not None:
-        shown["subnets"] = [
-            {"zone": zone, "zoneID": zone_id} for zone, zone_id in chosen.zones.items()
-        ]
-    if chosen.reservations:
-        shown["capacityReservations"] = [encode_reservation(one) for one in chosen.reservations]
-    if not chosen.ready:
-        shown["conditions"] = [{"type": "Ready", "status": "False"}]
-    return shown
-
-
-def encode_reservation(one: CapacityReservation) -> dict[str, Any]:
-    """Return a reservation as a class's status has it."""
+def encode_capacity_reservation(reservation: CapacityReservation) -> dict[str, Any]:
+    """Encode a capacity reservation as in the status of an EC2NodeClass."""
     return {
-        "id": one.id,
-        "instanceType": one.instance_type,
-        "availabilityZone": one.zone,
-        "availableInstanceCount": one.available,
-        "reservationType": one.kind,
-        "interruptible": one.interruptible,
-        "state": "expiring" if one.expiring else "active",
+        "id": reservation.id,
+        "instanceType": reservation.instance_type,
+        "availabilityZone": reservation.zone,
+        "availableInstanceCount": reservation.available_count,
+        "reservationType": reservation.reservation_type,
+        "interruptible": reservation.interruptible,
+        "state": "expiring" if reservation.expiring else "active",
     }

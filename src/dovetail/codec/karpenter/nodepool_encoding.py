@@ -1,102 +1,77 @@
-"""NodePools written to the wire."""
+"""Encoder of NodePools."""
 
-from datetime import timedelta
 from typing import Any
 
-from dovetail.codec.karpenter.nodepools import DEFAULT_EXPIRY
-from dovetail.codec.kube.requirements import show_requirement, show_taint
-from dovetail.codec.quantities import show_duration
-from dovetail.model.karpenter.nodepool import (
-    Budget,
-    Disruption,
-    NodeClassRef,
-    NodePool,
-    NodeTemplate,
-)
-from dovetail.model.kube.taints import Taint
+from dovetail.codec.fields import drop_empty
+from dovetail.codec.karpenter.nodepools import DEFAULT_EXPIRE_AFTER
+from dovetail.codec.kube.requirements import encode_requirement, encode_taint
+from dovetail.codec.quantities import encode_duration
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import Budget, Disruption, NodePool, NodeTemplate
+from dovetail.model.kube.conditions import FALSE, READY
 
 API_VERSION = "karpenter.sh/v1"
 
 
-def encode_node_pool(pool: NodePool) -> dict[str, Any]:
-    """Write a NodePool; defaults are left out."""
-    spec: dict[str, Any] = {"template": _encode_template(pool.template)}
-    disruption = _encode_disruption(pool.disruption)
-    if disruption:
-        spec["disruption"] = disruption
-    if pool.limits is not None:
-        spec["limits"] = pool.limits.spelled()
-    if pool.weight:
-        spec["weight"] = pool.weight
-    if pool.replicas is not None:
-        spec["replicas"] = pool.replicas
-    metadata_: dict[str, Any] = {"name": pool.name}
-    if pool.uid:
-        metadata_["uid"] = pool.uid
-    shown = {"apiVersion": API_VERSION, "kind": "NodePool", "metadata": metadata_, "spec": spec}
+def encode_nodepool(pool: NodePool) -> dict[str, Any]:
+    """Encode a NodePool; fields with default values are left out."""
+    template = pool.template
+    metadata = {"labels": dict(template.labels), "annotations": dict(template.annotations)}
+    spec = {
+        "template": drop_empty({"metadata": drop_empty(metadata), "spec": encode_node_spec(template)}),
+        "disruption": _encode_disruption(pool.disruption),
+        # Empty limits are limits of nothing.
+        **({} if pool.limits is None else {"limits": pool.limits.to_quantities()}),
+        "weight": pool.weight or None,
+        "replicas": pool.replicas,
+    }
+    encoded = {
+        "apiVersion": API_VERSION,
+        "kind": "NodePool",
+        "metadata": drop_empty({"name": pool.name, "uid": pool.uid}),
+        "spec": {name: value for name, value in spec.items() if value is not None},
+    }
     if not pool.ready:
-        shown["status"] = {"conditions": [{"type": "Ready", "status": "False"}]}
-    return shown
+        encoded["status"] = {"conditions": [{"type": READY, "status": FALSE}]}
+    return encoded
 
 
-def _encode_template(template: NodeTemplate) -> dict[str, Any]:
-    meta: dict[str, Any] = {}
-    if template.labels:
-        meta["labels"] = dict(template.labels)
-    if template.annotations:
-        meta["annotations"] = dict(template.annotations)
-    spec = {"requirements": [show_requirement(one) for one in template.requirements]}
-    spec.update(
-        encode_node_parts(
-            template.taints,
-            template.startup_taints,
-            template.node_class,
-            template.expire_after,
-            template.termination_grace_period,
-        )
-    )
-    return {"metadata": meta, "spec": spec} if meta else {"spec": spec}
+def encode_node_spec(source: NodeTemplate | NodeClaim) -> dict[str, Any]:
+    """Encode the spec fields that NodePool templates and NodeClaims share."""
+    ref, expire_after = source.node_class, source.expire_after
+    grace_period = source.termination_grace_period
+    return {
+        "requirements": [encode_requirement(requirement) for requirement in source.requirements],
+        **drop_empty(
+            {
+                "taints": [encode_taint(taint) for taint in source.taints],
+                "startupTaints": [encode_taint(taint) for taint in source.startup_taints],
+                "nodeClassRef": {"group": ref.group, "kind": ref.kind, "name": ref.name},
+                "expireAfter": encode_duration(expire_after) if expire_after != DEFAULT_EXPIRE_AFTER else "",
+                "terminationGracePeriod": encode_duration(grace_period) if grace_period is not None else "",
+            }
+        ),
+    }
 
 
-def encode_node_parts(
-    marks: tuple[Taint, ...],
-    early: tuple[Taint, ...],
-    ref: NodeClassRef,
-    expire_after: timedelta | None,
-    grace_period: timedelta | None,
-) -> dict[str, Any]:
-    """Write what a pool's template and a claim have in common."""
-    spec: dict[str, Any] = {}
-    if marks:
-        spec["taints"] = [show_taint(one) for one in marks]
-    if early:
-        spec["startupTaints"] = [show_taint(one) for one in early]
-    spec["nodeClassRef"] = {"group": ref.group, "kind": ref.kind, "name": ref.name}
-    if expire_after != DEFAULT_EXPIRY:
-        spec["expireAfter"] = show_duration(expire_after)
-    if grace_period is not None:
-        spec["terminationGracePeriod"] = show_duration(grace_period)
-    return spec
-
-
-def _encode_disruption(disruption: Disruption) -> dict[str, Any]:
-    plain = Disruption()
-    shown: dict[str, Any] = {}
-    if disruption.policy != plain.policy:
-        shown["consolidationPolicy"] = str(disruption.policy)
-    if disruption.consolidate_after != plain.consolidate_after:
-        shown["consolidateAfter"] = show_duration(disruption.consolidate_after)
-    if disruption.budgets != plain.budgets:
-        shown["budgets"] = [_encode_budget(one) for one in disruption.budgets]
-    return shown
+def _encode_disruption(disruption: Disruption) -> dict[str, Any] | None:
+    defaults = Disruption()
+    encoded: dict[str, Any] = {}
+    if disruption.policy != defaults.policy:
+        encoded["consolidationPolicy"] = str(disruption.policy)
+    if disruption.consolidate_after != defaults.consolidate_after:
+        encoded["consolidateAfter"] = encode_duration(disruption.consolidate_after)
+    if disruption.budgets != defaults.budgets:
+        encoded["budgets"] = [_encode_budget(budget) for budget in disruption.budgets]
+    return encoded or None
 
 
 def _encode_budget(budget: Budget) -> dict[str, Any]:
-    shown: dict[str, Any] = {"nodes": budget.nodes}
-    if budget.schedule is not None:
-        shown["schedule"] = budget.schedule
-    if budget.duration is not None:
-        shown["duration"] = show_duration(budget.duration)
-    if budget.reasons:
-        shown["reasons"] = list(budget.reasons)
-    return shown
+    return drop_empty(
+        {
+            "nodes": budget.nodes,
+            "schedule": budget.schedule,
+            "duration": None if budget.duration is None else encode_duration(budget.duration),
+            "reasons": list(budget.reasons),
+        }
+    )

@@ -1,4 +1,14 @@
-"""NodePools on the wire, read by the rules of their CRD."""
+"""Decoder of NodePools, with the validation of their CRD.
+
+A new NodePool field needs an entry in each of these places; the tests in
+``tests/codec/crds`` and ``tests/codec/rewrite`` fail for a place that is missing:
+
+    model.karpenter.nodepool               the field of the struct
+    codec.karpenter.nodepools              decoder
+    codec.karpenter.nodepool_encoding      encoder
+    codec.crds.nodepool                    schema of the CRD
+    core.nodepool.hash                     only if a change must replace nodes
+"""
 
 import re
 from datetime import timedelta
@@ -9,35 +19,39 @@ import msgspec
 
 from dovetail.codec.fields import Field
 from dovetail.codec.kube import label_validation
-from dovetail.codec.kube.conditions import conditions
-from dovetail.codec.kube.metadata import annotations, metadata
-from dovetail.codec.kube.requirements import MOST_VALUES, POOL_OPERATORS, requirements, taints
-from dovetail.codec.quantities import duration, resources
+from dovetail.codec.kube.conditions import decode_conditions
+from dovetail.codec.kube.metadata import decode_annotations, decode_metadata
+from dovetail.codec.kube.requirements import (
+    MAX_VALUES,
+    NODEPOOL_OPERATORS,
+    decode_requirements,
+    decode_taints,
+)
+from dovetail.codec.quantities import decode_duration, decode_resources
 from dovetail.model.karpenter.nodepool import (
     Budget,
     ConsolidationPolicy,
     Disruption,
+    DisruptionReason,
     NodeClassRef,
     NodePool,
     NodeTemplate,
 )
+from dovetail.model.kube.conditions import READY, TRUE
 from dovetail.model.kube.requirements import Operator, RequirementSpec
 from dovetail.model.kube.resources import NODES
 from dovetail.model.kube.taints import Taint
 
-MOST_ENTRIES = 100
-MOST_BUDGETS = 50
-HEAVIEST = 100
-REASONS = ("Underutilized", "Empty", "Drifted")
-DEFAULT_EXPIRY = timedelta(hours=720)
+MAX_ENTRIES = 100
+MAX_BUDGETS = 50
+MAX_WEIGHT = 100
+DEFAULT_EXPIRE_AFTER = timedelta(hours=720)
 _SPEC = "template disruption limits weight replicas".split()
-_TEMPLATE_SPEC = (
-    "requirements taints startupTaints nodeClassRef expireAfter terminationGracePeriod"
-).split()
+_TEMPLATE_SPEC = ("requirements taints startupTaints nodeClassRef expireAfter terminationGracePeriod").split()
 BUDGET_NODES = re.compile(r"((100|[0-9]{1,2})%|[0-9]+)")
 BUDGET_DURATION = re.compile(r"([0-9]+(m|h))+(0s)?")
 CRON = re.compile(r"@(annually|yearly|monthly|weekly|daily|midnight|hourly)|(\S+\s+){4}\S+")
-_MOVED = {
+_NESTED_FIELDS = {
     "requirements": "spec.template.spec",
     "taints": "spec.template.spec",
     "startupTaints": "spec.template.spec",
@@ -52,229 +66,220 @@ _MOVED = {
 }
 
 
-def decode_node_pool(root: Field) -> NodePool:
-    """Read a karpenter.sh/v1 NodePool by the rules of its CRD."""
-    meta, spec = metadata(root), root["spec"]
-    root.known_keys(("apiVersion", "kind", "metadata", "spec", "status"))
-    spec.required()
-    _point_at_moved(spec)
-    spec.known_keys((*_SPEC, *_MOVED))
-    replicas = spec["replicas"].whole(low=0)
-    weight = spec["weight"].whole(low=1, high=HEAVIEST)
+def decode_nodepool(root: Field) -> NodePool:
+    """Decode a karpenter.sh/v1 NodePool, with the validation of its CRD."""
+    meta, spec = decode_metadata(root), root["spec"]
+    root.check_known_keys(("apiVersion", "kind", "metadata", "spec", "status"))
+    spec.check_required()
+    _check_nesting(spec)
+    spec.check_known_keys((*_SPEC, *_NESTED_FIELDS))
+    replicas = spec["replicas"].integer(low=0)
+    weight = spec["weight"].integer(low=1, high=MAX_WEIGHT)
     if replicas is not None and weight is not None:
-        spec["weight"].mistake("goes with replicas never: a static pool is not chosen by weight")
-    limits = resources(spec["limits"]) if spec["limits"] else None
+        spec["weight"].add_error("cannot be combined with replicas: pods do not select a static NodePool")
+    limits = decode_resources(spec["limits"]) if spec["limits"] else None
     if replicas is not None and limits is not None and set(limits) - {NODES}:
-        spec["limits"].mistake("may name 'nodes' only in a pool with replicas")
+        spec["limits"].add_error("may name 'nodes' only in a pool with replicas")
     return NodePool(
         name=meta.name,
         uid=meta.uid,
-        template=_template(spec["template"]),
-        disruption=_disruption(spec["disruption"]),
+        template=_decode_template(spec["template"]),
+        disruption=_decode_disruption(spec["disruption"]),
         limits=limits,
         weight=weight or 0,
         replicas=replicas,
-        ready=is_ready(root["status"]),
+        ready=decode_ready(root["status"]),
         deleting=meta.deleting,
         annotations=meta.annotations,
         generation=meta.generation,
         resource_version=meta.resource_version,
-        conditions=conditions(root["status"]["conditions"]),
-        node_class_generation=root["status"]["nodeClassObservedGeneration"].whole() or 0,
-        used=resources(root["status"]["resources"]) if root["status"]["resources"] else None,
-        node_count=root["status"]["nodes"].whole() or 0,
+        conditions=decode_conditions(root["status"]["conditions"]),
+        node_class_generation=root["status"]["nodeClassObservedGeneration"].integer() or 0,
+        resources=decode_resources(root["status"]["resources"]) if root["status"]["resources"] else None,
+        node_count=root["status"]["nodes"].integer() or 0,
     )
 
 
-def _point_at_moved(spec: Field) -> None:
-    for name, home in _MOVED.items():
-        if spec[name] and spec.findings.written_by_hand:
-            spec[name].mistake(f"has its place in {home}")
+def _check_nesting(spec: Field) -> None:
+    for name, parent in _NESTED_FIELDS.items():
+        if spec[name] and spec.context.strict:
+            spec[name].add_error(f"belongs to {parent}")
 
 
-def is_ready(status: Field) -> bool:
-    """Read the Ready condition; an object without one is taken for ready."""
+def decode_ready(status: Field) -> bool:
+    """Decode the Ready condition; an object without one counts as ready."""
     for condition in status["conditions"].items():
-        if condition["type"].value == "Ready":
-            return bool(condition["status"].value == "True")
+        if condition["type"].value == READY:
+            return bool(condition["status"].value == TRUE)
     return True
 
 
-def _template(field: Field) -> NodeTemplate:
-    field.known_keys(("metadata", "spec"))
+def _decode_template(field: Field) -> NodeTemplate:
+    field.check_known_keys(("metadata", "spec"))
     spec, meta = field["spec"], field["metadata"]
-    if not (field.required() and spec.required()):
+    if not (field.check_required() and spec.check_required()):
         return NodeTemplate()
-    spec.known_keys(_TEMPLATE_SPEC)
-    meta.known_keys(("labels", "annotations"))
+    spec.check_known_keys(_TEMPLATE_SPEC)
+    meta.check_known_keys(("labels", "annotations"))
     for name in ("taints", "startupTaints"):
-        spec[name].at_most(MOST_ENTRIES)
-    marks, early = taints(spec["taints"]), taints(spec["startupTaints"])
-    _check_twins(spec, marks, early)
+        spec[name].check_length(MAX_ENTRIES)
+    taints, startup_taints = decode_taints(spec["taints"]), decode_taints(spec["startupTaints"])
+    _check_duplicate_taints(spec, taints, startup_taints)
     return NodeTemplate(
-        labels=_pool_labels(meta["labels"]),
-        annotations=annotations(meta["annotations"]),
-        requirements=pool_requirements(spec["requirements"]),
-        taints=marks,
-        startup_taints=early,
-        node_class=node_class_ref(spec["nodeClassRef"]),
-        expire_after=expiry(spec["expireAfter"]),
-        termination_grace_period=grace(spec["terminationGracePeriod"]),
+        labels=_decode_labels(meta["labels"]),
+        annotations=decode_annotations(meta["annotations"]),
+        requirements=decode_node_requirements(spec["requirements"]),
+        taints=taints,
+        startup_taints=startup_taints,
+        node_class=decode_node_class_ref(spec["nodeClassRef"]),
+        expire_after=decode_expire_after(spec["expireAfter"]),
+        termination_grace_period=decode_termination_grace_period(spec["terminationGracePeriod"]),
     )
 
 
-def _pool_labels(field: Field) -> Any:
+def _decode_labels(field: Field) -> Any:
     read = field.labels()
-    field.at_most(MOST_ENTRIES)
+    field.check_length(MAX_ENTRIES)
     for entry in field.entries():
         key = str(entry.key)
-        if label_validation.check_key(entry, key) and label_validation.check_allowed_in_pool(
-            entry, key
-        ):
+        if label_validation.check_key(entry, key) and label_validation.check_allowed_in_nodepool(entry, key):
             value = read.get(key, "")
             if label_validation.check_value(entry, value):
-                label_validation.check_meaning(entry, key, value)
+                label_validation.check_well_known_value(entry, key, value)
     return read
 
 
-def pool_requirements(field: Field, *, claim: bool = False) -> tuple[RequirementSpec, ...]:
-    """Read requirements of a pool or claim, by the rules for those."""
-    findings = field.findings
-    if findings.written_by_hand:
-        return _pool_requirements(field, claim=claim)
-    # A claim names hundreds of types, changes a dozen times, and is one of many alike.
-    key = _fingerprint(field.value, claim)
-    known: tuple[RequirementSpec, ...] | None = findings.remembered(key) if key else None
-    if known is not None:
-        return known
-    before = len(findings.found)
-    read = _pool_requirements(field, claim=claim)
-    if key and len(findings.found) == before:
-        findings.remember(key, read)
-    return read
+def decode_node_requirements(field: Field, *, claim: bool = False) -> tuple[RequirementSpec, ...]:
+    """Decode requirements of a NodePool or, with ``claim``, of a NodeClaim."""
+    # A NodeClaim lists hundreds of types, is updated a dozen times, and has many equals.
+    key = None if field.context.strict else _cache_key(field.value, claim)
+    return field.context.decode_cached(key, lambda: _decode_node_requirements(field, claim=claim))
 
 
-def _fingerprint(wire: Any, claim: bool) -> bytes | None:
-    """Return a key for requirements; short, because what it stands for can be long."""
+def _cache_key(wire: Any, claim: bool) -> bytes | None:
+    """Return a digest of requirements as cache key; None if they cannot be encoded."""
     try:
         return blake2b(msgspec.json.encode([claim, wire]), digest_size=16).digest()
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
         return None
 
 
-def _pool_requirements(field: Field, *, claim: bool) -> tuple[RequirementSpec, ...]:
-    if field.value is None and field.findings.written_by_hand:
-        field.mistake("is missing; write [] to allow everything")
-    field.at_most(MOST_ENTRIES)
-    for one in field.items():
-        one["values"].at_most(MOST_VALUES)
-        key = one["key"].value
+def _decode_node_requirements(field: Field, *, claim: bool) -> tuple[RequirementSpec, ...]:
+    if field.value is None and field.context.strict:
+        field.add_error("is missing; write [] to allow everything")
+    field.check_length(MAX_ENTRIES)
+    for requirement in field.items():
+        requirement["values"].check_length(MAX_VALUES)
+        key = requirement["key"].value
         if isinstance(key, str) and key:
-            label_validation.check_allowed_in_pool(one["key"], key, claim=claim)
-            if one["operator"].value == Operator.IN:
-                label_validation.check_any_known(one["values"], key)
-    return requirements(field, POOL_OPERATORS)
+            label_validation.check_allowed_in_nodepool(requirement["key"], key, claim=claim)
+            if requirement["operator"].value == Operator.IN:
+                label_validation.check_any_known_value(requirement["values"], key)
+    return decode_requirements(field, NODEPOOL_OPERATORS)
 
 
-def _check_twins(spec: Field, marks: tuple[Taint, ...], early: tuple[Taint, ...]) -> None:
-    """Two taints may not share key and effect, not even across the two lists.
+def _check_duplicate_taints(
+    spec: Field, taints: tuple[Taint, ...], startup_taints: tuple[Taint, ...]
+) -> None:
+    """Add an error for taints with equal key and effect, across both lists.
 
-    The API takes such a pool; its Ready condition tells.
+    The API server accepts such a NodePool; its Ready condition becomes False.
     """
-    if spec.findings.by_the_letter:
+    if spec.context.api_rules_only:
         return
-    seen: set[tuple[str, str]] = set()
-    for name, ones in (("taints", marks), ("startupTaints", early)):
-        for index, one in enumerate(ones):
-            if (one.key, one.effect) in seen:
-                spot = Field(one, spec.findings, spec[name], index)
-                spot.mistake(f"the taint {one.key}:{one.effect} is there twice")
-            seen.add((one.key, one.effect))
+    used: set[tuple[str, str]] = set()
+    for name, entries in (("taints", taints), ("startupTaints", startup_taints)):
+        for index, taint in enumerate(entries):
+            if (taint.key, taint.effect) in used:
+                entry = Field(taint, spec.context, spec[name], index)
+                entry.add_error(f"duplicate taint {taint.key}:{taint.effect}")
+            used.add((taint.key, taint.effect))
 
 
-def node_class_ref(field: Field) -> NodeClassRef:
-    """Read the reference to a node class: group, kind and name, no version."""
-    if not field.required():
+def decode_node_class_ref(field: Field) -> NodeClassRef:
+    """Decode the reference to a node class: group, kind and name, without version."""
+    if not field.check_required():
         return NodeClassRef()
-    field.known_keys(("group", "kind", "name"))
+    field.check_known_keys(("group", "kind", "name"))
     if field["apiVersion"]:
         group = field["apiVersion"].text().split("/")[0]
-        field["apiVersion"].mistake(f"takes a group without version: write 'group: {group}'")
+        field["apiVersion"].add_error(f"takes a group without version: write 'group: {group}'")
         return NodeClassRef(group, field["kind"].text(), field["name"].text())
     for part in ("group", "kind", "name"):
-        field[part].required()
+        field[part].check_required()
     group = field["group"].text()
     if "/" in group:
-        field["group"].mistake(f"{group!r} has a version; write {group.split('/')[0]!r}")
+        field["group"].add_error(f"{group!r} has a version; write {group.split('/')[0]!r}")
     kind = field["kind"].text()
-    guessing = field.findings.written_by_hand and not field.findings.by_the_letter
+    guessing = field.context.strict and not field.context.api_rules_only
     if group == "karpenter.k8s.aws" and kind and guessing:
         field["kind"].choice(("EC2NodeClass",), kind, f"kind of {group}")
     return NodeClassRef(group, kind, field["name"].text())
 
 
-def expiry(field: Field) -> timedelta | None:
-    """Read after how long a node goes; None means never."""
-    return duration(field, never_allowed=True) if field else DEFAULT_EXPIRY
+def decode_expire_after(field: Field) -> timedelta | None:
+    """Decode expireAfter; None means never."""
+    return decode_duration(field, never_allowed=True) if field else DEFAULT_EXPIRE_AFTER
 
 
-def grace(field: Field) -> timedelta | None:
-    """Read how long draining may take; None means as long as it needs."""
-    return duration(field, never_allowed=False) if field else None
+def decode_termination_grace_period(field: Field) -> timedelta | None:
+    """Decode terminationGracePeriod; None means no limit."""
+    return decode_duration(field, never_allowed=False) if field else None
 
 
-def _disruption(field: Field) -> Disruption:
+def _decode_disruption(field: Field) -> Disruption:
     if not field:
         return Disruption()
-    field.known_keys(("consolidateAfter", "consolidationPolicy", "budgets"))
+    field.check_known_keys(("consolidateAfter", "consolidationPolicy", "budgets"))
     after = field["consolidateAfter"]
     default = ConsolidationPolicy.WHEN_EMPTY_OR_UNDERUTILIZED
-    policy = _policy(field["consolidationPolicy"], default)
+    policy = _decode_policy(field["consolidationPolicy"], default)
     budgets = field["budgets"]
-    budgets.at_most(MOST_BUDGETS)
+    budgets.check_length(MAX_BUDGETS)
     return Disruption(
-        consolidate_after=duration(after, never_allowed=True) if after else timedelta(),
+        consolidate_after=decode_duration(after, never_allowed=True) if after else timedelta(),
         policy=ConsolidationPolicy(policy),
-        budgets=tuple(_budget(one) for one in budgets.items()) if budgets else (Budget(),),
+        budgets=tuple(_decode_budget(item) for item in budgets.items()) if budgets else (Budget(),),
     )
 
 
-def _policy(field: Field, default: str) -> str:
+def _decode_policy(field: Field, default: str) -> str:
     if field.value == "WhenUnderutilized":
-        field.mistake(f"'WhenUnderutilized' is its v1beta1 name; did you mean {str(default)!r}?")
+        field.add_error(f"'WhenUnderutilized' is its v1beta1 name; did you mean {str(default)!r}?")
         return default
     return field.choice(tuple(ConsolidationPolicy), default, "consolidation policy")
 
 
-def _budget(field: Field) -> Budget:
-    field.known_keys(("nodes", "schedule", "duration", "reasons"))
+def _decode_budget(field: Field) -> Budget:
+    field.check_known_keys(("nodes", "schedule", "duration", "reasons"))
     nodes = field["nodes"]
     share = nodes.text(Budget().nodes)
     if not BUDGET_NODES.fullmatch(share):
-        nodes.mistake(f"{nodes.value!r} is neither a number of nodes nor a share such as '10%'")
+        nodes.add_error(f"{nodes.value!r} is neither a number of nodes nor a percentage such as '10%'")
     schedule, length = field["schedule"], field["duration"]
     if bool(schedule) != bool(length):
-        field.mistake("needs schedule and duration together, or neither")
+        field.add_error("needs schedule and duration together, or neither")
     if schedule and not CRON.fullmatch(schedule.text().strip()):
-        schedule.mistake(f"{schedule.value!r} is no cron schedule; write five fields or @daily")
+        schedule.add_error(f"{schedule.value!r} is not a cron schedule; write five fields or @daily")
     reasons = [
-        one.choice(REASONS, REASONS[0], "reason to disrupt") for one in field["reasons"].items()
+        reason.choice(tuple(DisruptionReason), DisruptionReason.UNDERUTILIZED, "disruption reason")
+        for reason in field["reasons"].items()
     ]
-    if len(set(reasons)) < len(reasons) and field.findings.written_by_hand:
-        field["reasons"].mistake("names a reason twice")
+    if len(set(reasons)) < len(reasons) and field.context.strict:
+        field["reasons"].add_error("contains a duplicate reason")
     return Budget(
         nodes=share,
         schedule=schedule.text() or None,
-        duration=_budget_duration(length),
+        duration=_decode_budget_duration(length),
         reasons=field["reasons"].texts(),
     )
 
 
-def _budget_duration(field: Field) -> timedelta | None:
+def _decode_budget_duration(field: Field) -> timedelta | None:
     if not field:
         return None
-    read = duration(field, never_allowed=False)
+    read = decode_duration(field, never_allowed=False)
     if read is not None and not BUDGET_DURATION.fullmatch(field.value):
-        field.mistake(f"{field.value!r} counts seconds; a budget counts hours and minutes only")
+        field.add_error(f"{field.value!r} contains seconds; a budget supports hours and minutes only")
         return None
     return read

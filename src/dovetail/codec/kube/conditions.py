@@ -1,49 +1,50 @@
-"""Status conditions on the wire, read and written."""
+"""Decoder and encoder of status conditions."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 from dovetail.codec.fields import Field
-from dovetail.codec.quantities import instant, show_instant
+from dovetail.codec.quantities import decode_time, encode_time
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.kube.conditions import NO_CONDITIONS, Condition, Conditions
+from dovetail.model.kube.conditions import NO_CONDITIONS, READY, Condition, Conditions
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-def conditions(field: Field) -> Conditions:
-    """Read a list of conditions; kinds that have no generation say 0."""
+def decode_conditions(field: Field) -> Conditions:
+    """Decode a list of conditions; a missing observedGeneration is 0."""
     if not field.value:
         return NO_CONDITIONS
     return FrozenDict(
         {
-            one["type"].text(): Condition(
-                status=one["status"].text(),
-                reason=one["reason"].text(),
-                message=one["message"].text(),
-                since=instant(one["lastTransitionTime"]),
-                generation=one["observedGeneration"].whole() or 0,
+            item["type"].text(): Condition(
+                status=item["status"].text(),
+                reason=item["reason"].text(),
+                message=item["message"].text(),
+                last_transition_time=decode_time(item["lastTransitionTime"]),
+                observed_generation=item["observedGeneration"].integer() or 0,
             )
-            for one in field.items()
+            for item in field.items()
         }
     )
 
 
-def show_conditions(known: Conditions, *, root: str = "Ready") -> list[dict[str, Any]]:
-    """Write conditions in the order in which they came about, the root last."""
+def encode_conditions(conditions: Conditions, *, root: str = READY) -> list[dict[str, Any]]:
+    """Encode conditions by transition time, the root condition last."""
     ordered = sorted(
-        known.items(), key=lambda item: (item[0] == root, item[1].since or _LONG_AGO, item[0])
+        conditions.items(),
+        key=lambda item: (item[0] == root, item[1].last_transition_time or _LONG_AGO, item[0]),
     )
-    return [_show(kind, condition) for kind, condition in ordered]
+    return [_encode_condition(kind, condition) for kind, condition in ordered]
 
 
-def _show(kind: str, condition: Condition) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+def _encode_condition(kind: str, condition: Condition) -> dict[str, Any]:
+    encoded: dict[str, Any] = {
         "type": kind,
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message,
-        "lastTransitionTime": show_instant(condition.since),
-        "observedGeneration": condition.generation,
+        "lastTransitionTime": encode_time(condition.last_transition_time),
+        "observedGeneration": condition.observed_generation,
     }
-    return {name: value for name, value in shown.items() if value or name in ("reason", "message")}
+    return {name: value for name, value in encoded.items() if value or name in ("reason", "message")}

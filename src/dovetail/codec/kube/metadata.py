@@ -1,4 +1,4 @@
-"""What every object says about itself."""
+"""Decoder of ``metadata``."""
 
 import re
 from datetime import datetime
@@ -6,13 +6,13 @@ from datetime import datetime
 import msgspec
 
 from dovetail.codec.fields import Field
-from dovetail.codec.quantities import instant
+from dovetail.codec.quantities import decode_time
 from dovetail.model.frozen import EMPTY, FrozenDict
-from dovetail.model.kube.pod import Owner
+from dovetail.model.kube.pod import OwnerReference
 
-LONGEST_NAME = 253
+MAX_NAME_LENGTH = 253
 
-_BULKY = "kubectl.kubernetes.io/last-applied-configuration"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _KNOWN = (
     "name generateName namespace labels annotations uid creationTimestamp deletionTimestamp "
@@ -22,57 +22,57 @@ _KNOWN = (
 
 
 class Metadata(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of ``metadata`` that decisions look at."""
+    """The fields of ``metadata`` that decisions use."""
 
     name: str
     namespace: str = "default"
     uid: str = ""
     labels: FrozenDict[str, str] = EMPTY
     annotations: FrozenDict[str, str] = EMPTY
-    owner: Owner | None = None
+    owner: OwnerReference | None = None
     created: datetime | None = None
     deleting: bool = False
     deleted_at: datetime | None = None
     generation: int = 0
     resource_version: str = ""
     finalizers: tuple[str, ...] = ()
-    owners: tuple[Owner, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
 
 
-def metadata(root: Field) -> Metadata:
-    """Read ``metadata`` of an object; a missing or impossible name is a mistake."""
+def decode_metadata(root: Field) -> Metadata:
+    """Decode ``metadata``; a missing or invalid name is an error."""
     meta = root["metadata"]
-    if meta.findings.written_by_hand:
-        meta.known_keys(_KNOWN)
+    if meta.context.strict:
+        meta.check_known_keys(_KNOWN)
         _check_name(meta)
-    owners = _owners(meta["ownerReferences"]) if meta.says("ownerReferences") else ()
-    going = meta.says("deletionTimestamp")
+    owners = _decode_owner_references(meta["ownerReferences"]) if meta.has_value("ownerReferences") else ()
+    going = meta.has_value("deletionTimestamp")
     return Metadata(
         name=meta.text_of("name"),
         namespace=meta.text_of("namespace") or "default",
         uid=meta.text_of("uid"),
         labels=meta["labels"].labels(),
-        annotations=annotations(meta["annotations"]),
-        owner=_controlling(owners),
-        created=instant(meta["creationTimestamp"]),
+        annotations=decode_annotations(meta["annotations"]),
+        owner=_controlling_owner(owners),
+        created=decode_time(meta["creationTimestamp"]),
         deleting=going,
-        deleted_at=instant(meta["deletionTimestamp"]) if going else None,
-        generation=meta["generation"].whole() or 0,
+        deleted_at=decode_time(meta["deletionTimestamp"]) if going else None,
+        generation=meta["generation"].integer() or 0,
         resource_version=meta.text_of("resourceVersion"),
-        finalizers=meta["finalizers"].texts() if meta.says("finalizers") else (),
-        owners=owners,
+        finalizers=meta["finalizers"].texts() if meta.has_value("finalizers") else (),
+        owner_references=owners,
     )
 
 
-def annotations(field: Field) -> FrozenDict[str, str]:
-    """Read annotations, without kubectl's copy of the whole object."""
+def decode_annotations(field: Field) -> FrozenDict[str, str]:
+    """Decode annotations, without the copy of the object that kubectl apply stores."""
     if not field.value:
         return EMPTY
     mapping = field.mapping()
-    if _BULKY not in mapping:
+    if _LAST_APPLIED not in mapping:
         return field.labels()
-    kept = {key: value for key, value in mapping.items() if key != _BULKY}
-    return Field(kept, field.findings, field.parent, field.key).labels()
+    kept = {key: value for key, value in mapping.items() if key != _LAST_APPLIED}
+    return Field(kept, field.context, field.parent, field.key).labels()
 
 
 def _check_name(meta: Field) -> None:
@@ -80,34 +80,34 @@ def _check_name(meta: Field) -> None:
     if name.value is None or name.value == "":
         generated = meta["generateName"].value
         hint = "; generateName is for the API server, give a name here" if generated else ""
-        name.mistake(f"is missing{hint}")
+        name.add_error(f"is missing{hint}")
     elif not isinstance(name.value, str):
-        return  # Reading it as text reports that.
-    elif len(name.value) > LONGEST_NAME:
-        name.mistake(f"has {len(name.value)} characters; the limit is {LONGEST_NAME}")
+        return  # decode_metadata reports it when it reads the text.
+    elif len(name.value) > MAX_NAME_LENGTH:
+        name.add_error(f"has {len(name.value)} characters; the limit is {MAX_NAME_LENGTH}")
     elif not _NAME.fullmatch(name.value):
-        name.mistake(
-            f"{name.value[:80]!r} is no name: lower-case letters, digits, '-' and '.' only"
+        name.add_error(
+            f"{name.value[:80]!r} is not a valid name: lower-case letters, digits, '-' and '.' only"
         )
 
 
-def _owners(references: Field) -> tuple[Owner, ...]:
+def _decode_owner_references(references: Field) -> tuple[OwnerReference, ...]:
     return tuple(
-        references.findings.shared(
-            Owner(
-                api_version=one.text_of("apiVersion"),
-                kind=one.text_of("kind"),
-                name=one.text_of("name"),
-                uid=one.text_of("uid"),
-                controller=one["controller"].boolean(),
+        references.context.intern(
+            OwnerReference(
+                api_version=item.text_of("apiVersion"),
+                kind=item.text_of("kind"),
+                name=item.text_of("name"),
+                uid=item.text_of("uid"),
+                controller=item["controller"].boolean(),
             )
         )
-        for one in references.items()
+        for item in references.items()
     )
 
 
-def _controlling(owners: tuple[Owner, ...]) -> Owner | None:
-    """Return the controlling owner, else the first."""
+def _controlling_owner(owners: tuple[OwnerReference, ...]) -> OwnerReference | None:
+    """Return the controlling owner, or else the first."""
     for owner in owners:
         if owner.controller:
             return owner

@@ -1,55 +1,64 @@
-"""Pods written to the wire."""
+"""Encoder of pods."""
 
 from typing import Any
 
-from dovetail.codec.kube.requirements import show_requirement, show_selector, show_toleration
-from dovetail.codec.quantities import show_instant
+from dovetail.codec.fields import drop_empty
+from dovetail.codec.kube.requirements import encode_requirement, encode_selector, encode_toleration
+from dovetail.codec.quantities import encode_time
+from dovetail.model.kube.conditions import FALSE, READY
 from dovetail.model.kube.pod import (
-    NodePolicy,
-    NodeTerm,
-    Owner,
+    NodeInclusionPolicy,
+    NodeSelectorTerm,
+    OwnerReference,
     Pod,
+    PodAffinityTerm,
     PodSpec,
-    PodTerm,
     PodVolume,
-    Spread,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
 )
 from dovetail.model.kube.resources import CPU, HUGEPAGES_PREFIX, MEMORY, PODS, Resources
+from dovetail.model.kube.selectors import LabelSelector
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def encode_pod(pod: Pod) -> dict[str, Any]:
-    """Write a pod that asks for the same as this one.
+    """Encode a pod with the same requests and constraints.
 
-    The model knows what a pod asks for in total, not its containers: CPU,
-    memory and huge pages stand at pod level, the rest in one container.
+    The model has total requests and no containers: CPU, memory and huge pages are
+    written as pod-level requests, all other resources in one container.
     """
-    shown: dict[str, Any] = {
+    status = {
+        "phase": str(pod.phase),
+        "startTime": encode_time(pod.start_time),
+        "conditions": [] if pod.ready else [{"type": READY, "status": FALSE}],
+        "nominatedNodeName": pod.nominated_node_name,
+    }
+    return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": _metadata(pod),
         "spec": _spec(pod),
+        "status": drop_empty(status),
     }
-    status = _status(pod)
-    return {**shown, "status": status} if status else shown
 
 
 def _metadata(pod: Pod) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    encoded: dict[str, Any] = {
         "name": pod.name,
         "namespace": pod.namespace,
         "uid": pod.uid,
         "labels": dict(pod.labels),
         "annotations": dict(pod.annotations),
         "ownerReferences": [_owner(pod.owner)] if pod.owner else [],
-        "creationTimestamp": show_instant(pod.created),
+        "creationTimestamp": encode_time(pod.created),
     }
-    return _present(shown)
+    return drop_empty(encoded)
 
 
-def _owner(owner: Owner) -> dict[str, Any]:
+def _owner(owner: OwnerReference) -> dict[str, Any]:
     return {
         "apiVersion": owner.api_version,
         "kind": owner.kind,
@@ -59,37 +68,33 @@ def _owner(owner: Owner) -> dict[str, Any]:
     }
 
 
-def _present(shown: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in shown.items() if value not in ("", None, [], {}, ())}
-
-
 def _spec(pod: Pod) -> dict[str, Any]:
     spec = pod.spec
     whole, single = _split(spec.requests)
-    container = _present(
+    container = drop_empty(
         {
             "name": "main",
-            "resources": {"requests": single, "limits": _unshared(single)} if single else {},
+            "resources": {"requests": single, "limits": _extended_limits(single)} if single else {},
             "ports": [
                 {
-                    "containerPort": one.port,
-                    "hostPort": one.port,
-                    "protocol": one.protocol,
-                    "hostIP": one.ip,
+                    "containerPort": host_port.port,
+                    "hostPort": host_port.port,
+                    "protocol": host_port.protocol,
+                    "hostIP": host_port.ip,
                 }
-                for one in spec.host_ports
+                for host_port in spec.host_ports
             ],
         }
     )
-    return _present(
+    return drop_empty(
         {
             "containers": [container],
             "resources": {"requests": whole} if whole else {},
             "nodeSelector": dict(spec.node_selector),
             "affinity": _affinity(spec),
-            "topologySpreadConstraints": [_spread(one) for one in spec.spreads],
-            "tolerations": [show_toleration(one) for one in spec.tolerations],
-            "volumes": [_volume(one, pod.name, n) for n, one in enumerate(spec.volumes)],
+            "topologySpreadConstraints": [_spread(spread) for spread in spec.spreads],
+            "tolerations": [encode_toleration(toleration) for toleration in spec.tolerations],
+            "volumes": [_volume(volume, pod.name, n) for n, volume in enumerate(spec.volumes)],
             "resourceClaims": [{"name": "devices"}] if spec.needs_devices else [],
             "nodeName": pod.node_name,
             "priority": pod.priority or None,
@@ -99,7 +104,7 @@ def _spec(pod: Pod) -> dict[str, Any]:
 
 def _split(requests: Resources) -> tuple[dict[str, str], dict[str, str]]:
     whole, single = {}, {}
-    for name, amount in requests.spelled().items():
+    for name, amount in requests.to_quantities().items():
         if name in (CPU, MEMORY) or name.startswith(HUGEPAGES_PREFIX):
             whole[name] = amount
         elif name != PODS:
@@ -107,106 +112,92 @@ def _split(requests: Resources) -> tuple[dict[str, str], dict[str, str]]:
     return whole, single
 
 
-def _unshared(single: dict[str, str]) -> dict[str, str]:
-    """Return the limits of devices, which must equal their requests."""
+def _extended_limits(single: dict[str, str]) -> dict[str, str]:
+    """Return the limits of extended resources, which must equal their requests."""
     return {name: amount for name, amount in single.items() if "/" in name}
 
 
 def _affinity(spec: PodSpec) -> dict[str, Any]:
-    node = _present(
+    node = drop_empty(
         {
-            _REQUIRED: {"nodeSelectorTerms": [_node_term(one) for one in spec.node_terms]}
+            _REQUIRED: {"nodeSelectorTerms": [_node_term(term) for term in spec.node_terms]}
             if spec.node_terms
             else {},
             _PREFERRED: [
-                {"weight": one.weight, "preference": _node_term(one.term)}
-                for one in spec.preferred_node_terms
+                {"weight": preferred.weight, "preference": _node_term(preferred.term)}
+                for preferred in spec.preferred_node_terms
             ],
         }
     )
-    near = {_REQUIRED: spec.affinity, _PREFERRED: spec.preferred_affinity}
-    apart = {_REQUIRED: spec.anti_affinity, _PREFERRED: spec.preferred_anti_affinity}
-    return _present(
+    return drop_empty(
         {
             "nodeAffinity": node,
-            "podAffinity": _pod_terms(near),
-            "podAntiAffinity": _pod_terms(apart),
+            "podAffinity": _pod_terms(spec.affinity, spec.preferred_affinity),
+            "podAntiAffinity": _pod_terms(spec.anti_affinity, spec.preferred_anti_affinity),
         }
     )
 
 
-def _node_term(term: NodeTerm) -> dict[str, Any]:
-    return _present(
+def _node_term(term: NodeSelectorTerm) -> dict[str, Any]:
+    return drop_empty(
         {
-            "matchExpressions": [show_requirement(one) for one in term.expressions],
-            "matchFields": [show_requirement(one) for one in term.fields],
+            "matchExpressions": [encode_requirement(expression) for expression in term.expressions],
+            "matchFields": [encode_requirement(field) for field in term.fields],
         }
     )
 
 
-def _pod_terms(terms: dict[str, Any]) -> dict[str, Any]:
-    return _present(
+def _pod_terms(
+    required: tuple[PodAffinityTerm, ...], preferred: tuple[WeightedPodAffinityTerm, ...]
+) -> dict[str, Any]:
+    return drop_empty(
         {
-            _REQUIRED: [_pod_term(one) for one in terms[_REQUIRED]],
+            _REQUIRED: [_pod_term(term) for term in required],
             _PREFERRED: [
-                {"weight": one.weight, "podAffinityTerm": _pod_term(one.term)}
-                for one in terms[_PREFERRED]
+                {"weight": weighted.weight, "podAffinityTerm": _pod_term(weighted.term)}
+                for weighted in preferred
             ],
         }
     )
 
 
-def _pod_term(term: PodTerm) -> dict[str, Any]:
-    shown: dict[str, Any] = {"topologyKey": term.topology_key}
-    if term.selector is not None:
-        shown["labelSelector"] = show_selector(term.selector)
-    if term.namespaces:
-        shown["namespaces"] = list(term.namespaces)
-    if term.namespace_selector is not None:
-        shown["namespaceSelector"] = show_selector(term.namespace_selector)
-    return shown
+def _pod_term(term: PodAffinityTerm) -> dict[str, Any]:
+    return {
+        "topologyKey": term.topology_key,
+        **_selector("labelSelector", term.selector),
+        **drop_empty({"namespaces": list(term.namespaces)}),
+        **_selector("namespaceSelector", term.namespace_selector),
+    }
 
 
-def _spread(spread: Spread) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+def _selector(name: str, selector: LabelSelector | None) -> dict[str, Any]:
+    """Return the field of a selector; an empty one selects everything, an absent one nothing."""
+    return {} if selector is None else {name: encode_selector(selector)}
+
+
+def _spread(spread: TopologySpreadConstraint) -> dict[str, Any]:
+    nodes, taints = spread.node_affinity_policy, spread.node_taints_policy
+    optional = {
+        "minDomains": spread.min_domains,
+        "matchLabelKeys": list(spread.match_label_keys),
+        "nodeAffinityPolicy": None if nodes is NodeInclusionPolicy.HONOR else str(nodes),
+        "nodeTaintsPolicy": None if taints is NodeInclusionPolicy.IGNORE else str(taints),
+    }
+    return {
         "topologyKey": spread.topology_key,
         "maxSkew": spread.max_skew,
         "whenUnsatisfiable": "DoNotSchedule" if spread.required else "ScheduleAnyway",
+        **_selector("labelSelector", spread.selector),
+        **drop_empty(optional),
     }
-    if spread.selector is not None:
-        shown["labelSelector"] = show_selector(spread.selector)
-    if spread.min_domains is not None:
-        shown["minDomains"] = spread.min_domains
-    if spread.match_label_keys:
-        shown["matchLabelKeys"] = list(spread.match_label_keys)
-    if spread.node_affinity_policy is not NodePolicy.HONOR:
-        shown["nodeAffinityPolicy"] = str(spread.node_affinity_policy)
-    if spread.node_taints_policy is not NodePolicy.IGNORE:
-        shown["nodeTaintsPolicy"] = str(spread.node_taints_policy)
-    return shown
 
 
 def _volume(volume: PodVolume, pod_name: str, number: int) -> dict[str, Any]:
     if not volume.ephemeral:
-        return {
-            "name": f"volume-{number}",
-            "persistentVolumeClaim": {"claimName": volume.claim},
-        }
-    template: dict[str, Any] = {}
-    if volume.template_storage_class is not None:
-        template["storageClassName"] = volume.template_storage_class
+        return {"name": f"volume-{number}", "persistentVolumeClaim": {"claimName": volume.claim}}
+    storage_class = volume.template_storage_class
+    template = {} if storage_class is None else {"storageClassName": storage_class}
     return {
         "name": volume.claim.removeprefix(f"{pod_name}-"),
         "ephemeral": {"volumeClaimTemplate": {"spec": template}},
     }
-
-
-def _status(pod: Pod) -> dict[str, Any]:
-    shown: dict[str, Any] = {"phase": str(pod.phase)}
-    if pod.started is not None:
-        shown["startTime"] = show_instant(pod.started)
-    if not pod.ready:
-        shown["conditions"] = [{"type": "Ready", "status": "False"}]
-    if pod.nominated_node:
-        shown["nominatedNodeName"] = pod.nominated_node
-    return shown

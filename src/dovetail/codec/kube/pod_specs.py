@@ -1,4 +1,4 @@
-"""Pod specs on the wire: what a pod asks of a node."""
+"""Decoder of pod specs: requests and scheduling constraints."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,13 +7,13 @@ import msgspec
 
 from dovetail.codec.fields import Field
 from dovetail.codec.kube import label_validation
-from dovetail.codec.kube.affinity import affinity, spreads
-from dovetail.codec.kube.requirements import tolerations
-from dovetail.codec.quantities import pod_resources, resources
+from dovetail.codec.kube.affinity import decode_affinity, decode_topology_spread
+from dovetail.codec.kube.requirements import decode_tolerations
+from dovetail.codec.quantities import decode_pod_resources, decode_resources
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.kube.pod import HostPort, PodSpec, PodVolume
-from dovetail.model.kube.pod_requests import Container, pod_requests
-from dovetail.model.kube.resources import CPU, NOTHING, Resources
+from dovetail.model.kube.pod_requests import Container, compute_pod_requests
+from dovetail.model.kube.resources import CPU, NO_RESOURCES, Resources
 
 POD_FIELDS = (
     "containers initContainers ephemeralContainers volumes nodeSelector nodeName affinity "
@@ -32,17 +32,16 @@ _CONTAINER_FIELDS = (
 ).split()
 
 _PLAIN_FIELDS = (
-    "nodeSelector tolerations topologySpreadConstraints overhead resources resourceClaims "
-    "hostNetwork"
+    "nodeSelector tolerations topologySpreadConstraints overhead resources resourceClaims hostNetwork"
 ).split()
 _PLACED_CONTAINER_FIELDS = ("name", "resources", "ports", "restartPolicy")
 
 Allocations = Mapping[str, Resources]
-"""Container name → what the kubelet has granted it."""
+"""Container name → resources that the kubelet has allocated."""
 NO_ALLOCATIONS: Allocations = {}
 
 
-def pod_spec(
+def decode_pod_spec(
     field: Field,
     *,
     labels: FrozenDict[str, str] = EMPTY,
@@ -50,54 +49,41 @@ def pod_spec(
     allocated: Allocations = NO_ALLOCATIONS,
     infeasible: bool = False,
 ) -> PodSpec:
-    """Read a pod spec; equal ones become one object.
+    """Decode a pod spec; equal specs become one object.
 
-    ``allocated`` and ``infeasible`` tell of an in-place resize under way.
+    ``allocated`` and ``infeasible`` describe an in-place resize in progress.
     """
-    findings = field.findings
-    if findings.written_by_hand:
-        return _pod_spec(field, labels, pod_name, allocated, infeasible)
-    # Dumps hold thousands of copies of few templates: each is understood once.
-    key = _fingerprint(field.value, labels, pod_name, allocated, infeasible)
-    known: PodSpec | None = findings.remembered(key) if key else None
-    if known is not None:
-        return known
-    before = len(findings.found)
-    read = _pod_spec(field, labels, pod_name, allocated, infeasible)
-    if key and len(findings.found) == before:
-        findings.remember(key, read)
-    return read
+    # A cluster has thousands of pods of few templates: each template is decoded once.
+    key = None
+    if not field.context.strict:  # Strict decoding also reads fields that are not in the key.
+        key = _cache_key(field.value, labels, pod_name, allocated, infeasible)
+    return field.context.decode_cached(
+        key, lambda: _decode_pod_spec(field, labels, pod_name, allocated, infeasible)
+    )
 
 
-def _fingerprint(
-    spec: Any,
-    labels: FrozenDict[str, str],
-    pod_name: str,
-    allocated: Allocations,
-    infeasible: bool,
+def _cache_key(
+    spec: Any, labels: FrozenDict[str, str], pod_name: str, allocated: Allocations, infeasible: bool
 ) -> bytes | None:
-    """Return all that reading a spec looks at, as bytes; None if it is malformed."""
+    """Return all fields that decoding reads, as bytes; None if the spec is malformed."""
     try:
         volumes = [
-            one
-            for one in spec.get("volumes") or ()
-            if "persistentVolumeClaim" in one or "ephemeral" in one
+            volume
+            for volume in spec.get("volumes") or ()
+            if "persistentVolumeClaim" in volume or "ephemeral" in volume
         ]
-        affinity_ = spec.get("affinity")
+        affinity = spec.get("affinity")
         return msgspec.json.encode(
             [
                 *(spec.get(name) for name in _PLAIN_FIELDS),
                 [
-                    [[one.get(name) for name in _PLACED_CONTAINER_FIELDS] for one in containers]
-                    for containers in (
-                        spec.get("containers") or (),
-                        spec.get("initContainers") or (),
-                    )
+                    [[container.get(name) for name in _PLACED_CONTAINER_FIELDS] for container in containers]
+                    for containers in (spec.get("containers") or (), spec.get("initContainers") or ())
                 ],
-                affinity_,
-                labels if affinity_ else None,
+                affinity,
+                labels if affinity else None,
                 volumes,
-                pod_name if any("ephemeral" in one for one in volumes) else None,
+                pod_name if any("ephemeral" in volume for volume in volumes) else None,
                 allocated,
                 infeasible,
             ]
@@ -106,103 +92,96 @@ def _fingerprint(
         return None
 
 
-def _pod_spec(
-    field: Field,
-    labels: FrozenDict[str, str],
-    pod_name: str,
-    allocated: Allocations,
-    infeasible: bool,
+def _decode_pod_spec(
+    field: Field, labels: FrozenDict[str, str], pod_name: str, allocated: Allocations, infeasible: bool
 ) -> PodSpec:
-    field.known_keys(POD_FIELDS)
-    wishes = affinity(field["affinity"], labels)
+    field.check_known_keys(POD_FIELDS)
     spec = PodSpec(
-        requests=_requests(field, allocated, infeasible),
-        node_selector=_node_selector(field["nodeSelector"]),
-        node_terms=wishes.node_terms,
-        preferred_node_terms=wishes.preferred_node_terms,
-        affinity=wishes.affinity,
-        anti_affinity=wishes.anti_affinity,
-        preferred_affinity=wishes.preferred_affinity,
-        preferred_anti_affinity=wishes.preferred_anti_affinity,
-        spreads=spreads(field["topologySpreadConstraints"]),
-        tolerations=tolerations(field["tolerations"]),
-        host_ports=_host_ports(field),
-        volumes=_volumes(field["volumes"], pod_name),
+        requests=_decode_requests(field, allocated, infeasible),
+        node_selector=_decode_node_selector(field["nodeSelector"]),
+        **decode_affinity(field["affinity"], labels),
+        spreads=decode_topology_spread(field["topologySpreadConstraints"]),
+        tolerations=decode_tolerations(field["tolerations"]),
+        host_ports=_decode_host_ports(field),
+        volumes=_decode_volumes(field["volumes"], pod_name),
         needs_devices=bool(field["resourceClaims"].value),
     )
-    shared: PodSpec = field.findings.shared(spec)
+    shared: PodSpec = field.context.intern(spec)
     return shared
 
 
-def _node_selector(field: Field) -> FrozenDict[str, str]:
+def _decode_node_selector(field: Field) -> FrozenDict[str, str]:
     read = field.labels()
-    if read and field.findings.written_by_hand:
+    if read and field.context.strict:
         for entry in field.entries():
             key = str(entry.key)
-            if label_validation.check_key(entry, key) and label_validation.check_value(
-                entry, read[key]
-            ):
-                label_validation.check_meaning(entry, key, read[key])
+            if label_validation.check_key(entry, key) and label_validation.check_value(entry, read[key]):
+                label_validation.check_well_known_value(entry, key, read[key])
     return read
 
 
-def _requests(field: Field, allocated: Allocations, infeasible: bool) -> Resources:
-    containers = [_container(one, allocated, infeasible) for one in field["containers"].items()]
-    if field["containers"].value in (None, []) and field.findings.written_by_hand:
-        field["containers"].mistake("needs at least one container")
-    started_before = [
-        _container(one, allocated, infeasible) for one in field["initContainers"].items()
+def _decode_requests(field: Field, allocated: Allocations, infeasible: bool) -> Resources:
+    containers = [_decode_container(item, allocated, infeasible) for item in field["containers"].items()]
+    if field["containers"].value in (None, []) and field.context.strict:
+        field["containers"].add_error("needs at least one container")
+    init_containers = [
+        _decode_container(item, allocated, infeasible) for item in field["initContainers"].items()
     ]
-    return pod_requests(
+    return compute_pod_requests(
         containers,
-        started_before,
-        overhead=resources(field["overhead"]),
-        pod_level=_pod_level(field["resources"], [*containers, *started_before]),
+        init_containers,
+        overhead=decode_resources(field["overhead"]),
+        pod_level=_decode_pod_level_requests(field["resources"], [*containers, *init_containers]),
     )
 
 
-def _pod_level(field: Field, containers: list[Container]) -> Resources:
-    """Read pod-level requests; a limit stands in where nobody requests anything."""
+def _decode_pod_level_requests(field: Field, containers: list[Container]) -> Resources:
+    """Decode pod-level requests; limits replace requests that no container sets."""
     if not field.value:
-        return NOTHING
-    field.known_keys(("requests", "limits", "claims"))
-    requests = pod_resources(field["requests"])
-    named = {name for one in containers for name in one.requests}
+        return NO_RESOURCES
+    field.check_known_keys(("requests", "limits", "claims"))
+    requests = decode_pod_resources(field["requests"])
+    requested = {name for container in containers for name in container.requests}
     from_limits = {
-        name: amount for name, amount in pod_resources(field["limits"]).items() if name not in named
+        name: amount
+        for name, amount in decode_pod_resources(field["limits"]).items()
+        if name not in requested
     }
     return Resources({**from_limits, **requests})
 
 
-def _container(field: Field, allocated: Allocations, infeasible: bool) -> Container:
-    if field.findings.written_by_hand:
-        field.known_keys(_CONTAINER_FIELDS)
-        field["name"].required()
-    demands = field["resources"]
-    demands.known_keys(("requests", "limits", "claims"))
-    requests, limits = pod_resources(demands["requests"]), pod_resources(demands["limits"])
-    _check_limits(demands, requests, limits)
-    granted = allocated.get(field["name"].text(), NOTHING) if allocated else NOTHING
+def _decode_container(field: Field, allocated: Allocations, infeasible: bool) -> Container:
+    if field.context.strict:
+        field.check_known_keys(_CONTAINER_FIELDS)
+        field["name"].check_required()
+    section = field["resources"]
+    section.check_known_keys(("requests", "limits", "claims"))
+    requests, limits = decode_pod_resources(section["requests"]), decode_pod_resources(section["limits"])
+    _check_limits(section, requests, limits)
+    allocation = allocated.get(field["name"].text(), NO_RESOURCES) if allocated else NO_RESOURCES
     sidecar = field["restartPolicy"].value == "Always"
-    if infeasible and granted:
-        # The node has refused the resize for good: what it granted is what counts.
-        return Container(requests=granted, sidecar=sidecar)
-    read = Container(requests=requests, limits=limits, sidecar=sidecar, allocated=granted)
-    return read.defaulted() if limits else read
+    if infeasible and allocation:
+        # The kubelet rejects the resize: the allocated resources stay in force.
+        return Container(requests=allocation, is_sidecar=sidecar)
+    read = Container(requests=requests, limits=limits, is_sidecar=sidecar, allocated=allocation)
+    return read.with_default_requests() if limits else read
 
 
-def _check_limits(demands: Field, requests: Resources, limits: Resources) -> None:
+def _check_limits(section: Field, requests: Resources, limits: Resources) -> None:
     for name, limit in limits.items():
-        asked = requests.get(name, 0)
-        if asked > limit:
-            spot = demands["requests"][name]
-            spot.mistake(f"{spot.value!r} is more than its limit {demands['limits'][name].value!r}")
-        elif name != CPU and "/" in name and name in requests and asked != limit:
-            demands["limits"][name].mistake("must equal the request: such things are not shared")
+        request = requests.get(name, 0)
+        if request > limit:
+            entry = section["requests"][name]
+            limit_value = section["limits"][name].value
+            entry.add_error(f"{entry.value!r} is more than its limit {limit_value!r}")
+        elif name != CPU and "/" in name and name in requests and request != limit:
+            section["limits"][name].add_error(
+                "must equal the request: extended resources cannot be overcommitted"
+            )
 
 
-def _host_ports(field: Field) -> tuple[HostPort, ...]:
-    found: dict[HostPort, None] = {}
+def _decode_host_ports(field: Field) -> tuple[HostPort, ...]:
+    ports: dict[HostPort, None] = {}
     on_host = field["hostNetwork"].boolean()
     for name in ("containers", "initContainers"):
         for container in field[name].items():
@@ -211,34 +190,34 @@ def _host_ports(field: Field) -> tuple[HostPort, ...]:
             if name == "initContainers" and container["restartPolicy"].value != "Always":
                 continue
             for port in container["ports"].items():
-                one = _host_port(port, on_host)
-                if one is not None:
-                    found[one] = None
-    return tuple(found)
+                host_port = _decode_host_port(port, on_host)
+                if host_port is not None:
+                    ports[host_port] = None
+    return tuple(ports)
 
 
-def _host_port(field: Field, on_host: bool) -> HostPort | None:
-    field.known_keys(("name", "containerPort", "hostPort", "hostIP", "protocol"))
-    number = field["hostPort"].whole(low=0, high=65535)
+def _decode_host_port(field: Field, on_host: bool) -> HostPort | None:
+    field.check_known_keys(("name", "containerPort", "hostPort", "hostIP", "protocol"))
+    number = field["hostPort"].integer(low=0, high=65535)
     if not number and on_host:
-        number = field["containerPort"].whole(low=1, high=65535)
+        number = field["containerPort"].integer(low=1, high=65535)
     if not number:
         return None
     protocol = field["protocol"].choice(("TCP", "UDP", "SCTP"), "TCP", "protocol")
     return HostPort(number, protocol, field["hostIP"].text() or HostPort(1).ip)
 
 
-def _volumes(field: Field, pod_name: str) -> tuple[PodVolume, ...]:
-    """Read the volumes that a claim backs; the others make no demands on a node."""
-    found = []
-    for one in field.items():
-        if one["persistentVolumeClaim"].value:
-            name = one["persistentVolumeClaim"]["claimName"]
-            name.required()
-            found.append(PodVolume(name.text()))
-        elif one["ephemeral"].value:
-            template = one.at("ephemeral", "volumeClaimTemplate", "spec", "storageClassName")
-            claim = f"{pod_name}-{one['name'].text()}"
+def _decode_volumes(field: Field, pod_name: str) -> tuple[PodVolume, ...]:
+    """Decode volumes backed by a claim; others do not constrain scheduling."""
+    volumes = []
+    for volume in field.items():
+        if volume["persistentVolumeClaim"].value:
+            name = volume["persistentVolumeClaim"]["claimName"]
+            name.check_required()
+            volumes.append(PodVolume(name.text()))
+        elif volume["ephemeral"].value:
+            template = volume.at("ephemeral", "volumeClaimTemplate", "spec", "storageClassName")
+            claim = f"{pod_name}-{volume['name'].text()}"
             chosen = template.text() if template else None
-            found.append(PodVolume(claim, ephemeral=True, template_storage_class=chosen))
-    return tuple(found)
+            volumes.append(PodVolume(claim, ephemeral=True, template_storage_class=chosen))
+    return tuple(volumes)

@@ -1,27 +1,25 @@
-"""Pods on the wire."""
+"""Decoders of pods and pod templates."""
 
 from typing import Any
 
 from dovetail.codec.fields import Field
-from dovetail.codec.kube.metadata import Metadata, annotations, metadata
-from dovetail.codec.kube.pod_specs import NO_ALLOCATIONS, Allocations, pod_spec
-from dovetail.codec.quantities import instant, resources
-from dovetail.model.kube.pod import Owner, Phase, Pod
-from dovetail.model.kube.resources import NOTHING, Resources
+from dovetail.codec.kube.metadata import Metadata, decode_annotations, decode_metadata
+from dovetail.codec.kube.pod_specs import NO_ALLOCATIONS, Allocations, decode_pod_spec
+from dovetail.codec.quantities import decode_resources, decode_time
+from dovetail.model.kube.conditions import READY
+from dovetail.model.kube.pod import OwnerReference, Pod, PodPhase
+from dovetail.model.kube.resources import NO_RESOURCES, Resources
 
-SYSTEM_PRIORITIES = {
-    "system-cluster-critical": 2_000_000_000,
-    "system-node-critical": 2_000_001_000,
-}
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
-_PHASES: dict[str, Phase] = {phase.value: phase for phase in Phase}
+_PHASES: dict[str, PodPhase] = {phase.value: phase for phase in PodPhase}
 
 
 def decode_pod(root: Field) -> Pod:
-    """Read a core/v1 Pod."""
-    meta, spec, status = metadata(root), root["spec"], root["status"]
-    allocated, infeasible = _granted(status)
-    phase = status.text_of("phase") or Phase.PENDING
+    """Decode a core/v1 Pod."""
+    meta, spec, status = decode_metadata(root), root["spec"], root["status"]
+    allocated, infeasible = _decode_allocations(status)
+    phase = status.text_of("phase") or PodPhase.PENDING
     return Pod(
         name=meta.name,
         namespace=meta.namespace,
@@ -29,109 +27,103 @@ def decode_pod(root: Field) -> Pod:
         labels=meta.labels,
         annotations=meta.annotations,
         owner=meta.owner,
-        spec=pod_spec(
-            spec,
-            labels=meta.labels,
-            pod_name=meta.name,
-            allocated=allocated,
-            infeasible=infeasible,
+        spec=decode_pod_spec(
+            spec, labels=meta.labels, pod_name=meta.name, allocated=allocated, infeasible=infeasible
         ),
         node_name=spec.text_of("nodeName"),
-        phase=_PHASES.get(phase, Phase.UNKNOWN),
+        phase=_PHASES.get(phase, PodPhase.UNKNOWN),
         created=meta.created,
-        started=instant(status["startTime"]) if status.says("startTime") else None,
+        start_time=decode_time(status["startTime"]) if status.has_value("startTime") else None,
         deleting=meta.deleting,
         deleted_at=meta.deleted_at,
-        grace_seconds=spec["terminationGracePeriodSeconds"].whole(low=0),
-        ready=_ready(status),
-        priority=_priority(spec),
+        termination_grace_period_seconds=spec["terminationGracePeriodSeconds"].integer(low=0),
+        ready=_decode_ready(status),
+        priority=_decode_priority(spec),
         priority_class=spec.text_of("priorityClassName"),
-        unschedulable=_unschedulable(status),
-        nominated_node=status.text_of("nominatedNodeName"),
+        unschedulable=_is_unschedulable(status),
+        nominated_node_name=status.text_of("nominatedNodeName"),
     )
 
 
-def template_pod(field: Field, meta: Metadata, owner: Owner) -> Pod:
-    """Read a pod template as the pod that its workload would make."""
-    field.known_keys(("metadata", "spec", "apiVersion", "kind"))
+def decode_pod_template(field: Field, meta: Metadata, owner: OwnerReference) -> Pod:
+    """Decode a pod template as the pod that its workload creates."""
+    field.check_known_keys(("metadata", "spec", "apiVersion", "kind"))
     inner = field["metadata"]
     labels = inner["labels"].labels()
-    if not field["spec"].required():
+    if not field["spec"].check_required():
         return Pod(name=meta.name, namespace=meta.namespace, labels=labels, owner=owner)
     return Pod(
         name=meta.name,
         namespace=meta.namespace,
         labels=labels,
-        annotations=annotations(inner["annotations"]),
+        annotations=decode_annotations(inner["annotations"]),
         owner=owner,
-        spec=pod_spec(field["spec"], labels=labels, pod_name=meta.name),
-        priority=_priority(field["spec"]),
+        spec=decode_pod_spec(field["spec"], labels=labels, pod_name=meta.name),
+        priority=_decode_priority(field["spec"]),
     )
 
 
 def is_gated(root: dict[str, Any]) -> bool:
-    """Tell whether the scheduler is told to leave the pod alone for now."""
+    """Return True if a pod (wire format) has scheduling gates."""
     spec = root.get("spec")
     return isinstance(spec, dict) and bool(spec.get("schedulingGates"))
 
 
-def _priority(spec: Field) -> int:
-    number = spec["priority"].whole()
+def _decode_priority(spec: Field) -> int:
+    number = spec["priority"].integer()
     if number is not None:
         return number
     return SYSTEM_PRIORITIES.get(spec.text_of("priorityClassName"), 0)
 
 
-def _ready(status: Field) -> bool:
-    """Read the Ready condition; a pod that says nothing is taken for ready."""
-    for condition in _maps(status["conditions"]):
-        if condition.get("type") == "Ready":
+def _decode_ready(status: Field) -> bool:
+    """Decode the Ready condition; a pod without one counts as ready."""
+    for condition in _list_maps(status["conditions"]):
+        if condition.get("type") == READY:
             return bool(condition.get("status") == "True")
     return True
 
 
-def _unschedulable(status: Field) -> bool:
+def _is_unschedulable(status: Field) -> bool:
     return any(
-        one.get("type") == "PodScheduled" and one.get("reason") == "Unschedulable"
-        for one in _maps(status["conditions"])
+        condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable"
+        for condition in _list_maps(status["conditions"])
     )
 
 
-def _granted(status: Field) -> tuple[Allocations, bool]:
-    """Return what the kubelet granted each container, and whether a resize is refused."""
-    granted: dict[str, Resources] = {}
+def _decode_allocations(status: Field) -> tuple[Allocations, bool]:
+    """Return allocated resources by container, and whether a resize is infeasible."""
+    allocations: dict[str, Resources] = {}
     for name in ("containerStatuses", "initContainerStatuses"):
-        if not any(
-            "resources" in one or "allocatedResources" in one for one in _maps(status[name])
-        ):
+        if not any("resources" in item or "allocatedResources" in item for item in _list_maps(status[name])):
             continue
-        for one in status[name].items():
-            amounts = _resources_of(one)
+        for item in status[name].items():
+            amounts = _decode_container_status(item)
             if amounts:
-                granted[one["name"].text()] = amounts
-    if not granted:
+                allocations[item["name"].text()] = amounts
+    if not allocations:
         return NO_ALLOCATIONS, False
-    return granted, _refused(status)
+    return allocations, _is_resize_infeasible(status)
 
 
-def _resources_of(field: Field) -> Resources:
+def _decode_container_status(field: Field) -> Resources:
     running, allocated = field["resources"].value, field["allocatedResources"].value
     if not running and not allocated:
-        return NOTHING
-    read = resources(field.at("resources", "requests"))
-    return read.at_least(resources(field["allocatedResources"])) if allocated else read
+        return NO_RESOURCES
+    read = decode_resources(field.at("resources", "requests"))
+    return read.maximum(decode_resources(field["allocatedResources"])) if allocated else read
 
 
-def _refused(status: Field) -> bool:
+def _is_resize_infeasible(status: Field) -> bool:
     if status["resize"].value == "Infeasible":
         return True
     return any(
-        one.get("type") == "PodResizePending" and one.get("reason") == "Infeasible"
-        for one in _maps(status["conditions"])
+        condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
+        for condition in _list_maps(status["conditions"])
     )
 
 
-def _maps(field: Field) -> list[dict[str, Any]]:
-    """Return the maps in a list, without Fields around them: statuses are long."""
+def _list_maps(field: Field) -> list[dict[str, Any]]:
+    """Return the maps in a list without Field objects: statuses are long."""
     value = field.value
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,17 +1,17 @@
-"""Volumes, claims and storage classes on the wire."""
+"""Decoders of PersistentVolumes, PersistentVolumeClaims and StorageClasses."""
 
 from typing import Any
 
 from dovetail.codec.fields import Field
-from dovetail.codec.kube.affinity import node_terms
-from dovetail.codec.kube.metadata import metadata
+from dovetail.codec.kube.affinity import decode_node_selector
+from dovetail.codec.kube.metadata import decode_metadata
 from dovetail.model import labels as label_keys
-from dovetail.model.kube.pod import NodeTerm
+from dovetail.model.kube.pod import NodeSelectorTerm
 from dovetail.model.kube.requirements import Operator, RequirementSpec
-from dovetail.model.kube.storage import StorageClass, Volume, VolumeClaim
+from dovetail.model.kube.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 EBS_DRIVER = "ebs.csi.aws.com"
-IN_TREE = {
+IN_TREE_DRIVERS = {
     "kubernetes.io/aws-ebs": EBS_DRIVER,
     "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
     "kubernetes.io/azure-disk": "disk.csi.azure.com",
@@ -20,20 +20,20 @@ IN_TREE = {
     "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
     "kubernetes.io/portworx-volume": "pxd.portworx.com",
 }
-_DEFAULT_CLASS = (
+_DEFAULT_CLASS_ANNOTATIONS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
+BETA_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
-def decode_claim(root: Field) -> VolumeClaim:
-    """Read a core/v1 PersistentVolumeClaim."""
-    meta, spec = metadata(root), root["spec"]
-    return VolumeClaim(
+def decode_persistent_volume_claim(root: Field) -> PersistentVolumeClaim:
+    """Decode a core/v1 PersistentVolumeClaim."""
+    meta, spec = decode_metadata(root), root["spec"]
+    return PersistentVolumeClaim(
         namespace=meta.namespace,
         name=meta.name,
-        storage_class=spec["storageClassName"].text() or meta.annotations.get(OLD_CLASS, ""),
+        storage_class=spec["storageClassName"].text() or meta.annotations.get(BETA_CLASS_ANNOTATION, ""),
         volume=spec["volumeName"].text(),
         annotations=meta.annotations,
         phase=root["status"]["phase"].text() or "Pending",
@@ -41,60 +41,63 @@ def decode_claim(root: Field) -> VolumeClaim:
     )
 
 
-def asks_for_no_class(raw: dict[str, Any]) -> bool:
-    """Tell whether a claim says ``storageClassName: ""``, not even the default one."""
+def disables_storage_class(raw: dict[str, Any]) -> bool:
+    """Return True if a claim (wire format) has ``storageClassName: ""``.
+
+    An empty name disables dynamic provisioning, the default class included.
+    """
     spec = raw.get("spec")
     return isinstance(spec, dict) and spec.get("storageClassName") == ""
 
 
-def decode_volume(root: Field) -> Volume:
-    """Read a core/v1 PersistentVolume."""
-    meta, spec = metadata(root), root["spec"]
+def decode_persistent_volume(root: Field) -> PersistentVolume:
+    """Decode a core/v1 PersistentVolume."""
+    meta, spec = decode_metadata(root), root["spec"]
     driver = spec["csi"]["driver"].text()
     if spec["awsElasticBlockStore"]:
         driver = EBS_DRIVER
-    terms = node_terms(spec.at("nodeAffinity", "required"))
+    terms = decode_node_selector(spec.at("nodeAffinity", "required"))
     if not terms:
-        terms = _zone_of_labels(dict(meta.labels))
-    return Volume(
+        terms = _zone_term(dict(meta.labels))
+    return PersistentVolume(
         name=meta.name,
         driver=driver,
-        local=bool(spec["local"]) or bool(spec["hostPath"]),
+        is_local=bool(spec["local"]) or bool(spec["hostPath"]),
         node_terms=terms,
         deleting=meta.deleting,
     )
 
 
-def _zone_of_labels(labels: dict[str, str]) -> tuple[NodeTerm, ...]:
-    """Old in-tree volumes say their zone in a label only."""
+def _zone_term(labels: dict[str, str]) -> tuple[NodeSelectorTerm, ...]:
+    """Return the zone label as a term: old in-tree volumes have no node affinity."""
     for key, value in labels.items():
-        if label_keys.stable_key(key) == label_keys.ZONE:
-            zones = tuple(value.split("__"))  # Several zones are written a__b.
-            return (NodeTerm((RequirementSpec(label_keys.ZONE, Operator.IN, zones),)),)
+        if label_keys.normalize_key(key) == label_keys.ZONE:
+            zones = tuple(value.split("__"))  # Several zones are joined as a__b.
+            return (NodeSelectorTerm((RequirementSpec(label_keys.ZONE, Operator.IN, zones),)),)
     return ()
 
 
 def decode_storage_class(root: Field) -> StorageClass:
-    """Read a storage/v1 StorageClass; in-tree provisioners become their successors."""
-    meta = metadata(root)
+    """Decode a storage.k8s.io/v1 StorageClass; in-tree names become CSI drivers."""
+    meta = decode_metadata(root)
     provisioner = root["provisioner"].text()
     mode = root["volumeBindingMode"].choice(
         ("Immediate", "WaitForFirstConsumer"), "Immediate", "binding mode"
     )
     return StorageClass(
         name=meta.name,
-        provisioner=IN_TREE.get(provisioner, provisioner),
-        immediate=mode == "Immediate",
-        topologies=tuple(_topology(one) for one in root["allowedTopologies"].items()),
-        default=any(meta.annotations.get(key) == "true" for key in _DEFAULT_CLASS),
+        provisioner=IN_TREE_DRIVERS.get(provisioner, provisioner),
+        binds_immediately=mode == "Immediate",
+        allowed_topologies=tuple(_decode_topology(item) for item in root["allowedTopologies"].items()),
+        is_default=any(meta.annotations.get(key) == "true" for key in _DEFAULT_CLASS_ANNOTATIONS),
         created=meta.created,
     )
 
 
-def _topology(field: Field) -> NodeTerm:
-    return NodeTerm(
+def _decode_topology(field: Field) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
         tuple(
-            RequirementSpec(one["key"].text(), Operator.IN, one["values"].texts())
-            for one in field["matchLabelExpressions"].items()
+            RequirementSpec(item["key"].text(), Operator.IN, item["values"].texts())
+            for item in field["matchLabelExpressions"].items()
         )
     )

@@ -1,14 +1,14 @@
-"""What to write so that a NodePool's status becomes as decided."""
+"""Merge patches of the NodePool status."""
 
 from typing import Any
 
-from dovetail.codec.kube.conditions import show_conditions
+from dovetail.codec.kube.conditions import encode_conditions
 from dovetail.model.karpenter.nodepool import NodePool
 
 
-def pool_status_patch(before: NodePool, after: NodePool) -> dict[str, Any]:
-    """Return what changed of the status, locked; empty when nothing did."""
-    old, new = _status(before), _status(after)
+def nodepool_status_patch(before: NodePool, after: NodePool) -> dict[str, Any]:
+    """Return a locked patch of changed status fields; empty if none changed."""
+    old, new = _encode_status(before), _encode_status(after)
     changed = {name: value for name, value in new.items() if old[name] != value}
     if not changed:
         return {}
@@ -16,10 +16,10 @@ def pool_status_patch(before: NodePool, after: NodePool) -> dict[str, Any]:
     return {"metadata": lock, "status": changed}
 
 
-def _status(pool: NodePool) -> dict[str, Any]:
+def _encode_status(pool: NodePool) -> dict[str, Any]:
     return {
-        "conditions": show_conditions(pool.conditions),
+        "conditions": encode_conditions(pool.conditions),
         "nodeClassObservedGeneration": pool.node_class_generation,
-        "resources": None if pool.used is None else pool.used.spelled(),
+        "resources": None if pool.resources is None else pool.resources.to_quantities(),
         "nodes": pool.node_count,
     }

@@ -1,20 +1,21 @@
-"""What to write so that a Node becomes one of ours: a merge patch on the node as it is.
+"""Merge patches of Nodes: registration, and taints added or removed.
 
-Taints put on nodes and taken off, the rest of the list left as it is on the wire.
+A merge patch replaces lists. Lists are therefore built from the wire format, which
+has fields that the model does not keep, such as ``timeAdded`` of a taint.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dovetail.codec.kube.requirements import show_taint
+from dovetail.codec.kube.requirements import encode_taint
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.taints import Taint
-from dovetail.model.labels import PROMISED_TO
+from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION
 
 _CLAIM_VERSION = "karpenter.sh/v1"
 
 
-def adoption_patch(
+def registration_patch(
     node: Mapping[str, Any],
     claim: NodeClaim,
     *,
@@ -23,28 +24,28 @@ def adoption_patch(
     add: Iterable[Taint],
     drop: Iterable[Taint],
 ) -> dict[str, Any]:
-    """Return how a node (wire form) takes over what its claim says, locked.
+    """Return a locked patch that registers a node (wire format) for its NodeClaim.
 
-    Lists are replaced whole by a merge patch, so they are built from the wire
-    form: it has fields that the model does not keep. Empty when nothing changes.
+    It syncs labels, annotations and taints, and adds the finalizer and the owner
+    reference. Empty if nothing changes.
     """
     meta, spec = node["metadata"], node.get("spec") or {}
     changed: dict[str, Any] = {}
     if finalizer not in (meta.get("finalizers") or ()):
         changed["finalizers"] = [*(meta.get("finalizers") or ()), finalizer]
     owners = meta.get("ownerReferences") or ()
-    if all(one.get("uid") != claim.uid for one in owners):
-        changed["ownerReferences"] = [*owners, _owner(claim)]
+    if all(owner.get("uid") != claim.uid for owner in owners):
+        changed["ownerReferences"] = [*owners, _encode_owner(claim)]
     for name, wanted in (
         ("labels", {**claim.labels, **labels}),
-        ("annotations", _of_the_node(claim.annotations)),
+        ("annotations", _node_annotations(claim.annotations)),
     ):
-        known = meta.get(name) or {}
-        missing = {key: value for key, value in wanted.items() if known.get(key) != value}
+        current = meta.get(name) or {}
+        missing = {key: value for key, value in wanted.items() if current.get(key) != value}
         if missing:
             changed[name] = missing
     patch: dict[str, Any] = {"metadata": changed} if changed else {}
-    taints = _taints(spec.get("taints") or (), add, drop)
+    taints = _merge_taints(spec.get("taints") or (), add, drop)
     if taints is not None:
         patch["spec"] = {"taints": taints}
     if not patch:
@@ -52,17 +53,17 @@ def adoption_patch(
     return {**patch, "metadata": {**changed, "resourceVersion": meta["resourceVersion"]}}
 
 
-def _taints(
+def _merge_taints(
     known: Iterable[Mapping[str, Any]], add: Iterable[Taint], drop: Iterable[Taint]
 ) -> list[Mapping[str, Any]] | None:
-    unwanted = {(one.key, str(one.effect)) for one in drop}
+    unwanted = {(taint.key, str(taint.effect)) for taint in drop}
     before = list(known)
-    kept = [one for one in before if (one.get("key"), one.get("effect")) not in unwanted]
-    after = [*kept, *(show_taint(one) for one in add)]
+    kept = [taint for taint in before if (taint.get("key"), taint.get("effect")) not in unwanted]
+    after = [*kept, *(encode_taint(taint) for taint in add)]
     return None if after == before else after
 
 
-def _owner(claim: NodeClaim) -> dict[str, Any]:
+def _encode_owner(claim: NodeClaim) -> dict[str, Any]:
     return {
         "apiVersion": _CLAIM_VERSION,
         "kind": "NodeClaim",
@@ -72,22 +73,22 @@ def _owner(claim: NodeClaim) -> dict[str, Any]:
     }
 
 
-def _of_the_node(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Leave out whom the claim was made for: of no use once there is a node."""
-    return {key: value for key, value in annotations.items() if key != PROMISED_TO}
+def _node_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the annotations without the assigned pods: useless once the node exists."""
+    return {key: value for key, value in annotations.items() if key != ASSIGNED_PODS_ANNOTATION}
 
 
 def with_taint(node: Mapping[str, Any], taint: Taint) -> list[dict[str, Any]]:
-    """Return a node's taints with one more, in place of any other under its key."""
-    return [*_others(node, taint), show_taint(taint)]
+    """Return the taints of a node with ``taint``, which replaces taints of its key."""
+    return [*_taints_with_other_keys(node, taint), encode_taint(taint)]
 
 
 def without_taint(node: Mapping[str, Any], taint: Taint) -> list[dict[str, Any]]:
-    """Return a node's taints without those under a key."""
-    return _others(node, taint)
+    """Return the taints of a node without those of the key of ``taint``."""
+    return _taints_with_other_keys(node, taint)
 
 
-def _others(node: Mapping[str, Any], taint: Taint) -> list[dict[str, Any]]:
-    # Not by way of the model: that forgets when a taint was added, and evictions count from there.
-    known = (node.get("spec") or {}).get("taints") or ()
-    return [dict(one) for one in known if one.get("key") != taint.key]
+def _taints_with_other_keys(node: Mapping[str, Any], taint: Taint) -> list[dict[str, Any]]:
+    # From the wire format: the model drops timeAdded, from which eviction delays count.
+    current = (node.get("spec") or {}).get("taints") or ()
+    return [dict(other) for other in current if other.get("key") != taint.key]

@@ -1,4 +1,4 @@
-"""The patch that names a pod's node to kube-scheduler before the pod is bound."""
+"""Merge patch of ``status.nominatedNodeName`` of a pod."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from dovetail.model.kube.pod import Pod
 
 
 def nomination_patch(pod: Pod, node: str | None) -> dict[str, Any]:
-    """Return the patch of a pod's status; None takes a nomination back.
+    """Return the patch that nominates ``node``; None clears the nomination.
 
-    The uid makes sure that it is no successor of the same name.
+    The UID makes the API server reject it for a new pod of the same name.
     """
     return {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}

@@ -1,118 +1,123 @@
-"""Rewritten objects, and kubelet settings that move from one to another."""
+"""Rewritten objects, and kubelet settings that move from NodePools to EC2NodeClasses."""
 
 from typing import Any
 
 import msgspec
 
-from dovetail.codec.conversion.converted_object import Raw, Remark, mapping
-from dovetail.codec.inputs.decoders import Decoded
-from dovetail.codec.inputs.legacy_kubelet import homes_of_kubelets
-from dovetail.codec.rewrite.yaml_comments import with_comments
-from dovetail.codec.text.documents import Misplaced, RawObject
-from dovetail.codec.text.field_path import Path
+from dovetail.codec.conversion.converted_object import ConversionNote, RawObjectValue, copy_map
+from dovetail.codec.inputs.decoders import DecodedObject
+from dovetail.codec.inputs.legacy_kubelet import assign_kubelets
+from dovetail.codec.text.documents import FieldError, RawObject
+from dovetail.codec.text.field_path import FieldPath
+from dovetail.codec.text.yaml_writer import to_yaml_with_comments
 
 
-class Rewritten(msgspec.Struct):
-    """One object as it is today, and what a reader should know about it."""
+class RewrittenObject(msgspec.Struct):
+    """A rewritten object, with notes that become YAML comments."""
 
-    value: Raw
-    remarks: list[Remark]
+    value: RawObjectValue
+    notes: list[ConversionNote]
     source: RawObject
-    older: bool
-    """Whether it was of an older version."""
-    decoded: Decoded | None = None
+    is_converted: bool
+    """True if it was converted from an older version."""
+    decoded: DecodedObject | None = None
     text: str | None = None
-    """Its author's own text, where nothing had to change."""
+    """Original text, if the object did not change."""
 
     @property
     def name(self) -> str:
-        return str(mapping(self.value.get("metadata")).get("name", ""))
+        return str(copy_map(self.value.get("metadata")).get("name", ""))
 
     def as_yaml(self) -> str:
-        return self.text or with_comments(self.value, self.remarks)
+        return self.text or to_yaml_with_comments(self.value, self.notes)
 
 
-def misplaced_at(raw: RawObject, path: Path, why: str) -> Misplaced:
-    """Return a mistake by its place in an object of a file."""
-    return Misplaced(raw.file, raw.document, raw.path + path, why)
+def move_kubelets(
+    objects: list[RewrittenObject], invalid_documents: set[tuple[str, int]]
+) -> list[FieldError]:
+    """Move kubelet settings of old NodePools to their EC2NodeClasses; return errors.
 
-
-def move_kubelets(found: list[Rewritten], wrong: set[tuple[str, int]]) -> list[Misplaced]:
-    """Move kubelet settings of old pools to their classes; returns what cannot be.
-
-    Documents that are ``wrong`` are let be: what they mean is not known. Classes
-    are changed in place, and copies put beside them where pools disagree.
+    Documents in ``invalid_documents`` have errors and are left alone. EC2NodeClasses are changed
+    in place; if NodePools have different settings, copies are inserted after them.
     """
-    misplaced: list[Misplaced] = []
-    good = [one for one in found if (one.source.file, one.source.document) not in wrong]
-    pools = [one for one in good if one.value.get("kind") == "NodePool" and one.decoded]
-    classes = {one.name: one for one in good if one.value.get("kind") == "EC2NodeClass"}
-    homes = homes_of_kubelets(
-        [(one.name, _class_of(one), _settings_of(one)) for one in pools],
-        {name: one.value["spec"]["kubelet"] for name, one in classes.items() if _kubelet(one)},
+    field_errors: list[FieldError] = []
+    valid = [
+        rewritten
+        for rewritten in objects
+        if (rewritten.source.file, rewritten.source.document) not in invalid_documents
+    ]
+    pools = [
+        rewritten for rewritten in valid if rewritten.value.get("kind") == "NodePool" and rewritten.decoded
+    ]
+    classes = {
+        rewritten.name: rewritten for rewritten in valid if rewritten.value.get("kind") == "EC2NodeClass"
+    }
+    targets = assign_kubelets(
+        [(pool.name, _nodeclass_name(pool), _kubelet_settings(pool)) for pool in pools],
+        {
+            name: rewritten.value["spec"]["kubelet"]
+            for name, rewritten in classes.items()
+            if _kubelet(rewritten)
+        },
     )
     for pool in pools:
-        settings, used = _settings_of(pool), _class_of(pool)
+        settings, used = _kubelet_settings(pool), _nodeclass_name(pool)
         if settings is None:
             continue
-        home = homes[pool.name]
-        if used not in classes and not wrong:
-            why = (
-                f"belongs to EC2NodeClass {used!r} today, which is not among the files; "
-                "convert it together with this"
+        target = targets[pool.name]
+        if used not in classes and not invalid_documents:
+            message = (
+                f"belongs to EC2NodeClass {used!r} in v1, which is not in the files; convert both together"
             )
-            misplaced.append(misplaced_at(pool.source, _kubelet_path(pool), why))
-        elif used in classes and home not in classes:
-            classes[home] = _copy(classes[used], home, pool)
-            found.insert(found.index(classes[used]) + 1, classes[home])
-        if home in classes:
-            _give(classes[home], settings, pool)
-        if home != used:
-            _refer(pool, home)
-    return misplaced
+            field_errors.append(pool.source.error_at(_kubelet_path(pool), message))
+        elif used in classes and target not in classes:
+            classes[target] = _copy_nodeclass(classes[used], target, pool)
+            objects.insert(objects.index(classes[used]) + 1, classes[target])
+        if target in classes:
+            _set_kubelet(classes[target], settings, pool)
+        if target != used:
+            _set_nodeclass_ref(pool, target)
+    return field_errors
 
 
-def _class_of(pool: Rewritten) -> str:
+def _nodeclass_name(pool: RewrittenObject) -> str:
     return str(pool.value["spec"]["template"]["spec"]["nodeClassRef"].get("name"))
 
 
-def _settings_of(pool: Rewritten) -> Raw | None:
+def _kubelet_settings(pool: RewrittenObject) -> RawObjectValue | None:
     kubelet = pool.decoded.kubelet if pool.decoded else None
     return kubelet.settings if kubelet else None
 
 
-def _kubelet_path(pool: Rewritten) -> Path:
+def _kubelet_path(pool: RewrittenObject) -> FieldPath:
     kubelet = pool.decoded.kubelet if pool.decoded else None
     return kubelet.path if kubelet else ()
 
 
-def _kubelet(node_class: Rewritten) -> Any:
-    return mapping(node_class.value.get("spec")).get("kubelet")
+def _kubelet(node_class: RewrittenObject) -> Any:
+    return copy_map(node_class.value.get("spec")).get("kubelet")
 
 
-def _copy(node_class: Rewritten, name: str, pool: Rewritten) -> Rewritten:
+def _copy_nodeclass(node_class: RewrittenObject, name: str, pool: RewrittenObject) -> RewrittenObject:
     value = {**node_class.value, "spec": {**node_class.value["spec"]}}
     value["spec"].pop("kubelet", None)
     value["metadata"] = {**value["metadata"], "name": name}
-    why = f"A copy of {node_class.name} with the kubelet settings of {pool.name}."
-    return Rewritten(value, [((), why), *node_class.remarks], node_class.source, older=True)
+    message = f"A copy of {node_class.name} with the kubelet settings of {pool.name}."
+    return RewrittenObject(value, [((), message), *node_class.notes], node_class.source, is_converted=True)
 
 
-def _give(node_class: Rewritten, settings: Raw, pool: Rewritten) -> None:
-    node_class.value = {
-        **node_class.value,
-        "spec": {**node_class.value["spec"], "kubelet": settings},
-    }
+def _set_kubelet(node_class: RewrittenObject, settings: RawObjectValue, pool: RewrittenObject) -> None:
+    node_class.value = {**node_class.value, "spec": {**node_class.value["spec"], "kubelet": settings}}
     old = pool.source.value["kind"]
-    why = f"Moved here from {old} {pool.name}: kubelet settings belong to the class today."
-    node_class.remarks.append((("spec", "kubelet"), why))
+    message = f"Moved here from {old} {pool.name}: in v1 kubelet settings belong to the EC2NodeClass."
+    node_class.notes.append((("spec", "kubelet"), message))
 
 
-def _refer(pool: Rewritten, home: str) -> None:
+def _set_nodeclass_ref(pool: RewrittenObject, target: str) -> None:
     spec = pool.value["spec"]
     inner = spec["template"]["spec"]
-    reference = {**inner["nodeClassRef"], "name": home}
+    reference = {**inner["nodeClassRef"], "name": target}
     template = {**spec["template"], "spec": {**inner, "nodeClassRef": reference}}
     pool.value = {**pool.value, "spec": {**spec, "template": template}}
-    why = "A class of its own, for its kubelet settings are not those of the others."
-    pool.remarks.append((("spec", "template", "spec", "nodeClassRef"), why))
+    message = "A separate EC2NodeClass: its kubelet settings differ from those of other NodePools."
+    pool.notes.append((("spec", "template", "spec", "nodeClassRef"), message))

@@ -1,68 +1,67 @@
-"""Objects of any known kind, read and written without losing what we do not know.
+"""Documents that keep unknown fields and spelling when the model changes.
 
-Carrying a change of the model over to a document that knows more.
+wire object --decode--> model --change--> model'
+|                                      |
++---- merge_changes(encode(model), encode(model')) --> wire object'
 """
 
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
-import yaml
 
 from dovetail.codec.inputs.collection import NamedFile
-from dovetail.codec.inputs.decoders import Decoded, read_object
-from dovetail.codec.karpenter.nodeclaims import encode_node_claim
-from dovetail.codec.karpenter.nodeclasses import encode_node_class
-from dovetail.codec.karpenter.nodepool_encoding import encode_node_pool
+from dovetail.codec.inputs.decoders import read_object
+from dovetail.codec.karpenter.nodeclaims import encode_nodeclaim
+from dovetail.codec.karpenter.nodeclasses import encode_nodeclass
+from dovetail.codec.karpenter.nodepool_encoding import encode_nodepool
 from dovetail.codec.kube.pod_encoding import encode_pod
-from dovetail.codec.text.documents import Files, Misplaced, RawObject
-from dovetail.codec.text.yaml_scalars import reads_as_text
-from dovetail.errors import BadInput
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.codec.text.documents import FieldError, ManifestReader, RawObject
+from dovetail.errors import InvalidInputError
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.pod import Pod
 
 
-def carry_over(raw: Any, before: Any, after: Any) -> Any:
-    """Return ``raw`` with the difference between ``before`` and ``after`` made to it.
+def merge_changes(raw: Any, before: Any, after: Any) -> Any:
+    """Return ``raw`` with the difference between ``before`` and ``after`` applied.
 
-    ``before`` and ``after`` are what the model would write. Whatever they agree
-    on keeps the user's own spelling; whatever neither knows stays. Of a list,
-    entries that were there before keep what only the document knows of them.
+    ``before`` and ``after`` are encoded models. Values equal in both keep the user's
+    spelling, and fields in neither stay. List items that existed before keep their
+    unknown fields.
     """
     if before == after:
         return raw
     if isinstance(after, dict):
-        return _carry_map(raw, before if isinstance(before, dict) else {}, after)
+        return _merge_map(raw, before if isinstance(before, dict) else {}, after)
     if isinstance(after, list) and isinstance(before, list) and isinstance(raw, list):
-        return _carry_list(raw, before, after)
+        return _merge_list(raw, before, after)
     return after
 
 
-def _carry_map(raw: Any, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def _merge_map(raw: Any, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     changed = dict(raw) if isinstance(raw, dict) else {}
     for key in before.keys() - after.keys():
         changed.pop(key, None)
     for key, value in after.items():
         if key not in before or before[key] != value:
-            changed[key] = carry_over(changed.get(key), before.get(key), value)
+            changed[key] = merge_changes(changed.get(key), before.get(key), value)
     return changed
 
 
-def _carry_list(raw: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
+def _merge_list(raw: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
     if len(raw) != len(before):
         return after
     if len(before) == len(after):
-        return [carry_over(*three) for three in zip(raw, before, after, strict=True)]
-    left = list(zip(before, raw, strict=True))
+        return [merge_changes(*triple) for triple in zip(raw, before, after, strict=True)]
+    unmatched = list(zip(before, raw, strict=True))
     changed = []
     for value in after:
-        for number, (old, own) in enumerate(left):
+        for number, (old, own) in enumerate(unmatched):
             if old == value:
                 changed.append(own)
-                del left[number]
+                del unmatched[number]
                 break
         else:
             changed.append(value)
@@ -70,93 +69,54 @@ def _carry_list(raw: list[Any], before: list[Any], after: list[Any]) -> list[Any
 
 
 _ENCODERS: dict[type, Callable[[Any], dict[str, Any]]] = {
-    NodePool: encode_node_pool,
-    NodeClaim: encode_node_claim,
-    NodeClass: encode_node_class,
+    NodePool: encode_nodepool,
+    NodeClaim: encode_nodeclaim,
+    EC2NodeClass: encode_nodeclass,
     Pod: encode_pod,
 }
 
 
 class Document(msgspec.Struct, frozen=True):
-    """An object as the model sees it, and all that its author wrote."""
+    """An object in wire format, and its decoded model."""
 
     raw: dict[str, Any]
     model: Any
-    """None for kinds that mean nothing to us."""
+    """None for kinds that are not decoded."""
     source: RawObject | None = None
 
     def with_model(self, model: Any) -> "Document":
-        """Return the document after a change; what the model does not know stays."""
+        """Return the document with a changed model; unknown fields stay."""
         if model == self.model:
             return self
         encode = _ENCODERS.get(type(model))
         if encode is None:
             raise ValueError(f"objects of kind {self.raw.get('kind')} can be read, not changed")
-        raw = carry_over(self.raw, encode(self.model), encode(model))
+        raw = merge_changes(self.raw, encode(self.model), encode(model))
         return Document(raw, model, self.source)
 
 
-def document_of(model: Any) -> Document:
+def new_document(model: Any) -> Document:
     """Return a new document for a NodePool, NodeClaim, EC2NodeClass or Pod."""
     return Document(_ENCODERS[type(model)](model), model)
 
 
 def read_documents(files: Sequence[NamedFile]) -> list[Document]:
-    """Read every object of some files; raises ``BadInput`` with all mistakes.
+    """Read every object of the files; raises ``InvalidInputError`` with all errors.
 
-    Older Karpenter objects come out as the v1 objects that they mean.
+    Objects of older Karpenter versions are converted to v1.
     """
-    reader = Files()
+    reader = ManifestReader()
     shared: dict[Any, Any] = {}
-    found: list[Document] = []
-    misplaced: list[Misplaced] = []
+    documents: list[Document] = []
+    field_errors: list[FieldError] = []
     for name, data in files:
-        for raw in reader.objects(name, data):
-            read = read_object(raw, pool=shared)
-            misplaced.extend(read.mistakes)
-            found.extend(_document(raw, one) for one in read.objects)
+        for raw in reader.read_objects(name, data):
+            read = read_object(raw, cache=shared)
+            field_errors.extend(read.errors)
+            documents.extend(Document(decoded.current, decoded.model, raw) for decoded in read.objects)
             if read.ignored is not None:
-                found.append(Document(raw.value, None, raw))
-    mistakes = [*reader.mistakes, *reader.placed(misplaced)]
-    if mistakes:
-        raise BadInput(sorted(mistakes, key=lambda one: (one.file, one.line)))
-    return found
-
-
-def _document(raw: RawObject, one: Decoded) -> Document:
-    return Document(one.today, one.model, raw)
-
-
-def to_yaml(documents: Iterable[Document]) -> str:
-    """Write documents as YAML, in the order and with the keys as they are."""
-    return yaml.dump_all(
-        (one.raw for one in documents),
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        width=1_000_000,
-    )
-
-
-def to_json(documents: Iterable[Document]) -> str:
-    """Write documents as JSON: one object, or a List of several."""
-    raws = [one.raw for one in documents]
-    whole = raws[0] if len(raws) == 1 else {"apiVersion": "v1", "kind": "List", "items": raws}
-    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
-
-
-class _Dumper(yaml.CSafeDumper):
-    """Writes text so that Kubernetes reads it as text: ``1e3`` and ``on`` get quotes."""
-
-    def ignore_aliases(self, _: Any) -> bool:
-        return True
-
-
-def _show_text(dumper: Any, text: str) -> Any:
-    style = None if reads_as_text(text) else "'"
-    if "\n" in text:
-        style = "|"  # Scripts stay readable; where that cannot be, libyaml falls back to quotes.
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _show_text)
+                documents.append(Document(raw.value, None, raw))
+    errors = [*reader.errors, *reader.locate(field_errors)]
+    if errors:
+        raise InvalidInputError(sorted(errors, key=lambda error: (error.file, error.line)))
+    return documents

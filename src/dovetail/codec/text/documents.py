@@ -1,4 +1,4 @@
-"""Files to raw objects, and from a place inside an object to its line."""
+"""Reader of manifest files: raw objects, and line numbers of their fields."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -6,154 +6,160 @@ from typing import Any
 import msgspec
 
 from dovetail.codec.text import json_reader
-from dovetail.codec.text.encoding import as_utf8
-from dovetail.codec.text.field_path import Path, show
-from dovetail.codec.text.json_reader import JsonPlaces
-from dovetail.codec.text.yaml_reader import Unreadable, YamlReader
-from dovetail.errors import Mistake
+from dovetail.codec.text.encoding import to_utf8
+from dovetail.codec.text.field_path import FieldPath, format_path
+from dovetail.codec.text.json_reader import JsonLocator
+from dovetail.codec.text.yaml_reader import ParsedObject, ParseError, YamlReader
+from dovetail.errors import ValidationError
 
 
 class RawObject(msgspec.Struct, frozen=True):
-    """One object as it stands in a file, nothing understood yet."""
+    """One object of a file, before decoding."""
 
     file: str
     document: int
-    """Which document of a YAML file."""
-    path: Path
-    """The way to it in its document: empty, or into a List."""
+    """Index of the YAML document in the file."""
+    path: FieldPath
+    """Path in the document: empty, or the path of an item of a List."""
     value: dict[str, Any]
 
+    def error_at(self, path: FieldPath, message: str) -> "FieldError":
+        """Return an error for a path in the object."""
+        return FieldError(self.file, self.document, self.path + path, message)
 
-class Misplaced(msgspec.Struct, frozen=True):
-    """A mistake whose line is not known yet."""
+
+class FieldError(msgspec.Struct, frozen=True):
+    """A validation error by field path; its line is not known yet."""
 
     file: str
     document: int
-    path: Path
+    path: FieldPath
     message: str
 
 
-class Files:
-    """Reads files, and finds lines only for what turns out to be wrong."""
+class ManifestReader:
+    """Reads objects of files; finds line numbers only for errors."""
 
     def __init__(self) -> None:
-        self.mistakes: list[Mistake] = []
+        self.errors: list[ValidationError] = []
         self._yaml: dict[str, bytes] = {}
         self._json: dict[str, bytes] = {}
         self._with_lists: set[str] = set()
 
-    def objects(self, file: str, data: bytes) -> Iterator[RawObject]:
-        """Hand out the objects of a file; what cannot be read lands in ``mistakes``."""
-        text = as_utf8(file, data)
-        if isinstance(text, Mistake):
-            self.mistakes.append(text)
+    def read_objects(self, file: str, data: bytes) -> Iterator[RawObject]:
+        """Yield the objects of a file; parse errors go to ``errors``."""
+        text = to_utf8(file, data)
+        if isinstance(text, ValidationError):
+            self.errors.append(text)
             return
-        anything = False
-        for raw in self._parsed(file, text):
-            anything = True
+        has_objects = False
+        for raw in self._parse(file, text):
+            has_objects = True
             yield raw
-        empty_list = file in self._with_lists  # What kubectl answers when there is nothing.
-        if not (anything or empty_list or any(one.file == file for one in self.mistakes)):
-            self.mistakes.append(Mistake(file, 0, "", "holds no objects"))
+        empty_list = file in self._with_lists  # Output of kubectl if there are no objects.
+        if not (has_objects or empty_list or any(error.file == file for error in self.errors)):
+            self.errors.append(ValidationError(file, 0, "", "contains no objects"))
 
-    def _parsed(self, file: str, text: bytes) -> Iterator[RawObject]:
+    def _parse(self, file: str, text: bytes) -> Iterator[RawObject]:
         if text[:4096].lstrip()[:1] not in (b"{", b"["):
-            yield from self._from_yaml(file, text)
+            yield from self._parse_yaml(file, text)
             return
-        anything = False
+        has_objects = False
         try:
-            for raw in self._from_json(file, text):
-                anything = True
+            for raw in self._parse_json(file, text):
+                has_objects = True
                 yield raw
             return
-        except Unreadable as error:
-            # A map in braces is good YAML too: unquoted keys, comments.
+        except ParseError as error:
+            # A map in braces is also valid YAML, with unquoted keys and comments.
             surely_json = (
                 file.endswith(".json")
-                or len(text) > json_reader.CHECKED_FOR_TWINS
-                or json_reader.is_one_after_another(text)
+                or len(text) > json_reader.MAX_DUPLICATE_CHECK_BYTES
+                or json_reader.is_concatenated(text)
             )
-            if anything or surely_json:
-                self.mistakes.append(error.mistake)
+            if has_objects or surely_json:
+                self.errors.append(error.error)
                 return
-        yield from self._from_yaml(file, text)
+        yield from self._parse_yaml(file, text)
 
-    def _from_json(self, file: str, text: bytes) -> Iterator[RawObject]:
+    def _parse_json(self, file: str, text: bytes) -> Iterator[RawObject]:
         self._json[file] = text
-        for one in json_reader.objects(file, text):
-            yield from self._unpacked(file, 0, one.path, one.value, one.list_header)
-        for key in json_reader.twins(text):
+        for item in json_reader.read_objects(file, text):
+            yield from self._unpack(file, item)
+        for key in json_reader.find_duplicate_keys(text):
             spelt = f'"{key}"'.encode()
-            again = text.find(spelt, text.find(spelt) + 1)
-            line = text.count(b"\n", 0, again) + 1
-            self.mistakes.append(Mistake(file, line, key, f"the key {key!r} is there twice"))
+            second = text.find(spelt, text.find(spelt) + 1)
+            line = text.count(b"\n", 0, second) + 1
+            self.errors.append(ValidationError(file, line, key, f"duplicate key {key!r}"))
 
-    def _from_yaml(self, file: str, text: bytes) -> Iterator[RawObject]:
+    def _parse_yaml(self, file: str, text: bytes) -> Iterator[RawObject]:
         self._json.pop(file, None)
         self._yaml[file] = text
         reader = YamlReader(file, text)
         try:
-            for one in reader.objects():
-                yield from self._unpacked(file, one.document, one.path, one.value, one.list_header)
-        except Unreadable as error:
-            reader.mistakes.append(error.mistake)
-        self.mistakes.extend(reader.mistakes)
+            for item in reader.read_objects():
+                yield from self._unpack(file, item)
+        except ParseError as error:
+            reader.errors.append(error.error)
+        self.errors.extend(reader.errors)
 
-    def _unpacked(
-        self, file: str, document: int, path: Path, value: Any, header: dict[str, Any] | None
-    ) -> Iterator[RawObject]:
-        """Open Lists inside Lists; give items the kind that a typed List implies."""
+    def _unpack(self, file: str, parsed: ParsedObject) -> Iterator[RawObject]:
+        """Flatten nested Lists; items of a typed List get its item kind."""
+        value = parsed.value
         if value is None:
-            return  # An empty document, as between two '---'.
+            return  # An empty document between two '---'.
         if not isinstance(value, dict):
-            place = Misplaced(file, document, path, "is no object: a map with kind and apiVersion")
-            self.mistakes.extend(self.placed([place]))
+            message = "is not an object: a map with kind and apiVersion"
+            self.errors.extend(self.locate([FieldError(file, parsed.document, parsed.path, message)]))
             return
         items = value.get("items")
         if isinstance(items, list) and str(value.get("kind", "List")).endswith("List"):
             self._with_lists.add(file)
-            inner = {key: value.get(key) for key in ("apiVersion", "kind")}
+            header = {key: value.get(key) for key in ("apiVersion", "kind")}
             for index, item in enumerate(items):
-                deeper = (*path, "items", index)
-                yield from self._unpacked(file, document, deeper, item, inner)
+                path = (*parsed.path, "items", index)
+                yield from self._unpack(file, ParsedObject(parsed.document, path, item, header))
             return
-        if header is not None and "kind" not in value:
-            value = _with_implied_kind(value, header)
-        yield RawObject(file, document, path, value)
+        if parsed.list_header is not None and "kind" not in value:
+            value = _with_implied_kind(value, parsed.list_header)
+        yield RawObject(file, parsed.document, parsed.path, value)
 
-    def placed(self, mistakes: Iterable[Misplaced]) -> list[Mistake]:
-        """Find the lines, in the order given; reads each YAML file once more."""
-        all_of_them = list(mistakes)
+    def locate(self, errors: Iterable[FieldError]) -> list[ValidationError]:
+        """Return errors with line numbers, in the same order.
+
+        Parses each YAML file with errors a second time.
+        """
+        pending = list(errors)
         by_file: dict[str, list[int]] = {}
-        for number, one in enumerate(all_of_them):
-            by_file.setdefault(one.file, []).append(number)
-        lines = [0] * len(all_of_them)
+        for number, error in enumerate(pending):
+            by_file.setdefault(error.file, []).append(number)
+        lines = [0] * len(pending)
         for file, numbers in by_file.items():
-            found = self._lines(file, [all_of_them[number] for number in numbers])
-            for number, line in zip(numbers, found, strict=True):
+            located = self._find_lines(file, [pending[number] for number in numbers])
+            for number, line in zip(numbers, located, strict=True):
                 lines[number] = line
         return [
-            Mistake(one.file, line, show(one.path), one.message)
-            for one, line in zip(all_of_them, lines, strict=True)
+            ValidationError(error.file, line, format_path(error.path), error.message)
+            for error, line in zip(pending, lines, strict=True)
         ]
 
-    def _lines(self, file: str, ones: list[Misplaced]) -> list[int]:
+    def _find_lines(self, file: str, errors: list[FieldError]) -> list[int]:
         if file in self._json:
-            places = JsonPlaces(self._json[file])
-            return [places.line(one.path) for one in ones]
-        wanted: list[Path] = [(one.document, *one.path) for one in ones]
-        reader = YamlReader(file, self._yaml.get(file, b""), wanted)
-        last = max(path[0] for path in wanted)
+            locator = JsonLocator(self._json[file])
+            return [locator.line(error.path) for error in errors]
+        paths: list[FieldPath] = [(error.document, *error.path) for error in errors]
+        reader = YamlReader(file, self._yaml.get(file, b""), paths)
+        last = max(path[0] for path in paths)
         try:
-            for thing in reader.objects():
-                if isinstance(last, int) and thing.document > last:
+            for item in reader.read_objects():
+                if isinstance(last, int) and item.document > last:
                     break
-        except Unreadable:
-            pass  # Reported when it was read the first time.
-        return [_innermost(reader.lines, path) for path in wanted]
+        except ParseError:
+            pass  # Already reported by the first pass.
+        return [_innermost_line(reader.lines, path) for path in paths]
 
 
-def _innermost(lines: dict[Path, int], path: Path) -> int:
+def _innermost_line(lines: dict[FieldPath, int], path: FieldPath) -> int:
     for end in range(len(path), 0, -1):
         if path[:end] in lines:
             return lines[path[:end]]

@@ -1,11 +1,11 @@
-"""Telling text from bytes that are none, before anything parses them."""
+"""Conversion of files to UTF-8; archives, programs and binary files are rejected."""
 
 import codecs
 
-from dovetail.errors import Mistake
+from dovetail.errors import ValidationError
 
-LARGEST = 1 << 30
-"""No dump of a cluster comes near 1 GiB; a disk image given by accident does."""
+MAX_FILE_BYTES = 1 << 30
+"""1 GiB: far above any dump of a cluster, below a disk image given by mistake."""
 
 _CHUNK = 1 << 20
 _MAGIC = (
@@ -18,44 +18,44 @@ _ALLOWED_CONTROLS = frozenset(b"\t\n\r")
 _CONTROLS = bytes(code for code in range(32) if code not in _ALLOWED_CONTROLS)
 
 
-def as_utf8(file: str, data: bytes) -> bytes | Mistake:
-    """Return the text of a file as UTF-8 without byte order mark, or why it has none.
+def to_utf8(file: str, data: bytes) -> bytes | ValidationError:
+    """Return a file as UTF-8 without byte order mark, or the error.
 
-    UTF-16 is understood as well: PowerShell's ``>`` writes it.
+    UTF-16 is accepted: ``>`` in PowerShell writes it.
     """
-    if len(data) > LARGEST:
-        return Mistake(file, 0, "", f"is {len(data) >> 20} MiB large; the limit is 1024 MiB")
+    if len(data) > MAX_FILE_BYTES:
+        return ValidationError(file, 0, "", f"is {len(data) >> 20} MiB large; the limit is 1024 MiB")
     for magic, message in _MAGIC:
         if data.startswith(magic):
-            return Mistake(file, 0, "", message)
+            return ValidationError(file, 0, "", message)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         try:
             return data.decode("utf-16").encode()
         except UnicodeError:
-            return Mistake(file, 0, "", "starts as UTF-16 text but does not go on as such")
-    return _checked(file, data.removeprefix(b"\xef\xbb\xbf"))
+            return ValidationError(file, 0, "", "starts as UTF-16 but is not valid UTF-16")
+    return _check_utf8(file, data.removeprefix(b"\xef\xbb\xbf"))
 
 
-def _checked(file: str, data: bytes) -> bytes | Mistake:
-    """Look at one chunk after the other, so that a large file is never there twice."""
+def _check_utf8(file: str, data: bytes) -> bytes | ValidationError:
+    """Check UTF-8 in chunks, so that a large file is not copied."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     for start in range(0, len(data), _CHUNK):
         chunk = data[start : start + _CHUNK]
         if len(chunk.translate(None, delete=_CONTROLS)) != len(chunk):
-            found = next(at for at, byte in enumerate(chunk) if byte in _CONTROLS)
-            return _no_text(file, data, start + found)
+            position = next(at for at, byte in enumerate(chunk) if byte in _CONTROLS)
+            return _not_text_error(file, data, start + position)
         try:
             decoder.decode(chunk, final=start + _CHUNK >= len(data))
         except UnicodeDecodeError as error:
-            return _no_text(file, data, start + max(0, error.start))
+            return _not_text_error(file, data, start + max(0, error.start))
     return data
 
 
-def _no_text(file: str, data: bytes, offset: int) -> Mistake:
-    line = line_at(data, offset)
-    return Mistake(file, line, "", f"is not text: byte 0x{data[offset]:02x} has no place in it")
+def _not_text_error(file: str, data: bytes, offset: int) -> ValidationError:
+    line = line_number(data, offset)
+    return ValidationError(file, line, "", f"is not text: invalid byte 0x{data[offset]:02x}")
 
 
-def line_at(data: bytes, offset: int) -> int:
-    """Return the line, counted from 1, in which a byte stands."""
+def line_number(data: bytes, offset: int) -> int:
+    """Return the line number, from 1, of a byte offset."""
     return data.count(b"\n", 0, max(0, offset)) + 1

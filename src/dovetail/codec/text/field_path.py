@@ -1,10 +1,10 @@
-"""Field paths: how a place inside an object is written down."""
+"""Paths of fields inside an object."""
 
-Path = tuple[str | int, ...]
+FieldPath = tuple[str | int, ...]
 
 
-def show(path: Path) -> str:
-    """Write a path as users know it: ``spec.values[2]``, odd keys in brackets."""
+def format_path(path: FieldPath) -> str:
+    """Format a path: ``spec.values[2]``; keys with dots or slashes in brackets."""
     text = ""
     for step in path:
         if isinstance(step, int):

@@ -1,4 +1,4 @@
-"""JSON text to plain values, object by object, without holding it all at once."""
+"""JSON reader: decodes a List item by item to bound memory."""
 
 import json
 import re
@@ -8,118 +8,110 @@ from typing import Any
 
 import msgspec
 
-from dovetail.codec.text.encoding import line_at
-from dovetail.codec.text.field_path import Path
-from dovetail.codec.text.yaml_reader import Unreadable
-from dovetail.errors import Mistake
+from dovetail.codec.text.encoding import line_number
+from dovetail.codec.text.field_path import FieldPath
+from dovetail.codec.text.yaml_reader import ParsedObject, ParseError
+from dovetail.errors import ValidationError
 
-LARGEST_OBJECT = 16 << 20
-"""Ten times what etcd holds; more is no Kubernetes object."""
-CHECKED_FOR_TWINS = 4 << 20
-"""Files up to this size are searched for keys given twice; machines write larger ones."""
+MAX_OBJECT_BYTES = 16 << 20
+"""Ten times the limit of etcd; a larger value is not a Kubernetes object."""
+MAX_DUPLICATE_CHECK_BYTES = 4 << 20
+"""Files up to this size are checked for duplicate keys; larger ones are generated."""
 
 _NEXT_OBJECT = re.compile(rb"^\}\s*^\{", re.MULTILINE)
 _BYTE = re.compile(r" \(byte ([0-9]+)\)$")
 
 
-class JsonObject(msgspec.Struct):
-    """A value that stands where an object may, and the List around it."""
-
-    path: Path
-    value: Any
-    list_header: dict[str, Any] | None = None
-
-
 class _Envelope(msgspec.Struct):
-    """The top of a List; items stay unread slices of the file."""
+    """Top level of a List; items stay undecoded slices of the file."""
 
     apiVersion: Any = None  # noqa: N815 - the wire's name
     kind: Any = None
     items: list[msgspec.Raw] | None = None
 
 
-def objects(file: str, data: bytes) -> Iterator[JsonObject]:
-    """Hand out every object of a file; raises ``Unreadable``."""
-    envelope = _envelope(file, data)
+def read_objects(file: str, data: bytes) -> Iterator[ParsedObject]:
+    """Yield every object of a file; raises ``ParseError``."""
+    envelope = _decode_envelope(file, data)
     if isinstance(envelope, list):
         for index, item in enumerate(envelope):
-            yield JsonObject((index,), _whole(file, data, item))
+            yield ParsedObject(0, (index,), _decode_object(file, data, item))
     elif envelope is not None and envelope.items:
         header = {"apiVersion": envelope.apiVersion, "kind": envelope.kind}
         for index, item in enumerate(envelope.items):
-            yield JsonObject(("items", index), _whole(file, data, item), header)
+            yield ParsedObject(0, ("items", index), _decode_object(file, data, item), header)
     else:
-        yield JsonObject((), _whole(file, data, data))
+        yield ParsedObject(0, (), _decode_object(file, data, data))
 
 
-def _envelope(file: str, data: bytes) -> _Envelope | list[msgspec.Raw] | None:
+def _decode_envelope(file: str, data: bytes) -> _Envelope | list[msgspec.Raw] | None:
     kind = {b"{": _Envelope, b"[": list[msgspec.Raw]}.get(data[:4096].lstrip()[:1])
     if kind is None:
         return None
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError:
-        return None  # An object whose items are no list.
+        return None  # An object with an ``items`` field that is not a list.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _unreadable(file, data, error) from None
+        raise _parse_error(file, data, error) from None
 
 
-def _whole(file: str, data: bytes, part: bytes | msgspec.Raw) -> Any:
+def _decode_object(file: str, data: bytes, part: bytes | msgspec.Raw) -> Any:
     size = memoryview(part).nbytes
-    if size > LARGEST_OBJECT:
-        raise Unreadable(
-            Mistake(file, 1, "", f"holds one object of {size >> 20} MiB; none is that large")
-        )
+    if size > MAX_OBJECT_BYTES:
+        limit = f"the limit is {MAX_OBJECT_BYTES >> 20} MiB"
+        message = f"contains an object of {size >> 20} MiB; {limit}"
+        raise ParseError(ValidationError(file, 1, "", message))
     try:
         return msgspec.json.decode(part)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _unreadable(file, data, error) from None
+        raise _parse_error(file, data, error) from None
 
 
-def _unreadable(file: str, data: bytes, error: Exception) -> Unreadable:
+def _parse_error(file: str, data: bytes, error: Exception) -> ParseError:
     if isinstance(error, RecursionError):
-        return Unreadable(Mistake(file, 1, "", "is nested too deeply"))
+        return ParseError(ValidationError(file, 1, "", "is nested too deeply"))
     problem = str(error)
-    found = _BYTE.search(problem)
-    offset = int(found[1]) if found else len(data)
+    match = _BYTE.search(problem)
+    offset = int(match[1]) if match else len(data)
     problem = _BYTE.sub("", problem).removeprefix("JSON is malformed: ")
     if "trailing" in problem:
-        problem += "; several objects belong in a List, or in files of their own"
+        problem += "; put several objects into a List or into separate files"
     if "truncated" in problem:
-        offset, problem = len(data.rstrip()), "it ends too early"
-    return Unreadable(Mistake(file, line_at(data, offset), "", f"is no valid JSON: {problem}"))
+        offset, problem = len(data.rstrip()), "unexpected end of file"
+    return ParseError(ValidationError(file, line_number(data, offset), "", f"is not valid JSON: {problem}"))
 
 
-def is_one_after_another(data: bytes) -> bool:
-    """Recognise the output of several ``kubectl get -o json`` in one file."""
+def is_concatenated(data: bytes) -> bool:
+    """Return True for concatenated JSON, as of several ``kubectl get -o json``."""
     return _NEXT_OBJECT.search(data) is not None and b"\n---" not in data
 
 
-def twins(data: bytes) -> list[str]:
-    """Return the keys that some object of a smaller file gives twice."""
-    found: list[str] = []
+def find_duplicate_keys(data: bytes) -> list[str]:
+    """Return keys that occur twice in an object; empty for large files."""
+    duplicates: list[str] = []
 
     def check(pairs: list[tuple[str, Any]]) -> None:
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, _ in pairs:
-            if key in seen:
-                found.append(key)
-            seen.add(key)
+            if key in keys:
+                duplicates.append(key)
+            keys.add(key)
 
-    if len(data) <= CHECKED_FOR_TWINS:
+    if len(data) <= MAX_DUPLICATE_CHECK_BYTES:
         with suppress(ValueError, RecursionError):
             json.loads(data, object_pairs_hook=check)
-    return sorted(set(found))
+    return sorted(set(duplicates))
 
 
-class JsonPlaces:
-    """Finds the line of a path, reading only the containers on the way."""
+class JsonLocator:
+    """Finds the line of a path; decodes only the containers along the path."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._children: dict[Path, dict[str | int, tuple[int, int]]] = {}
+        self._children: dict[FieldPath, dict[str | int, tuple[int, int]]] = {}
 
-    def line(self, path: Path) -> int:
+    def line(self, path: FieldPath) -> int:
         """Return the line of a value, or of the innermost thing around it."""
         start, end = 0, len(self._data)
         for depth, step in enumerate(path):
@@ -128,9 +120,9 @@ class JsonPlaces:
                 break
             start, end = inside[step]
         first = self._data[start:end].lstrip()
-        return line_at(self._data, end - len(first) if first else start)
+        return line_number(self._data, end - len(first) if first else start)
 
-    def _inside(self, path: Path, start: int, end: int) -> dict[str | int, tuple[int, int]]:
+    def _inside(self, path: FieldPath, start: int, end: int) -> dict[str | int, tuple[int, int]]:
         if path not in self._children:
             self._children[path] = self._spans(start, end)
         return self._children[path]

@@ -1,38 +1,38 @@
-"""Wording: guesses at what a user meant, and counts of things."""
+"""Wording of messages: suggestions for misspelled words, counts and lists of names."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
-def nearest(word: str, known: Iterable[str], *, likeness: float = 0.7) -> str | None:
-    """Return the known word most like ``word``, upper and lower case being alike."""
-    by_fold = {_fold(one): one for one in known}
-    folded = _fold(word)
-    if folded in by_fold:
-        return by_fold[folded]
-    found = get_close_matches(folded, by_fold, n=1, cutoff=likeness)
-    return by_fold[found[0]] if found else None
+def nearest_match(word: str, choices: Iterable[str], *, cutoff: float = 0.7) -> str | None:
+    """Return the choice most similar to ``word``, ignoring case and separators."""
+    by_normalized = {_normalize(choice): choice for choice in choices}
+    normalized = _normalize(word)
+    if normalized in by_normalized:
+        return by_normalized[normalized]
+    matches = get_close_matches(normalized, by_normalized, n=1, cutoff=cutoff)
+    return by_normalized[matches[0]] if matches else None
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence: a suggestion, or the words that are known."""
-    choices = [str(one) for one in known]
-    guess = nearest(word, choices, likeness=0.6)
-    if guess is not None:
-        return f"; did you mean {guess!r}?"
-    return f"; known are {', '.join(choices)}" if len(choices) <= 10 else ""
+def suggest(word: str, choices: Iterable[str]) -> str:
+    """Return the end of an error message: the nearest choice, or the list of choices."""
+    known = [str(choice) for choice in choices]
+    match = nearest_match(word, known, cutoff=0.6)
+    if match is not None:
+        return f"; did you mean {match!r}?"
+    return f"; known are {', '.join(known)}" if len(known) <= 10 else ""
 
 
-def count_of(number: int, what: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """Return "1 pod", "2 pods"."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def some_of(names: Sequence[str], shown: int = 5) -> str:
-    """Return the first few names, and how many there are besides."""
-    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more
+def join_first(names: Sequence[str], limit: int = 5) -> str:
+    """Return the first names, and the number of the others."""
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
 
 
-def _fold(word: str) -> str:
+def _normalize(word: str) -> str:
     return word.replace("_", "").replace("-", "").replace(" ", "").lower()

@@ -1,76 +1,91 @@
-"""YAML text to plain values, object by object, in bounded time and memory.
+"""YAML reader: yields objects one by one, in bounded time and memory.
 
-Works on libyaml's events instead of PyYAML's loader: several times faster, a
-List of any length is handed out item by item, and every excess (depth,
-aliases, size) is noticed while it happens.
+It consumes libyaml events instead of PyYAML's loader. That is several times
+faster, yields a List item by item, and enforces limits (depth, aliases, size)
+during parsing.
 """
 
+import re
 from collections.abc import Collection, Iterator
+from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 import msgspec
 import yaml
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
 
-from dovetail.codec.text.field_path import Path, show
-from dovetail.codec.text.yaml_scalars import plain
-from dovetail.errors import Mistake
+from dovetail.codec.text.field_path import FieldPath, format_path
+from dovetail.errors import ValidationError
 
-DEEPEST = 200
-MOST_VALUES = 1_000_000
-"""Values in one object; etcd holds 1.5 MB an object, so no real one comes near."""
-MOST_MISTAKES = 100
+MAX_DEPTH = 200
+MAX_VALUES = 1_000_000
+"""Values in one object; etcd limits objects to 1.5 MB, so no real object comes near."""
+MAX_ERRORS = 100
 
 _STRING_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary", "!")
 _KNOWN_TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
 _COLLECTION_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
+Scalar = str | int | float | bool | None
 
-class YamlObject(msgspec.Struct):
-    """A value that stands where an object may: a document, or an item of its List."""
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **{spelt: True for word in ("true", "yes", "on") for spelt in (word, word.title())},
+    **{spelt: False for word in ("false", "no", "off") for spelt in (word, word.title())},
+    **dict.fromkeys(("TRUE", "YES", "ON"), True),
+    **dict.fromkeys(("FALSE", "NO", "OFF"), False),
+}
+_INTEGER = re.compile(r"[-+]?(0b[01]+|0o?[0-7]+|0x[0-9a-fA-F]+|[1-9][0-9]*|0)")
+_FLOAT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
+_MAX_NUMBER_LENGTH = 40
+
+
+class ParsedObject(msgspec.Struct):
+    """A value in the position of an object: a document, or an item of a List."""
 
     document: int
-    path: Path
-    """Empty for a whole document, else ``("items", n)``."""
+    path: FieldPath
+    """Empty for a document, ``("items", n)`` for an item."""
     value: Any
     list_header: dict[str, Any] | None = None
-    """For an item without a kind of its own: the rest of the List it is in."""
+    """For an item without ``kind``: the other fields of its List."""
 
 
-class Unreadable(Exception):
-    """Reading cannot go on; carries the mistake."""
+class ParseError(Exception):
+    """The file cannot be parsed further; carries the validation error."""
 
-    def __init__(self, mistake: Mistake) -> None:
-        self.mistake = mistake
-        super().__init__(str(mistake))
+    def __init__(self, error: ValidationError) -> None:
+        self.error = error
+        super().__init__(str(error))
 
 
 class YamlReader:
-    """Reads one file once; ``mistakes`` holds what was wrong but could be passed over."""
+    """Reads one file once; ``errors`` collects errors that do not stop parsing."""
 
-    def __init__(self, file: str, data: bytes, wanted: Collection[Path] = ()) -> None:
-        """Prepare to read; ``wanted`` are (document, *path) whose lines to note."""
-        self.mistakes: list[Mistake] = []
-        self.lines: dict[Path, int] = {}
+    def __init__(self, file: str, data: bytes, located_paths: Collection[FieldPath] = ()) -> None:
+        """Create a reader; lines of ``located_paths`` (document, *path) are recorded."""
+        self.errors: list[ValidationError] = []
+        self.lines: dict[FieldPath, int] = {}
         self._file = file
         self._data = data
         self._parser = CParser(data)
-        self._prefixes = {path[:end] for path in wanted for end in range(1, len(path) + 1)}
+        self._prefixes = {path[:end] for path in located_paths for end in range(1, len(path) + 1)}
         self._path: list[str | int] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._count = 0
         self._depth = 0
 
-    def objects(self) -> Iterator[YamlObject]:
-        """Hand out every document, Lists item by item; raises ``Unreadable``."""
+    def read_objects(self) -> Iterator[ParsedObject]:
+        """Yield every document, Lists item by item; raises ``ParseError``."""
         try:
             yield from self._documents()
         except yaml.YAMLError as error:
-            raise Unreadable(self._syntax(error)) from None
+            raise ParseError(self._syntax_error(error)) from None
         except RecursionError:
-            raise Unreadable(Mistake(self._file, 0, "", "is nested too deeply")) from None
+            raise ParseError(ValidationError(self._file, 0, "", "is nested too deeply")) from None
 
-    def _documents(self) -> Iterator[YamlObject]:
+    def _documents(self) -> Iterator[ParsedObject]:
         number = -1
         while True:
             event = self._parser.get_event()
@@ -82,23 +97,23 @@ class YamlReader:
                 self._path = [number]
                 yield from self._document(number)
 
-    def _document(self, number: int) -> Iterator[YamlObject]:
+    def _document(self, number: int) -> Iterator[ParsedObject]:
         event = self._parser.get_event()
         self._count = 0
-        self._note(event)
+        self._record_line(event)
         if isinstance(event, yaml.SequenceStartEvent):
-            raise self._stop(event, "is a list; a manifest holds objects, with '---' between")
+            raise self._parse_error(event, "is a list; a manifest contains objects, separated by '---'")
         if not isinstance(event, yaml.MappingStartEvent):
-            yield YamlObject(number, (), self._value(event))
+            yield ParsedObject(number, (), self._value(event))
             return
         value: dict[str, Any] = {}
-        without_kind: list[YamlObject] = []
+        without_kind: list[ParsedObject] = []
         has_items, some = False, False
         while not isinstance(event := self._parser.get_event(), yaml.MappingEndEvent):
             key = self._key(event, value)
             event = self._parser.get_event()
             self._path.append(key)
-            self._note(event)
+            self._record_line(event)
             if key == "items" and isinstance(event, yaml.SequenceStartEvent):
                 has_items = True
                 for item in self._items(number):
@@ -108,29 +123,29 @@ class YamlReader:
                     else:
                         yield item
             else:
-                self._put(value, key, self._value(event))
+                self._set_default(value, key, self._value(event))
             self._path.pop()
         for item in without_kind:
             item.list_header = value
             yield item
         if not some:
-            yield YamlObject(number, (), {**value, "items": []} if has_items else value)
+            yield ParsedObject(number, (), {**value, "items": []} if has_items else value)
 
-    def _items(self, number: int) -> Iterator[YamlObject]:
+    def _items(self, number: int) -> Iterator[ParsedObject]:
         index = 0
         while not isinstance(event := self._parser.get_event(), yaml.SequenceEndEvent):
             self._count = 0
             self._path.append(index)
-            self._note(event)
-            yield YamlObject(number, ("items", index), self._value(event))
+            self._record_line(event)
+            yield ParsedObject(number, ("items", index), self._value(event))
             self._path.pop()
             index += 1
 
     def _value(self, event: Any) -> Any:
-        """Build the value that starts with ``event``."""
+        """Return the value that starts with ``event``."""
         self._count += 1
-        if self._count > MOST_VALUES:
-            raise self._stop(event, f"holds more than {MOST_VALUES:,} values in one object")
+        if self._count > MAX_VALUES:
+            raise self._parse_error(event, f"has more than {MAX_VALUES:,} values in one object")
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event)
         before = self._count
@@ -141,10 +156,10 @@ class YamlReader:
 
     def _nested(self, event: Any) -> Any:
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise self._stop(event, f"is nested more than {DEEPEST} levels deep")
+        if self._depth > MAX_DEPTH:
+            raise self._parse_error(event, f"is nested more than {MAX_DEPTH} levels deep")
         if event.tag not in (None, *_COLLECTION_TAGS):
-            self._complain(event, f"the tag {event.tag!r} means nothing in a manifest")
+            self._add_error(event, f"the tag {event.tag!r} is not supported in a manifest")
         mapping = isinstance(event, yaml.MappingStartEvent)
         value: Any = self._mapping() if mapping else self._sequence()
         self._depth -= 1
@@ -157,24 +172,24 @@ class YamlReader:
             event = self._parser.get_event()
             self._path.append(key)
             if self._prefixes:
-                self._note(event)
-            self._put(value, key, self._value(event))
+                self._record_line(event)
+            self._set_default(value, key, self._value(event))
             self._path.pop()
         merged = value.pop("<<", None)
-        return value if merged is None else self._merged(value, merged)
+        return value if merged is None else self._apply_merge_key(value, merged)
 
     def _sequence(self) -> list[Any]:
         value: list[Any] = []
         while not isinstance(event := self._parser.get_event(), yaml.SequenceEndEvent):
             self._path.append(len(value))
             if self._prefixes:
-                self._note(event)
+                self._record_line(event)
             value.append(self._value(event))
             self._path.pop()
         return value
 
-    def _put(self, mapping: dict[str, Any], key: str, value: Any) -> None:
-        if key not in mapping:  # The first of two equal keys stays; it was reported.
+    def _set_default(self, mapping: dict[str, Any], key: str, value: Any) -> None:
+        if key not in mapping:  # Duplicate keys are already reported; the first value stays.
             mapping[key] = value
 
     def _key(self, event: Any, mapping: dict[str, Any]) -> str:
@@ -187,63 +202,63 @@ class YamlReader:
                 self._anchors[event.anchor] = (text, 1)
         else:
             hint = _hint(self._line(event.start_mark.line))
-            raise self._stop(event, f"a key must be text, not a list or a map{hint}")
+            raise self._parse_error(event, f"a key must be text, not a list or a map{hint}")
         if text in mapping:
             self._path.append(text)
-            self._complain(event, f"the key {text!r} is there twice")
+            self._add_error(event, f"duplicate key {text!r}")
             self._path.pop()
         return text
 
-    def _merged(self, own: dict[str, Any], merged: Any) -> dict[str, Any]:
-        """Apply YAML's merge key: what stands here wins over what is merged in."""
+    def _apply_merge_key(self, own: dict[str, Any], merged: Any) -> dict[str, Any]:
+        """Apply the YAML merge key; keys of the map override merged keys."""
         value: dict[str, Any] = {}
-        for one in reversed(merged if isinstance(merged, list) else [merged]):
-            if isinstance(one, dict):
-                value.update(one)
+        for source in reversed(merged if isinstance(merged, list) else [merged]):
+            if isinstance(source, dict):
+                value.update(source)
         value.update(own)
         return value
 
     def _scalar(self, event: Any) -> Any:
         if event.tag is None:
-            return plain(event.value) if event.implicit[0] else event.value
+            return parse_scalar(event.value) if event.implicit[0] else event.value
         if event.tag in _KNOWN_TAGS:
-            return plain(event.value)
+            return parse_scalar(event.value)
         if event.tag not in _STRING_TAGS:
-            self._complain(event, f"the tag {event.tag!r} means nothing in a manifest")
+            self._add_error(event, f"the tag {event.tag!r} is not supported in a manifest")
         return event.value
 
     def _alias(self, event: Any) -> Any:
         if event.anchor not in self._anchors:
-            raise self._stop(event, f"the alias *{event.anchor} stands before its anchor")
+            raise self._parse_error(event, f"the alias *{event.anchor} is used before its anchor")
         value, weight = self._anchors[event.anchor]
         self._count += weight
-        if self._count > MOST_VALUES:
-            raise self._stop(event, f"its aliases stand for more than {MOST_VALUES:,} values")
+        if self._count > MAX_VALUES:
+            raise self._parse_error(event, f"its aliases expand to more than {MAX_VALUES:,} values")
         return value
 
-    def _note(self, event: Any) -> None:
+    def _record_line(self, event: Any) -> None:
         path = tuple(self._path)
         if path in self._prefixes:
             self.lines.setdefault(path, event.start_mark.line + 1)
 
-    def _complain(self, event: Any, message: str) -> None:
-        self.mistakes.append(self._mistake(event, message))
-        if len(self.mistakes) >= MOST_MISTAKES:
-            raise self._stop(event, "has too many mistakes to go on")
+    def _add_error(self, event: Any, message: str) -> None:
+        self.errors.append(self._error_at(event, message))
+        if len(self.errors) >= MAX_ERRORS:
+            raise self._parse_error(event, "has too many errors")
 
-    def _stop(self, event: Any, message: str) -> Unreadable:
-        return Unreadable(self._mistake(event, message))
+    def _parse_error(self, event: Any, message: str) -> ParseError:
+        return ParseError(self._error_at(event, message))
 
-    def _mistake(self, event: Any, message: str) -> Mistake:
-        field = show(tuple(self._path[1:8]))
-        return Mistake(self._file, event.start_mark.line + 1, field, message)
+    def _error_at(self, event: Any, message: str) -> ValidationError:
+        field = format_path(tuple(self._path[1:8]))
+        return ValidationError(self._file, event.start_mark.line + 1, field, message)
 
-    def _syntax(self, error: yaml.YAMLError) -> Mistake:
+    def _syntax_error(self, error: yaml.YAMLError) -> ValidationError:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "unreadable"
         line = mark.line if mark is not None else 0
         hint = _hint(self._line(line)) or _hint(self._line(line - 1))
-        return Mistake(self._file, line + 1, "", f"is no valid YAML: {problem}{hint}")
+        return ValidationError(self._file, line + 1, "", f"is not valid YAML: {problem}{hint}")
 
     def _line(self, number: int) -> str:
         start = 0
@@ -254,12 +269,43 @@ class YamlReader:
 
 
 def _hint(line: str) -> str:
-    """Say what usually is behind a line that does not parse."""
+    """Return the likely cause of a syntax error in a line."""
     if "{{" in line:
         return "; it looks like a template: render it first, as with 'helm template'"
     indent = line[: len(line) - len(line.lstrip())]
     if "\t" in indent:
         return "; YAML is indented with spaces, never with tabs"
     if line.startswith(("<<<<<<<", "=======", ">>>>>>>")):
-        return "; it looks like a merge conflict that was left behind"
+        return "; it looks like an unresolved merge conflict"
     return ""
+
+
+@lru_cache(maxsize=65536)
+def parse_scalar(text: str) -> Scalar:
+    """Return the value of an unquoted scalar; a string if it is nothing else.
+
+    Dates and base-60 numbers stay strings, as in Kubernetes.
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if len(text) > _MAX_NUMBER_LENGTH or text[0] not in "+-.0123456789":
+        return text
+    if _INTEGER.fullmatch(text):
+        return _parse_integer(text)
+    if not _FLOAT.fullmatch(text):
+        return text
+    number = float(text)
+    return number if isfinite(number) else text  # 00000e1234 can be a template hash.
+
+
+def _parse_integer(text: str) -> int:
+    digits = text.lstrip("+-")
+    sign = -1 if text.startswith("-") else 1
+    if digits[0] == "0" and len(digits) > 1 and digits[1] in "01234567":
+        return sign * int(digits, 8)
+    return sign * int(digits, 0)
+
+
+def parses_as_string(text: str) -> bool:
+    """Return True if ``text`` is still a string when written without quotes."""
+    return isinstance(parse_scalar(text), str)

@@ -1,284 +1,284 @@
-"""Sees the cluster as those do who want to take nodes away: candidates, budgets, the whole."""
+"""Candidate selection: the nodes that a method may disrupt, and what budgets allow."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
-from dovetail.controllers.disruption.events import Announcements
-from dovetail.controllers.disruption.triggers import Idleness
-from dovetail.controllers.scheduling_snapshot import Scene
-from dovetail.core.disruption.budgets import UNLIMITED, allowance, census, left
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.disruption.events import DisruptionEvents
+from dovetail.controllers.disruption.triggers import DisruptionTriggers
+from dovetail.controllers.scheduling_snapshot import SchedulingSnapshots
+from dovetail.core.disruption.budgets import UNLIMITED, count_nodes, count_remaining, get_allowed_disruptions
 from dovetail.core.disruption.candidates import (
     Candidate,
-    Spared,
-    Surroundings,
-    consider,
-    price_of,
+    CandidateContext,
+    DisruptionBlocked,
+    check_disruptable,
+    get_node_price,
 )
-from dovetail.core.disruption.command import Stay
-from dovetail.core.disruption.context import View, window_end
+from dovetail.core.disruption.command import KeepReason
+from dovetail.core.disruption.context import DisruptionContext, get_consolidate_after_end
 from dovetail.core.disruption.method import Method
-from dovetail.core.nodeclaim.drift import DRIFTED
-from dovetail.core.nodepool.static import granted, standing
+from dovetail.core.nodepool.static import group_claims, limit_to_headroom
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.karpenter.condition_types import DRIFTED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.workloads import DisruptionBudget
+from dovetail.model.kube.workloads import PodDisruptionBudget
 from dovetail.model.node import NodeObject
 from dovetail.ports.api_resources import POD_DISRUPTION_BUDGETS
-from dovetail.ports.cloudprovider import Cloud
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.telemetry import Log, Metrics
-from dovetail.state.capacitybuffers import Buffers
-from dovetail.state.cluster.cache import Mirror
-from dovetail.state.nodes.keep_reasons import Stays
-from dovetail.state.nodes.nominations import Nominations
-from dovetail.state.nodes.replacements import Undertakings
-from dovetail.state.pods.assignments import Promises
+from dovetail.ports.metrics import (
+    DISRUPTION_ELIGIBLE_NODES,
+    NODEPOOLS_ALLOWED_DISRUPTIONS,
+    NODEPOOLS_NODES_CONSUMING_BUDGETS,
+    BudgetLabels,
+    ReasonLabels,
+)
+from dovetail.state.instancetypes.by_name import InstanceTypeIndex
+from dovetail.state.nodes.replacements import Replacements
 
-LOOK_AGAIN: Final = timedelta(seconds=10)
-"""Only while a machine that would go is held back by something that nobody tells of."""
+RESCAN_DELAY: Final = timedelta(seconds=10)
+"""Delay of the next scan while an eligible node is blocked.
+
+Some blockers end without watch event, such as a nomination that expires.
+"""
+NODES_PER_SLICE: Final = 100
+"""Nodes evaluated before the event loop runs other work; with their pods about 10 ms."""
+_LONG_EXCLUSION: Final = timedelta(minutes=5)
+"""Beyond this, it is cheaper to launch a node than to wait until a node may receive pods."""
 
 
-AT_A_STRETCH: Final = 100
-"""So many machines, with all of their pods, are looked at in some ten milliseconds."""
-
-
-_SOON: Final = timedelta(minutes=5)
-"""So long it may be waited for nodes to take pods before others are bought."""
-
-
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What one method finds when it looks round."""
+class CandidateScan(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of one scan for candidates of a method."""
 
     candidates: tuple[Candidate, ...] = ()
-    ripe: datetime | None = None
-    """When the next machine will be wanted, if nothing happens until then."""
-    again: datetime | None = None
-    """When to look again at those that are held back by what nobody tells of."""
+    next_eligible_at: datetime | None = None
+    """When the next node becomes eligible if nothing changes until then."""
+    retry_blocked_at: datetime | None = None
+    """When to check blocked nodes again."""
 
     @property
-    def due(self) -> datetime | None:
-        """When it may find something else, as far as that is a matter of time."""
-        return min((one for one in (self.ripe, self.again) if one is not None), default=None)
+    def rescan_at(self) -> datetime | None:
+        """When time alone may change the result."""
+        times = (self.next_eligible_at, self.retry_blocked_at)
+        return min((time for time in times if time is not None), default=None)
 
 
-class Survey:
-    """Reads the mirror for methods, and tells what keeps nodes from going."""
+class _NotCandidate(msgspec.Struct, frozen=True):
+    """A node that is not a candidate now."""
+
+    eligible_at: datetime | None = None
+    """When it becomes eligible; None if that is not a matter of time."""
+    is_blocked: bool = False
+    """It is eligible, but something prevents its disruption."""
+
+
+class CandidateFinder(ControllerBase):
+    """Finds candidates in the cluster cache and publishes why other nodes are kept."""
 
     def __init__(
-        self,
-        *,
-        mirror: Mirror,
-        promises: Promises,
-        nominations: Nominations,
-        cloud: Cloud,
-        loop: Loop,
-        buffers: Buffers,
-        idleness: Idleness,
-        stays: Stays,
-        announcements: Announcements,
-        log: Log,
-        metrics: Metrics,
+        self, context: ControllerContext, *, triggers: DisruptionTriggers, events: DisruptionEvents
     ) -> None:
-        self._mirror = mirror
-        self._promises = promises
-        self._nominations = nominations
-        self._cloud = cloud
-        self._loop = loop
-        self._idleness = idleness
-        self._stays = stays
-        self._tell = announcements
-        self._log = log
-        self._metrics = metrics
-        self._scene = Scene(mirror=mirror, promises=promises, cloud=cloud, buffers=buffers)
-        self._undertakings = Undertakings(mirror)
-        self._eligible: dict[Method, int] = {}
-        self._types: dict[str, tuple[tuple[InstanceType, ...], FrozenDict[str, InstanceType]]] = {}
+        super().__init__(context)
+        self._assignments = context.assignments
+        self._nominations = context.nominations
+        self._triggers = triggers
+        self._keep_reasons = context.keep_reasons
+        self._disruption_events = events
+        self._snapshots = SchedulingSnapshots(context)
+        self._replacements = Replacements(context.cache)
+        self._eligible_counts: dict[Method, int] = {}
+        self._types = InstanceTypeIndex()
 
-    async def look_round(self, method: Method, now: datetime) -> Found:
-        """Return whom a method wants and may have; tell the others why not.
+    async def scan(self, method: Method, now: datetime) -> CandidateScan:
+        """Return the method's candidates.
 
-        Others come to their turn in between, so not all are seen at one instant:
-        whoever acts on it looks at the machine once more.
+        Yields to the event loop between slices, so that the nodes are not seen at
+        one instant: commands check their candidates again when they start.
         """
         candidates: list[Candidate] = []
-        ripe: list[datetime] = []
-        held_back = False
-        around = self._around(now)
-        for number, name in enumerate([claim.name for claim in self._mirror.claims()], 1):
-            if number % AT_A_STRETCH == 0:
+        eligible_times: list[datetime] = []
+        any_blocked = False
+        context = self._get_candidate_context(now)
+        for number, name in enumerate([claim.name for claim in self._cache.claims()], 1):
+            if number % NODES_PER_SLICE == 0:
                 await self._loop.sleep(timedelta())
-            claim = self._mirror.claim(name)
+            claim = self._cache.claim(name)
             if claim is None or claim.deleting or not claim.provider_id:
                 continue
-            verdict = self._judge(claim, method, around)
-            if isinstance(verdict, Candidate):
-                candidates.append(verdict)
-            elif isinstance(verdict, datetime):
-                ripe.append(verdict)
-            else:
-                held_back = held_back or verdict
-        self._eligible[method] = len(candidates)
-        self._metrics.gauge(
-            "karpenter_voluntary_disruption_eligible_nodes",
-            sum(many for one, many in self._eligible.items() if one.reason is method.reason),
-            reason=method.reason.lower(),
+            result = self._evaluate(claim, method, context)
+            if isinstance(result, Candidate):
+                candidates.append(result)
+                continue
+            any_blocked = any_blocked or result.is_blocked
+            if result.eligible_at is not None:
+                eligible_times.append(result.eligible_at)
+        self._eligible_counts[method] = len(candidates)
+        # Methods may share a reason, and with it the gauge.
+        count = sum(
+            eligible for other, eligible in self._eligible_counts.items() if other.reason is method.reason
         )
-        return Found(
+        self._metrics.set(DISRUPTION_ELIGIBLE_NODES, count, ReasonLabels(reason=method.reason.lower()))
+        return CandidateScan(
             candidates=tuple(candidates),
-            ripe=min(ripe, default=None),
-            again=now + LOOK_AGAIN if held_back else None,
+            next_eligible_at=min(eligible_times, default=None),
+            retry_blocked_at=now + RESCAN_DELAY if any_blocked else None,
         )
 
-    def _judge(
-        self, claim: NodeClaim, method: Method, around: Surroundings
-    ) -> Candidate | datetime | bool:
-        """Return a candidate, or when a machine will be wanted, or whether it is held back."""
-        machine = self._idleness.machine(claim)
-        wish = method.wish(machine, self._mirror.pool(claim.pool), around.now)
-        if wish.never and machine.node is not None:
-            self._tell.unconsolidatable(machine, wish.never)
+    def _evaluate(
+        self, claim: NodeClaim, method: Method, context: CandidateContext
+    ) -> Candidate | _NotCandidate:
+        """Check eligibility, backoff and blockers of one node, in this order."""
+        state_node = self._triggers.get_state_node(claim)
+        eligibility = method.check_eligibility(state_node, self._cache.pool(claim.pool), context.now)
+        if eligibility.disabled_by and state_node.node is not None:
+            self._disruption_events.publish_unconsolidatable(state_node, eligibility.disabled_by)
             if not is_true(claim.conditions, DRIFTED):
-                self._keep(machine.node, claim.pool, "setting", wish.never)
-        if not wish.now or self._undertakings.takes(claim):
-            return wish.at or False
-        setback = self._idleness.setback(claim, method.reason)
-        if setback is not None:
-            return setback
-        if machine.guarded:
-            self._tell.of_pods(machine.pods, around.now)
-        verdict = consider(machine, around, method.manner)
-        if isinstance(verdict, Candidate):
-            problem = method.unfit(verdict)
-            if problem is None:
-                return verdict
-            self._tell.unconsolidatable(machine, problem)
-            self._keep(verdict.node, claim.pool, "unfit", problem)
-            return False
-        self._tell.blocked(machine, verdict.because)
-        if machine.node is not None and verdict.because:
-            self._keep(machine.node, claim.pool, "spared", verdict.because)
-        return True
+                self._record_kept(state_node.node, claim.pool, "setting", eligibility.disabled_by)
+        if not eligibility.is_eligible or self._replacements.is_replaced(claim):
+            return _NotCandidate(eligible_at=eligibility.eligible_at)
+        blocked_until = self._triggers.get_backoff(claim, method)
+        if blocked_until is not None:
+            return _NotCandidate(eligible_at=blocked_until)
+        if state_node.may_have_protected_pods:
+            self._disruption_events.publish_pod_events(state_node.pods, context.now)
+        result = check_disruptable(state_node, context, method.disruption_class)
+        if isinstance(result, DisruptionBlocked):
+            self._disruption_events.publish_blocked(state_node, result.message)
+            if state_node.node is not None and result.message:
+                self._record_kept(state_node.node, claim.pool, "spared", result.message)
+            return _NotCandidate(is_blocked=True)
+        ineligible_reason = method.get_ineligible_reason(result)
+        if ineligible_reason is not None:
+            self._disruption_events.publish_unconsolidatable(state_node, ineligible_reason)
+            self._record_kept(result.node, claim.pool, "unfit", ineligible_reason)
+            return _NotCandidate()
+        return result
 
-    def _keep(self, node: NodeObject, pool_name: str, code: str, because: str) -> None:
-        pool = self._mirror.pool(pool_name)
-        price = price_of(node, self._types_of(pool)) if pool is not None else 0.0
-        self._stays.note([Stay(node=node.name, price=price, code=code, because=because)])
+    def _record_kept(self, node: NodeObject, pool_name: str, code: str, message: str) -> None:
+        pool = self._cache.pool(pool_name)
+        price = get_node_price(node, self._get_types(pool)) if pool is not None else 0.0
+        reason = KeepReason(node=node.name, price=price, code=code, message=message)
+        self._keep_reasons.record([reason])
 
-    def is_still_wanted(self, one: Candidate, method: Method, now: datetime) -> bool:
-        """Look once more at a machine that was marked; it must be as it was when chosen.
+    def is_still_valid(self, candidate: Candidate, method: Method, now: datetime) -> bool:
+        """Return True if a tainted candidate is as it was when it was selected.
 
-        Pods that came in between have no place to go to; those that went need none.
+        A pod that was bound in between has no place in the command's plan. Pods
+        that are gone do not matter.
         """
-        claim = self._mirror.claim(one.claim.name)
+        claim = self._cache.claim(candidate.claim.name)
         if claim is None or claim.deleting:
             return False
-        machine = self._idleness.machine(claim)
-        if not method.wish(machine, self._mirror.pool(claim.pool), now).now:
+        state_node = self._triggers.get_state_node(claim)
+        pool = self._cache.pool(claim.pool)
+        if not method.check_eligibility(state_node, pool, now).is_eligible:
             return False
-        verdict = consider(machine, self._around(now, frozenset({one.identity})), method.manner)
-        if isinstance(verdict, Spared):
+        context = self._get_candidate_context(now, frozenset({candidate.provider_id}))
+        result = check_disruptable(state_node, context, method.disruption_class)
+        if isinstance(result, DisruptionBlocked):
             return False
-        known = {pod.uid for pod in one.reschedulable}
-        return all(pod.uid in known for pod in verdict.reschedulable)
+        planned = {pod.uid for pod in candidate.reschedulable_pods}
+        return all(pod.uid in planned for pod in result.reschedulable_pods)
 
-    def rooms(
+    def get_allowed_disruptions(
         self, candidates: Iterable[Candidate], method: Method, now: datetime
     ) -> dict[str, int]:
-        """Return how many more nodes of each candidate's pool may be disrupted."""
-        pools = {one.pool.name: one.pool for one in candidates}
-        return {name: self._room(pool, method, now) for name, pool in sorted(pools.items())}
+        """Return how many more nodes of each candidate's NodePool may be disrupted."""
+        pools = {candidate.pool.name: candidate.pool for candidate in candidates}
+        return {name: self._get_allowed(pool, method, now) for name, pool in sorted(pools.items())}
 
-    def _room(self, pool: NodePool, method: Method, now: datetime) -> int:
-        counted = census(
-            (one, self._idleness.node(one)) for one in self._mirror.claims_in(pool.name)
+    def _get_allowed(self, pool: NodePool, method: Method, now: datetime) -> int:
+        counts = count_nodes(
+            (claim, self._triggers.get_node(claim)) for claim in self._cache.claims_in(pool.name)
         )
-        allowed = allowance(pool.disruption.budgets, method.reason, total=counted.total, now=now)
-        for mistake in allowed.mistakes:
-            self._log.error("invalid disruption budget", nodepool=pool.name, error=mistake)
-        room = left(allowed.allowed, counted)
-        for name, value in (
-            ("karpenter_nodepools_allowed_disruptions", room),
-            ("karpenter_nodepools_nodes_consuming_budgets", counted.disrupting),
-        ):
-            self._metrics.gauge(name, value, nodepool=pool.name, reason=method.reason.value)
-        if room == 0 and counted.total > 0:
-            self._tell.no_budget(pool, method.reason, allowed.mistakes)
-        return room
+        allowed = get_allowed_disruptions(pool.disruption.budgets, method.reason, total=counts.total, now=now)
+        for error in allowed.errors:
+            self._log.error("invalid disruption budget", nodepool=pool.name, error=error)
+        remaining = count_remaining(allowed.allowed, counts)
+        labels = BudgetLabels(nodepool=pool.name, reason=method.reason.value)
+        self._metrics.set(NODEPOOLS_ALLOWED_DISRUPTIONS, remaining, labels)
+        self._metrics.set(NODEPOOLS_NODES_CONSUMING_BUDGETS, counts.disrupting, labels)
+        if remaining == 0 and counts.total > 0:
+            self._disruption_events.publish_budget_exhausted(pool, method.reason, allowed.errors)
+        return remaining
 
-    def spare(self, candidates: Iterable[Candidate]) -> dict[str, int]:
-        """Return how many nodes of each static pool may have a double for a while.
+    def get_limit_headroom(self, candidates: Iterable[Candidate]) -> dict[str, int]:
+        """Return how many nodes each static NodePool may launch beside the existing ones.
 
-        None of a pool that has more than it wants: those go first.
+        0 for a NodePool with surplus nodes: static scale-down removes those first.
         """
-        found = {}
-        pools = {one.pool.name: one.pool for one in candidates if one.pool.replicas is not None}
+        headroom = {}
+        pools = {
+            candidate.pool.name: candidate.pool
+            for candidate in candidates
+            if candidate.pool.replicas is not None
+        }
         for name, pool in sorted(pools.items()):
-            there = standing(self._mirror.claims_in(name))
-            many = len(there.active) > (pool.replicas or 0)
-            found[name] = 0 if many else granted(pool, there, UNLIMITED)
-        return found
+            claims = group_claims(self._cache.claims_in(name))
+            has_surplus = len(claims.active) > (pool.replicas or 0)
+            headroom[name] = 0 if has_surplus else limit_to_headroom(pool, claims, UNLIMITED)
+        return headroom
 
-    def view(self, candidates: tuple[Candidate, ...], now: datetime) -> View:
-        """Return the whole cluster at this instant."""
-        ends = dict(self._windows(now))
-        return View(
-            snapshot=self._scene.snapshot(now),
+    def get_context(self, candidates: tuple[Candidate, ...], now: datetime) -> DisruptionContext:
+        """Return a snapshot of the whole cluster."""
+        exclusion_ends = dict(self._get_exclusion_ends(now))
+        return DisruptionContext(
+            snapshot=self._snapshots.build(now),
             candidates=candidates,
-            closed=frozenset(ends),
-            closed_for_long=frozenset(name for name, end in ends.items() if end > now + _SOON),
+            excluded_targets=frozenset(exclusion_ends),
+            long_excluded_targets=frozenset(
+                name for name, end in exclusion_ends.items() if end > now + _LONG_EXCLUSION
+            ),
         )
 
-    def _windows(self, now: datetime) -> Iterable[tuple[str, datetime]]:
-        """Yield the nodes that take no pods from others, and until when."""
-        for pool in self._mirror.pools():
+    def _get_exclusion_ends(self, now: datetime) -> Iterable[tuple[str, datetime]]:
+        """Yield nodes within ``consolidateAfter``, which receive no pods, and its end."""
+        for pool in self._cache.pools():
             if pool.disruption.consolidate_after:
-                for claim in self._mirror.claims_in(pool.name):
-                    end = window_end(claim, pool)
+                for claim in self._cache.claims_in(pool.name):
+                    end = get_consolidate_after_end(claim, pool)
                     if claim.node_name and end is not None and now < end:
                         yield claim.node_name, end
 
-    def _around(self, now: datetime, in_hand: frozenset[str] = frozenset()) -> Surroundings:
-        return Surroundings(
+    def _get_candidate_context(
+        self, now: datetime, tainted_by_command: frozenset[str] = frozenset()
+    ) -> CandidateContext:
+        return CandidateContext(
             now=now,
-            pool=self._mirror.pool,
-            types=self._types_of,
-            budgets=self._budgets(),
-            nominated=self._is_spoken_for,
-            in_hand=in_hand,
+            get_nodepool=self._cache.pool,
+            get_instance_types=self._get_types,
+            get_pdbs=self._get_pdb_lookup(),
+            is_nominated=self._is_nominated,
+            tainted_by_command=tainted_by_command,
         )
 
-    def _budgets(self) -> Callable[[Pod], tuple[DisruptionBudget, ...]]:
-        """Return who speaks for a pod, as of now: found once for all replicas of a kind."""
-        there = {one.namespace for one in self._mirror.tables[POD_DISRUPTION_BUDGETS].all()}
-        known: dict[tuple[str, FrozenDict[str, str]], tuple[DisruptionBudget, ...]] = {}
+    def _get_pdb_lookup(self) -> Callable[[Pod], tuple[PodDisruptionBudget, ...]]:
+        """Return a function from pod to PDBs, cached by labels: replicas share them."""
+        namespaces = {pdb.namespace for pdb in self._cache.stores[POD_DISRUPTION_BUDGETS].all()}
+        cached: dict[tuple[str, FrozenDict[str, str]], tuple[PodDisruptionBudget, ...]] = {}
 
-        def of(pod: Pod) -> tuple[DisruptionBudget, ...]:
-            if pod.namespace not in there:
+        def get_pdbs(pod: Pod) -> tuple[PodDisruptionBudget, ...]:
+            if pod.namespace not in namespaces:
                 return ()
             key = (pod.namespace, pod.labels)
-            if key not in known:
-                known[key] = self._mirror.budgets_for(pod)
-            return known[key]
+            if key not in cached:
+                cached[key] = self._cache.pdbs_for(pod)
+            return cached[key]
 
-        return of
+        return get_pdbs
 
-    def _is_spoken_for(self, identity: str, now: datetime) -> bool:
-        """Tell whether pods are about to come to a machine."""
-        if self._nominations.nominated(identity, now):
+    def _is_nominated(self, provider_id: str, now: datetime) -> bool:
+        """Return True if pending pods are expected on a node."""
+        if self._nominations.is_nominated(provider_id, now):
             return True
-        return any(self._promises.kept_by(one.name) for one in self._mirror.claims_of(identity))
+        claims = self._cache.claims_of(provider_id)
+        return any(self._assignments.pods_of(claim.name) for claim in claims)
 
-    def _types_of(self, pool: NodePool) -> FrozenDict[str, InstanceType]:
-        types = self._cloud.instance_types(pool)
-        known = self._types.get(pool.name)
-        if known is None or known[0] is not types:
-            known = types, FrozenDict({one.name: one for one in types})
-            self._types[pool.name] = known
-        return known[1]
+    def _get_types(self, pool: NodePool) -> Mapping[str, InstanceType]:
+        return self._types.by_name(pool.name, self._cloud_provider.instance_types(pool))

@@ -1,9 +1,20 @@
-"""Takes away nodes that are not needed, or not what they should be, within budgets.
+"""Disruption controller: removes or replaces nodes within disruption budgets.
 
-Nobody looks round every few seconds: a pass is made when a machine becomes
-empty, ripe or drifts, when budgets may have room again, and at the moment at
-which the next machine will be ripe. What needs a look at the whole cluster is
-looked at as often as its pace allows.
+A scan asks each method in turn (emptiness, drift, consolidation …) for
+commands. The first method that starts one ends the scan::
+
+    triggers.py     watch event, or time            -> scan
+    candidates.py   disruptable nodes, budgets      -> candidates
+    core            method.decide(candidates)       -> commands, keep reasons
+                    [delay, method.validation]      -> commands that are still valid
+    executor.py     taint, check again              -> delete, or create replacements
+    queue.py        wait until they are initialized -> delete, or roll back
+
+There is no fixed polling. A scan runs when a node becomes empty, consolidatable
+or drifted, when a budget may allow more disruptions, and when the next node
+becomes eligible by time alone. Methods that need the whole cluster run at most
+once per scan interval. Methods with a validation wait before they start their
+commands, and drop those that are not valid any more.
 """
 
 from collections.abc import Iterable
@@ -12,305 +23,279 @@ from typing import Final
 
 import msgspec
 
-from dovetail.controllers.disruption.candidates import AT_A_STRETCH, LOOK_AGAIN, Found, Survey
-from dovetail.controllers.disruption.events import Announcements
-from dovetail.controllers.disruption.executor import Commands
-from dovetail.controllers.disruption.triggers import Idleness
-from dovetail.controllers.nodeclaim_deletion import Why
-from dovetail.controllers.runtime.manager import SINGLETON, Registration, Requeue
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.disruption.candidates import (
+    NODES_PER_SLICE,
+    RESCAN_DELAY,
+    CandidateFinder,
+    CandidateScan,
+)
+from dovetail.controllers.disruption.events import DisruptionEvents
+from dovetail.controllers.disruption.executor import CommandExecutor, DisruptionCause
+from dovetail.controllers.disruption.triggers import DisruptionTriggers
+from dovetail.controllers.runtime.manager import SINGLETON, SYNC_POLL, Controller, RequeueAfter
 from dovetail.core.disruption.candidates import Candidate
-from dovetail.core.disruption.command import Move
-from dovetail.core.disruption.consolidation.method import confirm
-from dovetail.core.disruption.method import Decision, Method, Question
+from dovetail.core.disruption.command import Command
+from dovetail.core.disruption.method import Decision, Method, MethodInput, Validate, Validation
 from dovetail.core.disruption.registry import METHODS
-from dovetail.model.settings import ConsolidationSettings, SchedulingSettings
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
-from dovetail.ports.cloudprovider import Cloud
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.executor import Offload
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.randomness import Chance
-from dovetail.ports.telemetry import Events, Log, Metrics
-from dovetail.state.capacitybuffers import Buffers
-from dovetail.state.cluster.cache import Change, Mirror
-from dovetail.state.nodes.keep_reasons import Stays
-from dovetail.state.nodes.nominations import Nominations
-from dovetail.state.pods.assignments import Promises
+from dovetail.ports.metrics import (
+    DISRUPTION_EVALUATION_DURATION,
+    DISRUPTION_FAILED_VALIDATIONS,
+    ConsolidationLabels,
+    EvaluationLabels,
+)
+from dovetail.state.cluster.cache import ObjectChange
 
 NAME: Final = "disruption"
 
-_UNSYNCED: Final = Requeue(timedelta(seconds=1))
-_AT_ONCE: Final = Requeue(timedelta())
-_CONSOLIDATION: Final = ConsolidationSettings()
-_SCHEDULING: Final = SchedulingSettings()
+_NEXT_SCAN: Final = RequeueAfter(timedelta())
 
 
-class _Turn(msgspec.Struct, frozen=True):
-    """What came of one method's turn."""
+class _MethodResult(msgspec.Struct, frozen=True):
+    """Result of one method in a scan."""
 
-    acted: bool = False
-    due: datetime | None = None
-    """When it wants another."""
+    started: bool = False
+    """A command was started; the scan ends."""
+    rescan_at: datetime | None = None
 
 
-class _Proposal(msgspec.Struct, frozen=True):
-    """Moves that are to be looked at again, and when."""
+class _PendingValidation(msgspec.Struct, frozen=True):
+    """Commands that wait for their validation."""
 
-    moves: tuple[Move, ...]
+    commands: tuple[Command, ...]
     at: datetime
+    validate: Validate
 
 
-class Disruption:
-    """One pass at a time over the machines that methods want."""
+class DisruptionController(ControllerBase):
+    """Runs one scan at a time over all disruption methods."""
 
-    def __init__(
-        self,
-        *,
-        mirror: Mirror,
-        promises: Promises,
-        nominations: Nominations,
-        stays: Stays,
-        kube: Kube,
-        cloud: Cloud,
-        loop: Loop,
-        offload: Offload,
-        chance: Chance,
-        log: Log,
-        events: Events,
-        metrics: Metrics,
-        settings: SchedulingSettings = _SCHEDULING,
-        consolidation: ConsolidationSettings = _CONSOLIDATION,
-        buffers: Buffers | None = None,
-    ) -> None:
-        self._buffers = buffers or Buffers()
-        self._mirror = mirror
-        self._stays = stays
-        self._loop = loop
-        self._offload = offload
-        self._log = log
-        self._metrics = metrics
-        self._settings = settings
-        self._consolidation = consolidation
-        self._announcements = Announcements(events)
-        self._idleness = Idleness(mirror=mirror, clock=loop, buffers=self._buffers)
-        self._survey = Survey(
-            mirror=mirror,
-            promises=promises,
-            nominations=nominations,
-            cloud=cloud,
-            loop=loop,
-            buffers=self._buffers,
-            idleness=self._idleness,
-            stays=stays,
-            announcements=self._announcements,
-            log=log,
-            metrics=metrics,
-        )
-        self._commands = Commands(
-            mirror=mirror,
-            promises=promises,
-            nominations=nominations,
-            kube=kube,
-            loop=loop,
-            chance=chance,
-            log=log,
-            events=events,
-            metrics=metrics,
-        )
-        self._proposals: dict[str, _Proposal] = {}
-        """By the reason of the method that made them."""
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._keep_reasons = context.keep_reasons
+        self._executor = context.executor
+        self._scheduling_settings = context.scheduling_settings
+        self._consolidation_settings = context.consolidation_settings
+        self._disruption_events = DisruptionEvents(context.events)
+        self.triggers = DisruptionTriggers(context)
+        self._finder = CandidateFinder(context, triggers=self.triggers, events=self._disruption_events)
+        self._commands = CommandExecutor(context)
+        self._pending: dict[Method, _PendingValidation] = {}
 
-    def registration(self) -> Registration:
-        """Have it told of all by which a node becomes, or stays, fit to go."""
-        return Registration(
-            name=NAME,
-            controller=self,
-            watches=(
-                (NODE_CLAIMS, self._idleness.on_claim),
-                (PODS, self._idleness.on_pod),
-                (NODES, self._of_node),
-                (NODE_POOLS, self._idleness.on_pool),
-            ),
-            sources=(lambda ask: self._buffers.on_freed(lambda: ask(SINGLETON)),),
-            at_start=(SINGLETON,),
-            workers=1,
-        )
-
-    def _of_node(self, change: Change) -> Iterable[str]:
+    def handle_node(self, change: ObjectChange) -> Iterable[str]:
+        """Forget the keep reason of a deleted node, then apply the triggers."""
         if change.new is None:
-            self._stays.forget(change.either.name)
-        return self._idleness.on_node(change)
+            self._keep_reasons.remove(change.latest.name)
+        return self.triggers.handle_node(change)
 
-    async def reconcile(self, _: str) -> Requeue | None:
-        """Make a pass; tell when the next is due."""
-        if not self._mirror.synced():
-            return _UNSYNCED
-        await self._commands.take_back()
-        self._idleness.short = frozenset()
-        dues: list[datetime] = []
+    async def reconcile(self, _: str) -> RequeueAfter | None:
+        """Run a scan and requeue at the time of the next one."""
+        if not self._cache.has_synced():
+            return SYNC_POLL
+        await self._commands.remove_stale_taints()
+        self.triggers.exhausted_nodepools = frozenset()
+        rescan_times: list[datetime] = []
         for method in METHODS:
-            turn = await self._turn(method)
-            if turn.acted:
-                return _AT_ONCE
-            if turn.due is not None:
-                dues.append(turn.due)
-        return Requeue(min(dues) - self._loop.now()) if dues else None
+            result = await self._run_method(method)
+            if result.started:
+                return _NEXT_SCAN
+            if result.rescan_at is not None:
+                rescan_times.append(result.rescan_at)
+        return RequeueAfter(min(rescan_times) - self._loop.now()) if rescan_times else None
 
-    async def _turn(self, method: Method) -> _Turn:
-        """Give a method its turn: whom it wants, what budgets allow, what it decides."""
+    async def _run_method(self, method: Method) -> _MethodResult:
+        """Validate the method's pending commands, or evaluate it if a scan is due."""
         now = self._loop.now()
-        proposal = self._proposals.get(method.reason)
-        if proposal is not None and now < proposal.at:
-            return _Turn(due=proposal.at)
-        pace = self._idleness.paces[method.reason] if method.looks_at_all else None
-        if pace is not None and proposal is None and now < pace.due(now):
-            return _Turn(due=pace.due(now))
-        if pace is not None and proposal is None:
-            pace.looks()
-        found = await self._survey.look_round(method, now)
-        if proposal is not None:
-            return await self._confirm(method, found)
-        if not found.candidates:
-            if pace is not None:
-                pace.looked(now, nodes=0, found=False, again=found.due)
-            return _Turn(due=found.due)
-        return await self._decide(method, found)
+        pending = self._pending.get(method)
+        if pending is not None and now < pending.at:
+            return _MethodResult(rescan_at=pending.at)
+        if pending is not None:
+            return await self._validate(method, await self._finder.scan(method, now))
+        interval = self.triggers.scan_intervals.get(method)
+        if interval is not None:
+            next_scan = interval.next_scan_at(now)
+            if now < next_scan:
+                return _MethodResult(rescan_at=next_scan)
+            interval.start_scan()
+        scan = await self._finder.scan(method, now)
+        if not scan.candidates:
+            if interval is not None:
+                interval.finish_scan(now, nodes=0, found_commands=False, rescan_at=scan.rescan_at)
+            return _MethodResult(rescan_at=scan.rescan_at)
+        return await self._evaluate(method, scan)
 
-    async def _decide(self, method: Method, found: Found) -> _Turn:
+    async def _evaluate(self, method: Method, scan: CandidateScan) -> _MethodResult:
+        """Call the method; start its commands or schedule their validation."""
         now = self._loop.now()
-        room = self._survey.rooms(found.candidates, method, now)
-        self._is_short(one for one in found.candidates if not room[one.pool.name])
-        question = Question(
-            candidates=found.candidates,
-            room=room,
-            spare=self._survey.spare(found.candidates),
-            settings=self._consolidation,
-            scheduling=self._settings,
+        allowed = self._finder.get_allowed_disruptions(scan.candidates, method, now)
+        self._note_exhausted_budgets(
+            candidate for candidate in scan.candidates if not allowed[candidate.pool.name]
+        )
+        method_input = MethodInput(
+            candidates=scan.candidates,
+            allowed_disruptions=allowed,
+            limit_headroom=self._finder.get_limit_headroom(scan.candidates),
+            settings=self._consolidation_settings,
+            scheduling=self._scheduling_settings,
         )
         decision = Decision()
-        if any(room.values()):
-            decision = await self._answer(method, question, found.ripe)
-        elif method.looks_at_all:
-            self._idleness.paces[method.reason].touch()
-        self._is_short(decision.over_budget)
-        self._stays.note(decision.stays)
-        if method.settle:
-            return await self._propose(method, found, decision)
-        self._announcements.held(found.candidates, decision.stays)
-        acted = await self._begin(method, decision.moves)
-        return _Turn(acted, _earlier(found.due, now + LOOK_AGAIN))
+        if any(allowed.values()):
+            decision = await self._decide(method, method_input, scan.next_eligible_at)
+        elif method.needs_context:
+            # The scan was started and evaluated nothing: let the next one run.
+            self.triggers.scan_intervals[method].notify_change()
+        self._note_exhausted_budgets(decision.over_budget)
+        self._keep_reasons.record(decision.keep_reasons)
+        if method.validation is not None:
+            return await self._schedule_validation(method, method.validation, scan, decision)
+        self._disruption_events.publish_blocked_candidates(scan.candidates, decision.keep_reasons)
+        started = await self._start(method, decision.commands)
+        return _MethodResult(started, _earlier(scan.rescan_at, now + RESCAN_DELAY))
 
-    async def _answer(self, method: Method, question: Question, ripe: datetime | None) -> Decision:
-        """Have a method decide; with the whole cluster before it that takes a while."""
-        if not method.looks_at_all:
-            return method.decide(question)
-        pace, now = self._idleness.paces[method.reason], self._loop.now()
-        view = self._survey.view(question.candidates, now)
-        asked = msgspec.structs.replace(question, view=view)
-        decision = await self._offload.run(lambda: method.decide(asked))
-        then = self._loop.now()
+    async def _decide(
+        self, method: Method, method_input: MethodInput, next_eligible_at: datetime | None
+    ) -> Decision:
+        """Call ``method.decide``; in a thread, with the whole cluster, if it needs that."""
+        if not method.needs_context:
+            return method.decide(method_input)
+        now = self._loop.now()
+        context = self._finder.get_context(method_input.candidates, now)
+        full_input = msgspec.structs.replace(method_input, context=context)
+        decision = await self._executor.run(lambda: method.decide(full_input))
+        finished = self._loop.now()
         self._metrics.observe(
-            "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
-            (then - now).total_seconds(),
-            reason=method.reason.lower(),
-            consolidation_type="" if not method.settle else "multi",
+            DISRUPTION_EVALUATION_DURATION,
+            (finished - now).total_seconds(),
+            EvaluationLabels(reason=method.reason.lower(), consolidation_type=method.consolidation_type(2)),
         )
-        pace.looked(
-            then,
-            nodes=len(view.snapshot.nodes),
-            found=bool(decision.moves),
-            again=then if decision.over_budget else ripe,
+        self.triggers.scan_intervals[method].finish_scan(
+            finished,
+            nodes=len(context.snapshot.nodes),
+            found_commands=bool(decision.commands),
+            rescan_at=finished if decision.over_budget else next_eligible_at,
         )
         return decision
 
-    async def _propose(self, method: Method, found: Found, decision: Decision) -> _Turn:
-        """Wait before anything is done: a cluster in motion changes its mind."""
-        known = {one.node.name: one for one in found.candidates}
-        for first in range(0, len(decision.stays), AT_A_STRETCH):
-            self._announcements.stays(known, decision.stays[first : first + AT_A_STRETCH])
+    async def _schedule_validation(
+        self, method: Method, validation: Validation, scan: CandidateScan, decision: Decision
+    ) -> _MethodResult:
+        """Hold commands back: pods that are being created now may change the result."""
+        candidates = {candidate.node.name: candidate for candidate in scan.candidates}
+        # In slices, because thousands of nodes would block the event loop.
+        for first in range(0, len(decision.keep_reasons), NODES_PER_SLICE):
+            self._disruption_events.publish_keep_reasons(
+                candidates, decision.keep_reasons[first : first + NODES_PER_SLICE]
+            )
             await self._loop.sleep(timedelta())
         now = self._loop.now()
-        if not decision.moves:
-            due = max(self._idleness.paces[method.reason].due(now), now + LOOK_AGAIN)
-            return _Turn(due=_earlier(found.due, due))
-        for move in decision.moves:
-            self._announcements.proposed(move)
-        proposal = _Proposal(decision.moves, now + method.settle)
-        self._proposals[method.reason] = proposal
-        return _Turn(due=proposal.at)
+        if not decision.commands:
+            next_scan = self.triggers.scan_intervals[method].next_scan_at(now)
+            next_scan = max(next_scan, now + RESCAN_DELAY)
+            return _MethodResult(rescan_at=_earlier(scan.rescan_at, next_scan))
+        for command in decision.commands:
+            self._disruption_events.publish_proposed(command)
+        pending = _PendingValidation(decision.commands, now + validation.delay, validation.validate)
+        self._pending[method] = pending
+        return _MethodResult(rescan_at=pending.at)
 
-    async def _confirm(self, method: Method, found: Found) -> _Turn:
-        """Act on what was proposed, as far as it still holds."""
+    async def _validate(self, method: Method, scan: CandidateScan) -> _MethodResult:
+        """Start the pending commands that are still valid."""
         now = self._loop.now()
-        moves = self._proposals.pop(method.reason).moves
-        room = self._survey.rooms(found.candidates, method, now)
-        view = self._survey.view(found.candidates, now)
-        holding, objections = await self._offload.run(
-            lambda: confirm(moves, view, room, self._settings)
+        pending = self._pending.pop(method)
+        allowed = self._finder.get_allowed_disruptions(scan.candidates, method, now)
+        context = self._finder.get_context(scan.candidates, now)
+        result = await self._executor.run(
+            lambda: pending.validate(pending.commands, context, allowed, self._scheduling_settings)
         )
-        for move, objection in objections:
-            self._announcements.rejected(move, objection.code, objection.because)
-            if objection.code != "scheduling":
-                self._metrics.count(
-                    "karpenter_voluntary_disruption_failed_validations_total",
-                    len(move.removed),
-                    consolidation_type=method.label(move),
+        for command, failure in result.failures:
+            self._disruption_events.publish_rejected(command, failure.code, failure.message)
+            if failure.code != "scheduling":
+                count = len(command.candidates)
+                self._metrics.inc(
+                    DISRUPTION_FAILED_VALIDATIONS,
+                    ConsolidationLabels(consolidation_type=method.consolidation_type(count)),
+                    by=count,
                 )
-        acted = await self._begin(method, holding)
-        return _Turn(acted, _earlier(found.due, self._idleness.paces[method.reason].due(now)))
+        started = await self._start(method, result.valid)
+        next_scan = self.triggers.scan_intervals[method].next_scan_at(now)
+        return _MethodResult(started, _earlier(scan.rescan_at, next_scan))
 
-    async def _begin(self, method: Method, moves: tuple[Move, ...]) -> bool:
-        """Begin moves; tell whether anything came of it."""
-        moves = self._within_budgets(method, moves)
-        if not moves:
+    async def _start(self, method: Method, commands: tuple[Command, ...]) -> bool:
+        """Start commands concurrently; return True if any node is being disrupted."""
+        commands = self._filter_by_budgets(method, commands)
+        if not commands:
             return False
 
-        def still_wanted(one: Candidate) -> bool:
-            return self._survey.is_still_wanted(one, method, self._loop.now())
+        def is_still_valid(candidate: Candidate) -> bool:
+            return self._finder.is_still_valid(candidate, method, self._loop.now())
 
-        results = await self._loop.together(
+        results = await self._loop.gather(
             [
-                self._commands.begin(move, _why(method, move), still_wanted=still_wanted)
-                for move in moves
+                self._commands.start(command, _get_cause(method, command), is_still_valid=is_still_valid)
+                for command in commands
             ]
         )
-        going = [one for one in results if not isinstance(one, Exception)]
-        errors = [one for one in results if isinstance(one, Exception)]
-        if errors and not any(going):
+        counts = [result for result in results if not isinstance(result, Exception)]
+        errors = [result for result in results if isinstance(result, Exception)]
+        if errors and not any(counts):
             raise errors[0]
         for error in errors:
             self._log.error("disrupting node", error=str(error))
-        for move in moves:
-            for one in move.removed:
-                self._stays.forget(one.node.name)
-        if errors or not all(going):
-            await self._commands.take_back()
-        return any(going)
+        for command in commands:
+            for candidate in command.candidates:
+                self._keep_reasons.remove(candidate.node.name)
+        if errors or not all(counts):
+            await self._commands.remove_stale_taints()
+        return any(counts)
 
-    def _within_budgets(self, method: Method, moves: tuple[Move, ...]) -> tuple[Move, ...]:
-        """Return the moves that budgets allow even now: thinking takes time."""
-        removed = [one for move in moves for one in move.removed]
-        room = self._survey.rooms(removed, method, self._loop.now())
-        allowed: list[Move] = []
-        for move in moves:
-            for one in move.removed:
-                room[one.pool.name] -= 1
-            if min(room[one.pool.name] for one in move.removed) >= 0:
-                allowed.append(move)
+    def _filter_by_budgets(self, method: Method, commands: tuple[Command, ...]) -> tuple[Command, ...]:
+        """Drop commands over budget: budgets may have changed since the decision."""
+        candidates = [candidate for command in commands for candidate in command.candidates]
+        allowed = self._finder.get_allowed_disruptions(candidates, method, self._loop.now())
+        kept: list[Command] = []
+        for command in commands:
+            pools = [candidate.pool.name for candidate in command.candidates]
+            for pool in pools:
+                allowed[pool] -= 1
+            if min(allowed[pool] for pool in pools) >= 0:
+                kept.append(command)
                 continue
-            for one in move.removed:
-                room[one.pool.name] += 1
-        return tuple(allowed)
+            for pool in pools:
+                allowed[pool] += 1
+        return tuple(kept)
 
-    def _is_short(self, held_back: Iterable[Candidate]) -> None:
-        """Remember whose budget is used up: when one of theirs has gone, it is looked again."""
-        self._idleness.short |= {one.pool.name for one in held_back}
-
-
-def _why(method: Method, move: Move) -> Why:
-    buys = bool(move.replacements or move.from_template)
-    return Why(method.reason, method.label(move), "replace" if buys else "delete")
+    def _note_exhausted_budgets(self, candidates: Iterable[Candidate]) -> None:
+        """Rescan when a node of these NodePools is gone and its budget allows another."""
+        self.triggers.exhausted_nodepools |= {candidate.pool.name for candidate in candidates}
 
 
-def _earlier(one: datetime | None, other: datetime) -> datetime:
-    return other if one is None else min(one, other)
+def controller(context: ControllerContext) -> Controller:
+    """Return the registration of this controller."""
+    reconciler = DisruptionController(context)
+    return Controller(
+        name=NAME,
+        reconciler=reconciler,
+        watches=(
+            (NODE_CLAIMS, reconciler.triggers.handle_claim),
+            (PODS, reconciler.triggers.handle_pod),
+            (NODES, reconciler.handle_node),
+            (NODE_POOLS, reconciler.triggers.handle_nodepool),
+        ),
+        sources=(lambda enqueue: context.capacity_buffers.subscribe_releases(lambda: enqueue(SINGLETON)),),
+        initial_keys=(SINGLETON,),
+        workers=1,
+    )
+
+
+def _get_cause(method: Method, command: Command) -> DisruptionCause:
+    is_replacement = bool(command.replacements or command.template_nodepools)
+    return DisruptionCause(
+        method.reason,
+        method.consolidation_type(len(command.candidates)),
+        "replace" if is_replacement else "delete",
+    )
+
+
+def _earlier(first: datetime | None, second: datetime) -> datetime:
+    return second if first is None else min(first, second)

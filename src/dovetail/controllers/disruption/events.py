@@ -1,130 +1,121 @@
-"""What is told about disruption, to those who watch nodes, pools and pods."""
+"""Events about disruption: why nodes are kept, and what commands do."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
-from dovetail.controllers.pod.disruption_events import tell_remark
-from dovetail.core.disruption.budgets import Reason
-from dovetail.core.disruption.candidates import Candidate, Machine
-from dovetail.core.disruption.command import Move, Stay
+from dovetail.controllers.event_reasons import (
+    CONSOLIDATION_APPROVED,
+    CONSOLIDATION_CANDIDATE,
+    CONSOLIDATION_REJECTED,
+    DISRUPTION_BLOCKED,
+    NODEPOOL_DISRUPTION_BLOCKED,
+    UNCONSOLIDATABLE,
+)
+from dovetail.controllers.pod.disruption_events import publish_disruption_event
+from dovetail.core.disruption.candidates import Candidate, StateNode
+from dovetail.core.disruption.command import Command, KeepReason
 from dovetail.model.karpenter.nodeclaim import NodeClaim
-from dovetail.model.karpenter.nodepool import ConsolidationPolicy, NodePool
+from dovetail.model.karpenter.nodepool import ConsolidationPolicy, DisruptionReason, NodePool
 from dovetail.model.kube.pod import Pod
 from dovetail.model.node import NodeObject
-from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES
-from dovetail.ports.telemetry import DEDUPE, Events
+from dovetail.ports.telemetry import EventReason, EventRecorder, get_resource
 
-_POOL_DEDUPE: Final = timedelta(minutes=1)
-_STAY_DEDUPE: Final = timedelta(minutes=45)
-"""Kubernetes forgets Events after an hour: until then nobody need be told the same again."""
+_TEMPORARY_CODES: Final = frozenset({"budget", "receives"})
+"""Keep reasons of nodes that a later scan may disrupt; they get no Event."""
 
 
-class Announcements:
-    """Events about disruption; each in its own words, all with the reference's reasons."""
+class DisruptionEvents:
+    """Publishes Events on the Node and the NodeClaim, or on the NodePool."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: EventRecorder) -> None:
         self._events = events
 
-    def blocked(self, machine: Machine, because: str) -> None:
-        """Tell a machine that would go what keeps it."""
-        if because:
-            self._both(machine.node, machine.claim, "DisruptionBlocked", because, DEDUPE)
+    def publish_blocked(self, state_node: StateNode, message: str) -> None:
+        if message:
+            self._publish(state_node.node, state_node.claim, DISRUPTION_BLOCKED, message)
 
-    def unconsolidatable(self, machine: Machine, because: str) -> None:
-        """Tell a machine that consolidation is nothing for it."""
-        self._both(machine.node, machine.claim, "Unconsolidatable", because, _STAY_DEDUPE)
+    def publish_unconsolidatable(self, state_node: StateNode, message: str) -> None:
+        self._publish(state_node.node, state_node.claim, UNCONSOLIDATABLE, message)
 
-    def stays(self, known: Mapping[str, Candidate], stays: Iterable[Stay]) -> None:
-        """Tell nodes that were looked at why they stay; one answer of a kind is enough.
+    def publish_keep_reasons(
+        self, candidates: Mapping[str, Candidate], keep_reasons: Iterable[KeepReason]
+    ) -> None:
+        """Publish why candidates are kept, once per code; candidates are by node name."""
+        for reason in keep_reasons:
+            candidate = candidates.get(reason.node)
+            if candidate is not None and reason.code not in _TEMPORARY_CODES:
+                # Not by message, because prices in messages change.
+                key = (reason.node, reason.code)
+                self._publish(candidate.node, candidate.claim, UNCONSOLIDATABLE, reason.message, key)
 
-        ``known`` are candidates by the names of their nodes.
-        """
-        for stay in stays:
-            one = known.get(stay.node)
-            if one is not None and stay.code not in _EVERYDAY:
-                same = (stay.node, stay.code)
-                self._both(
-                    one.node, one.claim, "Unconsolidatable", stay.because, _STAY_DEDUPE, same
-                )
+    def publish_blocked_candidates(
+        self, candidates: Iterable[Candidate], keep_reasons: Iterable[KeepReason]
+    ) -> None:
+        """Publish why nodes that must be replaced are kept."""
+        by_node = {candidate.node.name: candidate for candidate in candidates}
+        for reason in keep_reasons:
+            candidate = by_node[reason.node]
+            self._publish(candidate.node, candidate.claim, DISRUPTION_BLOCKED, reason.message)
 
-    def held(self, candidates: Iterable[Candidate], stays: Iterable[Stay]) -> None:
-        """Tell nodes that have to go what keeps them."""
-        known = {one.node.name: one for one in candidates}
-        for stay in stays:
-            one = known[stay.node]
-            self._both(one.node, one.claim, "DisruptionBlocked", stay.because, DEDUPE)
+    def publish_proposed(self, command: Command) -> None:
+        """Publish a command that waits for its validation."""
+        count = len(command.replacements)
+        action = f"replaced by {count} node(s)" if count else "deleted"
+        message = f"To be {action}, which saves ${command.saving:.4f} an hour"
+        for candidate in command.candidates:
+            key = (candidate.node.name, action)
+            self._publish(candidate.node, candidate.claim, CONSOLIDATION_CANDIDATE, message, key)
+        self._publish_approved(command, message)
 
-    def proposed(self, move: Move) -> None:
-        """Tell nodes that they are about to go, and pools what they agreed to."""
-        buys = len(move.replacements)
-        what = f"replaced by {buys} node(s)" if buys else "deleted"
-        message = f"To be {what}, which saves ${move.saving:.4f} an hour"
-        for one in move.removed:
-            same = (one.node.name, what)
-            self._both(one.node, one.claim, "ConsolidationCandidate", message, DEDUPE, same)
-        self._approved(move, message)
-
-    def _approved(self, move: Move, message: str) -> None:
+    def _publish_approved(self, command: Command, message: str) -> None:
         balanced = [
-            one
-            for one in move.removed
-            if one.pool.disruption.policy is ConsolidationPolicy.BALANCED
+            candidate
+            for candidate in command.candidates
+            if candidate.pool.disruption.policy is ConsolidationPolicy.BALANCED
         ]
         if not balanced:
             return
-        if len(move.removed) == 1:
-            (one,) = balanced
-            self._both(one.node, one.claim, "ConsolidationApproved", message, DEDUPE)
+        if len(command.candidates) == 1:
+            (candidate,) = balanced
+            self._publish(candidate.node, candidate.claim, CONSOLIDATION_APPROVED, message)
             return
-        for pool in {one.pool.name: one.pool for one in balanced}.values():
-            self._of_pool(pool, "ConsolidationApproved", message, DEDUPE)
+        for pool in {candidate.pool.name: candidate.pool for candidate in balanced}.values():
+            self._events.publish(pool, CONSOLIDATION_APPROVED, message)
 
-    def rejected(self, move: Move, code: str, because: str) -> None:
-        """Tell nodes that what was found for them does not hold any more."""
-        message = f"{code}: {because}"
-        for one in move.removed:
-            same = (one.node.name, code)
-            self._both(one.node, one.claim, "ConsolidationRejected", message, DEDUPE, same)
+    def publish_rejected(self, command: Command, code: str, message: str) -> None:
+        """Publish that a command failed its validation."""
+        for candidate in command.candidates:
+            self._publish(
+                candidate.node,
+                candidate.claim,
+                CONSOLIDATION_REJECTED,
+                f"{code}: {message}",
+                (candidate.node.name, code),
+            )
 
-    def no_budget(self, pool: NodePool, reason: Reason, mistakes: Sequence[str]) -> None:
-        """Tell a pool that its budgets let no more nodes go, or that one cannot be read."""
+    def publish_budget_exhausted(
+        self, pool: NodePool, reason: DisruptionReason, errors: Sequence[str]
+    ) -> None:
         message = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
-        if mistakes:
-            message += f" that cannot be read: {'; '.join(mistakes)}"
-        self._of_pool(pool, "DisruptionBlocked", message, _POOL_DEDUPE)
+        if errors:
+            message += f" that is invalid: {'; '.join(errors)}"
+        self._events.publish(pool, NODEPOOL_DISRUPTION_BLOCKED, message)
 
-    def of_pods(self, pods: Iterable[Pod], now: datetime) -> None:
-        """Tell pods how their own wishes about disruption are understood."""
+    def publish_pod_events(self, pods: Iterable[Pod], now: datetime) -> None:
+        """Publish how do-not-disrupt annotations of pods are interpreted."""
         for pod in pods:
-            tell_remark(self._events, pod, now)
+            publish_disruption_event(self._events, pod, now)
 
-    def _of_pool(self, pool: NodePool, reason: str, message: str, dedupe: timedelta) -> None:
-        self._events.publish(
-            NODE_POOLS, pool.name, uid=pool.uid, reason=reason, message=message, dedupe=dedupe
-        )
-
-    def _both(
+    def _publish(
         self,
         node: NodeObject | None,
         claim: NodeClaim | None,
-        reason: str,
+        event: EventReason,
         message: str,
-        dedupe: timedelta,
-        same: tuple[str, ...] = (),
+        dedupe_key: tuple[str, ...] = (),
     ) -> None:
-        for resource, one in ((NODES, node), (NODE_CLAIMS, claim)):
-            if one is not None:
-                self._events.publish(
-                    resource,
-                    one.name,
-                    uid=one.uid,
-                    reason=reason,
-                    message=message,
-                    dedupe=dedupe,
-                    same=(resource.plural, *same) if same else (),
-                )
-
-
-_EVERYDAY: Final = frozenset({"budget", "receives"})
-"""Codes of nodes that are only not their turn yet."""
+        for obj in (node, claim):
+            if obj is not None:
+                key = (get_resource(obj).plural, *dedupe_key) if dedupe_key else ()
+                self._events.publish(obj, event, message, dedupe_key=key)

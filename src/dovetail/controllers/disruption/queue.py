@@ -1,175 +1,158 @@
-"""Lets nodes go once what was bought for them is ready, or live on when nothing comes of it."""
+"""Disruption queue: waits for replacements, then deletes the replaced NodeClaims.
+
+    executor creates replacements -> queue waits until they are initialized
+        -> DELETE the replaced NodeClaims, or ROLL_BACK: remove taints, keep the nodes
+
+A replacement is recorded in annotations of the new NodeClaims, so that the
+queue continues after a restart.
+"""
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from typing import Final
 
-from dovetail.controllers.disruption.marks import DISRUPTION_REASON, Marks
-from dovetail.controllers.nodeclaim_deletion import Parting, Why
-from dovetail.controllers.runtime.manager import Registration, Requeue
-from dovetail.core.disruption.budgets import Reason
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.disrupted_taint import DisruptedTaints
+from dovetail.controllers.disruption.executor import DisruptionCause, delete_nodeclaims
+from dovetail.controllers.event_reasons import DISRUPTION_LAUNCHING, DISRUPTION_WAITING_READINESS
+from dovetail.controllers.patches import annotations_patch, patch_if_exists
+from dovetail.controllers.runtime.manager import SYNC_POLL, Controller, RequeueAfter, is_unchanged
+from dovetail.core.disruption.registry import get_methods
 from dovetail.core.disruption.replacement import (
-    Judgement,
-    Sight,
-    Undertaking,
-    Verdict,
-    judge,
-    read_undertaking,
+    Replacement,
+    ReplacementAction,
+    ReplacementContext,
+    ReplacementStatus,
+    decode_replacement,
+    evaluate_replacement,
 )
 from dovetail.model import labels as label_keys
+from dovetail.model.karpenter.condition_types import DISRUPTION_REASON, INITIALIZED, LAUNCHED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import DisruptionReason
 from dovetail.model.kube.conditions import is_true
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.kube_errors import NotFound
-from dovetail.ports.telemetry import Events, Log, Metrics
-from dovetail.state.cluster.cache import Change, Mirror
-from dovetail.state.nodes.replacements import Undertakings
-from dovetail.state.pods.assignments import Promises
+from dovetail.ports.metrics import DISRUPTION_QUEUE_FAILURES
+from dovetail.state.cluster.cache import ObjectChange
+from dovetail.state.nodes.replacements import Replacements
 
 NAME: Final = "disruption.queue"
-_UNSYNCED: Final = Requeue(timedelta(seconds=1))
+_REPLACEMENT_ANNOTATIONS: Final = (label_keys.REPLACES_ANNOTATION, label_keys.REPLACEMENTS_ANNOTATION)
 
 
-class Replacing:
-    """One undertaking a key; woken by news of the claims that have a part in it."""
+class DisruptionQueue(ControllerBase):
+    """Reconciles one replacement per key."""
 
-    def __init__(
-        self,
-        *,
-        mirror: Mirror,
-        promises: Promises,
-        kube: Kube,
-        loop: Loop,
-        log: Log,
-        events: Events,
-        metrics: Metrics,
-    ) -> None:
-        self._mirror = mirror
-        self._undertakings = Undertakings(mirror)
-        self._kube = kube
-        self._loop = loop
-        self._log = log
-        self._events = events
-        self._metrics = metrics
-        self._marks = Marks(mirror=mirror, promises=promises, kube=kube, clock=loop, log=log)
-        self._parting = Parting(
-            mirror=mirror, kube=kube, loop=loop, log=log, events=events, metrics=metrics
-        )
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._replacements = Replacements(context.cache)
+        self._taints = DisruptedTaints(context)
 
-    def registration(self) -> Registration:
-        """Have it told of claims that come, and of claims and nodes that are to go."""
-        return Registration(
-            name=NAME,
-            controller=self,
-            watches=((NODE_CLAIMS, self._of_claim), (NODES, self._of_node)),
-        )
+    def handle_claim(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile the replacements that a NodeClaim is part of."""
+        claims = [claim for claim in (change.old, change.new) if claim is not None]
+        return sorted({key for claim in claims for key in self._replacements.get_keys(claim)})
 
-    def _of_claim(self, change: Change) -> Iterable[str]:
-        keys = {key for one in (change.old, change.new) if one for key in self._about(one)}
-        return sorted(keys)
-
-    def _of_node(self, change: Change) -> Iterable[str]:
-        old, new = change.old, change.new
-        if old is not None and new is not None and old.taints == new.taints:
+    def handle_node(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile a node's replacements when its taints change."""
+        if is_unchanged(change, lambda node: node.taints):
             return ()
-        claims = self._mirror.claims_of(change.either.provider_id)
-        return [key for one in claims for key in self._about(one)]
+        claims = self._cache.claims_of(change.latest.provider_id)
+        return [key for claim in claims for key in self._replacements.get_keys(claim)]
 
-    def _about(self, claim: NodeClaim) -> list[str]:
-        return self._undertakings.concerning(claim)
-
-    async def reconcile(self, key: str) -> Requeue | None:
+    async def reconcile(self, key: str) -> RequeueAfter | None:
         # Observe.
-        if not self._mirror.synced():
-            return _UNSYNCED
-        begun = self._undertakings.get(key)
-        if begun is None:
+        if not self._cache.has_synced():
+            return SYNC_POLL
+        replacement = self._replacements.get(key)
+        if replacement is None:
             return None
         now = self._loop.now()
 
         # Decide.
-        verdict = judge(
-            begun,
-            Sight(
+        status = evaluate_replacement(
+            replacement,
+            ReplacementContext(
                 now=now,
-                claim=self._mirror.claim,
-                marked=self._is_marked,
-                nodes=self._undertakings.waiting(),
+                get_claim=self._cache.claim,
+                is_tainted=self._accepts_no_pods,
+                waiting_nodes=self._replacements.count_waiting_nodes(),
             ),
         )
 
-        # Act, and tell.
-        if verdict.verdict is Verdict.FINISH:
-            await self._parting.delete(verdict.staying, _why(begun, verdict.staying))
+        # Act and report.
+        if status.action is ReplacementAction.DELETE:
+            cause = _get_cause(replacement, status.remaining)
+            await delete_nodeclaims(self._context, status.remaining, cause)
             self._log.debug("command succeeded", replacements=key)
-        elif verdict.verdict is Verdict.ROLL_BACK:
-            await self._roll_back(begun, verdict)
-        elif verdict.verdict is Verdict.WAIT:
-            self._tell_of_waiting(verdict.unready)
-        return Requeue(verdict.until - now) if verdict.until is not None else None
+        elif status.action is ReplacementAction.ROLL_BACK:
+            await self._roll_back(replacement, status)
+        elif status.action is ReplacementAction.WAIT:
+            self._publish_waiting(status.uninitialized)
+        return RequeueAfter(status.deadline - now) if status.deadline is not None else None
 
-    def _is_marked(self, claim: NodeClaim) -> bool:
-        # Without a node there is nothing that a pod could come to.
-        return self._marks.tainted(claim) or not self._mirror.nodes_of(claim.provider_id)
+    def _accepts_no_pods(self, claim: NodeClaim) -> bool:
+        # Without a node, no pod can be bound.
+        return self._taints.is_tainted(claim) or not self._cache.nodes_of(claim.provider_id)
 
-    async def _roll_back(self, begun: Undertaking, verdict: Judgement) -> None:
-        """Give up; first of all the claims that came say no more that they replace others.
+    async def _roll_back(self, replacement: Replacement, status: ReplacementStatus) -> None:
+        """Keep the replaced nodes.
 
-        Killed after that, marks are left for which nothing comes, and those are
-        always taken off.
+        First the new NodeClaims lose their replacement annotations. After a crash
+        in between, taints without replacement are left, which the disruption
+        controller removes.
         """
-        why = _why(begun, verdict.staying)
+        cause = _get_cause(replacement, status.remaining)
         self._log.error(
-            "disruption failed, its node(s) live on",
-            nodeclaims=", ".join(one.name for one in verdict.staying),
-            reason=why.reason.lower(),
-            error=verdict.because,
+            "disruption failed, its node(s) are kept",
+            nodeclaims=", ".join(claim.name for claim in status.remaining),
+            reason=cause.reason.lower(),
+            error=status.message,
         )
-        lost = len(begun.replacements) - sum(
-            1 for name in begun.replacements if self._is_ready(name)
-        )
-        self._metrics.count(
-            "karpenter_voluntary_disruption_queue_failures_total", lost, **why.labels
-        )
-        for name in begun.replacements:
-            claim = self._mirror.claim(name)
-            if claim is not None and read_undertaking(claim) == begun:
-                await self._forget(claim)
-        for claim in verdict.staying:
-            await self._marks.take(claim)
+        failed = [name for name in replacement.new_claims if not self._is_initialized(name)]
+        self._metrics.inc(DISRUPTION_QUEUE_FAILURES, cause.labels, by=len(failed))
+        for name in replacement.new_claims:
+            claim = self._cache.claim(name)
+            if claim is not None and decode_replacement(claim) == replacement:
+                await self._remove_annotations(claim)
+        for claim in status.remaining:
+            await self._taints.remove(claim)
 
-    def _is_ready(self, name: str) -> bool:
-        claim = self._mirror.claim(name)
-        return claim is not None and is_true(claim.conditions, "Initialized")
+    def _is_initialized(self, name: str) -> bool:
+        claim = self._cache.claim(name)
+        return claim is not None and is_true(claim.conditions, INITIALIZED)
 
-    async def _forget(self, claim: NodeClaim) -> None:
-        gone = {label_keys.REPLACES: None, label_keys.REPLACEMENTS: None}
-        try:
-            await self._kube.patch(NODE_CLAIMS, claim.name, {"metadata": {"annotations": gone}})
-        except NotFound:
-            return  # It is gone altogether.
+    async def _remove_annotations(self, claim: NodeClaim) -> None:
+        patch = annotations_patch(dict.fromkeys(_REPLACEMENT_ANNOTATIONS))
+        await patch_if_exists(self._kube, NODE_CLAIMS, claim.name, patch)
 
-    def _tell_of_waiting(self, unready: Iterable[NodeClaim]) -> None:
-        for claim in unready:
-            if is_true(claim.conditions, "Launched"):
-                reason, message = "DisruptionWaitingReadiness", "Waiting on readiness to continue"
+    def _publish_waiting(self, claims: Iterable[NodeClaim]) -> None:
+        for claim in claims:
+            if is_true(claim.conditions, LAUNCHED):
+                event, message = DISRUPTION_WAITING_READINESS, "Waiting on readiness to continue"
             else:
-                reason, message = "DisruptionLaunching", f"Launching NodeClaim: {claim.name}"
-            self._events.publish(
-                NODE_CLAIMS, claim.name, uid=claim.uid, reason=reason, message=message
-            )
+                event, message = DISRUPTION_LAUNCHING, f"Launching NodeClaim: {claim.name}"
+            self._events.publish(claim, event, message)
 
 
-def _why(begun: Undertaking, staying: Sequence[NodeClaim]) -> Why:
-    """Return on what grounds it was begun, as the claims that go say."""
-    told = [
-        one.conditions[DISRUPTION_REASON] for one in staying if DISRUPTION_REASON in one.conditions
+def controller(context: ControllerContext) -> Controller:
+    """Return the registration of this controller."""
+    reconciler = DisruptionQueue(context)
+    return Controller(
+        name=NAME,
+        reconciler=reconciler,
+        watches=((NODE_CLAIMS, reconciler.handle_claim), (NODES, reconciler.handle_node)),
+    )
+
+
+def _get_cause(replacement: Replacement, remaining: Sequence[NodeClaim]) -> DisruptionCause:
+    """Return the cause of a replacement, from the conditions of the replaced NodeClaims."""
+    reasons = [
+        claim.conditions[DISRUPTION_REASON].reason
+        for claim in remaining
+        if DISRUPTION_REASON in claim.conditions
     ]
-    known = {reason.value: reason for reason in Reason}
-    reason = known.get(told[0].reason, Reason.DRIFTED) if told else Reason.DRIFTED
-    label = ""
-    if reason is Reason.UNDERUTILIZED:
-        label = "multi" if len(begun.leaving) > 1 else "single"
-    return Why(reason, label, "replace")
+    methods = get_methods(reasons[0]) if reasons else ()
+    # Methods that share a reason share its metric labels.
+    (method, *_) = methods or get_methods(DisruptionReason.DRIFTED)
+    consolidation_type = method.consolidation_type(len(replacement.replaced))
+    return DisruptionCause(method.reason, consolidation_type, "replace")

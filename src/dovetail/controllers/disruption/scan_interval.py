@@ -1,61 +1,64 @@
-"""How often the whole cluster is thought over: not for every pod that comes or goes."""
+"""Scan interval: how often a method evaluates the whole cluster."""
 
 from datetime import datetime, timedelta
 from typing import Final
 
-LEAST: Final = timedelta(seconds=10)
-MOST: Final = timedelta(minutes=5)
-"""Prices, and what is sold out, change without anybody telling: it is looked again by then."""
-_EACH: Final = timedelta(milliseconds=10)
-"""Between two looks for every node: a look takes up to half a millisecond of a core for each."""
-_SETTLING: Final = timedelta(milliseconds=15)
-"""For every node, after something was found: pods that move keep a cluster busy."""
-_RARER: Final = 3
-"""How many times longer than usual it is waited while one look after the other is in vain."""
+MIN_INTERVAL: Final = timedelta(seconds=10)
+MAX_INTERVAL: Final = timedelta(minutes=5)
+"""Prices and unavailable offerings change without watch events; a scan runs at least so often."""
+_INTERVAL_PER_NODE: Final = timedelta(milliseconds=10)
+"""A scan takes up to 0.5 ms of CPU per node, so scans use at most 5% of a core."""
+_INTERVAL_PER_NODE_AFTER_COMMANDS: Final = timedelta(milliseconds=15)
+"""Shorter than usual for small clusters; pods that move keep a large cluster busy."""
+_MAX_FRUITLESS_FACTOR: Final = 3
+"""Scans that find nothing extend the interval up to this factor."""
 
 
-class Pace:
-    """When a method that looks at everything may look next.
+class ScanInterval:
+    """Decides when a method may scan the whole cluster next.
 
-    Not before something has changed since it last did. A cluster in which pods
-    come and go all the time is looked at ever more rarely while nothing is found.
+    A scan needs a change since the previous one. In a cluster whose pods change
+    all the time, scans become less frequent while they find nothing.
     """
 
     def __init__(self) -> None:
-        self._changed = True
-        self._fruitless = 0
+        self._has_changes = True
+        self._fruitless_scans = 0
         self._not_before: datetime | None = None
-        self._at_latest: datetime | None = None
+        self._not_after: datetime | None = None
 
-    def touch(self) -> bool:
-        """Note that something changed; tell whether nobody knew of any change before."""
-        news = not self._changed
-        self._changed = True
-        return news
+    def notify_change(self) -> bool:
+        """Note a change; return True if it is the first since the last scan started."""
+        is_first = not self._has_changes
+        self._has_changes = True
+        return is_first
 
-    def hurry(self) -> None:
-        """Have it look at once: something has changed that people wait for."""
-        self._changed, self._not_before, self._fruitless = True, None, 0
+    def reset(self) -> None:
+        """Allow a scan at once, for a change that users wait for."""
+        self._has_changes, self._not_before, self._fruitless_scans = True, None, 0
 
-    def due(self, now: datetime) -> datetime:
-        """Tell when to look next; a moment that has passed means now."""
-        if self._changed or self._at_latest is None:
+    def next_scan_at(self, now: datetime) -> datetime:
+        """Return the time of the next scan; a time in the past means now."""
+        if self._has_changes or self._not_after is None:
             return self._not_before or now
-        return self._at_latest
+        return self._not_after
 
-    def looks(self) -> None:
-        """Note that a look begins: what changes from here on is news."""
-        self._changed = False
+    def start_scan(self) -> None:
+        """Start a scan: changes from now on need another one."""
+        self._has_changes = False
 
-    def looked(
-        self, now: datetime, *, nodes: int, found: bool, again: datetime | None = None
+    def finish_scan(
+        self, now: datetime, *, nodes: int, found_commands: bool, rescan_at: datetime | None = None
     ) -> None:
-        """Note what a look came to; ``again`` is when time alone may change the answer."""
-        self._fruitless = 0 if found else self._fruitless + 1
-        usual = min(max(_EACH * nodes, LEAST), MOST)
-        wait = min(usual * min(max(self._fruitless, 1), _RARER), MOST)
-        # What was found keeps nodes busy for a while; what budgets held back does not wait long.
-        self._not_before = now + (min(_SETTLING * nodes, usual) if found else wait)
-        latest = now + MOST if again is None else min(now + MOST, again)
-        self._at_latest = max(latest, self._not_before) if nodes else latest
-        self._changed = self._changed or found
+        """Record the result; ``rescan_at`` is when time alone may change it."""
+        self._fruitless_scans = 0 if found_commands else self._fruitless_scans + 1
+        usual = min(max(_INTERVAL_PER_NODE * nodes, MIN_INTERVAL), MAX_INTERVAL)
+        factor = min(max(self._fruitless_scans, 1), _MAX_FRUITLESS_FACTOR)
+        interval = min(usual * factor, MAX_INTERVAL)
+        if found_commands:
+            # Commands over budget follow soon; those that started keep nodes busy anyway.
+            interval = min(_INTERVAL_PER_NODE_AFTER_COMMANDS * nodes, usual)
+        self._not_before = now + interval
+        latest = now + MAX_INTERVAL if rescan_at is None else min(now + MAX_INTERVAL, rescan_at)
+        self._not_after = max(latest, self._not_before) if nodes else latest
+        self._has_changes = self._has_changes or found_commands

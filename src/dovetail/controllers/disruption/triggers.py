@@ -1,166 +1,212 @@
-"""Knows which machines lie idle, and when a pass over them is worth its while."""
+"""Triggers of disruption scans: which watch events make a scan worthwhile."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
-from dovetail.controllers.disruption.backoff import Setbacks
-from dovetail.controllers.disruption.marks import DISRUPTION_REASON
-from dovetail.controllers.disruption.scan_interval import Pace
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.disruption.scan_interval import ScanInterval
 from dovetail.controllers.runtime.manager import SINGLETON
-from dovetail.core.disruption.budgets import Reason
-from dovetail.core.disruption.candidates import Machine, is_empty
-from dovetail.core.disruption.replacement import read_undertaking
-from dovetail.core.nodeclaim.drift import DRIFTED
+from dovetail.controllers.runtime.workqueue import Backoff
+from dovetail.core.disruption.candidates import StateNode, is_empty
+from dovetail.core.disruption.method import Method
+from dovetail.core.disruption.registry import METHODS, get_methods
+from dovetail.core.disruption.replacement import decode_replacement
 from dovetail.core.pod.eligibility import is_reschedulable
 from dovetail.model import labels as label_keys
+from dovetail.model.karpenter.condition_types import CONSOLIDATABLE, DISRUPTION_REASON, DRIFTED, INITIALIZED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.node import NodeObject
-from dovetail.ports.event_loop import Clock
-from dovetail.state.capacitybuffers import Buffers
-from dovetail.state.cluster.cache import Change, Mirror
+from dovetail.state.cluster.cache import ObjectChange
 
-_NOW = (SINGLETON,)
+_SCAN: Final = (SINGLETON,)
+"""Keys that start a scan."""
+REPLACEMENT_BACKOFF: Final = Backoff(first=timedelta(minutes=1), limit=timedelta(hours=1))
 
 
-class Idleness:
-    """Follows the mirror; each handler says whether somebody should look round."""
+class ReplacementBackoff:
+    """Exponential backoff for failed node replacements, per key."""
 
-    def __init__(self, *, mirror: Mirror, clock: Clock, buffers: Buffers) -> None:
-        self._mirror = mirror
-        self._buffers = buffers
-        self._clock = clock
-        self.short: frozenset[str] = frozenset()
-        """Pools whose budgets held somebody back in the last pass."""
-        self.paces = {reason: Pace() for reason in (Reason.DRIFTED, Reason.UNDERUTILIZED)}
-        """Of those who look at the whole cluster."""
-        self.setbacks = Setbacks()
-        self._emptied: dict[str, datetime] = {}
-        """When the last pod that mattered left a node, as far as we saw it."""
+    def __init__(self) -> None:
+        self._failures: dict[str, tuple[int, datetime]] = {}
+        """Key → failures in a row, and the time until which no replacement is attempted."""
 
-    def node(self, claim: NodeClaim) -> NodeObject | None:
-        nodes = self._mirror.nodes_of(claim.provider_id)
+    def record_failure(self, key: str, now: datetime) -> None:
+        """Record a failure; failures during the backoff count as one."""
+        count, blocked_until = self._failures.get(key, (0, now))
+        if now >= blocked_until:
+            self._failures[key] = (count + 1, now + REPLACEMENT_BACKOFF.after(count + 1))
+
+    def record_success(self, key: str) -> None:
+        self._failures.pop(key, None)
+
+    def blocked_until(self, key: str, now: datetime) -> datetime | None:
+        """Return the end of the backoff, None if there is none now."""
+        _, blocked_until = self._failures.get(key, (0, now))
+        return blocked_until if now < blocked_until else None
+
+
+class DisruptionTriggers(ControllerBase):
+    """Event handlers of the disruption controller, and the state that they maintain.
+
+    A handler starts a scan at once if a node became empty or drifted, or if a
+    budget has capacity again. Other changes only mark the scan intervals of the
+    methods that evaluate the whole cluster.
+    """
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._capacity_buffers = context.capacity_buffers
+        self.exhausted_nodepools: frozenset[str] = frozenset()
+        """NodePools whose budgets held candidates back in the latest scan."""
+        self.scan_intervals = {method: ScanInterval() for method in METHODS if method.needs_context}
+        self._backoff = ReplacementBackoff()
+        self._emptied_at: dict[str, datetime] = {}
+        """Node → when its last reschedulable pod left, if this process observed it."""
+
+    def get_node(self, claim: NodeClaim) -> NodeObject | None:
+        nodes = self._cache.nodes_of(claim.provider_id)
         return nodes[0] if nodes else None
 
-    def machine(self, claim: NodeClaim) -> Machine:
-        """Return a claim's machine as it is now."""
-        node = self.node(claim)
+    def get_state_node(self, claim: NodeClaim) -> StateNode:
+        """Return NodeClaim, Node and pods of one instance."""
+        node = self.get_node(claim)
         if node is None:
-            return Machine(identity=claim.provider_id, claim=claim)
-        joined = self._mirror.joined(claim.provider_id)
+            return StateNode(provider_id=claim.provider_id, claim=claim)
+        joined = self._cache.joined_node(claim.provider_id)
         if joined is None or joined.name != node.name or not joined.registered:
-            joined = None  # It stands for what the claim promises, or for another node.
-        return Machine(
-            identity=claim.provider_id,
+            joined = None  # Built from the NodeClaim, or another node of the instance.
+        return StateNode(
+            provider_id=claim.provider_id,
             claim=claim,
             node=node,
-            pods=self._mirror.pods_on(node.name) if joined is None else joined.pods,
-            alike=None if joined is None else joined.alike,
-            emptied=self._emptied.get(node.name),
-            room_wanted=self._buffers.need(node.name),
+            pods=self._cache.pods_on(node.name) if joined is None else joined.pods,
+            pod_groups=None if joined is None else joined.pod_groups,
+            emptied_at=self._emptied_at.get(node.name),
+            needed_by_buffer=self._capacity_buffers.needs_node(node.name),
         )
 
-    def on_claim(self, change: Change) -> Iterable[str]:
-        """Look when a claim ripens or drifts, or by leaving makes room in a budget."""
+    def handle_claim(self, change: ObjectChange) -> Iterable[str]:
+        """Scan when a NodeClaim becomes eligible, or frees budget because it is deleted."""
         old, new = change.old, change.new
-        self._learn(old, new)
+        self._update_backoff(old, new)
         if new is None or new.deleting:
-            woken = self._changed()
-            return _NOW if change.either.pool in self.short else woken
-        if old is not None and _ripening(old) == _ripening(new):
+            keys = self._notify_change()
+            return _SCAN if change.latest.pool in self.exhausted_nodepools else keys
+        if old is not None and _get_claim_state(old) == _get_claim_state(new):
             return ()
-        woken = self._changed()
-        if is_true(new.conditions, DRIFTED):
-            if old is None or not is_true(old.conditions, DRIFTED):
-                self.paces[Reason.DRIFTED].hurry()
-            return _NOW
-        return _NOW if self._is_idle(new) else woken
+        keys = self._notify_change()
+        if self._is_triggered(old, new) or self._is_empty_candidate(new):
+            return _SCAN
+        return keys
 
-    def on_pod(self, change: Change) -> Iterable[str]:
-        """Look when the last pod that matters has left a node."""
+    def _is_triggered(self, old: NodeClaim | None, new: NodeClaim) -> bool:
+        """Return True if a method's trigger condition is True; skip its scan interval if new."""
+        is_triggered = False
+        for method in METHODS:
+            condition = method.trigger_condition
+            if not condition or not is_true(new.conditions, condition):
+                continue
+            is_triggered = True
+            is_new = old is None or not is_true(old.conditions, condition)
+            if method in self.scan_intervals and is_new:
+                self.scan_intervals[method].reset()
+        return is_triggered
+
+    def handle_pod(self, change: ObjectChange) -> Iterable[str]:
+        """Scan when the last reschedulable pod leaves a node."""
         old, new = change.old, change.new
         if new is not None and is_reschedulable(new):
-            moved = old is None or old.node_name != new.node_name
-            return self._changed() if moved and new.node_name else ()
-        node = self._mirror.node(change.either.node_name)
+            was_bound = old is None or old.node_name != new.node_name
+            return self._notify_change() if was_bound and new.node_name else ()
+        node = self._cache.node(change.latest.node_name)
         if node is None:
             return ()
         if old is not None and is_reschedulable(old):
-            self._emptied[node.name] = self._clock.now()
-            return self._of_node(node) or self._changed()
-        return self._of_node(node)
+            self._emptied_at[node.name] = self._loop.now()
+            return self._scan_if_empty(node) or self._notify_change()
+        return self._scan_if_empty(node)
 
-    def on_node(self, change: Change) -> Iterable[str]:
-        """Look when a node changes so that it may go, or another of its pool may."""
+    def handle_node(self, change: ObjectChange) -> Iterable[str]:
+        """Scan when a node becomes disruptable, or frees budget of its NodePool."""
         old, new = change.old, change.new
         if new is None:
-            self._emptied.pop(old.name, None)
-        elif old is not None and _standing(old) == _standing(new):
+            self._emptied_at.pop(old.name, None)
+        elif old is not None and _get_node_state(old) == _get_node_state(new):
             return ()
-        if change.either.labels.get(label_keys.NODEPOOL) in self.short:
-            return _NOW
-        idle = self._of_node(new) if new is not None else ()
-        return idle or self._changed()
+        if change.latest.labels.get(label_keys.NODEPOOL) in self.exhausted_nodepools:
+            return _SCAN
+        keys = self._scan_if_empty(new) if new is not None else ()
+        return keys or self._notify_change()
 
-    def on_pool(self, change: Change) -> Iterable[str]:
-        """Look when somebody changes a pool's rules."""
+    def handle_nodepool(self, change: ObjectChange) -> Iterable[str]:
+        """Scan at once when the spec of a NodePool changes."""
         old, new = change.old, change.new
         if new is not None and (old is None or old.generation != new.generation):
-            for pace in self.paces.values():
-                pace.hurry()
-            return _NOW
+            for interval in self.scan_intervals.values():
+                interval.reset()
+            return _SCAN
         return ()
 
-    def setback(self, claim: NodeClaim, reason: Reason) -> datetime | None:
-        """Tell until when a claim is not to be replaced, after what came for it last."""
-        if reason is Reason.EMPTY:
-            return None  # Nothing has to come for it.
-        return self.setbacks.until(_key(claim, reason), self._clock.now())
+    def get_backoff(self, claim: NodeClaim, method: Method) -> datetime | None:
+        """Return until when a NodeClaim is not replaced, after failed replacements."""
+        if not method.launches_replacements:
+            return None
+        return self._backoff.blocked_until(method.backoff_key(claim), self._loop.now())
 
-    def _changed(self) -> Iterable[str]:
-        """Have the whole looked at when its time has come; asked once, that is not forgotten."""
-        news = [pace.touch() for pace in self.paces.values()]
-        return _NOW if any(news) else ()
+    def _notify_change(self) -> Iterable[str]:
+        """Mark all scan intervals; enqueue a scan only for the first change since the last."""
+        first_changes = [interval.notify_change() for interval in self.scan_intervals.values()]
+        return _SCAN if any(first_changes) else ()
 
-    def _learn(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
-        """Note whether what is to replace nodes comes."""
+    def _update_backoff(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
+        """Record whether replacements succeed.
+
+        A disrupted NodeClaim that is deleted is a success. A replacement that is
+        deleted, or loses its replacement annotation, is a failure.
+        """
         if old is None or old.deleting:
             return
-        begun = old.conditions.get(DISRUPTION_REASON)
-        if begun is not None and (new is None or new.deleting):
-            self.setbacks.succeeded(_key(old, begun.reason))
-        was_for = read_undertaking(old)
-        if was_for is None:
+        disruption = old.conditions.get(DISRUPTION_REASON)
+        if disruption is not None and (new is None or new.deleting):
+            for key in _get_backoff_keys(old, disruption.reason):
+                self._backoff.record_success(key)
+        replacement = decode_replacement(old)
+        if replacement is None:
             return
-        if new is None or new.deleting or read_undertaking(new) is None:
-            for one in was_for.leaving:
-                claim = self._mirror.claim(one.name)
-                why = claim.conditions.get(DISRUPTION_REASON) if claim is not None else None
-                if claim is not None and why is not None and not claim.deleting:
-                    self.setbacks.failed(_key(claim, why.reason), self._clock.now())
+        if new is None or new.deleting or decode_replacement(new) is None:
+            for replaced in replacement.replaced:
+                claim = self._cache.claim(replaced.name)
+                condition = claim.conditions.get(DISRUPTION_REASON) if claim is not None else None
+                if claim is not None and condition is not None and not claim.deleting:
+                    for key in _get_backoff_keys(claim, condition.reason):
+                        self._backoff.record_failure(key, self._loop.now())
 
-    def _of_node(self, node: NodeObject) -> Iterable[str]:
-        claims = self._mirror.claims_of(node.provider_id)
-        return _NOW if any(self._is_idle(one) for one in claims) else ()
+    def _scan_if_empty(self, node: NodeObject) -> Iterable[str]:
+        claims = self._cache.claims_of(node.provider_id)
+        return _SCAN if any(self._is_empty_candidate(claim) for claim in claims) else ()
 
-    def _is_idle(self, claim: NodeClaim) -> bool:
-        if claim.deleting or not is_true(claim.conditions, "Consolidatable"):
+    def _is_empty_candidate(self, claim: NodeClaim) -> bool:
+        if claim.deleting or not is_true(claim.conditions, CONSOLIDATABLE):
             return False
-        node = self.node(claim)
-        return node is None or is_empty(self._mirror.pods_on(node.name))
+        node = self.get_node(claim)
+        return node is None or is_empty(self._cache.pods_on(node.name))
 
 
-def _key(claim: NodeClaim, reason: str) -> str:
-    """Nodes that drifted share the fate of their pool: all are replaced by the same."""
-    return claim.pool if reason == Reason.DRIFTED else f"{claim.pool}/{claim.name}"
+def _get_backoff_keys(claim: NodeClaim, reason: str) -> set[str]:
+    """Return the backoff keys of all methods with a reason."""
+    return {method.backoff_key(claim) for method in get_methods(reason)}
 
 
-def _ripening(claim: NodeClaim) -> tuple[object, ...]:
-    known = claim.conditions
-    kinds = ("Consolidatable", DRIFTED, "Initialized", DISRUPTION_REASON)
-    return *(is_true(known, kind) for kind in kinds), claim.last_pod_event, claim.provider_id
+def _get_claim_state(claim: NodeClaim) -> tuple[object, ...]:
+    """Return the fields that eligibility depends on; other changes start no scan."""
+    types = (CONSOLIDATABLE, DRIFTED, INITIALIZED, DISRUPTION_REASON)
+    statuses = (is_true(claim.conditions, condition_type) for condition_type in types)
+    return *statuses, claim.last_pod_event, claim.provider_id
 
 
-def _standing(node: NodeObject) -> tuple[object, ...]:
+def _get_node_state(node: NodeObject) -> tuple[object, ...]:
+    """Return the fields that eligibility depends on; heartbeats start no scan."""
     annotation = node.annotations.get(label_keys.DO_NOT_DISRUPT)
     return node.ready, node.deleting, node.taints, annotation, node.labels

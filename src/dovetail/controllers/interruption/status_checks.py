@@ -1,96 +1,66 @@
-"""Acts on the cloud's own checks: machines that are broken, or soon to be touched, go."""
+"""Status checks: deletes NodeClaims of instances that fail EC2's status checks.
+
+Instances with a scheduled stop, reboot or retirement are drained, too.
+"""
 
 from datetime import timedelta
 from typing import Final
 
-from dovetail.controllers.interruption.handler import Alarm
-from dovetail.controllers.runtime.manager import SINGLETON, Registration, Requeue
-from dovetail.ports.cloudprovider import Ailment, Checkups, Interruption
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.telemetry import Events, Log, Metrics
-from dovetail.state.cluster.cache import Mirror
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.interruption.handler import InterruptionHandler
+from dovetail.controllers.runtime.manager import SINGLETON, Controller, RequeueAfter
+from dovetail.ports.cloudprovider import InstanceStatusProvider, InterruptionKind, UnhealthyInstance
+from dovetail.ports.metrics import INTERRUPTION_INSTANCE_STATUS_UNHEALTHY, CategoryLabels
 
-_AGAIN: Final = Requeue(after=timedelta(minutes=1))
-_GRACE: Final = timedelta(seconds=120)
-"""How long a check must have failed: machines that boot or hiccup fail for a moment."""
+_INTERVAL: Final = RequeueAfter(timedelta(minutes=1))
+_MIN_FAILURE_TIME: Final = timedelta(seconds=120)
+"""Status checks fail for a moment while an instance boots."""
 
 
-class Unchecked:
-    """``ports.cloudprovider.Checkups`` of a cloud that checks nothing."""
+class StatusCheckController(ControllerBase):
+    """Polls the status checks of all instances; it needs no queue."""
 
-    async def ailing(self) -> tuple[Ailment, ...]:
-        return ()
+    def __init__(self, context: ControllerContext, instance_status: InstanceStatusProvider) -> None:
+        super().__init__(context)
+        self._instance_status = instance_status
+        self._handler = InterruptionHandler(context)
+        self._counted: frozenset[tuple[str, InterruptionKind]] = frozenset()
 
+    async def reconcile(self, _: object) -> RequeueAfter:
+        # Observe.
+        instances = await self._instance_status.list_unhealthy()
 
-class StatusChecks:
-    """Asks once a minute; needs no queue."""
+        # Decide.
+        unhealthy = [instance for instance in instances if self._is_persistent(instance)]
 
-    def __init__(
-        self, *, mirror: Mirror, checkups: Checkups, alarm: Alarm, loop: Loop, metrics: Metrics
-    ) -> None:
-        self._mirror = mirror
-        self._checkups = checkups
-        self._alarm = alarm
-        self._loop = loop
-        self._metrics = metrics
-        self._counted: frozenset[tuple[str, Interruption]] = frozenset()
+        # Report and act.
+        self._count(unhealthy)
+        for instance in unhealthy:
+            for claim in self._cache.claims_of(instance.instance_id):
+                if claim.node_class.is_supported and not claim.deleting:
+                    await self._handler.handle(claim, instance.kind)
+        return _INTERVAL
 
-    async def reconcile(self, _: object) -> Requeue:
-        found = [one for one in await self._checkups.ailing() if self._is_serious(one)]
-        self._count(found)
-        for one in found:
-            for claim in self._mirror.claims_of(one.instance_id):
-                if claim.node_class.supported and not claim.deleting:
-                    self._alarm.tell(claim, one.kind)
-                    if one.kind is Interruption.EVENT_STATUS:
-                        await self._alarm.drain(claim, one.kind)
-                    else:
-                        await self._alarm.drain_at_once(claim, one.kind)
-        return _AGAIN
-
-    def _is_serious(self, one: Ailment) -> bool:
-        if one.kind is Interruption.EVENT_STATUS:
+    def _is_persistent(self, instance: UnhealthyInstance) -> bool:
+        if instance.kind is InterruptionKind.EVENT_STATUS:
             return True
-        return one.since is not None and self._loop.now() - one.since >= _GRACE
+        return instance.since is not None and self._loop.now() - instance.since >= _MIN_FAILURE_TIME
 
-    def _count(self, found: list[Ailment]) -> None:
-        """Count each incident once; one that comes back after it was gone is another."""
-        ours = frozenset(
-            (one.instance_id, one.kind) for one in found if self._mirror.claims_of(one.instance_id)
+    def _count(self, unhealthy: list[UnhealthyInstance]) -> None:
+        """Count each failure once, until the instance is healthy again."""
+        failures = frozenset(
+            (instance.instance_id, instance.kind)
+            for instance in unhealthy
+            if self._cache.claims_of(instance.instance_id)
         )
-        for _, kind in sorted(ours - self._counted):
-            self._metrics.count(
-                "karpenter_interruption_instance_status_unhealthy_total", category=kind
-            )
-        self._counted = ours
+        for _, kind in sorted(failures - self._counted):
+            self._metrics.inc(INTERRUPTION_INSTANCE_STATUS_UNHEALTHY, CategoryLabels(category=kind))
+        self._counted = failures
 
 
-UNCHECKED: Final = Unchecked()
-
-
-def registration(
-    *,
-    mirror: Mirror,
-    kube: Kube,
-    loop: Loop,
-    log: Log,
-    events: Events,
-    metrics: Metrics,
-    checkups: Checkups = UNCHECKED,
-) -> Registration:
-    """Return the controller."""
-    return Registration(
-        name="interruption.status",
-        controller=StatusChecks(
-            mirror=mirror,
-            checkups=checkups,
-            alarm=Alarm(
-                mirror=mirror, kube=kube, clock=loop, log=log, events=events, metrics=metrics
-            ),
-            loop=loop,
-            metrics=metrics,
-        ),
-        at_start=[SINGLETON],
-        workers=1,
-    )
+def controller(context: ControllerContext) -> Controller | None:
+    """Return the registration, None if the cloud provider has no status checks."""
+    if context.instance_status is None:
+        return None
+    reconciler = StatusCheckController(context, context.instance_status)
+    return Controller(name="interruption.status", reconciler=reconciler, initial_keys=[SINGLETON], workers=1)

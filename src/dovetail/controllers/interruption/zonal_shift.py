@@ -1,108 +1,70 @@
-"""Keeps purchases out of zones that the cluster is being moved out of."""
+"""Zonal shift: launches no instances in zones that EKS shifts traffic away from."""
 
 from datetime import timedelta
 from typing import Final
 
-from dovetail.controllers.runtime.manager import SINGLETON, Registration, Requeue
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.event_reasons import ZONAL_SHIFT_ACTIVE, ZONAL_SHIFT_CLEARED
+from dovetail.controllers.runtime.manager import SINGLETON, Controller, RequeueAfter
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.requirements import Requirements
-from dovetail.ports.api_resources import NODE_POOLS
-from dovetail.ports.cloudprovider import Cloud, ZonalShifts
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.telemetry import Events, Log
-from dovetail.state.cluster.cache import Mirror
-from dovetail.state.instancetypes.unavailable_offerings import Scarce, Scarcity
+from dovetail.ports.cloudprovider import ZonalShiftProvider
+from dovetail.ports.telemetry import EventReason
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOffering
 
-_AGAIN: Final = Requeue(after=timedelta(seconds=30))
+_INTERVAL: Final = RequeueAfter(timedelta(seconds=30))
 
 
-class ZonalShift:
-    """Asks every half minute. What cannot be asked stays as it was, for three minutes at most."""
+class ZonalShiftController(ControllerBase):
+    """Marks all offerings of shifted zones unavailable.
 
-    def __init__(
-        self,
-        *,
-        shifts: ZonalShifts,
-        mirror: Mirror,
-        cloud: Cloud,
-        scarcity: Scarcity,
-        loop: Loop,
-        log: Log,
-        events: Events,
-    ) -> None:
-        self._shifts = shifts
-        self._mirror = mirror
-        self._cloud = cloud
-        self._scarcity = scarcity
-        self._loop = loop
-        self._log = log
-        self._events = events
-        self._known: frozenset[str] = frozenset()
+    If the API fails, the marks expire after three minutes.
+    """
 
-    async def reconcile(self, _: object) -> Requeue:
-        shifted = frozenset(await self._shifts.away_from())
-        came, went = shifted - self._known, self._known - shifted
-        # Who may use a zone is seen before it is closed, or after it is open again.
-        for zone in sorted(came):
+    def __init__(self, context: ControllerContext, zonal_shifts: ZonalShiftProvider) -> None:
+        super().__init__(context)
+        self._zonal_shifts = zonal_shifts
+        self._unavailable_offerings = context.unavailable_offerings
+        self._shifted: frozenset[str] = frozenset()
+
+    async def reconcile(self, _: object) -> RequeueAfter:
+        # Observe.
+        shifted = frozenset(await self._zonal_shifts.list_shifted_zones())
+        started, ended = shifted - self._shifted, self._shifted - shifted
+
+        # Report and act. Which NodePools can use a zone depends on its available offerings:
+        # Events precede the mark, and follow its removal.
+        for zone in sorted(started):
             self._log.info("zonal shift is active", zone=zone)
-            self._tell(zone, "ZonalShiftActive", f"Nothing is bought in {zone}: it is shifted away")
-        self._scarcity.mark((Scarce(zone=one) for one in shifted), now=self._loop.now())
-        self._scarcity.lift(Scarce(zone=one) for one in went)
-        for zone in sorted(went):
+            self._publish(zone, ZONAL_SHIFT_ACTIVE, f"No instances are launched in {zone}: zonal shift")
+        self._unavailable_offerings.mark_unavailable(
+            (UnavailableOffering(zone=zone) for zone in shifted), now=self._loop.now()
+        )
+        self._unavailable_offerings.clear(UnavailableOffering(zone=zone) for zone in ended)
+        for zone in sorted(ended):
             self._log.info("zonal shift has ended", zone=zone)
-            self._tell(zone, "ZonalShiftCleared", f"{zone} can be bought in again")
-        self._known = shifted
-        return _AGAIN
+            self._publish(zone, ZONAL_SHIFT_CLEARED, f"Instances can be launched in {zone} again")
+        self._shifted = shifted
+        return _INTERVAL
 
-    def _tell(self, zone: str, reason: str, message: str) -> None:
-        for pool in self._mirror.pools():
+    def _publish(self, zone: str, event: EventReason, message: str) -> None:
+        for pool in self._cache.pools():
             if self._can_use(pool, zone):
-                self._events.publish(
-                    NODE_POOLS,
-                    pool.name,
-                    uid=pool.uid,
-                    reason=reason,
-                    message=message,
-                    warning=reason == "ZonalShiftActive",
-                    same=(pool.name, zone),
-                )
+                self._events.publish(pool, event, message, dedupe_key=(pool.name, zone))
 
     def _can_use(self, pool: NodePool, zone: str) -> bool:
-        wanted = Requirements.of_specs(pool.template.requirements)
-        if not wanted.allowed(label_keys.ZONE).has(zone):
-            return False
-        return any(
+        requirements = Requirements.from_specs(pool.template.requirements)
+        return requirements.get_or_exists(label_keys.ZONE).has(zone) and any(
             offering.zone == zone and offering.available
-            for one in self._cloud.instance_types(pool)
-            for offering in one.offerings
+            for instance_type in self._cloud_provider.instance_types(pool)
+            for offering in instance_type.offerings
         )
 
 
-def registration(
-    *,
-    shifts: ZonalShifts | None,
-    mirror: Mirror,
-    cloud: Cloud,
-    scarcity: Scarcity,
-    loop: Loop,
-    log: Log,
-    events: Events,
-) -> Registration | None:
-    """Return the controller; None where nobody knows of shifts."""
-    if shifts is None:
+def controller(context: ControllerContext) -> Controller | None:
+    """Return the registration, None if the cloud provider has no zonal shifts."""
+    if context.zonal_shifts is None:
         return None
-    return Registration(
-        name="zonalshift",
-        controller=ZonalShift(
-            shifts=shifts,
-            mirror=mirror,
-            cloud=cloud,
-            scarcity=scarcity,
-            loop=loop,
-            log=log,
-            events=events,
-        ),
-        at_start=[SINGLETON],
-        workers=1,
-    )
+    reconciler = ZonalShiftController(context, context.zonal_shifts)
+    return Controller(name="zonalshift", reconciler=reconciler, initial_keys=[SINGLETON], workers=1)

@@ -1,137 +1,138 @@
-"""The stages before a node's machine ends: its pods leave, then its volumes.
+"""Drain stages of a node: pods are evicted, then volumes are detached.
 
-Each says when to look again, or None once it is over.
+A stage returns when to reconcile again, or None when it is complete.
 """
 
 from datetime import datetime, timedelta
 from typing import Final
 
-from dovetail.controllers.runtime.manager import Requeue
-from dovetail.core.node.drain import Drain, claims_that_stay, drain, in_short, least_drain
-from dovetail.core.nodeclaim.lifecycle import stated
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.event_reasons import AWAITING_VOLUME_DETACHMENT, FAILED_DRAINING
+from dovetail.controllers.runtime.manager import RequeueAfter
+from dovetail.core.node.drain import (
+    DrainStatus,
+    format_pods,
+    get_min_drain_time,
+    get_undrained_volume_claims,
+    plan_drain,
+)
+from dovetail.core.nodeclaim.lifecycle import set_claim_condition
 from dovetail.core.pod.eligibility import is_active
+from dovetail.core.provisioning import format_names
 from dovetail.model import labels as label_keys
+from dovetail.model.karpenter.condition_types import DRAINED, VOLUMES_DETACHED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import FALSE, TRUE, UNKNOWN, Condition
 from dovetail.model.node import NodeObject
-from dovetail.ports.api_resources import NODES
-from dovetail.ports.telemetry import Events, Metrics
-from dovetail.state.cluster.cache import Mirror
+from dovetail.ports.metrics import NODES_DRAINED, NodePoolLabels
 from dovetail.state.cluster.decoders import VolumeAttachment
-from dovetail.state.pods.evictions import Evictions
 
-LOOK_AGAIN: Final = timedelta(seconds=30)
-"""Pods and volumes that go are told of; this is for news that got lost, and for Events."""
+RESYNC_INTERVAL: Final = timedelta(seconds=30)
+"""Watch events trigger reconciles; this is for lost events, and repeats Events."""
 
-_DRAINED, _DETACHED = "Drained", "VolumesDetached"
 _HAS_PODS: Final = "pods are waiting to be evicted"
-"""Message of Drained: it says after a restart that the node was not empty to begin with."""
+"""Message of Drained; after a restart, it shows that the node had pods."""
 
 
-class Progress:
-    """A claim's conditions as a pass leaves them; without a claim nothing is kept."""
+class DrainProgress:
+    """Conditions of a NodeClaim during one reconcile; dropped if there is no NodeClaim."""
 
     def __init__(self, claim: NodeClaim | None, deadline: datetime | None, now: datetime) -> None:
         self.before = self.claim = claim
         self.deadline = deadline
-        """When draining must be over."""
+        """When the drain must end."""
         self.now = now
 
-    def get(self, kind: str) -> Condition | None:
-        return None if self.claim is None else self.claim.conditions.get(kind)
+    def get(self, condition_type: str) -> Condition | None:
+        return None if self.claim is None else self.claim.conditions.get(condition_type)
 
-    def set(self, kind: str, status: str, reason: str = "", message: str = "") -> None:
+    def set(self, condition_type: str, status: str, reason: str = "", message: str = "") -> None:
         if self.claim is not None:
-            self.claim = stated(self.claim, self.now, kind, status, reason, message)
+            self.claim = set_claim_condition(self.claim, self.now, condition_type, status, reason, message)
 
 
-class Stages:
-    """What is done before the machine ends, in this order."""
+class DrainStages(ControllerBase):
+    """The stages before the instance is terminated."""
 
-    def __init__(
-        self, *, mirror: Mirror, evictions: Evictions, events: Events, metrics: Metrics
-    ) -> None:
-        self._mirror = mirror
-        self._evictions = evictions
-        self._events = events
-        self._metrics = metrics
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._evictions = context.evictions
 
-    def drain(self, node: NodeObject, progress: Progress) -> Requeue | None:
-        """Have the pods leave whose turn it is; over when none is left and none is on its way."""
+    def evict_pods(self, node: NodeObject, progress: DrainProgress) -> RequeueAfter | None:
+        """Evict pods in the order of their priority; complete when none remains.
+
+        An empty node waits for the minimum drain time: pods that were bound before
+        the taint may still appear in the cache.
+        """
         now, deadline = progress.now, progress.deadline
-        state = drain(self._mirror.pods_on(node.name), deadline=deadline, now=now)
-        for pod in state.turn:
+        state = plan_drain(self._cache.pods_on(node.name), deadline=deadline, now=now)
+        for pod in state.to_evict:
             self._evictions.add(pod, deadline=deadline)
-        begun = progress.get(_DRAINED)
-        if begun is None or (begun.status == UNKNOWN and state.waiting and not begun.message):
-            progress.set(_DRAINED, UNKNOWN, "Draining", _HAS_PODS if state.waiting else "")
-            begun = progress.get(_DRAINED)
-        if state.waiting:
+        drained = progress.get(DRAINED)
+        if drained is None or (drained.status == UNKNOWN and state.remaining and not drained.message):
+            progress.set(DRAINED, UNKNOWN, "Draining", _HAS_PODS if state.remaining else "")
+            drained = progress.get(DRAINED)
+        if state.remaining:
             return self._wait_for_pods(node, state, now)
-        if progress.claim is None or begun is None or begun.status == TRUE:
+        if progress.claim is None or drained is None or drained.status == TRUE:
             return None
-        least = least_drain(
+        min_time = get_min_drain_time(
             progress.claim,
-            had_pods=bool(begun.message),
-            somebody_waits=any(is_active(pod) for pod in self._mirror.unbound_pods()),
+            had_pods=bool(drained.message),
+            has_pending_pods=any(is_active(pod) for pod in self._cache.unbound_pods()),
             now=now,
         )
-        ends = (begun.since or now) + least
-        if now < ends:
-            return Requeue(ends - now)
-        progress.set(_DRAINED, TRUE)
-        self._metrics.count(
-            "karpenter_nodes_drained_total", nodepool=node.labels.get(label_keys.NODEPOOL, "")
-        )
+        ends_at = (drained.last_transition_time or now) + min_time
+        if now < ends_at:
+            return RequeueAfter(ends_at - now)
+        progress.set(DRAINED, TRUE)
+        self._metrics.inc(NODES_DRAINED, NodePoolLabels(nodepool=node.labels.get(label_keys.NODEPOOL, "")))
         return None
 
-    def _wait_for_pods(self, node: NodeObject, state: Drain, now: datetime) -> Requeue:
+    def _wait_for_pods(self, node: NodeObject, state: DrainStatus, now: datetime) -> RequeueAfter:
         self._events.publish(
-            NODES,
-            node.name,
-            uid=node.uid,
-            reason="FailedDraining",
-            message=f"{len(state.waiting)} pod(s) are still to leave: {in_short(state.waiting)}",
-            warning=True,
-            same=(node.name,),
+            node,
+            FAILED_DRAINING,
+            f"Failed to drain node, {len(state.remaining)} pod(s) are waiting to be evicted: "
+            f"{format_pods(state.remaining)}",
+            dedupe_key=(node.name,),
         )
-        return _again(now, state.changes_at)
+        return _requeue_at(now, state.changes_at)
 
-    def detach(self, node: NodeObject, progress: Progress) -> Requeue | None:
-        """Wait until the volumes of pods that left are off the node, or the time is up."""
+    def wait_for_volumes(self, node: NodeObject, progress: DrainProgress) -> RequeueAfter | None:
+        """Wait until volumes of drained pods are detached, or until the deadline."""
         now, deadline = progress.now, progress.deadline
-        left = self._attached(node, now)
-        if not left:
-            progress.set(_DETACHED, TRUE)
+        attached = self._get_attached(node, now)
+        if not attached:
+            progress.set(VOLUMES_DETACHED, TRUE)
             return None
         if deadline is not None and now > deadline:
-            progress.set(_DETACHED, FALSE, "TerminationGracePeriodElapsed")
+            progress.set(VOLUMES_DETACHED, FALSE, "TerminationGracePeriodElapsed")
             return None
-        names = sorted(one.name for one in left)
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        names = format_names(sorted(attachment.name for attachment in attached))
         self._events.publish(
-            NODES,
-            node.name,
-            uid=node.uid,
-            reason="AwaitingVolumeDetachment",
-            message=f"Waiting for volume attachments to go: {', '.join(names[:5])}{more}",
-            same=(node.name,),
+            node,
+            AWAITING_VOLUME_DETACHMENT,
+            f"Awaiting deletion of bound volumeattachments: {names}",
+            dedupe_key=(node.name,),
         )
-        progress.set(_DETACHED, UNKNOWN, "AwaitingVolumeDetachment")
-        # A moment after: at the deadline itself there is still time.
-        return _again(now, deadline and deadline + timedelta(milliseconds=1))
+        progress.set(VOLUMES_DETACHED, UNKNOWN, "AwaitingVolumeDetachment")
+        # Just after the deadline: at the deadline itself, detaching is still awaited.
+        return _requeue_at(now, deadline and deadline + timedelta(milliseconds=1))
 
-    def _attached(self, node: NodeObject, now: datetime) -> list[VolumeAttachment]:
-        attachments = [one for one in self._mirror.attachments_on(node.name) if one.volume]
+    def _get_attached(self, node: NodeObject, now: datetime) -> list[VolumeAttachment]:
+        attachments = [
+            attachment for attachment in self._cache.attachments_on(node.name) if attachment.volume
+        ]
         if not attachments:
             return []
-        stays = set()
-        for namespace, name in claims_that_stay(self._mirror.pods_on(node.name), now):
-            found = self._mirror.volume_claim(namespace, name)
-            if found is not None:
-                stays.add(found.volume)
-        return [one for one in attachments if one.volume not in stays]
+        kept_volumes = set()
+        for namespace, name in get_undrained_volume_claims(self._cache.pods_on(node.name), now):
+            volume_claim = self._cache.volume_claim(namespace, name)
+            if volume_claim is not None:
+                kept_volumes.add(volume_claim.volume)
+        return [attachment for attachment in attachments if attachment.volume not in kept_volumes]
 
 
-def _again(now: datetime, at: datetime | None) -> Requeue:
-    return Requeue(LOOK_AGAIN if at is None else max(min(at - now, LOOK_AGAIN), timedelta()))
+def _requeue_at(now: datetime, at: datetime | None) -> RequeueAfter:
+    return RequeueAfter(RESYNC_INTERVAL if at is None else max(min(at - now, RESYNC_INTERVAL), timedelta()))

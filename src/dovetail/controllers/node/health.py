@@ -1,152 +1,116 @@
-"""Replaces machines whose nodes stay broken, unless so many are that it would not help."""
+"""Node repair: deletes NodeClaims of nodes that stay unhealthy.
+
+If more than 20% of a NodePool's nodes are unhealthy, the cause is probably not
+the nodes, and none is repaired.
+"""
 
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
-from dovetail.controllers.nodeclaim_deletion import disruption_labels, end_patience, retire
-from dovetail.controllers.runtime.manager import Registration, Requeue
-from dovetail.core.node.drain import deadline_of
-from dovetail.core.node.health import breakage, too_many
-from dovetail.core.pod.eligibility import is_reschedulable
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.event_reasons import NODE_REPAIR_BLOCKED
+from dovetail.controllers.nodeclaim_deletion import delete_nodeclaim, set_termination_deadline, to_snake_case
+from dovetail.controllers.runtime.manager import Controller, RequeueAfter, is_unchanged
+from dovetail.core.node.drain import decode_termination_deadline
+from dovetail.core.node.health import exceeds_unhealthy_share, find_unhealthy_condition
 from dovetail.errors import DovetailError
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.node import NodeObject
-from dovetail.model.settings import Gates
 from dovetail.ports.api_resources import NODES
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.telemetry import Events, Log, Metrics
-from dovetail.state.cluster.cache import Change, Mirror
+from dovetail.ports.metrics import NODECLAIMS_UNHEALTHY_DISRUPTED, UnhealthyLabels
+from dovetail.state.cluster.cache import ObjectChange
 
 REASON: Final = "unhealthy"
-_BLOCKED: Final = Requeue(after=timedelta(minutes=5))
-_BLOCKED_DEDUPE: Final = timedelta(minutes=15)
+_BLOCKED_RETRY: Final = RequeueAfter(timedelta(minutes=5))
 
 
-class Repair:
-    """Looks at a node when its conditions change, and again when patience ends.
+class NodeHealthController(ControllerBase):
+    """Reconciles a node when its conditions change, and when a toleration ends.
 
-    Budgets, annotations and grace periods do not count: nothing runs well there.
+    Ignores budgets, do-not-disrupt annotations and grace periods: pods do not run
+    well on an unhealthy node.
     """
 
-    def __init__(
-        self, *, mirror: Mirror, kube: Kube, loop: Loop, log: Log, events: Events, metrics: Metrics
-    ) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._clock = loop
-        self._log = log
-        self._events = events
-        self._metrics = metrics
-
-    async def reconcile(self, name: str) -> Requeue | None:
+    async def reconcile(self, name: str) -> RequeueAfter | None:
         # Observe.
-        node = self._mirror.node(name)
-        claims = self._mirror.claims_of(node.provider_id) if node is not None else ()
+        node = self._cache.node(name)
+        claims = self._cache.claims_of(node.provider_id) if node is not None else ()
         if node is None or len(claims) != 1:
             return None
         (claim,) = claims
-        broken = breakage(node.conditions)
-        if broken is None or claim.deleting or not claim.node_class.supported:
+        unhealthy = find_unhealthy_condition(node.conditions)
+        if unhealthy is None or claim.deleting or not claim.node_class.is_supported:
             return None
 
         # Decide.
-        now = self._clock.now()
-        if now < broken.due:
-            return Requeue(after=broken.due - now)
-        blocked = self._blocked(claim)
-        if blocked:
-            self._events.publish(
-                NODES,
-                node.name,
-                uid=node.uid,
-                reason="NodeRepairBlocked",
-                message=blocked,
-                warning=True,
-                dedupe=_BLOCKED_DEDUPE,
-            )
-            return _BLOCKED
+        now = self._loop.now()
+        if now < unhealthy.repair_at:
+            return RequeueAfter(unhealthy.repair_at - now)
+        message = self._get_blocked_message(claim)
+        if message:
+            self._events.publish(node, NODE_REPAIR_BLOCKED, message)
+            return _BLOCKED_RETRY
 
         # Act.
-        if not await self._hurry(claim, now):
+        if not await self._expire_deadline(claim, now):
             return None
-        pods = sum(is_reschedulable(pod) for pod in self._mirror.pods_on(node.name))
-        if not await retire(claim, REASON, kube=self._kube, metrics=self._metrics):
+        if not await delete_nodeclaim(self._context, claim, REASON):
             return None
 
-        # Tell.
+        # Report.
         self._log.info(
-            "deleting unhealthy node", node=node.name, nodeclaim=claim.name, cause=broken.condition
+            "deleting unhealthy node", node=node.name, nodeclaim=claim.name, cause=unhealthy.condition
         )
-        self._count(claim, broken.condition, pods)
+        self._record_metric(claim, unhealthy.condition)
         return None
 
-    def _blocked(self, claim: NodeClaim) -> str:
-        """Return why nobody is replaced: too many are broken; empty where that is not so."""
+    def _get_blocked_message(self, claim: NodeClaim) -> str:
+        """Return why no node is repaired; empty if repair is not blocked."""
         pool = claim.pool
-        nodes = list(self._nodes_in(pool) if pool else self._mirror.nodes())
-        broken = sum(breakage(one.conditions) is not None for one in nodes)
-        if not too_many(broken, len(nodes)):
+        nodes = list(self._get_nodes(pool) if pool else self._cache.nodes())
+        unhealthy = sum(find_unhealthy_condition(node.conditions) is not None for node in nodes)
+        if not exceeds_unhealthy_share(unhealthy, len(nodes)):
             return ""
-        where = f"NodePool {pool!r}" if pool else "the cluster"
-        return f"{broken} of {len(nodes)} nodes of {where} are unhealthy, more than 20%"
+        scope = f"NodePool {pool!r}" if pool else "the cluster"
+        return f"{unhealthy} of {len(nodes)} nodes of {scope} are unhealthy, more than 20%"
 
-    def _nodes_in(self, pool: str) -> Iterable[NodeObject]:
-        for claim in self._mirror.claims_in(pool):
-            yield from self._mirror.nodes_of(claim.provider_id)
+    def _get_nodes(self, pool: str) -> Iterable[NodeObject]:
+        for claim in self._cache.claims_in(pool):
+            yield from self._cache.nodes_of(claim.provider_id)
 
-    async def _hurry(self, claim: NodeClaim, now: datetime) -> bool:
-        """End all patience with the claim's pods, unless it has ended before."""
-        with suppress(DovetailError):  # An annotation that is no time is written anew.
-            ends = deadline_of(claim)
-            if ends is not None and ends <= now:
+    async def _expire_deadline(self, claim: NodeClaim, now: datetime) -> bool:
+        """Set the termination deadline to now, unless it is in the past already."""
+        with suppress(DovetailError):  # An invalid annotation is overwritten.
+            deadline = decode_termination_deadline(claim)
+            if deadline is not None and deadline <= now:
                 return True
-        return await end_patience(claim, now, kube=self._kube)
+        return await set_termination_deadline(self._context, claim, now)
 
-    def _count(self, claim: NodeClaim, condition: str, pods: int) -> None:
-        self._metrics.count(
-            "karpenter_nodeclaims_unhealthy_disrupted_total",
-            condition=_snake_case(condition),
-            nodepool=claim.pool,
-            capacity_type=claim.labels.get(label_keys.CAPACITY_TYPE, ""),
-            image_id=claim.image_id,
+    def _record_metric(self, claim: NodeClaim, condition: str) -> None:
+        self._metrics.inc(
+            NODECLAIMS_UNHEALTHY_DISRUPTED,
+            UnhealthyLabels(
+                condition=to_snake_case(condition),
+                nodepool=claim.pool,
+                capacity_type=claim.labels.get(label_keys.CAPACITY_TYPE, ""),
+                image_id=claim.image_id,
+            ),
         )
-        self._metrics.count(
-            "karpenter_pods_disruption_initiated_total", pods, **disruption_labels(claim, REASON)
-        )
 
 
-def registration(
-    *,
-    mirror: Mirror,
-    kube: Kube,
-    loop: Loop,
-    log: Log,
-    events: Events,
-    metrics: Metrics,
-    gates: Gates,
-) -> Registration | None:
-    """Return the controller, if it is switched on."""
-    if not gates.NodeRepair:
+def controller(context: ControllerContext) -> Controller | None:
+    """Return the registration, None if its feature gate is off."""
+    if not context.feature_gates.NodeRepair:
         return None
-    return Registration(
-        name="node.health",
-        controller=Repair(
-            mirror=mirror, kube=kube, loop=loop, log=log, events=events, metrics=metrics
-        ),
-        watches=[(NODES, _whose_health_changed)],
+    return Controller(
+        name="node.health", reconciler=NodeHealthController(context), watches=[(NODES, _handle_node)]
     )
 
 
-def _whose_health_changed(change: Change) -> Iterable[str]:
-    old, new = change.old, change.new
-    if new is None or (old is not None and old.conditions == new.conditions):
+def _handle_node(change: ObjectChange) -> Iterable[str]:
+    if change.new is None or is_unchanged(change, lambda node: node.conditions):
         return ()
-    return (new.name,)
-
-
-def _snake_case(name: str) -> str:
-    return "".join(f"_{one.lower()}" if one.isupper() else one for one in name).lstrip("_")
+    return (change.new.name,)

@@ -1,116 +1,113 @@
-"""Gives a node back: marks it, drains it, lets its volumes go, ends its machine.
+"""Node termination: taint, drain, detach volumes, terminate the instance.
 
-All that is known about how far this has come is on the node and its claim, so
-that it goes on from there after a restart. The node's finalizer is the last to go.
+Progress is recorded in conditions of the NodeClaim, so that termination
+continues after a restart. The Node's finalizer is removed last.
+
+Who terminates an instance when::
+
+    expiration, repair, interruption, disruption,        kubectl delete node
+    timeouts, kubectl delete nodeclaim                            |
+          | NodeClaim deleted                                     | Node deleted
+          v                                                       v
+    nodeclaim.lifecycle (finalizer) ---- deletes Nodes ---> node.termination
+          |                                                       | deletes the NodeClaim,
+          | no Node was registered,                               | taints, drains, waits
+          | or all Nodes are gone                                 | for volumes
+          v                                                       v
+    terminates the instance                              terminates the instance,
+    (mostly gone already),                               removes the Node's finalizer
+    removes the NodeClaim's finalizer                    once the instance is gone
+
+An instance without NodeClaim is terminated by ``instance.garbagecollection``. No
+other controller terminates instances: they delete the NodeClaim, with
+``nodeclaim_deletion.py``.
 """
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from dovetail.codec.patches.nodeclaims import status_patch
-from dovetail.controllers.disrupted_taint import put_mark
-from dovetail.controllers.node.drain import Progress, Stages
-from dovetail.controllers.runtime.manager import Registration, Requeue
-from dovetail.core.node.drain import deadline_of
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.disrupted_taint import add_disrupted_taint
+from dovetail.controllers.event_reasons import TERMINATION_GRACE_PERIOD_EXPIRING
+from dovetail.controllers.node.drain import DrainProgress, DrainStages
+from dovetail.controllers.patches import write_claim_status
+from dovetail.controllers.runtime.manager import Controller, RequeueAfter, is_unchanged
+from dovetail.core.node.drain import decode_termination_deadline
 from dovetail.errors import DovetailError
 from dovetail.model import labels as label_keys
+from dovetail.model.karpenter.condition_types import INSTANCE_TERMINATING
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import TRUE
 from dovetail.model.node import NodeObject
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES, PODS, VOLUME_ATTACHMENTS
-from dovetail.ports.cloudprovider import Cloud, InstanceNotFound
-from dovetail.ports.event_loop import Clock
-from dovetail.ports.kube_client import Kube
+from dovetail.ports.cloudprovider import InstanceNotFoundError
 from dovetail.ports.kube_errors import NotFound
-from dovetail.ports.telemetry import Events, Log, Metrics
-from dovetail.state.cluster.cache import Change, Mirror
-from dovetail.state.pods.evictions import Evictions
+from dovetail.ports.metrics import (
+    NODES_LIFETIME_DURATION,
+    NODES_TERMINATED,
+    NODES_TERMINATION_DURATION,
+    NodeLabels,
+    NodePoolLabels,
+)
+from dovetail.state.cluster.cache import ObjectChange
 
 NAME: Final = "node.termination"
-POLL_SOON: Final = timedelta(seconds=1)
-POLL_LATE: Final = timedelta(seconds=5)
-SOON: Final = timedelta(seconds=10)
-"""A machine that does not end so soon will take its time; the cloud's API is not free."""
+FAST_POLL: Final = timedelta(seconds=1)
+SLOW_POLL: Final = timedelta(seconds=5)
+FAST_POLL_PERIOD: Final = timedelta(seconds=10)
+"""After this time, the instance is polled less often, to save API calls."""
 
-_NO_CONNECTIONS: Final = {label_keys.EXCLUDED_FROM_BALANCERS: "karpenter"}
-_ENDING: Final = "InstanceTerminating"
+_LOAD_BALANCER_LABELS: Final = {label_keys.EXCLUDE_FROM_LOAD_BALANCERS: "karpenter"}
 
 
-class Termination:
-    """One node at a time, from the mark for deletion to its end."""
+class TerminationController(ControllerBase):
+    """Terminates one deleted node per key."""
 
-    def __init__(
-        self,
-        *,
-        mirror: Mirror,
-        kube: Kube,
-        cloud: Cloud,
-        loop: Clock,
-        evictions: Evictions,
-        log: Log,
-        events: Events,
-        metrics: Metrics,
-    ) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._cloud = cloud
-        self._clock = loop
-        self._stages = Stages(mirror=mirror, evictions=evictions, events=events, metrics=metrics)
-        self._log = log
-        self._events = events
-        self._metrics = metrics
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._drain = DrainStages(context)
 
-    def registration(self) -> Registration:
-        """Have it told of nodes that go, and of what they wait for."""
-        return Registration(
-            name=NAME,
-            controller=self,
-            watches=(
-                (NODES, self.on_node),
-                (NODE_CLAIMS, self.on_claim),
-                (PODS, self.on_pod),
-                (VOLUME_ATTACHMENTS, self.on_attachment),
-            ),
-        )
-
-    async def reconcile(self, name: str) -> Requeue | None:
-        """Bring a node that is being deleted one step further."""
+    async def reconcile(self, name: str) -> RequeueAfter | None:
+        """Advance the termination of a deleted node."""
         # Observe.
-        now = self._clock.now()
-        node = self._mirror.node(name)
-        if node is None or not _is_ours(node):
+        now = self._loop.now()
+        node = self._cache.node(name)
+        if node is None or not _is_terminating(node):
             return None
-        claim = await self._claim_of(node)
-        if not node.ready and await self._has_vanished(node):
-            await self._let_go(node, now)
+        claim = await self._get_deleting_claim(node)
+        if not node.ready and await self._is_instance_gone(node):
+            await self._remove_finalizer(node, now)
             return None
-        deadline = deadline_of(claim) if claim is not None else None
+        deadline = decode_termination_deadline(claim) if claim is not None else None
         if deadline is not None:
-            self._tell_deadline(node, deadline)
+            self._publish_deadline(node, deadline)
 
-        # Act: each stage decides by rules of its own and says when to look again.
-        await put_mark(node, _NO_CONNECTIONS, kube=self._kube, log=self._log)
-        progress = Progress(claim, deadline, now)
+        # Act: each stage returns None when it is complete, else when to reconcile again.
+        await add_disrupted_taint(self._context, node, _LOAD_BALANCER_LABELS)
+        progress = DrainProgress(claim, deadline, now)
         try:
-            again = (
-                self._stages.drain(node, progress)
-                or self._stages.detach(node, progress)
-                or await self._end_machine(progress)
+            requeue = (
+                self._drain.evict_pods(node, progress)
+                or self._drain.wait_for_volumes(node, progress)
+                or await self._terminate_instance(progress)
             )
         except DovetailError:
-            # The machine cannot be ended now, but the stages before that are over.
-            await self._write(progress)
+            # Record the completed stages; only the instance termination is retried.
+            await self._write_conditions(progress)
             raise
-        await self._write(progress)
-        if again is not None:
-            return again
-        await self._let_go(node, now)
+        await self._write_conditions(progress)
+        if requeue is not None:
+            return requeue
+        await self._remove_finalizer(node, now)
         return None
 
-    async def _claim_of(self, node: NodeObject) -> NodeClaim | None:
-        """Return the node's claim, on its way out as well; None where it is not clear whose."""
-        claims = self._mirror.claims_of(node.provider_id)
+    async def _get_deleting_claim(self, node: NodeObject) -> NodeClaim | None:
+        """Return the node's NodeClaim, after deleting it if needed; None if ambiguous.
+
+        The deletion is not counted as disruption: a user has deleted the Node.
+        """
+        claims = self._cache.claims_of(node.provider_id)
         if len(claims) != 1:
             return None
         (claim,) = claims
@@ -120,112 +117,111 @@ class Termination:
             await self._kube.delete(NODE_CLAIMS, claim.name, uid=claim.uid)
         except NotFound:
             return None
-        return self._mirror.claim(claim.name)
+        return self._cache.claim(claim.name)
 
-    async def _has_vanished(self, node: NodeObject) -> bool:
+    async def _is_instance_gone(self, node: NodeObject) -> bool:
         if not node.provider_id:
             return False
         try:
-            await self._cloud.get(node.provider_id)
-        except InstanceNotFound:
+            await self._cloud_provider.get(node.provider_id)
+        except InstanceNotFoundError:
             return True
         return False
 
-    def _tell_deadline(self, node: NodeObject, deadline: datetime) -> None:
+    def _publish_deadline(self, node: NodeObject, deadline: datetime) -> None:
         self._events.publish(
-            NODES,
-            node.name,
-            uid=node.uid,
-            reason="TerminationGracePeriodExpiring",
-            message=f"All pods will be deleted by {deadline:%Y-%m-%dT%H:%M:%SZ}",
-            warning=True,
+            node,
+            TERMINATION_GRACE_PERIOD_EXPIRING,
+            f"All pods will be deleted by {deadline:%Y-%m-%dT%H:%M:%SZ}",
         )
 
-    async def _end_machine(self, progress: Progress) -> Requeue | None:
+    async def _terminate_instance(self, progress: DrainProgress) -> RequeueAfter | None:
         claim, now = progress.claim, progress.now
         if claim is None:
-            return None  # Whose machine it is has to be settled by those who look after machines.
+            return None  # Garbage collection terminates instances without NodeClaim.
         try:
-            await self._cloud.delete(claim.provider_id)
-        except InstanceNotFound:
-            progress.set(_ENDING, TRUE)
+            await self._cloud_provider.delete(claim.provider_id)
+        except InstanceNotFoundError:
+            progress.set(INSTANCE_TERMINATING, TRUE)
             return None
-        progress.set(_ENDING, TRUE)
-        noted = progress.get(_ENDING)
-        since = now if noted is None or noted.since is None else noted.since
-        return Requeue(POLL_SOON if now < since + SOON else POLL_LATE)
+        progress.set(INSTANCE_TERMINATING, TRUE)
+        condition = progress.get(INSTANCE_TERMINATING)
+        since = (condition and condition.last_transition_time) or now
+        return RequeueAfter(FAST_POLL if now < since + FAST_POLL_PERIOD else SLOW_POLL)
 
-    async def _write(self, progress: Progress) -> None:
-        before, after = progress.before, progress.claim
-        if before is None or after is None or before.conditions == after.conditions:
-            return
-        patch = status_patch(before, after)
-        try:
-            await self._kube.patch(NODE_CLAIMS, before.name, patch, subresource="status")
-        except NotFound:
-            return  # Somebody took it away by force.
+    async def _write_conditions(self, progress: DrainProgress) -> None:
+        if progress.before is not None and progress.claim is not None:
+            await write_claim_status(self._kube, progress.before, progress.claim)
 
-    async def _let_go(self, node: NodeObject, now: datetime) -> None:
-        """Take the finalizer off; with that the node is gone."""
-        latest = self._mirror.node(node.name)
+    async def _remove_finalizer(self, node: NodeObject, now: datetime) -> None:
+        """Remove the finalizer, which completes the deletion of the Node."""
+        latest = self._cache.node(node.name)
         if latest is None or latest.uid != node.uid:
             return
-        others = [one for one in latest.finalizers if one != label_keys.TERMINATION_FINALIZER]
-        meta = {"finalizers": others, "resourceVersion": latest.resource_version}
+        remaining = [
+            finalizer for finalizer in latest.finalizers if finalizer != label_keys.TERMINATION_FINALIZER
+        ]
+        metadata = {"finalizers": remaining, "resourceVersion": latest.resource_version}
         try:
-            await self._kube.patch(NODES, node.name, {"metadata": meta})
+            await self._kube.patch(NODES, node.name, {"metadata": metadata})
         except NotFound:
             return
         self._log.info("deleted node", node=node.name)
-        self._metrics.count(
-            "karpenter_nodes_terminated_total",
-            nodepool=_pool(node),
-            zone=node.labels.get(label_keys.ZONE, ""),
+        self._metrics.inc(
+            NODES_TERMINATED,
+            NodeLabels(nodepool=_get_nodepool(node), zone=node.labels.get(label_keys.ZONE, "")),
         )
-        for name, since in (
-            ("karpenter_nodes_termination_duration_seconds", node.deleted_at),
-            ("karpenter_nodes_lifetime_duration_seconds", node.created),
+        for histogram, since in (
+            (NODES_TERMINATION_DURATION, node.deleted_at),
+            (NODES_LIFETIME_DURATION, node.created),
         ):
             if since is not None:
-                self._metrics.observe(name, (now - since).total_seconds(), nodepool=_pool(node))
+                seconds = (now - since).total_seconds()
+                self._metrics.observe(histogram, seconds, NodePoolLabels(nodepool=_get_nodepool(node)))
 
-    # Who is to be looked at when something changes.
+    def handle_node(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile a terminating node when it changes, without its heartbeats."""
+        if change.new is not None and _is_terminating(change.new) and not is_unchanged(change, _get_state):
+            yield change.new.name
 
-    def on_node(self, change: Change) -> Iterable[str]:
-        """Look at nodes that begin to go; not at every beat of their hearts."""
-        old, new = change.old, change.new
-        if new is not None and _is_ours(new) and (old is None or _stand(old) != _stand(new)):
-            yield new.name
+    def handle_claim(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile when a NodeClaim gets a deadline or is gone, not after own writes."""
+        if is_unchanged(change, lambda claim: (claim.deleting, claim.annotations, claim.provider_id)):
+            return
+        for node in self._cache.nodes_of(change.latest.provider_id):
+            yield from self._get_terminating(node.name)
 
-    def on_claim(self, change: Change) -> Iterable[str]:
-        """Look at a claim's nodes when its deadline changes or it is gone; not at our own notes."""
-        old, new = change.old, change.new
-        if old is not None and new is not None:
-            if (old.deleting, old.annotations, old.provider_id) == (
-                new.deleting,
-                new.annotations,
-                new.provider_id,
-            ):
-                return
-        for node in self._mirror.nodes_of(change.either.provider_id):
-            yield from self._if_going(node.name)
+    def handle_pod(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile a draining node when one of its pods changes."""
+        name = change.latest.node_name
+        return self._get_terminating(name) if name else ()
 
-    def on_pod(self, change: Change) -> Iterable[str]:
-        """Look at a node that drains when one of its pods moves."""
-        name = change.either.node_name
-        return self._if_going(name) if name else ()
+    def handle_attachment(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile a draining node when a volume is detached."""
+        return self._get_terminating(change.old.node_name) if change.new is None else ()
 
-    def on_attachment(self, change: Change) -> Iterable[str]:
-        """Look at a node that drains when a volume has left it."""
-        return self._if_going(change.old.node_name) if change.new is None else ()
-
-    def _if_going(self, name: str) -> Iterable[str]:
-        node = self._mirror.node(name)
-        return (name,) if node is not None and _is_ours(node) else ()
+    def _get_terminating(self, name: str) -> Iterable[str]:
+        node = self._cache.node(name)
+        return (name,) if node is not None and _is_terminating(node) else ()
 
 
-def _is_ours(node: NodeObject) -> bool:
-    """Tell whether a node is being deleted and it is for us to see to that."""
+def controller(context: ControllerContext) -> Controller:
+    """Return the registration of this controller."""
+    reconciler = TerminationController(context)
+    return Controller(
+        name=NAME,
+        reconciler=reconciler,
+        watches=(
+            (NODES, reconciler.handle_node),
+            (NODE_CLAIMS, reconciler.handle_claim),
+            (PODS, reconciler.handle_pod),
+            (VOLUME_ATTACHMENTS, reconciler.handle_attachment),
+        ),
+    )
+
+
+def _is_terminating(node: NodeObject) -> bool:
+    """Return True if a node is being deleted and has the finalizer of this controller."""
     return (
         node.deleting
         and label_keys.TERMINATION_FINALIZER in node.finalizers
@@ -233,9 +229,9 @@ def _is_ours(node: NodeObject) -> bool:
     )
 
 
-def _stand(node: NodeObject) -> tuple[object, ...]:
+def _get_state(node: NodeObject) -> tuple[object, ...]:
     return node.deleting, node.ready, node.finalizers, node.provider_id, node.uid
 
 
-def _pool(node: NodeObject) -> str:
+def _get_nodepool(node: NodeObject) -> str:
     return node.labels.get(label_keys.NODEPOOL, "")

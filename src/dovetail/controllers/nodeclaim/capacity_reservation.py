@@ -1,106 +1,94 @@
-"""Follows what becomes of machines that were bought in capacity reservations."""
+"""Capacity reservations: follows instances whose reservation ends.
+
+An instance outlives an ordinary reservation as on-demand instance; NodeClaim and
+Node are relabelled. A capacity block terminates its instances when it ends;
+their NodeClaims are deleted before that.
+"""
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
-from dovetail.controllers.nodeclaim_deletion import retire
-from dovetail.controllers.runtime.manager import Registration, Requeue
-from dovetail.core.nodeclaim.lifecycle import REGISTERED
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.nodeclaim_deletion import delete_nodeclaim
+from dovetail.controllers.patches import patch_if_exists
+from dovetail.controllers.runtime.manager import Controller, RequeueAfter
 from dovetail.model import labels as label_keys
+from dovetail.model.karpenter.condition_types import REGISTERED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import is_true
-from dovetail.ports.api_resources import NODE_CLAIMS, NODES, Resource
-from dovetail.ports.cloudprovider import Cloud, InstanceNotFound
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.kube_errors import NotFound
-from dovetail.ports.telemetry import Log, Metrics
-from dovetail.state.cluster.cache import Change, Mirror
+from dovetail.ports.api_resources import NODE_CLAIMS, NODES
+from dovetail.ports.cloudprovider import InstanceNotFoundError
+from dovetail.state.cluster.cache import ObjectChange
 
-_LOOK_AGAIN: Final = Requeue(after=timedelta(minutes=1))
-_ENDING: Final = "capacity_reservation_expiring"
-_AS_ON_DEMAND: Final[dict[str, str | None]] = {
+_INTERVAL: Final = RequeueAfter(timedelta(minutes=1))
+_ON_DEMAND_LABELS: Final[dict[str, str | None]] = {
     label_keys.CAPACITY_TYPE: label_keys.ON_DEMAND,
     label_keys.CAPACITY_RESERVATION_ID: None,
     label_keys.CAPACITY_RESERVATION_TYPE: None,
-    # Karpenter leaves this one behind, where it says nothing any more.
+    # Karpenter keeps this label, though it has no meaning any more.
     label_keys.CAPACITY_RESERVATION_INTERRUPTIBLE: None,
 }
 
 
-class Reserved:
-    """Looks at reserved claims once a minute.
+class CapacityReservationController(ControllerBase):
+    """Checks each NodeClaim in a capacity reservation once per minute."""
 
-    A machine outlives its reservation as an on-demand one; its claim and node say
-    so then. Capacity blocks end with their machines: those go in good time.
-    """
-
-    def __init__(
-        self, *, mirror: Mirror, kube: Kube, cloud: Cloud, log: Log, metrics: Metrics
-    ) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._cloud = cloud
-        self._log = log
-        self._metrics = metrics
-
-    async def reconcile(self, name: str) -> Requeue | None:
-        claim = self._mirror.claim(name)
+    async def reconcile(self, name: str) -> RequeueAfter | None:
+        # Observe.
+        claim = self._cache.claim(name)
         if claim is None or claim.deleting or not _is_reserved(claim):
             return None
-        if self._is_about_to_end(claim):
-            if await retire(claim, _ENDING, kube=self._kube, metrics=self._metrics):
+        if self._is_expiring(claim):
+            if await delete_nodeclaim(self._context, claim, "capacity_reservation_expiring"):
                 self._log.info("deleting nodeclaim in expiring capacity block", nodeclaim=name)
             return None
         try:
-            machine = await self._cloud.get(claim.provider_id)
-        except InstanceNotFound:
-            return _LOOK_AGAIN  # Garbage collection is for that.
-        if machine.capacity_type != label_keys.ON_DEMAND:
-            return _LOOK_AGAIN
-        # The node first: the claim is what we would find again after a crash.
+            instance = await self._cloud_provider.get(claim.provider_id)
+        except InstanceNotFoundError:
+            return _INTERVAL  # Garbage collection deletes the NodeClaim.
+        if instance.capacity_type != label_keys.ON_DEMAND:
+            return _INTERVAL
+
+        # Act. The NodeClaim last: after a crash, it is still reserved and reconciled again.
+        patch = {"metadata": {"labels": _ON_DEMAND_LABELS}}
         if is_true(claim.conditions, REGISTERED):
-            for node in self._mirror.nodes_of(claim.provider_id):
-                await self._relabel(NODES, node.name)
-        await self._relabel(NODE_CLAIMS, name)
+            for node in self._cache.nodes_of(claim.provider_id):
+                await patch_if_exists(self._kube, NODES, node.name, patch)
+        await patch_if_exists(self._kube, NODE_CLAIMS, name, patch)
+
+        # Report.
         self._log.info("nodeclaim left its capacity reservation", nodeclaim=name)
         return None
 
-    def _is_about_to_end(self, claim: NodeClaim) -> bool:
-        node_class = self._mirror.node_class(claim.node_class.name)
-        held = claim.labels.get(label_keys.CAPACITY_RESERVATION_ID)
+    def _is_expiring(self, claim: NodeClaim) -> bool:
+        node_class = self._cache.node_class(claim.node_class.name)
+        reservation_id = claim.labels.get(label_keys.CAPACITY_RESERVATION_ID)
         return node_class is not None and any(
-            one.id == held and one.expiring for one in node_class.reservations
+            reservation.id == reservation_id and reservation.expiring
+            for reservation in node_class.capacity_reservations
         )
 
-    async def _relabel(self, resource: Resource, name: str) -> None:
-        patch: dict[str, Any] = {"metadata": {"labels": _AS_ON_DEMAND}}
-        try:
-            await self._kube.patch(resource, name, patch)
-        except NotFound:
-            return  # Nothing to say it of any more.
 
-
-def registration(
-    *, mirror: Mirror, kube: Kube, cloud: Cloud, log: Log, metrics: Metrics
-) -> Registration:
-    """Return the controller."""
-
-    def reserved_ones(change: Change) -> Iterable[str]:
-        old, new = change.old, change.new
-        is_news = old is None or not _is_reserved(old)
-        return (new.name,) if new is not None and is_news and _is_reserved(new) else ()
-
-    return Registration(
+def controller(context: ControllerContext) -> Controller:
+    """Return the registration of this controller."""
+    return Controller(
         name="nodeclaim.capacityreservation",
-        controller=Reserved(mirror=mirror, kube=kube, cloud=cloud, log=log, metrics=metrics),
-        watches=[(NODE_CLAIMS, reserved_ones)],
+        reconciler=CapacityReservationController(context),
+        watches=[(NODE_CLAIMS, _handle_claim)],
     )
+
+
+def _handle_claim(change: ObjectChange) -> Iterable[str]:
+    """Reconcile a NodeClaim once it is known to be reserved."""
+    old, new = change.old, change.new
+    is_new = old is None or not _is_reserved(old)
+    return (new.name,) if new is not None and is_new and _is_reserved(new) else ()
 
 
 def _is_reserved(claim: NodeClaim) -> bool:
     return (
-        claim.node_class.supported
+        claim.node_class.is_supported
         and bool(claim.provider_id)
         and claim.labels.get(label_keys.CAPACITY_TYPE) == label_keys.RESERVED
     )

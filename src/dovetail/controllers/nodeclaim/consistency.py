@@ -1,98 +1,72 @@
-"""Checks now and then that nodes are what was bought; it informs and does nothing else."""
+"""Consistency: reports nodes with less capacity than their NodeClaim; nothing else."""
 
 from datetime import datetime, timedelta
 from typing import Final
 
-from dovetail.codec.patches.nodeclaims import status_patch
-from dovetail.controllers.runtime.manager import Registration, Requeue
-from dovetail.core.nodeclaim.consistency import shape_mistakes
-from dovetail.core.nodeclaim.lifecycle import stated
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.event_reasons import FAILED_CONSISTENCY_CHECK
+from dovetail.controllers.patches import write_claim_status
+from dovetail.controllers.runtime.manager import Controller, RequeueAfter, enqueue_object
+from dovetail.core.nodeclaim.consistency import find_missing_capacity
+from dovetail.core.nodeclaim.lifecycle import set_claim_condition
+from dovetail.model.karpenter.condition_types import CONSISTENT_STATE_FOUND
 from dovetail.model.kube.conditions import FALSE, TRUE
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
-from dovetail.ports.event_loop import Clock, Loop
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.kube_errors import NotFound
-from dovetail.ports.telemetry import Events, Log
-from dovetail.state.cluster.cache import Change, Mirror
+from dovetail.state.cluster.cache import ObjectChange
 
-SCAN_PERIOD: Final = timedelta(minutes=10)
-CONSISTENT: Final = "ConsistentStateFound"
+CHECK_INTERVAL: Final = timedelta(minutes=10)
 
 
-class Consistency:
-    """Compares a claim with its node, at most once in ten minutes."""
+class ConsistencyController(ControllerBase):
+    """Compares a NodeClaim with its Node, at most once per ``CHECK_INTERVAL``."""
 
-    def __init__(
-        self, *, mirror: Mirror, kube: Kube, clock: Clock, log: Log, events: Events
-    ) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._clock = clock
-        self._log = log
-        self._events = events
-        self._scanned: dict[str, tuple[str, datetime]] = {}
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._checked: dict[str, tuple[str, datetime]] = {}
+        """NodeClaim name → its UID, and when it was checked."""
 
-    async def reconcile(self, name: str) -> Requeue | None:
+    async def reconcile(self, name: str) -> RequeueAfter | None:
         # Observe.
-        claim = self._mirror.claim(name)
+        claim = self._cache.claim(name)
         if claim is None:
-            self._scanned.pop(name, None)
+            self._checked.pop(name, None)
             return None
-        nodes = self._mirror.nodes_of(claim.provider_id)
-        if not claim.node_class.supported or claim.deleting or len(nodes) != 1:
+        nodes = self._cache.nodes_of(claim.provider_id)
+        if not claim.node_class.is_supported or claim.deleting or len(nodes) != 1:
             return None
-        now = self._clock.now()
-        uid, last = self._scanned.get(name, ("", now))
-        if uid == claim.uid and now - last < SCAN_PERIOD:
-            return Requeue(after=last + SCAN_PERIOD - now)
-        self._scanned[name] = (claim.uid, now)
+        now = self._loop.now()
+        uid, checked_at = self._checked.get(name, ("", now))
+        if uid == claim.uid and now - checked_at < CHECK_INTERVAL:
+            return RequeueAfter(checked_at + CHECK_INTERVAL - now)
+        self._checked[name] = (claim.uid, now)
 
         # Decide.
-        wrong = shape_mistakes(claim, nodes[0])
+        errors = find_missing_capacity(claim, nodes[0])
+        status = (FALSE, "ConsistencyCheckFailed", "; ".join(errors)) if errors else (TRUE,)
+        after = set_claim_condition(claim, now, CONSISTENT_STATE_FOUND, *status)
 
         # Act.
-        if wrong:
-            why = ("ConsistencyCheckFailed", "; ".join(wrong))
-            after = stated(claim, now, CONSISTENT, FALSE, *why)
-        else:
-            after = stated(claim, now, CONSISTENT, TRUE)
-        patch = status_patch(claim, after)
-        if patch:
-            try:
-                await self._kube.patch(NODE_CLAIMS, name, patch, subresource="status")
-            except NotFound:
-                return None
+        if not await write_claim_status(self._kube, claim, after):
+            return None
 
-        # Tell.
-        for message in wrong:
+        # Report.
+        for message in errors:
             self._log.error("consistency error", nodeclaim=name, error=message)
-            self._events.publish(
-                NODE_CLAIMS,
-                name,
-                uid=claim.uid,
-                reason="FailedConsistencyCheck",
-                message=message,
-                warning=True,
-            )
-        return Requeue(after=SCAN_PERIOD)
+            self._events.publish(claim, FAILED_CONSISTENCY_CHECK, message)
+        return RequeueAfter(CHECK_INTERVAL)
 
 
-def registration(
-    *, mirror: Mirror, kube: Kube, loop: Loop, log: Log, events: Events
-) -> Registration:
-    """Return the controller."""
+def controller(context: ControllerContext) -> Controller:
+    """Return the registration of this controller."""
 
-    def claims_of_node(change: Change) -> list[str]:
+    def handle_node(change: ObjectChange) -> list[str]:
         if change.old is not None or change.new is None:
             return []
-        return [claim.name for claim in mirror.claims_of(change.new.provider_id)]
+        return [claim.name for claim in context.cache.claims_of(change.new.provider_id)]
 
-    return Registration(
+    return Controller(
         name="nodeclaim.consistency",
-        controller=Consistency(mirror=mirror, kube=kube, clock=loop, log=log, events=events),
-        watches=[
-            (NODE_CLAIMS, lambda change: (change.either.name,)),
-            (NODES, claims_of_node),
-        ],
+        reconciler=ConsistencyController(context),
+        watches=[(NODE_CLAIMS, enqueue_object), (NODES, handle_node)],
         workers=10,
     )

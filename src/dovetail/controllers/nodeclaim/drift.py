@@ -1,4 +1,7 @@
-"""Says of claims whether their pool and class would still make them as they are."""
+"""Drift: sets Drifted on NodeClaims that differ from NodePool or node class.
+
+The disruption controller replaces drifted nodes.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -6,186 +9,170 @@ from typing import Final
 
 import msgspec
 
-from dovetail.codec.patches.nodeclaims import status_patch
-from dovetail.controllers.runtime.manager import Registration, Requeue
-from dovetail.core.conditions import cleared
-from dovetail.core.nodeclaim.drift import DRIFTED, pool_drift, type_drift
-from dovetail.core.nodeclaim.lifecycle import LAUNCHED, stated
-from dovetail.core.nodeclass.drift import DriftUnknown
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.patches import write_claim_status
+from dovetail.controllers.runtime.manager import Controller, RequeueAfter, is_unchanged
+from dovetail.core.conditions import clear_condition
+from dovetail.core.nodeclaim.drift import get_instance_type_drift_reason, get_nodepool_drift_reason
+from dovetail.core.nodeclaim.lifecycle import set_claim_condition
+from dovetail.core.nodeclass.drift import DriftUnknownError
 from dovetail.model import labels as label_keys
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.condition_types import DRIFTED, LAUNCHED
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.conditions import TRUE, is_true
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS
-from dovetail.ports.cloudprovider import Cloud, CloudError, InstanceNotFound
-from dovetail.ports.event_loop import Clock, Loop
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.kube_errors import NotFound
-from dovetail.ports.telemetry import Log
-from dovetail.state.cluster.cache import Change, Mirror
-from dovetail.state.instancetypes.by_name import TypesByName
+from dovetail.ports.cloudprovider import CloudError, InstanceNotFoundError
+from dovetail.state.cluster.cache import ObjectChange
+from dovetail.state.instancetypes.by_name import InstanceTypeIndex
 
-_LOOK_AGAIN: Final = Requeue(after=timedelta(minutes=5))
-_SETTLING: Final = timedelta(hours=1)
-"""What was bought a moment ago is sold: catalogues that come in parts are no drift."""
-_TYPES_STAY: Final = timedelta(minutes=30)
-"""For so long a type that was found is not looked for again."""
-_POOL_STAMPS: Final = (label_keys.NODEPOOL_HASH, label_keys.NODEPOOL_HASH_VERSION)
-_CLASS_STAMPS: Final = (label_keys.EC2_NODE_CLASS_HASH, label_keys.EC2_NODE_CLASS_HASH_VERSION)
+_INTERVAL: Final = RequeueAfter(timedelta(minutes=5))
+_MIN_AGE: Final = timedelta(hours=1)
+"""A younger NodeClaim has a current instance type; an incomplete catalog is no drift."""
+_TYPE_CHECK_INTERVAL: Final = timedelta(minutes=30)
+"""An instance type that was offered is checked again after this time."""
+_NODEPOOL_HASH_KEYS: Final = (label_keys.NODEPOOL_HASH, label_keys.NODEPOOL_HASH_VERSION)
+_NODECLASS_HASH_KEYS: Final = (label_keys.EC2_NODE_CLASS_HASH, label_keys.EC2_NODE_CLASS_HASH_VERSION)
 
 
-class Drift:
-    """Sets and clears the condition. Acting on it is another's business."""
+class DriftController(ControllerBase):
+    """Sets and clears the Drifted condition of a NodeClaim."""
 
-    def __init__(self, *, mirror: Mirror, kube: Kube, cloud: Cloud, clock: Clock, log: Log) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._cloud = cloud
-        self._clock = clock
-        self._log = log
-        self._types = TypesByName()
-        self._found: dict[str, datetime] = {}
-        """Claim → when its type was last found in the catalogue."""
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._types = InstanceTypeIndex()
+        self._type_checked: dict[str, datetime] = {}
+        """NodeClaim → when its instance type was last offered."""
 
-    async def reconcile(self, name: str) -> Requeue | None:
+    async def reconcile(self, name: str) -> RequeueAfter | None:
         # Observe.
-        claim = self._mirror.claim(name)
+        claim = self._cache.claim(name)
         if claim is None or claim.deleting:
-            self._found.pop(name, None)
+            self._type_checked.pop(name, None)
             return None
-        pool = self._mirror.pool(claim.pool)
-        if pool is None or not claim.node_class.supported:
+        pool = self._cache.pool(claim.pool)
+        if pool is None or not claim.node_class.is_supported:
             return None
 
         # Decide.
         try:
-            reason = await self._reason(claim, pool)
-        except (DriftUnknown, CloudError) as error:
-            # As it was. Whose fault it is, is told where classes are looked up: once, not by
-            # every claim.
-            self._log.debug("drift cannot be told", nodeclaim=name, error=str(error))
-            return _LOOK_AGAIN
-        after = _with(claim, reason, self._clock.now())
+            reason = await self._get_reason(claim, pool)
+        except (DriftUnknownError, CloudError) as error:
+            # The condition stays. The nodeclass controller logs the cause once, instead of
+            # once per NodeClaim.
+            self._log.debug("drift is unknown", nodeclaim=name, error=str(error))
+            return _INTERVAL
+        after = _with_drifted(claim, reason, self._loop.now())
 
         # Act.
-        patch = status_patch(claim, after)
-        if patch:
-            try:
-                await self._kube.patch(NODE_CLAIMS, name, patch, subresource="status")
-            except NotFound:
-                return None
-            self._tell(claim, reason)
-        return _LOOK_AGAIN if is_true(claim.conditions, LAUNCHED) else None
+        if not await write_claim_status(self._kube, claim, after):
+            return None
 
-    async def _reason(self, claim: NodeClaim, pool: NodePool) -> str | None:
-        """Return the first reason that holds; the cheapest to find out come first."""
+        # Report.
+        if reason is not None and claim.conditions != after.conditions:
+            self._log.debug("marking drifted", nodeclaim=name, reason=reason)
+        elif reason is None and is_true(claim.conditions, DRIFTED):
+            self._log.debug("removing drifted status condition", nodeclaim=name)
+        return _INTERVAL if is_true(claim.conditions, LAUNCHED) else None
+
+    async def _get_reason(self, claim: NodeClaim, pool: NodePool) -> str | None:
+        """Return the first drift reason, cheap checks first; None if not drifted."""
         if not is_true(claim.conditions, LAUNCHED):
             return None
         return (
-            pool_drift(claim, pool)
-            or self._type_drift(claim, pool)
-            or await self._class_drift(claim)
+            get_nodepool_drift_reason(claim, pool)
+            or self._get_type_drift_reason(claim, pool)
+            or await self._get_nodeclass_drift_reason(claim)
         )
 
-    def _type_drift(self, claim: NodeClaim, pool: NodePool) -> str | None:
-        now = self._clock.now()
-        found = self._found.get(claim.name)
-        is_young = claim.created is None or now - claim.created < _SETTLING
-        if is_young or (found is not None and now - found < _TYPES_STAY):
+    def _get_type_drift_reason(self, claim: NodeClaim, pool: NodePool) -> str | None:
+        now = self._loop.now()
+        checked_at = self._type_checked.get(claim.name)
+        is_young = claim.created is None or now - claim.created < _MIN_AGE
+        if is_young or (checked_at is not None and now - checked_at < _TYPE_CHECK_INTERVAL):
             return None
-        types = self._types.of(pool.name, self._cloud.instance_types(pool))
+        types = self._types.by_name(pool.name, self._cloud_provider.instance_types(pool))
         if not types:
-            return None  # Nothing is known, which says nothing of this one.
-        reason = type_drift(claim, types)
+            return None  # The catalog is not loaded yet.
+        reason = get_instance_type_drift_reason(claim, types)
         if reason is None:
-            self._found[claim.name] = now
+            self._type_checked[claim.name] = now
         return reason
 
-    async def _class_drift(self, claim: NodeClaim) -> str | None:
-        if self._mirror.node_class(claim.node_class.name) is None:
+    async def _get_nodeclass_drift_reason(self, claim: NodeClaim) -> str | None:
+        if self._cache.node_class(claim.node_class.name) is None:
             return None
         try:
-            return await self._cloud.drift(claim)
-        except InstanceNotFound:
-            return None  # Then it will be collected.
+            return await self._cloud_provider.drift_reason(claim)
+        except InstanceNotFoundError:
+            return None  # Garbage collection deletes the NodeClaim.
 
-    def _tell(self, before: NodeClaim, reason: str | None) -> None:
-        if reason is not None:
-            self._log.debug("marking drifted", nodeclaim=before.name, reason=reason)
-        elif is_true(before.conditions, DRIFTED):
-            self._log.debug("removing drifted status condition", nodeclaim=before.name)
+    def handle_claim(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile a NodeClaim when a field that drift depends on changes."""
+        return () if is_unchanged(change, _get_claim_state) else (change.latest.name,)
 
-
-def _with(claim: NodeClaim, reason: str | None, now: datetime) -> NodeClaim:
-    if reason is not None:
-        return stated(claim, now, DRIFTED, TRUE, reason, reason)
-    return msgspec.structs.replace(claim, conditions=cleared(claim.conditions, DRIFTED))
-
-
-def registration(*, mirror: Mirror, kube: Kube, cloud: Cloud, loop: Loop, log: Log) -> Registration:
-    """Return the controller."""
-
-    def claim_itself(change: Change) -> Iterable[str]:
-        old, new = change.old, change.new
-        if old is not None and new is not None and _of_claim(old) == _of_claim(new):
+    def handle_nodepool(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile all NodeClaims of a NodePool when its template changes."""
+        if change.new is None or is_unchanged(change, _get_pool_state):
             return ()
-        return (change.either.name,)
+        return [claim.name for claim in self._cache.claims_in(change.new.name)]
 
-    def claims_of_pool(change: Change) -> Iterable[str]:
-        old, new = change.old, change.new
-        if new is None or (old is not None and _of_pool(old) == _of_pool(new)):
-            return ()
-        return [claim.name for claim in mirror.claims_in(new.name)]
-
-    def claims_of_class(change: Change) -> Iterable[str]:
-        old, new = change.old, change.new
-        if new is None or (old is not None and _of_class(old) == _of_class(new)):
+    def handle_nodeclass(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile all NodeClaims of a node class when it resolves differently."""
+        if change.new is None or is_unchanged(change, _get_class_state):
             return ()
         return [
             claim.name
-            for pool in mirror.pools()
-            if pool.template.node_class.name == new.name
-            for claim in mirror.claims_in(pool.name)
+            for pool in self._cache.pools()
+            if pool.template.node_class.name == change.new.name
+            for claim in self._cache.claims_in(pool.name)
         ]
 
-    return Registration(
+
+def controller(context: ControllerContext) -> Controller:
+    """Return the registration of this controller."""
+    reconciler = DriftController(context)
+    return Controller(
         name="nodeclaim.drift",
-        controller=Drift(mirror=mirror, kube=kube, cloud=cloud, clock=loop, log=log),
+        reconciler=reconciler,
         watches=[
-            (NODE_CLAIMS, claim_itself),
-            (NODE_POOLS, claims_of_pool),
-            (EC2_NODE_CLASSES, claims_of_class),
+            (NODE_CLAIMS, reconciler.handle_claim),
+            (NODE_POOLS, reconciler.handle_nodepool),
+            (EC2_NODE_CLASSES, reconciler.handle_nodeclass),
         ],
     )
 
 
-def _of_claim(claim: NodeClaim) -> tuple[object, ...]:
-    """Return what drift depends on: most changes of a claim are of no interest."""
+def _with_drifted(claim: NodeClaim, reason: str | None, now: datetime) -> NodeClaim:
+    if reason is not None:
+        return set_claim_condition(claim, now, DRIFTED, TRUE, reason, reason)
+    return msgspec.structs.replace(claim, conditions=clear_condition(claim.conditions, DRIFTED))
+
+
+def _get_claim_state(claim: NodeClaim) -> tuple[object, ...]:
+    """Return the fields that drift depends on."""
     return (
-        claim.uid,
-        claim.deleting,
-        claim.labels,
-        claim.annotations,
-        claim.image_id,
-        claim.provider_id,
-        is_true(claim.conditions, LAUNCHED),
-        is_true(claim.conditions, DRIFTED),
+        *(claim.uid, claim.deleting, claim.labels, claim.annotations, claim.image_id, claim.provider_id),
+        *(is_true(claim.conditions, condition_type) for condition_type in (LAUNCHED, DRIFTED)),
     )
 
 
-def _of_pool(pool: NodePool) -> tuple[object, ...]:
-    return (pool.template, *(pool.annotations.get(key) for key in _POOL_STAMPS))
+def _get_pool_state(pool: NodePool) -> tuple[object, ...]:
+    return (pool.template, *(pool.annotations.get(key) for key in _NODEPOOL_HASH_KEYS))
 
 
-def _of_class(node_class: NodeClass) -> tuple[object, ...]:
-    """Leave out how subnets are ordered, which changes with every few addresses taken."""
-    found = node_class.found
+def _get_class_state(node_class: EC2NodeClass) -> tuple[object, ...]:
+    """Return the fields that drift depends on.
+
+    The order of subnets is excluded: it changes with their free addresses.
+    """
+    resolved = node_class.resolved
     return (
-        frozenset(one.id for one in found.subnets),
-        frozenset(found.security_groups),
-        found.images,
-        frozenset(one.id for one in node_class.reservations),
+        frozenset(subnet.id for subnet in resolved.subnets),
+        frozenset(resolved.security_group_ids),
+        resolved.amis,
+        frozenset(reservation.id for reservation in node_class.capacity_reservations),
         node_class.ready,
-        *(node_class.annotations.get(key) for key in _CLASS_STAMPS),
+        *(node_class.annotations.get(key) for key in _NODECLASS_HASH_KEYS),
     )

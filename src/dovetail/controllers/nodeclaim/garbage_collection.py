@@ -1,83 +1,71 @@
-"""Clears up in both directions: claims without a machine, machines without a claim."""
+"""Garbage collection: NodeClaims without instance, and instances without NodeClaim."""
 
-from collections.abc import Awaitable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from dovetail.controllers.nodeclaim_deletion import retire
-from dovetail.controllers.runtime.manager import SINGLETON, Registration, Requeue
-from dovetail.core.nodeclaim.garbage_collection import Seen, abandoned, orphans
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.nodeclaim_deletion import delete_nodeclaim
+from dovetail.controllers.runtime.manager import SINGLETON, SYNC_POLL, Controller, RequeueAfter, raise_first
+from dovetail.core.nodeclaim.garbage_collection import (
+    RunningInstance,
+    find_claims_without_instance,
+    find_orphaned_instances,
+)
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.ports.api_resources import NODES
-from dovetail.ports.cloudprovider import Cloud, InstanceNotFound
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.kube_client import Kube
+from dovetail.ports.cloudprovider import CloudProvider, InstanceNotFoundError
 from dovetail.ports.kube_errors import NotFound
-from dovetail.ports.telemetry import Log, Metrics
-from dovetail.state.cluster.cache import Mirror
 
-_EVERY: Final = Requeue(after=timedelta(minutes=2))
-_UNSYNCED: Final = Requeue(after=timedelta(seconds=1))
+_INTERVAL: Final = RequeueAfter(timedelta(minutes=2))
 
 
-class ClaimGarbage:
-    """Deletes registered claims whose machine the cloud no longer has."""
+class NodeClaimGarbageCollector(ControllerBase):
+    """Deletes registered NodeClaims whose instance is gone."""
 
-    def __init__(
-        self, *, mirror: Mirror, kube: Kube, cloud: Cloud, loop: Loop, log: Log, metrics: Metrics
-    ) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._cloud = cloud
-        self._loop = loop
-        self._log = log
-        self._metrics = metrics
+    async def reconcile(self, _: object) -> RequeueAfter:
+        # Observe. NodeClaims first: an instance launched after that belongs to none of them.
+        if not self._cache.has_synced():
+            return SYNC_POLL
+        claims = tuple(self._cache.claims())
+        instances = await _list_running(self._cloud_provider)
 
-    async def reconcile(self, _: object) -> Requeue:
-        if not self._mirror.synced():
-            return _UNSYNCED
-        # Claims first: a machine bought in between belongs to no claim that we look at.
-        claims = tuple(self._mirror.claims())
-        machines = await _machines(self._cloud)
-        lost = abandoned(claims, machines, self._mirror.nodes_of)
-        await _all(self._loop, [self._retire(claim) for claim in lost])
-        return _EVERY
+        # Decide.
+        garbage = find_claims_without_instance(claims, instances, self._cache.nodes_of)
 
-    async def _retire(self, claim: NodeClaim) -> None:
-        if await retire(claim, "garbage_collected", kube=self._kube, metrics=self._metrics):
+        # Act and report.
+        raise_first(await self._loop.gather([self._delete(claim) for claim in garbage]))
+        return _INTERVAL
+
+    async def _delete(self, claim: NodeClaim) -> None:
+        if await delete_nodeclaim(self._context, claim, "garbage_collected"):
             self._log.debug(
-                "garbage collecting nodeclaim",
-                nodeclaim=claim.name,
-                provider_id=claim.provider_id,
+                "garbage collecting nodeclaim", nodeclaim=claim.name, provider_id=claim.provider_id
             )
 
 
-class MachineGarbage:
-    """Gives back machines that no claim speaks for, and deletes their nodes."""
+class InstanceGarbageCollector(ControllerBase):
+    """Terminates instances without NodeClaim, and deletes their Nodes."""
 
-    def __init__(self, *, mirror: Mirror, kube: Kube, cloud: Cloud, loop: Loop, log: Log) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._cloud = cloud
-        self._loop = loop
-        self._log = log
+    async def reconcile(self, _: object) -> RequeueAfter:
+        # Observe. Instances first: see ``find_orphaned_instances``.
+        if not self._cache.has_synced():
+            return SYNC_POLL
+        instances = await _list_running(self._cloud_provider)
 
-    async def reconcile(self, _: object) -> Requeue:
-        if not self._mirror.synced():
-            return _UNSYNCED
-        # Machines first: see ``orphans``.
-        machines = await _machines(self._cloud)
-        left_over = orphans(machines, self._mirror.claims(), self._loop.now())
-        await _all(self._loop, [self._give_back(one) for one in left_over])
-        return _EVERY
+        # Decide.
+        orphans = find_orphaned_instances(instances, self._cache.claims(), self._loop.now())
 
-    async def _give_back(self, one: Seen) -> None:
+        # Act and report.
+        raise_first(await self._loop.gather([self._terminate(instance) for instance in orphans]))
+        return _INTERVAL
+
+    async def _terminate(self, instance: RunningInstance) -> None:
         try:
-            await self._cloud.delete(one.provider_id)
-        except InstanceNotFound:
-            return  # Gone meanwhile; its node goes with it.
-        self._log.debug("garbage collected cloudprovider instance", provider_id=one.provider_id)
-        for node in self._mirror.nodes_of(one.provider_id):
+            await self._cloud_provider.delete(instance.provider_id)
+        except InstanceNotFoundError:
+            return  # Terminated meanwhile; the cloud controller manager deletes its Node.
+        self._log.debug("garbage collected cloudprovider instance", provider_id=instance.provider_id)
+        for node in self._cache.nodes_of(instance.provider_id):
             try:
                 await self._kube.delete(NODES, node.name, uid=node.uid)
             except NotFound:
@@ -85,42 +73,27 @@ class MachineGarbage:
             self._log.debug("garbage collected node", node=node.name)
 
 
-async def _all(loop: Loop, works: Sequence[Awaitable[None]]) -> None:
-    """Do all at once, and only then complain about those that failed."""
-    for outcome in await loop.together(works):
-        if isinstance(outcome, Exception):
-            raise outcome
-
-
-async def _machines(cloud: Cloud) -> list[Seen]:
+async def _list_running(cloud_provider: CloudProvider) -> list[RunningInstance]:
     return [
-        Seen(provider_id=one.provider_id, claim=one.claim, launched=one.launched)
-        for one in await cloud.list()
-        if not one.terminating
+        RunningInstance(
+            provider_id=instance.provider_id, claim=instance.nodeclaim, launched=instance.launch_time
+        )
+        for instance in await cloud_provider.list()
+        if not instance.terminating
     ]
 
 
-def claims_registration(
-    *, mirror: Mirror, kube: Kube, cloud: Cloud, loop: Loop, log: Log, metrics: Metrics
-) -> Registration:
-    """Return the controller that deletes claims without a machine."""
-    return Registration(
-        name="nodeclaim.garbagecollection",
-        controller=ClaimGarbage(
-            mirror=mirror, kube=kube, cloud=cloud, loop=loop, log=log, metrics=metrics
-        ),
-        at_start=[SINGLETON],
-        workers=1,
+def nodeclaim_controller(context: ControllerContext) -> Controller:
+    """Return the registration that deletes NodeClaims without instance."""
+    reconciler = NodeClaimGarbageCollector(context)
+    return Controller(
+        name="nodeclaim.garbagecollection", reconciler=reconciler, initial_keys=[SINGLETON], workers=1
     )
 
 
-def machines_registration(
-    *, mirror: Mirror, kube: Kube, cloud: Cloud, loop: Loop, log: Log
-) -> Registration:
-    """Return the controller that gives back machines without a claim."""
-    return Registration(
-        name="instance.garbagecollection",
-        controller=MachineGarbage(mirror=mirror, kube=kube, cloud=cloud, loop=loop, log=log),
-        at_start=[SINGLETON],
-        workers=1,
+def instance_controller(context: ControllerContext) -> Controller:
+    """Return the registration that terminates instances without NodeClaim."""
+    reconciler = InstanceGarbageCollector(context)
+    return Controller(
+        name="instance.garbagecollection", reconciler=reconciler, initial_keys=[SINGLETON], workers=1
     )

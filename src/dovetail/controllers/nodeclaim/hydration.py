@@ -1,56 +1,52 @@
-"""Gives claims and nodes from before our time the label of their node class."""
+"""Hydration: adds the node class label to NodeClaims and Nodes that lack it.
 
-from dovetail.controllers.runtime.manager import Registration
+Older versions of Karpenter did not set it.
+"""
+
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.patches import patch_if_exists
+from dovetail.controllers.runtime.manager import Controller
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.kube_errors import NotFound
-from dovetail.state.cluster.cache import Change, Mirror
+from dovetail.state.cluster.cache import ObjectChange
 
 
-class Hydration:
-    """Labels a claim, and the nodes of its machine."""
-
-    def __init__(self, *, mirror: Mirror, kube: Kube) -> None:
-        self._mirror = mirror
-        self._kube = kube
+class HydrationController(ControllerBase):
+    """Labels a NodeClaim and its Nodes."""
 
     async def reconcile(self, name: str) -> None:
-        claim = self._mirror.claim(name)
-        if claim is None or not claim.node_class.supported:
+        claim = self._cache.claim(name)
+        if claim is None or not claim.node_class.is_supported:
             return
         key, value = claim.node_class.label
         patch = {"metadata": {"labels": {key: value}}}
-        try:
-            if key not in claim.labels:
-                await self._kube.patch(NODE_CLAIMS, name, patch)
-            for node in self._mirror.nodes_of(claim.provider_id):
-                if key not in node.labels:
-                    await self._kube.patch(NODES, node.name, patch)
-        except NotFound:
-            return  # It went meanwhile.
+        if key not in claim.labels:
+            await patch_if_exists(self._kube, NODE_CLAIMS, name, patch)
+        for node in self._cache.nodes_of(claim.provider_id):
+            if key not in node.labels:
+                await patch_if_exists(self._kube, NODES, node.name, patch)
 
-
-def registration(*, mirror: Mirror, kube: Kube) -> Registration:
-    """Return the controller."""
-
-    def unlabelled_claim(change: Change) -> list[str]:
+    def handle_claim(self, change: ObjectChange) -> list[str]:
+        """Reconcile a NodeClaim without the label."""
         claim: NodeClaim | None = change.new
-        if claim is None or claim.node_class.label[0] in claim.labels:
-            return []
-        return [claim.name]
+        return [claim.name] if claim is not None and claim.node_class.label[0] not in claim.labels else []
 
-    def claims_of_unlabelled_node(change: Change) -> list[str]:
+    def handle_node(self, change: ObjectChange) -> list[str]:
+        """Reconcile the NodeClaim of a Node without the label."""
         if change.new is None:
             return []
         return [
             claim.name
-            for claim in mirror.claims_of(change.new.provider_id)
+            for claim in self._cache.claims_of(change.new.provider_id)
             if claim.node_class.label[0] not in change.new.labels
         ]
 
-    return Registration(
+
+def controller(context: ControllerContext) -> Controller:
+    """Return the registration of this controller."""
+    reconciler = HydrationController(context)
+    return Controller(
         name="nodeclaim.hydration",
-        controller=Hydration(mirror=mirror, kube=kube),
-        watches=[(NODE_CLAIMS, unlabelled_claim), (NODES, claims_of_unlabelled_node)],
+        reconciler=reconciler,
+        watches=[(NODE_CLAIMS, reconciler.handle_claim), (NODES, reconciler.handle_node)],
     )

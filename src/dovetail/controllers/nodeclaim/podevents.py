@@ -1,62 +1,48 @@
-"""Notes on claims when a pod last came to their node, ended, or began to go."""
+"""Pod events: records on a NodeClaim when pods of its node last started or ended."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
-from dovetail.codec.quantities import show_instant
-from dovetail.controllers.runtime.manager import Registration
-from dovetail.core.nodeclaim.pod_events import noted_before, stirs, worth_noting
+from dovetail.codec.quantities import encode_time
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.patches import patch_if_exists
+from dovetail.controllers.runtime.manager import Controller
+from dovetail.core.nodeclaim.pod_events import is_already_recorded, is_pod_event, should_record
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.ports.api_resources import NODE_CLAIMS, PODS
-from dovetail.ports.event_loop import Clock, Loop
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.kube_errors import NotFound
-from dovetail.state.cluster.cache import Change, Mirror
+from dovetail.state.cluster.cache import ObjectChange
 
 
-class PodEvents:
-    """Its keys are names of nodes on which something happened just now."""
-
-    def __init__(self, *, mirror: Mirror, kube: Kube, clock: Clock) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._clock = clock
+class PodEventsController(ControllerBase):
+    """Reconciles a node by name after a pod was bound to it, ended or is deleted."""
 
     async def reconcile(self, node_name: str) -> None:
-        claim = claim_of_node(self._mirror, node_name)
-        now = self._clock.now()
-        if claim is None or not worth_noting(claim, now):
-            return
-        patch = {"status": {"lastPodEventTime": show_instant(now)}}
-        try:
-            await self._kube.patch(NODE_CLAIMS, claim.name, patch, subresource="status")
-        except NotFound:
-            return  # It went meanwhile.
+        claim = self._get_claim(node_name)
+        now = self._loop.now()
+        if claim is not None and should_record(claim, now):
+            patch = {"status": {"lastPodEventTime": encode_time(now)}}
+            await patch_if_exists(self._kube, NODE_CLAIMS, claim.name, patch, subresource="status")
 
-
-def claim_of_node(mirror: Mirror, node_name: str) -> NodeClaim | None:
-    """Return the one claim of a node that is ours to write to."""
-    node = mirror.node(node_name)
-    claims = () if node is None else mirror.claims_of(node.provider_id)
-    if len(claims) != 1 or not claims[0].node_class.supported:
-        return None
-    return claims[0]
-
-
-def registration(*, mirror: Mirror, kube: Kube, loop: Loop) -> Registration:
-    """Return the controller."""
-
-    def nodes_stirred(change: Change) -> Iterable[Hashable]:
-        if not stirs(change.old, change.new):
+    def handle_pod(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile the pod's node, except for events that were recorded before a restart."""
+        if not is_pod_event(change.old, change.new):
             return ()
         pod = change.new
         if change.old is None:
-            claim = claim_of_node(mirror, pod.node_name)
-            if claim is not None and noted_before(pod, claim):
+            claim = self._get_claim(pod.node_name)
+            if claim is not None and is_already_recorded(pod, claim):
                 return ()
         return (pod.node_name,)
 
-    return Registration(
-        name="nodeclaim.podevents",
-        controller=PodEvents(mirror=mirror, kube=kube, clock=loop),
-        watches=[(PODS, nodes_stirred)],
+    def _get_claim(self, node_name: str) -> NodeClaim | None:
+        """Return the NodeClaim of a node; None if ambiguous or of another provider."""
+        node = self._cache.node(node_name)
+        claims = () if node is None else self._cache.claims_of(node.provider_id)
+        return claims[0] if len(claims) == 1 and claims[0].node_class.is_supported else None
+
+
+def controller(context: ControllerContext) -> Controller:
+    """Return the registration of this controller."""
+    reconciler = PodEventsController(context)
+    return Controller(
+        name="nodeclaim.podevents", reconciler=reconciler, watches=[(PODS, reconciler.handle_pod)]
     )

@@ -1,210 +1,179 @@
-"""Looks up what node classes select in the cloud, and says whether they can be bought from."""
+"""EC2NodeClass controller: resolves selectors in AWS, sets status and readiness.
+
+The finalizer keeps a deleted node class until no NodeClaim uses it, and until
+its instance profile and launch templates are deleted.
+"""
 
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, Final
 
-from dovetail.codec.kube.conditions import show_conditions
-from dovetail.controllers.runtime.manager import Registration, Requeue
-from dovetail.core.nodeclass.readiness import conditions_of
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
-from dovetail.model.settings import SchedulingSettings
+from dovetail.codec.kube.conditions import encode_conditions
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.event_reasons import WAITING_ON_NODECLAIM_TERMINATION
+from dovetail.controllers.runtime.manager import Controller, RequeueAfter, is_unchanged
+from dovetail.core.nodeclass.readiness import compute_conditions
+from dovetail.core.provisioning import format_names
+from dovetail.model.karpenter.condition_types import (
+    AMIS_READY,
+    CAPACITY_RESERVATIONS_READY,
+    INSTANCE_PROFILE_READY,
+    SECURITY_GROUPS_READY,
+    SUBNETS_READY,
+)
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS
-from dovetail.ports.cloudprovider import ClassStatus, Cloud
-from dovetail.ports.event_loop import Clock, Loop
-from dovetail.ports.kube_client import Kube, Object
+from dovetail.ports.cloudprovider import NodeClassStatus
+from dovetail.ports.kube_client import Object
 from dovetail.ports.kube_errors import NotFound
-from dovetail.ports.telemetry import Events, Log
-from dovetail.state.cluster.cache import Change, Mirror
+from dovetail.state.cluster.cache import ObjectChange
 
 FINALIZER: Final = "karpenter.k8s.aws/termination"
-_LOOK_AGAIN: Final = Requeue(after=timedelta(minutes=1))
-_UNSURE: Final = Requeue(after=timedelta(seconds=5))
-"""Throttled or cut off: nothing may be bought meanwhile, so that is looked at sooner."""
-_REMIND: Final = Requeue(after=timedelta(minutes=10))
-_FOUND: Final = {
-    "SubnetsReady": "subnets",
-    "SecurityGroupsReady": "securityGroups",
-    "AMIsReady": "amis",
-    "InstanceProfileReady": "instanceProfile",
-    "CapacityReservationsReady": "capacityReservations",
+_INTERVAL: Final = RequeueAfter(timedelta(minutes=1))
+_UNKNOWN_RETRY: Final = RequeueAfter(timedelta(seconds=5))
+"""After throttling or a connection error: without status, nothing can be launched."""
+_DELETION_POLL: Final = RequeueAfter(timedelta(minutes=10))
+_STATUS_FIELDS: Final = {
+    SUBNETS_READY: "subnets",
+    SECURITY_GROUPS_READY: "securityGroups",
+    AMIS_READY: "amis",
+    INSTANCE_PROFILE_READY: "instanceProfile",
+    CAPACITY_RESERVATIONS_READY: "capacityReservations",
 }
-"""Condition → what is in the status only as long as the cloud has it."""
-_MOST_NAMES: Final = 5
-_DEFAULTS: Final = SchedulingSettings()
-_HASH: Final = "ec2nodeclass-hash"
+"""Condition → status field that it covers; an unknown condition keeps its field."""
+_HASH_ANNOTATION: Final = "ec2nodeclass-hash"
 
 
-class NodeClasses:
-    """Keeps the status of a node class; holds it while claims are made from it."""
+class NodeClassController(ControllerBase):
+    """Keeps the status of one node class, and its finalizer."""
 
-    def __init__(
-        self,
-        *,
-        mirror: Mirror,
-        kube: Kube,
-        cloud: Cloud,
-        clock: Clock,
-        log: Log,
-        events: Events,
-        reserved_capacity: bool = True,
-    ) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._cloud = cloud
-        self._clock = clock
-        self._log = log
-        self._events = events
-        self._reserved_capacity = reserved_capacity
-        self._told: dict[str, Any] = {}
-        """Class → what was logged of it last, so that each thing is said once."""
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._reserved_capacity = context.scheduling_settings.reserved_capacity
+        self._logged: dict[str, dict[str, tuple[str, str]]] = {}
+        """Node class → problems that were logged, so that each is logged once."""
 
-    async def reconcile(self, name: str) -> Requeue | None:
-        node_class, raw = self._mirror.node_class(name), self._mirror.raw_node_class(name)
+    async def reconcile(self, name: str) -> RequeueAfter | None:
+        node_class, raw = self._cache.node_class(name), self._cache.raw_node_class(name)
         if node_class is None or raw is None:
-            self._told.pop(name, None)
+            self._logged.pop(name, None)
             return None
         try:
             if node_class.deleting:
-                return await self._let_go(node_class, raw)
-            return await self._look_up(node_class, raw)
+                return await self._finalize(node_class, raw)
+            return await self._resolve(node_class, raw)
         except NotFound:
-            return None  # It went meanwhile.
+            return None  # Deleted meanwhile.
 
-    async def _look_up(self, node_class: NodeClass, raw: Object) -> Requeue:
+    async def _resolve(self, node_class: EC2NodeClass, raw: Object) -> RequeueAfter:
+        """Resolve the selectors, and write status and conditions."""
         if FINALIZER not in node_class.finalizers:
-            held = [*node_class.finalizers, FINALIZER]
-            await self._write_finalizers(node_class, held)
-        found = await self._cloud.resolve(raw)
-        # Looking up takes a while; what was read before it is old now.
-        current = self._mirror.node_class(node_class.name)
-        now_raw = self._mirror.raw_node_class(node_class.name)
-        if current is None or now_raw is None:
-            return _LOOK_AGAIN
-        self._tell_of_problems(current, found)
-        conditions = conditions_of(
+            await self._write_finalizers(node_class, [*node_class.finalizers, FINALIZER])
+
+        # Observe. Resolution takes seconds: read the node class again after it.
+        resolved = await self._cloud_provider.resolve_nodeclass(raw)
+        current = self._cache.node_class(node_class.name)
+        current_raw = self._cache.raw_node_class(node_class.name)
+        if current is None or current_raw is None:
+            return _INTERVAL
+
+        # Decide.
+        conditions = compute_conditions(
             current,
-            self._clock.now(),
-            problems=found.problems,
-            unsure=found.unsure,
+            self._loop.now(),
+            problems=resolved.false_conditions,
+            unknown=resolved.unknown_conditions,
             reserved_capacity=self._reserved_capacity,
         )
-        wanted: dict[str, Any] = {
-            name: found.status.get(name)
-            for kind, name in _FOUND.items()
-            if kind not in found.unsure
+        status: dict[str, Any] = {
+            field: resolved.status.get(field)
+            for condition_type, field in _STATUS_FIELDS.items()
+            if condition_type not in resolved.unknown_conditions
         }
-        wanted["conditions"] = show_conditions(conditions)
-        known = now_raw.get("status") or {}
-        changed = {name: one for name, one in wanted.items() if known.get(name) != one}
-        if changed:
-            patch = {
-                "metadata": {"resourceVersion": current.resource_version},
-                "status": changed,
-            }
-            await self._kube.patch(EC2_NODE_CLASSES, node_class.name, patch, subresource="status")
-        return _UNSURE if found.unsure else _LOOK_AGAIN
+        status["conditions"] = encode_conditions(conditions)
+        previous = current_raw.get("status") or {}
+        changed = {field: value for field, value in status.items() if previous.get(field) != value}
 
-    async def _let_go(self, node_class: NodeClass, raw: Object) -> Requeue | None:
+        # Report, then act: the write may fail.
+        self._log_problems(current, resolved)
+        if changed:
+            patch = {"metadata": {"resourceVersion": current.resource_version}, "status": changed}
+            await self._kube.patch(EC2_NODE_CLASSES, node_class.name, patch, subresource="status")
+        return _UNKNOWN_RETRY if resolved.unknown_conditions else _INTERVAL
+
+    async def _finalize(self, node_class: EC2NodeClass, raw: Object) -> RequeueAfter | None:
+        """Delete AWS resources and remove the finalizer once no NodeClaim is left."""
         if FINALIZER not in node_class.finalizers:
             return None
-        users = sorted(
+        claims = sorted(
             claim.name
-            for claim in self._mirror.claims()
-            if claim.node_class.supported and claim.node_class.name == node_class.name
+            for claim in self._cache.claims()
+            if claim.node_class.is_supported and claim.node_class.name == node_class.name
         )
-        if users:
-            self._tell_of_users(node_class, users)
-            return _REMIND
-        await self._cloud.forget(raw)
-        left = [one for one in node_class.finalizers if one != FINALIZER]
-        await self._write_finalizers(node_class, left)
+        if claims:
+            message = f"Waiting on NodeClaim termination for {format_names(claims)}"
+            self._events.publish(
+                node_class, WAITING_ON_NODECLAIM_TERMINATION, message, dedupe_key=(node_class.name,)
+            )
+            return _DELETION_POLL
+        await self._cloud_provider.delete_nodeclass_resources(raw)
+        remaining = [finalizer for finalizer in node_class.finalizers if finalizer != FINALIZER]
+        await self._write_finalizers(node_class, remaining)
         return None
 
-    async def _write_finalizers(self, node_class: NodeClass, wanted: list[str]) -> None:
-        meta = {"resourceVersion": node_class.resource_version, "finalizers": wanted or None}
-        await self._kube.patch(EC2_NODE_CLASSES, node_class.name, {"metadata": meta})
+    async def _write_finalizers(self, node_class: EC2NodeClass, finalizers: list[str]) -> None:
+        metadata = {"resourceVersion": node_class.resource_version, "finalizers": finalizers or None}
+        await self._kube.patch(EC2_NODE_CLASSES, node_class.name, {"metadata": metadata})
 
-    def _tell_of_problems(self, node_class: NodeClass, found: ClassStatus) -> None:
-        told = {**found.unsure, **found.problems}
-        before = self._told.get(node_class.name, {})
-        # Expired credentials fail every call in the same way: one line says it for all.
-        causes: dict[str, list[str]] = {}
-        for kind, (reason, message) in sorted(told.items()):
-            if before.get(kind) != (reason, message):
-                causes.setdefault(_cause(message), []).append(kind)
-        for kinds in causes.values():
-            reason, message = told[kinds[0]]
+    def _log_problems(self, node_class: EC2NodeClass, resolved: NodeClassStatus) -> None:
+        """Log new problems, one line per cause: expired credentials fail every call."""
+        problems = {**resolved.unknown_conditions, **resolved.false_conditions}
+        logged = self._logged.get(node_class.name, {})
+        types_by_cause: dict[str, list[str]] = {}
+        for condition_type, problem in sorted(problems.items()):
+            if logged.get(condition_type) != problem:
+                types_by_cause.setdefault(_get_cause(problem[1]), []).append(condition_type)
+        for condition_types in types_by_cause.values():
+            reason, message = problems[condition_types[0]]
             self._log.error(
                 "failed resolving nodeclass",
                 nodeclass=node_class.name,
-                condition=", ".join(kinds),
+                condition=", ".join(condition_types),
                 reason=reason,
                 error=message,
             )
-        self._told[node_class.name] = told
+        self._logged[node_class.name] = problems
 
-    def _tell_of_users(self, node_class: NodeClass, users: list[str]) -> None:
-        shown = ", ".join(users[:_MOST_NAMES])
-        more = f" and {len(users) - _MOST_NAMES} more" if len(users) > _MOST_NAMES else ""
-        self._events.publish(
-            EC2_NODE_CLASSES,
-            node_class.name,
-            uid=node_class.uid,
-            reason="WaitingOnNodeClaimTermination",
-            message=f"Waiting on NodeClaim termination for {shown}{more}",
-            same=(node_class.name,),
-        )
+    def handle_nodeclass(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile a node class unless only its status changed."""
+        return () if is_unchanged(change, _get_state) else (change.latest.name,)
 
-
-def registration(
-    *,
-    mirror: Mirror,
-    kube: Kube,
-    cloud: Cloud,
-    loop: Loop,
-    log: Log,
-    events: Events,
-    settings: SchedulingSettings = _DEFAULTS,
-) -> Registration:
-    """Return the controller."""
-
-    def class_of_gone_claim(change: Change) -> Iterable[str]:
-        if change.new is not None or not change.old.node_class.supported:
+    def handle_claim(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile a deleted node class when one of its NodeClaims is gone."""
+        if change.new is not None or not change.old.node_class.is_supported:
             return ()
-        left = mirror.node_class(change.old.node_class.name)
-        return (left.name,) if left is not None and left.deleting else ()
+        node_class = self._cache.node_class(change.old.node_class.name)
+        return (node_class.name,) if node_class is not None and node_class.deleting else ()
 
-    def class_itself(change: Change) -> Iterable[str]:
-        """Name a class when others changed it: its status comes from here."""
-        old, new = change.old, change.new
-        if old is not None and new is not None and _stirring(old) == _stirring(new):
-            return ()
-        return (change.either.name,)
 
-    return Registration(
+def controller(context: ControllerContext) -> Controller:
+    """Return the registration of this controller."""
+    reconciler = NodeClassController(context)
+    return Controller(
         name="nodeclass",
-        controller=NodeClasses(
-            mirror=mirror,
-            kube=kube,
-            cloud=cloud,
-            clock=loop,
-            log=log,
-            events=events,
-            reserved_capacity=settings.reserved_capacity,
-        ),
-        watches=[(EC2_NODE_CLASSES, class_itself), (NODE_CLAIMS, class_of_gone_claim)],
+        reconciler=reconciler,
+        watches=[(EC2_NODE_CLASSES, reconciler.handle_nodeclass), (NODE_CLAIMS, reconciler.handle_claim)],
         workers=10,
     )
 
 
-def _cause(message: str) -> str:
-    """Return what is said after the call that it was said to."""
-    call, _, rest = message.partition(": ")
-    return rest if rest and " " not in call else message
+def _get_cause(message: str) -> str:
+    """Return an AWS error without the name of the call that failed."""
+    call, _, cause = message.partition(": ")
+    return cause if cause and " " not in call else message
 
 
-def _stirring(node_class: NodeClass) -> tuple[object, ...]:
-    """Return what a class is looked up anew for; a user's annotation is a request for it."""
-    noted = {key: one for key, one in node_class.annotations.items() if _HASH not in key}
-    return node_class.uid, node_class.generation, node_class.deleting, noted
+def _get_state(node_class: EC2NodeClass) -> tuple[object, ...]:
+    """Return the fields to resolve again for; users may set an annotation to force it."""
+    annotations = {key: value for key, value in node_class.annotations.items() if _HASH_ANNOTATION not in key}
+    return node_class.uid, node_class.generation, node_class.deleting, annotations

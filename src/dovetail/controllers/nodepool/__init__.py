@@ -1,1 +1,0 @@
-"""What NodePools say of themselves: hash, readiness, validity, usage, health."""

@@ -1,4 +1,4 @@
-"""Counts what the nodes of each pool have together, when something about them changes."""
+"""Counter: keeps ``status.resources`` and ``status.nodes`` of NodePools."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -6,113 +6,103 @@ from typing import Final
 
 import msgspec
 
-from dovetail.controllers.nodepool.status import write_status
-from dovetail.controllers.runtime.manager import Registration, Requeue
-from dovetail.core.nodeclaim.lifecycle import INSTANCE_TERMINATING
-from dovetail.core.nodepool.status import usage
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.patches import write_pool_status
+from dovetail.controllers.runtime.manager import SYNC_POLL, Controller, RequeueAfter, is_unchanged
+from dovetail.core.nodepool.status import compute_usage
+from dovetail.model.karpenter.condition_types import INSTANCE_TERMINATING
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.resources import CPU
 from dovetail.model.node import Node, NodeObject
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES
-from dovetail.ports.event_loop import Clock, Loop
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.telemetry import Metrics
-from dovetail.state.cluster.cache import Change, Mirror
+from dovetail.ports.metrics import NODEPOOLS_USAGE, ResourceLabels
+from dovetail.state.cluster.cache import ObjectChange
 
-AT_MOST_EVERY: Final = timedelta(seconds=1)
-_UNSYNCED: Final = Requeue(after=timedelta(seconds=1))
+MIN_INTERVAL: Final = timedelta(seconds=1)
+"""Minimum time between two counts of a NodePool: a thousand new nodes need few counts."""
 
 
-class Counting:
-    """Keeps ``status.resources`` and ``status.nodes`` of pools.
+class CounterController(ControllerBase):
+    """Counts the nodes of one NodePool and their capacity."""
 
-    A thousand nodes that come at once are a thousand changes and a few counts.
-    """
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._counted_at: dict[str, datetime] = {}
 
-    def __init__(self, *, mirror: Mirror, kube: Kube, clock: Clock, metrics: Metrics) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._clock = clock
-        self._metrics = metrics
-        self._counted: dict[str, datetime] = {}
-
-    async def reconcile(self, name: str) -> Requeue | None:
+    async def reconcile(self, name: str) -> RequeueAfter | None:
         # Observe.
-        pool = self._mirror.pool(name)
-        if pool is None or not pool.template.node_class.supported:
-            self._counted.pop(name, None)
+        pool = self._cache.pool(name)
+        if pool is None or not pool.template.node_class.is_supported:
+            self._counted_at.pop(name, None)
             return None
-        if not self._mirror.synced():
-            return _UNSYNCED
-        now = self._clock.now()
-        again_at = self._counted.get(name, now) + AT_MOST_EVERY
-        if name in self._counted and now < again_at:
-            return Requeue(after=again_at - now)
-        self._counted[name] = now
+        if not self._cache.has_synced():
+            return SYNC_POLL
+        now = self._loop.now()
+        counted_at = self._counted_at.get(name)
+        if counted_at is not None and now < counted_at + MIN_INTERVAL:
+            return RequeueAfter(counted_at + MIN_INTERVAL - now)
+        self._counted_at[name] = now
 
         # Decide.
-        used, count = usage(self._nodes(name))
+        usage, count = compute_usage(self._get_nodes(name))
 
         # Act.
-        await write_status(
-            self._kube, pool, msgspec.structs.replace(pool, used=used, node_count=count)
-        )
+        after = msgspec.structs.replace(pool, resources=usage, node_count=count)
+        await write_pool_status(self._kube, pool, after)
 
-        # Tell.
-        for resource, amount in used.items():
-            # Metrics count CPU in cores.
-            told = amount / 1000 if resource == CPU else amount
-            self._metrics.gauge(
-                "karpenter_nodepools_usage", told, nodepool=name, resource_type=resource
-            )
+        # Report.
+        for resource, amount in usage.items():
+            # The model has milli-CPU, the metric cores.
+            value = amount / 1000 if resource == CPU else amount
+            self._metrics.set(NODEPOOLS_USAGE, value, ResourceLabels(nodepool=name, resource_type=resource))
         return None
 
-    def _nodes(self, pool: str) -> Iterable[Node]:
-        for claim in self._mirror.claims_in(pool):
-            node = self._mirror.joined(claim.provider_id) if claim.provider_id else None
+    def _get_nodes(self, pool: str) -> Iterable[Node]:
+        for claim in self._cache.claims_in(pool):
+            node = self._cache.joined_node(claim.provider_id) if claim.provider_id else None
             if node is not None:
                 yield node
 
-
-def registration(*, mirror: Mirror, kube: Kube, loop: Loop, metrics: Metrics) -> Registration:
-    """Return the controller."""
-
-    def pool_of_claim(change: Change) -> Iterable[str]:
-        old, new = change.old, change.new
-        if old is not None and new is not None and _worth(old) == _worth(new):
+    def handle_claim(self, change: ObjectChange) -> Iterable[str]:
+        """Count when a NodeClaim is launched or deleted."""
+        if is_unchanged(change, _get_claim_state):
             return ()
-        pools = {one.pool for one in (old, new) if one is not None}
-        return sorted(pools - {""})
+        return sorted({claim.pool for claim in (change.old, change.new) if claim is not None} - {""})
 
-    def pool_of_node(change: Change) -> Iterable[str]:
-        old, new = change.old, change.new
-        if old is not None and new is not None and _size(old) == _size(new):
-            return ()  # A heartbeat.
-        machines = {one.provider_id for one in (old, new) if one is not None}
-        claims = [claim for one in sorted(machines) for claim in mirror.claims_of(one)]
+    def handle_node(self, change: ObjectChange) -> Iterable[str]:
+        """Count when a Node is created, deleted or resized, not after heartbeats."""
+        if is_unchanged(change, _get_node_state):
+            return ()
+        ids = {node.provider_id for node in (change.old, change.new) if node is not None}
+        claims = [claim for provider_id in ids for claim in self._cache.claims_of(provider_id)]
         return sorted({claim.pool for claim in claims} - {""})
 
-    def new_pool(change: Change) -> Iterable[str]:
-        return (change.either.name,) if change.old is None or change.new is None else ()
 
-    return Registration(
+def controller(context: ControllerContext) -> Controller:
+    """Return the registration of this controller."""
+    reconciler = CounterController(context)
+    return Controller(
         name="nodepool.counter",
-        controller=Counting(mirror=mirror, kube=kube, clock=loop, metrics=metrics),
+        reconciler=reconciler,
         watches=[
-            (NODE_POOLS, new_pool),
-            (NODE_CLAIMS, pool_of_claim),
-            (NODES, pool_of_node),
+            (NODE_POOLS, _handle_nodepool),
+            (NODE_CLAIMS, reconciler.handle_claim),
+            (NODES, reconciler.handle_node),
         ],
     )
 
 
-def _worth(claim: NodeClaim) -> tuple[object, ...]:
-    """Return what of a claim changes a count."""
+def _handle_nodepool(change: ObjectChange) -> Iterable[str]:
+    return (change.latest.name,) if change.old is None or change.new is None else ()
+
+
+def _get_claim_state(claim: NodeClaim) -> tuple[object, ...]:
+    """Return the fields that counts depend on."""
     terminating = is_true(claim.conditions, INSTANCE_TERMINATING)
     return claim.pool, claim.provider_id, claim.capacity, claim.deleting, terminating
 
 
-def _size(node: NodeObject) -> tuple[object, ...]:
-    """Return what of a node changes a count."""
+def _get_node_state(node: NodeObject) -> tuple[object, ...]:
+    """Return the fields that counts depend on."""
     return node.provider_id, node.capacity, node.deleting, node.labels

@@ -1,50 +1,40 @@
-"""Stamps pools with the hash of their template, and claims when hashes come to mean another."""
+"""Hash: writes the hash of a NodePool's template to its annotations.
 
-from dovetail.controllers.runtime.manager import Registration
-from dovetail.core.nodepool.hash import HASH_VERSION, Stamp, pool_hash, restamped
+A new hash version is migrated to NodeClaims, which would otherwise drift.
+"""
+
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.patches import annotations_patch, patch_if_exists
+from dovetail.controllers.runtime.manager import Controller, enqueue_object
+from dovetail.core.nodepool.hash import (
+    HASH_VERSION,
+    HashAnnotations,
+    compute_nodepool_hash,
+    migrate_nodepool_hash,
+)
 from dovetail.model import labels as label_keys
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.kube_errors import NotFound
-from dovetail.state.cluster.cache import Mirror
 
 
-class Stamping:
-    """Keeps the hash annotations of a pool up to date."""
-
-    def __init__(self, *, mirror: Mirror, kube: Kube) -> None:
-        self._mirror = mirror
-        self._kube = kube
+class NodePoolHashController(ControllerBase):
+    """Keeps the hash annotations of a NodePool up to date."""
 
     async def reconcile(self, name: str) -> None:
-        pool = self._mirror.pool(name)
-        if pool is None or not pool.template.node_class.supported:
+        pool = self._cache.pool(name)
+        if pool is None or not pool.template.node_class.is_supported:
             return
-        stamp = Stamp(pool_hash(pool))
+        nodepool_hash = HashAnnotations(compute_nodepool_hash(pool))
         if pool.annotations.get(label_keys.NODEPOOL_HASH_VERSION) != HASH_VERSION:
-            # The pool last: killed in between, we find its old version and do this again.
-            await self._restamp_claims(name, stamp)
-        wanted = stamp.annotations()
-        if any(pool.annotations.get(key) != value for key, value in wanted.items()):
-            patch = {"metadata": {"annotations": wanted}}
-            await self._kube.patch(NODE_POOLS, name, patch)
-
-    async def _restamp_claims(self, pool: str, stamp: Stamp) -> None:
-        for claim in self._mirror.claims_in(pool):
-            annotations = restamped(claim, stamp)
-            if not annotations:
-                continue
-            try:
-                patch = {"metadata": {"annotations": annotations}}
-                await self._kube.patch(NODE_CLAIMS, claim.name, patch)
-            except NotFound:
-                continue  # Nothing to stamp any more.
+            # NodeClaims first: after a crash, the NodePool still has the old version.
+            for claim in self._cache.claims_in(name):
+                patch = annotations_patch(migrate_nodepool_hash(claim, nodepool_hash))
+                await patch_if_exists(self._kube, NODE_CLAIMS, claim.name, patch)
+        annotations = nodepool_hash.encode()
+        if any(pool.annotations.get(key) != value for key, value in annotations.items()):
+            await patch_if_exists(self._kube, NODE_POOLS, name, annotations_patch(annotations))
 
 
-def registration(*, mirror: Mirror, kube: Kube) -> Registration:
-    """Return the controller."""
-    return Registration(
-        name="nodepool.hash",
-        controller=Stamping(mirror=mirror, kube=kube),
-        watches=[(NODE_POOLS, lambda change: (change.either.name,))],
-    )
+def controller(context: ControllerContext) -> Controller:
+    """Return the registration of this controller."""
+    reconciler = NodePoolHashController(context)
+    return Controller(name="nodepool.hash", reconciler=reconciler, watches=[(NODE_POOLS, enqueue_object)])

@@ -1,50 +1,44 @@
-"""Says of pools whether their node class is ready to be bought from."""
+"""Readiness: sets NodeClassReady of NodePools, and with it Ready."""
 
 from collections.abc import Iterable
 
-from dovetail.controllers.nodepool.status import write_status
-from dovetail.controllers.runtime.manager import Registration
-from dovetail.core.nodepool.status import NODE_CLASS_READY, pool_stated, why_class_unusable
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.patches import write_pool_status
+from dovetail.controllers.runtime.manager import Controller, EventHandler, enqueue_object
+from dovetail.core.nodepool.status import get_nodeclass_problem, set_nodepool_condition
+from dovetail.model.karpenter.condition_types import NODE_CLASS_READY
 from dovetail.model.kube.conditions import FALSE, TRUE
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_POOLS
-from dovetail.ports.event_loop import Clock, Loop
-from dovetail.ports.kube_client import Kube
-from dovetail.state.cluster.cache import Change, Mirror
+from dovetail.state.cluster.cache import ClusterCache, ObjectChange
 
 
-class Readiness:
-    """Keeps the NodeClassReady condition, and with it Ready."""
-
-    def __init__(self, *, mirror: Mirror, kube: Kube, clock: Clock) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._clock = clock
+class ReadinessController(ControllerBase):
+    """Copies the readiness of its node class to a NodePool."""
 
     async def reconcile(self, name: str) -> None:
-        pool = self._mirror.pool(name)
-        if pool is None or not pool.template.node_class.supported:
+        pool = self._cache.pool(name)
+        if pool is None or not pool.template.node_class.is_supported:
             return
-        now = self._clock.now()
-        why = why_class_unusable(self._mirror.node_class(pool.template.node_class.name))
-        if why is None:
-            after = pool_stated(pool, now, NODE_CLASS_READY, TRUE)
-        else:
-            after = pool_stated(pool, now, NODE_CLASS_READY, FALSE, *why)
-        await write_status(self._kube, pool, after)
+        problem = get_nodeclass_problem(self._cache.node_class(pool.template.node_class.name))
+        status = (TRUE,) if problem is None else (FALSE, *problem)
+        after = set_nodepool_condition(pool, self._loop.now(), NODE_CLASS_READY, *status)
+        await write_pool_status(self._kube, pool, after)
 
 
-def registration(*, mirror: Mirror, kube: Kube, loop: Loop) -> Registration:
-    """Return the controller."""
+def enqueue_pools_of_class(cache: ClusterCache) -> EventHandler:
+    """Return the handler that reconciles the NodePools of a node class."""
 
-    def pools_of_class(change: Change) -> Iterable[str]:
-        name = change.either.name
-        return [one.name for one in mirror.pools() if one.template.node_class.name == name]
+    def handle_nodeclass(change: ObjectChange) -> Iterable[str]:
+        name = change.latest.name
+        return [pool.name for pool in cache.pools() if pool.template.node_class.name == name]
 
-    return Registration(
+    return handle_nodeclass
+
+
+def controller(context: ControllerContext) -> Controller:
+    """Return the registration of this controller."""
+    return Controller(
         name="nodepool.readiness",
-        controller=Readiness(mirror=mirror, kube=kube, clock=loop),
-        watches=[
-            (NODE_POOLS, lambda change: (change.either.name,)),
-            (EC2_NODE_CLASSES, pools_of_class),
-        ],
+        reconciler=ReadinessController(context),
+        watches=[(NODE_POOLS, enqueue_object), (EC2_NODE_CLASSES, enqueue_pools_of_class(context.cache))],
     )

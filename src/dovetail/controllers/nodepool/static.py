@@ -1,164 +1,140 @@
-"""Keeps pools with a fixed number of nodes at that number."""
+"""Static NodePools: launches missing nodes and deletes surplus ones.
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+A NodePool with ``replicas`` keeps that number of nodes, whatever pods need.
+"""
+
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import ClassVar, Final
+from typing import Final
 
-from dovetail.codec.karpenter.nodeclaims import encode_node_claim
-from dovetail.controllers.nodeclaim_deletion import retire
-from dovetail.controllers.runtime.manager import Keys, Registration, Requeue, raise_first
-from dovetail.core.nodepool.static import Tenant, granted, missing, standing, surplus
-from dovetail.core.provisioning import claim_of_template, is_buyable
+from dovetail.codec.karpenter.nodeclaims import encode_nodeclaim
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.nodeclaim_deletion import delete_nodeclaim
+from dovetail.controllers.runtime.manager import SYNC_POLL, Controller, RequeueAfter, raise_first
+from dovetail.core.nodepool.static import (
+    ClaimPods,
+    count_missing,
+    group_claims,
+    limit_to_headroom,
+    select_surplus,
+)
+from dovetail.core.provisioning import build_template_claim, can_launch
 from dovetail.model.karpenter.nodepool import NodePool
-from dovetail.model.settings import Gates
-from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, Resource
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.randomness import Chance
-from dovetail.ports.telemetry import Log, Metrics
-from dovetail.state.cluster.cache import Change, Mirror
+from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS
+from dovetail.ports.metrics import NODECLAIMS_CREATED, NodeClaimCreatedLabels
+from dovetail.state.cluster.cache import ObjectChange
 
-_AGAIN: Final = Requeue(after=timedelta(minutes=1))
-_NO_ROOM: Final = Requeue(after=timedelta(seconds=30))
-_UNSYNCED: Final = Requeue(after=timedelta(seconds=1))
+_INTERVAL: Final = RequeueAfter(timedelta(minutes=1))
+_LIMIT_RETRY: Final = RequeueAfter(timedelta(seconds=30))
 
 
-def _pool_that_may_lack(change: Change) -> Iterable[str]:
+class StaticProvisioner(ControllerBase):
+    """Creates the NodeClaims that a static NodePool lacks, up to its limits."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._random = context.random
+
+    async def reconcile(self, name: str) -> RequeueAfter | None:
+        # Observe.
+        pool = self._cache.pool(name)
+        if pool is None or pool.replicas is None or not can_launch(pool):
+            return None
+        if not self._cache.has_synced():
+            return SYNC_POLL
+        claims = group_claims(self._cache.claims_in(name))
+
+        # Decide.
+        missing = count_missing(pool, claims)
+        if missing <= 0:
+            return _INTERVAL
+        count = limit_to_headroom(pool, claims, missing)
+        if count == 0:
+            self._log.info("nodepool has reached its limit", nodepool=name, nodes_missing=missing)
+            return _LIMIT_RETRY
+
+        # Act and report.
+        raise_first(await self._loop.gather([self._create(pool) for _ in range(count)]))
+        return _INTERVAL
+
+    async def _create(self, pool: NodePool) -> None:
+        claim = build_template_claim(pool, name=f"{pool.name}-{self._random.alphanumeric(5)}")
+        await self._kube.create(NODE_CLAIMS, encode_nodeclaim(claim))
+        self._log.info("created nodeclaim", nodepool=pool.name, nodeclaim=claim.name)
+        labels = NodeClaimCreatedLabels(reason="provisioned", nodepool=pool.name, min_values_relaxed="false")
+        self._metrics.inc(NODECLAIMS_CREATED, labels)
+
+
+class StaticDeprovisioner(ControllerBase):
+    """Deletes the surplus NodeClaims of a static NodePool."""
+
+    async def reconcile(self, name: str) -> RequeueAfter | None:
+        # Observe.
+        pool = self._cache.pool(name)
+        if pool is None or pool.replicas is None or not pool.template.node_class.is_supported:
+            return None
+        claims = [
+            ClaimPods(claim, self._cache.pods_on(claim.node_name))
+            for claim in group_claims(self._cache.claims_in(name)).active
+        ]
+
+        # Decide.
+        surplus = select_surplus(pool, claims, self._loop.now())
+
+        # Act.
+        deletions = [delete_nodeclaim(self._context, claim, "scaled_down") for claim in surplus]
+        raise_first(await self._loop.gather(deletions))
+
+        # Report.
+        if surplus:
+            names = ", ".join(claim.name for claim in surplus)
+            self._log.info("deleting surplus nodeclaim(s)", nodepool=name, nodeclaims=names)
+        return _INTERVAL
+
+
+def provisioning_controller(context: ControllerContext) -> Controller | None:
+    """Return the registration of static.provisioning, None if its feature gate is off."""
+    if not context.feature_gates.StaticCapacity:
+        return None
+    return Controller(
+        name="static.provisioning",
+        reconciler=StaticProvisioner(context),
+        watches=((NODE_POOLS, _handle_scale_up), (NODE_CLAIMS, _handle_deleted_claim)),
+    )
+
+
+def deprovisioning_controller(context: ControllerContext) -> Controller | None:
+    """Return the registration of static.deprovisioning, None if its feature gate is off."""
+    if not context.feature_gates.StaticCapacity:
+        return None
+    return Controller(
+        name="static.deprovisioning",
+        reconciler=StaticDeprovisioner(context),
+        watches=((NODE_POOLS, _handle_scale_down), (NODE_CLAIMS, _handle_created_claim)),
+    )
+
+
+def _handle_scale_up(change: ObjectChange) -> Iterable[str]:
+    """Reconcile a NodePool when ``replicas`` changes or it becomes ready."""
     old, new = change.old, change.new
     if new is None or new.replicas is None:
         return ()
-    if old is None or old.replicas != new.replicas or (is_buyable(new) and not is_buyable(old)):
+    if old is None or old.replicas != new.replicas or (can_launch(new) and not can_launch(old)):
         return (new.name,)
     return ()
 
 
-def _pool_that_was_resized(change: Change) -> Iterable[str]:
+def _handle_scale_down(change: ObjectChange) -> Iterable[str]:
     old, new = change.old, change.new
     if new is None or new.replicas is None or (old is not None and old.replicas == new.replicas):
         return ()
     return (new.name,)
 
 
-def _pool_that_loses(change: Change) -> Iterable[str]:
+def _handle_deleted_claim(change: ObjectChange) -> Iterable[str]:
     old, new = change.old, change.new
-    begins = new is not None and new.deleting and old is not None and not old.deleting
-    return (old.pool,) if old is not None and (new is None or begins) else ()
+    return (old.pool,) if old is not None and (new is None or (new.deleting and not old.deleting)) else ()
 
 
-def _pool_that_gains(change: Change) -> Iterable[str]:
+def _handle_created_claim(change: ObjectChange) -> Iterable[str]:
     return (change.new.pool,) if change.old is None else ()
-
-
-class _Sizing(ABC):
-    """What both controllers are made of. They are there only if static capacity is switched on."""
-
-    NAME: ClassVar[str]
-    WATCHES: ClassVar[Sequence[tuple[Resource, Keys]]]
-
-    def __init__(
-        self,
-        *,
-        mirror: Mirror,
-        kube: Kube,
-        loop: Loop,
-        chance: Chance,
-        log: Log,
-        metrics: Metrics,
-        gates: Gates,
-    ) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._loop = loop
-        self._chance = chance
-        self._log = log
-        self._metrics = metrics
-        self._gates = gates
-
-    def registration(self) -> Registration | None:
-        """Have it told of what concerns it, if it is switched on."""
-        if not self._gates.StaticCapacity:
-            return None
-        return Registration(name=self.NAME, controller=self, watches=self.WATCHES)
-
-    @abstractmethod
-    async def reconcile(self, name: str) -> Requeue | None: ...
-
-
-class Filling(_Sizing):
-    """Asks for the nodes that a static pool lacks."""
-
-    NAME = "static.provisioning"
-    WATCHES = ((NODE_POOLS, _pool_that_may_lack), (NODE_CLAIMS, _pool_that_loses))
-
-    async def reconcile(self, name: str) -> Requeue | None:
-        # Observe.
-        pool = self._mirror.pool(name)
-        if pool is None or pool.replicas is None or not is_buyable(pool):
-            return None
-        if not self._mirror.synced():
-            return _UNSYNCED
-        there = standing(self._mirror.claims_in(name))
-
-        # Decide.
-        lacking = missing(pool, there)
-        if lacking <= 0:
-            return _AGAIN
-        count = granted(pool, there, lacking)
-        if count == 0:
-            self._log.info("nodepool has reached its limit", nodepool=name, nodes_missing=lacking)
-            return _NO_ROOM
-
-        # Act.
-        raise_first(await self._loop.together([self._create(pool) for _ in range(count)]))
-        return _AGAIN
-
-    async def _create(self, pool: NodePool) -> None:
-        claim = claim_of_template(pool, name=f"{pool.name}-{self._chance.letters(5)}")
-        await self._kube.create(NODE_CLAIMS, encode_node_claim(claim))
-        self._log.info("created nodeclaim", nodepool=pool.name, nodeclaim=claim.name)
-        self._metrics.count(
-            "karpenter_nodeclaims_created_total",
-            reason="provisioned",
-            nodepool=pool.name,
-            min_values_relaxed="false",
-        )
-
-
-class Trimming(_Sizing):
-    """Gives back the nodes that a static pool has too many."""
-
-    NAME = "static.deprovisioning"
-    WATCHES = ((NODE_POOLS, _pool_that_was_resized), (NODE_CLAIMS, _pool_that_gains))
-
-    async def reconcile(self, name: str) -> Requeue | None:
-        # Observe.
-        pool = self._mirror.pool(name)
-        if pool is None or pool.replicas is None or not pool.template.node_class.supported:
-            return None
-        tenants = [
-            Tenant(claim, self._mirror.pods_on(claim.node_name))
-            for claim in standing(self._mirror.claims_in(name)).active
-        ]
-
-        # Decide.
-        going = surplus(pool, tenants, self._loop.now())
-
-        # Act.
-        raise_first(
-            await self._loop.together(
-                [
-                    retire(one, "scaled_down", kube=self._kube, metrics=self._metrics)
-                    for one in going
-                ]
-            )
-        )
-
-        # Tell.
-        if going:
-            self._log.info(
-                "deleting surplus nodeclaim(s)",
-                nodepool=name,
-                nodeclaims=", ".join(one.name for one in going),
-            )
-        return _AGAIN

@@ -1,23 +1,29 @@
-"""Events on pods whose own wishes about disruption need a word."""
+"""Events about the do-not-disrupt annotations of pods."""
 
 from datetime import datetime
+from typing import Final
 
-from dovetail.core.pod.eligibility import remark_on
+from dovetail.controllers.event_reasons import (
+    DO_NOT_DISRUPT_GRACE_PERIOD_ELAPSED,
+    DO_NOT_DISRUPT_UNTIL,
+    INVALID_DO_NOT_DISRUPT_ANNOTATION,
+)
+from dovetail.core.pod.eligibility import create_protection_event
 from dovetail.model.kube.pod import Pod
-from dovetail.ports.api_resources import PODS
-from dovetail.ports.telemetry import Events
+from dovetail.ports.telemetry import EventRecorder
+
+_EVENTS: Final = {
+    event.reason: event
+    for event in (
+        INVALID_DO_NOT_DISRUPT_ANNOTATION,
+        DO_NOT_DISRUPT_UNTIL,
+        DO_NOT_DISRUPT_GRACE_PERIOD_ELAPSED,
+    )
+}
 
 
-def tell_remark(events: Events, pod: Pod, now: datetime) -> None:
-    """Tell a pod how its annotations about disruption are understood, if that is worth a word."""
-    remark = remark_on(pod, now)
-    if remark is not None:
-        events.publish(
-            PODS,
-            pod.name,
-            namespace=pod.namespace,
-            uid=pod.uid,
-            reason=remark.reason,
-            message=remark.message,
-            warning=remark.warning,
-        )
+def publish_disruption_event(events: EventRecorder, pod: Pod, now: datetime) -> None:
+    """Publish how a pod's do-not-disrupt annotation is interpreted, if it is unusual."""
+    event = create_protection_event(pod, now)
+    if event is not None:
+        events.publish(pod, _EVENTS[event.reason], event.message)

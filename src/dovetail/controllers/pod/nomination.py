@@ -1,9 +1,10 @@
-"""Tells kube-scheduler for which pods a node was bought.
+"""Pod nomination: ``nominatedNodeName`` says for which pods a node was launched.
 
-kube-scheduler tries a pod's ``nominatedNodeName`` first and lets nobody of lower or equal
-priority take the room of those that are nominated. Without it, it packs as it likes: the
-last pods of a tight plan find their node full, and pods that have to share a host may
-never find one with room for all of them.
+kube-scheduler tries this node first, and reserves its capacity against pods of
+lower or equal priority. Without it, kube-scheduler may bind other pods: the last
+pods of a tight plan do not fit, and pods that must share a node find none.
+
+``PodNominator`` sets the field, ``NominationCleanup`` clears it.
 """
 
 from collections.abc import Iterable
@@ -11,112 +12,152 @@ from datetime import timedelta
 from typing import Final
 
 from dovetail.codec.patches.pods import nomination_patch
-from dovetail.controllers.runtime.manager import Registration, Requeue, raise_first
-from dovetail.core.nodeclaim.lifecycle import REGISTERED
-from dovetail.core.pod.nomination import nominable
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.runtime.manager import SINGLETON, Controller, RequeueAfter, raise_first
+from dovetail.core.pod.nomination import select_nominable
+from dovetail.model.karpenter.condition_types import INITIALIZED, REGISTERED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.pod import Pod
+from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION
 from dovetail.model.node import NodeObject
-from dovetail.model.settings import Gates
 from dovetail.ports.api_resources import NODES, PODS
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.kube_client import Kube
 from dovetail.ports.kube_errors import ApiError, Conflict, Invalid, NotFound
-from dovetail.ports.telemetry import Log
-from dovetail.state.cluster.cache import Change, Mirror
-from dovetail.state.pods.assignments import Promises, settled
+from dovetail.state.cluster.cache import ObjectChange
+from dovetail.state.pods.assignments import has_been_initialized_for
 
-_AGAIN: Final = Requeue(timedelta(seconds=2))
+_INTERVAL: Final = RequeueAfter(timedelta(seconds=2))
 
 
-class Nominating:
-    """Has pods nominated from the moment on in which their node may take any.
+class PodNominator(ControllerBase):
+    """Nominates the assigned pods of a NodeClaim.
 
-    It is asked at registration, before anybody may go to the node. When the node is ready,
-    and its last taints are about to go, it tells those again that kube-scheduler has
-    forgotten: it does whenever it looks at a pod in vain.
+    First at registration, before pods can be bound to the node. kube-scheduler
+    clears the field after each failed attempt, so pods are nominated again when
+    the node is ready and loses its last taints.
     """
 
-    def __init__(
-        self, *, mirror: Mirror, promises: Promises, kube: Kube, loop: Loop, log: Log
-    ) -> None:
-        self._mirror = mirror
-        self._promises = promises
-        self._kube = kube
-        self._loop = loop
-        self._log = log
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._assignments = context.assignments
 
-    async def before_pods_come(self, claim: NodeClaim, node: str) -> None:
+    async def nominate_for(self, claim: NodeClaim, node: str) -> None:
+        """Nominate pods for a node; an error is logged, and does not stop registration."""
         try:
-            await self._nominate(claim.name, node)
+            await self._nominate_pods(claim.name, node)
         except ApiError as error:
-            # The pods are bound without it, too; mostly as planned.
+            # The pods are bound without it, too, mostly as planned.
             self._log.error("could not nominate pods", nodeclaim=claim.name, error=str(error))
 
-    async def reconcile(self, key: str) -> Requeue | None:
-        claim = self._mirror.claim(key)
+    async def reconcile(self, name: str) -> RequeueAfter | None:
+        claim = self._cache.claim(name)
         if claim is None or claim.deleting or not is_true(claim.conditions, REGISTERED):
             return None
-        node = self._mirror.node(claim.node_name)
+        node = self._cache.node(claim.node_name)
         if node is None or not node.ready:
-            # It would be forgotten again: whoever is told too early is looked at in vain,
-            # and each time all others that wait are looked at, too.
+            # Too early: kube-scheduler would clear the field, and retry all pending pods.
             return None
-        if settled(claim, self._loop.now()):
-            return None  # Whom kube-scheduler refuses now is to be planned for anew.
-        return _AGAIN if await self._nominate(claim.name, claim.node_name) else None
+        if has_been_initialized_for(claim, self._loop.now()):
+            return None  # Pods that are still not bound are scheduled again.
+        return _INTERVAL if await self._nominate_pods(claim.name, claim.node_name) else None
 
-    async def _nominate(self, claim: str, node: str) -> bool:
-        """Tell the pods of a claim that may be told now; False: nobody waits for it."""
-        waiting = [pod for pod in self._promises.kept_by(claim) if _waits(pod)]
-        if not all(pod.nominated_node for pod in waiting):
-            # Those that know come first: kube-scheduler counts them already.
-            waiting.sort(key=lambda pod: (pod.nominated_node != node, -pod.priority, pod.key))
-            told = await self._loop.together(
-                # Another node's name is kube-scheduler's own: others are leaving for the pod.
-                [self._tell(pod, node) for pod in nominable(waiting) if not pod.nominated_node]
-            )
-            raise_first(told)
-        return bool(waiting)
+    async def _nominate_pods(self, claim: str, node: str) -> bool:
+        """Nominate the pods that can be bound now; return False if none is pending."""
+        pending = [pod for pod in self._assignments.pods_of(claim) if _is_pending(pod)]
+        if not all(pod.nominated_node_name for pod in pending):
+            # Nominated pods first: kube-scheduler counts their requests already.
+            pending.sort(key=lambda pod: (pod.nominated_node_name != node, -pod.priority, pod.key))
+            # A nomination for another node is kube-scheduler's own, after a preemption.
+            nominable = [pod for pod in select_nominable(pending) if not pod.nominated_node_name]
+            raise_first(await self._loop.gather([self._nominate(pod, node) for pod in nominable]))
+        return bool(pending)
 
-    async def _tell(self, pod: Pod, node: str) -> None:
+    async def _nominate(self, pod: Pod, node: str) -> None:
         patch = nomination_patch(pod, node)
         try:
             await self._kube.patch(PODS, pod.name, patch, pod.namespace, subresource="status")
         except (NotFound, Conflict, Invalid):
-            return  # It is gone, another one by the same name now, or bound.
+            return  # Deleted, replaced by a pod of the same name, or bound.
 
-    def on_node(self, change: Change) -> Iterable[str]:
-        """Look again at a node that is about to take pods."""
+    def handle_node(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile the NodeClaims of a node that is about to accept pods."""
         if change.new is not None:
-            yield from self._awaited(change.new)
+            yield from self._get_claims(change.new)
 
-    def on_pod(self, change: Change) -> Iterable[str]:
-        """Look for the next one of a spread when a pod was bound."""
+    def handle_pod(self, change: ObjectChange) -> Iterable[str]:
+        """Reconcile when a pod was bound: the next pod of a topology spread may follow."""
         old, new = change.old, change.new
         if old is not None and new is not None and new.node_name and not old.node_name:
-            node = self._mirror.node(new.node_name)
-            yield from self._awaited(node) if node is not None else ()
+            node = self._cache.node(new.node_name)
+            yield from self._get_claims(node) if node is not None else ()
 
-    def _awaited(self, node: NodeObject) -> Iterable[str]:
-        claims = self._mirror.claims_of(node.provider_id)
-        return [claim.name for claim in claims if self._promises.kept_by(claim.name)]
+    def _get_claims(self, node: NodeObject) -> Iterable[str]:
+        claims = self._cache.claims_of(node.provider_id)
+        return [claim.name for claim in claims if self._assignments.pods_of(claim.name)]
 
 
-def registration(
-    *, mirror: Mirror, promises: Promises, kube: Kube, loop: Loop, log: Log, gates: Gates
-) -> Registration | None:
-    """Return the controller that keeps pods nominated, if it is wanted."""
-    if not gates.NominatedNodeName:
+class NominationCleanup(ControllerBase):
+    """Clears nominations that cannot succeed.
+
+    A nominated pod is left to kube-scheduler: it gets no other node. All pods are
+    checked together, because a reconcile per pod would cost more.
+    """
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._assignments = context.assignments
+
+    async def reconcile(self, _: str) -> RequeueAfter | None:
+        if self._cache.has_synced():
+            pods = [pod for pod in self._cache.unbound_pods() if pod.nominated_node_name and _is_pending(pod)]
+            stale = [pod for pod in pods if self._is_stale(pod)]
+            raise_first(await self._loop.gather([self._clear(pod) for pod in stale]))
+        return _INTERVAL
+
+    def _is_stale(self, pod: Pod) -> bool:
+        """Return True if the pod cannot be bound to the node that was launched for it."""
+        node = self._cache.node(pod.nominated_node_name)
+        if node is None:
+            return True
+        if self._assignments.is_assigned(pod):
+            return False
+        claims = [claim for claim in self._cache.claims_of(node.provider_id) if _is_assigned(claim, pod)]
+        is_starting = any(not (is_true(claim.conditions, INITIALIZED) or claim.deleting) for claim in claims)
+        # kube-scheduler nominates pods that preempt others; those are still being deleted.
+        is_preempting = any(other.deleting for other in self._cache.pods_on(node.name))
+        return bool(claims) and not is_starting and not is_preempting
+
+    async def _clear(self, pod: Pod) -> None:
+        patch = nomination_patch(pod, None)
+        try:
+            await self._kube.patch(PODS, pod.name, patch, pod.namespace, subresource="status")
+        except (NotFound, Conflict):
+            return  # Deleted, or replaced by a pod of the same name.
+
+
+def controller(context: ControllerContext) -> Controller | None:
+    """Return the registration of the nominator, None if its feature gate is off."""
+    if not context.feature_gates.NominatedNodeName:
         return None
-    controller = Nominating(mirror=mirror, promises=promises, kube=kube, loop=loop, log=log)
-    return Registration(
+    reconciler = PodNominator(context)
+    return Controller(
         name="nodeclaim.nomination",
-        controller=controller,
-        watches=((NODES, controller.on_node), (PODS, controller.on_pod)),
+        reconciler=reconciler,
+        watches=((NODES, reconciler.handle_node), (PODS, reconciler.handle_pod)),
     )
 
 
-def _waits(pod: Pod) -> bool:
-    return not (pod.node_name or pod.deleting or pod.terminal)
+def cleanup_controller(context: ControllerContext) -> Controller | None:
+    """Return the registration of the cleanup, None if the feature gate is off."""
+    if not context.feature_gates.NominatedNodeName:
+        return None
+    return Controller(name="pod.nomination", reconciler=NominationCleanup(context), initial_keys=(SINGLETON,))
+
+
+def _is_pending(pod: Pod) -> bool:
+    return not (pod.node_name or pod.deleting or pod.is_terminal)
+
+
+def _is_assigned(claim: NodeClaim, pod: Pod) -> bool:
+    """Return True if a NodeClaim was created for a pod, also by an earlier process."""
+    return pod.uid in claim.annotations.get(ASSIGNED_PODS_ANNOTATION, "")

@@ -1,58 +1,51 @@
-"""A window in which pods gather, so that one decision serves all of them."""
+"""Batch window: collects pending pods, so that one simulation schedules all of them."""
 
 from collections.abc import Hashable
-from datetime import datetime, timedelta
+from datetime import datetime
 
-import msgspec
-
-
-class Windows(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a batch waits for more: for silence, and at most."""
-
-    idle: timedelta = timedelta(seconds=1)
-    longest: timedelta = timedelta(seconds=10)
-    hurried: timedelta = timedelta(milliseconds=100)
-    """For pods that have been through a window already and lost what they got."""
+from dovetail.model.settings import BatchSettings
 
 
 class Batch:
-    """Who asked since the last decision, and when it is time for the next one."""
+    """Items since the last scheduling simulation, and when the next one runs."""
 
-    def __init__(self, windows: Windows) -> None:
-        self._windows = windows
-        self._members: set[Hashable] = set()
-        self._opened: datetime | None = None
-        self._latest: datetime | None = None
-        self._hurry_to: datetime | None = None
-        self._hurried: datetime | None = None
+    def __init__(self, settings: BatchSettings) -> None:
+        self._settings = settings
+        self._items: set[Hashable] = set()
+        self._opened_at: datetime | None = None
+        self._latest_at: datetime | None = None
+        self._expedited_end: datetime | None = None
+        self._expedited_at: datetime | None = None
 
-    def add(self, member: Hashable, now: datetime) -> None:
-        """Join; whoever is in already does not make the others wait longer."""
-        if member in self._members:
+    def add(self, item: Hashable, now: datetime) -> None:
+        """Add an item; a known item does not extend the window."""
+        if item in self._items:
             return
-        self._members.add(member)
-        self._latest = now
-        if self._opened is None:
-            self._opened = now
+        self._items.add(item)
+        self._latest_at = now
+        if self._opened_at is None:
+            self._opened_at = now
 
-    def hurry(self, member: Hashable, now: datetime) -> None:
-        """Join and have the window end soon, unless that was done just now.
+    def expedite(self, item: Hashable, now: datetime) -> None:
+        """Add an item and close the window soon, at most once per idle duration.
 
-        Somebody for whom things go wrong at once, again and again, waits like others.
+        NodeClaims that fail at once, again and again, wait for the usual window.
         """
-        self.add(member, now)
-        if self._hurried is None or self._hurried + self._windows.idle <= now:
-            self._hurried = now
-            self._hurry_to = now + self._windows.hurried
+        self.add(item, now)
+        idle = self._settings.idle_duration
+        if self._expedited_at is None or self._expedited_at + idle <= now:
+            self._expedited_at = now
+            self._expedited_end = now + self._settings.expedited_duration
 
     def closes_at(self) -> datetime | None:
-        """Tell when the window ends, if nobody else comes; None: nobody waits."""
-        if self._opened is None or self._latest is None:
+        """Return when the window closes if no item arrives; None if it is not open."""
+        if self._opened_at is None or self._latest_at is None:
             return None
-        ends = min(self._latest + self._windows.idle, self._opened + self._windows.longest)
-        return ends if self._hurry_to is None else min(ends, self._hurry_to)
+        idle_end = self._latest_at + self._settings.idle_duration
+        end = min(idle_end, self._opened_at + self._settings.max_duration)
+        return end if self._expedited_end is None else min(end, self._expedited_end)
 
     def close(self) -> None:
-        """Begin anew."""
-        self._members.clear()
-        self._opened = self._latest = self._hurry_to = None
+        """Start an empty batch."""
+        self._items.clear()
+        self._opened_at = self._latest_at = self._expedited_end = None

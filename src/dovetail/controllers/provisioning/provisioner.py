@@ -1,202 +1,177 @@
-"""Buys nodes for pods that wait: gather, decide, write claims, tell."""
+"""Provisioner: creates NodeClaims for pending pods.
+
+    pending pods -> batch window -> snapshot -> solver -> NodeClaims, nominations, Events
+
+Pods join a batch. When its window closes, one scheduling simulation places all
+pending pods on existing nodes or new NodeClaims.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from dovetail.codec.karpenter.nodeclaims import encode_node_claim
-from dovetail.controllers.provisioning.batch_window import Batch, Windows
-from dovetail.controllers.provisioning.events import Verdicts, some_of
-from dovetail.controllers.runtime.manager import SINGLETON, Registration, Requeue
-from dovetail.controllers.scheduling_snapshot import Scene
+from dovetail.codec.karpenter.nodeclaims import encode_nodeclaim
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.event_reasons import FAILED_SCHEDULING, NOMINATED
+from dovetail.controllers.provisioning.batch_window import Batch
+from dovetail.controllers.runtime.manager import SINGLETON, SYNC_POLL, Controller, RequeueAfter
+from dovetail.controllers.scheduling_snapshot import SchedulingSnapshots
+from dovetail.core.pod.eligibility import is_reschedulable
 from dovetail.core.provisioning import (
-    claim_for,
+    build_planned_claim,
+    can_provision,
+    format_names,
+    format_unschedulable,
     is_provisionable,
-    is_usable,
-    may_move,
-    named,
 )
 from dovetail.core.scheduling.solver import solve
-from dovetail.model.karpenter.capacitybuffer import is_virtual
+from dovetail.model.karpenter.capacitybuffer import is_buffer_pod
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.pod import Pod
 from dovetail.model.node import Node
-from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode
-from dovetail.model.settings import SchedulingSettings
+from dovetail.model.plan import ExistingPlacement, Plan, PlannedNode, UnschedulablePod
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, PODS
-from dovetail.ports.cloudprovider import Cloud
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.executor import Offload
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.randomness import Chance
-from dovetail.ports.telemetry import Events, Log, Metrics
-from dovetail.state.capacitybuffers import Buffers
-from dovetail.state.cluster.cache import Change, Mirror
-from dovetail.state.nodes.disruption_taint import is_only_marked
-from dovetail.state.nodes.nominations import Nominations
-from dovetail.state.pods.assignments import Promises
-from dovetail.state.pods.scheduling_latency import Decisions
+from dovetail.ports.metrics import (
+    NODECLAIMS_CREATED,
+    PODS_SCHEDULING_DECISION_DURATION,
+    SCHEDULER_QUEUE_DEPTH,
+    SCHEDULER_SCHEDULING_DURATION,
+    SCHEDULER_UNSCHEDULABLE_PODS,
+    ControllerLabels,
+    NodeClaimCreatedLabels,
+    NoLabels,
+)
+from dovetail.state.cluster.cache import ObjectChange
+from dovetail.state.nodes.replacements import is_awaiting_replacement
+from dovetail.state.pods.scheduling_latency import SchedulingLatency
 
-AGAIN: Final = timedelta(seconds=10)
-"""How long pods that got no node wait until they are looked at again."""
-_UNSYNCED: Final = Requeue(timedelta(seconds=1))
-_DEFAULTS: Final = SchedulingSettings()
-_WINDOWS: Final = Windows()
+RETRY_INTERVAL: Final = timedelta(seconds=10)
+"""Delay before unschedulable pods are scheduled again."""
 
 
-class Provisioning:
-    """One decision at a time, for all pods that wait."""
+class Provisioner(ControllerBase):
+    """Runs one scheduling simulation at a time, for all pending pods."""
 
-    def __init__(
-        self,
-        *,
-        mirror: Mirror,
-        promises: Promises,
-        nominations: Nominations,
-        kube: Kube,
-        cloud: Cloud,
-        loop: Loop,
-        offload: Offload,
-        chance: Chance,
-        log: Log,
-        events: Events,
-        metrics: Metrics,
-        settings: SchedulingSettings = _DEFAULTS,
-        windows: Windows = _WINDOWS,
-        buffers: Buffers | None = None,
-    ) -> None:
-        self._buffers = buffers or Buffers()
-        self._mirror = mirror
-        self._promises = promises
-        self._nominations = nominations
-        self._scene = Scene(mirror=mirror, promises=promises, cloud=cloud, buffers=self._buffers)
-        self._kube = kube
-        self._loop = loop
-        self._offload = offload
-        self._chance = chance
-        self._log = log
-        self._verdicts = Verdicts(clock=loop, log=log, events=events)
-        self._metrics = metrics
-        self._settings = settings
-        self._batch = Batch(windows)
-        self._decisions = Decisions()
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._capacity_buffers = context.capacity_buffers
+        self._assignments = context.assignments
+        self._nominations = context.nominations
+        self._snapshots = SchedulingSnapshots(context)
+        self._executor = context.executor
+        self._random = context.random
+        self._pod_events = PodSchedulingEvents(context)
+        self._settings = context.scheduling_settings
+        self._batch = Batch(context.batch_settings)
+        self._latency = SchedulingLatency()
 
-    def registration(self) -> Registration:
-        """Return the provisioner, told of pods, of pools, and of claims that go."""
-        return Registration(
-            name="provisioner",
-            controller=self,
-            watches=(
-                (PODS, self.on_pod),
-                (NODE_CLAIMS, self.on_claim),
-                (NODE_POOLS, self.on_pool),
-            ),
-            sources=(self._heed_buffers,),
-        )
+    def watch_buffers(self, enqueue: Callable[[str], None]) -> None:
+        """Source of keys: schedule when CapacityBuffers change."""
 
-    def _heed_buffers(self, ask: Callable[[str], None]) -> None:
-        def look() -> None:
+        def handle_change() -> None:
             self._batch.add("buffers", self._loop.now())
-            ask(SINGLETON)
+            enqueue(SINGLETON)
 
-        self._buffers.on_wanted(look)
+        self._capacity_buffers.subscribe_changes(handle_change)
 
-    def on_pod(self, change: Change) -> Iterable[str]:
-        """Let a pod that waits join the batch, and those whose place another has taken."""
+    def handle_pod(self, change: ObjectChange) -> Iterable[str]:
+        """Add a pending pod to the batch, and pods whose capacity a bound pod has taken."""
         old, pod = change.old, change.new
         if pod is None:
-            self._decisions.forget(old.uid)
+            self._latency.remove(old.uid)
             return
-        asking = [pod] if is_provisionable(pod) and not self._promises.holds(pod) else []
+        pending = [pod] if is_provisionable(pod) and not self._assignments.is_assigned(pod) else []
         if pod.node_name and (old is None or not old.node_name):
-            asking = self._promises.crowded_out(pod.node_name)
+            pending = self._assignments.release_displaced(pod.node_name)
         now = self._loop.now()
-        for one in asking:
-            self._decisions.asked(one.uid, now)
-            self._batch.add(one.uid, now)
+        for pending_pod in pending:
+            self._latency.record_pending(pending_pod.uid, now)
+            self._batch.add(pending_pod.uid, now)
             yield SINGLETON
 
-    def on_claim(self, change: Change) -> Iterable[str]:
-        """Look for room as soon as a claim begins to go, or is gone."""
+    def handle_claim(self, change: ObjectChange) -> Iterable[str]:
+        """Schedule soon when a NodeClaim is deleted: its pods need another node."""
         old, new = change.old, change.new
         if old is None or old.deleting or not (new is None or new.deleting):
             return
-        # Its pods have been through a window before, and a machine that the cloud takes
-        # back is gone in two minutes: what replaces it must be on its way by then.
-        self._batch.hurry(old.name, self._loop.now())
+        # Its pods were batched before. After a spot interruption, the instance terminates in
+        # two minutes, so the replacement must launch without delay.
+        self._batch.expedite(old.name, self._loop.now())
         yield SINGLETON
 
-    def on_pool(self, change: Change) -> Iterable[str]:
-        """Look again when a pool may buy that could not, or may buy other things."""
+    def handle_nodepool(self, change: ObjectChange) -> Iterable[str]:
+        """Schedule when a NodePool becomes ready or its spec changes."""
         old, new = change.old, change.new
-        if new is None or not is_usable(new):
+        if new is None or not can_provision(new):
             return
-        if old is None or not is_usable(old) or old.generation != new.generation:
-            if any(self._scene.waiting()):
+        if old is None or not can_provision(old) or old.generation != new.generation:
+            if any(self._snapshots.get_pending_pods()):
                 self._batch.add(new.name, self._loop.now())
                 yield SINGLETON
 
-    async def reconcile(self, _: str) -> Requeue | None:
-        """Decide once the window has closed."""
-        # Observe: one instant, one picture.
+    async def reconcile(self, _: str) -> RequeueAfter | None:
+        """Schedule all pending pods once the batch window has closed."""
+        # Observe: one instant, one snapshot.
         now = self._loop.now()
         closes = self._batch.closes_at()
         if closes is not None and closes > now:
-            return Requeue(closes - now)
-        self._keep_promises(now)
-        pods = sorted(self._scene.waiting(), key=lambda pod: pod.key)
+            return RequeueAfter(closes - now)
+        self._update_assignments(now)
+        pods = sorted(self._snapshots.get_pending_pods(), key=lambda pod: pod.key)
         if closes is None:
-            self._join(pods, now)
+            self._open_batch(pods, now)
             closes = self._batch.closes_at()
             if closes is None:
-                return Requeue(AGAIN) if self._promises else None
-            return Requeue(closes - now)
-        if not self._mirror.synced():
-            return _UNSYNCED
+                return RequeueAfter(RETRY_INTERVAL) if self._assignments else None
+            return RequeueAfter(closes - now)
+        if not self._cache.has_synced():
+            return SYNC_POLL
         self._batch.close()
-        snapshot = self._scene.snapshot(now)
-        pools = {pool.name: pool for pool in snapshot.node_pools}
+        snapshot = self._snapshots.build(now)
+        pools = {pool.name: pool for pool in snapshot.nodepools}
 
-        # Decide: pure, and away from the loop.
+        # Decide: pure, outside the event loop.
         if pods:
-            self._log.info("found provisionable pod(s)", pods=some_of(pods))
-        plan = await self._offload.run(lambda: solve(snapshot, self._settings))
+            self._log.info("found provisionable pod(s)", pods=format_names(pod.key for pod in pods))
+        plan = await self._executor.run(lambda: solve(snapshot, self._settings))
 
-        # Act. First what takes no time, so that it is true when something else happens.
-        self._buffers.placed(plan.existing, snapshot.pending)
-        self._use_existing(plan.existing, {node.name: node for node in snapshot.nodes})
-        failures = await self._create(plan.nodes, pools)
+        # Act. In-memory updates first: they must be complete before other tasks run.
+        self._capacity_buffers.record_plan(plan.existing, snapshot.pending_pods)
+        self._nominate_existing(plan.existing, {node.name: node for node in snapshot.nodes})
+        errors = await self._create_claims(plan.nodes, pools)
 
-        # Tell.
-        self._verdicts.unplaced([one for one in plan.unplaced if not is_virtual(one.pod)])
-        self._measure(pods, plan, since=now)
-        if failures:
-            # What was made is in the mirror; the rest is planned again.
-            raise failures[0]
-        return Requeue(AGAIN)
+        # Report.
+        self._pod_events.publish_unschedulable(
+            [result for result in plan.unschedulable if not is_buffer_pod(result.pod)]
+        )
+        self._record_metrics(pods, plan, since=now)
+        if errors:
+            # Created NodeClaims are in the cache; the retry schedules the remaining pods.
+            raise errors[0]
+        return RequeueAfter(RETRY_INTERVAL)
 
-    def _keep_promises(self, now: datetime) -> None:
-        """End those that are void; see that nobody takes away the nodes of the others."""
-        self._promises.lapse(now)
-        for claim in map(self._mirror.claim, self._promises.claims()):
+    def _update_assignments(self, now: datetime) -> None:
+        """Expire assignments; nominate the nodes of the others, so that none is disrupted."""
+        self._assignments.expire(now)
+        for claim in map(self._cache.claim, self._assignments.claims()):
             if claim is not None and claim.provider_id:
                 self._nominations.nominate(claim.provider_id, now)
 
-    def _join(self, waiting: Sequence[Pod], now: datetime) -> None:
-        """Open a window for all who need a place."""
-        for pod in waiting:
-            self._decisions.asked(pod.uid, now)
+    def _open_batch(self, pending: Sequence[Pod], now: datetime) -> None:
+        """Open a batch for pending pods and for pods on deleting nodes."""
+        for pod in pending:
+            self._latency.record_pending(pod.uid, now)
             self._batch.add(pod.uid, now)
-        for node in self._mirror.joined_nodes():
-            if not node.deleting or is_only_marked(node, self._mirror):
+        for node in self._cache.joined_nodes():
+            if not node.deleting or is_awaiting_replacement(node, self._cache):
                 continue
-            if any(may_move(pod) and not self._promises.holds(pod) for pod in node.pods):
+            if any(is_reschedulable(pod) and not self._assignments.is_assigned(pod) for pod in node.pods):
                 self._batch.add(node.claim or node.name, now)
 
-    async def _create(
+    async def _create_claims(
         self, planned: Sequence[PlannedNode], pools: dict[str, NodePool]
     ) -> list[Exception]:
-        """Write claims, and return why some could not be written."""
+        """Create NodeClaims concurrently and return the errors."""
         if not planned:
             return []
         self._log.info(
@@ -204,77 +179,122 @@ class Provisioning:
             nodeclaims=len(planned),
             pods=sum(len(node.pods) for node in planned),
         )
-        results = await self._loop.together(
-            [self._create_one(node, pools[node.nodepool]) for node in planned]
+        results = await self._loop.gather(
+            [self._create_claim(node, pools[node.nodepool]) for node in planned]
         )
-        return [one for one in results if isinstance(one, Exception)]
+        return [result for result in results if isinstance(result, Exception)]
 
-    async def _create_one(self, node: PlannedNode, pool: NodePool) -> None:
-        name = f"{pool.name}-{self._chance.letters(5)}"
-        claim = claim_for(node, pool, name=name)
-        # Before it is written: the news of the claim must find its pods spoken for.
-        self._promises.make(name, node.pods)
-        await self._kube.create(NODE_CLAIMS, encode_node_claim(claim))
+    async def _create_claim(self, node: PlannedNode, pool: NodePool) -> None:
+        name = f"{pool.name}-{self._random.alphanumeric(5)}"
+        claim = build_planned_claim(node, pool, name=name)
+        # Before the write: the watch event of the NodeClaim must find its pods assigned.
+        self._assignments.assign(name, node.pods)
+        await self._kube.create(NODE_CLAIMS, encode_nodeclaim(claim))
         self._log.info(
             "created nodeclaim",
             nodepool=pool.name,
             nodeclaim=name,
-            requests=claim.requests.spelled(),
-            instance_types=named(one.name for one in node.instance_types),
+            requests=claim.requests.to_quantities(),
+            instance_types=format_names(instance_type.name for instance_type in node.instance_types),
         )
-        self._metrics.count(
-            "karpenter_nodeclaims_created_total",
-            reason="provisioned",
-            nodepool=pool.name,
-            min_values_relaxed=str(node.min_values_relaxed).lower(),
+        self._metrics.inc(
+            NODECLAIMS_CREATED,
+            NodeClaimCreatedLabels(
+                reason="provisioned",
+                nodepool=pool.name,
+                min_values_relaxed=str(node.min_values_relaxed).lower(),
+            ),
         )
-        for pod in _real(node.pods):
-            self._verdicts.placed(pod, f"nodeclaim/{name}")
+        for pod in _without_buffer_pods(node.pods):
+            self._pod_events.publish_nominated(pod, f"nodeclaim/{name}")
 
-    def _use_existing(
-        self, placements: Sequence[ExistingPlacement], nodes: Mapping[str, Node]
-    ) -> None:
-        """Remember where pods are expected, so that nobody takes those nodes away."""
+    def _nominate_existing(self, placements: Sequence[ExistingPlacement], nodes: Mapping[str, Node]) -> None:
+        """Nominate the target nodes of pods, so that they are not disrupted."""
         now = self._loop.now()
         unready = []
         for placement in placements:
-            node, pods = nodes[placement.node], _real(placement.pods)
+            node, pods = nodes[placement.node], _without_buffer_pods(placement.pods)
             if not pods:
-                continue  # Room for buffers is kept without holding on to nodes.
+                continue  # Virtual pods of CapacityBuffers do not nominate nodes.
             if node.claim and not node.initialized:
-                self._promises.make(node.claim, placement.pods)
+                self._assignments.assign(node.claim, placement.pods)
                 unready.append(placement)
             self._nominations.nominate(node.provider_id or node.name, now)
             for pod in pods:
-                self._verdicts.placed(pod, f"node/{placement.node}")
+                self._pod_events.publish_nominated(pod, f"node/{placement.node}")
         if unready:
             self._log.info(
                 "computed unready node(s) will fit pod(s)",
                 nodes=len(unready),
-                pods=sum(len(one.pods) for one in unready),
+                pods=sum(len(placement.pods) for placement in unready),
             )
 
-    def _measure(self, pods: Sequence[Pod], plan: Plan, *, since: datetime) -> None:
+    def _record_metrics(self, pods: Sequence[Pod], plan: Plan, *, since: datetime) -> None:
         now = self._loop.now()
-        waiting = {pod.uid for pod in pods}
-        failed = sum(one.pod.uid in waiting for one in plan.unplaced)
-        self._metrics.gauge("karpenter_scheduler_queue_depth", len(pods), controller="provisioner")
-        self._metrics.gauge(
-            "karpenter_scheduler_unschedulable_pods_count", failed, controller="provisioner"
-        )
-        self._metrics.observe(
-            "karpenter_scheduler_scheduling_duration_seconds",
-            (now - since).total_seconds(),
-            controller="provisioner",
-        )
+        labels = ControllerLabels(controller="provisioner")
+        pending = {pod.uid for pod in pods}
+        unschedulable = sum(result.pod.uid in pending for result in plan.unschedulable)
+        self._metrics.set(SCHEDULER_QUEUE_DEPTH, len(pods), labels)
+        self._metrics.set(SCHEDULER_UNSCHEDULABLE_PODS, unschedulable, labels)
+        self._metrics.observe(SCHEDULER_SCHEDULING_DURATION, (now - since).total_seconds(), labels)
         for pod in pods:
-            took = self._decisions.decided(pod.uid, now)
-            if took is not None:
-                self._metrics.observe(
-                    "karpenter_pods_scheduling_decision_duration_seconds", took.total_seconds()
+            duration = self._latency.record_decision(pod.uid, now)
+            if duration is not None:
+                self._metrics.observe(PODS_SCHEDULING_DECISION_DURATION, duration.total_seconds(), NoLabels())
+
+
+class PodSchedulingEvents(ControllerBase):
+    """Publishes where pods are expected, or why they cannot be scheduled."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._logged: dict[str, tuple[frozenset[str], datetime]] = {}
+        """Message of the latest simulation → pod UIDs, and when it was logged."""
+
+    def publish_nominated(self, pod: Pod, target: str) -> None:
+        """Publish the target of a pod: ``node/…`` or ``nodeclaim/…``."""
+        message = f"Pod should schedule on: {target}"
+        self._events.publish(pod, NOMINATED, message, dedupe_key=(pod.uid,))
+
+    def publish_unschedulable(self, results: Sequence[UnschedulablePod]) -> None:
+        """Publish an Event per pod; log one line for all pods with the same message."""
+        pods_by_message: dict[str, list[Pod]] = {}
+        for result in results:
+            pods_by_message.setdefault(format_unschedulable(result), []).append(result.pod)
+        for message, pods in pods_by_message.items():
+            if self._should_log(message, pods):
+                self._log.error(
+                    "could not schedule pod", pod=format_names(pod.key for pod in pods), error=message
                 )
+            for pod in pods:
+                self._events.publish(pod, FAILED_SCHEDULING, message)
+        self._logged = {message: self._logged[message] for message in pods_by_message}
+
+    def _should_log(self, message: str, pods: Sequence[Pod]) -> bool:
+        """Return False for repetitions: pending pods are scheduled every few seconds."""
+        now, uids = self._loop.now(), frozenset(pod.uid for pod in pods)
+        logged_uids, logged_at = self._logged.get(message, (frozenset[str](), now))
+        if uids <= logged_uids and now < logged_at + FAILED_SCHEDULING.dedupe_timeout:
+            return False
+        self._logged[message] = (uids, now)
+        return True
 
 
-def _real(pods: Iterable[Pod]) -> list[Pod]:
-    """Leave out pods that only stand for room: nobody can be told anything of them."""
-    return [pod for pod in pods if not is_virtual(pod)]
+def controller(context: ControllerContext) -> Controller:
+    """Return the registration of this controller."""
+    reconciler = Provisioner(context)
+    return Controller(
+        name="provisioner",
+        reconciler=reconciler,
+        watches=(
+            (PODS, reconciler.handle_pod),
+            (NODE_CLAIMS, reconciler.handle_claim),
+            (NODE_POOLS, reconciler.handle_nodepool),
+        ),
+        sources=(reconciler.watch_buffers,),
+    )
+
+
+def _without_buffer_pods(pods: Iterable[Pod]) -> list[Pod]:
+    """Drop the virtual pods of CapacityBuffers: they do not exist in the API."""
+    return [pod for pod in pods if not is_buffer_pod(pod)]

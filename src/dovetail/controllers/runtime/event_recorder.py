@@ -1,142 +1,138 @@
-"""Kubernetes Events, told once: the same thing is not repeated for a while."""
+"""Event recorder: publishes Kubernetes Events with deduplication and rate limits."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
-from dovetail.codec.quantities import show_instant
+from dovetail.codec.quantities import encode_time
 from dovetail.errors import DovetailError
-from dovetail.ports.api_resources import EVENTS, Resource
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.kube_client import Kube, Object
-from dovetail.ports.randomness import Chance
-from dovetail.ports.telemetry import DEDUPE, Log
+from dovetail.ports.api_resources import EVENTS
+from dovetail.ports.event_loop import EventLoop
+from dovetail.ports.kube_client import KubeClient, Object
+from dovetail.ports.randomness import RandomSource
+from dovetail.ports.telemetry import EventObject, EventReason, Log, get_resource
 
 COMPONENT: Final = "karpenter"
-"""Dashboards and habits look for Events of this source."""
-_FEWEST_TO_SWEEP: Final = 20_000
-_MANY: Final = {"Nominated": (10.0, 5.0), "Unconsolidatable": (500.0, 2.0)}
-"""Reasons of which thousands are told at once, by a scale-up or a look at a large cluster.
+"""Source of the Events; dashboards and alerts filter by it."""
+_MIN_PRUNE_SIZE: Final = 20_000
+"""Entries in a map before expired ones are removed."""
+_OBJECT_BURST, _OBJECT_PER_SECOND = 25.0, 1 / 300
+"""Limit per object, the same as client-go's event correlator.
 
-Only so many are written: a burst, then so many a second. Of nodes that stay
-the others are told at the next look, before anybody is told again.
+A message with a number in it is a new Event each time.
 """
-_OF_ONE_BURST, _OF_ONE_PER_SECOND = 25.0, 1 / 300
-"""Of one object, whatever is told: a message with a number in it is another one each time."""
 
 
-class Allowance:
-    """How many may be told: a burst, then so many a second."""
+class TokenBucket:
+    """Rate limit: a burst, then a number of tokens per second."""
 
-    __slots__ = ("_burst", "_filled", "_left", "_per_second")
+    __slots__ = ("_burst", "_per_second", "_tokens", "_updated")
 
     def __init__(self, burst: float, per_second: float) -> None:
-        self._burst = self._left = burst
+        self._burst = self._tokens = burst
         self._per_second = per_second
-        self._filled: datetime | None = None
+        self._updated: datetime | None = None
 
     def take(self, now: datetime) -> bool:
-        """Use one up, if there is one."""
-        self._fill(now)
-        if self._left < 1:
+        """Take a token; return False if there is none."""
+        self._refill(now)
+        if self._tokens < 1:
             return False
-        self._left -= 1
+        self._tokens -= 1
         return True
 
-    def is_whole(self, now: datetime) -> bool:
-        """Tell whether it is as if none had ever been taken."""
-        self._fill(now)
-        return self._left == self._burst
+    def is_full(self, now: datetime) -> bool:
+        self._refill(now)
+        return self._tokens == self._burst
 
-    def _fill(self, now: datetime) -> None:
-        if self._filled is not None:
-            grown = (now - self._filled).total_seconds() * self._per_second
-            self._left = min(self._burst, self._left + grown)
-        self._filled = now
+    def _refill(self, now: datetime) -> None:
+        if self._updated is not None:
+            new_tokens = (now - self._updated).total_seconds() * self._per_second
+            self._tokens = min(self._burst, self._tokens + new_tokens)
+        self._updated = now
 
 
-class Recorder:
-    """``ports.telemetry.Events`` through the API server."""
+class KubeEventRecorder:
+    """``ports.telemetry.EventRecorder`` that writes to the API server."""
 
-    def __init__(self, *, kube: Kube, loop: Loop, chance: Chance, log: Log) -> None:
+    def __init__(self, *, kube: KubeClient, loop: EventLoop, random: RandomSource, log: Log) -> None:
         self._kube = kube
         self._loop = loop
-        self._chance = chance
+        self._random = random
         self._log = log
-        self._told: dict[tuple[str, ...], datetime] = {}
-        self._sweep_at = _FEWEST_TO_SWEEP
-        self._allowance = {reason: Allowance(*some) for reason, some in _MANY.items()}
-        self._of_one: dict[tuple[str, str, str], Allowance] = {}
-        self._thin_out_at = _FEWEST_TO_SWEEP
+        self._published: dict[tuple[str, ...], datetime] = {}
+        """Deduplication key → time until which an equal Event is dropped."""
+        self._prune_published_at = _MIN_PRUNE_SIZE
+        self._reason_buckets: dict[str, TokenBucket] = {}
+        self._object_buckets: dict[tuple[str, str, str], TokenBucket] = {}
+        self._prune_buckets_at = _MIN_PRUNE_SIZE
 
     def publish(
-        self,
-        resource: Resource,
-        name: str,
-        *,
-        reason: str,
-        message: str,
-        namespace: str = "",
-        uid: str = "",
-        warning: bool = False,
-        same: tuple[str, ...] = (),
-        dedupe: timedelta = DEDUPE,
+        self, obj: EventObject, event: EventReason, message: str, *, dedupe_key: tuple[str, ...] = ()
     ) -> None:
-        """Tell something about an object, unless it was told lately."""
+        """Publish an Event unless it is a duplicate or a rate limit is reached."""
         now = self._loop.now()
-        about = same or (resource.plural, namespace, name, message)
-        key = (reason.lower(), *about)
-        until = self._told.get(key)
-        if until is not None and now < until:
+        reference = _get_reference(obj)
+        target = (get_resource(obj).plural, reference.get("namespace", ""), obj.name)
+        key = (event.reason.lower(), *(dedupe_key or (*target, message)))
+        drop_until = self._published.get(key)
+        if drop_until is not None and now < drop_until:
             return
-        allowance = self._allowance.get(reason)
-        if allowance is not None and not allowance.take(now):
+        if not self._take_reason_token(event, now) or not self._take_object_token(target, now):
             return
-        if not self._allowance_of((resource.plural, namespace, name), now).take(now):
-            return
-        self._remember(key, now + dedupe, now)
-        event = {
-            "metadata": {"name": f"{name}.{self._chance.letters(16)}"},
-            "involvedObject": _reference(resource, name, namespace, uid),
-            "reason": reason,
+        self._record_published(key, now + event.dedupe_timeout, now)
+        body = {
+            "metadata": {"name": f"{obj.name}.{self._random.alphanumeric(16)}"},
+            "involvedObject": reference,
+            "reason": event.reason,
             "message": message,
-            "type": "Warning" if warning else "Normal",
+            "type": "Warning" if event.is_warning else "Normal",
             "source": {"component": COMPONENT},
             "reportingComponent": COMPONENT,
-            "firstTimestamp": show_instant(now),
-            "lastTimestamp": show_instant(now),
+            "firstTimestamp": encode_time(now),
+            "lastTimestamp": encode_time(now),
             "count": 1,
         }
-        self._loop.spawn(self._write(event, namespace or "default"))
+        self._loop.spawn(self._create(body, reference.get("namespace", "default")))
 
-    def _allowance_of(self, key: tuple[str, str, str], now: datetime) -> Allowance:
-        known = self._of_one.get(key)
-        if known is None:
-            if len(self._of_one) >= self._thin_out_at:
-                used = {one: left for one, left in self._of_one.items() if not left.is_whole(now)}
-                self._of_one, self._thin_out_at = used, max(_FEWEST_TO_SWEEP, 2 * len(used))
-            known = self._of_one[key] = Allowance(_OF_ONE_BURST, _OF_ONE_PER_SECOND)
-        return known
+    def _take_reason_token(self, event: EventReason, now: datetime) -> bool:
+        if event.rate is None:
+            return True
+        bucket = self._reason_buckets.setdefault(event.reason, TokenBucket(*event.rate))
+        return bucket.take(now)
 
-    def _remember(self, key: tuple[str, ...], until: datetime, now: datetime) -> None:
-        if len(self._told) >= self._sweep_at:
-            self._told = {known: at for known, at in self._told.items() if at > now}
-            self._sweep_at = max(_FEWEST_TO_SWEEP, 2 * len(self._told))
-        self._told[key] = until
+    def _take_object_token(self, target: tuple[str, str, str], now: datetime) -> bool:
+        bucket = self._object_buckets.get(target)
+        if bucket is None:
+            if len(self._object_buckets) >= self._prune_buckets_at:
+                self._object_buckets = {
+                    key: bucket for key, bucket in self._object_buckets.items() if not bucket.is_full(now)
+                }
+                self._prune_buckets_at = max(_MIN_PRUNE_SIZE, 2 * len(self._object_buckets))
+            bucket = TokenBucket(_OBJECT_BURST, _OBJECT_PER_SECOND)
+            self._object_buckets[target] = bucket
+        return bucket.take(now)
 
-    async def _write(self, event: Object, namespace: str) -> None:
+    def _record_published(self, key: tuple[str, ...], until: datetime, now: datetime) -> None:
+        if len(self._published) >= self._prune_published_at:
+            self._published = {key: until for key, until in self._published.items() if until > now}
+            self._prune_published_at = max(_MIN_PRUNE_SIZE, 2 * len(self._published))
+        self._published[key] = until
+
+    async def _create(self, body: Object, namespace: str) -> None:
         try:
-            await self._kube.create(EVENTS, event, namespace)
+            await self._kube.create(EVENTS, body, namespace)
         except DovetailError as error:
-            # Its namespace may be going away; an Event lost is no harm.
-            self._log.debug("event lost", reason=event["reason"], error=str(error))
+            # For example, the namespace is being deleted. Events are best effort.
+            self._log.debug("event lost", reason=body["reason"], error=str(error))
 
 
-def _reference(resource: Resource, name: str, namespace: str, uid: str) -> Object:
-    known = {
+def _get_reference(obj: EventObject) -> Object:
+    resource = get_resource(obj)
+    reference = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        "name": name,
-        "namespace": namespace,
-        "uid": uid,
+        "name": obj.name,
+        "namespace": getattr(obj, "namespace", ""),
+        "uid": obj.uid,
     }
-    return {field: value for field, value in known.items() if value}
+    return {field: value for field, value in reference.items() if value}

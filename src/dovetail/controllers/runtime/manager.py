@@ -1,4 +1,12 @@
-"""Runs controllers: what changed becomes keys, keys become reconciles."""
+"""Controller manager: watch events become keys, keys become reconciles.
+
+    cluster cache --watch event--> event handler --keys--> work queue
+        --key--> Reconciler.reconcile(key) --RequeueAfter--> work queue
+
+Each controller has its own work queue and a limit of concurrent reconciles. A
+key is never reconciled twice at the same time. A reconcile that raises is
+retried with exponential backoff; the other keys are not affected.
+"""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -6,223 +14,238 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from dovetail.controllers.context import ControllerContext
 from dovetail.controllers.runtime.workqueue import Backoff, WorkQueue
 from dovetail.errors import DovetailError
 from dovetail.ports.api_resources import Resource
-from dovetail.ports.event_loop import Loop, Timer
+from dovetail.ports.event_loop import Timer
 from dovetail.ports.kube_errors import Conflict
-from dovetail.ports.telemetry import Log, Metrics
-from dovetail.state.cluster.cache import Change, Mirror
+from dovetail.ports.metrics import RECONCILE, RECONCILE_DURATION, RECONCILE_ERRORS, ControllerLabels
+from dovetail.state.cluster.cache import ClusterCache, ObjectChange
 
 SINGLETON: Final = ""
-"""The key of a controller that looks at the whole cluster."""
+"""Key of a controller that reconciles the whole cluster."""
 STUCK_AFTER: Final = timedelta(minutes=15)
-"""A look takes moments, with a throttled cloud minutes; what takes longer does not end at all."""
+"""A reconcile takes milliseconds, or minutes if the cloud throttles; a longer one hangs."""
 
 
-class Requeue(msgspec.Struct, frozen=True):
-    """Look again after a while; a look in between decides anew when the next one is."""
+class RequeueAfter(msgspec.Struct, frozen=True):
+    """Reconcile the key again after a delay.
 
-    after: timedelta
-
-
-def raise_first(outcomes: Iterable[object]) -> None:
-    """Raise the first error among what several attempts came to, if one failed.
-
-    What the others did is in the mirror by then; a look again does the rest.
+    A reconcile before that time replaces the delay by its own result.
     """
-    for one in outcomes:
-        if isinstance(one, Exception):
-            raise one
+
+    delay: timedelta
 
 
-class Controller(Protocol):
-    """Looks at one thing and moves it closer to what it should be."""
-
-    async def reconcile(self, key: Any) -> Requeue | None:
-        """Do what is to do for a key. May be called again at any time, without harm."""
+SYNC_POLL: Final = RequeueAfter(timedelta(seconds=1))
+"""Result of controllers that must wait until the cluster cache has synced."""
 
 
-Keys = Callable[[Change], Iterable[Hashable]]
-"""Which keys a change of the picture concerns."""
+def raise_first(results: Iterable[object]) -> None:
+    """Raise the first exception among the results of concurrent calls, if any.
+
+    The effects of successful calls are in the cache; the retry does the rest.
+    """
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+
+
+class Reconciler(Protocol):
+    """Moves one object, or the whole cluster, towards its desired state."""
+
+    async def reconcile(self, key: Any) -> RequeueAfter | None:
+        """Reconcile a key. Idempotent: it may be called again at any time."""
+
+
+EventHandler = Callable[[ObjectChange], Iterable[Hashable]]
+"""Maps a watch event to the keys to reconcile."""
+
+
+def enqueue_object(change: ObjectChange) -> tuple[str]:
+    """Event handler: reconcile the object that changed, by name."""
+    return (change.latest.name,)
+
+
+def is_unchanged(change: ObjectChange, get_state: Callable[[Any], object]) -> bool:
+    """Return True for an update that changes nothing that ``get_state`` returns."""
+    old, new = change.old, change.new
+    return old is not None and new is not None and get_state(old) == get_state(new)
+
 
 Source = Callable[[Callable[[Any], None]], None]
-"""Takes the one to tell of keys, now and later."""
+"""A source of keys other than watches; it receives the function that adds a key."""
 
 
-class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """A controller, and what it wants to be told of."""
+class Controller(msgspec.Struct, frozen=True, kw_only=True):
+    """Registration of a controller: its reconciler and what triggers it."""
 
     name: str
-    controller: Controller
-    watches: Sequence[tuple[Resource, Keys]] = ()
-    at_start: Sequence[Hashable] = ()
-    """Keys to look at when starting, such as ``SINGLETON``."""
+    reconciler: Reconciler
+    watches: Sequence[tuple[Resource, EventHandler]] = ()
+    initial_keys: Sequence[Hashable] = ()
+    """Keys to reconcile at start, such as ``SINGLETON``."""
     sources: Sequence[Source] = ()
-    """Others, beside the mirror, who have keys to look at."""
     backoff: Backoff = Backoff()
     workers: int = 100
-    listens: bool = False
-    """It spends its time waiting for news from outside, and may be cut off in that."""
+    """Maximum number of concurrent reconciles."""
+    long_poll: bool = False
+    """The reconcile waits for external messages.
+
+    It never counts as stuck, and shutdown does not wait for it.
+    """
 
 
-class Load(NamedTuple):
-    """How much one controller has to do."""
+class QueueMetrics(NamedTuple):
+    """Queue depth and active workers of one controller."""
 
     controller: str
-    waiting: int
+    depth: int
     """Keys that are due."""
-    working: int
-    """Keys that are looked at."""
+    active: int
+    """Keys that are being reconciled."""
 
 
-class Runtime:
-    """All controllers on one loop, each with a queue of its own."""
+class ControllerManager:
+    """Runs all controllers on one event loop, each with its own work queue."""
 
-    def __init__(
-        self,
-        registrations: Sequence[Registration],
-        *,
-        mirror: Mirror,
-        loop: Loop,
-        log: Log,
-        metrics: Metrics,
-    ) -> None:
-        self._hands = [_Hand(one, loop=loop, log=log, metrics=metrics) for one in registrations]
-        self._mirror = mirror
+    def __init__(self, controllers: Sequence[Controller], context: ControllerContext) -> None:
+        self._runners = [_Runner(controller, context) for controller in controllers]
+        self._cache = context.cache
 
     def start(self) -> None:
-        """Begin to work on what is there and on what changes."""
-        for hand in self._hands:
-            hand.start(self._mirror)
+        """Start watches and reconcile what is in the cache."""
+        for runner in self._runners:
+            runner.start(self._cache)
 
-    def rest(self) -> None:
-        """Begin nothing new; what has begun goes on to its end."""
-        for hand in self._hands:
-            hand.rest()
+    def stop(self) -> None:
+        """Start no new reconciles; running ones finish."""
+        for runner in self._runners:
+            runner.stop()
 
-    def busy(self) -> int:
-        """Tell how many keys are being worked on."""
-        return sum(hand.busy for hand in self._hands)
+    def active_count(self) -> int:
+        """Return the number of running reconciles that shutdown waits for."""
+        return sum(runner.active_count for runner in self._runners)
 
-    def loads(self) -> list[Load]:
-        """Tell how much each controller has to do."""
-        return [hand.load() for hand in self._hands]
+    def queue_metrics(self) -> list[QueueMetrics]:
+        return [runner.queue_metrics() for runner in self._runners]
 
-    def stuck(self) -> list[str]:
-        """Name the controllers that have not come to an end with something for very long."""
-        return [hand.name for hand in self._hands if hand.is_stuck()]
+    def stuck_controllers(self) -> list[str]:
+        """Return controllers with a reconcile that runs longer than ``STUCK_AFTER``."""
+        return [runner.name for runner in self._runners if runner.is_stuck()]
 
-    def ask(self, name: str, key: Hashable) -> None:
-        """Have a controller look at a key now."""
-        for hand in self._hands:
-            if hand.name == name:
-                hand.ask(key)
+    def enqueue(self, name: str, key: Hashable) -> None:
+        """Add a key to the work queue of the named controller."""
+        for runner in self._runners:
+            if runner.name == name:
+                runner.enqueue(key)
 
 
-class _Hand:
-    """One controller at work."""
+class _Runner:
+    """Work queue and running reconciles of one controller."""
 
-    def __init__(
-        self, registration: Registration, *, loop: Loop, log: Log, metrics: Metrics
-    ) -> None:
-        self.name = registration.name
-        self._registration = registration
-        self._controller = registration.controller
-        self._queue: WorkQueue[Hashable] = WorkQueue(registration.backoff)
-        self._loop = loop
-        self._log = log
-        self._metrics = metrics
-        self._began: dict[Hashable, datetime] = {}
-        """Keys that are looked at, and since when."""
+    def __init__(self, controller: Controller, context: ControllerContext) -> None:
+        self.name = controller.name
+        self._controller = controller
+        self._queue: WorkQueue[Hashable] = WorkQueue(controller.backoff)
+        self._loop = context.loop
+        self._log = context.log
+        self._metrics = context.metrics
+        self._started: dict[Hashable, datetime] = {}
+        """Keys that are being reconciled, with the start time."""
         self._timer: Timer | None = None
         self._wakes_at: datetime | None = None
-        self._resting = False
+        self._stopped = False
 
     @property
-    def busy(self) -> int:
-        return 0 if self._registration.listens else len(self._began)
+    def active_count(self) -> int:
+        return 0 if self._controller.long_poll else len(self._started)
 
-    def load(self) -> Load:
-        return Load(self.name, self._queue.overdue(self._loop.now()), len(self._began))
+    def queue_metrics(self) -> QueueMetrics:
+        depth = self._queue.count_due(self._loop.now())
+        return QueueMetrics(self.name, depth, len(self._started))
 
     def is_stuck(self) -> bool:
-        before = self._loop.now() - STUCK_AFTER
-        return not self._registration.listens and any(at < before for at in self._began.values())
+        limit = self._loop.now() - STUCK_AFTER
+        return not self._controller.long_poll and any(started < limit for started in self._started.values())
 
-    def rest(self) -> None:
-        self._resting = True
+    def stop(self) -> None:
+        self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
 
-    def start(self, mirror: Mirror) -> None:
-        for resource, keys in self._registration.watches:
-            mirror.subscribe(resource, self._asker(keys))
-        for source in self._registration.sources:
-            source(self.ask)
-        for key in self._registration.at_start:
-            self.ask(key)
+    def start(self, cache: ClusterCache) -> None:
+        for resource, handler in self._controller.watches:
+            cache.subscribe(resource, self._subscriber(handler))
+        for source in self._controller.sources:
+            source(self.enqueue)
+        for key in self._controller.initial_keys:
+            self.enqueue(key)
 
-    def _asker(self, keys: Keys) -> Callable[[Change], None]:
-        def ask(change: Change) -> None:
-            for key in keys(change):
-                self.ask(key)
+    def _subscriber(self, handler: EventHandler) -> Callable[[ObjectChange], None]:
+        def enqueue_keys(change: ObjectChange) -> None:
+            for key in handler(change):
+                self.enqueue(key)
 
-        return ask
+        return enqueue_keys
 
-    def ask(self, key: Hashable) -> None:
+    def enqueue(self, key: Hashable) -> None:
         self._queue.add(key, self._loop.now())
-        self._wake()
+        self._schedule()
 
-    def _wake(self) -> None:
-        """Arrange to go on when the next key is due; never inside the caller's work."""
+    def _schedule(self) -> None:
+        """Set the timer for the next due key.
+
+        Reconciles start from the timer only, never inside the caller's stack: a
+        handler may run in the middle of another controller's write.
+        """
         due = self._queue.next_at()
-        if due is None or self._resting or len(self._began) >= self._registration.workers:
+        if due is None or self._stopped or len(self._started) >= self._controller.workers:
             return
         if self._wakes_at is not None and self._wakes_at <= due:
             return
         if self._timer is not None:
             self._timer.cancel()
         self._wakes_at = due
-        self._timer = self._loop.at(due, self._pump)
+        self._timer = self._loop.call_at(due, self._start_due)
 
-    def _pump(self) -> None:
+    def _start_due(self) -> None:
         self._wakes_at = self._timer = None
-        while len(self._began) < self._registration.workers:
-            key = self._queue.take(self._loop.now())
+        while len(self._started) < self._controller.workers:
+            key = self._queue.get(self._loop.now())
             if key is None:
                 break
-            self._began[key] = self._loop.now()
+            self._started[key] = self._loop.now()
             self._loop.spawn(self._reconcile(key))
-        self._wake()
+        self._schedule()
 
     async def _reconcile(self, key: Hashable) -> None:
         try:
-            requeue = await self._controller.reconcile(key)
+            result = await self._controller.reconciler.reconcile(key)
         except Conflict:
-            # Somebody wrote in between; the news of it may be on its way already.
-            self._queue.failed(key, self._loop.now())
+            # Stale read: another writer was first, and its watch event is about to arrive.
+            # This is normal operation, so it is not logged.
+            self._queue.requeue_with_backoff(key, self._loop.now())
         except DovetailError as error:
-            self._failed(key, str(error))
+            self._record_failure(key, str(error))
         except Exception as error:  # noqa: BLE001 - one broken key must not stop the others
-            self._failed(key, f"{type(error).__name__}: {error}")
+            self._record_failure(key, f"{type(error).__name__}: {error}")
         else:
-            again = None if requeue is None else self._loop.now() + requeue.after
-            self._queue.done(key, again_at=again)
-        self._metrics.count("controller_runtime_reconcile_total", controller=self.name)
-        took = (self._loop.now() - self._began.pop(key)).total_seconds()
-        self._metrics.observe(
-            "controller_runtime_reconcile_time_seconds", took, controller=self.name
-        )
-        self._wake()
+            requeue_at = None if result is None else self._loop.now() + result.delay
+            self._queue.done(key, requeue_at=requeue_at)
+        self._metrics.inc(RECONCILE, ControllerLabels(controller=self.name))
+        seconds = (self._loop.now() - self._started.pop(key)).total_seconds()
+        self._metrics.observe(RECONCILE_DURATION, seconds, ControllerLabels(controller=self.name))
+        self._schedule()
 
-    def _failed(self, key: Hashable, message: str) -> None:
-        wait = self._queue.failed(key, self._loop.now())
-        self._metrics.count("controller_runtime_reconcile_errors_total", controller=self.name)
+    def _record_failure(self, key: Hashable, message: str) -> None:
+        delay = self._queue.requeue_with_backoff(key, self._loop.now())
+        self._metrics.inc(RECONCILE_ERRORS, ControllerLabels(controller=self.name))
         self._log.error(
             "reconciler error",
             controller=self.name,
             key=str(key),
             error=message,
-            again_in=f"{wait.total_seconds():g}s",
+            again_in=f"{delay.total_seconds():g}s",
         )

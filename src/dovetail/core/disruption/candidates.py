@@ -1,4 +1,4 @@
-"""Which machines may be disrupted, and for each of the others the reason why not."""
+"""Disruption candidates, and the reasons why other nodes cannot be disrupted."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -8,185 +8,193 @@ from typing import Final
 
 import msgspec
 
-from dovetail.core.pod.eligibility import blocking_budget, is_active, is_reschedulable, protection
+from dovetail.core.pod.eligibility import get_blocking_pdbs, get_protection, is_active, is_reschedulable
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
-from dovetail.model.frozen import FrozenDict
+from dovetail.model.karpenter.condition_types import INSTANCE_TERMINATING
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.pod_groups import Alike
-from dovetail.model.kube.taints import DISRUPTED
-from dovetail.model.kube.workloads import DisruptionBudget
+from dovetail.model.kube.pod_groups import PodGroup
+from dovetail.model.kube.taints import DISRUPTED_TAINT
+from dovetail.model.kube.workloads import PodDisruptionBudget
 from dovetail.model.node import Node, NodeObject
 
+# Karpenter's scale: the largest deletion cost (2**31) counts 16, the highest priority 64.
 _DELETION_COST_UNIT: Final = 2.0**27
 _PRIORITY_UNIT: Final = 2.0**25
-_MOST_COST: Final = 10.0
+_MAX_EVICTION_COST: Final = 10.0
 
 
-class Manner(StrEnum):
-    """How patient a disruption is with pods that do not want to go."""
+class DisruptionClass(StrEnum):
+    """Determines if pods can block a disruption."""
 
     GRACEFUL = "graceful"
-    """It waits until they agree."""
+    """Protected pods and PodDisruptionBudgets block it."""
     EVENTUAL = "eventual"
-    """It begins anyway where the node has a termination grace period: they go by its end."""
+    """They do not if the node has a termination grace period, which ends the drain."""
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """One machine as the cluster has it."""
+class StateNode(msgspec.Struct, frozen=True, kw_only=True):
+    """NodeClaim, Node and pods of one instance."""
 
-    identity: str
-    """Its provider id."""
+    provider_id: str
+    """The node's name if it has no provider ID."""
     claim: NodeClaim | None = None
     node: NodeObject | None = None
     pods: tuple[Pod, ...] = ()
-    alike: tuple[Alike, ...] | None = None
-    """The same pods, as far as they have not ended; None: nobody has sorted them."""
-    emptied: datetime | None = None
-    """When the last pod that mattered left, where somebody saw it: claims say it late."""
-    room_wanted: bool = False
-    """A CapacityBuffer counts on the room that it has, or may."""
+    pod_groups: tuple[PodGroup, ...] | None = None
+    """The same pods without terminal ones, by equivalence; None: not grouped."""
+    emptied_at: datetime | None = None
+    """When the last reschedulable pod left, as observed: NodeClaims record it later."""
+    needed_by_buffer: bool = False
+    """A CapacityBuffer needs its free capacity, or may need it."""
 
     @property
-    def leaving(self) -> bool:
-        """Whether somebody deletes it already."""
-        deleting = [one.deleting for one in (self.claim, self.node) if one is not None]
-        terminating = self.claim is not None and is_true(
-            self.claim.conditions, "InstanceTerminating"
-        )
+    def is_deleting(self) -> bool:
+        """True if NodeClaim, Node or instance is being deleted."""
+        deleting = [obj.deleting for obj in (self.claim, self.node) if obj is not None]
+        terminating = self.claim is not None and is_true(self.claim.conditions, INSTANCE_TERMINATING)
         return any(deleting) or terminating
 
     @property
-    def guarded(self) -> bool:
-        """Whether a pod of it may say something about being disrupted."""
-        return self.alike is None or any(one.guarded for one in self.alike)
+    def may_have_protected_pods(self) -> bool:
+        """True if a pod may have the annotation do-not-disrupt."""
+        return self.pod_groups is None or any(group.has_do_not_disrupt for group in self.pod_groups)
 
     @property
-    def tainted(self) -> bool:
-        return self.node is not None and DISRUPTED in self.node.taints
+    def has_disrupted_taint(self) -> bool:
+        return self.node is not None and DISRUPTED_TAINT in self.node.taints
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What else a machine's fate hangs on."""
+class CandidateContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Lookups needed to check candidates."""
 
     now: datetime
-    pool: Callable[[str], NodePool | None]
-    types: Callable[[NodePool], FrozenDict[str, InstanceType]]
-    """What a pool can buy, by name; empty where nobody knows."""
-    budgets: Callable[[Pod], tuple[DisruptionBudget, ...]]
-    nominated: Callable[[str, datetime], bool]
-    in_hand: frozenset[str] = frozenset()
-    """Machines that a command has marked already."""
+    get_nodepool: Callable[[str], NodePool | None]
+    get_instance_types: Callable[[NodePool], Mapping[str, InstanceType]]
+    """Instance types of a NodePool by name; empty: unknown."""
+    get_pdbs: Callable[[Pod], tuple[PodDisruptionBudget, ...]]
+    is_nominated: Callable[[str, datetime], bool]
+    tainted_by_command: frozenset[str] = frozenset()
+    """Provider IDs of nodes whose disrupted taint belongs to the command being checked."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A machine that may be disrupted."""
+    """A node that may be disrupted."""
 
-    identity: str
+    provider_id: str
     claim: NodeClaim
     node: NodeObject
     pool: NodePool
-    reschedulable: tuple[Pod, ...] = ()
-    """Pods that would ask for another node."""
+    reschedulable_pods: tuple[Pod, ...] = ()
+    """Pods that need another node."""
     price: float = 0.0
-    """USD per hour; 0 where it is not known."""
+    """USD per hour; 0 if unknown."""
+
+    @property
+    def name(self) -> str:
+        """Name of its node."""
+        return self.node.name
 
     @cached_property
-    def cost(self) -> float:
-        """What moving its pods is worth avoiding; 1.0 with none."""
-        return 1.0 + sum(max(0.0, eviction_cost(pod)) for pod in self.reschedulable)
+    def disruption_cost(self) -> float:
+        """Cost of moving its pods, in units of one ordinary pod; 1.0 without pods."""
+        return 1.0 + sum(max(0.0, eviction_cost(pod)) for pod in self.reschedulable_pods)
 
     @property
     def savings_ratio(self) -> float:
-        return self.price / self.cost
+        return self.price / self.disruption_cost
 
 
 class Blocker(msgspec.Struct, frozen=True, order=True):
-    """An object by whose wish nodes stay: somebody may change it."""
+    """An object that prevents disruption and that a user may change."""
 
     kind: str
     name: str
-    """With its namespace, if it has one."""
+    """``namespace/name`` for namespaced kinds."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
 
 
-class Spared(msgspec.Struct, frozen=True):
-    """A machine that is left alone, and why."""
+class DisruptionBlocked(msgspec.Struct, frozen=True):
+    """A node that cannot be disrupted, and why."""
 
-    machine: Machine
-    because: str
-    """Empty where it is nobody's business: not our machine, or already seen to."""
+    state_node: StateNode
+    message: str
+    """Empty if there is nothing to report: the node has no NodeClaim."""
     blocker: Blocker | None = None
 
 
 def eviction_cost(pod: Pod) -> float:
-    """Return what evicting a pod is worth avoiding: 1.0, more or less as its owner says.
+    """Return the cost of evicting a pod: 1.0, adjusted by deletion cost and priority.
 
-    A deletion cost that is no number counts as none.
+    An invalid deletion cost counts as 0.
     """
     if not pod.priority and label_keys.POD_DELETION_COST not in pod.annotations:
-        return 1.0  # Nearly all of them.
+        return 1.0  # Fast path for nearly all pods.
     text = pod.annotations.get(label_keys.POD_DELETION_COST, "0")
     try:
-        wish = float(int(text))
+        deletion_cost = float(int(text))
     except ValueError:
-        wish = 0.0
-    cost = 1.0 + wish / _DELETION_COST_UNIT + pod.priority / _PRIORITY_UNIT
-    return min(max(cost, -_MOST_COST), _MOST_COST)
+        deletion_cost = 0.0
+    cost = 1.0 + deletion_cost / _DELETION_COST_UNIT + pod.priority / _PRIORITY_UNIT
+    return min(max(cost, -_MAX_EVICTION_COST), _MAX_EVICTION_COST)
 
 
 def is_empty(pods: Iterable[Pod]) -> bool:
-    """Tell whether no pod of a node is worth keeping it for."""
+    """Return True if no pod needs rescheduling at a positive eviction cost."""
     return not any(is_reschedulable(pod) and eviction_cost(pod) > 0 for pod in pods)
 
 
-def consider(machine: Machine, around: Surroundings, manner: Manner) -> Candidate | Spared:
-    """Return a machine as a candidate, or the first reason why it is none."""
-    claim, node = machine.claim, machine.node
+def check_disruptable(
+    state_node: StateNode, context: CandidateContext, disruption_class: DisruptionClass
+) -> Candidate | DisruptionBlocked:
+    """Return a node as a candidate, or the first reason why it cannot be disrupted."""
+    claim, node = state_node.claim, state_node.node
     if claim is None:
-        return Spared(machine, "")
+        return DisruptionBlocked(state_node, "")
     if node is None:
-        return Spared(machine, "its node has not joined")
-    problem = _problem_of_node(machine, claim, node, around)
+        return DisruptionBlocked(state_node, "its node has not registered")
+    problem = _get_node_blocker(state_node, claim, node, context)
     if problem is not None:
-        wish = node.annotations.get(label_keys.DO_NOT_DISRUPT) == "true"
-        return Spared(machine, problem, Blocker("Node", node.name) if wish else None)
-    pool = around.pool(claim.pool)
-    types = around.types(pool) if pool is not None else FrozenDict()
+        is_protected = node.annotations.get(label_keys.DO_NOT_DISRUPT) == "true"
+        return DisruptionBlocked(state_node, problem, Blocker("Node", node.name) if is_protected else None)
+    pool = context.get_nodepool(claim.pool)
+    types = context.get_instance_types(pool) if pool is not None else {}
     if pool is None or not types:
-        return Spared(machine, f"NodePool {claim.pool!r} not found")
-    # With a deadline for draining, pods cannot hold up for ever what has to be done.
-    if manner is Manner.GRACEFUL or claim.termination_grace_period is None:
-        held = _held_by_pods(machine.pods, around) if _may_hold(machine, around) else None
-        if held is not None:
-            return Spared(machine, *held)
+        return DisruptionBlocked(state_node, f"NodePool {claim.pool!r} not found")
+    # A termination grace period limits the drain, so that pods cannot block an eventual disruption.
+    if disruption_class is DisruptionClass.GRACEFUL or claim.termination_grace_period is None:
+        blocked = None
+        if _may_be_blocked_by_pods(state_node, context):
+            blocked = _find_blocking_pod(state_node.pods, context)
+        if blocked is not None:
+            return DisruptionBlocked(state_node, *blocked)
     return Candidate(
-        identity=machine.identity,
+        provider_id=state_node.provider_id,
         claim=claim,
         node=node,
         pool=pool,
-        reschedulable=tuple(pod for pod in machine.pods if is_reschedulable(pod)),
-        price=price_of(node, types),
+        reschedulable_pods=tuple(pod for pod in state_node.pods if is_reschedulable(pod)),
+        price=get_node_price(node, types),
     )
 
 
-def _problem_of_node(
-    machine: Machine, claim: NodeClaim, node: NodeObject, around: Surroundings
+def _get_node_blocker(
+    state: StateNode, claim: NodeClaim, node: NodeObject, context: CandidateContext
 ) -> str | None:
-    """Return why a machine is spared for its own sake: None for no reason, empty for none told."""
+    """Return why the node itself blocks its disruption, or None."""
     if node.labels.get(label_keys.INITIALIZED) != "true":
         return "its node is not initialized"
-    if machine.leaving:
+    if state.is_deleting:
         return "it is being deleted"
-    if machine.tainted and machine.identity not in around.in_hand:
-        return "it is marked for deletion"
-    if around.nominated(machine.identity, around.now):
-        return "pods that wait were sent to it just now"
+    if state.has_disrupted_taint and state.provider_id not in context.tainted_by_command:
+        return f"its node has the taint {DISRUPTED_TAINT.key}"
+    if context.is_nominated(state.provider_id, context.now):
+        return "it is nominated for pending pods"
     if node.annotations.get(label_keys.DO_NOT_DISRUPT) == "true":
         return f"its node has the annotation {label_keys.DO_NOT_DISRUPT}"
     if not node.labels.get(label_keys.NODEPOOL) or not claim.pool:
@@ -194,36 +202,38 @@ def _problem_of_node(
     return None
 
 
-def _may_hold(machine: Machine, around: Surroundings) -> bool:
-    """Tell whether it is worth asking each pod: replicas have the same budgets."""
-    return machine.guarded or any(around.budgets(one.pods[0]) for one in machine.alike or ())
+def _may_be_blocked_by_pods(state: StateNode, context: CandidateContext) -> bool:
+    """Return False if no pod can block: pods of a group have the same PodDisruptionBudgets."""
+    return state.may_have_protected_pods or any(
+        context.get_pdbs(group.pods[0]) for group in state.pod_groups or ()
+    )
 
 
-def _held_by_pods(pods: Iterable[Pod], around: Surroundings) -> tuple[str, Blocker] | None:
-    """Return what keeps a node with these pods from being disrupted, and who could end that."""
+def _find_blocking_pod(pods: Iterable[Pod], context: CandidateContext) -> tuple[str, Blocker] | None:
+    """Return why pods block the disruption of their node, and the object that blocks."""
     for pod in pods:
-        if is_active(pod) and protection(pod, around.now).active:
-            because = f"Pod {pod.key} has the annotation {label_keys.DO_NOT_DISRUPT}"
-            return because, Blocker("Pod", pod.key)
+        if is_active(pod) and get_protection(pod, context.now).active:
+            message = f"Pod {pod.key} has the annotation {label_keys.DO_NOT_DISRUPT}"
+            return message, Blocker("Pod", pod.key)
     for pod in pods:
-        blocking = blocking_budget(pod, around.budgets(pod), around.now)
+        blocking = get_blocking_pdbs(pod, context.get_pdbs(pod), context.now)
         if len(blocking) > 1:
-            names = ", ".join(f"{one.namespace}/{one.name}" for one in blocking)
-            because = f"Pod {pod.key} has several PodDisruptionBudgets: {names}"
-            return because, Blocker("PodDisruptionBudget", names)
+            names = ", ".join(f"{pdb.namespace}/{pdb.name}" for pdb in blocking)
+            message = f"Pod {pod.key} has several PodDisruptionBudgets: {names}"
+            return message, Blocker("PodDisruptionBudget", names)
         if blocking:
-            (only,) = blocking
-            name = f"{only.namespace}/{only.name}"
+            (pdb,) = blocking
+            name = f"{pdb.namespace}/{pdb.name}"
             return f"Pdb {name} prevents pod evictions", Blocker("PodDisruptionBudget", name)
     return None
 
 
-def price_of(node: NodeObject | Node, types: Mapping[str, InstanceType]) -> float:
-    """Return what the machine costs in USD per hour, available or not; 0 where nobody knows."""
-    kind = types.get(node.labels.get(label_keys.INSTANCE_TYPE, ""))
-    place = (node.labels.get(label_keys.ZONE), node.labels.get(label_keys.CAPACITY_TYPE))
-    for offering in kind.offerings if kind is not None else ():
-        if (offering.zone, offering.capacity_type) == place:
-            # NaN is equal to nothing, not even to itself.
+def get_node_price(node: NodeObject | Node, types: Mapping[str, InstanceType]) -> float:
+    """Return a node's price in USD per hour, even if unavailable; 0: unknown."""
+    instance_type = types.get(node.labels.get(label_keys.INSTANCE_TYPE, ""))
+    key = (node.labels.get(label_keys.ZONE), node.labels.get(label_keys.CAPACITY_TYPE))
+    for offering in instance_type.offerings if instance_type is not None else ():
+        if (offering.zone, offering.capacity_type) == key:
+            # An offering without a price has NaN, which is not equal to itself.
             return offering.price if offering.price == offering.price else 0.0
     return 0.0

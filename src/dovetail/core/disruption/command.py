@@ -1,4 +1,4 @@
-"""What consolidation decides: nodes that go, what comes for them, and who stays."""
+"""Disruption command, and the reason why a node is kept."""
 
 import msgspec
 
@@ -6,43 +6,45 @@ from dovetail.core.disruption.candidates import Blocker, Candidate
 from dovetail.model.plan import ExistingPlacement, PlannedNode
 
 
-class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes that go together, and the nodes that are bought for their pods."""
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes to delete together, and the nodes to launch for their pods."""
 
-    removed: tuple[Candidate, ...]
+    candidates: tuple[Candidate, ...]
     replacements: tuple[PlannedNode, ...] = ()
-    from_template: tuple[str, ...] = ()
-    """NodePools, each of which buys one node as its template says, whatever runs there."""
+    template_nodepools: tuple[str, ...] = ()
+    """NodePools of which each launches one node from its template, whatever pods run."""
     placements: tuple[ExistingPlacement, ...] = ()
-    """Which of the pods go to nodes that are there."""
+    """Pods that move to existing nodes."""
     saving: float = 0.0
     """USD per hour."""
 
     @property
-    def bought(self) -> float:
-        """What its new nodes cost, in USD per hour."""
-        return sum(one.price for one in self.replacements)
+    def replacement_price(self) -> float:
+        """Price of the replacements in USD per hour."""
+        return sum(node.price for node in self.replacements)
 
     @property
-    def disruption(self) -> float:
-        """What moving the pods is worth avoiding."""
-        return sum(one.cost for one in self.removed)
+    def disruption_cost(self) -> float:
+        """Sum of the candidates' disruption costs."""
+        return sum(candidate.disruption_cost for candidate in self.candidates)
 
     @property
-    def evictions(self) -> int:
-        return sum(len(one.reschedulable) for one in self.removed)
+    def pod_count(self) -> int:
+        """Number of pods that have to be rescheduled."""
+        return sum(len(candidate.reschedulable_pods) for candidate in self.candidates)
 
 
-class Stay(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that is kept, and why: for people and for ``explain``."""
+class KeepReason(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a node is kept; for ``explain``, Events and metrics."""
 
     node: str
     price: float
-    """USD per hour that it costs to keep; 0 where it is not known."""
+    """USD per hour; 0 if unknown."""
     code: str
     """Stable and short, like ``budget`` or ``no-place``."""
-    because: str
+    message: str = msgspec.field(name="because")
+    """The reason; ``because`` in JSON."""
     blocker: Blocker | None = None
-    """Whose wish it is, where somebody could change that."""
+    """The object to change so that the node can be disrupted."""
     saving: float = 0.0
-    """USD per hour that are saved when it goes, for one that is about to."""
+    """USD per hour saved by the removal, for a node with code ``goes``."""

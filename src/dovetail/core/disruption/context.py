@@ -1,4 +1,4 @@
-"""What consolidation looks at: one picture of the cluster, and who may be moved."""
+"""Disruption context: one snapshot of the cluster with its candidates."""
 
 from datetime import datetime
 
@@ -6,49 +6,54 @@ import msgspec
 
 from dovetail.core.disruption.candidates import Candidate
 from dovetail.model import labels as label_keys
+from dovetail.model.karpenter.condition_types import INITIALIZED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import ConsolidationPolicy, NodePool
 from dovetail.model.snapshot import ClusterSnapshot
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
-    """One instant of the cluster, for decisions about giving nodes back."""
+class DisruptionContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster at one instant, as input of drift and consolidation."""
 
     snapshot: ClusterSnapshot
     candidates: tuple[Candidate, ...] = ()
-    """Machines that may be disrupted; their nodes are in the snapshot, by name."""
-    closed: frozenset[str] = frozenset()
-    """Nodes that pods came to or left just now (``in_window``): they take no running pods."""
-    closed_for_long: frozenset[str] = frozenset()
-    """Those of them for which it is not worth waiting."""
+    """Their nodes are in the snapshot, by name."""
+    excluded_targets: frozenset[str] = frozenset()
+    """Nodes that receive no rescheduled pods, such as those with a recent pod event."""
+    long_excluded_targets: frozenset[str] = frozenset()
+    """The subset for which waiting is not worth it."""
 
 
-def window_end(claim: NodeClaim, pool: NodePool) -> datetime | None:
-    """Return when enough time has passed since pods came or went for others to fill a node up."""
-    after = pool.disruption.consolidate_after
-    if not after:
+def get_consolidate_after_end(claim: NodeClaim, pool: NodePool) -> datetime | None:
+    """Return when ``consolidateAfter`` has passed since the last pod event.
+
+    Counts from initialization if there was no pod event. None: there is no such
+    time, so the node can receive pods of other nodes.
+    """
+    consolidate_after = pool.disruption.consolidate_after
+    if not consolidate_after:
         return None
-    initialized = claim.conditions.get("Initialized")
-    since = claim.last_pod_event or (initialized.since if initialized is not None else None)
-    return None if since is None else since + after
+    initialized = claim.conditions.get(INITIALIZED)
+    since = claim.last_pod_event or (initialized.last_transition_time if initialized is not None else None)
+    return None if since is None else since + consolidate_after
 
 
-def in_window(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
-    """Tell whether pods came or went too recently for a node to be filled up by others."""
-    end = window_end(claim, pool)
+def is_within_consolidate_after(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
+    """Return True if the last pod event is too recent to move other pods to the node."""
+    end = get_consolidate_after_end(claim, pool)
     return end is not None and now < end
 
 
-def unfit(candidate: Candidate) -> str | None:
-    """Return why a candidate is nothing for consolidation, whatever it costs."""
+def get_unconsolidatable_reason(candidate: Candidate) -> str | None:
+    """Return why a candidate cannot be consolidated, whatever it costs; None: it can."""
     pool, node = candidate.pool, candidate.node
     if pool.replicas is not None:
         return f"NodePool {pool.name!r} is static: it keeps a fixed number of nodes"
     for key in (label_keys.INSTANCE_TYPE, label_keys.CAPACITY_TYPE, label_keys.ZONE):
         if not node.labels.get(key):
-            return f"its node has no label {key}, so what it costs is not known"
+            return f"its node has no label {key}, so its price is unknown"
     if pool.disruption.consolidate_after is None:
         return f"NodePool {pool.name!r} has consolidateAfter: Never"
     if pool.disruption.policy is ConsolidationPolicy.WHEN_EMPTY:
-        return f"NodePool {pool.name!r} gives back nodes only when they are empty"
+        return f"NodePool {pool.name!r} has consolidationPolicy: WhenEmpty"
     return None

@@ -1,4 +1,4 @@
-"""Cron schedules: when they come round next. Always in UTC."""
+"""Cron schedules of disruption budgets, in UTC."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 _MINUTE: Final = timedelta(minutes=1)
-_YEARS_AHEAD: Final = 5
-"""A schedule that does not come round in so many years never does (30 February)."""
+_MAX_YEARS_AHEAD: Final = 5
+"""A schedule without a run in so many years never runs (30 February)."""
 _MACROS: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -20,16 +20,13 @@ _MACROS: Final = {
     "@hourly": "0 * * * *",
 }
 _MONTHS: Final = {
-    name: number
-    for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)
+    name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)
 }
-_WEEKDAYS: Final = {
-    name: number for number, name in enumerate("sun mon tue wed thu fri sat".split())
-}
+_WEEKDAYS: Final = {name: number for number, name in enumerate("sun mon tue wed thu fri sat".split())}
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """The minutes, hours and days at which something begins."""
+    """Parsed cron schedule."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -38,9 +35,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     weekdays: frozenset[int]
     """Sunday is 0."""
     either_day: bool
-    """Day of month and day of week are both given: one of them is enough."""
+    """Day of month and day of week are both restricted: one match is enough."""
 
-    def on_day_of(self, moment: datetime) -> bool:
+    def matches_day(self, moment: datetime) -> bool:
         by_date = moment.day in self.days
         by_weekday = moment.isoweekday() % 7 in self.weekdays
         return by_date or by_weekday if self.either_day else by_date and by_weekday
@@ -48,29 +45,29 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=1024)
 def parse_schedule(text: str) -> Schedule:
-    """Read five fields, or one of the names such as ``@daily``; ValueError says what is wrong."""
+    """Parse five fields or a macro such as ``@daily``; ValueError if it is invalid."""
     fields = _MACROS.get(text.strip(), text).split()
     if len(fields) != 5:
-        raise ValueError(f"{text!r} is no cron schedule; it takes five fields or @daily")
+        raise ValueError(f"{text!r} is not a cron schedule; use five fields or a macro like @daily")
     minute, hour, day, month, weekday = fields
     return Schedule(
-        minutes=_numbers(minute, 0, 59),
-        hours=_numbers(hour, 0, 23),
-        days=_numbers(day, 1, 31),
-        months=_numbers(month, 1, 12, _MONTHS),
-        weekdays=_numbers(weekday, 0, 6, _WEEKDAYS),
-        either_day=not _is_open(day) and not _is_open(weekday),
+        minutes=_parse_field(minute, 0, 59),
+        hours=_parse_field(hour, 0, 23),
+        days=_parse_field(day, 1, 31),
+        months=_parse_field(month, 1, 12, _MONTHS),
+        weekdays=_parse_field(weekday, 0, 6, _WEEKDAYS),
+        either_day=not _is_wildcard(day) and not _is_wildcard(weekday),
     )
 
 
-def next_after(schedule: Schedule, moment: datetime) -> datetime | None:
-    """Return when a schedule comes round next, strictly after a moment; None for never."""
+def find_next_run(schedule: Schedule, moment: datetime) -> datetime | None:
+    """Return the next run of a schedule strictly after a moment; None: never."""
     at = moment.astimezone(UTC).replace(second=0, microsecond=0) + _MINUTE
-    last_year = at.year + _YEARS_AHEAD
+    last_year = at.year + _MAX_YEARS_AHEAD
     while at.year <= last_year:
         if at.month not in schedule.months:
             at = (at.replace(day=1) + timedelta(days=32)).replace(day=1, hour=0, minute=0)
-        elif not schedule.on_day_of(at):
+        elif not schedule.matches_day(at):
             at = at.replace(hour=0, minute=0) + timedelta(days=1)
         elif at.hour not in schedule.hours:
             at = at.replace(minute=0) + timedelta(hours=1)
@@ -81,36 +78,32 @@ def next_after(schedule: Schedule, moment: datetime) -> datetime | None:
     return None
 
 
-def _is_open(field: str) -> bool:
+def _is_wildcard(field: str) -> bool:
     return any(part in ("*", "?", "*/1", "?/1") for part in field.split(","))
 
 
-def _numbers(
-    field: str, low: int, high: int, names: Mapping[str, int] | None = None
-) -> frozenset[int]:
-    return frozenset(
-        number for part in field.split(",") for number in _part(part, low, high, names or {})
-    )
+def _parse_field(field: str, low: int, high: int, names: Mapping[str, int] | None = None) -> frozenset[int]:
+    return frozenset(n for part in field.split(",") for n in _parse_range(part, low, high, names or {}))
 
 
-def _part(part: str, low: int, high: int, names: Mapping[str, int]) -> Iterator[int]:
-    span, slash, pace = part.partition("/")
-    step = _number(pace, {}) if slash else 1
+def _parse_range(part: str, low: int, high: int, names: Mapping[str, int]) -> Iterator[int]:
+    span, slash, step_text = part.partition("/")
+    step = _parse_number(step_text, {}) if slash else 1
     first, dash, last = span.partition("-")
     if span in ("*", "?"):
         start, end = low, high
     else:
-        start = _number(first, names)
-        end = _number(last, names) if dash else high if slash else start
+        start = _parse_number(first, names)
+        end = _parse_number(last, names) if dash else high if slash else start
     if step < 1 or not low <= start <= end <= high:
         raise ValueError(f"{part!r} is not within {low}-{high}")
     yield from range(start, end + 1, step)
 
 
-def _number(text: str, names: Mapping[str, int]) -> int:
+def _parse_number(text: str, names: Mapping[str, int]) -> int:
     named = names.get(text.lower())
     if named is not None:
         return named
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     return int(text)

@@ -1,4 +1,7 @@
-"""Replacing nodes that are not what their pool would buy any more."""
+"""Drift: replace nodes that differ from what their NodePool would launch now.
+
+Nodes of static NodePools have a method of their own: they are replaced one for one.
+"""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -6,98 +9,124 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dovetail.core.disruption.budgets import Reason
-from dovetail.core.disruption.candidates import Candidate, Machine, Manner
-from dovetail.core.disruption.command import Move, Stay
-from dovetail.core.disruption.method import NO_WISH, Decision, Method, Question, Wish
-from dovetail.core.disruption.simulation import WhatIf
-from dovetail.core.nodeclaim.drift import DRIFTED
-from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.core.disruption.candidates import Candidate, DisruptionClass, StateNode
+from dovetail.core.disruption.command import Command, KeepReason
+from dovetail.core.disruption.method import ELIGIBLE, NOT_ELIGIBLE, Decision, Eligibility, Method, MethodInput
+from dovetail.core.disruption.simulation import SchedulingSimulation
+from dovetail.model.karpenter.condition_types import DRIFTED
+from dovetail.model.karpenter.nodepool import DisruptionReason, NodePool
 from dovetail.model.kube.conditions import is_true
 
-MOST_AT_ONCE: Final = 20
-"""Nodes that one pass begins to replace; the next pass follows at once, with a new picture."""
-_WISHED: Final = Wish(now=True)
-_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+MAX_COMMANDS: Final = 20
+"""Commands of one decision; the next decision follows at once, on a new context."""
+_EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 
 
-def wish(machine: Machine, pool: NodePool | None, _: datetime) -> Wish:
-    """Say whether a machine is to be replaced for having drifted."""
-    claim = machine.claim
-    if claim is None or pool is None or pool.replicas is not None:
-        return NO_WISH
-    return _WISHED if is_true(claim.conditions, DRIFTED) else NO_WISH
+def _check_eligibility(state_node: StateNode, pool: NodePool | None, *, is_static: bool) -> Eligibility:
+    claim = state_node.claim
+    if claim is None or pool is None or (pool.replicas is not None) != is_static:
+        return NOT_ELIGIBLE
+    return ELIGIBLE if is_true(claim.conditions, DRIFTED) else NOT_ELIGIBLE
 
 
-def decide(question: Question) -> Decision:
-    """Replace those without pods first, then those that drifted earliest.
+def decide(method_input: MethodInput) -> Decision:
+    """Replace nodes without pods first, then those that drifted earliest.
 
-    Each node is a move of its own, so that one that cannot be replaced does not
-    hold up another. Within one decision no two moves count on room on the same
-    node: each was reckoned without the other. No pod is sent to a node that has
-    drifted as well, from where it would soon have to go again.
+    Each node is a command of its own, so that a node without a replacement does
+    not block others. Within one decision no two commands place pods on the same
+    existing node: each simulation ignores the other commands. No pod moves to a
+    node that has drifted too, because it would have to move again.
     """
-    remaining = dict(question.room)
-    whatif: WhatIf | None = None
-    moves: list[Move] = []
-    over: list[Candidate] = []
-    stays: list[Stay] = []
-    taken: set[str] = set()
-    for one in in_order(question.candidates):
-        if remaining.get(one.pool.name, 0) <= 0:
-            over.append(one)
+    remaining = dict(method_input.allowed_disruptions)
+    simulation: SchedulingSimulation | None = None
+    commands: list[Command] = []
+    over_budget: list[Candidate] = []
+    keep_reasons: list[KeepReason] = []
+    used_targets: set[str] = set()
+    for candidate in _sort_by_drift_time(method_input.candidates):
+        if remaining.get(candidate.pool.name, 0) <= 0:
+            over_budget.append(candidate)
             continue
-        if len(moves) >= MOST_AT_ONCE:
+        if len(commands) >= MAX_COMMANDS:
             break
-        if not one.reschedulable:
-            found: Move | Stay = Move(removed=(one,), saving=one.price)
+        if not candidate.reschedulable_pods:
+            result: Command | KeepReason = Command(candidates=(candidate,), saving=candidate.price)
         else:
-            whatif = whatif or _whatif(question)
-            found = _replaced(one, whatif)
-        if isinstance(found, Stay):
-            stays.append(found)
+            # Compiling a simulation is expensive: only when a node has pods.
+            simulation = simulation or _create_simulation(method_input)
+            result = _simulate_replacement(candidate, simulation)
+        if isinstance(result, KeepReason):
+            keep_reasons.append(result)
             continue
-        targets = {placement.node for placement in found.placements}
-        if targets & taken:
+        targets = {placement.node for placement in result.placements}
+        if targets & used_targets:
             continue
-        taken |= targets
-        remaining[one.pool.name] -= 1
-        moves.append(found)
-    return Decision(tuple(moves), tuple(over), tuple(stays))
+        used_targets |= targets
+        remaining[candidate.pool.name] -= 1
+        commands.append(result)
+    return Decision(tuple(commands), tuple(over_budget), tuple(keep_reasons))
 
 
-def _whatif(question: Question) -> WhatIf:
-    drifted = frozenset(one.node.name for one in question.candidates)
-    return WhatIf(replace(question.whole, closed=drifted), question.scheduling)
+def _create_simulation(method_input: MethodInput) -> SchedulingSimulation:
+    drifted = frozenset(candidate.name for candidate in method_input.candidates)
+    context = replace(method_input.required_context, excluded_targets=drifted)
+    return SchedulingSimulation(context, method_input.scheduling)
 
 
-def in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Sort: those without pods first, then those that drifted earliest."""
+def _sort_by_drift_time(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Sort candidates: without pods first, then by time of the condition Drifted."""
 
-    def rank(one: Candidate) -> tuple[bool, datetime, str]:
-        since = one.claim.conditions[DRIFTED].since
-        return (bool(one.reschedulable), since or _LONG_AGO, one.node.name)
+    def rank(candidate: Candidate) -> tuple[bool, datetime, str]:
+        since = candidate.claim.conditions[DRIFTED].last_transition_time
+        return (bool(candidate.reschedulable_pods), since or _EARLIEST, candidate.name)
 
     return sorted(candidates, key=rank)
 
 
-def _replaced(one: Candidate, whatif: WhatIf) -> Move | Stay:
-    outcome = whatif.without([one.node.name])
-    if outcome.blocked:
-        return Stay(node=one.node.name, price=one.price, code="no-place", because=outcome.blocked)
-    return Move(
-        removed=(one,),
-        replacements=outcome.nodes,
+def _simulate_replacement(candidate: Candidate, simulation: SchedulingSimulation) -> Command | KeepReason:
+    outcome = simulation.simulate_removal([candidate.name])
+    message = outcome.blocked_reason
+    if message:
+        return KeepReason(node=candidate.name, price=candidate.price, code="no-place", message=message)
+    return Command(
+        candidates=(candidate,),
+        replacements=outcome.new_nodes,
         placements=outcome.placements,
-        saving=one.price - outcome.price,
+        saving=candidate.price - outcome.price,
     )
 
 
+def decide_static(method_input: MethodInput) -> Decision:
+    """Replace as many nodes as budgets and limits allow, from the current template.
+
+    Pods are not simulated: the number of nodes stays the same.
+    """
+    by_pool: dict[str, list[Candidate]] = {}
+    for candidate in _sort_by_drift_time(method_input.candidates):
+        by_pool.setdefault(candidate.pool.name, []).append(candidate)
+    commands: list[Command] = []
+    over_budget: list[Candidate] = []
+    for name, candidates in sorted(by_pool.items()):
+        allowed = min(method_input.allowed_disruptions.get(name, 0), method_input.limit_headroom.get(name, 0))
+        over_budget += candidates[allowed:]
+        commands += [Command(candidates=(node,), template_nodepools=(name,)) for node in candidates[:allowed]]
+    return Decision(tuple(commands), tuple(over_budget))
+
+
 DRIFT: Final = Method(
-    reason=Reason.DRIFTED,
-    label=lambda _: "",
-    manner=Manner.EVENTUAL,
-    wish=wish,
+    reason=DisruptionReason.DRIFTED,
+    disruption_class=DisruptionClass.EVENTUAL,
+    check_eligibility=lambda state_node, pool, _: _check_eligibility(state_node, pool, is_static=False),
     decide=decide,
-    looks_at_all=True,
+    needs_context=True,
+    trigger_condition=DRIFTED,
+    # Drifted nodes of a NodePool get equal replacements, which fail together.
+    backoff_key=lambda claim: claim.pool,
+    explain=lambda claim: f"it has drifted ({claim.conditions[DRIFTED].reason})",
+)
+STATIC_DRIFT: Final = replace(
+    DRIFT,
+    check_eligibility=lambda state_node, pool, _: _check_eligibility(state_node, pool, is_static=True),
+    decide=decide_static,
+    needs_context=False,
 )

@@ -1,75 +1,77 @@
-"""Giving back nodes that nobody needs."""
+"""Emptiness: delete nodes without pods that need rescheduling."""
 
 from datetime import datetime, timedelta
 from typing import Final
 
-from dovetail.core.disruption.budgets import Reason
-from dovetail.core.disruption.candidates import Candidate, Machine, Manner, is_empty
-from dovetail.core.disruption.command import Move
-from dovetail.core.disruption.method import NO_WISH, Decision, Method, Question, Wish
-from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.core.disruption.candidates import Candidate, DisruptionClass, StateNode, is_empty
+from dovetail.core.disruption.command import Command
+from dovetail.core.disruption.method import ELIGIBLE, NOT_ELIGIBLE, Decision, Eligibility, Method, MethodInput
+from dovetail.model.karpenter.condition_types import CONSOLIDATABLE, INITIALIZED
+from dovetail.model.karpenter.nodepool import DisruptionReason, NodePool
 from dovetail.model.kube.conditions import is_true
 
-SETTLE: Final = timedelta(seconds=15)
-"""A node must have been seen empty so long, however short ``consolidateAfter`` is.
+MIN_EMPTY_TIME: Final = timedelta(seconds=15)
+"""Minimum time that a node must be empty, however short ``consolidateAfter`` is.
 
-Pods that are replaced leave a node empty for a moment; news of pods is written
-to claims with a delay of up to ten seconds.
+A rolling update leaves a node empty for a moment. Pod events are written to
+NodeClaims with a delay of up to ten seconds.
 """
 
 
-def ripe_at(machine: Machine, pool: NodePool) -> datetime | None:
-    """Tell when a node that stays empty may go; None for never, or not known yet.
+def get_eligible_time(state_node: StateNode, pool: NodePool) -> datetime | None:
+    """Return when a node that stays empty may be deleted; None: never, or unknown.
 
-    Counted from the last pod that came or went, else from when the node was ready.
+    Counts from the last pod event, else from the node's initialization.
     """
-    after, claim = pool.disruption.consolidate_after, machine.claim
-    if after is None or claim is None:
+    consolidate_after, claim = pool.disruption.consolidate_after, state_node.claim
+    if consolidate_after is None or claim is None:
         return None
-    initialized = claim.conditions.get("Initialized")
-    since = claim.last_pod_event or (initialized.since if initialized is not None else None)
+    initialized = claim.conditions.get(INITIALIZED)
+    since = claim.last_pod_event or (initialized.last_transition_time if initialized is not None else None)
     if since is None:
         return None
-    return max(since, machine.emptied or since) + max(after, SETTLE)
+    return max(since, state_node.emptied_at or since) + max(consolidate_after, MIN_EMPTY_TIME)
 
 
-def wish(machine: Machine, pool: NodePool | None, now: datetime) -> Wish:
-    """Say whether a machine is to be given back for being empty; cheap for those that are not."""
-    claim = machine.claim
+def check_eligibility(state_node: StateNode, pool: NodePool | None, now: datetime) -> Eligibility:
+    """Return whether a node is, or will be, eligible for deletion as empty."""
+    claim = state_node.claim
     if claim is None or pool is None or pool.replicas is not None:
-        return NO_WISH
-    if not is_empty(machine.pods):
-        return NO_WISH
+        return NOT_ELIGIBLE
+    if not is_empty(state_node.pods):
+        return NOT_ELIGIBLE
     if pool.disruption.consolidate_after is None:
-        return Wish(never=f"NodePool {pool.name!r} has consolidateAfter: Never")
-    if machine.room_wanted:
-        return Wish(never="a CapacityBuffer counts on its room")
-    ripe = ripe_at(machine, pool)
-    if ripe is None or not is_true(claim.conditions, "Consolidatable"):
-        return NO_WISH
-    return Wish(now=True) if ripe <= now else Wish(at=ripe)
+        return Eligibility(disabled_by=f"NodePool {pool.name!r} has consolidateAfter: Never")
+    if state_node.needed_by_buffer:
+        return Eligibility(disabled_by="a CapacityBuffer needs its free capacity")
+    eligible_at = get_eligible_time(state_node, pool)
+    if eligible_at is None or not is_true(claim.conditions, CONSOLIDATABLE):
+        return NOT_ELIGIBLE
+    return ELIGIBLE if eligible_at <= now else Eligibility(eligible_at=eligible_at)
 
 
-def decide(question: Question) -> Decision:
-    """Choose who goes: what saves most first, as many as each pool's budget has left."""
-    remaining = dict(question.room)
-    chosen: list[Candidate] = []
-    over: list[Candidate] = []
-    for one in sorted(question.candidates, key=lambda one: (-one.savings_ratio, one.node.name)):
-        if remaining.get(one.pool.name, 0) > 0:
-            remaining[one.pool.name] -= 1
-            chosen.append(one)
+def decide(inputs: MethodInput) -> Decision:
+    """Select as many empty nodes as budgets allow, highest savings ratio first."""
+    remaining = dict(inputs.allowed_disruptions)
+    selected: list[Candidate] = []
+    over_budget: list[Candidate] = []
+    for candidate in sorted(inputs.candidates, key=lambda node: (-node.savings_ratio, node.name)):
+        if remaining.get(candidate.pool.name, 0) > 0:
+            remaining[candidate.pool.name] -= 1
+            selected.append(candidate)
         else:
-            over.append(one)
-    saving = sum(one.price for one in chosen)
-    moves = (Move(removed=tuple(chosen), saving=saving),) if chosen else ()
-    return Decision(moves, tuple(over))
+            over_budget.append(candidate)
+    saving = sum(candidate.price for candidate in selected)
+    commands = (Command(candidates=tuple(selected), saving=saving),) if selected else ()
+    return Decision(commands, tuple(over_budget))
 
 
 EMPTINESS: Final = Method(
-    reason=Reason.EMPTY,
-    label=lambda _: "empty",
-    manner=Manner.GRACEFUL,
-    wish=wish,
+    reason=DisruptionReason.EMPTY,
+    disruption_class=DisruptionClass.GRACEFUL,
+    check_eligibility=check_eligibility,
     decide=decide,
+    launches_replacements=False,
+    consolidation_type=lambda _: "empty",
+    explain=lambda _: "it is empty",
 )

@@ -1,165 +1,169 @@
-"""Why every node is still there, and what it costs that it is."""
+"""Explanation for every node: why it is kept, or that it is about to be disrupted."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Final
 
 import msgspec
 
-from dovetail.core.disruption.budgets import Reason
 from dovetail.core.disruption.candidates import (
     Blocker,
     Candidate,
-    Machine,
-    Manner,
-    Spared,
-    Surroundings,
-    consider,
-    is_empty,
-    price_of,
+    CandidateContext,
+    DisruptionBlocked,
+    DisruptionClass,
+    StateNode,
+    check_disruptable,
+    get_node_price,
 )
-from dovetail.core.disruption.command import Move, Stay
-from dovetail.core.disruption.consolidation.consolidate import consolidate
-from dovetail.core.disruption.consolidation.method import CONSOLIDATION
-from dovetail.core.disruption.context import View, unfit
-from dovetail.core.disruption.emptiness import EMPTINESS
-from dovetail.core.nodeclaim.drift import DRIFTED
-from dovetail.model.karpenter.nodepool import NodePool
-from dovetail.model.kube.conditions import is_true
+from dovetail.core.disruption.command import Command, KeepReason
+from dovetail.core.disruption.context import DisruptionContext
+from dovetail.core.disruption.method import NOT_ELIGIBLE, Eligibility, Method, MethodInput
+from dovetail.core.disruption.registry import METHODS
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import DisruptionReason, NodePool
 from dovetail.model.settings import ConsolidationSettings, SchedulingSettings
 
+_METHODS: Final = sorted(METHODS, key=lambda method: method.disruption_class is not DisruptionClass.EVENTUAL)
+"""Eventual methods first: a node that has drifted is replaced, whatever else applies to it."""
+_POOL_CODES: Final = ("budget", "setting")
+"""Codes of reasons that an edit of the NodePool removes."""
+_YOUNG: Final = "consolidateAfter has not passed since its last pod event or its initialization"
 
-class Ground(msgspec.Struct, frozen=True, kw_only=True):
-    """On what it is explained."""
 
-    around: Surroundings
-    room: Callable[[NodePool, Reason], int]
-    """How many nodes a pool's budgets let go now."""
-    mistakes: Mapping[str, str]
-    """Pool → what cannot be read of its budgets."""
-    view: Callable[[tuple[Candidate, ...]], View]
+class ExplainContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Input of ``explain_nodes`` beside the nodes."""
+
+    candidates: CandidateContext
+    count_allowed: Callable[[NodePool, DisruptionReason], int]
+    """Number of nodes that a NodePool's budgets allow to disrupt now."""
+    budget_errors: Mapping[str, str]
+    """NodePool → why its budgets cannot be parsed."""
+    create_context: Callable[[tuple[Candidate, ...]], DisruptionContext]
     settings: ConsolidationSettings = ConsolidationSettings()
     scheduling: SchedulingSettings = SchedulingSettings()
 
 
-def why_nodes_stay(machines: Iterable[Machine], ground: Ground) -> tuple[Stay, ...]:
-    """Return for every node why it is there, by name; those about to go say so.
+def explain_nodes(state_nodes: Iterable[StateNode], context: ExplainContext) -> tuple[KeepReason, ...]:
+    """Return one reason per node, by name; code ``goes``: about to be disrupted.
 
-    Beside the codes of consolidation: ``unmanaged``, ``leaving``, ``spared``,
-    ``setting`` (of its pool), ``unfit``, ``young`` (pods came or went just now),
-    ``budget``, and ``goes`` for nodes that are given back or replaced next.
+    Other codes beside those of consolidation: ``unmanaged``, ``leaving`` (being
+    deleted), ``spared`` (disruption blocked), ``setting`` (of the NodePool),
+    ``unfit`` (not consolidatable), ``young`` (recent pod event) and ``budget``.
     """
-    found: list[Stay] = []
-    candidates: list[Candidate] = []
-    for machine in machines:
-        if machine.node is None:
+    reasons: list[KeepReason] = []
+    candidates: dict[Method, list[Candidate]] = {}
+    for state_node in state_nodes:
+        if state_node.node is None:
             continue
-        answer = _alone(machine, ground)
-        if isinstance(answer, Candidate):
-            candidates.append(answer)
+        result = _explain_alone(state_node, context)
+        if isinstance(result, KeepReason):
+            reasons.append(result)
         else:
-            found.append(answer)
-    found += _together(tuple(candidates), ground)
-    return tuple(sorted(found, key=lambda one: one.node))
+            method, candidate = result
+            candidates.setdefault(method, []).append(candidate)
+    for method, several in candidates.items():
+        reasons += _explain_together(method, tuple(several), context)
+    return tuple(sorted(reasons, key=lambda reason: reason.node))
 
 
-def _alone(machine: Machine, ground: Ground) -> Candidate | Stay:
-    """Return why a machine stays whatever the others do; else a candidate to consolidate."""
-    around, claim, node = ground.around, machine.claim, machine.node
-    pool = around.pool(claim.pool) if claim is not None else None
-    price = price_of(node, around.types(pool)) if node is not None and pool is not None else 0.0
-    name = node.name if node is not None else machine.identity
-    stay = partial(_stay, name, price)
+def _explain_alone(state_node: StateNode, context: ExplainContext) -> KeepReason | tuple[Method, Candidate]:
+    """Explain a node without the others; else return the method that has to compare them."""
+    claim, node = state_node.claim, state_node.node
+    pool = context.candidates.get_nodepool(claim.pool) if claim is not None else None
+    price = 0.0
+    if node is not None and pool is not None:
+        price = get_node_price(node, context.candidates.get_instance_types(pool))
+    name = node.name if node is not None else state_node.provider_id
+    keep = partial(_keep, name, price)
     if claim is None or pool is None:
-        return stay("unmanaged", "it belongs to no NodePool that is there")
-    if machine.leaving:
-        return stay("leaving", "it is being given back")
-    drifted = is_true(claim.conditions, DRIFTED)
-    verdict = consider(machine, around, Manner.EVENTUAL if drifted else Manner.GRACEFUL)
-    if isinstance(verdict, Spared):
-        return stay("spared", verdict.because, verdict.blocker)
-    whose = Blocker("NodePool", pool.name)
-    if pool.name in ground.mistakes:
-        return stay("budget", f"NodePool {pool.name!r}: {ground.mistakes[pool.name]}", whose)
-    if drifted:
-        why = f"it has drifted ({claim.conditions[DRIFTED].reason})"
-        told = _unless_short(pool, Reason.DRIFTED, why, ground)
-    elif is_empty(machine.pods):
-        told = _why_empty(machine, pool, ground)
-    else:
-        not_moved = _why_not_moved(machine, pool, verdict, ground)
-        if not_moved is None:
-            return verdict
-        told = not_moved
-    saving = price if told[0] == "goes" and not drifted else 0.0
-    return stay(*told, whose if told[0] in _OF_THE_POOL else None, saving)
+        return keep("unmanaged", "it belongs to no existing NodePool")
+    if state_node.is_deleting:
+        return keep("leaving", "it is being deleted")
+    method, eligibility = _find_method(state_node, pool, context)
+    disruption_class = method.disruption_class if method is not None else DisruptionClass.GRACEFUL
+    candidate = check_disruptable(state_node, context.candidates, disruption_class)
+    if isinstance(candidate, DisruptionBlocked):
+        return keep("spared", candidate.message, candidate.blocker)
+    blocker = Blocker("NodePool", pool.name)
+    if pool.name in context.budget_errors:
+        message = f"NodePool {pool.name!r}: {context.budget_errors[pool.name]}"
+        return keep("budget", message, blocker)
+    if method is None:
+        return keep("young", _YOUNG)
+    if eligibility.is_eligible and method.explain is None:
+        problem = method.get_ineligible_reason(candidate)
+        return keep("unfit", problem) if problem is not None else (method, candidate)
+    code, message = _explain_eligibility(method, eligibility, claim, pool, context)
+    # A replacement costs as much as the node, as far as is known here.
+    saving = price if code == "goes" and not method.launches_replacements else 0.0
+    return keep(code, message, blocker if code in _POOL_CODES else None, saving)
 
 
-def _stay(
-    node: str,
-    price: float,
-    code: str,
-    because: str,
-    blocker: Blocker | None = None,
-    saving: float = 0.0,
-) -> Stay:
-    return Stay(node=node, price=price, code=code, because=because, blocker=blocker, saving=saving)
+def _find_method(
+    state: StateNode, pool: NodePool, context: ExplainContext
+) -> tuple[Method | None, Eligibility]:
+    """Return the first method that applies to a node, now, later or but for a setting."""
+    for method in _METHODS:
+        eligibility = method.check_eligibility(state, pool, context.candidates.now)
+        if eligibility != NOT_ELIGIBLE:
+            return method, eligibility
+    return None, NOT_ELIGIBLE
 
 
-_OF_THE_POOL = ("budget", "setting")
-"""Reasons that end when somebody edits the NodePool."""
+def _keep(
+    node: str, price: float, code: str, message: str, blocker: Blocker | None = None, saving: float = 0.0
+) -> KeepReason:
+    return KeepReason(node=node, price=price, code=code, message=message, blocker=blocker, saving=saving)
 
 
-def _why_empty(machine: Machine, pool: NodePool, ground: Ground) -> tuple[str, str]:
-    wish = EMPTINESS.wish(machine, pool, ground.around.now)
-    if wish.now:
-        return _unless_short(pool, Reason.EMPTY, "it is empty", ground)
-    if wish.at is not None:
-        return "young", f"it is empty, and will be given back at {wish.at:%H:%M:%S}"
-    return ("setting", wish.never) if wish.never else ("young", _YOUNG)
-
-
-def _why_not_moved(
-    machine: Machine, pool: NodePool, one: Candidate, ground: Ground
-) -> tuple[str, str] | None:
-    wish = CONSOLIDATION.wish(machine, pool, ground.around.now)
-    if wish.never:
-        return "setting", wish.never
-    if not wish.now:
+def _explain_eligibility(
+    method: Method, eligibility: Eligibility, claim: NodeClaim, pool: NodePool, context: ExplainContext
+) -> tuple[str, str]:
+    """Return code and message."""
+    if eligibility.disabled_by:
+        return "setting", eligibility.disabled_by
+    if method.explain is None:
         return "young", _YOUNG
-    problem = unfit(one)
-    return ("unfit", problem) if problem is not None else None
+    message = method.explain(claim)
+    if eligibility.eligible_at is not None:
+        return "young", f"{message} and will be disrupted at {eligibility.eligible_at:%H:%M:%S}"
+    if context.count_allowed(pool, method.reason) > 0:
+        return "goes", message
+    return "budget", f"{message}; NodePool {pool.name!r} has no budget left for {method.reason}"
 
 
-def _unless_short(pool: NodePool, reason: Reason, why: str, ground: Ground) -> tuple[str, str]:
-    if ground.room(pool, reason) > 0:
-        return "goes", why
-    return "budget", f"{why}; NodePool {pool.name!r} has no budget left for {reason}"
-
-
-def _together(candidates: tuple[Candidate, ...], ground: Ground) -> Iterable[Stay]:
-    pools = {one.pool.name: one.pool for one in candidates}
-    room = {name: ground.room(pool, Reason.UNDERUTILIZED) for name, pool in pools.items()}
-    decided = consolidate(
-        ground.view(candidates), room, settings=ground.settings, scheduling=ground.scheduling
+def _explain_together(
+    method: Method, candidates: tuple[Candidate, ...], context: ExplainContext
+) -> Iterable[KeepReason]:
+    """Explain candidates by the decision that the method would make on all of them."""
+    pools = {candidate.pool.name: candidate.pool for candidate in candidates}
+    decision = method.decide(
+        MethodInput(
+            candidates=candidates,
+            allowed_disruptions={
+                name: context.count_allowed(pool, method.reason) for name, pool in pools.items()
+            },
+            context=context.create_context(candidates),
+            settings=context.settings,
+            scheduling=context.scheduling,
+        )
     )
-    yield from decided.stays
-    for move in decided.moves:
-        for one in move.removed:
-            yield Stay(
-                node=one.node.name,
-                price=one.price,
+    yield from decision.keep_reasons
+    for command in decision.commands:
+        for candidate in command.candidates:
+            yield KeepReason(
+                node=candidate.name,
+                price=candidate.price,
                 code="goes",
-                because=_told(move),
-                saving=move.saving / len(move.removed),
+                message=_describe(command),
+                saving=command.saving / len(command.candidates),
             )
 
 
-def _told(move: Move) -> str:
-    others = len(move.removed) - 1
+def _describe(command: Command) -> str:
+    others = len(command.candidates) - 1
     with_others = f" with {others} other(s)" if others else ""
-    comes = ", ".join(one.instance_type.name for one in move.replacements)
-    what = f"replaced{with_others} by {comes}" if comes else f"given back{with_others}"
-    return f"it could be {what}, which saves {move.saving:.4f} USD per hour"
-
-
-_YOUNG = "pods came or went, or it became ready, too short a time ago for its NodePool"
+    types = ", ".join(node.instance_type.name for node in command.replacements)
+    action = f"replaced{with_others} by {types}" if types else f"deleted{with_others}"
+    return f"it could be {action}, which saves {command.saving:.4f} USD per hour"

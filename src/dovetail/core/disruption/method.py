@@ -1,75 +1,125 @@
-"""What every method of taking nodes away has: whom it wants, and what it does with them."""
+"""Disruption method: one reason to disrupt nodes, and how it selects them.
 
-from collections.abc import Callable, Mapping
+A method is a value. Controllers and ``explain`` read everything that differs
+between methods from it, so that a new method is a new module plus one entry
+in ``registry.METHODS``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
-from dovetail.core.disruption.budgets import Reason
-from dovetail.core.disruption.candidates import Candidate, Machine, Manner
-from dovetail.core.disruption.command import Move, Stay
-from dovetail.core.disruption.context import View
+from dovetail.core.disruption.candidates import Candidate, DisruptionClass, StateNode
+from dovetail.core.disruption.command import Command, KeepReason
+from dovetail.core.disruption.context import DisruptionContext
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import DisruptionReason, NodePool
 from dovetail.model.settings import ConsolidationSettings, SchedulingSettings
 
 
-class Wish(msgspec.Struct, frozen=True):
-    """Whether a method wants a machine."""
+class Eligibility(msgspec.Struct, frozen=True):
+    """Eligibility of a node for a method, before candidate checks and budgets."""
 
-    now: bool = False
-    at: datetime | None = None
-    """When it will, if nothing happens until then."""
-    never: str = ""
-    """Why it would, but for a setting; for people."""
-
-
-NO_WISH: Final = Wish()
+    is_eligible: bool = False
+    eligible_at: datetime | None = None
+    """When the node becomes eligible if nothing changes until then."""
+    disabled_by: str = ""
+    """The setting that disables the method for a node that qualifies otherwise."""
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What a method decides on."""
+ELIGIBLE: Final = Eligibility(is_eligible=True)
+NOT_ELIGIBLE: Final = Eligibility()
+
+
+class MethodInput(msgspec.Struct, frozen=True, kw_only=True):
+    """Input of ``Method.decide``."""
 
     candidates: tuple[Candidate, ...]
-    room: Mapping[str, int]
-    """Pool → how many of its nodes its budgets let go now."""
-    view: View | None = None
-    """The whole cluster, for methods that look at all of it."""
-    spare: Mapping[str, int] = FrozenDict()
-    """Static pool → how many of its nodes may have a double for a while."""
+    allowed_disruptions: Mapping[str, int]
+    """NodePool → nodes that its budgets allow to disrupt now."""
+    context: DisruptionContext | None = None
+    """The whole cluster; set for methods with ``needs_context``."""
+    limit_headroom: Mapping[str, int] = FrozenDict()
+    """Static NodePool → nodes that ``limits.nodes`` allows beside the existing ones."""
     settings: ConsolidationSettings = ConsolidationSettings()
     scheduling: SchedulingSettings = SchedulingSettings()
 
     @property
-    def whole(self) -> View:
-        """Return the whole cluster, to a method that was given it."""
-        if self.view is None:
-            raise ValueError("a method that looks at all was not shown the cluster")
-        return self.view
+    def required_context(self) -> DisruptionContext:
+        """The context; ValueError if there is none."""
+        if self.context is None:
+            raise ValueError("a disruption method with needs_context got no context")
+        return self.context
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What is to be done now, in this order; whom a budget held back; and who stays why."""
+    """Result of ``Method.decide``."""
 
-    moves: tuple[Move, ...] = ()
+    commands: tuple[Command, ...] = ()
+    """To be started in this order."""
     over_budget: tuple[Candidate, ...] = ()
-    stays: tuple[Stay, ...] = ()
+    keep_reasons: tuple[KeepReason, ...] = ()
+
+
+class ValidationFailure(msgspec.Struct, frozen=True):
+    """Why a command is dropped."""
+
+    code: str
+    """``churn``, ``budget`` or ``scheduling``."""
+    message: str
+
+
+class ValidationResult(msgspec.Struct, frozen=True):
+    """Commands that are still valid, and the others with their failures."""
+
+    valid: tuple[Command, ...] = ()
+    failures: tuple[tuple[Command, ValidationFailure], ...] = ()
+
+
+Validate = Callable[
+    [Sequence[Command], DisruptionContext, Mapping[str, int], SchedulingSettings], ValidationResult
+]
+"""(commands, new context, allowed disruptions by NodePool, scheduling settings)."""
+
+
+class Validation(msgspec.Struct, frozen=True):
+    """Second evaluation of commands on a new context, before they start."""
+
+    delay: timedelta
+    """Time between decision and validation."""
+    validate: Validate
+
+
+def get_claim_backoff_key(claim: NodeClaim) -> str:
+    """Return the key under which failed replacements of one NodeClaim are counted."""
+    return f"{claim.pool}/{claim.name}"
 
 
 class Method(msgspec.Struct, frozen=True, kw_only=True):
-    """One reason to take nodes away."""
+    """One disruption method. Several methods may share a reason."""
 
-    reason: Reason
-    label: Callable[[Move], str]
-    """The consolidation type of metrics."""
-    manner: Manner
-    wish: Callable[[Machine, NodePool | None, datetime], Wish]
-    """Cheap for the many machines that it does not want."""
-    unfit: Callable[[Candidate], str | None] = lambda _: None
-    """Why a candidate is nothing for it after all; for people."""
-    decide: Callable[[Question], Decision]
-    looks_at_all: bool = False
-    """It needs a picture of the whole cluster, and time to think about it."""
-    settle: timedelta = timedelta()
-    """After so long it is looked whether the decision still holds; only then it is acted on."""
+    reason: DisruptionReason
+    """Selects the budgets; also the reason in conditions, Events and metrics."""
+    disruption_class: DisruptionClass
+    check_eligibility: Callable[[StateNode, NodePool | None, datetime], Eligibility]
+    """Called for every node in every scan: must be cheap for nodes that do not qualify."""
+    get_ineligible_reason: Callable[[Candidate], str | None] = lambda _: None
+    """Return why an eligible candidate cannot be disrupted by this method, or None."""
+    decide: Callable[[MethodInput], Decision]
+    needs_context: bool = False
+    """``decide`` needs the whole cluster. It runs in a thread, at most once per scan interval."""
+    trigger_condition: str = ""
+    """NodeClaim condition; when it becomes True, the scan interval is skipped."""
+    validation: Validation | None = None
+    """None: commands start at once."""
+    launches_replacements: bool = True
+    """Commands may launch nodes. If False, failed replacements do not delay the method."""
+    backoff_key: Callable[[NodeClaim], str] = get_claim_backoff_key
+    """NodeClaims with equal keys share the backoff after a failed replacement."""
+    consolidation_type: Callable[[int], str] = lambda _: ""
+    """Number of disrupted nodes → value of the metric label ``consolidation_type``."""
+    explain: Callable[[NodeClaim], str] | None = None
+    """Why an eligible node is disrupted. None: that depends on other nodes, ask ``decide``."""

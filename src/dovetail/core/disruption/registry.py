@@ -1,12 +1,16 @@
-"""Every method of taking nodes away, in the order in which they are tried."""
+"""All disruption methods, in the order in which a scan tries them."""
 
 from typing import Final
 
 from dovetail.core.disruption.consolidation.method import CONSOLIDATION
-from dovetail.core.disruption.drift import DRIFT
+from dovetail.core.disruption.drift import DRIFT, STATIC_DRIFT
 from dovetail.core.disruption.emptiness import EMPTINESS
 from dovetail.core.disruption.method import Method
-from dovetail.core.disruption.static_drift import STATIC_DRIFT
 
 METHODS: Final[tuple[Method, ...]] = (EMPTINESS, STATIC_DRIFT, DRIFT, CONSOLIDATION)
-"""The first that does something ends a pass."""
+"""The first method that starts a command ends the scan."""
+
+
+def get_methods(reason: str) -> tuple[Method, ...]:
+    """Return the methods with a reason, as written in the condition DisruptionReason."""
+    return tuple(method for method in METHODS if method.reason == reason)

@@ -1,7 +1,7 @@
-"""A replacement under way: what its claims say of it, and what is to be done about it.
+"""Replacement: a command that waits for new nodes before it deletes the old ones.
 
-All of it is written on the new claims when they are made, and the nodes that go
-have their taint. So whoever comes after a crash goes on where it was cut short.
+Its whole state is in the API server: annotations on the new NodeClaims, and the
+disrupted taint on the old nodes. After a crash the next process continues it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,140 +12,147 @@ from typing import Final
 import msgspec
 
 from dovetail.model import labels as label_keys
+from dovetail.model.karpenter.condition_types import INITIALIZED, INSTANCE_TERMINATING
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import is_true
 
-STARTING: Final = timedelta(seconds=30)
-"""Claims that are made together are all there by then, or their maker has died."""
-_EACH: Final = timedelta(milliseconds=80)
-_LEAST: Final = timedelta(minutes=10)
-_MOST: Final = timedelta(hours=1)
+CREATION_GRACE_PERIOD: Final = timedelta(seconds=30)
+"""All new NodeClaims of a replacement exist by then, or their process has crashed."""
+# Large replacements get more time: nodes launch and register at a limited rate.
+_TIMEOUT_PER_NODE: Final = timedelta(milliseconds=80)
+_MIN_TIMEOUT: Final = timedelta(minutes=10)
+_MAX_TIMEOUT: Final = timedelta(hours=1)
 
 
-class Leaving(msgspec.Struct, frozen=True, order=True):
-    """A claim that is to go."""
+class ReplacedClaim(msgspec.Struct, frozen=True, order=True):
+    """A NodeClaim to delete."""
 
     name: str
     uid: str
 
 
-class Undertaking(msgspec.Struct, frozen=True, kw_only=True):
-    """Claims that go as soon as all those are ready that were made for them."""
+class Replacement(msgspec.Struct, frozen=True, kw_only=True):
+    """NodeClaims that are deleted once all of their replacements are initialized."""
 
-    leaving: tuple[Leaving, ...]
-    replacements: tuple[str, ...]
+    replaced: tuple[ReplacedClaim, ...]
+    new_claims: tuple[str, ...]
 
     @property
     def key(self) -> str:
-        return ",".join(self.replacements)
+        return ",".join(self.new_claims)
 
-    def annotations(self) -> dict[str, str]:
-        """Return what each of its new claims says."""
+    def encode_annotations(self) -> dict[str, str]:
+        """Return the annotations of each new NodeClaim."""
         return {
-            label_keys.REPLACES: ",".join(f"{one.name}/{one.uid}" for one in self.leaving),
-            label_keys.REPLACEMENTS: self.key,
+            label_keys.REPLACES_ANNOTATION: ",".join(f"{claim.name}/{claim.uid}" for claim in self.replaced),
+            label_keys.REPLACEMENTS_ANNOTATION: self.key,
         }
 
 
-def undertaking(claims: Iterable[NodeClaim], replacements: Iterable[str]) -> Undertaking:
-    """Return what is begun when claims are to go for new ones of these names."""
-    leaving = sorted(Leaving(one.name, one.uid) for one in claims)
-    return Undertaking(leaving=tuple(leaving), replacements=tuple(sorted(replacements)))
+def create_replacement(claims: Iterable[NodeClaim], new_claims: Iterable[str]) -> Replacement:
+    """Return the replacement of NodeClaims by new ones with these names."""
+    replaced = sorted(ReplacedClaim(claim.name, claim.uid) for claim in claims)
+    return Replacement(replaced=tuple(replaced), new_claims=tuple(sorted(new_claims)))
 
 
-def read_undertaking(claim: NodeClaim) -> Undertaking | None:
-    """Return what a claim was made for, where it replaces others."""
-    leaving = claim.annotations.get(label_keys.REPLACES, "")
-    together = claim.annotations.get(label_keys.REPLACEMENTS, "")
-    if not leaving or not together:
+def decode_replacement(claim: NodeClaim) -> Replacement | None:
+    """Return the replacement that a new NodeClaim belongs to, or None."""
+    replaced = claim.annotations.get(label_keys.REPLACES_ANNOTATION, "")
+    new_claims = claim.annotations.get(label_keys.REPLACEMENTS_ANNOTATION, "")
+    if not replaced or not new_claims:
         return None
-    pairs = (entry.partition("/") for entry in leaving.split(","))
-    return Undertaking(
-        leaving=tuple(Leaving(name, uid) for name, _, uid in pairs),
-        replacements=tuple(together.split(",")),
+    pairs = (entry.partition("/") for entry in replaced.split(","))
+    return Replacement(
+        replaced=tuple(ReplacedClaim(name, uid) for name, _, uid in pairs),
+        new_claims=tuple(new_claims.split(",")),
     )
 
 
-def patience(nodes: int) -> timedelta:
-    """Return how long replacements may take while so many nodes wait for theirs."""
-    return min(max(_EACH * nodes, _LEAST), _MOST)
+def get_timeout(nodes: int) -> timedelta:
+    """Return the timeout of replacements while so many nodes wait for theirs."""
+    return min(max(_TIMEOUT_PER_NODE * nodes, _MIN_TIMEOUT), _MAX_TIMEOUT)
 
 
-class Verdict(StrEnum):
-    """What is to be done about an undertaking."""
+class ReplacementAction(StrEnum):
+    """Next action of the disruption queue for a replacement."""
 
     WAIT = "wait"
-    FINISH = "finish"
-    """Delete the claims that are to go."""
+    DELETE = "delete"
+    """Delete the replaced NodeClaims."""
     ROLL_BACK = "roll back"
-    """Let the nodes live on; what was made for them stays, as any other node."""
-    OVER = "over"
+    """Keep the old nodes; the new ones stay as ordinary nodes."""
+    DONE = "done"
 
 
-class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done, to whom, and why or until when."""
+class ReplacementStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Next action for a replacement, with its reason or deadline."""
 
-    verdict: Verdict
-    staying: tuple[NodeClaim, ...] = ()
-    """Those that were to go and are not going yet."""
-    unready: tuple[NodeClaim, ...] = ()
-    """Replacements that are waited for."""
-    because: str = ""
-    until: datetime | None = None
+    action: ReplacementAction
+    remaining: tuple[NodeClaim, ...] = ()
+    """Replaced NodeClaims that are not being deleted yet."""
+    uninitialized: tuple[NodeClaim, ...] = ()
+    """New NodeClaims to wait for."""
+    message: str = ""
+    deadline: datetime | None = None
 
 
-class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """How an undertaking looks at the world."""
+class ReplacementContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Lookups needed to evaluate a replacement."""
 
     now: datetime
-    claim: Callable[[str], NodeClaim | None]
-    marked: Callable[[NodeClaim], bool]
-    """Whether new pods are kept away from a claim's node."""
-    nodes: int
-    """How many nodes wait for replacements, of all undertakings together."""
+    get_claim: Callable[[str], NodeClaim | None]
+    is_tainted: Callable[[NodeClaim], bool]
+    """True if the disrupted taint keeps new pods off the NodeClaim's node."""
+    waiting_nodes: int
+    """Number of nodes of all replacements that wait for new nodes."""
 
 
-def judge(one: Undertaking, sight: Sight) -> Judgement:
-    """Say what to do about nodes that wait for their replacements."""
-    staying = tuple(claim for it in one.leaving if (claim := _still_there(it, sight)))
-    if not staying:
-        return Judgement(verdict=Verdict.OVER)
-    made = [claim for name in one.replacements if (claim := sight.claim(name)) is not None]
-    ours = [claim for claim in made if not claim.deleting and read_undertaking(claim) == one]
-    unready = tuple(claim for claim in ours if not is_true(claim.conditions, "Initialized"))
-    begun = min((claim.created for claim in ours if claim.created), default=sight.now)
-    unmarked = [claim.name for claim in staying if not sight.marked(claim)]
+def evaluate_replacement(replacement: Replacement, context: ReplacementContext) -> ReplacementStatus:
+    """Return the next action for a replacement."""
+    remaining = tuple(claim for old in replacement.replaced if (claim := _get_remaining(old, context)))
+    if not remaining:
+        return ReplacementStatus(action=ReplacementAction.DONE)
+    existing = [claim for name in replacement.new_claims if (claim := context.get_claim(name)) is not None]
+    valid = [claim for claim in existing if not claim.deleting and decode_replacement(claim) == replacement]
+    uninitialized = tuple(claim for claim in valid if not is_true(claim.conditions, INITIALIZED))
+    started = min((claim.created for claim in valid if claim.created), default=context.now)
+    deadline = started + get_timeout(context.waiting_nodes)
+    untainted = [claim.name for claim in remaining if not context.is_tainted(claim)]
     problem = ""
-    if unmarked:
-        problem = f"the taint of {unmarked[0]} was taken off"
-    elif len(ours) < len(one.replacements):
-        if _may_be_starting(ours, made, sight.now):
-            return Judgement(verdict=Verdict.WAIT, until=begun + STARTING)
-        lost = sorted(set(one.replacements) - {claim.name for claim in ours})
-        problem = f"replacement {', '.join(lost)} is gone"
-    elif not unready:
-        return Judgement(verdict=Verdict.FINISH, staying=staying)
-    elif sight.now >= begun + patience(sight.nodes):
-        problem = f"replacement {unready[0].name} was not ready in time"
+    if untainted:
+        problem = f"the disrupted taint of {untainted[0]} was removed"
+    elif len(valid) < len(replacement.new_claims):
+        if _may_be_in_creation(valid, existing, context.now):
+            return ReplacementStatus(action=ReplacementAction.WAIT, deadline=started + CREATION_GRACE_PERIOD)
+        missing = sorted(set(replacement.new_claims) - {claim.name for claim in valid})
+        problem = f"replacement {', '.join(missing)} is gone"
+    elif not uninitialized:
+        return ReplacementStatus(action=ReplacementAction.DELETE, remaining=remaining)
+    elif context.now >= deadline:
+        problem = f"replacement {uninitialized[0].name} was not initialized in time"
     if problem:
-        return Judgement(
-            verdict=Verdict.ROLL_BACK, staying=staying, unready=unready, because=problem
+        return ReplacementStatus(
+            action=ReplacementAction.ROLL_BACK,
+            remaining=remaining,
+            uninitialized=uninitialized,
+            message=problem,
         )
-    return Judgement(
-        verdict=Verdict.WAIT, staying=staying, unready=unready, until=begun + patience(sight.nodes)
+    return ReplacementStatus(
+        action=ReplacementAction.WAIT, remaining=remaining, uninitialized=uninitialized, deadline=deadline
     )
 
 
-def _may_be_starting(ours: Sequence[NodeClaim], made: Sequence[NodeClaim], now: datetime) -> bool:
-    """Tell whether the others may just not have been written yet."""
-    if len(ours) < len(made):
-        return False  # Somebody deletes one, or has begun to roll back.
-    created = [one.created for one in ours if one.created is not None]
-    return bool(created) and now < min(created) + STARTING
+def _may_be_in_creation(valid: Sequence[NodeClaim], existing: Sequence[NodeClaim], now: datetime) -> bool:
+    """Return True if missing NodeClaims may not have been created yet."""
+    if len(valid) < len(existing):
+        return False  # One is being deleted, or a rollback has begun.
+    created = [claim.created for claim in valid if claim.created is not None]
+    return bool(created) and now < min(created) + CREATION_GRACE_PERIOD
 
 
-def _still_there(one: Leaving, sight: Sight) -> NodeClaim | None:
-    claim = sight.claim(one.name)
-    if claim is None or claim.uid != one.uid or claim.deleting:
+def _get_remaining(replaced: ReplacedClaim, context: ReplacementContext) -> NodeClaim | None:
+    """Return a replaced NodeClaim unless it is deleted or recreated."""
+    claim = context.get_claim(replaced.name)
+    if claim is None or claim.uid != replaced.uid or claim.deleting:
         return None
-    return None if is_true(claim.conditions, "InstanceTerminating") else claim
+    return None if is_true(claim.conditions, INSTANCE_TERMINATING) else claim

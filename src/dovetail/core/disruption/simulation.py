@@ -1,8 +1,9 @@
-"""What if these nodes were gone? A cluster compiled once, asked many times.
+"""Scheduling simulation: where the pods of removed nodes would be placed.
 
-Pods that wait anyway are placed first, once and for all; what they take is not
-there for others. A question then takes nodes out, places their pods on what is
-left or on new nodes, and puts everything back.
+The cluster is compiled once and simulated many times. Pending pods are placed
+first and stay placed, so that their room is taken. Each simulation then removes
+nodes, places their pods on the remaining or on new nodes, and undoes all of it
+unless the outcome is kept.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -11,279 +12,266 @@ from typing import Any
 
 import msgspec
 
-from dovetail.core.disruption.context import View
-from dovetail.core.scheduling.placement.running_pods import Running
-from dovetail.core.scheduling.placement_order import sort_out
-from dovetail.core.scheduling.plan_builder import Answer
+from dovetail.core.disruption.context import DisruptionContext
+from dovetail.core.scheduling.placement.running_pods import RunningPods
+from dovetail.core.scheduling.placement_order import split_invalid
+from dovetail.core.scheduling.plan_builder import PlanBuilder
 from dovetail.core.scheduling.pods.default_spread import DefaultSpreads
-from dovetail.core.scheduling.pods.equivalence import (
-    PodClass,
-    classify,
-    classify_alike,
-    selector_keys,
-)
-from dovetail.core.scheduling.pods.pending import those_asking, wanting
+from dovetail.core.scheduling.pods.equivalence import PodClass, classify, classify_groups, selector_keys
+from dovetail.core.scheduling.pods.pending import find_pods_to_schedule, reschedulable_group_filter
 from dovetail.core.scheduling.problem import Problem
 from dovetail.core.scheduling.trial import Trial
-from dovetail.core.scheduling.unschedulable import Explainer
+from dovetail.core.scheduling.unschedulable import UnschedulableExplainer
 from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.pod_groups import PodKind, kind_of
+from dovetail.model.kube.pod_groups import EquivalenceKey, equivalence_key
 from dovetail.model.node import Node
-from dovetail.model.plan import (
-    Constraint,
-    ExistingPlacement,
-    PlannedNode,
-    Refusal,
-    Unplaced,
-)
+from dovetail.model.plan import ExistingPlacement, PlannedNode, UnschedulablePod, UnschedulableReason
 from dovetail.model.settings import SchedulingSettings
 
-Load = dict[int, Sequence[Pod]]
-"""Number of a class → its pods."""
-
-_CUT_SHORT = "cut to the longest list of types allowed, its claim would break minValues"
+PodsByClass = dict[int, Sequence[Pod]]
+"""Index of an equivalence class → its pods."""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the pods of the nodes that are gone would be."""
+class SimulationOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """Placement of the pods of removed nodes."""
 
-    nodes: tuple[PlannedNode, ...] = ()
-    """To be bought."""
+    new_nodes: tuple[PlannedNode, ...] = ()
+    """Nodes to launch."""
     placements: tuple[ExistingPlacement, ...] = ()
-    unplaced: tuple[Unplaced, ...] = ()
-    starting: str = ""
-    """A node that some of them need and that has not started up yet."""
+    unschedulable: tuple[UnschedulablePod, ...] = ()
+    uninitialized_node: str = ""
+    """An existing node that is needed but not initialized."""
 
     @property
     def price(self) -> float:
         """USD per hour of the new nodes."""
-        return sum(node.price for node in self.nodes)
+        return sum(node.price for node in self.new_nodes)
 
     @property
-    def possible(self) -> bool:
-        return not self.unplaced and not self.starting
+    def is_schedulable(self) -> bool:
+        return not self.unschedulable and not self.uninitialized_node
 
     @property
-    def blocked(self) -> str:
-        """Say what is in the way, naming the first pod without a place; empty: nothing."""
-        if self.unplaced:
-            first = self.unplaced[0]
-            why = "; ".join(
-                f"{one.nodepool}: {one.message}" if one.nodepool else one.message
-                for one in first.refusals
+    def blocked_reason(self) -> str:
+        """Why the nodes cannot be removed, by the first unschedulable pod; empty: they can."""
+        if self.unschedulable:
+            first = self.unschedulable[0]
+            reasons = "; ".join(
+                f"{reason.nodepool}: {reason.message}" if reason.nodepool else reason.message
+                for reason in first.reasons
             )
-            return f"Pod {first.pod.key} would have no place: {why or 'no node takes it'}"
-        return f"Node {self.starting} is needed and still starting" if self.starting else ""
+            return f"Pod {first.pod.key} cannot be scheduled: {reasons or 'no node takes it'}"
+        if self.uninitialized_node:
+            return f"Node {self.uninitialized_node} is needed and not initialized"
+        return ""
 
 
-class WhatIf:
-    """Answers what would become of the pods of candidates' nodes."""
+class SchedulingSimulation:
+    """Simulates the removal of candidates' nodes."""
 
     def __init__(
         self,
-        view: View,
+        context: DisruptionContext,
         settings: SchedulingSettings | None = None,
-        order: Callable[[Node], Any] | None = None,
+        node_order: Callable[[Node], Any] | None = None,
         *,
-        only: Collection[str] | None = None,
+        node_names: Collection[str] | None = None,
     ) -> None:
-        """Compile a view; questions may be about all candidates, or ``only`` some, by node."""
-        self.view = view
-        snapshot, settings = view.snapshot, settings or SchedulingSettings()
+        """Compile a context; only nodes of candidates, or ``node_names``, can be removed."""
+        self.context = context
+        snapshot, settings = context.snapshot, settings or SchedulingSettings()
         spreads = settings.default_spreads
         spec_of = DefaultSpreads(snapshot, spreads).spec_of if spreads else None
-        names = {one.node.name for one in view.candidates} if only is None else only
-        those_of = those_asking(snapshot)
-        leaving = {
-            node.name: [(alike.kind, pods) for alike in node.alike if (pods := those_of(alike))]
+        if node_names is None:
+            node_names = {candidate.name for candidate in context.candidates}
+        filter_group = reschedulable_group_filter(snapshot)
+        removable = {
+            node.name: [(group.key, pods) for group in node.pod_groups if (pods := filter_group(group))]
             for node in snapshot.nodes
-            if node.name in names and not node.deleting
+            if node.name in node_names and not node.deleting
         }
-        waiting = wanting(snapshot)
-        moving: dict[PodKind, list[Pod]] = {}
-        for kind, pods in chain.from_iterable(leaving.values()):
-            moving.setdefault(kind, []).extend(pods)
-        one_of_each = (*waiting, *(pods[0] for pods in moving.values()))
-        keys = selector_keys(
-            {pod.spec if spec_of is None else spec_of(pod) for pod in one_of_each}
-            | {
-                alike.kind.spec
-                for node in snapshot.nodes
-                for alike in node.alike
-                if alike.kind.spec.anti_affinity
-            }
-        )
-        self._hopeless: dict[int, Unplaced] = {}
-        first = self._sound(classify(waiting, keys, spec_of), view, settings)
-        all_moving, class_of = classify_alike(moving, keys, spec_of)
-        classes = first + self._sound(all_moving, view, settings)
-        gone = frozenset(pod.key for pod in waiting if pod.node_name)
-        self.costs = {one.node.name: one.cost for one in view.candidates}
-        """Node → what moving its pods is worth avoiding."""
-        self.problem = Problem(snapshot, settings, classes, gone, order or self._least_worth())
+        pending = find_pods_to_schedule(snapshot)
+        running: dict[EquivalenceKey, list[Pod]] = {}
+        for key, pods in chain.from_iterable(removable.values()):
+            running.setdefault(key, []).extend(pods)
+        one_of_each = (*pending, *(pods[0] for pods in running.values()))
+        specs = {pod.spec if spec_of is None else spec_of(pod) for pod in one_of_each}
+        running_specs = {group.key.spec for node in snapshot.nodes for group in node.pod_groups}
+        keys = selector_keys(specs | {spec for spec in running_specs if spec.anti_affinity})
+        self._unschedulable: dict[int, UnschedulablePod] = {}
+        pending_classes = self._split_schedulable(classify(pending, keys, spec_of), settings)
+        running_classes, class_by_key = classify_groups(running, keys, spec_of)
+        classes = pending_classes + self._split_schedulable(running_classes, settings)
+        rescheduled = frozenset(pod.key for pod in pending if pod.node_name)
+        self.disruption_costs = {node.name: node.disruption_cost for node in context.candidates}
+        """Node → disruption cost of its candidate."""
+        node_order = node_order or self._order_by_savings()
+        self.problem = Problem(snapshot, settings, classes, rescheduled, node_order)
         self.trial = Trial(self.problem)
-        self.hosts = self.problem.hosts.numbers
-        self._tied = any(True for _ in self.problem.topology.counters)
-        self._explained: dict[int, tuple[Refusal, ...]] = {}
-        self.loads: dict[int, Load] = {}
-        """Host → the pods that would need a place if it were gone."""
-        number_of = {id(one): number for number, one in enumerate(classes)}
-        numbers = {kind: number_of.get(id(one)) for kind, one in class_of.items()}
-        self._no_class: dict[int, list[Unplaced]] = {}
-        for name, groups in leaving.items():
-            self._load(self.hosts[name], groups, numbers)
-        waits: Load = {number: list(one.pods) for number, one in enumerate(first)}
-        self._settle(waits)
-        shut = [self.hosts[name] for name in sorted(view.closed) if name in self.hosts]
-        self.trial.close(shut)
+        self.node_indexes = self.problem.nodes.index_by_name
+        self._has_topology = any(True for _ in self.problem.topology.groups)
+        self._explanations: dict[int, tuple[UnschedulableReason, ...]] = {}
+        self.pods_by_node: dict[int, PodsByClass] = {}
+        """Index of a node → pods to reschedule if it is removed."""
+        index_by_class = {id(pod_class): index for index, pod_class in enumerate(classes)}
+        class_indexes = {key: index_by_class.get(id(pod_class)) for key, pod_class in class_by_key.items()}
+        self._unschedulable_by_node: dict[int, list[UnschedulablePod]] = {}
+        for name, groups in removable.items():
+            self._add_pods(self.node_indexes[name], groups, class_indexes)
+        self._place_pending({index: list(pod_class.pods) for index, pod_class in enumerate(pending_classes)})
+        excluded = sorted(context.excluded_targets & self.node_indexes.keys())
+        self.trial.close([self.node_indexes[name] for name in excluded])
 
-    def _sound(
-        self, classes: list[PodClass], view: View, settings: SchedulingSettings
-    ) -> list[PodClass]:
-        sound, unplaced = sort_out(classes, view.snapshot, settings)
-        self._hopeless.update((id(one.pod), one) for one in unplaced)
-        return sound
+    def _split_schedulable(self, classes: list[PodClass], settings: SchedulingSettings) -> list[PodClass]:
+        """Return the classes that can be scheduled at all; record the pods of others."""
+        schedulable, unschedulable = split_invalid(classes, self.context.snapshot, settings)
+        self._unschedulable.update((id(pod.pod), pod) for pod in unschedulable)
+        return schedulable
 
-    def _load(
+    def _add_pods(
         self,
-        host: int,
-        groups: Iterable[tuple[PodKind, tuple[Pod, ...]]],
-        numbers: Mapping[PodKind, int | None],
+        node: int,
+        groups: Iterable[tuple[EquivalenceKey, tuple[Pod, ...]]],
+        class_indexes: Mapping[EquivalenceKey, int | None],
     ) -> None:
-        load = self.loads.setdefault(host, {})
-        for kind, pods in groups:
-            number = numbers[kind]
-            if number is None:
-                lost = self._no_class.setdefault(host, [])
-                lost += [self._hopeless[id(pod)] for pod in pods]
+        by_class = self.pods_by_node.setdefault(node, {})
+        for key, pods in groups:
+            index = class_indexes[key]
+            if index is None:
+                unschedulable = self._unschedulable_by_node.setdefault(node, [])
+                unschedulable += [self._unschedulable[id(pod)] for pod in pods]
             else:
-                load[number] = (*load[number], *pods) if number in load else pods
+                by_class[index] = (*by_class[index], *pods) if index in by_class else pods
 
-    def _settle(self, waits: Load) -> None:
-        """Give pods that wait anyway the room they will take."""
-        if not waits:
+    def _place_pending(self, pending: PodsByClass) -> None:
+        """Place pending pods and keep the room that they take."""
+        if not pending:
             return
-        self.trial.place(waits, [], {}, fewest=True)
-        for host, load in self._placed(waits).items():
-            if host < self.problem.hosts.existing:
-                mine = self.loads.setdefault(host, {})
-                for number, pods in load.items():
-                    mine[number] = (*mine.get(number, ()), *pods)
-        self.trial.keep()
+        self.trial.place(pending, [], {}, fewest_nodes=True)
+        for node, placed in self._get_placements(pending).items():
+            if node < self.problem.nodes.existing_count:
+                by_class = self.pods_by_node.setdefault(node, {})
+                for index, pods in placed.items():
+                    by_class[index] = (*by_class.get(index, ()), *pods)
+        self.trial.commit()
 
-    def _placed(self, members: Load) -> dict[int, dict[int, list[Pod]]]:
-        """Return who went where, by the log."""
-        numbers = {id(self.trial.classes[number]): number for number in members}
-        handed = dict.fromkeys(members, 0)
-        found: dict[int, dict[int, list[Pod]]] = {}
-        for want, where, counts in self.problem.board.log:
-            number = numbers[id(want.pod_class)]
-            for host, count in zip(where, counts, strict=True):
-                at = handed[number]
-                found.setdefault(host, {}).setdefault(number, []).extend(
-                    members[number][at : at + count]
+    def _get_placements(self, pods: PodsByClass) -> dict[int, dict[int, list[Pod]]]:
+        """Return node → class → pods, from the placement log."""
+        index_by_class = {id(self.trial.classes[index]): index for index in pods}
+        next_pod = dict.fromkeys(pods, 0)
+        placements: dict[int, dict[int, list[Pod]]] = {}
+        for compiled, nodes, counts in self.problem.placement.log:
+            index = index_by_class[id(compiled.pod_class)]
+            for node, count in zip(nodes, counts, strict=True):
+                start = next_pod[index]
+                placements.setdefault(node, {}).setdefault(index, []).extend(
+                    pods[index][start : start + count]
                 )
-                handed[number] = at + count
-        return found
+                next_pod[index] = start + count
+        return placements
 
-    def _least_worth(self) -> Callable[[Node], tuple[bool, float, str]]:
-        """Fill first who is likeliest to stay: others, then who saves least for its pods."""
-        worth = {
-            one.node.name: one.price / self.costs[one.node.name] for one in self.view.candidates
+    def _order_by_savings(self) -> Callable[[Node], tuple[bool, float, str]]:
+        """Return the order of targets: nodes that are most likely kept come first.
+
+        Those are nodes that are no candidates, then those with the lowest savings ratio.
+        """
+        ratios = {
+            candidate.name: candidate.price / self.disruption_costs[candidate.name]
+            for candidate in self.context.candidates
         }
 
         def rank(node: Node) -> tuple[bool, float, str]:
-            return (not node.initialized, worth.get(node.name, 0.0), node.name)
+            return (not node.initialized, ratios.get(node.name, 0.0), node.name)
 
         return rank
 
-    # -- asking ------------------------------------------------------------------------
+    # -- Simulation --------------------------------------------------------------------
 
-    def without(self, names: Iterable[str]) -> Outcome:
-        """Return what would become of the pods if these candidates' nodes were gone."""
-        gone = [self.hosts[name] for name in names]
-        best = self.ask(gone, fewest=False)
-        if len(best.nodes) > 1:
-            other = self.ask(gone, fewest=True)
-            if other.possible >= best.possible and other.price <= best.price:
+    def simulate_removal(self, names: Iterable[str]) -> SimulationOutcome:
+        """Return the better outcome of both packings for the removal of these nodes."""
+        removed = [self.node_indexes[name] for name in names]
+        best = self.simulate(removed, fewest_nodes=False)
+        if len(best.new_nodes) > 1:
+            other = self.simulate(removed, fewest_nodes=True)
+            if other.is_schedulable >= best.is_schedulable and other.price <= best.price:
                 best = other
         return best
 
-    def ask(
+    def simulate(
         self,
-        gone: Sequence[int],
+        removed: Sequence[int],
         *,
-        fewest: bool,
-        keep_if: Callable[[Outcome], bool] = lambda _: False,
-    ) -> Outcome:
-        """Ask the solver; an answer that is kept is the ground of all later questions."""
-        members = self.members(gone)
-        running = self._running(gone, members)
-        had = self.trial.place(members, gone, running, fewest=fewest)
-        outcome = self._outcome(gone)
+        fewest_nodes: bool,
+        keep_if: Callable[[SimulationOutcome], bool] = lambda _: False,
+    ) -> SimulationOutcome:
+        """Run the solver; an outcome that is kept is the state for later simulations."""
+        pods = self.get_pods(removed)
+        running = self._count_running(removed)
+        previous = self.trial.place(pods, removed, running, fewest_nodes=fewest_nodes)
+        outcome = self._build_outcome(removed)
         if keep_if(outcome):
-            self.trial.keep()
+            self.trial.commit()
         else:
-            self.trial.undo(gone, running, had)
+            self.trial.undo(removed, running, previous)
         return outcome
 
-    def members(self, gone: Iterable[int]) -> Load:
-        """Return the pods that need a place if these hosts are gone."""
-        members: dict[int, list[Pod]] = {}
-        for host in gone:
-            for number, pods in self.loads.get(host, {}).items():
-                members.setdefault(number, []).extend(pods)
-        return dict(members)
+    def get_pods(self, removed: Iterable[int]) -> PodsByClass:
+        """Return the pods to reschedule if these nodes are removed."""
+        by_class: dict[int, list[Pod]] = {}
+        for node in removed:
+            for index, pods in self.pods_by_node.get(node, {}).items():
+                by_class.setdefault(index, []).extend(pods)
+        return dict(by_class)
 
-    def hopeless(self, gone: Iterable[int]) -> list[Unplaced]:
-        """Return the pods of these hosts that no node could ever help."""
-        return [one for host in gone for one in self._no_class.get(host, ())]
+    def get_unschedulable(self, removed: Iterable[int]) -> list[UnschedulablePod]:
+        """Return the pods of these nodes that no node can ever take."""
+        return [pod for node in removed for pod in self._unschedulable_by_node.get(node, ())]
 
-    def _running(self, gone: Sequence[int], members: Load) -> Running:
-        """Return how these pods are counted where they are now; nothing where nobody counts."""
-        found: Running = {}
-        if not self._tied:
-            return found
-        for host in gone:
-            name = self.problem.hosts.nodes[host].name
-            for pods in self.loads.get(host, {}).values():
+    def _count_running(self, removed: Sequence[int]) -> RunningPods:
+        """Return how topology counts the pods of these nodes; empty without topology."""
+        running: RunningPods = {}
+        if not self._has_topology:
+            return running
+        for node in removed:
+            name = self.problem.nodes.existing_nodes[node].name
+            for pods in self.pods_by_node.get(node, {}).values():
                 for pod in pods:
                     if not pod.deleting:
-                        where = found.setdefault(kind_of(pod), {})
-                        where[name] = where.get(name, 0) + 1
-        return found
+                        by_node = running.setdefault(equivalence_key(pod), {})
+                        by_node[name] = by_node.get(name, 0) + 1
+        return running
 
-    def _outcome(self, gone: Sequence[int]) -> Outcome:
-        unplaced = self.hopeless(gone)
-        for one in self.problem.classes:
-            if one.waiting:
-                why = self.why(one)
-                unplaced += [Unplaced(pod, why) for pod in one.pods[one.taken :]]
-        answer = Answer(self.problem)
-        nodes, placements = answer.write()
-        for pool, pods in answer.dropped:
-            refusal = Refusal(pool, Constraint.MIN_VALUES, _CUT_SHORT)
-            unplaced += [Unplaced(pod, (refusal,)) for pod in pods]
-        return Outcome(
-            nodes=nodes,
+    def _build_outcome(self, removed: Sequence[int]) -> SimulationOutcome:
+        unplaced = self.get_unschedulable(removed)
+        for pod_class in self.problem.classes:
+            if pod_class.unplaced:
+                reasons = self.explain_class(pod_class)
+                unplaced += [UnschedulablePod(pod, reasons) for pod in pod_class.pods[pod_class.placed :]]
+        builder = PlanBuilder(self.problem)
+        nodes, placements = builder.build()
+        unplaced += builder.dropped
+        return SimulationOutcome(
+            new_nodes=nodes,
             placements=placements,
-            unplaced=tuple(unplaced),
-            starting=self._starting(placements),
+            unschedulable=tuple(unplaced),
+            uninitialized_node=self._find_uninitialized(placements),
         )
 
-    def why(self, one: PodClass) -> tuple[Refusal, ...]:
-        """Return why pods of a class that waits find no place; explained once per class."""
-        known = self._explained.get(id(one))
-        if known is None:
-            known = self._explained[id(one)] = Explainer(self.trial.placer).why(one)
-        return known
+    def explain_class(self, pod_class: PodClass) -> tuple[UnschedulableReason, ...]:
+        """Return why pods of a class cannot be scheduled; computed once per class."""
+        reasons = self._explanations.get(id(pod_class))
+        if reasons is None:
+            reasons = UnschedulableExplainer(self.trial.placer).explain(pod_class)
+            self._explanations[id(pod_class)] = reasons
+        return reasons
 
-    def _starting(self, placements: Iterable[ExistingPlacement]) -> str:
-        for one in placements:
-            if self.is_starting(self.hosts[one.node]):
-                return one.node
+    def _find_uninitialized(self, placements: Iterable[ExistingPlacement]) -> str:
+        for placement in placements:
+            if self.is_uninitialized(self.node_indexes[placement.node]):
+                return placement.node
         return ""
 
-    def is_starting(self, host: int) -> bool:
-        node = self.problem.hosts.nodes[host]
-        return node.managed and not node.initialized
+    def is_uninitialized(self, node: int) -> bool:
+        """Return True if a managed node is not initialized."""
+        existing = self.problem.nodes.existing_nodes[node]
+        return existing.is_managed and not existing.initialized

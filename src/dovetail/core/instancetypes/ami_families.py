@@ -1,36 +1,70 @@
-"""What an AMI family decides about a node."""
+"""Facts of AMI families that decide a node's capacity and labels."""
+
+from typing import Final, assert_never
 
 import msgspec
 
-GIB = 1 << 30
+from dovetail.model.karpenter.ami_family import AmiFamily
+
+GIB: Final = 1 << 30
 
 
-class Family(msgspec.Struct, frozen=True, kw_only=True):
-    """The node properties that go with an operating system image."""
+class AmiFamilyFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Node properties that follow from the AMI family."""
 
-    name: str
     windows_build: str = ""
     """Empty for Linux."""
     data_device: str = ""
-    """The device that holds pods' scratch space; empty if only the image knows."""
+    """Device of the pods' ephemeral storage; empty if it depends on the AMI."""
     data_bytes: int = 20 * GIB
-    """Its size where no block device is given."""
+    """Default size of the data device."""
     eni_limited: bool = True
-    """Pods get an address of the VPC each, so network interfaces bound their number."""
+    """Each pod gets an IP address of the VPC, so network interfaces limit pods."""
     reserves_for_actual_pods: bool = False
-    """Kube-reserved memory follows the real pod limit, not what interfaces allow."""
+    """Kube-reserved memory follows the pod limit instead of the ENI limit."""
     supports_pods_per_core: bool = True
+    validates_kubelet: bool = True
+    """False if nodes get ``spec.kubelet`` unchanged, or (Custom) not at all."""
     excluded_prefixes: tuple[str, ...] = ()
-    """Machine types on which it does not boot."""
+    """Name prefixes of instance types that its AMIs do not boot on."""
 
     @property
     def is_windows(self) -> bool:
+        """Return True if nodes run Windows."""
         return bool(self.windows_build)
 
 
-def _windows(name: str, build: str) -> Family:
-    return Family(
-        name=name,
+def ami_family_facts(family: AmiFamily) -> AmiFamilyFacts:
+    """Return the facts of an AMI family."""
+    return _FACTS[family]
+
+
+def _facts_of(family: AmiFamily) -> AmiFamilyFacts:
+    match family:
+        case AmiFamily.AL2:
+            return AmiFamilyFacts(data_device="/dev/xvda")
+        case AmiFamily.AL2023:
+            return AmiFamilyFacts(
+                data_device="/dev/xvda", validates_kubelet=False, excluded_prefixes=("a1.",)
+            )
+        case AmiFamily.BOTTLEROCKET:
+            return AmiFamilyFacts(
+                data_device="/dev/xvdb", reserves_for_actual_pods=True, supports_pods_per_core=False
+            )
+        case AmiFamily.CUSTOM:
+            return AmiFamilyFacts(validates_kubelet=False)
+        case AmiFamily.WINDOWS2019:
+            return _windows("10.0.17763")
+        case AmiFamily.WINDOWS2022:
+            return _windows("10.0.20348")
+        case AmiFamily.WINDOWS2025:
+            return _windows("10.0.26100")
+        case _:
+            assert_never(family)
+
+
+def _windows(build: str) -> AmiFamilyFacts:
+    return AmiFamilyFacts(
         windows_build=build,
         data_device="/dev/sda1",
         data_bytes=50 * GIB,
@@ -39,26 +73,4 @@ def _windows(name: str, build: str) -> Family:
     )
 
 
-CUSTOM = Family(name="Custom")
-_KNOWN = {
-    family.name: family
-    for family in (
-        Family(name="AL2", data_device="/dev/xvda"),
-        Family(name="AL2023", data_device="/dev/xvda", excluded_prefixes=("a1.",)),
-        Family(
-            name="Bottlerocket",
-            data_device="/dev/xvdb",
-            reserves_for_actual_pods=True,
-            supports_pods_per_core=False,
-        ),
-        CUSTOM,
-        _windows("Windows2019", "10.0.17763"),
-        _windows("Windows2022", "10.0.20348"),
-        _windows("Windows2025", "10.0.26100"),
-    )
-}
-
-
-def family_named(name: str) -> Family:
-    """Return the family; an unknown name is treated as a custom image."""
-    return _KNOWN.get(name, CUSTOM)
+_FACTS: Final = {family: _facts_of(family) for family in AmiFamily}

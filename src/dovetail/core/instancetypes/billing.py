@@ -1,10 +1,10 @@
-"""The hourly bill of a set of instances: who pays for what, and what is left unused.
+"""Hourly bill of instances under reserved instances and savings plans.
 
-Reservations are used up first, then savings plans, then the rest is paid at
-its own price. Which of them covers what does not depend on the order in which
-they are written: reservations of a zone before those of a region; plans for
-named machines before plans for all, larger discounts first; and of the
-instances that a plan covers, those with the lowest rate first, as AWS does.
+Reserved instances are used first, then savings plans; the rest is billed at its own
+price. The result does not depend on the order in the file: zonal reservations come
+before regional ones; plans for certain types before plans for all; larger discounts
+first. Of the instances that a plan covers, those with the lowest rate come first, as
+on AWS.
 """
 
 from collections.abc import Mapping
@@ -15,34 +15,34 @@ import msgspec
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.discounts import DiscountBook, ReservedInstances, SavingsPlan
 
-_CRUMB = 1e-9
-"""Less of an instance than this is a rounding error."""
+_EPSILON = 1e-9
+"""Instances: a smaller amount is a rounding error."""
 
 
-class Lot(msgspec.Struct, frozen=True, kw_only=True):
-    """Instances that cost the same: of one type, in one zone, bought one way."""
+class UsageKey(msgspec.Struct, frozen=True, kw_only=True):
+    """Instances that are billed alike."""
 
     instance_type: str
     zone: str
     capacity_type: str
     list_price: float
-    """USD per hour of each, before any discount."""
+    """USD per hour of each, before discounts."""
 
 
-Usage = Mapping[Lot, int]
-"""How many of each are running."""
+Usage = Mapping[UsageKey, int]
+"""Number of running instances of each key."""
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a lot that is paid in one way."""
+    """Instances of one key that are billed at one price."""
 
-    lot: Lot
+    usage_key: UsageKey
     amount: float
-    """Instances; a plan may end in the middle of one."""
+    """Instances; fractional, because a plan may cover part of one."""
     price: float
     """USD per hour of each."""
-    by: str = ""
-    """The plan or the reservations that cover it; empty: nothing does."""
+    covered_by: str = ""
+    """Name of the plan or reservation that covers them; empty: none."""
 
     @property
     def cost(self) -> float:
@@ -50,113 +50,116 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bill(msgspec.Struct, frozen=True, kw_only=True):
-    """What an hour of all that runs costs."""
+    """Cost of one hour."""
 
     shares: tuple[Share, ...]
-    slots: tuple[tuple[ReservedInstances, float], ...]
-    """How many more instances each could pay for."""
-    rest: tuple[tuple[SavingsPlan, float], ...]
-    """What is left of each commitment, in USD per hour."""
+    unused_slots: tuple[tuple[ReservedInstances, float], ...]
+    """Instances that each reservation could still cover."""
+    unused_commitments: tuple[tuple[SavingsPlan, float], ...]
+    """Unused commitment of each plan, in USD per hour."""
     committed: float
 
     @property
     def cost(self) -> float:
-        """USD per hour, at the rates by which it is billed; what is unused comes on top."""
-        return sum(one.cost for one in self.shares)
+        """USD per hour of the instances; unused commitments come in addition."""
+        return sum(share.cost for share in self.shares)
 
     @property
     def used(self) -> float:
-        """How much of what is committed is used."""
-        return sum(one.cost for one in self.shares if one.by)
+        """USD per hour of commitments in use."""
+        return sum(share.cost for share in self.shares if share.covered_by)
 
     @property
     def list_price(self) -> float:
-        return sum(one.amount * one.lot.list_price for one in self.shares)
+        return sum(share.amount * share.usage_key.list_price for share in self.shares)
 
 
-def settle(usage: Usage, book: DiscountBook, *, region: str) -> Bill:
-    """Return the bill for what runs in a region."""
-    left: dict[Lot, float] = {
-        lot: float(usage[lot])
-        for lot in sorted(usage, key=_by_price)
-        if usage[lot] > 0 and isfinite(lot.list_price)
+def compute_bill(usage: Usage, book: DiscountBook, *, region: str) -> Bill:
+    """Return the bill of the instances in a region."""
+    remaining: dict[UsageKey, float] = {
+        key: float(usage[key])
+        for key in sorted(usage, key=_usage_order)
+        if usage[key] > 0 and isfinite(key.list_price)
     }
     shares: list[Share] = []
-    slots = [
-        (one, _use_slots(one, left, shares, region))
-        for one in sorted(book.reservations, key=_by_narrowness)
+    unused_slots = [
+        (reservation, _use_reservations(reservation, remaining, shares, region))
+        for reservation in sorted(book.reservations, key=_reservation_order)
     ]
-    rest = [
-        (plan, _use_plan(plan, left, shares, region)) for plan in sorted(book.plans, key=_by_aim)
+    unused_commitments = [
+        (plan, _use_plan(plan, remaining, shares, region)) for plan in sorted(book.plans, key=_plan_order)
     ]
-    for lot in list(left):
-        factor = book.factor(lot.instance_type, region=region, capacity_type=lot.capacity_type)
-        _take(left, shares, lot, left[lot], price=lot.list_price * factor)
+    for key in list(remaining):
+        factor = book.price_factor(key.instance_type, region=region, capacity_type=key.capacity_type)
+        _cover(remaining, shares, key, remaining[key], price=key.list_price * factor)
     return Bill(
-        shares=tuple(shares), slots=tuple(slots), rest=tuple(rest), committed=book.committed
+        shares=tuple(shares),
+        unused_slots=tuple(unused_slots),
+        unused_commitments=tuple(unused_commitments),
+        committed=book.hourly_commitment,
     )
 
 
-def _use_slots(
-    one: ReservedInstances, left: dict[Lot, float], shares: list[Share], region: str
+def _use_reservations(
+    reservation: ReservedInstances, remaining: dict[UsageKey, float], shares: list[Share], region: str
 ) -> float:
-    """Let reservations pay for what they cover; return how many are not used."""
-    slots = float(one.count)
-    for lot in _coverable(left, one, region):
-        slots -= _take(left, shares, lot, slots, price=one.price, by=one.name)
+    """Cover instances by a reservation; return its unused slots."""
+    slots, price, name = float(reservation.count), reservation.price, reservation.name
+    for usage_key in _coverable_usage(remaining, reservation, region):
+        slots -= _cover(remaining, shares, usage_key, slots, price=price, covered_by=name)
     return slots
 
 
-def _use_plan(plan: SavingsPlan, left: dict[Lot, float], shares: list[Share], region: str) -> float:
-    """Let a plan pay for what it covers; return what is left of the commitment."""
-    rest = plan.commitment
-    for lot in _coverable(left, plan, region):
-        rate = plan.rate(lot.list_price)
-        taken = _take(left, shares, lot, rest / rate, price=rate, by=plan.name)
-        rest = max(0.0, rest - taken * rate)
-    return rest
+def _use_plan(plan: SavingsPlan, remaining: dict[UsageKey, float], shares: list[Share], region: str) -> float:
+    """Cover instances by a plan; return its unused commitment."""
+    unused = plan.commitment
+    for usage_key in _coverable_usage(remaining, plan, region):
+        rate = plan.rate(usage_key.list_price)
+        covered = _cover(remaining, shares, usage_key, unused / rate, price=rate, covered_by=plan.name)
+        unused = max(0.0, unused - covered * rate)
+    return unused
 
 
-def _coverable(
-    left: Mapping[Lot, float], one: ReservedInstances | SavingsPlan, region: str
-) -> list[Lot]:
+def _coverable_usage(
+    remaining: Mapping[UsageKey, float], discount: ReservedInstances | SavingsPlan, region: str
+) -> list[UsageKey]:
     return [
-        lot
-        for lot, amount in left.items()
-        if amount > _CRUMB
-        and lot.capacity_type == label_keys.ON_DEMAND
-        and one.covers(lot.instance_type, region=region, zone=lot.zone)
+        usage_key
+        for usage_key, amount in remaining.items()
+        if amount > _EPSILON
+        and usage_key.capacity_type == label_keys.ON_DEMAND
+        and discount.covers(usage_key.instance_type, region=region, zone=usage_key.zone)
     ]
 
 
-def _take(
-    left: dict[Lot, float],
+def _cover(
+    remaining: dict[UsageKey, float],
     shares: list[Share],
-    lot: Lot,
-    most: float,
+    usage_key: UsageKey,
+    max_amount: float,
     *,
     price: float,
-    by: str = "",
+    covered_by: str = "",
 ) -> float:
-    """Have so many instances paid at a price, or as many as are left; return how many."""
-    amount = min(left[lot], most)
-    if amount <= _CRUMB:
+    """Bill up to ``max_amount`` instances at a price; return how many."""
+    amount = min(remaining[usage_key], max_amount)
+    if amount <= _EPSILON:
         return 0.0
-    left[lot] -= amount
-    shares.append(Share(lot=lot, amount=amount, price=price, by=by))
+    remaining[usage_key] -= amount
+    shares.append(Share(usage_key=usage_key, amount=amount, price=price, covered_by=covered_by))
     return amount
 
 
-def _by_price(lot: Lot) -> tuple[float, str, str, str]:
-    return (lot.list_price, lot.instance_type, lot.zone, lot.capacity_type)
+def _usage_order(usage_key: UsageKey) -> tuple[float, str, str, str]:
+    return (usage_key.list_price, usage_key.instance_type, usage_key.zone, usage_key.capacity_type)
 
 
-def _by_narrowness(one: ReservedInstances) -> tuple[object, ...]:
-    # The last part only settles ties, so that the order in a file never does.
-    return (not one.zone, not one.region, one.price, *msgspec.structs.astuple(one))
+def _reservation_order(instance: ReservedInstances) -> tuple[object, ...]:
+    # All fields at the end: equal reservations only, so the file's order never matters.
+    return (not instance.zone, not instance.region, instance.price, *msgspec.structs.astuple(instance))
 
 
-def _by_aim(plan: SavingsPlan) -> tuple[object, ...]:
+def _plan_order(plan: SavingsPlan) -> tuple[object, ...]:
     name, commitment, percent, scope = msgspec.structs.astuple(plan)
     rest = (name, commitment, *msgspec.structs.astuple(scope))
-    return (not plan.scope.names_machines, -percent, *rest)
+    return (not plan.scope.selects_instance_types, -percent, *rest)

@@ -1,20 +1,19 @@
-"""How many pods can have a network interface of their own.
+"""Branch network interfaces per instance type (security groups for pods).
 
-EC2's API does not say it. AWS documents it per type under "security groups for
-pods": a Nitro machine has a budget of interfaces that grows with its vCPUs;
-what its own interfaces leave of it are branch interfaces. The few families
-that stray from the budget are listed with what AWS documents for them.
+The EC2 API does not return the number. AWS documents it per type: a Nitro instance
+has a budget of interfaces that grows with its vCPUs, and what its own interfaces
+leave are branch interfaces. Families that differ are listed with AWS's numbers.
 """
 
 from dovetail.core.instancetypes.type_names import category_and_generation, family_of, is_flex
-from dovetail.model.cloud.ec2_catalog import Machine
+from dovetail.model.cloud.ec2_catalog import Ec2InstanceType
 
-_MOST_BRANCHES = 120
+_MAX_BRANCH_ENIS = 120
 _BUDGETS = ((1, 6), (2, 12), (4, 22), (8, 42), (12, 42), (24, 62))
-"""(vCPUs at most, interfaces): machines of up to 24 vCPUs."""
+"""(maximum vCPUs, interfaces), for types with up to 24 vCPUs."""
 _FLEX_BUDGETS = ((2, 6), (4, 12), (8, 22), (16, 42), (32, 62))
 _LARGE_BUDGET = 122
-_MIDDLE_BUDGET = 62
+_MID_SIZE_BUDGET = 62
 _NO_TRUNK_FAMILIES = frozenset({"u-6tb1", "trn2", "trn2u"})
 _NO_TRUNK_CATEGORIES = frozenset({"t", "hpc", "mac"})
 _DOCUMENTED: dict[str, dict[int, int]] = {
@@ -49,35 +48,35 @@ _DOCUMENTED: dict[str, dict[int, int]] = {
 """Family → vCPUs → branch interfaces."""
 
 
-def branch_interfaces(machine: Machine) -> int:
-    """Return the trunk's capacity for branch interfaces; 0 where it cannot trunk."""
-    family = family_of(machine.name)
-    shape = category_and_generation(machine.name)
-    if machine.hypervisor == "xen" or shape is None:
+def max_branch_enis(ec2_type: Ec2InstanceType) -> int:
+    """Return the number of branch interfaces; 0 if the type does not support trunking."""
+    family = family_of(ec2_type.name)
+    category = category_and_generation(ec2_type.name)
+    if ec2_type.hypervisor == "xen" or category is None:
         return 0
-    if shape[0] in _NO_TRUNK_CATEGORIES or family in _NO_TRUNK_FAMILIES:
+    if category[0] in _NO_TRUNK_CATEGORIES or family in _NO_TRUNK_FAMILIES:
         return 0
-    documented = _DOCUMENTED.get(family, {}).get(machine.vcpus)
+    documented = _DOCUMENTED.get(family, {}).get(ec2_type.vcpus)
     if documented is not None:
         return documented
-    generation = int(shape[1])
-    if machine.bare_metal and generation >= 8 and family.endswith(("b", "n")):
+    generation = int(category[1])
+    if ec2_type.bare_metal and generation >= 8 and family.endswith(("b", "n")):
         return 0
-    return min(_MOST_BRANCHES, max(0, _budget(machine, generation) - machine.total_enis))
+    return min(_MAX_BRANCH_ENIS, max(0, _interface_budget(ec2_type, generation) - ec2_type.total_enis))
 
 
-def _budget(machine: Machine, generation: int) -> int:
-    flex = is_flex(machine.name)
-    if not flex and 24 < machine.vcpus < 64:
-        return _middle_budget(machine, generation)
-    ladder: tuple[tuple[int, int], ...] = _FLEX_BUDGETS if flex else _BUDGETS
-    return next((many for vcpus, many in ladder if machine.vcpus <= vcpus), _LARGE_BUDGET)
+def _interface_budget(ec2_type: Ec2InstanceType, generation: int) -> int:
+    flex = is_flex(ec2_type.name)
+    if not flex and 24 < ec2_type.vcpus < 64:
+        return _mid_size_budget(ec2_type, generation)
+    budgets: tuple[tuple[int, int], ...] = _FLEX_BUDGETS if flex else _BUDGETS
+    return next((enis for vcpus, enis in budgets if ec2_type.vcpus <= vcpus), _LARGE_BUDGET)
 
 
-def _middle_budget(machine: Machine, generation: int) -> int:
-    """Between 24 and 64 vCPUs, Graviton and older machines have half of the rest's."""
-    family = family_of(machine.name)
-    frugal = machine.cpu_manufacturer == "AWS" or family in ("i3en", "i7ie", "i8ge", "g4dn")
-    if frugal or (generation <= 5 and family != "g5"):
-        return _MIDDLE_BUDGET
-    return 92 if machine.vcpus <= 32 else _LARGE_BUDGET
+def _mid_size_budget(ec2_type: Ec2InstanceType, generation: int) -> int:
+    """Return the budget between 24 and 64 vCPUs: half for Graviton and older types."""
+    family = family_of(ec2_type.name)
+    has_half_budget = ec2_type.cpu_manufacturer == "AWS" or family in ("i3en", "i7ie", "i8ge", "g4dn")
+    if has_half_budget or (generation <= 5 and family != "g5"):
+        return _MID_SIZE_BUDGET
+    return 92 if ec2_type.vcpus <= 32 else _LARGE_BUDGET

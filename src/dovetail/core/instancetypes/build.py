@@ -1,85 +1,91 @@
-"""Instance types of a region as one node class would get them."""
+"""Build instance types from EC2 type facts, for one region and node class."""
 
 from collections.abc import Iterable, Mapping
 
-from dovetail.core.instancetypes.ami_families import Family, family_named
-from dovetail.core.instancetypes.capacity import capacity_of
-from dovetail.core.instancetypes.compatibility import can_start
-from dovetail.core.instancetypes.labels import collect, machine_labels
-from dovetail.core.instancetypes.offerings import Market, Pool, capacity_types, offerings_of
-from dovetail.core.instancetypes.overhead import overhead_of
-from dovetail.core.instancetypes.settings import DEFAULT_SETTINGS, MachineSettings
+from dovetail.core.instancetypes.ami_families import AmiFamilyFacts, ami_family_facts
+from dovetail.core.instancetypes.capacity import compute_capacity
+from dovetail.core.instancetypes.compatibility import can_launch
+from dovetail.core.instancetypes.labels import instance_type_labels, to_requirements
+from dovetail.core.instancetypes.offerings import (
+    CapacityPool,
+    OfferingContext,
+    build_offerings,
+    capacity_types,
+)
+from dovetail.core.instancetypes.overhead import compute_overhead
+from dovetail.core.instancetypes.settings import DEFAULT_SETTINGS, InstanceTypeSettings
 from dovetail.model import labels as label_keys
-from dovetail.model.cloud.ec2_catalog import Machine, Region
+from dovetail.model.cloud.ec2_catalog import Ec2InstanceType, Region
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.karpenter.ec2nodeclass import CapacityReservation, NodeClass
+from dovetail.model.karpenter.ec2nodeclass import CapacityReservation, EC2NodeClass
 from dovetail.model.karpenter.ec2nodeclass_launch import PlacementGroup
 from dovetail.model.kube.requirements import Requirements
 from dovetail.model.kube.resources import MEMORY, Resources
 
-NOTHING_SEEN: FrozenDict[str, int] = FrozenDict()
+NO_OBSERVED_MEMORY: FrozenDict[str, int] = FrozenDict()
 
 
-def instance_types(
-    machines: Iterable[Machine],
+def build_instance_types(
+    ec2_types: Iterable[Ec2InstanceType],
     *,
     region: Region,
-    node_class: NodeClass,
+    node_class: EC2NodeClass,
     prices: PriceBook,
-    unavailable: frozenset[Pool] = frozenset(),
-    settings: MachineSettings = DEFAULT_SETTINGS,
-    memory: Mapping[str, int] = NOTHING_SEEN,
+    unavailable: frozenset[CapacityPool] = frozenset(),
+    settings: InstanceTypeSettings = DEFAULT_SETTINGS,
+    observed_memory: Mapping[str, int] = NO_OBSERVED_MEMORY,
 ) -> tuple[InstanceType, ...]:
-    """Return every machine, in the given order, as an instance type of the class.
+    """Return one instance type per EC2 type, in the given order.
 
-    None is left out: what does not boot, is not sold in a reachable zone or has
-    no price comes with offerings that are not available. Raises ``BadInput``
-    when the class has settings that cannot be read. ``memory`` is what nodes of
-    a type were seen to have, in bytes; it stands instead of the estimate.
+    None is left out: types that the AMI does not support, that are not offered in a
+    zone with a subnet, or that have no price get unavailable offerings.
+    ``observed_memory`` (bytes) replaces the memory estimate. Raises ``BadInput`` if
+    the node class has invalid settings.
     """
-    family = family_named(node_class.ami_family)
-    reachable = region.zones if node_class.zones is None else node_class.zones
-    market = Market(
+    family = ami_family_facts(node_class.ami_family)
+    subnet_zones = region.zones if node_class.zones is None else node_class.zones
+    context = OfferingContext(
         region=region.name,
         zones=region.zones,
-        reachable=frozenset(reachable),
+        subnet_zones=frozenset(subnet_zones),
         prices=prices,
         unavailable=unavailable,
     )
-    reservations = node_class.reservations if settings.reserved_capacity else ()
-    grouped = _placement_labels(node_class.found.placement_group)
-    built = []
-    for machine in machines:
-        held = tuple(one for one in reservations if one.instance_type == machine.name)
-        sold_in = region.offered.get(machine.name, frozenset())
-        capacity = capacity_of(machine, node_class, settings)
-        if machine.name in memory:
-            capacity = Resources({**capacity, MEMORY: memory[machine.name]})
-        built.append(
-            InstanceType(
-                name=machine.name,
-                requirements=Requirements(
-                    {**_requirements(machine, family, market, sold_in, held), **grouped}
-                ),
-                capacity=capacity,
-                overhead=overhead_of(machine, node_class, capacity),
-                offerings=offerings_of(
-                    machine,
-                    sold_in=sold_in,
-                    bootable=can_start(machine, node_class),
-                    reservations=held,
-                    market=market,
-                ),
-            )
+    reservations = node_class.capacity_reservations if settings.reserved_capacity else ()
+    placement_group_labels = _placement_labels(node_class.resolved.placement_group)
+    instance_types = []
+    for ec2_type in ec2_types:
+        type_reservations = tuple(
+            reservation for reservation in reservations if reservation.instance_type == ec2_type.name
         )
-    return tuple(built)
+        offered_zones = region.offered_zones.get(ec2_type.name, frozenset())
+        capacity = compute_capacity(ec2_type, node_class, settings)
+        if ec2_type.name in observed_memory:
+            capacity = Resources({**capacity, MEMORY: observed_memory[ec2_type.name]})
+        requirements = _requirements(ec2_type, family, context, offered_zones, type_reservations)
+        offerings = build_offerings(
+            ec2_type,
+            offered_zones=offered_zones,
+            is_launchable=can_launch(ec2_type, node_class),
+            reservations=type_reservations,
+            context=context,
+        )
+        instance_type = InstanceType(
+            name=ec2_type.name,
+            requirements=Requirements({**requirements, **placement_group_labels}),
+            capacity=capacity,
+            overhead=compute_overhead(ec2_type, node_class, capacity),
+            offerings=offerings,
+        )
+        instance_types.append(instance_type)
+    return tuple(instance_types)
 
 
 def _placement_labels(group: PlacementGroup) -> Requirements:
-    partitions = [str(number) for number in range(1, group.partitions + 1)]
-    return collect(
+    partitions = [str(number) for number in range(1, group.partition_count + 1)]
+    return to_requirements(
         {
             label_keys.PLACEMENT_GROUP_ID: (group.id,) if group.id else (),
             label_keys.PLACEMENT_GROUP_PARTITION: partitions,
@@ -88,26 +94,28 @@ def _placement_labels(group: PlacementGroup) -> Requirements:
 
 
 def _requirements(
-    machine: Machine,
-    family: Family,
-    market: Market,
-    sold_in: frozenset[str],
-    held: tuple[CapacityReservation, ...],
+    ec2_type: Ec2InstanceType,
+    family: AmiFamilyFacts,
+    context: OfferingContext,
+    offered_zones: frozenset[str],
+    type_reservations: tuple[CapacityReservation, ...],
 ) -> Requirements:
-    zones = sorted(zone for zone in sold_in if zone in market.reachable)
-    zone_ids = [zone_id for zone in zones if (zone_id := market.zones.get(zone, ""))]
-    reserved = (label_keys.RESERVED,) if held else ()
-    placed = collect(
+    zones = sorted(zone for zone in offered_zones if zone in context.subnet_zones)
+    zone_ids = [zone_id for zone in zones if (zone_id := context.zones.get(zone, ""))]
+    reserved = (label_keys.RESERVED,) if type_reservations else ()
+    offering_labels = to_requirements(
         {
-            label_keys.REGION: (market.region,),
+            label_keys.REGION: (context.region,),
             label_keys.ZONE: zones,
             label_keys.ZONE_ID: zone_ids,
-            label_keys.CAPACITY_TYPE: (*capacity_types(machine), *reserved),
-            label_keys.CAPACITY_RESERVATION_ID: [one.id for one in held],
-            label_keys.CAPACITY_RESERVATION_TYPE: [one.kind for one in held],
+            label_keys.CAPACITY_TYPE: (*capacity_types(ec2_type), *reserved),
+            label_keys.CAPACITY_RESERVATION_ID: [reservation.id for reservation in type_reservations],
+            label_keys.CAPACITY_RESERVATION_TYPE: [
+                reservation.reservation_type for reservation in type_reservations
+            ],
             label_keys.CAPACITY_RESERVATION_INTERRUPTIBLE: [
-                "true" if one.interruptible else "false" for one in held
+                "true" if reservation.interruptible else "false" for reservation in type_reservations
             ],
         }
     )
-    return Requirements({**machine_labels(machine, family), **placed})
+    return Requirements({**instance_type_labels(ec2_type, family), **offering_labels})

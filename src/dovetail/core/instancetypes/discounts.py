@@ -1,4 +1,4 @@
-"""Offerings at the prices that a user's discounts make of them."""
+"""Discounted prices of offerings."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
@@ -7,27 +7,29 @@ from typing import Final
 
 import msgspec
 
-from dovetail.core.instancetypes.billing import Bill, Lot, Usage, settle
+from dovetail.core.instancetypes.billing import Bill, Usage, UsageKey, compute_bill
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
 from dovetail.model.cloud.instance_type import InstanceType, Offering
 
 _MANAGED_CAPACITY_TYPE: Final = "eks.amazonaws.com/capacityType"
-PAID_ALREADY: Final = 0.05
-"""The part of its price at which capacity counts that a commitment pays for anyway.
+COMMITTED_PRICE_FACTOR: Final = 0.05
+"""Price factor of capacity that a commitment pays for anyway.
 
-Below any spot price (those go down to a tenth), so that commitments are used
-before more is bought;
-but not nothing, so that they are used sparingly.
+Below any spot price (those go down to a tenth), so that commitments are used before
+more is launched; but not 0, so that they are used economically.
 """
 
 
-Place = tuple[str, str, str]
+OfferingKey = tuple[str, str, str]
 """(instance type, zone, capacity type)."""
 
 
-def place_of(labels: Mapping[str, str]) -> Place:
-    """Return what a node is, from its labels; those of managed groups use words of their own."""
+def offering_key(labels: Mapping[str, str]) -> OfferingKey:
+    """Return the offering of a node, from its labels.
+
+    EKS managed node groups have their own capacity type label.
+    """
     managed = labels.get(_MANAGED_CAPACITY_TYPE, "").lower().replace("_", "-")
     return (
         labels.get(label_keys.INSTANCE_TYPE, ""),
@@ -37,43 +39,41 @@ def place_of(labels: Mapping[str, str]) -> Place:
 
 
 class ListPrices:
-    """What instances cost before any discount."""
+    """List prices of offerings."""
 
-    def __init__(self, stocks: Iterable[tuple[InstanceType, ...]]) -> None:
-        different = {id(types): types for types in stocks}
-        self._prices: dict[Place, float] = {
-            (one.name, offering.zone, offering.capacity_type): offering.price
-            for types in different.values()
-            for one in types
-            for offering in one.offerings
+    def __init__(self, type_tuples: Iterable[tuple[InstanceType, ...]]) -> None:
+        distinct_tuples = {id(types): types for types in type_tuples}
+        self._prices: dict[OfferingKey, float] = {
+            (instance_type.name, offering.zone, offering.capacity_type): offering.price
+            for types in distinct_tuples.values()
+            for instance_type in types
+            for offering in instance_type.offerings
             if offering.capacity_type != label_keys.RESERVED and isfinite(offering.price)
         }
 
-    def lot(self, place: Place) -> Lot | None:
-        """Return what an instance is billed as; None where that is not known."""
-        price = self._prices.get(place)
+    def usage_key(self, key: OfferingKey) -> UsageKey | None:
+        """Return the usage key of an offering; None if its price is unknown."""
+        price = self._prices.get(key)
         if price is None:
             return None
-        name, zone, sold_as = place
-        return Lot(instance_type=name, zone=zone, capacity_type=sold_as, list_price=price)
+        name, zone, capacity_type = key
+        return UsageKey(instance_type=name, zone=zone, capacity_type=capacity_type, list_price=price)
 
-    def usage(self, counts: Mapping[Place, int]) -> Usage:
-        """Return what is running as it is billed."""
-        lots = ((self.lot(place), many) for place, many in counts.items())
-        return {lot: many for lot, many in lots if lot is not None}
+    def usage(self, counts: Mapping[OfferingKey, int]) -> Usage:
+        """Return running instances by usage key; those without a price are left out."""
+        usage_keys = ((self.usage_key(key), count) for key, count in counts.items())
+        return {usage_key: count for usage_key, count in usage_keys if usage_key is not None}
 
     def on_demand(self) -> list[float]:
-        """Return all on-demand prices there are, in order."""
-        return sorted(
-            {price for (_, _, sold), price in self._prices.items() if sold == label_keys.ON_DEMAND}
-        )
+        """Return all distinct on-demand prices, ascending."""
+        return sorted({price for key, price in self._prices.items() if key[2] == label_keys.ON_DEMAND})
 
 
 class Discounts:
-    """A book in a region, asked for the prices of many offerings.
+    """Discounts of a region, applied to offerings.
 
-    An offering that a commitment still covers whole is priced as paid already,
-    as seen from what runs now: see docs/decisions/0008.
+    An offering that unused commitments cover completely, given what runs now, is priced
+    as already paid: see docs/decisions/0008.
     """
 
     def __init__(self, book: DiscountBook = NO_DISCOUNTS, *, region: str = "") -> None:
@@ -86,78 +86,75 @@ class Discounts:
         return self._book.has_commitments
 
     def bill(self, usage: Usage) -> Bill:
-        """Return what an hour of all these instances costs."""
-        return settle(usage, self._book, region=self._region)
+        """Return the bill of these instances."""
+        return compute_bill(usage, self._book, region=self._region)
 
-    def cover(self, bill: Bill, listed: list[float]) -> tuple[float, ...]:
-        """Return a value that differs when a bill leaves other offerings covered.
+    def coverage_key(self, bill: Bill, prices: list[float]) -> tuple[float, ...]:
+        """Return a key that changes when a bill covers other offerings.
 
-        ``listed`` are the on-demand prices that there are, in order.
+        ``prices`` are all on-demand prices, ascending.
         """
-        slots = (float(left >= 1) for _, left in bill.slots)
-        plans = (
-            float(bisect_right(listed, rest / (1 - plan.percent / 100))) for plan, rest in bill.rest
-        )
-        return (*slots, *plans)
+        slots = (float(left >= 1) for _, left in bill.unused_slots)
+        usable = (rest / (1 - plan.percent / 100) for plan, rest in bill.unused_commitments)
+        return (*slots, *(float(bisect_right(prices, price)) for price in usable))
 
-    def after(self, bill: Bill) -> "Discounts":
-        """Return what is left of them for instances beside those of a bill."""
+    def remaining_after(self, bill: Bill) -> "Discounts":
+        """Return the discounts that are left beside the instances of a bill."""
         replace = msgspec.structs.replace
         left = replace(
             self._book,
-            plans=tuple(replace(plan, commitment=rest) for plan, rest in bill.rest),
-            reservations=tuple(replace(one, count=round(slots)) for one, slots in bill.slots),
+            plans=tuple(replace(plan, commitment=rest) for plan, rest in bill.unused_commitments),
+            reservations=tuple(
+                replace(reservation, count=round(slots)) for reservation, slots in bill.unused_slots
+            ),
         )
         return Discounts(left, region=self._region)
 
-    def applied(
-        self, types: tuple[InstanceType, ...], bill: Bill | None = None
-    ) -> tuple[InstanceType, ...]:
-        """Return the types at the prices to decide by; without a bill, nothing is covered."""
+    def apply(self, types: tuple[InstanceType, ...], bill: Bill | None = None) -> tuple[InstanceType, ...]:
+        """Return the types at discounted prices; without a bill, nothing is covered."""
         if not self._book:
             return types
-        return tuple(self._discounted(one, bill) for one in types)
+        return tuple(self._discount_type(instance_type, bill) for instance_type in types)
 
-    def _discounted(self, one: InstanceType, bill: Bill | None) -> InstanceType:
-        offerings = tuple(self._repriced(one.name, offering, bill) for offering in one.offerings)
-        if all(new is old for new, old in zip(offerings, one.offerings, strict=True)):
-            return one
-        return msgspec.structs.replace(one, offerings=offerings)
+    def _discount_type(self, instance_type: InstanceType, bill: Bill | None) -> InstanceType:
+        name, offerings = instance_type.name, instance_type.offerings
+        discounted = [self._discount_offering(name, offering, bill) for offering in offerings]
+        return instance_type.with_offerings(discounted)
 
-    def _repriced(self, name: str, offering: Offering, bill: Bill | None) -> Offering:
+    def _discount_offering(self, name: str, offering: Offering, bill: Bill | None) -> Offering:
         if offering.capacity_type == label_keys.RESERVED or not isfinite(offering.price):
             return offering
         price = offering.price * self._factor(name, offering.capacity_type)
         if offering.capacity_type == label_keys.ON_DEMAND and bill is not None:
-            price *= PAID_ALREADY if self._is_covered(name, offering, bill) else 1.0
+            price *= COMMITTED_PRICE_FACTOR if self._is_covered(name, offering, bill) else 1.0
         if price == offering.price:
             return offering
         return msgspec.structs.replace(offering, price=price)
 
     def _factor(self, name: str, capacity_type: str) -> float:
-        known = self._factors.get((name, capacity_type))
-        if known is None:
-            known = self._book.factor(name, region=self._region, capacity_type=capacity_type)
-            self._factors[name, capacity_type] = known
-        return known
+        factor = self._factors.get((name, capacity_type))
+        if factor is None:
+            factor = self._book.price_factor(name, region=self._region, capacity_type=capacity_type)
+            self._factors[name, capacity_type] = factor
+        return factor
 
     def _is_covered(self, name: str, offering: Offering, bill: Bill) -> bool:
-        """Tell whether a commitment has room for one more whole instance."""
+        """Return True if an unused commitment covers one more whole instance."""
         if any(
-            slots >= 1 and one.covers(name, region=self._region, zone=offering.zone)
-            for one, slots in bill.slots
+            slots >= 1 and reservation.covers(name, region=self._region, zone=offering.zone)
+            for reservation, slots in bill.unused_slots
         ):
             return True
         return any(
             offering.price <= rest / (1 - plan.percent / 100)
             and plan.covers(name, region=self._region, zone=offering.zone)
-            for plan, rest in bill.rest
+            for plan, rest in bill.unused_commitments
         )
 
 
-def tariff_of(
+def billing_function(
     book: DiscountBook, *, region: str, types: tuple[InstanceType, ...]
-) -> Callable[[Mapping[Place, int]], float]:
-    """Return a function that tells what an hour of so many instances is billed at."""
+) -> Callable[[Mapping[OfferingKey, int]], float]:
+    """Return a function from instance counts to USD per hour."""
     prices, discounts = ListPrices([types]), Discounts(book, region=region)
     return lambda counts: discounts.bill(prices.usage(counts)).cost

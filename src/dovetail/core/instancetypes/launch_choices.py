@@ -1,21 +1,23 @@
-"""Which machines to ask the cloud for, for one claim."""
+"""Launch choices: instance types and offerings for the CreateFleet request of a claim."""
 
 from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Final
 
 import msgspec
 
 from dovetail.core.instancetypes.capacity import EFA
+from dovetail.core.instancetypes.offerings import CAPACITY_TYPE_ORDER, OfferingFilter, collect_values
 from dovetail.model import labels as label_keys
-from dovetail.model.cloud.instance_type import InstanceType, Offering, allocatable
+from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodeclaim import NodeClaim
-from dovetail.model.kube.requirements import Requirement, Requirements
+from dovetail.model.kube.requirements import Requirements
 from dovetail.model.kube.resources import Resources
 
-MOST_TYPES: Final = 60
-"""As many types as one fleet request names."""
-_ORDER: Final = (label_keys.RESERVED, label_keys.SPOT, label_keys.ON_DEMAND)
+MAX_TYPES: Final = 60
+"""Instance types in one CreateFleet request."""
+
 _RESERVATION_LABELS: Final = frozenset(
     {
         label_keys.CAPACITY_RESERVATION_ID,
@@ -23,78 +25,77 @@ _RESERVATION_LABELS: Final = frozenset(
         label_keys.CAPACITY_RESERVATION_INTERRUPTIBLE,
     }
 )
-_ACCELERATORS: Final = (
-    "nvidia.com/gpu",
-    "amd.com/gpu",
-    "habana.ai/gaudi",
-    "aws.amazon.com/neuron",
-)
-_RELAXED: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
+_ACCELERATORS: Final = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "aws.amazon.com/neuron")
+
 _TENANCY: Final = f"{label_keys.AWS_DOMAIN}/instance-tenancy"
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """A type in one zone, under one capacity type."""
+class LaunchChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance type with one offering."""
 
     instance_type: InstanceType
     offering: Offering
 
 
-class Refused(msgspec.Struct, frozen=True):
-    """Why there is nothing to ask for."""
+class NoLaunchChoices(msgspec.Struct, frozen=True):
+    """No instance can be launched for a claim."""
 
-    because: str
+    reason: str
 
 
-def choices_for(claim: NodeClaim, types: Sequence[InstanceType]) -> tuple[Choice, ...] | Refused:
-    """Return what to ask for, cheapest first, all of one capacity type.
+def find_launch_choices(
+    claim: NodeClaim, types: Sequence[InstanceType]
+) -> tuple[LaunchChoice, ...] | NoLaunchChoices:
+    """Return the launch choices, cheapest first, all of one capacity type.
 
-    Reserved capacity comes before spot, spot before on-demand. Metal and
-    accelerated types, and spot dearer than on-demand, are left out while others
-    remain, unless the claim must keep a variety of types (minValues).
+    Reserved capacity comes before spot, spot before on-demand. Metal and accelerated
+    types, and spot more expensive than on-demand, are left out while others remain,
+    unless the claim has minValues.
     """
-    wanted = Requirements.of_specs(claim.requirements)
-    demands = _Wanted(wanted, claim.requests)
-    relaxed = claim.annotations.get(_RELAXED) == "true"
-    variety = {key: one.min_values for key, one in wanted.items() if one.min_values}
-    found = {one.name: (one, offerings) for one in types if (offerings := demands.usable(one))}
-    if not found:
-        return Refused("no instance type meets the requirements and requests and can be had")
-    if not variety:
-        found = _without_dear_spot(_plain_if_possible(found))
-    kind = next(kind for kind in _ORDER if _sold_as(found.values(), kind))
-    ranked = sorted(
-        (
-            (min(one.price for one in offerings if one.capacity_type == kind), name)
-            for name, (_, offerings) in found.items()
-            if any(one.capacity_type == kind for one in offerings)
-        )
-    )[:MOST_TYPES]
-    kept = [found[name] for _, name in ranked]
-    for key, least in variety.items():
-        if not relaxed and _distinct(key, wanted[key], [one for one, _ in kept]) < least:
-            return Refused(f"minValues {least} of {key} is not met by the types that remain")
-    choices = [
-        Choice(instance_type=one, offering=offering)
-        for one, offerings in kept
-        for offering in offerings
-        if offering.capacity_type == kind
+    requirements = Requirements.from_specs(claim.requirements)
+    usable_types = _find_usable_types(types, requirements, claim.requests)
+    relaxed = claim.annotations.get(label_keys.MIN_VALUES_RELAXED) == "true"
+    min_values = {key: own.min_values for key, own in requirements.items() if own.min_values}
+    if not usable_types:
+        return NoLaunchChoices("no available instance type meets the requirements and requests")
+    if not min_values:
+        usable_types = _without_expensive_spot(_prefer_general_purpose(usable_types))
+    available = {offering.capacity_type for _, offerings in usable_types.values() for offering in offerings}
+    capacity_type = next(name for name in CAPACITY_TYPE_ORDER if name in available)
+    of_type = {
+        name: [offering for offering in offerings if offering.capacity_type == capacity_type]
+        for name, (_, offerings) in usable_types.items()
+    }
+    prices = [
+        (min(offering.price for offering in offerings), name)
+        for name, offerings in of_type.items()
+        if offerings
     ]
-    choices.sort(key=lambda one: (one.offering.price, one.instance_type.name, one.offering.zone))
+    chosen = [name for _, name in sorted(prices)[:MAX_TYPES]]
+    chosen_types = [usable_types[name][0] for name in chosen]
+    for key, minimum in min_values.items():
+        if not relaxed and len(collect_values(chosen_types, key, requirements[key])) < minimum:
+            return NoLaunchChoices(f"minValues {minimum} of {key} is not met by the remaining types")
+    choices = [
+        LaunchChoice(instance_type=usable_types[name][0], offering=offering)
+        for name in chosen
+        for offering in of_type[name]
+    ]
+    choices.sort(key=lambda choice: (choice.offering.price, choice.instance_type.name, choice.offering.zone))
     return tuple(choices)
 
 
-def labels_of(choice: Choice, claim: NodeClaim) -> FrozenDict[str, str]:
-    """Return the labels that a machine bought this way settles."""
+def launch_labels(choice: LaunchChoice, claim: NodeClaim) -> FrozenDict[str, str]:
+    """Return the labels that this launch choice determines."""
     offering = choice.offering
     labels = {
-        key: next(iter(one.values))
-        for key, one in choice.instance_type.requirements.items()
-        if not one.complement
-        and len(one.values) == 1
+        key: next(iter(requirement.values))
+        for key, requirement in choice.instance_type.requirements.items()
+        if not requirement.complement
+        and len(requirement.values) == 1
         and (offering.reservation_id or key not in _RESERVATION_LABELS)
     }
-    tenancy = Requirements.of_specs(claim.requirements).allowed(_TENANCY)
+    tenancy = Requirements.from_specs(claim.requirements).get_or_exists(_TENANCY)
     labels |= {
         label_keys.ZONE: offering.zone,
         label_keys.CAPACITY_TYPE: offering.capacity_type,
@@ -107,91 +108,58 @@ def labels_of(choice: Choice, claim: NodeClaim) -> FrozenDict[str, str]:
     return FrozenDict(labels)
 
 
-def shape_of(choice: Choice, claim: NodeClaim) -> tuple[Resources, Resources]:
-    """Return capacity and allocatable; network adapters only where they were asked for."""
-    one = choice.instance_type
-    capacity, left = one.capacity, allocatable(one.capacity, one.overhead)
+def launch_resources(choice: LaunchChoice, claim: NodeClaim) -> tuple[Resources, Resources]:
+    """Return capacity and allocatable; EFA only if the claim requests it."""
+    instance_type = choice.instance_type
+    capacity, allocatable = instance_type.capacity, instance_type.allocatable
     if not claim.requests.get(EFA):
-        capacity = Resources({name: many for name, many in capacity.items() if name != EFA})
-        left = Resources({name: many for name, many in left.items() if name != EFA})
-    return capacity.without_zeros(), left.without_zeros()
+        capacity = Resources({name: amount for name, amount in capacity.items() if name != EFA})
+        allocatable = Resources({name: amount for name, amount in allocatable.items() if name != EFA})
+    return capacity.without_zeros(), allocatable.without_zeros()
 
 
-class _Wanted:
-    """A claim's demands, asked many times."""
-
-    def __init__(self, requirements: Requirements, requests: Resources) -> None:
-        self.requirements = requirements
-        self._requests = requests
-        self._names = requirements.allowed(label_keys.INSTANCE_TYPE)
-        self._places: dict[tuple[str, str, str, str], bool] = {}
-
-    def usable(self, one: InstanceType) -> tuple[Offering, ...]:
-        """Return the offerings through which a type would do."""
-        # First the name: most claims list their types, and this is far cheaper than the rest.
-        if not self._names.has(one.name):
-            return ()
-        offerings = tuple(
-            offering for offering in one.offerings if offering.available and self._meets(offering)
-        )
-        if not offerings or one.requirements.clash(self.requirements) is not None:
-            return ()
-        return offerings if self._requests.fits_in(one.allocatable) else ()
-
-    def _meets(self, offering: Offering) -> bool:
-        place = (
-            offering.capacity_type,
-            offering.zone,
-            offering.zone_id,
-            offering.reservation_id,
-        )
-        if place not in self._places:
-            self._places[place] = self.requirements.clash(offering.requirements()) is None
-        return self._places[place]
+_UsableTypes = dict[str, tuple[InstanceType, tuple[Offering, ...]]]
 
 
-_Found = dict[str, tuple[InstanceType, tuple[Offering, ...]]]
-
-
-def _plain_if_possible(found: _Found) -> _Found:
-    plain = {name: one for name, one in found.items() if not _is_exotic(one[0])}
-    return plain or found
-
-
-def _is_exotic(one: InstanceType) -> bool:
-    return "metal" in one.name.partition(".")[2] or any(
-        one.capacity.get(name) for name in _ACCELERATORS
-    )
-
-
-def _without_dear_spot(found: _Found) -> _Found:
-    """Leave out spot that costs more than the cheapest on-demand."""
-    on_demand = [
-        one.price
-        for _, offerings in found.values()
-        for one in offerings
-        if one.capacity_type == label_keys.ON_DEMAND
-    ]
-    if not on_demand:
-        return found
-    ceiling = min(on_demand)
+def _find_usable_types(
+    types: Iterable[InstanceType], requirements: Requirements, requests: Resources
+) -> _UsableTypes:
+    """Return the types that meet a claim, with their offerings that do."""
+    names = requirements.get_or_exists(label_keys.INSTANCE_TYPE)
+    offering_filter = OfferingFilter(requirements)
     return {
-        name: (one, kept)
-        for name, (one, offerings) in found.items()
-        if (
-            kept := tuple(
-                offering
-                for offering in offerings
-                if offering.capacity_type != label_keys.SPOT or offering.price <= ceiling
-            )
-        )
+        instance_type.name: (instance_type, offerings)
+        for instance_type in types
+        # The name first: most claims list their types, and this check is the cheapest.
+        if names.has(instance_type.name)
+        and (offerings := offering_filter.get_offerings(instance_type))
+        and instance_type.requirements.find_disjoint_key(requirements) is None
+        and requests.fits_in(instance_type.allocatable)
     }
 
 
-def _sold_as(found: Iterable[tuple[InstanceType, tuple[Offering, ...]]], kind: str) -> bool:
-    return any(one.capacity_type == kind for _, offerings in found for one in offerings)
+def _prefer_general_purpose(usable_types: _UsableTypes) -> _UsableTypes:
+    general_purpose = {name: entry for name, entry in usable_types.items() if not _is_special(entry[0])}
+    return general_purpose or usable_types
 
 
-def _distinct(key: str, wanted: Requirement, types: Iterable[InstanceType]) -> int:
-    known = (one.requirements.get(key) for one in types)
-    return len({value for one in known if one for value in one.values if wanted.has(value)})
+def _is_special(instance_type: InstanceType) -> bool:
+    return "metal" in instance_type.name.partition(".")[2] or any(
+        instance_type.capacity.get(name) for name in _ACCELERATORS
+    )
+
+
+def _without_expensive_spot(usable_types: _UsableTypes) -> _UsableTypes:
+    """Return the types without spot offerings above the cheapest on-demand price."""
+    all_offerings = [offering for _, offerings in usable_types.values() for offering in offerings]
+    on_demand = [o.price for o in all_offerings if o.capacity_type == label_keys.ON_DEMAND]
+    max_price = min(on_demand, default=inf)
+
+    def is_cheap(offering: Offering) -> bool:
+        return offering.capacity_type != label_keys.SPOT or offering.price <= max_price
+
+    return {
+        name: (instance_type, cheap)
+        for name, (instance_type, offerings) in usable_types.items()
+        if (cheap := tuple(filter(is_cheap, offerings)))
+    }

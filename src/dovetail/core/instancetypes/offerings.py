@@ -1,4 +1,4 @@
-"""Where and how a machine type can be bought, and at what price."""
+"""Offerings of an instance type: zone, capacity type and price."""
 
 from collections.abc import Iterable, Mapping
 from math import inf
@@ -6,91 +6,126 @@ from math import inf
 import msgspec
 
 from dovetail.model import labels as label_keys
-from dovetail.model.cloud.ec2_catalog import Machine
-from dovetail.model.cloud.instance_type import Offering
+from dovetail.model.cloud.ec2_catalog import Ec2InstanceType
+from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.karpenter.ec2nodeclass import CapacityReservation
+from dovetail.model.kube.requirements import Requirement, Requirements
 
-UNPRICED = inf
-"""The price of an offering that nobody has priced; never available."""
+NO_PRICE = inf
+"""Price of an offering without a known price; never available."""
 RESERVED_DISCOUNT = 10_000_000
-"""Reserved capacity is paid for already: cheaper than all else, its order kept."""
+"""Divisor of the on-demand price of reserved capacity.
 
-Pool = tuple[str, str, str]
-"""(capacity type, machine type, zone): what runs out of capacity as one."""
+It is paid for, so it must be cheaper than everything else and keep its order.
+"""
+
+CAPACITY_TYPE_ORDER = (label_keys.RESERVED, label_keys.SPOT, label_keys.ON_DEMAND)
+"""A launch uses the first available capacity type."""
+
+CapacityPool = tuple[str, str, str]
+"""(capacity type, instance type, zone): what runs out of capacity together."""
 
 
-class Market(msgspec.Struct, frozen=True, kw_only=True):
-    """All that offerings of one region and node class have in common."""
+class OfferingContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Input that all offerings of one region and node class share."""
 
     region: str
     zones: Mapping[str, str]
-    """Every zone of the region → its id."""
-    reachable: frozenset[str]
-    """The zones in which the node class has a subnet."""
+    """Zone name → zone id, for all zones of the region."""
+    subnet_zones: frozenset[str]
+    """Zones in which the node class has a subnet."""
     prices: PriceBook
-    unavailable: frozenset[Pool] = frozenset()
+    unavailable: frozenset[CapacityPool] = frozenset()
 
 
-def capacity_types(machine: Machine) -> tuple[str, ...]:
-    """Return how the type is sold, reservations apart."""
-    sold = machine.usage_classes
-    return tuple(one for one in (label_keys.ON_DEMAND, label_keys.SPOT) if one in sold)
+def capacity_types(ec2_type: Ec2InstanceType) -> tuple[str, ...]:
+    """Return the capacity types of an EC2 type, without reserved."""
+    names = (label_keys.ON_DEMAND, label_keys.SPOT)
+    return tuple(name for name in names if name in ec2_type.usage_classes)
 
 
-def offerings_of(
-    machine: Machine,
+def build_offerings(
+    ec2_type: Ec2InstanceType,
     *,
-    sold_in: frozenset[str],
-    bootable: bool,
+    offered_zones: frozenset[str],
+    is_launchable: bool,
     reservations: Iterable[CapacityReservation],
-    market: Market,
+    context: OfferingContext,
 ) -> tuple[Offering, ...]:
     """Return one offering per zone and capacity type, and one per reservation.
 
-    What cannot be bought is listed too, as not available: "why not" needs it.
+    Unavailable ones are included: unschedulable reasons need them.
     """
-    found = []
-    sold_as = capacity_types(machine)
-    for zone, zone_id in market.zones.items():
-        usable = bootable and zone in sold_in and zone in market.reachable
-        for capacity_type in sold_as:
-            price = _price(market, machine.name, capacity_type, zone, zone_id)
-            scarce = (capacity_type, machine.name, zone) in market.unavailable
-            found.append(
+    offerings, prices = [], context.prices
+    sold_capacity_types = capacity_types(ec2_type)
+    for zone, zone_id in context.zones.items():
+        is_usable = is_launchable and zone in offered_zones and zone in context.subnet_zones
+        for capacity_type in sold_capacity_types:
+            if capacity_type == label_keys.SPOT:
+                price = prices.spot(ec2_type.name, region=context.region, zone=zone, zone_id=zone_id)
+            else:
+                price = prices.on_demand(ec2_type.name, context.region, zone_id)
+            is_unavailable = (capacity_type, ec2_type.name, zone) in context.unavailable
+            offerings.append(
                 Offering(
                     zone=zone,
                     zone_id=zone_id,
                     capacity_type=capacity_type,
-                    price=UNPRICED if price is None else price,
-                    available=usable and price is not None and not scarce,
-                    lacks_price=usable and price is None and not scarce,
+                    price=NO_PRICE if price is None else price,
+                    available=is_usable and price is not None and not is_unavailable,
+                    price_missing=is_usable and price is None and not is_unavailable,
                 )
             )
-    found.extend(
-        _reserved(one, usable=bootable and one.zone in sold_in & market.reachable, market=market)
-        for one in reservations
-    )
-    return tuple(found)
+    usable_zones = offered_zones & context.subnet_zones if is_launchable else frozenset()
+    for reservation in reservations:
+        offerings.append(_reserved_offering(reservation, reservation.zone in usable_zones, context))
+    return tuple(offerings)
 
 
-def _price(
-    market: Market, machine: str, capacity_type: str, zone: str, zone_id: str
-) -> float | None:
-    if capacity_type == label_keys.SPOT:
-        return market.prices.spot(machine, region=market.region, zone=zone, zone_id=zone_id)
-    return market.prices.on_demand(machine, market.region, zone_id)
+class OfferingFilter:
+    """Available offerings that requirements allow.
+
+    Cached: thousands of offerings share a few combinations of zone, capacity type
+    and reservation.
+    """
+
+    def __init__(self, requirements: Requirements) -> None:
+        self._requirements = requirements
+        self._allowed: dict[tuple[str, str, str, str], bool] = {}
+
+    def get_offerings(self, instance_type: InstanceType) -> tuple[Offering, ...]:
+        """Return the offerings of a type, in their order."""
+        available = [offering for offering in instance_type.offerings if offering.available]
+        return tuple(filter(self._is_allowed, available))
+
+    def _is_allowed(self, offering: Offering) -> bool:
+        key = (offering.zone, offering.capacity_type, offering.zone_id, offering.reservation_id)
+        is_allowed = self._allowed.get(key)
+        if is_allowed is None:
+            disjoint = self._requirements.find_disjoint_key(offering.requirements())
+            is_allowed = self._allowed[key] = disjoint is None
+        return is_allowed
 
 
-def _reserved(one: CapacityReservation, *, usable: bool, market: Market) -> Offering:
-    zone_id = market.zones.get(one.zone, "")
-    listed = market.prices.on_demand(one.instance_type, market.region, zone_id)
+def collect_values(types: Iterable[InstanceType], key: str, requirement: Requirement) -> set[str]:
+    """Return the allowed values that types have of a label; minValues counts them."""
+    own = (instance_type.requirements.get(key) for instance_type in types)
+    listed = (values for values in own if values is not None and not values.complement)
+    return {value for values in listed for value in values.values if requirement.has(value)}
+
+
+def _reserved_offering(
+    reservation: CapacityReservation, is_usable: bool, context: OfferingContext
+) -> Offering:
+    zone_id = context.zones.get(reservation.zone, "")
+    list_price = context.prices.on_demand(reservation.instance_type, context.region, zone_id)
     return Offering(
-        zone=one.zone,
+        zone=reservation.zone,
         zone_id=zone_id,
         capacity_type=label_keys.RESERVED,
-        price=(listed or 0.0) / RESERVED_DISCOUNT,
-        available=usable and one.available > 0 and not one.expiring,
-        reservation_id=one.id,
-        reservation_capacity=one.available,
+        price=(list_price or 0.0) / RESERVED_DISCOUNT,
+        available=is_usable and reservation.available_count > 0 and not reservation.expiring,
+        reservation_id=reservation.id,
+        reservation_capacity=reservation.available_count,
     )

@@ -1,4 +1,4 @@
-"""Prices of machine types that a price list leaves out."""
+"""Price estimates for instance types that a price list lacks."""
 
 from collections.abc import Iterable, Mapping
 from math import log
@@ -6,55 +6,58 @@ from math import log
 import msgspec
 
 from dovetail.core.instancetypes.type_names import family_of, size_of
-from dovetail.model.cloud.ec2_catalog import Machine
+from dovetail.model.cloud.ec2_catalog import Ec2InstanceType
 
 _DIGITS = 5
-"""AWS quotes prices to a thousandth of a cent."""
+"""Decimals: AWS lists prices to a thousandth of a cent."""
 
 
-class Relative(msgspec.Struct, frozen=True):
-    """A family that is priced like another, by a factor."""
+class PriceReference(msgspec.Struct, frozen=True):
+    """A family whose price is that of another family times a factor."""
 
-    like: str
+    family: str
     factor: float
 
 
-def estimated_prices(
+def estimate_prices(
     listed: Mapping[str, float],
-    machines: Iterable[Machine],
-    relatives: Mapping[str, Relative],
+    ec2_types: Iterable[Ec2InstanceType],
+    references: Mapping[str, PriceReference],
 ) -> dict[str, float]:
-    """Return USD per hour for the machines that ``listed`` leaves out.
+    """Return USD per hour for the EC2 types that ``listed`` lacks.
 
-    A type costs what its family costs per vCPU: the same size if there is one
-    (bare metal costs what its largest virtual sibling does), else the nearest.
-    A family without any price follows its relative. What has neither stays out.
+    A type costs what its family costs per vCPU: the price of the same size if there
+    is one, else of the nearest. Bare metal costs as much as the largest virtual size.
+    A family without prices uses its reference; types without either are left out.
     """
-    everything = tuple(machines)
-    families: dict[str, list[Machine]] = {}
-    for machine in everything:
-        if machine.name in listed and not machine.bare_metal:
-            families.setdefault(family_of(machine.name), []).append(machine)
+    all_types = tuple(ec2_types)
+    families: dict[str, list[Ec2InstanceType]] = {}
+    for ec2_type in all_types:
+        if ec2_type.name in listed and not ec2_type.bare_metal:
+            families.setdefault(family_of(ec2_type.name), []).append(ec2_type)
     estimates: dict[str, float] = {}
-    for machine in everything:
-        if machine.name in listed:
+    for ec2_type in all_types:
+        if ec2_type.name in listed:
             continue
-        family = family_of(machine.name)
-        relative = Relative(family, 1.0) if family in families else relatives.get(family)
-        siblings = families.get(relative.like) if relative else None
-        if relative and siblings:
-            price = _by_size(machine, siblings, listed) * relative.factor
-            estimates[machine.name] = round(price, _DIGITS)
+        family = family_of(ec2_type.name)
+        reference = PriceReference(family, 1.0) if family in families else references.get(family)
+        siblings = families.get(reference.family) if reference else None
+        if reference and siblings:
+            price = _price_by_size(ec2_type, siblings, listed) * reference.factor
+            estimates[ec2_type.name] = round(price, _DIGITS)
     return estimates
 
 
-def _by_size(machine: Machine, siblings: list[Machine], listed: Mapping[str, float]) -> float:
-    """Scale the price of the sibling that is nearest in size; ties go to the first name."""
+def _price_by_size(
+    ec2_type: Ec2InstanceType, siblings: list[Ec2InstanceType], listed: Mapping[str, float]
+) -> float:
+    """Return the price scaled from the sibling nearest in size; ties by name."""
     for sibling in siblings:
-        # Burstable types of one vCPU count differ in price by their size alone.
-        if size_of(sibling.name) == size_of(machine.name):
+        # Burstable types with equal vCPUs differ in price by their size alone.
+        if size_of(sibling.name) == size_of(ec2_type.name):
             return listed[sibling.name]
     nearest = min(
-        siblings, key=lambda one: (abs(log(one.vcpus / machine.vcpus)), -one.memory_mib, one.name)
+        siblings,
+        key=lambda sibling: (abs(log(sibling.vcpus / ec2_type.vcpus)), -sibling.memory_mib, sibling.name),
     )
-    return listed[nearest.name] * machine.vcpus / nearest.vcpus
+    return listed[nearest.name] * ec2_type.vcpus / nearest.vcpus

@@ -1,17 +1,17 @@
-"""What the operator of a cluster may say about its machines."""
+"""Cluster-wide settings of instance types."""
 
 import msgspec
 
 
-class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Choices that apply to all node classes; the defaults are the reference's."""
+class InstanceTypeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings for all node classes; the defaults are Karpenter's."""
 
     reserved_enis: int = 0
-    """Network interfaces that pods cannot have (VPC CNI custom networking takes one)."""
+    """Network interfaces unavailable to pods (1 with VPC CNI custom networking)."""
     vm_memory_overhead: float = 0.075
-    """Share of memory that hypervisor and kernel keep from the node."""
+    """Share of memory that the hypervisor and the kernel keep."""
     reserved_capacity: bool = True
-    """Whether capacity reservations become offerings."""
+    """Use capacity reservations as offerings."""
 
 
-DEFAULT_SETTINGS = MachineSettings()
+DEFAULT_SETTINGS = InstanceTypeSettings()

@@ -1,4 +1,4 @@
-"""What can be read off the name of a machine type."""
+"""Parts of EC2 instance type names."""
 
 import re
 
@@ -6,26 +6,26 @@ _SHAPE = re.compile(r"(?P<category>^[a-z]+)(-[0-9]+tb)?(?P<generation>[0-9]+).*\
 
 
 def family_of(name: str) -> str:
-    """Return what stands before the dot: ``m5`` of ``m5.large``."""
+    """Return the family: ``m5`` of ``m5.large``."""
     return name.partition(".")[0]
 
 
 def size_of(name: str) -> str:
-    """Return what stands after the dot: ``large`` of ``m5.large``."""
+    """Return the size: ``large`` of ``m5.large``."""
     return name.partition(".")[2]
 
 
 def category_and_generation(name: str) -> tuple[str, str] | None:
-    """Return ("m", "5") for ``m5.large``; None for names of another shape."""
+    """Return ("m", "5") for ``m5.large``; None for names of another form."""
     match = _SHAPE.match(name)
     return (match["category"], match["generation"]) if match else None
 
 
 def is_flex(name: str) -> bool:
-    """Tell whether the type gives its full CPU most of the time only."""
+    """Return True for flex types, which deliver full CPU most of the time only."""
     return "-flex" in family_of(name)
 
 
 def kebab(text: str) -> str:
-    """Return ``text`` fit for a label value: lower case, dashes for blanks."""
+    """Return ``text`` as a label value: lower case, dashes for spaces."""
     return text.lower().replace(" ", "-")

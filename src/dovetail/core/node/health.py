@@ -1,4 +1,4 @@
-"""Which nodes are broken for so long that another machine is better than waiting."""
+"""Node health: unhealthy conditions that are tolerated only for a while."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -7,54 +7,54 @@ from typing import Final
 
 import msgspec
 
-from dovetail.model.kube.conditions import FALSE, UNKNOWN, Conditions
+from dovetail.model.kube.conditions import FALSE, READY, UNKNOWN, Conditions
 
-_BREAKER: Final = 0.2
-"""Where more than this share of nodes is broken, machines are not what is wrong."""
+_MAX_UNHEALTHY_SHARE: Final = 0.2
+"""Above this share of unhealthy nodes the cause is not the nodes: stop repairing."""
 
 
 class RepairPolicy(msgspec.Struct, frozen=True):
-    """A node condition by which a node is broken, and how long that is borne."""
+    """A node condition that means unhealthy, and how long it is tolerated."""
 
     condition: str
     status: str
-    patience: timedelta
+    toleration_duration: timedelta
 
 
-class Breakage(msgspec.Struct, frozen=True):
-    """What is broken about a node, and from when on it is to go."""
+class UnhealthyCondition(msgspec.Struct, frozen=True):
+    """An unhealthy condition of a node, and when the node is to be replaced."""
 
     condition: str
-    due: datetime
+    repair_at: datetime
 
 
-_PATIENT: Final = timedelta(minutes=30)
+_DEFAULT_TOLERATION: Final = timedelta(minutes=30)
 POLICIES: Final = (
-    RepairPolicy("Ready", FALSE, _PATIENT),
-    RepairPolicy("Ready", UNKNOWN, _PATIENT),
+    RepairPolicy(READY, FALSE, _DEFAULT_TOLERATION),
+    RepairPolicy(READY, UNKNOWN, _DEFAULT_TOLERATION),
     RepairPolicy("AcceleratedHardwareReady", FALSE, timedelta(minutes=10)),
-    RepairPolicy("StorageReady", FALSE, _PATIENT),
-    RepairPolicy("NetworkingReady", FALSE, _PATIENT),
-    RepairPolicy("KernelReady", FALSE, _PATIENT),
-    RepairPolicy("ContainerRuntimeReady", FALSE, _PATIENT),
+    RepairPolicy("StorageReady", FALSE, _DEFAULT_TOLERATION),
+    RepairPolicy("NetworkingReady", FALSE, _DEFAULT_TOLERATION),
+    RepairPolicy("KernelReady", FALSE, _DEFAULT_TOLERATION),
+    RepairPolicy("ContainerRuntimeReady", FALSE, _DEFAULT_TOLERATION),
 )
-"""What kubelets and the node monitoring agent of EKS report."""
+"""Conditions reported by kubelets and the EKS node monitoring agent."""
 
 
-def breakage(
+def find_unhealthy_condition(
     conditions: Conditions, policies: Iterable[RepairPolicy] = POLICIES
-) -> Breakage | None:
-    """Return what a node is to go for first; None for a node that is well."""
-    found = [
-        Breakage(one.condition, since + one.patience)
-        for one in policies
-        if (state := conditions.get(one.condition)) is not None
-        and state.status == one.status
-        and (since := state.since) is not None
+) -> UnhealthyCondition | None:
+    """Return the condition that expires first; None: the node is healthy."""
+    unhealthy = [
+        UnhealthyCondition(policy.condition, since + policy.toleration_duration)
+        for policy in policies
+        if (state := conditions.get(policy.condition)) is not None
+        and state.status == policy.status
+        and (since := state.last_transition_time) is not None
     ]
-    return min(found, key=lambda one: one.due, default=None)
+    return min(unhealthy, key=lambda condition: condition.repair_at, default=None)
 
 
-def too_many(broken: int, total: int) -> bool:
-    """Tell whether so many nodes are broken at once that replacing them would not help."""
-    return broken > ceil(total * _BREAKER)
+def exceeds_unhealthy_share(unhealthy: int, total: int) -> bool:
+    """Return True if so many nodes are unhealthy that replacing them would not help."""
+    return unhealthy > ceil(total * _MAX_UNHEALTHY_SHARE)

@@ -1,26 +1,26 @@
-"""Whether a node is what was bought."""
+"""Consistency of a node with the expected capacity of its NodeClaim."""
 
 from typing import Final
 
-from dovetail.core.nodeclaim.lifecycle import INITIALIZED
+from dovetail.model.karpenter.condition_types import INITIALIZED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.node import NodeObject
 
-_LEAST_SHARE: Final = 0.90
+_MIN_CAPACITY_SHARE: Final = 0.90
 
 
-def shape_mistakes(claim: NodeClaim, node: NodeObject) -> list[str]:
-    """Return which requested resources a node has far less of than its claim expected."""
+def find_missing_capacity(claim: NodeClaim, node: NodeObject) -> list[str]:
+    """Return errors for requested resources of which the node has too little."""
     if claim.deleting or not is_true(claim.conditions, INITIALIZED):
         return []
-    found = []
+    errors = []
     for name in sorted(claim.requests):
         expected = claim.capacity.get(name, 0)
         if not claim.requests[name] or not expected:
             continue
         share = node.capacity.get(name, 0) / expected
-        if share < _LEAST_SHARE:
+        if share < _MIN_CAPACITY_SHARE:
             percent = f"{share:.1%} of expected"
-            found.append(f"expected {expected} of resource {name}, found less: {percent}")
-    return found
+            errors.append(f"expected {expected} of resource {name}, found less: {percent}")
+    return errors

@@ -1,4 +1,4 @@
-"""Whether a claim is still what its NodePool would make."""
+"""Drift of a NodeClaim from its NodePool and from the offered instance types."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -9,52 +9,53 @@ from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.requirements import Requirements
 
-DRIFTED: Final = "Drifted"
-"""The condition of a claim."""
-NODE_POOL: Final = "NodePoolDrifted"
-REQUIREMENTS: Final = "RequirementsDrifted"
-INSTANCE_TYPE: Final = "InstanceTypeNotFound"
+NODEPOOL_DRIFTED: Final = "NodePoolDrifted"
+REQUIREMENTS_DRIFTED: Final = "RequirementsDrifted"
+INSTANCE_TYPE_NOT_FOUND: Final = "InstanceTypeNotFound"
 
-_STAMPS: Final = (label_keys.NODEPOOL_HASH, label_keys.NODEPOOL_HASH_VERSION)
-_SETTLED_BY_OFFERING: Final = (label_keys.ZONE, label_keys.ZONE_ID, label_keys.CAPACITY_TYPE)
+_HASH_ANNOTATIONS: Final = (label_keys.NODEPOOL_HASH, label_keys.NODEPOOL_HASH_VERSION)
+_OFFERING_LABELS: Final = (label_keys.ZONE, label_keys.ZONE_ID, label_keys.CAPACITY_TYPE)
 
 
-def pool_drift(claim: NodeClaim, pool: NodePool) -> str | None:
-    """Return why a claim's pool would not make it as it is, or None."""
-    if _stamped_otherwise(claim, pool):
-        return NODE_POOL
-    wanted = Requirements.of_specs(pool.template.requirements)
-    for key, one in wanted.items():
+def get_nodepool_drift_reason(claim: NodeClaim, pool: NodePool) -> str | None:
+    """Return why a NodeClaim differs from its NodePool's template, or None."""
+    if _has_hash_drift(claim, pool):
+        return NODEPOOL_DRIFTED
+    requirements = Requirements.from_specs(pool.template.requirements)
+    for key, requirement in requirements.items():
         value = claim.labels.get(key)
-        if one.tolerates_absence if value is None else one.has(value):
+        if requirement.allows_absence if value is None else requirement.has(value):
             continue
-        return REQUIREMENTS
+        return REQUIREMENTS_DRIFTED
     return None
 
 
-def type_drift(claim: NodeClaim, types: Mapping[str, InstanceType]) -> str | None:
-    """Return why a claim's machine is not sold any more, or None.
+def get_instance_type_drift_reason(claim: NodeClaim, types: Mapping[str, InstanceType]) -> str | None:
+    """Return why a NodeClaim's instance type is no longer offered, or None.
 
-    Whether it can be had right now does not matter. What was bought in a capacity
-    reservation goes on as on-demand when that ends, so either will do.
+    Availability does not matter. An instance in a capacity reservation continues as
+    on-demand when the reservation ends, so that either offering is enough.
     """
-    one = types.get(claim.labels.get(label_keys.INSTANCE_TYPE, ""))
-    if one is None:
-        return INSTANCE_TYPE
-    settled = {key: claim.labels[key] for key in _SETTLED_BY_OFFERING if key in claim.labels}
-    kind = settled.pop(label_keys.CAPACITY_TYPE, None)
-    kinds = (kind, label_keys.ON_DEMAND) if kind == label_keys.RESERVED else (kind,)
-    place = Requirements.of_labels(settled)
-    for offering in one.offerings:
-        sold_as_such = kind is None or offering.capacity_type in kinds
-        if sold_as_such and offering.requirements().clash(place) is None:
+    instance_type = types.get(claim.labels.get(label_keys.INSTANCE_TYPE, ""))
+    if instance_type is None:
+        return INSTANCE_TYPE_NOT_FOUND
+    labels = {key: claim.labels[key] for key in _OFFERING_LABELS if key in claim.labels}
+    capacity_type = labels.pop(label_keys.CAPACITY_TYPE, None)
+    accepted = {capacity_type}
+    if capacity_type == label_keys.RESERVED:
+        accepted.add(label_keys.ON_DEMAND)
+    zone = Requirements.from_labels(labels)
+    for offering in instance_type.offerings:
+        is_accepted = capacity_type is None or offering.capacity_type in accepted
+        if is_accepted and offering.requirements().find_disjoint_key(zone) is None:
             return None
-    return INSTANCE_TYPE
+    return INSTANCE_TYPE_NOT_FOUND
 
 
-def _stamped_otherwise(claim: NodeClaim, pool: NodePool) -> bool:
-    """Tell whether both are stamped, by the same rules, and differently."""
-    theirs = [claim.annotations.get(key) for key in _STAMPS]
-    ours = [pool.annotations.get(key) for key in _STAMPS]
-    known = all((*theirs, *ours)) and theirs[1] == ours[1]
-    return known and theirs[0] != ours[0]
+def _has_hash_drift(claim: NodeClaim, pool: NodePool) -> bool:
+    """Return True if both have hashes of the same version, and they differ."""
+    claim_hash, claim_version = (claim.annotations.get(key) for key in _HASH_ANNOTATIONS)
+    pool_hash, pool_version = (pool.annotations.get(key) for key in _HASH_ANNOTATIONS)
+    if not (claim_hash and pool_hash and claim_version and pool_version):
+        return False
+    return claim_version == pool_version and claim_hash != pool_hash

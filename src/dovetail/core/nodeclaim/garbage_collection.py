@@ -1,4 +1,4 @@
-"""What is left over: claims whose machine is gone, and machines that nobody claims."""
+"""Garbage collection: NodeClaims without instance, and instances without NodeClaim."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
@@ -6,39 +6,39 @@ from typing import Final
 
 import msgspec
 
-from dovetail.core.nodeclaim.lifecycle import REGISTERED
+from dovetail.model.karpenter.condition_types import REGISTERED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.node import NodeObject
 
-YOUNGEST_ORPHAN: Final = timedelta(seconds=30)
-"""So long may a claim take to say which machine is its own."""
+MIN_ORPHAN_AGE: Final = timedelta(seconds=30)
+"""Time for a NodeClaim to record the provider ID of its instance."""
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine in the cloud that is not on its way out."""
+class RunningInstance(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance that is not terminating."""
 
     provider_id: str
     claim: str = ""
-    """For which it was bought, as its tags say."""
+    """NodeClaim in its tags."""
     launched: datetime | None = None
 
 
-def abandoned(
+def find_claims_without_instance(
     claims: Iterable[NodeClaim],
-    machines: Iterable[Seen],
+    instances: Iterable[RunningInstance],
     nodes_of: Callable[[str], tuple[NodeObject, ...]],
 ) -> list[NodeClaim]:
-    """Return the claims whose machine is gone.
+    """Return the registered NodeClaims whose instance is gone.
 
-    A node that is ready contradicts the cloud, and is believed. Claims that are
-    not registered have their own time-out.
+    A ready node contradicts the cloud's list and takes precedence. NodeClaims that
+    are not registered have their own timeout.
     """
-    there = {one.provider_id for one in machines}
+    there = {instance.provider_id for instance in instances}
     return [
         claim
         for claim in claims
-        if claim.node_class.supported
+        if claim.node_class.is_supported
         and not claim.deleting
         and is_true(claim.conditions, REGISTERED)
         and claim.provider_id not in there
@@ -46,11 +46,13 @@ def abandoned(
     ]
 
 
-def orphans(machines: Iterable[Seen], claims: Iterable[NodeClaim], now: datetime) -> list[Seen]:
-    """Return the machines that no claim speaks for, and that are old enough to be sure.
+def find_orphaned_instances(
+    instances: Iterable[RunningInstance], claims: Iterable[NodeClaim], now: datetime
+) -> list[RunningInstance]:
+    """Return the instances without NodeClaim that are old enough.
 
-    The claims must have been read after the machines: the other way round a claim
-    that came in between would be missing.
+    NodeClaims must be read after instances. Otherwise a NodeClaim created in
+    between would be missing, and its instance would be terminated.
     """
     claimed: set[str] = set()
     awaited: set[str] = set()
@@ -60,10 +62,10 @@ def orphans(machines: Iterable[Seen], claims: Iterable[NodeClaim], now: datetime
         else:
             awaited.add(claim.name)
     return [
-        one
-        for one in machines
-        if one.provider_id not in claimed
-        and one.claim not in awaited
-        and one.launched is not None
-        and now - one.launched >= YOUNGEST_ORPHAN
+        instance
+        for instance in instances
+        if instance.provider_id not in claimed
+        and instance.claim not in awaited
+        and instance.launched is not None
+        and now - instance.launched >= MIN_ORPHAN_AGE
     ]

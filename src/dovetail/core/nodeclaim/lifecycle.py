@@ -1,4 +1,17 @@
-"""What becomes of a claim: launched, registered, initialised, or given up."""
+"""NodeClaim lifecycle: launch, registration, initialization, termination.
+
+::
+
+    created -> Launched -> Registered -> Initialized -> (Consolidatable, Drifted ...)
+        timeout 5 min    15 min
+
+A deleted NodeClaim keeps its finalizer until its instance is terminated. Which
+controller terminates the instance depends on what exists:
+
+* Node exists: ``controllers.node.termination`` drains the node, then terminates.
+* No Node: the finalizer of ``controllers.nodeclaim.lifecycle`` terminates.
+* No NodeClaim: ``controllers.nodeclaim.garbage_collection`` terminates.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -6,24 +19,26 @@ from typing import Final
 
 import msgspec
 
-from dovetail.core.conditions import CLAIM, Subject, changed, settled
+from dovetail.core.conditions import (
+    NODECLAIM_CONDITIONS,
+    ConditionOwner,
+    add_missing_conditions,
+    set_condition,
+)
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.karpenter.condition_types import INSTANCE_TERMINATING, LAUNCHED, REGISTERED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
-from dovetail.model.kube.conditions import FALSE, TRUE, UNKNOWN, is_true, status_of
+from dovetail.model.kube.conditions import FALSE, READY, TRUE, UNKNOWN, condition_status, is_true
 from dovetail.model.kube.resources import Resources
-from dovetail.model.kube.taints import UNREGISTERED, Taint, is_ephemeral
+from dovetail.model.kube.taints import UNREGISTERED_TAINT, Taint, is_ephemeral
 from dovetail.model.node import NodeObject
 
-LAUNCHED: Final = "Launched"
-REGISTERED: Final = "Registered"
-INITIALIZED: Final = "Initialized"
-INSTANCE_TERMINATING: Final = "InstanceTerminating"
-LONGEST_MESSAGE: Final = 300
+MAX_MESSAGE_LENGTH: Final = 300
 
 
-class Bought(msgspec.Struct, frozen=True, kw_only=True):
-    """What was bought for a claim."""
+class LaunchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Instance launched for a NodeClaim."""
 
     provider_id: str
     image_id: str = ""
@@ -33,31 +48,31 @@ class Bought(msgspec.Struct, frozen=True, kw_only=True):
     allocatable: Resources = Resources()
 
 
-class Unmet(msgspec.Struct, frozen=True):
-    """Why a condition is not True yet."""
+class UnmetCondition(msgspec.Struct, frozen=True):
+    """Status, reason and message of a condition that is not True."""
 
     reason: str
     message: str
     status: str = UNKNOWN
 
 
-class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a claim may take, from when the condition last changed."""
+class LifecycleTimeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """Timeouts of a NodeClaim, from the last transition of the condition."""
 
     launch: timedelta = timedelta(minutes=5)
     registration: timedelta = timedelta(minutes=15)
 
 
-class Overdue(msgspec.Struct, frozen=True):
-    """A claim that has taken too long; ``reason`` as metrics have it."""
+class TimedOut(msgspec.Struct, frozen=True):
+    """A NodeClaim whose timeout has passed; ``reason`` is a metric label."""
 
     reason: str
 
 
-def subject(claim: NodeClaim, now: datetime) -> Subject:
-    """Return the claim as the rules for conditions see it."""
-    return Subject(
-        family=CLAIM,
+def get_condition_owner(claim: NodeClaim, now: datetime) -> ConditionOwner:
+    """Return the NodeClaim as owner of conditions."""
+    return ConditionOwner(
+        condition_set=NODECLAIM_CONDITIONS,
         now=now,
         created=claim.created,
         generation=claim.generation,
@@ -65,140 +80,142 @@ def subject(claim: NodeClaim, now: datetime) -> Subject:
     )
 
 
-def stated(
-    claim: NodeClaim, now: datetime, kind: str, status: str, reason: str = "", message: str = ""
+def set_claim_condition(
+    claim: NodeClaim, now: datetime, condition_type: str, status: str, reason: str = "", message: str = ""
 ) -> NodeClaim:
-    """Return the claim with one condition as found now."""
-    conditions = changed(
-        claim.conditions, subject(claim, now), kind, status, reason=reason, message=message
+    """Return the NodeClaim with one condition set."""
+    owner = get_condition_owner(claim, now)
+    conditions = set_condition(
+        claim.conditions, owner, condition_type, status, reason=reason, message=message
     )
     return msgspec.structs.replace(claim, conditions=conditions)
 
 
-def unmet(claim: NodeClaim, now: datetime, kind: str, why: Unmet) -> NodeClaim:
-    """Return the claim with one condition not True, and why."""
-    return stated(claim, now, kind, why.status, why.reason, why.message)
+def set_unmet_condition(
+    claim: NodeClaim, now: datetime, condition_type: str, unmet: UnmetCondition
+) -> NodeClaim:
+    """Return the NodeClaim with one unmet condition set."""
+    return set_claim_condition(claim, now, condition_type, unmet.status, unmet.reason, unmet.message)
 
 
-def refreshed(claim: NodeClaim, now: datetime, kind: str) -> NodeClaim:
-    """Return the claim with a condition that stands, seen at the present generation."""
-    known = settled(claim.conditions, subject(claim, now))[kind]
-    return stated(claim, now, kind, known.status, known.reason, known.message)
+def refresh_condition(claim: NodeClaim, now: datetime, condition_type: str) -> NodeClaim:
+    """Return the NodeClaim with an unchanged condition at the current generation."""
+    same = add_missing_conditions(claim.conditions, get_condition_owner(claim, now))[condition_type]
+    return set_claim_condition(claim, now, condition_type, same.status, same.reason, same.message)
 
 
-def awaits_launch(claim: NodeClaim) -> bool:
-    """Tell whether a machine is still to be bought."""
-    return status_of(claim.conditions, LAUNCHED) == UNKNOWN
+def is_unlaunched(claim: NodeClaim) -> bool:
+    """Return True if the NodeClaim has not been launched."""
+    return condition_status(claim.conditions, LAUNCHED) == UNKNOWN
 
 
-def launched(claim: NodeClaim, bought: Bought, now: datetime) -> NodeClaim:
-    """Return the claim once it has a machine; labels that it had already win."""
+def set_launched(claim: NodeClaim, result: LaunchResult, now: datetime) -> NodeClaim:
+    """Return the NodeClaim with its instance; its own labels take precedence."""
     claim = msgspec.structs.replace(
         claim,
-        labels=bought.labels.with_items(claim.labels),
-        annotations=claim.annotations.with_items(bought.annotations),
-        provider_id=bought.provider_id,
-        image_id=bought.image_id,
-        capacity=bought.capacity,
-        allocatable=bought.allocatable,
+        labels=result.labels.with_items(claim.labels),
+        annotations=claim.annotations.with_items(result.annotations),
+        provider_id=result.provider_id,
+        image_id=result.image_id,
+        capacity=result.capacity,
+        allocatable=result.allocatable,
     )
-    return stated(claim, now, LAUNCHED, TRUE)
+    return set_claim_condition(claim, now, LAUNCHED, TRUE)
 
 
-def shortened(message: str) -> str:
-    """Cut a message to what fits into a condition or an Event."""
-    return message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "…"
+def truncate_message(message: str) -> str:
+    """Truncate a message to fit a condition or an Event."""
+    return message if len(message) <= MAX_MESSAGE_LENGTH else message[:MAX_MESSAGE_LENGTH] + "…"
 
 
-def awaits_registration(claim: NodeClaim) -> bool:
-    """Tell whether the claim's node is still to be found."""
-    return status_of(claim.conditions, REGISTERED) == UNKNOWN
+def is_unregistered(claim: NodeClaim) -> bool:
+    """Return True if the NodeClaim has not been registered."""
+    return condition_status(claim.conditions, REGISTERED) == UNKNOWN
 
 
-def the_node(nodes: Sequence[NodeObject]) -> NodeObject | Unmet:
-    """Return the one node of a machine; several are wrong for good."""
+def get_single_node(nodes: Sequence[NodeObject]) -> NodeObject | UnmetCondition:
+    """Return the only node of an instance; several nodes are a permanent error."""
     if not nodes:
-        return Unmet("NodeNotFound", "Node not registered with cluster")
+        return UnmetCondition("NodeNotFound", "Node not registered with cluster")
     if len(nodes) > 1:
         message = "Invariant violated, matched multiple nodes"
-        return Unmet("MultipleNodesFound", message, FALSE)
+        return UnmetCondition("MultipleNodesFound", message, FALSE)
     return nodes[0]
 
 
-def lost_taint(node: NodeObject) -> bool:
-    """Tell whether a new node came without the taint that kept pods away from it."""
+def lacks_unregistered_taint(node: NodeObject) -> bool:
+    """Return True if an unregistered node lacks the taint that keeps pods off it."""
     if label_keys.REGISTERED in node.labels:
         return False
-    return all(not _same(one, UNREGISTERED) for one in node.taints)
+    return all(not _is_same_taint(taint, UNREGISTERED_TAINT) for taint in node.taints)
 
 
-def taints_to_add(claim: NodeClaim, node: NodeObject) -> tuple[Taint, ...]:
-    """Return the claim's taints that its node lacks.
+def get_missing_taints(claim: NodeClaim, node: NodeObject) -> tuple[Taint, ...]:
+    """Return the NodeClaim's taints that its node lacks.
 
-    A node that is registered got them then. Whoever has taken a startup taint
-    off since, meant it.
+    None for a registered node: it got them at registration, and startup taints
+    removed since then must not come back.
     """
-    if node.labels.get(label_keys.DO_NOT_SYNC_TAINTS) == "true":
+    if node.labels.get(label_keys.DO_NOT_SYNC_TAINTS) == "true" or label_keys.REGISTERED in node.labels:
         return ()
-    if label_keys.REGISTERED in node.labels:
-        return ()
-    known = {(one.key, one.effect) for one in node.taints}
+    existing = {(taint.key, taint.effect) for taint in node.taints}
     missing: dict[tuple[str, str], Taint] = {}
-    for one in (*claim.taints, *claim.startup_taints):
-        if (one.key, one.effect) not in known:
-            missing.setdefault((one.key, one.effect), one)
+    for taint in (*claim.taints, *claim.startup_taints):
+        if (taint.key, taint.effect) not in existing:
+            missing.setdefault((taint.key, taint.effect), taint)
     return tuple(missing.values())
 
 
-def registered(claim: NodeClaim, node: NodeObject, now: datetime) -> NodeClaim:
-    """Return the claim once its node is one of ours."""
-    return stated(msgspec.structs.replace(claim, node_name=node.name), now, REGISTERED, TRUE)
+def set_registered(claim: NodeClaim, node: NodeObject, now: datetime) -> NodeClaim:
+    """Return the NodeClaim with its registered node."""
+    return set_claim_condition(msgspec.structs.replace(claim, node_name=node.name), now, REGISTERED, TRUE)
 
 
-def uninitialized(claim: NodeClaim, nodes: Sequence[NodeObject]) -> Unmet | None:
-    """Return why a registered claim's node cannot take pods yet, or None."""
+def get_uninitialized_reason(claim: NodeClaim, nodes: Sequence[NodeObject]) -> UnmetCondition | None:
+    """Return why a registered NodeClaim is not initialized, or None."""
     if len(nodes) != 1:
-        return Unmet("NodeNotFound", "Node not registered with cluster")
+        return UnmetCondition("NodeNotFound", "Node not registered with cluster")
     node = nodes[0]
     if not node.ready:
-        state = status_of(node.conditions, "Ready")
-        return Unmet("NodeNotReady", f"Node status is {state}, not ready")
+        state = condition_status(node.conditions, READY)
+        return UnmetCondition("NodeNotReady", f"Node status is {state}, not ready")
     for taint in claim.startup_taints:
-        if any(_same(taint, other) for other in node.taints):
-            return Unmet("StartupTaintsExist", f"StartupTaint {taint} still exists")
+        if any(_is_same_taint(taint, other) for other in node.taints):
+            return UnmetCondition("StartupTaintsExist", f"StartupTaint {taint} still exists")
     for taint in node.taints:
         if is_ephemeral(taint):
-            return Unmet("KnownEphemeralTaintsExist", f"KnownEphemeralTaint {taint} still exists")
+            return UnmetCondition("KnownEphemeralTaintsExist", f"KnownEphemeralTaint {taint} still exists")
     for name in sorted(claim.requests):
         if claim.requests[name] and not node.allocatable.get(name):
             message = f"Resource {name} was requested but not registered"
-            return Unmet("ResourceNotRegistered", message)
+            return UnmetCondition("ResourceNotRegistered", message)
     return None
 
 
-def overdue(claim: NodeClaim, now: datetime, timeouts: Timeouts) -> Overdue | datetime | None:
-    """Tell whether a claim has taken too long, or when it will have; None: never."""
-    known = settled(claim.conditions, subject(claim, now))
-    for kind, most, reason in (
+def check_timeouts(
+    claim: NodeClaim, now: datetime, timeouts: LifecycleTimeouts
+) -> TimedOut | datetime | None:
+    """Return the passed timeout, or the time when it will pass; None: no timeout."""
+    conditions = add_missing_conditions(claim.conditions, get_condition_owner(claim, now))
+    for name, timeout, reason in (
         (LAUNCHED, timeouts.launch, "launch_timeout"),
         (REGISTERED, timeouts.registration, "registration_timeout"),
     ):
-        if is_true(known, kind):
-            continue
-        deadline = (known[kind].since or now) + most
-        return deadline if now < deadline else Overdue(reason)
+        if not is_true(conditions, name):
+            deadline = (conditions[name].last_transition_time or now) + timeout
+            return deadline if now < deadline else TimedOut(reason)
     return None
 
 
-def expires_at(claim: NodeClaim) -> datetime | None:
-    """Tell when a claim is too old; None: never."""
+def get_expiration_time(claim: NodeClaim) -> datetime | None:
+    """Return when a NodeClaim expires; None: never."""
     if claim.expire_after is None or claim.created is None:
         return None
     return claim.created + claim.expire_after
 
 
-def drain_deadline(claim: NodeClaim) -> datetime | None:
-    """Tell until when a claim that is being deleted may be drained, where that is not noted."""
+def get_new_drain_deadline(claim: NodeClaim) -> datetime | None:
+    """Return the drain deadline of a deleted NodeClaim that has no annotation for it yet."""
     if claim.termination_grace_period is None or claim.deleted_at is None:
         return None
     if label_keys.TERMINATION_TIMESTAMP in claim.annotations:
@@ -206,18 +223,19 @@ def drain_deadline(claim: NodeClaim) -> datetime | None:
     return claim.deleted_at + claim.termination_grace_period
 
 
-def next_look(claim: NodeClaim, now: datetime) -> timedelta:
-    """Tell when to ask again whether a terminating instance has gone.
+def get_termination_poll_interval(claim: NodeClaim, now: datetime) -> timedelta:
+    """Return when to check again whether a terminating instance is gone.
 
-    Often at first, as some go at once; then as rarely as is kind to the cloud.
+    Short at first, as some terminate at once; later longer, to save API calls.
     """
-    known = claim.conditions.get(INSTANCE_TERMINATING)
-    waited = now - known.since if known is not None and known.since is not None else timedelta()
-    for bound, wait in ((1, 1), (3, 2)):
+    condition = claim.conditions.get(INSTANCE_TERMINATING)
+    since = condition.last_transition_time if condition is not None else None
+    waited = now - since if since is not None else timedelta()
+    for bound, interval in ((1, 1), (3, 2)):  # seconds
         if waited < timedelta(seconds=bound):
-            return timedelta(seconds=wait)
+            return timedelta(seconds=interval)
     return timedelta(seconds=5)
 
 
-def _same(one: Taint, other: Taint) -> bool:
-    return one.key == other.key and one.effect == other.effect
+def _is_same_taint(taint: Taint, other: Taint) -> bool:
+    return taint.key == other.key and taint.effect == other.effect

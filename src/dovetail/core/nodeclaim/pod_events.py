@@ -1,50 +1,49 @@
-"""When a node's pods last changed, and when it has been quiet for long enough."""
+"""Pod events of a NodeClaim, and the start of its consolidatability."""
 
 from datetime import datetime, timedelta
 from typing import Final
 
-from dovetail.core.nodeclaim.lifecycle import INITIALIZED
+from dovetail.model.karpenter.condition_types import INITIALIZED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.pod import Pod
 
-SPACING: Final = timedelta(seconds=10)
-"""Events closer together are one; less than the 15 s after which decisions are checked again."""
+DEDUPE_INTERVAL: Final = timedelta(seconds=10)
+"""Events closer together count as one; less than the 15 s validation delay of consolidation."""
 
 
-def stirs(before: Pod | None, after: Pod | None) -> bool:
-    """Tell whether a change of a pod is news for the node it is on."""
-    if after is None or not after.node_name or after.of_daemon_set:
+def is_pod_event(before: Pod | None, after: Pod | None) -> bool:
+    """Return True if a pod was bound, finished or started to terminate."""
+    if after is None or not after.node_name or after.is_owned_by_daemon_set:
         return False
     if before is None:
         return True
     return (
         before.node_name != after.node_name
-        or (after.terminal and not before.terminal)
+        or (after.is_terminal and not before.is_terminal)
         or (after.deleting and not before.deleting)
     )
 
 
-def noted_before(pod: Pod, claim: NodeClaim) -> bool:
-    """Tell whether a pod that we see for the first time had come before the last event.
+def is_already_recorded(pod: Pod, claim: NodeClaim) -> bool:
+    """Return True if a newly observed pod was bound before the last recorded event.
 
-    After a restart every pod is seen for the first time. That is no reason to
-    think that it has just come.
+    After a restart every pod is newly observed, but not newly bound.
     """
-    if claim.last_pod_event is None or pod.deleting or pod.terminal:
+    if claim.last_pod_event is None or pod.deleting or pod.is_terminal:
         return claim.last_pod_event is not None
-    came = max((at for at in (pod.created, pod.started) if at is not None), default=None)
+    came = max((at for at in (pod.created, pod.start_time) if at is not None), default=None)
     return came is not None and came <= claim.last_pod_event
 
 
-def worth_noting(claim: NodeClaim, now: datetime) -> bool:
-    """Tell whether an event now is far enough from the last one."""
-    return claim.last_pod_event is None or now - claim.last_pod_event >= SPACING
+def should_record(claim: NodeClaim, now: datetime) -> bool:
+    """Return True if the last event is old enough to record another one."""
+    return claim.last_pod_event is None or now - claim.last_pod_event >= DEDUPE_INTERVAL
 
 
-def quiet_at(claim: NodeClaim, consolidate_after: timedelta | None) -> datetime | None:
-    """Tell from when on a node may be consolidated; None: not at all as things stand."""
+def get_consolidatable_time(claim: NodeClaim, consolidate_after: timedelta | None) -> datetime | None:
+    """Return when a node becomes consolidatable; None: never, as things stand."""
     if consolidate_after is None or not is_true(claim.conditions, INITIALIZED):
         return None
-    since = claim.last_pod_event or claim.conditions[INITIALIZED].since
+    since = claim.last_pod_event or claim.conditions[INITIALIZED].last_transition_time
     return None if since is None else since + consolidate_after

@@ -1,4 +1,4 @@
-"""Whether a machine is still what its node class would launch."""
+"""Drift of an instance from its EC2NodeClass."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -9,20 +9,20 @@ import msgspec
 from dovetail.errors import DovetailError
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
-from dovetail.model.karpenter.ec2nodeclass_launch import Image
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.karpenter.ec2nodeclass_launch import Ami
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.requirements import Requirements, RequirementSpec
 
-_STAMPS: Final = (label_keys.EC2_NODE_CLASS_HASH, label_keys.EC2_NODE_CLASS_HASH_VERSION)
+_HASH_ANNOTATIONS: Final = (label_keys.EC2_NODE_CLASS_HASH, label_keys.EC2_NODE_CLASS_HASH_VERSION)
 
 
-class DriftUnknown(DovetailError):
-    """It cannot be told now; the claim stays as it is."""
+class DriftUnknownError(DovetailError):
+    """Drift cannot be determined now; the condition of the NodeClaim is kept."""
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What the cloud says of a claim's machine."""
+class InstanceFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Properties of an instance, as EC2 reports them."""
 
     subnet: str
     security_groups: frozenset[str]
@@ -30,83 +30,80 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     reservation: str = ""
 
 
-def class_drift(
-    claim: NodeClaim,
-    node_class: NodeClass,
-    machine: Machine,
-    types: Mapping[str, InstanceType],
+def get_nodeclass_drift_reason(
+    claim: NodeClaim, node_class: EC2NodeClass, instance: InstanceFacts, types: Mapping[str, InstanceType]
 ) -> str | None:
-    """Return the reason why a claim should be replaced, or None.
+    """Return the reason why a NodeClaim has drifted, or None.
 
-    The first that holds, in this order: what the class says, its image, its
-    security groups, its subnet, its reservation, its placement group. Raises
-    ``DriftUnknown`` where something that would be compared is not known.
+    The first of: hash of the node class, AMI, security groups, subnet, capacity
+    reservation, placement group. Raises ``DriftUnknownError`` if a value to compare
+    is missing.
     """
-    if _static_drift(claim, node_class):
+    if _has_hash_drift(claim, node_class):
         return "NodeClassDrift"
     if not claim.image_id or not claim.provider_id:
-        raise DriftUnknown(f"nodeclaim {claim.name} does not say what it runs on")
-    if claim.image_id != _image_for(claim, node_class, types):
+        raise DriftUnknownError(f"nodeclaim {claim.name} has no AMI or provider ID")
+    if claim.image_id != _get_expected_image(claim, node_class, types):
         return "AMIDrift"
-    found = node_class.found
-    if not found.security_groups or not found.subnets:
-        raise DriftUnknown(f"EC2NodeClass {node_class.name} has no subnets or security groups")
-    if machine.security_groups != frozenset(found.security_groups):
+    resolved = node_class.resolved
+    if not resolved.security_group_ids or not resolved.subnets:
+        raise DriftUnknownError(f"EC2NodeClass {node_class.name} has no subnets or security groups")
+    if instance.security_groups != frozenset(resolved.security_group_ids):
         return "SecurityGroupDrift"
-    if machine.subnet not in {one.id for one in found.subnets}:
+    if instance.subnet not in {subnet.id for subnet in resolved.subnets}:
         return "SubnetDrift"
-    if _left_its_reservation(claim, node_class, machine):
+    if _has_reservation_drift(claim, node_class, instance):
         return "CapacityReservationDrift"
-    if node_class.launch.placement_group is not None and not found.placement_group.id:
-        raise DriftUnknown(f"EC2NodeClass {node_class.name}: its placement group is not known yet")
-    if claim.labels.get(label_keys.PLACEMENT_GROUP_ID, "") != found.placement_group.id:
+    if node_class.launch.placement_group is not None and not resolved.placement_group.id:
+        raise DriftUnknownError(f"EC2NodeClass {node_class.name}: its placement group is not resolved yet")
+    if claim.labels.get(label_keys.PLACEMENT_GROUP_ID, "") != resolved.placement_group.id:
         return "PlacementGroupDrift"
     return None
 
 
-def image_of(images: Iterable[Image], one: InstanceType) -> str | None:
-    """Return the image that a type boots: the first, so the newest, that is meant for it."""
+def select_image(images: Iterable[Ami], instance_type: InstanceType) -> str | None:
+    """Return the AMI of an instance type: the first, hence newest, that matches."""
     for image in images:
-        if _meant_for(image.requirements).clash(one.requirements) is None:
+        if _compile_requirements(image.requirements).find_disjoint_key(instance_type.requirements) is None:
             return image.id
     return None
 
 
 @lru_cache
-def _meant_for(specs: tuple[RequirementSpec, ...]) -> Requirements:
-    """Compile once what every machine is held against."""
-    return Requirements.of_specs(specs)
+def _compile_requirements(specs: tuple[RequirementSpec, ...]) -> Requirements:
+    """Compile the requirements of an AMI; cached, because every instance needs them."""
+    return Requirements.from_specs(specs)
 
 
-def _static_drift(claim: NodeClaim, node_class: NodeClass) -> bool:
-    """Tell whether both are stamped, by the same rules, and differently."""
-    theirs = [claim.annotations.get(key) for key in _STAMPS]
-    ours = [node_class.annotations.get(key) for key in _STAMPS]
-    known = all((*theirs, *ours)) and theirs[1] == ours[1]
-    return known and theirs[0] != ours[0]
+def _has_hash_drift(claim: NodeClaim, node_class: EC2NodeClass) -> bool:
+    """Return True if both have hashes of the same version, and they differ."""
+    theirs = [claim.annotations.get(key) for key in _HASH_ANNOTATIONS]
+    ours = [node_class.annotations.get(key) for key in _HASH_ANNOTATIONS]
+    is_comparable = all((*theirs, *ours)) and theirs[1] == ours[1]
+    return is_comparable and theirs[0] != ours[0]
 
 
-def _image_for(claim: NodeClaim, node_class: NodeClass, types: Mapping[str, InstanceType]) -> str:
+def _get_expected_image(claim: NodeClaim, node_class: EC2NodeClass, types: Mapping[str, InstanceType]) -> str:
     name = claim.labels.get(label_keys.INSTANCE_TYPE, "")
-    one = types.get(name)
-    if one is None:
-        raise DriftUnknown(f"nodeclaim {claim.name}: instance type {name!r} is not known")
-    if not node_class.found.images:
-        raise DriftUnknown(f"EC2NodeClass {node_class.name} has no images")
-    image = image_of(node_class.found.images, one)
+    instance_type = types.get(name)
+    if instance_type is None:
+        raise DriftUnknownError(f"nodeclaim {claim.name}: instance type {name!r} is unknown")
+    if not node_class.resolved.amis:
+        raise DriftUnknownError(f"EC2NodeClass {node_class.name} has no images")
+    image = select_image(node_class.resolved.amis, instance_type)
     if image is None:
-        # Nothing could take its place.
-        raise DriftUnknown(f"EC2NodeClass {node_class.name} has no image for {name}")
+        # A replacement could not be launched.
+        raise DriftUnknownError(f"EC2NodeClass {node_class.name} has no image for {name}")
     return image
 
 
-def _left_its_reservation(claim: NodeClaim, node_class: NodeClass, machine: Machine) -> bool:
-    """Tell whether a machine is in a reservation that the class does not select any more.
+def _has_reservation_drift(claim: NodeClaim, node_class: EC2NodeClass, instance: InstanceFacts) -> bool:
+    """Return True if the node class no longer selects the instance's reservation.
 
-    The claim's label may be out of date: what became on-demand is not in one.
+    The NodeClaim's label may be stale: an instance that became on-demand is in none.
     """
     if claim.labels.get(label_keys.CAPACITY_TYPE) != label_keys.RESERVED:
         return False
-    if machine.capacity_type != label_keys.RESERVED:
+    if instance.capacity_type != label_keys.RESERVED:
         return False
-    return machine.reservation not in {one.id for one in node_class.reservations}
+    return instance.reservation not in {reservation.id for reservation in node_class.capacity_reservations}

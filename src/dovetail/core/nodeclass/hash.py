@@ -1,4 +1,4 @@
-"""Hashes by which claims are seen to come from an older version of their node class."""
+"""Hash of an EC2NodeClass, to detect drift of its NodeClaims."""
 
 import json
 from base64 import b64decode
@@ -8,68 +8,72 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.model import labels as label_keys
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.condition_types import DRIFTED
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 
-CLASS_HASH_VERSION: Final = "dovetail-v1"
-"""Not upstream's: a claim with another version is stamped anew instead of replaced."""
+NODECLASS_HASH_VERSION: Final = "dovetail-v1"
+"""Differs from Karpenter's: a NodeClaim with another version gets a new hash, not a replacement."""
 
 
-def class_hash(node_class: NodeClass, ca_bundle: str = "") -> str:
-    """Return a number that changes with what only a new machine can have.
+def compute_nodeclass_hash(node_class: EC2NodeClass, ca_bundle: str = "") -> str:
+    """Return a hash of the fields that only a new instance can adopt.
 
-    Selectors are left out: what they find is compared itself. So is the number
-    of address prefixes, as upstream does. Order of tags and disks does not matter.
+    Selectors are excluded: what they resolve to is compared instead. So is the
+    number of address prefixes, as in Karpenter. Order of tags and block devices
+    does not matter.
     """
     launch = node_class.launch
     static: dict[str, Any] = {
-        "amiFamily": node_class.ami_family,
-        "caBundle": _certificates(ca_bundle),
+        "amiFamily": node_class.ami_family.value,
+        "caBundle": _normalize_certificates(ca_bundle),
         "kubelet": msgspec.to_builtins(node_class.kubelet),
-        "blockDeviceMappings": sorted(_spelled(one) for one in node_class.block_devices),
+        "blockDeviceMappings": sorted(_encode(block_device) for block_device in node_class.block_devices),
         "raid0": node_class.raid0,
         "role": launch.role,
         "instanceProfile": launch.instance_profile,
         "userData": launch.user_data,
         "tags": dict(launch.tags),
-        "metadataOptions": msgspec.to_builtins(launch.metadata),
-        "networkInterfaces": sorted(_spelled(one) for one in launch.interfaces),
+        "metadataOptions": msgspec.to_builtins(launch.metadata_options),
+        "networkInterfaces": sorted(
+            _encode(network_interface) for network_interface in launch.network_interfaces
+        ),
         "connectionTracking": msgspec.to_builtins(launch.connection_tracking),
         "placementGroup": msgspec.to_builtins(launch.placement_group),
         "detailedMonitoring": launch.detailed_monitoring,
-        "publicAddress": launch.public_address,
+        "publicAddress": launch.associate_public_ip_address,
         "nestedVirtualization": launch.nested_virtualization,
         "context": launch.context,
     }
-    said = {name: value for name, value in static.items() if value is not None and value != ""}
-    digest = sha256(json.dumps(said, sort_keys=True).encode()).digest()
+    fields = {name: value for name, value in static.items() if value is not None and value != ""}
+    digest = sha256(json.dumps(fields, sort_keys=True).encode()).digest()
     return str(int.from_bytes(digest[:8], "big"))
 
 
-def class_stamp(node_class: NodeClass, ca_bundle: str = "") -> dict[str, str]:
-    """Return the annotations that a class, and a claim launched from it now, should have."""
+def compute_hash_annotations(node_class: EC2NodeClass, ca_bundle: str = "") -> dict[str, str]:
+    """Return the hash annotations of a node class and of NodeClaims launched from it."""
     return {
-        label_keys.EC2_NODE_CLASS_HASH: class_hash(node_class, ca_bundle),
-        label_keys.EC2_NODE_CLASS_HASH_VERSION: CLASS_HASH_VERSION,
+        label_keys.EC2_NODE_CLASS_HASH: compute_nodeclass_hash(node_class, ca_bundle),
+        label_keys.EC2_NODE_CLASS_HASH_VERSION: NODECLASS_HASH_VERSION,
     }
 
 
-def restamped_for_class(claim: NodeClaim, stamp: dict[str, str]) -> dict[str, str]:
-    """Return the annotations that a claim needs after the version of hashes changed.
+def migrate_nodeclass_hash(claim: NodeClaim, annotations: dict[str, str]) -> dict[str, str]:
+    """Return the annotations to set on a NodeClaim after the hash version changed.
 
-    A claim that has drifted keeps its hash, so that it stays drifted.
+    A drifted NodeClaim keeps its hash, so that it stays drifted.
     """
     key = label_keys.EC2_NODE_CLASS_HASH_VERSION
-    if claim.annotations.get(key) == stamp[key]:
+    if claim.annotations.get(key) == annotations[key]:
         return {}
-    return {key: stamp[key]} if "Drifted" in claim.conditions else stamp
+    return {key: annotations[key]} if DRIFTED in claim.conditions else annotations
 
 
-def _certificates(bundle: str) -> str:
-    """Return what a bundle holds, however its lines are broken.
+def _normalize_certificates(bundle: str) -> str:
+    """Return a CA bundle without line breaks.
 
-    The same certificates come with other line ends from EKS, a kubeconfig and a
-    pod's files: that alone must not replace every node.
+    EKS, a kubeconfig and a pod's files give the same certificates with different
+    line ends, which must not replace every node.
     """
     try:
         return "".join(b64decode(bundle, validate=True).decode().split())
@@ -77,5 +81,5 @@ def _certificates(bundle: str) -> str:
         return bundle
 
 
-def _spelled(one: msgspec.Struct) -> str:
-    return json.dumps(msgspec.to_builtins(one), sort_keys=True)
+def _encode(value: msgspec.Struct) -> str:
+    return json.dumps(msgspec.to_builtins(value), sort_keys=True)

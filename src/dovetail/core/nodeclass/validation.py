@@ -1,49 +1,43 @@
-"""What is wrong with a node class that can be seen without asking the cloud."""
+"""Validation of an EC2NodeClass without calls to AWS."""
 
 from collections.abc import Iterable
 from typing import Final
 
+from dovetail.core.instancetypes.ami_families import ami_family_facts
 from dovetail.model import labels as label_keys
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 
 Problem = tuple[str, str]
 """Reason and message."""
 
-_TAKEN: Final = frozenset(
-    {
-        "",
-        "eks:eks-cluster-name",
-        label_keys.NODEPOOL,
-        "karpenter.sh/nodeclaim",
-        label_keys.EC2_NODE_CLASS,
-    }
+_RESERVED_TAGS: Final = frozenset(
+    {"", "eks:eks-cluster-name", label_keys.NODEPOOL, "karpenter.sh/nodeclaim", label_keys.EC2_NODE_CLASS}
 )
-_OURS: Final = "kubernetes.io/cluster"
-_HANDED_ON: Final = frozenset({"AL2023", "Custom"})
-"""Families whose boot program reads a whole kubelet configuration, or that need none of it."""
+_RESERVED_TAG_PREFIX: Final = "kubernetes.io/cluster"
 
 
-def class_problem(node_class: NodeClass, unreadable: Iterable[str] = ()) -> Problem | None:
-    """Return the first thing that is wrong with a class, or None.
+def validate_nodeclass(node_class: EC2NodeClass, decode_errors: Iterable[str] = ()) -> Problem | None:
+    """Return the first validation error of a node class, or None.
 
-    The API refuses most of this; a class may have got past it where the API is
-    older than the rule. ``unreadable`` is what the reader of the class could make
-    nothing of.
+    The CRD rejects most of these errors, but an object may be older than the rule.
+    ``decode_errors`` are fields that could not be decoded.
     """
-    tags = sorted(key for key in node_class.launch.tags if key in _TAKEN or key.startswith(_OURS))
+    tags = sorted(
+        key for key in node_class.launch.tags if key in _RESERVED_TAGS or key.startswith(_RESERVED_TAG_PREFIX)
+    )
     if tags:
         listed = ", ".join(repr(key) for key in tags)
-        return "TagValidationFailed", f"spec.tags: {listed} is set for you; leave it out"
-    wrong = [*unreadable, *_kubelet_mistakes(node_class)]
-    if wrong:
-        return "InvalidKubeletConfiguration", "; ".join(wrong)
-    unsupported = [*_unsupported(node_class)]
+        return "TagValidationFailed", f"spec.tags: {listed} is set automatically; remove it"
+    errors = [*decode_errors, *_validate_kubelet(node_class)]
+    if errors:
+        return "InvalidKubeletConfiguration", "; ".join(errors)
+    unsupported = [*_find_unsupported(node_class)]
     if unsupported:
         return "UnsupportedKubeletConfiguration", "; ".join(unsupported)
     return None
 
 
-def _kubelet_mistakes(node_class: NodeClass) -> Iterable[str]:
+def _validate_kubelet(node_class: EC2NodeClass) -> Iterable[str]:
     kubelet = node_class.kubelet
     if "registerWithTaints" in kubelet.others:
         yield "spec.kubelet.registerWithTaints: write taints in the NodePool"
@@ -57,13 +51,14 @@ def _kubelet_mistakes(node_class: NodeClass) -> Iterable[str]:
         yield "spec.kubelet.imageGCHighThresholdPercent must be more than the low one"
 
 
-def _unsupported(node_class: NodeClass) -> Iterable[str]:
+def _find_unsupported(node_class: EC2NodeClass) -> Iterable[str]:
     family, kubelet = node_class.ami_family, node_class.kubelet
-    if family in _HANDED_ON:
+    facts = ami_family_facts(family)
+    if not facts.validates_kubelet:
         return
     for name in sorted(kubelet.others):
-        yield f"spec.kubelet.{name}: only AL2023 can be told of it, not {family}"
-    if family == "Bottlerocket" and kubelet.pods_per_core:
-        yield "spec.kubelet.podsPerCore: Bottlerocket has no such setting"
+        yield f"spec.kubelet.{name}: only AL2023 supports it, not {family}"
+    if kubelet.pods_per_core and not facts.supports_pods_per_core:
+        yield f"spec.kubelet.podsPerCore: {family} has no such setting"
     if len(kubelet.cluster_dns) > 1:
-        yield f"spec.kubelet.clusterDNS: {family} takes one address only"
+        yield f"spec.kubelet.clusterDNS: {family} supports only one address"

@@ -1,92 +1,89 @@
-"""Pools with a fixed number of nodes: who is missing, and who is too many."""
+"""Static NodePools: number of missing NodeClaims, and surplus ones to delete."""
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final
 
 import msgspec
 
 from dovetail.core.disruption.candidates import eviction_cost
-from dovetail.core.pod.eligibility import is_active, protection
+from dovetail.core.pod.eligibility import get_protection, is_active
+from dovetail.model.karpenter.condition_types import DISRUPTION_REASON
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.resources import NODES, NOTHING
-
-_LEAVING: Final = "DisruptionReason"
+from dovetail.model.kube.resources import NO_RESOURCES, NODES
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """The claims of a pool, by how long they will be there."""
+class StaticPoolClaims(msgspec.Struct, frozen=True):
+    """NodeClaims of a NodePool by state."""
 
     active: tuple[NodeClaim, ...] = ()
-    leaving: tuple[NodeClaim, ...] = ()
-    """To be replaced: they stay until what replaces them is ready."""
+    disrupting: tuple[NodeClaim, ...] = ()
+    """Kept until their replacement is initialized."""
     deleting: tuple[NodeClaim, ...] = ()
 
     @property
     def total(self) -> int:
-        return len(self.active) + len(self.leaving) + len(self.deleting)
+        return len(self.active) + len(self.disrupting) + len(self.deleting)
 
 
-def standing(claims: Iterable[NodeClaim]) -> Standing:
-    """Sort the claims of a pool."""
+def group_claims(claims: Iterable[NodeClaim]) -> StaticPoolClaims:
+    """Group the NodeClaims of a NodePool by state."""
     active: list[NodeClaim] = []
     leaving: list[NodeClaim] = []
     deleting: list[NodeClaim] = []
-    for one in claims:
-        leaves = is_true(one.conditions, _LEAVING)
-        (deleting if one.deleting else leaving if leaves else active).append(one)
-    return Standing(tuple(active), tuple(leaving), tuple(deleting))
+    for claim in claims:
+        leaves = is_true(claim.conditions, DISRUPTION_REASON)
+        (deleting if claim.deleting else leaving if leaves else active).append(claim)
+    return StaticPoolClaims(tuple(active), tuple(leaving), tuple(deleting))
 
 
-def missing(pool: NodePool, now: Standing) -> int:
-    """Tell how many claims a pool lacks; those that are to be replaced are not missing."""
+def count_missing(pool: NodePool, claims: StaticPoolClaims) -> int:
+    """Return the number of missing NodeClaims; those being replaced are not missing."""
     replicas = pool.replicas or 0
-    if len(now.active) + len(now.leaving) >= replicas:
+    if len(claims.active) + len(claims.disrupting) >= replicas:
         return 0
-    return replicas - len(now.active)
+    return replicas - len(claims.active)
 
 
-def granted(pool: NodePool, now: Standing, wanted: int) -> int:
-    """Tell how many of the wanted nodes ``limits.nodes`` leaves room for."""
-    limit = (pool.limits or NOTHING).get(NODES)
+def limit_to_headroom(pool: NodePool, claims: StaticPoolClaims, count: int) -> int:
+    """Return ``count``, reduced to what ``limits.nodes`` allows."""
+    limit = (pool.limits or NO_RESOURCES).get(NODES)
     if limit is None:
-        return wanted
-    return max(0, min(wanted, limit - now.total))
+        return count
+    return max(0, min(count, limit - claims.total))
 
 
-class Tenant(msgspec.Struct, frozen=True):
-    """A claim and what runs on its node."""
+class ClaimPods(msgspec.Struct, frozen=True):
+    """A NodeClaim and the pods on its node."""
 
     claim: NodeClaim
     pods: tuple[Pod, ...] = ()
 
 
-def surplus(pool: NodePool, tenants: Iterable[Tenant], now: datetime) -> list[NodeClaim]:
-    """Choose who goes when a pool has more active claims than it wants.
+def select_surplus(pool: NodePool, claims: Iterable[ClaimPods], now: datetime) -> list[NodeClaim]:
+    """Select NodeClaims to delete if there are more active ones than replicas.
 
-    First machines that nobody has bought yet, then those that nobody uses, then
-    those whose pods cost least to move; pods that want to stay hold on longest.
+    Order: not launched, empty, lowest disruption cost, with protected pods.
     """
-    ranked = sorted(tenants, key=lambda one: (_rank(one, now), one.claim.name))
-    return [one.claim for one in ranked[: max(0, len(ranked) - (pool.replicas or 0))]]
+    ranked = sorted(claims, key=lambda entry: (_get_deletion_rank(entry, now), entry.claim.name))
+    return [entry.claim for entry in ranked[: max(0, len(ranked) - (pool.replicas or 0))]]
 
 
-def _rank(one: Tenant, now: datetime) -> tuple[int, float]:
-    if not one.claim.provider_id:
+def _get_deletion_rank(entry: ClaimPods, now: datetime) -> tuple[int, float]:
+    if not entry.claim.provider_id:
         return 0, 0.0
-    protected = any(is_active(pod) and protection(pod, now).active for pod in one.pods)
-    if not protected and all(pod.of_daemon_set for pod in one.pods):
+    is_protected = any(is_active(pod) and get_protection(pod, now).active for pod in entry.pods)
+    if not is_protected and all(pod.is_owned_by_daemon_set for pod in entry.pods):
         return 1, 0.0
-    moving = sum(eviction_cost(pod) for pod in one.pods)
-    return 3 if protected else 2, moving * _life_left(one.claim, now)
+    cost = sum(eviction_cost(pod) for pod in entry.pods)
+    return 3 if is_protected else 2, cost * _get_remaining_lifetime(entry.claim, now)
 
 
-def _life_left(claim: NodeClaim, now: datetime) -> float:
-    """Return the share of its life that a claim has before it: 1 where it has no end."""
+def _get_remaining_lifetime(claim: NodeClaim, now: datetime) -> float:
+    """Return the remaining share of a NodeClaim's lifetime; 1 without expiration."""
     if claim.expire_after is None or claim.created is None or not claim.expire_after:
         return 1.0
-    left = (claim.created + claim.expire_after - now) / claim.expire_after
-    return min(max(left, 0.0), 1.0)
+    share = (claim.created + claim.expire_after - now) / claim.expire_after
+    return min(max(share, 0.0), 1.0)

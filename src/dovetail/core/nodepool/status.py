@@ -1,17 +1,18 @@
-"""What a NodePool says of itself: whether it can be used, and why not."""
+"""Status of a NodePool: conditions, validation and resource usage."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import chain
 from typing import Final
 
 import msgspec
 
-from dovetail.core.conditions import POOL, Subject, changed
+from dovetail.core.conditions import NODEPOOL_CONDITIONS, ConditionOwner, set_condition
 from dovetail.model import labels as label_keys
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodepool import NodePool
-from dovetail.model.kube.conditions import TRUE, UNKNOWN, status_of
-from dovetail.model.kube.requirements import NUMERIC, Operator, RequirementSpec
+from dovetail.model.kube.conditions import READY, TRUE, UNKNOWN, condition_status
+from dovetail.model.kube.requirements import NUMERIC_OPERATORS, Operator, RequirementSpec
 from dovetail.model.kube.resources import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -19,91 +20,89 @@ from dovetail.model.kube.resources import (
     NODES,
     PODS,
     Resources,
-    total,
+    sum_resources,
 )
 from dovetail.model.node import Node
 
-NODE_CLASS_READY: Final = "NodeClassReady"
-VALIDATION_SUCCEEDED: Final = "ValidationSucceeded"
-_NONE_OF_ANY: Final = Resources({name: 0 for name in (CPU, MEMORY, PODS, EPHEMERAL_STORAGE, NODES)})
+_ZERO_USAGE: Final = Resources({name: 0 for name in (CPU, MEMORY, PODS, EPHEMERAL_STORAGE, NODES)})
 
 
-def pool_stated(
+def set_nodepool_condition(
     pool: NodePool, now: datetime, kind: str, status: str, reason: str = "", message: str = ""
 ) -> NodePool:
-    """Return the pool with one condition as found now."""
-    who = Subject(family=POOL, now=now, generation=pool.generation, deleting=pool.deleting)
-    conditions = changed(pool.conditions, who, kind, status, reason=reason, message=message)
+    """Return the NodePool with one condition set."""
+    generation, deleting = pool.generation, pool.deleting
+    owner = ConditionOwner(
+        condition_set=NODEPOOL_CONDITIONS, now=now, generation=generation, deleting=deleting
+    )
+    conditions = set_condition(pool.conditions, owner, kind, status, reason=reason, message=message)
     return msgspec.structs.replace(pool, conditions=conditions)
 
 
-def why_class_unusable(node_class: NodeClass | None) -> tuple[str, str] | None:
-    """Return why nothing can be bought from a node class: reason and message, or None."""
+def get_nodeclass_problem(node_class: EC2NodeClass | None) -> tuple[str, str] | None:
+    """Return reason and message why a node class cannot be used, or None."""
     if node_class is None:
         return "NodeClassNotFound", "NodeClass not found on cluster"
     if node_class.deleting:
         return "NodeClassTerminating", "NodeClass is Terminating"
-    status = status_of(node_class.conditions, "Ready")
+    status = condition_status(node_class.conditions, READY)
     if status == UNKNOWN:
         return "NodeClassReadinessUnknown", "NodeClass Readiness Unknown"
     if status != TRUE:
-        root = node_class.conditions["Ready"]
+        root = node_class.conditions[READY]
         return root.reason or "NodeClassNotReady", root.message
     return None
 
 
-def mistakes(pool: NodePool) -> list[str]:
-    """Return what the API server lets pass but nothing can be bought by."""
-    return [
-        *_label_mistakes(pool),
-        *_taint_mistakes(pool),
-        *(wrong for one in pool.template.requirements for wrong in _pool_mistakes(one)),
-    ]
+def validate_nodepool(pool: NodePool) -> list[str]:
+    """Return validation errors that the API server does not detect."""
+    errors = map(_validate_pool_requirement, pool.template.requirements)
+    return [*_validate_labels(pool), *_validate_taints(pool), *chain.from_iterable(errors)]
 
 
-def usage(nodes: Iterable[Node]) -> tuple[Resources, int]:
-    """Return what the nodes of a pool have together, and how many they are.
+def compute_usage(nodes: Iterable[Node]) -> tuple[Resources, int]:
+    """Return the total capacity and number of a NodePool's nodes.
 
-    Nodes that are going away no longer count against the pool's limits.
+    Nodes that are being deleted do not count against limits.
     """
-    staying = [node for node in nodes if not node.deleting]
-    had = total(node.effective_capacity() for node in staying)
-    return Resources({**_NONE_OF_ANY, **had}), len(staying)
+    counted = [node for node in nodes if not node.deleting]
+    capacity = sum_resources(node.effective_capacity() for node in counted)
+    return Resources({**_ZERO_USAGE, **capacity}), len(counted)
 
 
-def _label_mistakes(pool: NodePool) -> Iterator[str]:
+def _validate_labels(pool: NodePool) -> Iterator[str]:
     for key in sorted(pool.template.labels):
         if key == label_keys.NODEPOOL:
-            yield f"label {key} is set by the pool itself"
+            yield f"label {key} is set by the NodePool itself"
         elif label_keys.is_restricted(key):
             yield f"label {key} is restricted"
 
 
-def _taint_mistakes(pool: NodePool) -> Iterator[str]:
-    seen: set[tuple[str, str]] = set()
-    for one in (*pool.template.taints, *pool.template.startup_taints):
-        if (one.key, one.effect) in seen:
-            yield f"taint {one.key}:{one.effect} is there twice"
-        seen.add((one.key, one.effect))
+def _validate_taints(pool: NodePool) -> Iterator[str]:
+    keys: set[tuple[str, str]] = set()
+    for taint in (*pool.template.taints, *pool.template.startup_taints):
+        if (taint.key, taint.effect) in keys:
+            yield f"taint {taint.key}:{taint.effect} is duplicated"
+        keys.add((taint.key, taint.effect))
 
 
-def _pool_mistakes(one: RequirementSpec) -> Iterator[str]:
-    if one.key == label_keys.NODEPOOL:
-        yield f"requirement on {one.key} is not for a pool to make"
-    yield from requirement_mistakes(one)
+def _validate_pool_requirement(requirement: RequirementSpec) -> Iterator[str]:
+    if requirement.key == label_keys.NODEPOOL:
+        yield f"requirement on {requirement.key} is not allowed in a NodePool"
+    yield from validate_requirement(requirement)
 
 
-def requirement_mistakes(one: RequirementSpec) -> Iterator[str]:
-    """Say what no label could ever satisfy, or nobody may ask for."""
-    key = label_keys.stable_key(one.key)
+def validate_requirement(requirement: RequirementSpec) -> Iterator[str]:
+    """Yield the errors of a requirement that is restricted or cannot be satisfied."""
+    key = label_keys.normalize_key(requirement.key)
     if key != label_keys.NODEPOOL and label_keys.is_restricted(key):
         yield f"requirement on {key} is restricted"
-    if one.operator is Operator.IN and not one.values:
+    if requirement.operator is Operator.IN and not requirement.values:
         yield f"requirement on {key} allows no value"
-    if one.operator in NUMERIC and not (len(one.values) == 1 and one.values[0].isdigit()):
+    values = requirement.values
+    if requirement.operator in NUMERIC_OPERATORS and not (len(values) == 1 and values[0].isdigit()):
         yield f"requirement on {key} needs one whole number"
-    if key == label_keys.CAPACITY_TYPE and one.operator is Operator.IN:
-        known = [value for value in one.values if value in label_keys.CAPACITY_TYPES]
-        if len(known) < max(1, one.min_values or 0):
-            names = ", ".join(one.values)
-            yield f"requirement on {key} allows no capacity type that there is: {names}"
+    if key == label_keys.CAPACITY_TYPE and requirement.operator is Operator.IN:
+        capacity_types = [value for value in values if value in label_keys.CAPACITY_TYPES]
+        if len(capacity_types) < max(1, requirement.min_values or 0):
+            yield f"requirement on {key} allows no known capacity type: {', '.join(values)}"

@@ -1,31 +1,30 @@
-"""Which of a node's promised pods kube-scheduler may be told of at one time."""
+"""Pod nomination: assigned pods that can be nominated for a node at the same time."""
 
 from collections.abc import Iterable
 
 from dovetail.model.kube.pod import Pod
 
 
-def nominable(waiting: Iterable[Pod]) -> list[Pod]:
-    """Return pods that may be nominated for one node together, in the given order.
+def select_nominable(pods: Iterable[Pod]) -> list[Pod]:
+    """Return pods that can be nominated for one node together, in the given order.
 
-    When kube-scheduler looks whether a pod may go to a node, it takes the others that
-    are nominated for it as being there, but not those nominated for other nodes: two pods
-    of one spread would each find the other one too many in their zone, for ever. So they
-    are named one after the other.
+    When kube-scheduler checks a node, it counts other pods nominated for that node as
+    running there, but not those nominated for other nodes. Two pods of one topology
+    spread would block each other for ever, so they are nominated one after the other.
     """
-    chosen: list[Pod] = []
-    alike: dict[tuple[object, ...], Pod] = {}
-    """One of each kind of those chosen: pods of a Deployment count each other alike."""
-    for pod in waiting:
-        if not any(_spread_apart(pod, one) or _spread_apart(one, pod) for one in alike.values()):
-            chosen.append(pod)
-            alike.setdefault((pod.namespace, pod.labels, pod.spec.spreads), pod)
-    return chosen
+    selected: list[Pod] = []
+    by_key: dict[tuple[object, ...], Pod] = {}
+    """One selected pod per equivalence key: replicas of a Deployment count each other equally."""
+    for pod in pods:
+        if not any(_counts_against(pod, other) or _counts_against(other, pod) for other in by_key.values()):
+            selected.append(pod)
+            by_key.setdefault((pod.namespace, pod.labels, pod.spec.spreads), pod)
+    return selected
 
 
-def _spread_apart(pod: Pod, other: Pod) -> bool:
-    """Tell whether a pod counts another against itself."""
+def _counts_against(pod: Pod, other: Pod) -> bool:
+    """Return True if a required topology spread of a pod counts another pod."""
     return pod.namespace == other.namespace and any(
-        one.required and one.selector is not None and one.selector.matches(other.labels)
-        for one in pod.spec.spreads
+        spread.required and spread.selector is not None and spread.selector.matches(other.labels)
+        for spread in pod.spec.spreads
     )

@@ -1,240 +1,256 @@
-"""Pods without ties, kept back so that one fleet is chosen for all of them.
+"""Deferred pods: independent classes that wait for one common fleet search.
 
-A class may use the claims that its own demands lead to, and those bought for
-pickier classes where it fits in without narrowing them. Who may go where is
-told to the optimiser as one more resource for each such set of claims: nodes in
-the set have plenty of it, all others none.
+A batch may use claims in the states that its own constraint leads to, and claims
+opened for more constrained batches if it does not narrow them further. The fleet
+search knows only resources. So each distinct set of usable claim states becomes an
+extra *admission* resource: types in these states have plenty of it, all others
+none, and a pod of such a batch requests 1.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.claim_states import DEAD
+from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE
 from dovetail.core.scheduling.arrays.types import Bools, Floats
-from dovetail.core.scheduling.constraints.compiled_class import Want
-from dovetail.core.scheduling.domains import Cell
+from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
+from dovetail.core.scheduling.domains import DomainTuple
 from dovetail.core.scheduling.fleet import Bundle, Demand, cheapest_fleet
 from dovetail.core.scheduling.problem import Problem
 
-_MOST_TOGETHER = 128
-"""Classes weighed at once; more are divided by the claims that they would open."""
+_MAX_CLASSES = 128
+"""Classes in one fleet search; more are divided by the claim states they would open."""
+# Pods per open claim up to which many small classes go to open claims instead.
 _PODS_PER_CLAIM = 2
-_MOST_STATES = 12
-_PLENTY = float(1 << 40)
+# Claim states in one fleet search.
+_MAX_STATES = 12
+# Admission resource of a type in an allowed state.
+_UNLIMITED = float(1 << 40)
 _NO_CAP = np.iinfo(np.int64).max
 
 
 class Batch(NamedTuple):
-    """Pods of one class that wait for the fleet."""
+    """Pods of one class in one domain tuple that wait for the fleet search."""
 
-    want: Want
-    ask: int
-    cell: Cell
+    compiled: CompiledClass
+    constraint: int
+    domains: DomainTuple
     pods: int
     states: tuple[int, ...]
-    """Of the claims it would open itself: one for each pool of its tier."""
+    """States of the claims it would open: one per NodePool of the highest usable weight."""
 
 
-class Missing(NamedTuple):
-    """Pods of a batch that got no place after all."""
+class Shortfall(NamedTuple):
+    """Pods of a batch that got no node."""
 
     batch: Batch
     pods: int
 
 
-class Deferred:
-    """Collects batches, then buys for all of them."""
+class DeferredPods:
+    """Collects batches, then opens claims for all of them."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._batches: list[Batch] = []
 
-    def accept(self, want: Want, ask: int, cell: Cell, count: int) -> int | None:
-        """Keep pods for the fleet; returns the state of its claims, None if it cannot."""
-        if any(_might_meet(batch, want, cell) for batch in self._batches):
+    def try_defer(
+        self, compiled: CompiledClass, constraint: int, domains: DomainTuple, count: int
+    ) -> int | None:
+        """Defer pods; return the state of the claims they would open, or None if impossible."""
+        if any(_could_share_node(batch, compiled, domains) for batch in self._batches):
             return None
-        for tier in self._problem.space.tiers():
+        space, placement = self._problem.space, self._problem.placement
+        for roots in space.roots_by_weight():
             states = []
-            for root in tier:
-                state = self._problem.space.move(root, ask)
-                if state == DEAD or not (self._problem.board.each(want, state) >= 1).any():
+            for root in roots:
+                state = space.narrow(root, constraint)
+                if state == INFEASIBLE or not (placement.pods_per_empty_claim(compiled, state) >= 1).any():
                     continue
-                if not self._is_plain(want, state):
+                if not self._is_unconstrained(compiled, state):
                     return None
                 states.append(state)
             if states:
-                self._batches.append(Batch(want, ask, cell, count, tuple(states)))
+                self._batches.append(Batch(compiled, constraint, domains, count, tuple(states)))
                 return states[0]
         return None
 
-    def _is_plain(self, want: Want, state: int) -> bool:
-        """Tell whether nothing but price and size decides about claims in a state."""
-        board = self._problem.board
-        pool = self._problem.space.states[state].pool
-        if board.varieties[pool].wanted or board.reservations.offered(pool):
-            return False
-        return bool((self._rows(state) & (board.each(want, state) >= 1)).any())
+    def _is_unconstrained(self, compiled: CompiledClass, state: int) -> bool:
+        """Return True if only price and resources decide about claims in a state.
 
-    def _rows(self, state: int) -> Bools:
-        """Return the types a fleet in this state may use."""
-        space, board = self._problem.space, self._problem.board
+        minValues and reservations are unknown to the fleet search.
+        """
+        placement = self._problem.placement
+        pool = self._problem.space.states[state].pool
+        if placement.min_values[pool].required or placement.reservations.is_offered(pool):
+            return False
+        return self._fits_new_claim(compiled, state)
+
+    def _fits_new_claim(self, compiled: CompiledClass, state: int) -> bool:
+        """Return True if a pod fits on a type that the fleet search may use."""
+        fitting = self._problem.placement.pods_per_empty_claim(compiled, state) >= 1
+        return bool((self._usable_rows(state) & fitting).any())
+
+    def _usable_rows(self, state: int) -> Bools:
+        """Return [types]: True where the fleet search may use the type in this state."""
+        space, placement = self._problem.space, self._problem.placement
         pool = space.states[state].pool
-        rows: Bools = np.isfinite(space.cost[state][: len(space.pools[pool].rows)])
-        if not board.allowances[pool].unlimited:
-            rows &= board.allowances[pool].affordable()
+        rows: Bools = np.isfinite(space.cost[state][: len(space.tables[pool].rows)])
+        if not placement.limit_headrooms[pool].is_unlimited:
+            rows &= placement.limit_headrooms[pool].allowed_rows()
         return rows
 
-    def open(self) -> list[Missing]:
-        """Buy for every batch; returns what got no place.
+    def open_fleets(self) -> list[Shortfall]:
+        """Open claims for all batches; return the shortfalls.
 
-        The least flexible go first, so that others can use what they leave.
+        The batches with the fewest types come first, so that others can use the
+        room that they leave.
         """
-        missing: list[Missing] = []
-        groups = self._groups()
+        shortfalls: list[Shortfall] = []
+        groups = self._group_batches()
         for batches in groups:
-            left = self._use_gaps(batches) if len(groups) > 1 else batches
-            if not left:
+            remaining = self._fill_open_claims(batches) if len(groups) > 1 else batches
+            if not remaining:
                 continue
-            if self._fits_what_is_open(left) or not self._open_together(left):
-                missing += self._open_singly(left)
-        return missing
+            if self._should_use_open_claims(remaining) or not self._open_fleet(remaining):
+                shortfalls += self._open_by_class(remaining)
+        return shortfalls
 
-    def _fits_what_is_open(self, batches: list[Batch]) -> bool:
-        """Tell whether many small classes are better off on claims that are open anyway.
+    def _should_use_open_claims(self, batches: list[Batch]) -> bool:
+        """Return True if many small classes should go to claims that are open anyway.
 
-        With few pods to each of many claims, growing these a little is cheaper
-        than nodes of their own, and quicker than weighing hundreds of classes.
+        With few pods for each of many claims, upsizing is cheaper than separate
+        nodes, and faster than a fleet search over hundreds of classes.
         """
         pods = sum(batch.pods for batch in batches)
-        claims = self._problem.hosts.count - self._problem.hosts.existing
-        return len(batches) > _MOST_TOGETHER and pods <= _PODS_PER_CLAIM * claims
+        claims = self._problem.nodes.count - self._problem.nodes.existing_count
+        return len(batches) > _MAX_CLASSES and pods <= _PODS_PER_CLAIM * claims
 
-    def _groups(self) -> list[list[Batch]]:
-        """Divide batches into those decided on together, pickiest first."""
+    def _group_batches(self) -> list[list[Batch]]:
+        """Return the batches by fleet search, those with the fewest types first."""
         batches, self._batches = self._batches, []
         states = {state for batch in batches for state in batch.states}
-        if len(states) <= _MOST_STATES and len(batches) <= _MOST_TOGETHER:
+        if len(states) <= _MAX_STATES and len(batches) <= _MAX_CLASSES:
             return [batches] if batches else []
         by_states: dict[tuple[int, ...], list[Batch]] = {}
         for batch in batches:
             by_states.setdefault(batch.states, []).append(batch)
-        choice = {key: sum(int(self._rows(state).sum()) for state in key) for key in by_states}
-        return [by_states[key] for key in sorted(by_states, key=lambda key: (choice[key], key))]
+        type_counts = {key: sum(int(self._usable_rows(state).sum()) for state in key) for key in by_states}
+        return [by_states[key] for key in sorted(by_states, key=lambda key: (type_counts[key], key))]
 
-    def _use_gaps(self, batches: list[Batch]) -> list[Batch]:
-        left = []
+    def _fill_open_claims(self, batches: list[Batch]) -> list[Batch]:
+        """Place pods on open claims; return the batches with what is left of them."""
+        remaining = []
         for batch in batches:
-            self._problem.hosts.measure(batch.want.size)
-            found = self._problem.packer.gaps(batch.want, batch.ask, batch.pods)
-            if found < batch.pods:
-                left.append(batch._replace(pods=batch.pods - found))
-        return left
+            self._problem.nodes.count_fitting(batch.compiled.requests)
+            placed = self._problem.packer.fill_open_claims(batch.compiled, batch.constraint, batch.pods)
+            if placed < batch.pods:
+                remaining.append(batch._replace(pods=batch.pods - placed))
+        return remaining
 
-    def _open_together(self, batches: list[Batch]) -> bool:
-        states = self._states(batches)
-        offers = [
-            (state, row) for state in states for row in np.flatnonzero(self._rows(state)).tolist()
-        ]
-        welcome = [self._welcome(batch, states) for batch in batches]
-        if not all(self._fits(b, states, some) for b, some in zip(batches, welcome, strict=True)):
-            return False  # What others spent of the limits leaves too little for some.
-        bundles = cheapest_fleet(self._demand(batches, states, welcome))
-        if not self._affordable(offers, bundles):
+    def _open_fleet(self, batches: list[Batch]) -> bool:
+        """Open the cheapest fleet; return False, and open nothing, if limits forbid it."""
+        states = self._candidate_states(batches)
+        rows = {state: np.flatnonzero(self._usable_rows(state)).tolist() for state in states}
+        type_options = [(state, row) for state in states for row in rows[state]]
+        joinable = [self._joinable_states(batch, states) for batch in batches]
+        if not all(self._fits(batch, states, flags) for batch, flags in zip(batches, joinable, strict=True)):
+            return False  # Limits used by others leave no type for some batch.
+        bundles = cheapest_fleet(self._demand(batches, states, joinable))
+        if not self._is_within_limits(type_options, bundles):
             return False
-        board = self._problem.board
+        placement = self._problem.placement
         for bundle in bundles:
-            state, row = offers[bundle.type_index]
+            state, row = type_options[bundle.type_index]
             pool = self._problem.space.states[state].pool
-            board.allowances[pool].spend(row, bundle.copies)
-            claims = self._problem.hosts.open(state, row, bundle.copies)
+            placement.limit_headrooms[pool].consume(row, bundle.copies)
+            claims = self._problem.nodes.open_claims(state, row, bundle.copies)
             for index in np.flatnonzero(bundle.counts).tolist():
-                each = np.full(bundle.copies, bundle.counts[index], dtype=np.int64)
-                board.put(batches[index].want, claims, each)
+                pods_per_claim = np.full(bundle.copies, bundle.counts[index], dtype=np.int64)
+                placement.place(batches[index].compiled, claims, pods_per_claim)
         return True
 
-    def _states(self, batches: list[Batch]) -> list[int]:
-        """Return the states worth considering: the batches' own, and what two have in common."""
+    def _candidate_states(self, batches: list[Batch]) -> list[int]:
+        """Return the states of the batches, and those that two of them have in common."""
         space = self._problem.space
-        own = sorted({state for batch in batches for state in batch.states})
-        shared = {
-            space.move(state, ask) for state in own for ask in {batch.ask for batch in batches}
-        }
-        more = sorted(shared - {DEAD, *own})
-        return own + more[: max(0, _MOST_STATES - len(own))]
+        own_states = sorted({state for batch in batches for state in batch.states})
+        constraints = {batch.constraint for batch in batches}
+        shared = {space.narrow(state, constraint) for state in own_states for constraint in constraints}
+        other_states = sorted(shared - {INFEASIBLE, *own_states})
+        return own_states + other_states[: max(0, _MAX_STATES - len(own_states))]
 
-    def _welcome(self, batch: Batch, states: list[int]) -> tuple[bool, ...]:
-        """Return in which states' claims a batch may go without narrowing them."""
+    def _joinable_states(self, batch: Batch, states: list[int]) -> tuple[bool, ...]:
+        """Return [states]: True where a batch may join claims without narrowing them."""
         space = self._problem.space
         weight = space.weight(batch.states[0])
         return tuple(
             state in batch.states
-            or (space.weight(state) == weight and space.move(state, batch.ask) == state)
+            or (space.weight(state) == weight and space.narrow(state, batch.constraint) == state)
             for state in states
         )
 
-    def _fits(self, batch: Batch, states: list[int], welcome: tuple[bool, ...]) -> bool:
+    def _fits(self, batch: Batch, states: list[int], joinable: tuple[bool, ...]) -> bool:
+        """Return True if a pod of the batch fits on a usable type of a joinable state."""
         return any(
-            bool((self._rows(state) & (self._problem.board.each(batch.want, state) >= 1)).any())
-            for state, fine in zip(states, welcome, strict=True)
-            if fine
+            is_joinable and self._fits_new_claim(batch.compiled, state)
+            for state, is_joinable in zip(states, joinable, strict=True)
         )
 
-    def _demand(
-        self, batches: list[Batch], states: list[int], welcome: list[tuple[bool, ...]]
-    ) -> Demand:
+    def _demand(self, batches: list[Batch], states: list[int], joinable: list[tuple[bool, ...]]) -> Demand:
+        """Return the input of the fleet search; admission resources are appended."""
         space = self._problem.space
-        circles = sorted({some for some in welcome if not all(some)})
-        passes = np.array([[some == circle for circle in circles] for some in welcome], dtype=float)
-        alloc: list[Floats] = []
-        price: list[Floats] = []
-        for place, state in enumerate(states):
-            rows = self._rows(state)
-            of_pool = space.pools[space.states[state].pool].alloc[rows]
-            doors = [_PLENTY if circle[place] else 0.0 for circle in circles]
-            alloc.append(np.hstack([of_pool, np.tile(doors, (len(of_pool), 1))]))
+        state_sets = sorted({flags for flags in joinable if not all(flags)})
+        # [batches, state sets]: 1 if a pod of the batch needs admission to the set.
+        needs = [[flags == state_set for state_set in state_sets] for flags in joinable]
+        needs_admission = np.array(needs, dtype=float)
+        alloc: list[Floats] = []  # per state: [types, resources + state sets]
+        price: list[Floats] = []  # per state: [types]
+        for position, state in enumerate(states):
+            rows = self._usable_rows(state)
+            pool_alloc = space.tables[space.states[state].pool].alloc[rows]
+            admission = [_UNLIMITED if state_set[position] else 0.0 for state_set in state_sets]
+            alloc.append(np.hstack([pool_alloc, np.tile(admission, (len(pool_alloc), 1))]))
             price.append(space.cost[state][: len(rows)][rows] + self._problem.settings.node_cost)
-        sizes = np.array([batch.want.size for batch in batches])
-        caps = [_NO_CAP if b.want.cap is None else b.want.cap for b in batches]
+        sizes = np.array([batch.compiled.requests for batch in batches])
+        caps = [_NO_CAP if (cap := batch.compiled.max_per_node) is None else cap for batch in batches]
         return Demand(
-            sizes=np.hstack([sizes, passes]) if circles else sizes,
+            sizes=np.hstack([sizes, needs_admission]) if state_sets else sizes,
             counts=np.array([batch.pods for batch in batches], dtype=np.int64),
             alloc=np.vstack(alloc),
             price=np.concatenate(price),
             max_per_node=np.array(caps, dtype=np.int64),
         )
 
-    def _affordable(self, offers: list[tuple[int, int]], bundles: list[Bundle]) -> bool:
-        """Tell whether the limits of all pools allow this fleet."""
-        board, space = self._problem.board, self._problem.space
-        spent: dict[int, Floats] = {}
-        for one in bundles:
-            state, row = offers[one.type_index]
+    def _is_within_limits(self, type_options: list[tuple[int, int]], bundles: list[Bundle]) -> bool:
+        """Return True if the limits of all NodePools allow this fleet."""
+        placement, space = self._problem.placement, self._problem.space
+        used: dict[int, Floats] = {}
+        for bundle in bundles:
+            state, row = type_options[bundle.type_index]
             pool = space.states[state].pool
-            more = board.allowances[pool].capacity[row] * one.copies
-            spent[pool] = spent.get(pool, np.zeros_like(more)) + more
-        return all(bool((spent[pool] <= board.allowances[pool].left).all()) for pool in spent)
+            capacity = placement.limit_headrooms[pool].capacity[row] * bundle.copies  # [names]
+            used[pool] = used.get(pool, np.zeros_like(capacity)) + capacity
+        return all(bool((used[pool] <= placement.limit_headrooms[pool].remaining).all()) for pool in used)
 
-    def _open_singly(self, batches: list[Batch]) -> list[Missing]:
-        """Buy class by class, as far as the pools' limits go."""
-        missing = []
+    def _open_by_class(self, batches: list[Batch]) -> list[Shortfall]:
+        """Place batches one by one, as far as the limits allow."""
+        shortfalls = []
         for batch in batches:
-            self._problem.hosts.measure(batch.want.size)
-            found = self._problem.packer.gaps(batch.want, batch.ask, batch.pods)
-            found += self._problem.packer.buy(batch.want, batch.ask, batch.pods - found)
-            if found < batch.pods:
-                missing.append(Missing(batch, batch.pods - found))
-        return missing
+            for rest in self._fill_open_claims([batch]):
+                placed = self._problem.packer.upsize_or_open(rest.compiled, rest.constraint, rest.pods)
+                if placed < rest.pods:
+                    shortfalls.append(Shortfall(rest, rest.pods - placed))
+        return shortfalls
 
 
-def _might_meet(batch: Batch, want: Want, cell: Cell) -> bool:
-    """Tell whether pods of one class in two batches could share a node they must not share.
+def _could_share_node(batch: Batch, compiled: CompiledClass, domains: DomainTuple) -> bool:
+    """Return True if pods of one class in two batches could share a node wrongly.
 
-    The fleet knows how many pods of a batch a node takes, not of two together.
+    The fleet search limits the pods of one batch per node, not of two together.
     """
-    if batch.want.pod_class is not want.pod_class:
+    if batch.compiled.pod_class is not compiled.pod_class:
         return False
-    if batch.want.cap is None and want.cap is None:
+    if batch.compiled.max_per_node is None and compiled.max_per_node is None:
         return False
-    apart = batch.want.keys == want.keys and batch.cell != cell
-    return not apart
+    separate = batch.compiled.topology_keys == compiled.topology_keys and batch.domains != domains
+    return not separate

@@ -1,198 +1,222 @@
-"""Dividing a class over zones (and other domains) before nodes are chosen.
+"""Domain assignment: divide a class over topology domains, before nodes.
 
-A *cell* is one value for each label key that matters to the class: usually a
-zone. With one spread to keep, the division has a closed form: pour the pods
-into the emptiest domains like water. Otherwise pods are dealt one at a time.
+A *domain tuple* has one value for each topology key of the class: usually just a
+zone. With one spread constraint the division has a closed form: fill the domains
+with the fewest pods first, like water. Otherwise pods are assigned one at a time.
 """
 
-from dovetail.core.scheduling.constraints.compiled_class import Held, Want
-from dovetail.core.scheduling.constraints.topology import Counter, Kind, Rule
+from dovetail.core.scheduling.constraints.compiled_class import CompiledClass, OwnRule
+from dovetail.core.scheduling.constraints.topology import RuleKind, TopologyGroup, TopologyRule
 
-Cell = tuple[str, ...]
+# One domain per entry of ``CompiledClass.topology_keys``, in that order.
+DomainTuple = tuple[str, ...]
 NO_LABEL = ""
-"""In place of a domain: a node that does not have the label at all."""
+"""In place of a domain: the node does not have the label."""
 
 
-class Division:
-    """Deals the pods of one class over its cells."""
+class DomainAssignment:
+    """Assigns the pods of one class to its domain tuples."""
 
-    def __init__(self, want: Want, cells: list[Cell]) -> None:
-        self._want = want
-        self._place = {key: index for index, key in enumerate(want.keys)}
-        self.cells = cells
-        """In order of preference: of two that are equally full, the first is used first."""
-        self.closed: set[Cell] = set()
-        """Cells that turned out to have no room."""
-        self.careful = False
-        """A cell may turn out full: deal only what keeps every skew if all others are."""
+    def __init__(self, compiled: CompiledClass, domain_tuples: list[DomainTuple]) -> None:
+        self._compiled = compiled
+        self._position = {key: index for index, key in enumerate(compiled.topology_keys)}
+        self.domain_tuples = domain_tuples
+        """In order of preference: of equally full ones, the first is used first."""
+        self.full: set[DomainTuple] = set()
+        """Domain tuples that turned out to have no room."""
+        self.conservative = False
+        """A domain may turn out to be full: assign conservatively.
 
-    def deal(self, count: int) -> list[tuple[Cell, int]]:
-        """Return how many of ``count`` pods go to which cell; fewer if rules forbid more."""
-        shares = self._deal(count)
-        if not self.careful:
+        Only as many pods as keep every skew even if no other domain takes any.
+        """
+
+    def assign(self, count: int) -> list[tuple[DomainTuple, int]]:
+        """Return (domain tuple, pods) for up to ``count`` pods; fewer if rules forbid more."""
+        shares = self._assign(count)
+        if not self.conservative:
             return shares
-        return [(cell, min(share, self._headroom(cell))) for cell, share in shares]
+        return [(domains, min(share, self._conservative_share(domains))) for domains, share in shares]
 
-    def _headroom(self, cell: Cell) -> int:
-        """Return how many pods a cell may take while no other takes any."""
-        room = 1 << 40
-        for rule, own in self._want.zonal_rules:
-            if rule.kind is Kind.SPREAD and own:
-                here = rule.counter.counts.get(cell[self._place[rule.counter.key]], 0)
-                room = min(room, self.lowest(rule) + rule.skew - here)
-        return max(1, room)
+    def _conservative_share(self, domains: DomainTuple) -> int:
+        """Return how many pods a domain tuple may take while no other takes any.
 
-    def _deal(self, count: int) -> list[tuple[Cell, int]]:
-        cells = [cell for cell in self.cells if cell not in self.closed and self._allowed(cell)]
-        if not cells:
+        At least 1: the rules allow one pod now, or the tuple were not a candidate.
+        """
+        share = 1 << 40
+        for rule, selects_self in self._compiled.domain_rules:
+            if rule.kind is RuleKind.SPREAD and selects_self:
+                count_here = rule.group.counts.get(domains[self._position[rule.group.key]], 0)
+                share = min(share, self.min_count(rule) + rule.max_skew - count_here)
+        return max(1, share)
+
+    def _assign(self, count: int) -> list[tuple[DomainTuple, int]]:
+        domain_tuples = [
+            domains for domains in self.domain_tuples if domains not in self.full and self._allowed(domains)
+        ]
+        if not domain_tuples:
             return []
-        bare = [cell for cell in cells if NO_LABEL in cell]
-        if bare and len(self._want.keys) == 1:
-            return [(bare[0], count)]
-        cells = bare or cells
-        if self._seeks_first_company():
-            cells = cells[:1]
-        own_spreads = [h for h in self._want.zonal_rules if h.rule.kind is Kind.SPREAD and h.own]
-        once_each = any(h.rule.kind is Kind.ANTI and h.own for h in self._want.zonal_rules)
-        counters = {id(held.rule.counter) for held in own_spreads}
-        if len(self._want.keys) == 1 and len(counters) <= 1 and not once_each:
-            counter = own_spreads[0].rule.counter if own_spreads else self._anybodys_counter()
-            if counter is None:
-                # Nobody counts these pods: any domain that is allowed takes them all.
-                return [(min(cells, key=self._count_in), count)]
-            return self._pour(cells, counter, [held.rule for held in own_spreads], count)
-        return self._deal_singly(cells, own_spreads, count, once_each=once_each)
+        # A node without the label is in no domain, so it violates nothing.
+        unlabelled = [domains for domains in domain_tuples if NO_LABEL in domains]
+        if unlabelled and len(self._compiled.topology_keys) == 1:
+            return [(unlabelled[0], count)]
+        domain_tuples = unlabelled or domain_tuples
+        # The first pod of an affinity group decides the domain for all others.
+        if self._starts_affinity():
+            domain_tuples = domain_tuples[:1]
+        selecting_self = [own for own in self._compiled.domain_rules if own.selects_self]
+        own_spreads = [own for own in selecting_self if own.rule.kind is RuleKind.SPREAD]
+        once_each = any(own.rule.kind is RuleKind.ANTI_AFFINITY for own in selecting_self)
+        groups = {id(own.rule.group) for own in own_spreads}
+        if len(self._compiled.topology_keys) == 1 and len(groups) <= 1 and not once_each:
+            group = own_spreads[0].rule.group if own_spreads else self._shared_group()
+            if group is None:
+                # No group counts these pods: the first allowed domain takes all of them.
+                return [(min(domain_tuples, key=self._pods_in), count)]
+            rules = [own.rule for own in own_spreads]
+            return self._assign_by_water_filling(domain_tuples, group, rules, count)
+        return self._assign_one_by_one(domain_tuples, own_spreads, count, once_each=once_each)
 
-    def _count_in(self, cell: Cell) -> int:
-        rules = [held.rule for held in self._want.zonal_rules]
-        return sum(r.counter.counts.get(cell[self._place[r.counter.key]], 0) for r in rules)
+    def _pods_in(self, domains: DomainTuple) -> int:
+        """Return the pods that the rules of the class count in a domain tuple."""
+        rules = [own.rule for own in self._compiled.domain_rules]
+        return sum(r.group.counts.get(domains[self._position[r.group.key]], 0) for r in rules)
 
-    def _anybodys_counter(self) -> Counter | None:
-        """Level by whoever counts these pods, so that their owners keep their skew."""
-        counters = self._want.zonal_counters
-        for counter in counters:
-            if any(rule.kind is Kind.SPREAD for rule in counter.rules):
-                return counter
-        return counters[0] if counters else None
+    def _shared_group(self) -> TopologyGroup | None:
+        """Return a group that counts these pods, preferably for a spread constraint.
 
-    def _allowed(self, cell: Cell) -> bool:
-        return self.broken(cell) is None
+        The class has no spread of its own. Levelling by the group of another class
+        keeps the skew of that class.
+        """
+        groups = self._compiled.domain_groups
+        for group in groups:
+            if any(rule.kind is RuleKind.SPREAD for rule in group.rules):
+                return group
+        return groups[0] if groups else None
 
-    def broken(self, cell: Cell) -> Rule | None:
-        """Return the first rule that one more pod in this cell would break."""
-        for held in self._want.zonal_rules:
-            if not self._holds(held, cell[self._place[held.rule.counter.key]]):
-                return held.rule
-        for rule in self._want.zonal_inverse:
-            if rule.owners.get(cell[self._place[rule.counter.key]], 0) > 0:
+    def _allowed(self, domains: DomainTuple) -> bool:
+        return self.violated_rule(domains) is None
+
+    def violated_rule(self, domains: DomainTuple) -> TopologyRule | None:
+        """Return the first rule that one more pod would violate, or None."""
+        for own in self._compiled.domain_rules:
+            if not self._allows(own, domains[self._position[own.rule.group.key]]):
+                return own.rule
+        for rule in self._compiled.inverse_domain_rules:
+            if rule.owners.get(domains[self._position[rule.group.key]], 0) > 0:
                 return rule
         return None
 
-    def _holds(self, held: Held, domain: str) -> bool:
-        rule = held.rule
-        here = rule.counter.counts.get(domain, 0)
-        if rule.kind is Kind.ANTI:
-            return here == 0
-        if rule.kind is Kind.AFFINITY:
-            return here > 0 or self._may_be_first(held)
-        if domain not in rule.counter.counts:
+    def _allows(self, own: OwnRule, domain: str) -> bool:
+        """Return True if a rule of the class allows one more pod in a domain."""
+        rule = own.rule
+        count_here = rule.group.counts.get(domain, 0)
+        if rule.kind is RuleKind.ANTI_AFFINITY:
+            return count_here == 0
+        if rule.kind is RuleKind.AFFINITY:
+            return count_here > 0 or self._may_be_first(own)
+        if domain not in rule.group.counts:
             return False
-        return here + held.own - self.lowest(rule) <= rule.skew
+        return count_here + own.selects_self - self.min_count(rule) <= rule.max_skew
 
-    def _may_be_first(self, held: Held) -> bool:
-        """As kube-scheduler does: only while nobody it looks for runs anywhere."""
-        return held.own and not any(held.rule.counter.counts.values())
+    def _may_be_first(self, own: OwnRule) -> bool:
+        """Return True if the pod matches its own term and no matching pod runs anywhere.
 
-    def _seeks_first_company(self) -> bool:
-        return any(
-            held.rule.kind is Kind.AFFINITY and self._may_be_first(held)
-            for held in self._want.zonal_rules
-        )
+        kube-scheduler makes the same exception for the first pod of a group.
+        """
+        return own.selects_self and not any(own.rule.group.counts.values())
 
-    def lowest(self, rule: Rule) -> int:
-        """Return the count that skew is measured from."""
-        eligible = self.eligible(rule)
+    def _starts_affinity(self) -> bool:
+        rules = self._compiled.domain_rules
+        return any(own.rule.kind is RuleKind.AFFINITY and self._may_be_first(own) for own in rules)
+
+    def min_count(self, rule: TopologyRule) -> int:
+        """Return the count from which skew is measured; 0 with fewer than minDomains."""
+        eligible = self.eligible_domains(rule)
         if len(eligible) < rule.min_domains:
             return 0
-        return min((rule.counter.counts[d] for d in eligible), default=0)
+        return min((rule.group.counts[d] for d in eligible), default=0)
 
-    def eligible(self, rule: Rule) -> list[str]:
-        """Return the domains a spread looks at: those the pod itself could be in."""
-        counts = rule.counter.counts
+    def eligible_domains(self, rule: TopologyRule) -> list[str]:
+        """Return the domains that a spread counts: those that the class may be in."""
+        counts = rule.group.counts
         if not rule.honors_affinity:
             return list(counts)
-        reach = self._want.reach
-        if not reach:
+        required_terms = self._compiled.required_terms
+        if not required_terms:
             return list(counts)
-        allowed = [place.allowed(rule.counter.key) for place in reach]
-        return [domain for domain in counts if any(one.has(domain) for one in allowed)]
+        allowed = [term.get_or_exists(rule.group.key) for term in required_terms]
+        return [domain for domain in counts if any(requirement.has(domain) for requirement in allowed)]
 
-    def _pour(
-        self, cells: list[Cell], counter: Counter, rules: list[Rule], count: int
-    ) -> list[tuple[Cell, int]]:
-        """Level the counts of one key, as far as every skew allows."""
-        domains = [cell[0] for cell in cells]
-        level = _level({d: counter.counts.get(d, 0) for d in domains}, count)
+    def _assign_by_water_filling(
+        self, domain_tuples: list[DomainTuple], group: TopologyGroup, rules: list[TopologyRule], count: int
+    ) -> list[tuple[DomainTuple, int]]:
+        """Level the counts of one group, as far as every skew allows."""
+        domains = [domain_tuple[0] for domain_tuple in domain_tuples]
+        level = _water_fill({d: group.counts.get(d, 0) for d in domains}, count)
         for rule in rules:
-            # Domains that cannot take pods stay where they are and hold all others down.
-            stuck = [counter.counts[d] for d in self.eligible(rule) if d not in level]
-            if len(self.eligible(rule)) < rule.min_domains:
-                stuck.append(0)
-            if stuck:
-                ceiling = min(stuck) + rule.skew
-                level = {d: max(0, min(k, ceiling - counter.counts[d])) for d, k in level.items()}
+            # Domains that cannot take pods keep their counts and limit all others.
+            fixed_counts = [group.counts[d] for d in self.eligible_domains(rule) if d not in level]
+            if len(self.eligible_domains(rule)) < rule.min_domains:
+                fixed_counts.append(0)
+            if fixed_counts:
+                ceiling = min(fixed_counts) + rule.max_skew
+                level = {d: max(0, min(k, ceiling - group.counts[d])) for d, k in level.items()}
         return [((domain,), share) for domain, share in level.items() if share > 0]
 
-    def _deal_singly(
-        self, cells: list[Cell], spreads: list[Held], count: int, *, once_each: bool
-    ) -> list[tuple[Cell, int]]:
-        counters = {id(c): c for c in self._want.zonal_counters if c.key in self._place}
-        saved = {number: dict(counter.counts) for number, counter in counters.items()}
-        dealt: dict[Cell, int] = {}
+    def _assign_one_by_one(
+        self, domain_tuples: list[DomainTuple], spreads: list[OwnRule], count: int, *, once_each: bool
+    ) -> list[tuple[DomainTuple, int]]:
+        """Assign pods one at a time: several spreads, several keys, or anti-affinity."""
+        groups = {id(group): group for group in self._compiled.domain_groups if group.key in self._position}
+        saved_counts = {number: dict(group.counts) for number, group in groups.items()}
+        assigned: dict[DomainTuple, int] = {}
         try:
-            for _ in range(min(count, len(cells)) if once_each else count):
-                fine = [cell for cell in cells if self._allowed(cell)]
-                if not fine:
+            for _ in range(min(count, len(domain_tuples)) if once_each else count):
+                allowed_tuples = [domains for domains in domain_tuples if self._allowed(domains)]
+                if not allowed_tuples:
                     break
-                best = min(fine, key=lambda cell: self._load(cell, spreads))
-                dealt[best] = dealt.get(best, 0) + 1
-                for counter in counters.values():
-                    domain = best[self._place[counter.key]]
+                best = min(allowed_tuples, key=lambda domains: self._load(domains, spreads))
+                assigned[best] = assigned.get(best, 0) + 1
+                for group in groups.values():
+                    domain = best[self._position[group.key]]
                     if domain != NO_LABEL:
-                        counter.counts[domain] = counter.counts.get(domain, 0) + 1
+                        group.counts[domain] = group.counts.get(domain, 0) + 1
         finally:
-            # Only a rehearsal: counts move when pods are really placed.
-            for number, counter in counters.items():
-                counter.counts = saved[number]
-        return sorted(dealt.items())
+            # Counts change for good when the pods are placed.
+            for number, group in groups.items():
+                group.counts = saved_counts[number]
+        return sorted(assigned.items())
 
-    def _load(self, cell: Cell, spreads: list[Held]) -> tuple[int, ...]:
-        counts = [
-            held.rule.counter.counts.get(cell[self._place[held.rule.counter.key]], 0)
-            for held in spreads
-        ]
-        # Others' spreads come second: these pods are counted there, but not bound.
-        others = sum(
-            counter.counts.get(cell[self._place[counter.key]], 0)
-            for counter in self._want.zonal_counters
-            if counter.key in self._place and any(r.kind is Kind.SPREAD for r in counter.rules)
+    def _load(self, domains: DomainTuple, spreads: list[OwnRule]) -> tuple[int, ...]:
+        """Return the sort key of a domain tuple: fewest pods first."""
+        groups = [own.rule.group for own in spreads]
+        counts = [group.counts.get(domains[self._position[group.key]], 0) for group in groups]
+        # Spreads of other classes come second: they count these pods, but do not bind them.
+        other_counts = sum(
+            group.counts.get(domains[self._position[group.key]], 0)
+            for group in self._compiled.domain_groups
+            if group.key in self._position and any(r.kind is RuleKind.SPREAD for r in group.rules)
         )
-        return (sum(counts), *counts, others)
+        return (sum(counts), *counts, other_counts)
 
 
-def _level(counts: dict[str, int], count: int) -> dict[str, int]:
-    """Pour ``count`` units into the lowest of ``counts``; of equals, the first given first."""
+def _water_fill(counts: dict[str, int], count: int) -> dict[str, int]:
+    """Distribute ``count`` pods so that the lowest counts are raised evenly.
+
+    Return domain → pods added. Of equal domains, the first given comes first.
+    """
     order = sorted(counts, key=counts.__getitem__)
     level = counts[order[0]]
-    for reached in range(1, len(order) + 1):
-        last = reached == len(order)
-        room = 0 if last else (counts[order[reached]] - level) * reached
+    # Raise the ``levels`` lowest domains together up to the next higher count.
+    for levels in range(1, len(order) + 1):
+        last = levels == len(order)
+        room = 0 if last else (counts[order[levels]] - level) * levels
         if last or count <= room:
-            each, extra = divmod(count, reached)
+            each, extra = divmod(count, levels)
             return {
-                domain: level + each + (place < extra) - counts[domain]
-                for place, domain in enumerate(order[:reached])
+                domain: level + each + (position < extra) - counts[domain]
+                for position, domain in enumerate(order[:levels])
             }
         count -= room
-        level = counts[order[reached]]
+        level = counts[order[levels]]
     return {}

@@ -1,77 +1,93 @@
-"""Whose turn it is: classes are placed in order, and again while that helps."""
+"""Placement order: classes one after the other, repeated while pods get placed."""
 
-from dovetail.core.scheduling.constraints.topology import Kind
+from dovetail.core.scheduling.constraints.topology import RuleKind
 from dovetail.core.scheduling.placer import Placer
 from dovetail.core.scheduling.pods.equivalence import PodClass
-from dovetail.core.scheduling.pods.pending import why_invalid, without_empty_terms
-from dovetail.core.scheduling.pods.volumes import Volumes
-from dovetail.core.scheduling.problem import share_of_total
-from dovetail.model.plan import Refusal, Unplaced
+from dovetail.core.scheduling.pods.pending import drop_empty_terms, find_invalid_spec
+from dovetail.core.scheduling.pods.volumes import VolumeResolver
+from dovetail.core.scheduling.problem import request_shares
+from dovetail.model.plan import UnschedulablePod, UnschedulableReason
 from dovetail.model.settings import Packing, SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
 
 
-def sort_out(
+def split_invalid(
     classes: list[PodClass], snapshot: ClusterSnapshot, settings: SchedulingSettings
-) -> tuple[list[PodClass], list[Unplaced]]:
-    """Set aside the pods that no node can help."""
-    volumes = Volumes(snapshot, settings)
-    sound, unplaced = [], []
-    for one in classes:
-        problem = why_invalid(one.spec)
-        if problem is None:
-            found = volumes.of(one.namespace, one.spec)
-            problem = found if isinstance(found, Refusal) else None
-        if problem is None:
-            one.spec = without_empty_terms(one.spec)
-            sound.append(one)
+) -> tuple[list[PodClass], list[UnschedulablePod]]:
+    """Split classes into valid ones and unschedulable pods, whatever the NodePools."""
+    volumes = VolumeResolver(snapshot, settings)
+    valid, unschedulable = [], []
+    for pod_class in classes:
+        reason = find_invalid_spec(pod_class.spec)
+        if reason is None:
+            resolved = volumes.resolve(pod_class.namespace, pod_class.spec)
+            reason = resolved if isinstance(resolved, UnschedulableReason) else None
+        if reason is None:
+            pod_class.spec = drop_empty_terms(pod_class.spec)
+            valid.append(pod_class)
         else:
-            unplaced += [Unplaced(pod, (problem,)) for pod in one.pods]
-    return sound, unplaced
+            unschedulable += [UnschedulablePod(pod, (reason,)) for pod in pod_class.pods]
+    return valid, unschedulable
 
 
 def place_all(placer: Placer) -> None:
-    """Place classes in order, and again while that gets anybody further.
+    """Place classes in order, and repeat while that makes progress.
 
-    A pod may wait for another (affinity, a skew to be lifted), so who found no
-    place is asked again after everybody else had a turn.
+    A pod may wait for another (affinity, or a skew that another pod reduces). So
+    unplaced classes are tried again after all others.
     """
     problem = placer.problem
-    waiting = _in_order(placer)
-    alone = [one for one in waiting if _is_alone(placer, one)]
-    for one in alone:
-        placer.place(one)
-    tied = [one for one in waiting if one.waiting and not placer.want(one, 0).free]
-    problem.packer.expect(problem.load_of(tied))
+    unplaced_classes = _placement_order(placer)
+    # Pods with self anti-affinity fix the number of nodes. They come first; then the
+    # open claims are sized for the dependent classes that will join them.
+    separated = [pod_class for pod_class in unplaced_classes if _has_self_anti_affinity(placer, pod_class)]
+    for pod_class in separated:
+        placer.place(pod_class)
+    dependent = [
+        pod_class
+        for pod_class in unplaced_classes
+        if pod_class.unplaced and not placer.compile_class(pod_class, 0).is_independent
+    ]
+    problem.packer.presize_claims(problem.total_requests(dependent))
     progress = True
-    while waiting and progress:
+    while unplaced_classes and progress:
         progress = False
-        for one in waiting:
-            progress |= placer.place(one) > 0
+        for pod_class in unplaced_classes:
+            progress |= placer.place(pod_class) > 0
         placer.open_fleets()
-        waiting = [one for one in waiting if one.waiting]
+        unplaced_classes = [pod_class for pod_class in unplaced_classes if pod_class.unplaced]
 
 
-def _is_alone(placer: Placer, one: PodClass) -> bool:
-    """Tell whether pods of a class keep each other off their nodes."""
-    return any(h.own and h.rule.kind is Kind.ANTI for h in placer.want(one, 0).host_rules)
+def _has_self_anti_affinity(placer: Placer, pod_class: PodClass) -> bool:
+    """Return True if pods of a class may not share a node with each other."""
+    return any(
+        own.selects_self and own.rule.kind is RuleKind.ANTI_AFFINITY
+        for own in placer.compile_class(pod_class, 0).hostname_rules
+    )
 
 
-def _in_order(placer: Placer) -> list[PodClass]:
-    """Sort: who fixes the number of nodes first, then the largest, the free late.
+def _placement_order(placer: Placer) -> list[PodClass]:
+    """Return the classes in placement order.
 
-    Free classes come late because they can use what others leave; last come
-    those that seek the company of others, who must be somewhere by then.
+    1. Classes with affinity to other classes last: the others must have nodes.
+    2. Independent classes late (cheapest packing): they use the room others leave.
+    3. Self anti-affinity first: it fixes the number of nodes.
+    4. Largest share of all requests first, as in best-fit decreasing.
+    5. Of equal requests: hostname rules, other topology, none.
+
+    Sorting is stable; ``problem.classes`` is sorted by pod name.
     """
     problem = placer.problem
-    shares = share_of_total(problem)
+    shares = request_shares(problem)
     cheapest = problem.settings.packing is Packing.CHEAPEST
 
-    def rank(one: PodClass) -> tuple[bool, bool, bool, float, int]:
-        want = placer.want(one, 0)
-        alone = _is_alone(placer, one)
-        bound = 0 if want.host_rules else 1 if want.keys or want.host_counters else 2
-        follows = problem.follows_others(want.ties)
-        return (follows, cheapest and want.free, not alone, -shares[id(one)], bound)
+    def rank(pod_class: PodClass) -> tuple[bool, bool, bool, float, int]:
+        compiled = placer.compile_class(pod_class, 0)
+        with_self_anti_affinity = _has_self_anti_affinity(placer, pod_class)
+        has_topology = compiled.topology_keys or compiled.hostname_groups
+        constrained = 0 if compiled.hostname_rules else 1 if has_topology else 2
+        follows_others = problem.follows_other_classes(compiled.topology)
+        is_late, share = cheapest and compiled.is_independent, shares[id(pod_class)]
+        return (follows_others, is_late, not with_self_anti_affinity, -share, constrained)
 
     return sorted(problem.classes, key=rank)

@@ -1,283 +1,294 @@
-"""Placing one class: cell by cell, form by form."""
+"""Placer: place one class, preference by preference and domain by domain."""
 
 from collections.abc import Iterable
-from itertools import islice, product
+from itertools import chain, islice, product
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.claim_states import DEAD
-from dovetail.core.scheduling.constraints.compiled_class import Want
-from dovetail.core.scheduling.constraints.topology import EVERY_NODE, Counter
-from dovetail.core.scheduling.deferred import Deferred
-from dovetail.core.scheduling.domains import NO_LABEL, Cell, Division
+from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE
+from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
+from dovetail.core.scheduling.constraints.topology import EVERY_NODE, TopologyGroup
+from dovetail.core.scheduling.deferred import DeferredPods
+from dovetail.core.scheduling.domains import NO_LABEL, DomainAssignment, DomainTuple
+from dovetail.core.scheduling.placement.state import PlacementLog
 from dovetail.core.scheduling.pods.equivalence import PodClass
 from dovetail.core.scheduling.pods.volumes import NO_VOLUMES
 from dovetail.core.scheduling.problem import Problem
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.requirements import Requirement, Requirements
 
-_MOST_CELLS = 4096
+# Upper bound for classes with several topology keys.
+_MAX_DOMAIN_TUPLES = 4096
 
 
 class Placer:
-    """Moves classes from waiting to placed."""
+    """Places classes and keeps the counts of topology groups up to date.
+
+    ``defer`` also defers pods with topology keys. They are counted in their domain
+    at once and get their node later, so limits may break the count (``has_shortfall``).
+    """
 
     def __init__(self, problem: Problem, *, defer: bool) -> None:
         self.problem = problem
-        self.deferred = Deferred(problem)
-        self._defers_all = defer
-        self.broke_a_promise = False
-        """Pods that others had been counted on to balance got no node after all."""
-        self._wants: dict[tuple[int, int], Want] = {}
-        self._possible: dict[int, bool] = {}
-        self._known_asks: dict[tuple[int, tuple[str, ...], Cell], list[int]] = {}
-        self._known_values: dict[str, set[str]] = {}
-        self._known_cells: dict[tuple[int, int, tuple[Requirements, ...]], list[Cell]] = {}
-        self._smallest: dict[tuple[int, int], tuple[int, list[float]] | None] = {}
+        self.deferred = DeferredPods(problem)
+        self._defer_all = defer
+        self.has_shortfall = False
+        """Deferred pods that were already counted in a domain got no node."""
+        self._compiled_classes: dict[tuple[int, int], CompiledClass] = {}
+        self._feasible: dict[int, bool] = {}
+        self._constraint_cache: dict[tuple[int, tuple[str, ...], DomainTuple], list[int]] = {}
+        self._label_values: dict[str, set[str]] = {}
+        self._domain_tuple_cache: dict[tuple[int, int, tuple[Requirements, ...]], list[DomainTuple]] = {}
+        self._smallest_nodes: dict[tuple[int, int], tuple[int, list[float]] | None] = {}
 
-    def want(self, one: PodClass, form: int) -> Want:
-        key = (id(one), form)
-        want = self._wants.get(key)
-        if want is None:
-            spec = self.problem.forms[id(one)][form]
-            want = self._wants[key] = self.problem.want(one, spec)
-        return want
+    def compile_class(self, pod_class: PodClass, level: int) -> CompiledClass:
+        """Return a class compiled with its ``level``-th relaxed spec; cached."""
+        key = (id(pod_class), level)
+        compiled = self._compiled_classes.get(key)
+        if compiled is None:
+            spec = self.problem.relaxed_specs[id(pod_class)][level]
+            compiled = self._compiled_classes[key] = self.problem.compile_class(pod_class, spec)
+        return compiled
 
-    def place(self, one: PodClass) -> int:
-        """Place what still waits of a class, giving up wishes only where it must."""
+    def place(self, pod_class: PodClass) -> int:
+        """Place unplaced pods, dropping preferences only for those that need it.
+
+        Return the number of pods placed.
+        """
         placed = 0
-        for form in range(len(self.problem.forms[id(one)])):
-            if not one.waiting:
+        for level in range(len(self.problem.relaxed_specs[id(pod_class)])):
+            if not pod_class.unplaced:
                 break
-            found = self._place_form(self.want(one, form), one.waiting)
-            one.taken += found
-            placed += found
+            newly_placed = self._place_level(self.compile_class(pod_class, level), pod_class.unplaced)
+            pod_class.placed += newly_placed
+            placed += newly_placed
         return placed
 
-    def _place_form(self, want: Want, count: int) -> int:
-        if not want.keys:
-            return self._fill(want, (), count)
-        division = Division(want, self.cells(want))
-        division.careful = not all(self._has_plenty(want, cell, count) for cell in division.cells)
+    def _place_level(self, compiled: CompiledClass, count: int) -> int:
+        """Place pods of one relaxed spec, divided over domains."""
+        if not compiled.topology_keys:
+            return self._place_in_domain(compiled, (), count)
+        assignment = DomainAssignment(compiled, self.domain_tuples(compiled))
+        tuples = assignment.domain_tuples
+        assignment.conservative = not all(self._has_room_for(compiled, domains, count) for domains in tuples)
         placed = 0
         while placed < count:
-            shares = division.deal(count - placed)
+            shares = assignment.assign(count - placed)
             if not shares:
                 break
-            for cell, share in shares:
-                found = self._fill(want, cell, share)
-                placed += found
-                if found < share:
-                    # The rest must be dealt anew: this cell is full for good.
-                    division.closed.add(cell)
+            for domains, share in shares:
+                newly_placed = self._place_in_domain(compiled, domains, share)
+                placed += newly_placed
+                if newly_placed < share:
+                    # No more room here: assign the rest again, without this domain.
+                    assignment.full.add(domains)
                     break
         return placed
 
-    def cells(self, want: Want) -> list[Cell]:
-        """Return the combinations of domains in which a class could be placed at all."""
-        cache_key = (want.ask, id(want.ties), tuple(want.alternatives))
-        known = self._known_cells.get(cache_key)
-        if known is None:
-            every = product(*(self._domains(want, key) for key in want.keys))
-            possible = (cell for cell in every if self._is_possible(want, cell))
-            known = list(islice(possible, _MOST_CELLS))
-            known.sort(key=lambda cell: (self._cheapest(want, cell), cell))
-            self._known_cells[cache_key] = known
-        return known
+    def domain_tuples(self, compiled: CompiledClass) -> list[DomainTuple]:
+        """Return the feasible domain tuples, cheapest new node first; ties by name."""
+        cache_key = (compiled.constraint, id(compiled.topology), tuple(compiled.volume_topologies))
+        domain_tuples = self._domain_tuple_cache.get(cache_key)
+        if domain_tuples is None:
+            all_tuples = product(*(self._candidate_domains(compiled, key) for key in compiled.topology_keys))
+            possible = (domains for domains in all_tuples if self._is_domain_feasible(compiled, domains))
+            domain_tuples = list(islice(possible, _MAX_DOMAIN_TUPLES))
+            domain_tuples.sort(key=lambda domains: (self._cheapest_price(compiled, domains), domains))
+            self._domain_tuple_cache[cache_key] = domain_tuples
+        return domain_tuples
 
-    def _cheapest(self, want: Want, cell: Cell) -> float:
-        """Return the price of the cheapest new node in a cell."""
+    def _cheapest_price(self, compiled: CompiledClass, domains: DomainTuple) -> float:
+        """Return the price of the cheapest new node in a domain tuple."""
         space = self.problem.space
-        states = [space.move(root, ask) for ask in self._asks(want, cell) for root in space.roots]
-        return min(float(space.cost[state].min(initial=np.inf)) for state in states or [DEAD])
+        constraints = self._constraints(compiled, domains)
+        states = [space.narrow(root, constraint) for constraint in constraints for root in space.roots]
+        return min(float(space.cost[state].min(initial=np.inf)) for state in states or [INFEASIBLE])
 
-    def _has_plenty(self, want: Want, cell: Cell, count: int) -> bool:
-        """Tell whether new nodes for all pods can surely be bought in a cell."""
-        if want.needs_company or want.ports:
+    def _has_room_for(self, compiled: CompiledClass, domains: DomainTuple, count: int) -> bool:
+        """Return True if limits surely allow new nodes for all pods in a domain tuple.
+
+        Each pod is assumed to need a node of its own, of the smallest type.
+        """
+        if compiled.has_hostname_affinity or compiled.port_bits:
             return False
-        for ask in self._asks(want, cell):
-            key = (ask, want.size_number)
-            if key not in self._smallest:
-                self._smallest[key] = self._smallest_node(want, ask)
-            found = self._smallest[key]
-            if found is not None:
-                pool, capacity = found
-                allowance = self.problem.board.allowances[pool]
-                return allowance.covers(capacity, count)
+        for constraint in self._constraints(compiled, domains):
+            key = (constraint, compiled.requests_id)
+            if key not in self._smallest_nodes:
+                self._smallest_nodes[key] = self._find_smallest_node(compiled, constraint)
+            smallest = self._smallest_nodes[key]
+            if smallest is not None:
+                pool, capacity = smallest
+                return self.problem.placement.limit_headrooms[pool].covers(capacity, count)
         return False
 
-    def _smallest_node(self, want: Want, ask: int) -> tuple[int, list[float]] | None:
-        """Return (pool, capacity) of the smallest node that takes a pod; None: none surely does."""
-        space, board = self.problem.space, self.problem.board
+    def _find_smallest_node(self, compiled: CompiledClass, constraint: int) -> tuple[int, list[float]] | None:
+        """Return (pool, capacity) of the smallest node for a pod; None if uncertain."""
+        space, placement = self.problem.space, self.problem.placement
         for root in space.roots:
-            state = space.move(root, ask)
-            if state != DEAD:  # Slots of reservations run out.
-                state = board.reservations.without(state)
-            if state == DEAD:
+            state = space.narrow(root, constraint)
+            if state != INFEASIBLE:  # Reserved slots are limited.
+                state = placement.reservations.exclude_reserved(state)
+            if state == INFEASIBLE:
                 continue
             pool = space.states[state].pool
-            fitting = np.flatnonzero(board.each(want, state) >= 1)
-            if len(fitting) and not board.varieties[pool].wanted:
-                capacity = board.allowances[pool].capacity[fitting]
+            fitting = np.flatnonzero(placement.pods_per_empty_claim(compiled, state) >= 1)
+            if len(fitting) and not placement.min_values[pool].required:
+                capacity = placement.limit_headrooms[pool].capacity[fitting]
                 smallest: list[float] = capacity[int(np.argmin(capacity.sum(axis=1)))].tolist()
                 return pool, smallest
         return None
 
-    def _domains(self, want: Want, key: str) -> list[str]:
-        """Return the values of a key that a class may be placed in."""
-        known: set[str] = set()
-        for counter in self._counters_on(want, key):
-            known |= set(counter.counts)
-        if key not in want.owned_keys:
-            # Others may look at some domains only; these pods are not bound to them.
-            known |= self._values(key)
-        wanted = self.problem.space.asks[want.ask].requirements.get(key)
-        found = sorted(value for value in known if wanted is None or wanted.has(value))
-        if key in want.owned_keys:
-            return found
-        # Only counted here, by others: a node without the label suits just as well.
-        bare = key not in label_keys.WELL_KNOWN or not found
-        return [NO_LABEL, *found] if bare else found
+    def _candidate_domains(self, compiled: CompiledClass, key: str) -> list[str]:
+        """Return the domains of a key that a class may be placed in, by name."""
+        values: set[str] = set()
+        for group in self._groups_on(compiled, key):
+            values |= set(group.counts)
+        if key not in compiled.own_keys:
+            # Groups of other classes may count some domains only; this class may use all.
+            values |= self._all_values(key)
+        requirement = self.problem.space.constraints[compiled.constraint].requirements.get(key)
+        allowed = sorted(value for value in values if requirement is None or requirement.has(value))
+        if key in compiled.own_keys:
+            return allowed
+        # Only groups of other classes count it here: a node without the label is fine too.
+        may_be_absent = key not in label_keys.WELL_KNOWN or not allowed
+        return [NO_LABEL, *allowed] if may_be_absent else allowed
 
-    def _values(self, key: str) -> set[str]:
-        """Return every value of a key that a node has or could have."""
-        known = self._known_values.get(key)
-        if known is None:
-            known = {value for table in self.problem.tables for value in table.values_of(key)}
-            for labels, _ in self.problem.hosts.kinds:
+    def _all_values(self, key: str) -> set[str]:
+        """Return all values that a label has on existing nodes or could have on new ones."""
+        values = self._label_values.get(key)
+        if values is None:
+            values = {value for table in self.problem.tables for value in table.label_values(key)}
+            for labels, _ in self.problem.nodes.profiles:
                 if key in labels:
-                    known |= labels[key].values
-            self._known_values[key] = known
-        return known
+                    values |= labels[key].values
+            self._label_values[key] = values
+        return values
 
     @staticmethod
-    def _counters_on(want: Want, key: str) -> Iterable[Counter]:
-        for held in want.zonal_rules:
-            if held.rule.counter.key == key:
-                yield held.rule.counter
-        for counter in want.zonal_counters:
-            if counter.key == key:
-                yield counter
+    def _groups_on(compiled: CompiledClass, key: str) -> Iterable[TopologyGroup]:
+        """Return the topology groups of a class on one key."""
+        groups = chain((own.rule.group for own in compiled.domain_rules), compiled.domain_groups)
+        return (group for group in groups if group.key == key)
 
-    def _asks(self, want: Want, cell: Cell) -> list[int]:
-        """Return what nodes in this cell must offer, one ask for each place of its volumes."""
-        if want.alternatives is not NO_VOLUMES.alternatives:
-            return self._new_asks(want, cell)
-        key = (want.ask, want.keys, cell)
-        known = self._known_asks.get(key)
-        if known is None:
-            known = self._known_asks[key] = self._new_asks(want, cell)
-        return known
+    def _constraints(self, compiled: CompiledClass, domains: DomainTuple) -> list[int]:
+        """Return one node constraint per volume topology, for nodes in a domain tuple."""
+        if compiled.volume_topologies is not NO_VOLUMES.topologies:
+            return self._build_constraints(compiled, domains)
+        key = (compiled.constraint, compiled.topology_keys, domains)
+        constraints = self._constraint_cache.get(key)
+        if constraints is None:
+            constraints = self._constraint_cache[key] = self._build_constraints(compiled, domains)
+        return constraints
 
-    def _new_asks(self, want: Want, cell: Cell) -> list[int]:
-        space = self.problem.space
-        ask = want.ask
-        if cell:
-            pinned = [
-                Requirement.one_of(key, domain) if domain else Requirement.absent(key)
-                for key, domain in zip(want.keys, cell, strict=True)
-            ]
-            ask = space.also(ask, Requirements.of(pinned))
-        return [space.also(ask, place) for place in want.alternatives]
-
-    def _is_possible(self, want: Want, cell: Cell) -> bool:
-        return any(self._could_land(ask) for ask in self._asks(want, cell))
-
-    def _could_land(self, ask: int) -> bool:
-        known = self._possible.get(ask)
-        if known is None:
-            space = self.problem.space
-            known = any(space.move(root, ask) != DEAD for root in space.roots) or bool(
-                self.problem.hosts.welcoming(ask).any()
+    def _build_constraints(self, compiled: CompiledClass, domains: DomainTuple) -> list[int]:
+        extend, constraint = self.problem.space.extend_constraint, compiled.constraint
+        if domains:
+            in_domains = Requirements.from_requirements(
+                Requirement.one_of(key, domain) if domain else Requirement.does_not_exist(key)
+                for key, domain in zip(compiled.topology_keys, domains, strict=True)
             )
-            self._possible[ask] = known
-        return known
+            constraint = extend(constraint, in_domains)
+        return [extend(constraint, of_volumes) for of_volumes in compiled.volume_topologies]
 
-    def _fill(self, want: Want, cell: Cell, count: int) -> int:
+    def _is_domain_feasible(self, compiled: CompiledClass, domains: DomainTuple) -> bool:
+        return any(self._is_feasible(constraint) for constraint in self._constraints(compiled, domains))
+
+    def _is_feasible(self, constraint: int) -> bool:
+        """Return True if a new claim or an existing node can meet a constraint."""
+        feasible = self._feasible.get(constraint)
+        if feasible is None:
+            space = self.problem.space
+            feasible = any(space.narrow(root, constraint) != INFEASIBLE for root in space.roots) or bool(
+                self.problem.nodes.nodes_matching(constraint).any()
+            )
+            self._feasible[constraint] = feasible
+        return feasible
+
+    def _place_in_domain(self, compiled: CompiledClass, domains: DomainTuple, count: int) -> int:
+        """Place or defer up to ``count`` pods in a domain tuple; return how many."""
         packer = self.problem.packer
         placed = 0
-        for ask in self._asks(want, cell):
-            mark = len(packer.board.log)
-            if self._may_defer(want):
-                found = packer.place(want, ask, count - placed, open_new=False)
-                self._record(want, cell, packer.board.log[mark:])
-                placed += found
-                if placed < count:
-                    placed += self._defer(want, cell, ask, count - placed)
-            else:
-                placed += packer.place(want, ask, count - placed)
-                self._record(want, cell, packer.board.log[mark:])
+        for constraint in self._constraints(compiled, domains):
+            log_start, can_defer = len(packer.placement.log), self._can_defer(compiled)
+            placed += packer.place(compiled, constraint, count - placed, open_new=not can_defer)
+            self._count_placed(compiled, domains, packer.placement.log[log_start:])
+            if can_defer and placed < count:
+                placed += self._defer(compiled, domains, constraint, count - placed)
             if placed >= count:
                 break
         return placed
 
-    def _may_defer(self, want: Want) -> bool:
-        """Tell whether pods may wait for the fleet; who is counted in a zone by trust only."""
-        fewest = self.problem.board.fewest
-        return want.free and not fewest and (self._defers_all or not want.keys)
+    def _can_defer(self, compiled: CompiledClass) -> bool:
+        """Return True if pods may be deferred to the fleet search."""
+        fewest = self.problem.placement.fewest_nodes
+        return compiled.is_independent and not fewest and (self._defer_all or not compiled.topology_keys)
 
-    def _defer(self, want: Want, cell: Cell, ask: int, count: int) -> int:
-        """Leave pods to the fleet that is chosen for all such classes together."""
-        state = self.deferred.accept(want, ask, cell, count)
+    def _defer(self, compiled: CompiledClass, domains: DomainTuple, constraint: int, count: int) -> int:
+        """Defer pods to the fleet search, or place them now if that is impossible."""
+        state = self.deferred.try_defer(compiled, constraint, domains, count)
         if state is not None:
-            self._count(want, cell, count, state=state)
+            self._count_pods(compiled, domains, count, state=state)
             return count
         packer = self.problem.packer
-        mark = len(packer.board.log)
-        placed = packer.buy(want, ask, count)
-        self._record(want, cell, packer.board.log[mark:])
+        log_start = len(packer.placement.log)
+        placed = packer.upsize_or_open(compiled, constraint, count)
+        self._count_placed(compiled, domains, packer.placement.log[log_start:])
         return placed
 
     def open_fleets(self) -> None:
-        """Choose and open the fleets for all pods that were left to them."""
-        for batch, missing in self.deferred.open():
-            self._count(batch.want, batch.cell, -missing, state=batch.states[0])
-            batch.want.pod_class.taken -= missing
-            self.broke_a_promise |= bool(batch.want.keys)
+        """Run the fleet searches; take pods without a node out of all counts again."""
+        for batch, pods in self.deferred.open_fleets():
+            self._count_pods(batch.compiled, batch.domains, -pods, state=batch.states[0])
+            batch.compiled.pod_class.placed -= pods
+            self.has_shortfall |= bool(batch.compiled.topology_keys)
 
     # -- counting ---------------------------------------------------------------------
 
-    def _record(self, want: Want, cell: Cell, log: list[tuple[Want, list[int], list[int]]]) -> None:
-        if not want.zonal_counters and not want.zonal_rules:
+    def _count_placed(self, compiled: CompiledClass, domains: DomainTuple, log: PlacementLog) -> None:
+        """Count the pods of new log entries in their domains."""
+        if not compiled.domain_groups and not compiled.domain_rules:
             return
-        plain = all(counter.filter == EVERY_NODE for counter in want.zonal_counters)
-        for _, hosts, counts in log:
-            if plain:
-                self._count(want, cell, sum(counts))
+        counts_every_node = all(group.node_filter == EVERY_NODE for group in compiled.domain_groups)
+        for _, indexes, counts in log:
+            if counts_every_node:
+                self._count_pods(compiled, domains, sum(counts))
                 continue
-            for host, count in zip(hosts, counts, strict=True):
-                self._count(want, cell, count, host=host)
+            for index, count in zip(indexes, counts, strict=True):
+                self._count_pods(compiled, domains, count, index=index)
 
-    def _count(
+    def _count_pods(
         self,
-        want: Want,
-        cell: Cell,
+        compiled: CompiledClass,
+        domains: DomainTuple,
         count: int,
         *,
-        host: int | None = None,
+        index: int | None = None,
         state: int | None = None,
     ) -> None:
-        domains = dict(zip(want.keys, cell, strict=True))
-        for counter in want.zonal_counters:
-            domain = domains.get(counter.key)
-            if domain and self._passes(counter, host, state):
-                counter.counts[domain] = counter.counts.get(domain, 0) + count
-        for rule, _ in want.zonal_rules:
-            domain = domains.get(rule.counter.key)
+        """Add ``count`` (may be negative) pods in a domain tuple to all groups and rules."""
+        domain_by_key = dict(zip(compiled.topology_keys, domains, strict=True))
+        for group in compiled.domain_groups:
+            domain = domain_by_key.get(group.key)
+            if domain and self._is_counted(group, index, state):
+                group.counts[domain] = group.counts.get(domain, 0) + count
+        for rule, _ in compiled.domain_rules:
+            domain = domain_by_key.get(rule.group.key)
             if domain:
                 rule.owners[domain] = rule.owners.get(domain, 0) + count
 
-    def _passes(self, counter: Counter, host: int | None, state: int | None) -> bool:
-        if counter.filter == EVERY_NODE:
+    def _is_counted(self, group: TopologyGroup, index: int | None, state: int | None) -> bool:
+        """Return True if a group counts pods on this node or claim."""
+        if group.node_filter == EVERY_NODE:
             return True
         problem = self.problem
-        if host is not None and host < problem.hosts.existing:
-            labels, taints = problem.hosts.kinds[int(problem.hosts.kind[host])]
-            return counter.filter.passes(labels, taints, new=False)
+        if index is not None and index < problem.nodes.existing_count:
+            labels, taints = problem.nodes.profiles[int(problem.nodes.profile_index[index])]
+            return group.node_filter.matches(labels, taints, new=False)
         if state is None:
-            state = int(problem.hosts.state[host]) if host is not None else DEAD
-        if state == DEAD:
+            state = int(problem.nodes.claim_state[index]) if index is not None else INFEASIBLE
+        if state == INFEASIBLE:
             return True
-        known = problem.space.states[state]
-        taints = problem.tables[known.pool].pool.template.taints
-        return counter.filter.passes(known.requirements, taints, new=True)
+        claim_state = problem.space.states[state]
+        taints = problem.tables[claim_state.pool].pool.template.taints
+        return group.node_filter.matches(claim_state.requirements, taints, new=True)

@@ -1,13 +1,14 @@
-"""Writing down what was decided, as a Plan."""
+"""Plan builder: turn the placement state into planned nodes."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
+from msgspec.structs import replace
 
-from dovetail.core.scheduling.arrays.claim_states import State
-from dovetail.core.scheduling.arrays.nodepools import PoolTable, some_value
+from dovetail.core.scheduling.arrays.claim_states import ClaimState
+from dovetail.core.scheduling.arrays.nodepools import NodePoolTable, pick_value
 from dovetail.core.scheduling.arrays.types import Bools, Ints
 from dovetail.core.scheduling.problem import Problem
 from dovetail.model import labels as label_keys
@@ -16,236 +17,239 @@ from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.requirements import Requirement, Requirements
 from dovetail.model.kube.resources import Resources
-from dovetail.model.plan import ExistingPlacement, PlannedNode
+from dovetail.model.plan import (
+    Constraint,
+    ExistingPlacement,
+    PlannedNode,
+    UnschedulablePod,
+    UnschedulableReason,
+)
+
+_CHUNK = 512
+"""Claims compared with all types in one array operation."""
+_MIN_VALUES_CUT = "cut to the maximum number of instance types, its NodeClaim would break minValues"
 
 
-class Answer:
-    """Turns hosts and the log of placements into planned nodes."""
+class PlanBuilder:
+    """Builds planned nodes from claims and the placement log."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
+        # Claims with the same claim state and the same usable types (as bytes) share
+        # lists of types and requirements; labels depend on the claim state alone.
         self._types: dict[tuple[int, bytes], tuple[InstanceType, ...]] = {}
         self._requirements: dict[tuple[int, bytes], Requirements] = {}
         self._labels: dict[int, FrozenDict[str, str]] = {}
         self._offerings: dict[tuple[int, int], Offering] = {}
-        self.dropped: list[tuple[str, list[Pod]]] = []
-        self._numbers: dict[str, int] = {}
-        self._claims: dict[int, int] = {}
+        self.dropped: list[UnschedulablePod] = []
+        self._last_numbers: dict[str, int] = {}
+        self._claims_per_pool: dict[int, int] = {}
 
-    def write(self) -> tuple[tuple[PlannedNode, ...], tuple[ExistingPlacement, ...]]:
-        """Return the new nodes and what existing ones take.
+    def build(self) -> tuple[tuple[PlannedNode, ...], tuple[ExistingPlacement, ...]]:
+        """Return the new nodes, and the pods placed on existing ones.
 
-        Afterwards ``dropped`` has the pods of claims that could not be written:
-        cut to the longest list of types, they leave less choice than minValues want.
+        Afterwards ``dropped`` has the pods of claims that cannot be planned: cut to
+        the maximum number of instance types they would break minValues.
         """
-        pods = self._pods_by_host()
-        hosts = self._problem.hosts
+        pods = self._pods_by_node()
+        nodes = self._problem.nodes
         existing = tuple(
-            ExistingPlacement(hosts.nodes[host].name, pods[host])
-            for host in sorted(pods)
-            if host < hosts.existing
+            ExistingPlacement(nodes.existing_nodes[index].name, pods[index])
+            for index in sorted(pods)
+            if index < nodes.existing_count
         )
-        nodes: dict[int, PlannedNode] = {}
-        claims = np.arange(hosts.existing, hosts.count)
-        states = hosts.state[hosts.existing : hosts.count]
+        planned: dict[int, PlannedNode] = {}
+        claims = np.arange(nodes.existing_count, nodes.count)
+        states = nodes.claim_state[nodes.existing_count : nodes.count]
         pools, counts = np.unique(self._problem.space.pool_of[states], return_counts=True)
-        self._claims = dict(zip(pools.tolist(), counts.tolist(), strict=True))
+        self._claims_per_pool = dict(zip(pools.tolist(), counts.tolist(), strict=True))
         for state in np.unique(states).tolist():
-            self._write_state(state, claims[states == state], pods, nodes)
-        return tuple(nodes[claim] for claim in sorted(nodes)), existing
+            self._build_claims(state, claims[states == state], pods, planned)
+        return tuple(planned[claim] for claim in sorted(planned)), existing
 
     @cached_property
-    def _taken(self) -> set[str]:
-        """The names that nodes and claims bear."""
+    def _used_names(self) -> set[str]:
+        """Names of nodes and NodeClaims that exist."""
         nodes = self._problem.snapshot.nodes
         return {node.name for node in nodes} | {node.claim for node in nodes}
 
-    def _pods_by_host(self) -> dict[int, list[Pod]]:
+    def _pods_by_node(self) -> dict[int, list[Pod]]:
+        """Return node index → pods. Pods of a class are taken in their order."""
         pods: dict[int, list[Pod]] = defaultdict(list)
-        handed: dict[int, int] = {}
-        for want, where, counts in self._problem.board.log:
-            one = want.pod_class
-            at = handed.get(id(one), 0)
-            members = one.pods
-            for host, count in zip(where, counts, strict=True):
-                pods[host] += members[at : at + count]
+        next_pod: dict[int, int] = {}
+        for compiled, indexes, counts in self._problem.placement.log:
+            pod_class = compiled.pod_class
+            at = next_pod.get(id(pod_class), 0)
+            members = pod_class.pods
+            for index, count in zip(indexes, counts, strict=True):
+                pods[index] += members[at : at + count]
                 at += count
-            handed[id(one)] = at
+            next_pod[id(pod_class)] = at
         return pods
 
-    def _write_state(
-        self,
-        number: int,
-        claims: Ints,
-        pods: Mapping[int, list[Pod]],
-        nodes: dict[int, PlannedNode],
+    def _build_claims(
+        self, state_id: int, claims: Ints, pods: Mapping[int, list[Pod]], planned: dict[int, PlannedNode]
     ) -> None:
+        """Build the planned nodes of all claims in one claim state."""
         problem = self._problem
-        state = problem.space.states[number]
+        state = problem.space.states[state_id]
         table = problem.tables[state.pool]
-        order = problem.space.in_price_order(number)
-        alloc = table.alloc[order]
+        order = problem.space.rows_by_price(state_id)
+        alloc = table.alloc[order]  # [types by price, resources]
         name = table.pool.name
         template = table.pool.template
-        labels = self._labels_of(number, state, table)
-        axis = problem.axis
-        for at in range(0, len(claims), 512):
-            some = claims[at : at + 512]
-            used = problem.hosts.used[:, some].T
+        labels = self._labels_of(state_id, state, table)
+        names = problem.resource_names
+        for at in range(0, len(claims), _CHUNK):
+            chunk = claims[at : at + _CHUNK]
+            used = problem.nodes.used[:, chunk].T  # [claims, resources]
             amounts = used.astype(np.int64).tolist()
-            fits = np.ones((len(some), len(order)), dtype=bool)
-            for r in range(len(axis)):
+            fits = np.ones((len(chunk), len(order)), dtype=bool)  # [claims, types by price]
+            for r in range(len(names)):
                 fits &= used[:, r : r + 1] <= alloc[None, :, r]
-            for place, claim in enumerate(some.tolist()):
-                kept = self._allowed(claim, state.pool, order, fits[place])
-                row = int(order[int(kept.argmax())])
-                daemons = table.daemon_requests[row]
-                key = (number, kept.tobytes())
-                if not self._leaves_choice(claim, state, self._types_of(key, table, order, kept)):
-                    self.dropped.append((name, pods[claim]))
+            for i, claim in enumerate(chunk.tolist()):
+                usable = self._allowed(claim, state.pool, order, fits[i])
+                # The first usable type by price is the cheapest that holds the pods.
+                row = int(order[int(usable.argmax())])
+                daemon_requests = table.daemon_requests[row]
+                key = (state_id, usable.tobytes())
+                if not self._meets_min_values(claim, state, self._types_of(key, table, order, usable)):
+                    reason = UnschedulableReason(name, Constraint.MIN_VALUES, _MIN_VALUES_CUT)
+                    self.dropped += [UnschedulablePod(pod, (reason,)) for pod in pods[claim]]
                     continue
-                nodes[claim] = PlannedNode(
+                planned[claim] = PlannedNode(
                     name=self._name(name),
                     nodepool=name,
-                    instance_types=self._types_of(key, table, order, kept),
-                    offering=self._offering(number, state, table, row),
+                    instance_types=self._types_of(key, table, order, usable),
+                    offering=self._offering(state_id, state, table, row),
                     pods=pods[claim],
-                    requirements=self._requirements_of(key, state, table, order, kept, claim),
-                    requested=Resources(zip(axis, amounts[place], strict=True)) + daemons,
-                    daemon_requests=daemons,
+                    requirements=self._requirements_of(key, state, table, order, usable, claim),
+                    requested=Resources(zip(names, amounts[i], strict=True)) + daemon_requests,
+                    daemon_requests=daemon_requests,
                     labels=labels,
                     taints=template.taints,
                     startup_taints=template.startup_taints,
-                    min_values_relaxed=claim in problem.board.relaxed,
+                    min_values_relaxed=claim in problem.placement.relaxed_min_values,
                     reservation_ids=_reservations(state),
                 )
 
     def _name(self, pool: str) -> str:
-        """Return the next name of a pool's claims that nothing bears yet."""
+        """Return the next free name ``<pool>-<number>``."""
         while True:
-            self._numbers[pool] = self._numbers.get(pool, 0) + 1
-            name = f"{pool}-{self._numbers[pool]:05d}"
-            if name not in self._taken:
+            self._last_numbers[pool] = self._last_numbers.get(pool, 0) + 1
+            name = f"{pool}-{self._last_numbers[pool]:05d}"
+            if name not in self._used_names:
                 return name
 
     def _allowed(self, claim: int, pool: int, order: Ints, fits: Bools) -> Bools:
-        """Hold a claim's alternatives to its pool's limits and to its ports."""
-        board, hosts = self._problem.board, self._problem.hosts
-        allowance = board.allowances[pool]
-        if not allowance.unlimited:
-            nominal = int(hosts.nominal[claim])
-            fits = fits & allowance.alternatives(nominal, self._claims[pool])[order]
-        if hosts.ports[claim]:
-            clear = ~board.rows_with_ports(
-                pool, hosts.ports[claim], len(self._problem.tables[pool].rows)
-            )
-            fits = fits & clear[order]
+        """Return [types by price]: types that limits and host ports allow on a claim."""
+        placement, nodes = self._problem.placement, self._problem.nodes
+        headroom = placement.limit_headrooms[pool]
+        if not headroom.is_unlimited:
+            nominal = int(nodes.nominal_row[claim])
+            fits = fits & headroom.allowed_alternatives(nominal, self._claims_per_pool[pool])[order]
+        if nodes.port_bits[claim]:
+            rows = len(self._problem.tables[pool].rows)
+            fits = fits & ~placement.rows_with_ports(pool, nodes.port_bits[claim], rows)[order]
         return fits
 
-    def _leaves_choice(self, claim: int, state: State, types: Sequence[InstanceType]) -> bool:
-        variety = self._problem.board.varieties[state.pool]
-        if not variety.wanted:
+    def _meets_min_values(self, claim: int, state: ClaimState, types: Sequence[InstanceType]) -> bool:
+        min_values = self._problem.placement.min_values[state.pool]
+        if not min_values.required:
             return True
-        names = {one.name for one in types}
+        names = {instance_type.name for instance_type in types}
         table = self._problem.tables[state.pool]
         rows = np.array([row.type.name in names for row in table.rows], dtype=bool)
-        return variety.enough(rows, self._problem.board.relaxed.get(claim, variety.wanted))
+        required = self._problem.placement.relaxed_min_values.get(claim, min_values.required)
+        return min_values.is_met(rows, required)
 
     def _types_of(
-        self, key: tuple[int, bytes], table: PoolTable, order: Ints, kept: Bools
+        self, key: tuple[int, bytes], table: NodePoolTable, order: Ints, usable: Bools
     ) -> tuple[InstanceType, ...]:
-        known = self._types.get(key)
-        if known is None:
-            rows = order[kept].tolist()
+        types = self._types.get(key)
+        if types is None:
             names: dict[str, InstanceType] = {}
-            for row in rows:
+            for row in order[usable].tolist():
                 names.setdefault(table.rows[row].type.name, table.rows[row].type)
-            most = self._problem.settings.max_instance_types
-            known = self._types[key] = tuple(names.values())[:most]
-        return known
+            types = tuple(names.values())[: self._problem.settings.max_instance_types]
+            self._types[key] = types
+        return types
 
     def _requirements_of(
         self,
         key: tuple[int, bytes],
-        state: State,
-        table: PoolTable,
+        state: ClaimState,
+        table: NodePoolTable,
         order: Ints,
-        kept: Bools,
+        usable: Bools,
         claim: int,
     ) -> Requirements:
-        """Return what the NodeClaim will say: types and capacity types always spelled out."""
-        lowered = self._problem.board.relaxed.get(claim)
-        known = self._requirements.get(key) if lowered is None else None
-        if known is None:
-            types = self._types_of(key, table, order, kept)
+        """Return the requirements of the NodeClaim, with types and capacity types listed."""
+        relaxed = self._problem.placement.relaxed_min_values.get(claim)
+        requirements = self._requirements.get(key) if relaxed is None else None
+        if requirements is None:
+            types = self._types_of(key, table, order, usable)
             merged = dict(state.requirements)
-            low = merged.get(label_keys.INSTANCE_TYPE)
-            merged[label_keys.INSTANCE_TYPE] = Requirement(
-                label_keys.INSTANCE_TYPE,
-                False,
-                frozenset(one.name for one in types),
-                min_values=low.min_values if low else None,
-            )
-            merged[label_keys.CAPACITY_TYPE] = self._capacity_types(state, table, order[kept])
-            for name, count in (lowered or {}).items():
-                one = merged[name]
-                merged[name] = Requirement(
-                    name, one.complement, one.values, one.gte, one.lte, count
-                )
-            known = Requirements(merged)
-            if lowered is None:
-                self._requirements[key] = known
-        return known
+            names = frozenset(instance_type.name for instance_type in types)
+            merged[label_keys.INSTANCE_TYPE] = _with_values(merged, label_keys.INSTANCE_TYPE, names)
+            merged[label_keys.CAPACITY_TYPE] = self._capacity_types(state, table, order[usable])
+            for name, count in (relaxed or {}).items():
+                merged[name] = replace(merged[name], min_values=count, must_exist=False)
+            requirements = Requirements(merged)
+            if relaxed is None:
+                self._requirements[key] = requirements
+        return requirements
 
-    def _capacity_types(self, state: State, table: PoolTable, rows: Ints) -> Requirement:
-        wanted = state.requirements.get(label_keys.CAPACITY_TYPE)
-        low = wanted.min_values if wanted else None
-        if wanted is not None and wanted.values == {label_keys.RESERVED} and not wanted.complement:
-            return wanted
+    def _capacity_types(self, state: ClaimState, table: NodePoolTable, rows: Ints) -> Requirement:
+        own = state.requirements.get(label_keys.CAPACITY_TYPE)
+        if own is not None and own.values == {label_keys.RESERVED} and not own.complement:
+            return own
         possible = np.isfinite(table.price[rows]).any(axis=0) & state.columns
-        values: frozenset[str] = frozenset().union(
-            *(
-                table.columns[column][label_keys.CAPACITY_TYPE].values
-                for column in np.flatnonzero(possible).tolist()
-            )
-        )
-        return Requirement(label_keys.CAPACITY_TYPE, False, values, min_values=low)
+        columns = [table.columns[column] for column in np.flatnonzero(possible).tolist()]
+        values = {value for column in columns for value in column[label_keys.CAPACITY_TYPE].values}
+        return _with_values(state.requirements, label_keys.CAPACITY_TYPE, frozenset(values))
 
-    def _offering(self, number: int, state: State, table: PoolTable, row: int) -> Offering:
-        """Return the cheapest way to have a row in a state; ties by zone."""
-        known = self._offerings.get((number, row))
-        if known is None:
+    def _offering(self, state_id: int, state: ClaimState, table: NodePoolTable, row: int) -> Offering:
+        """Return the cheapest offering of a type in a claim state; ties by zone."""
+        cheapest = self._offerings.get((state_id, row))
+        if cheapest is None:
             reserved_only = _reservations(state) != ()
-            fine: Sequence[Offering] = [
-                one
-                for one in table.rows[row].offerings
-                if one.available
-                and (one.capacity_type == label_keys.RESERVED) == reserved_only
-                and state.requirements.clash(one.requirements()) is None
+            offerings: Sequence[Offering] = [
+                offering
+                for offering in table.rows[row].offerings
+                if offering.available
+                and (offering.capacity_type == label_keys.RESERVED) == reserved_only
+                and state.requirements.find_disjoint_key(offering.requirements()) is None
             ]
-            known = min(fine, key=lambda one: (one.price, one.zone, one.capacity_type))
-            self._offerings[(number, row)] = known
-        return known
+            cheapest = min(offerings, key=lambda entry: (entry.price, entry.zone, entry.capacity_type))
+            self._offerings[(state_id, row)] = cheapest
+        return cheapest
 
-    def _labels_of(self, number: int, state: State, table: PoolTable) -> FrozenDict[str, str]:
-        known = self._labels.get(number)
-        if known is None:
+    def _labels_of(self, state_id: int, state: ClaimState, table: NodePoolTable) -> FrozenDict[str, str]:
+        cached = self._labels.get(state_id)
+        if cached is None:
             template = table.pool.template
             key, value = template.node_class.label
             labels = {**template.labels, label_keys.NODEPOOL: table.pool.name, key: value}
-            for name, one in sorted(state.requirements.items()):
+            for name, requirement in sorted(state.requirements.items()):
                 custom = name not in label_keys.WELL_KNOWN and not label_keys.is_restricted(name)
-                # A value must be made up only for labels that the pool says its nodes have.
-                stated = name in table.base or not one.complement
-                chosen = some_value(one)
-                if custom and stated and chosen and not table.defines(name):
+                # Choose a value only for labels that the NodePool says its nodes have.
+                stated = name in table.requirements or not requirement.complement
+                chosen = pick_value(requirement)
+                if custom and stated and chosen and not table.defines_label(name):
                     labels[name] = chosen
-            known = self._labels[number] = FrozenDict(labels)
-        return known
+            cached = self._labels[state_id] = FrozenDict(labels)
+        return cached
 
 
-def _reservations(state: State) -> tuple[str, ...]:
-    held = state.requirements.get(label_keys.CAPACITY_RESERVATION_ID)
-    if held is None or held.complement or not held.values:
+def _with_values(requirements: Mapping[str, Requirement], key: str, values: frozenset[str]) -> Requirement:
+    """Return a requirement of the given values, with the minValues of the present one."""
+    own = requirements.get(key)
+    return Requirement(key, False, values, min_values=own.min_values if own else None)
+
+
+def _reservations(state: ClaimState) -> tuple[str, ...]:
+    reservation = state.requirements.get(label_keys.CAPACITY_RESERVATION_ID)
+    if reservation is None or reservation.complement or not reservation.values:
         return ()
-    return tuple(sorted(held.values))
+    return tuple(sorted(reservation.values))

@@ -1,37 +1,37 @@
-"""Where a pod is, or why it is nowhere: what a plan for the whole cluster says of it."""
+"""Pod outlook: what the plan for the whole cluster means for one pending pod."""
 
 import msgspec
 
 from dovetail.core.scheduling.solver import solve
 from dovetail.model.kube.pod import Pod
-from dovetail.model.plan import PlannedNode, Refusal
+from dovetail.model.plan import PlannedNode, UnschedulableReason
 from dovetail.model.settings import SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
 
 
-class Prospect(msgspec.Struct, frozen=True, kw_only=True):
-    """What a waiting pod can expect."""
+class PodOutlook(msgspec.Struct, frozen=True, kw_only=True):
+    """Expected node of a pending pod, or the reasons why it gets none."""
 
     existing: str = ""
-    """A node that is there, or on its way, and has room for it."""
+    """Name of the existing or in-flight node that has room for it."""
     new: PlannedNode | None = None
-    """A node that would be bought for it and others."""
-    refusals: tuple[Refusal, ...] = ()
-    """Why it gets none, pool by pool."""
+    """New node that would be launched for it and others."""
+    reasons: tuple[UnschedulableReason, ...] = ()
+    """Why it gets no node, per NodePool."""
 
 
-def prospect_of(
+def predict_outlook(
     pod: Pod, snapshot: ClusterSnapshot, settings: SchedulingSettings | None = None
-) -> Prospect:
-    """Plan for all who wait, and return what comes of it for one of them."""
+) -> PodOutlook:
+    """Plan for all pending pods and return the result for one of them."""
     plan = solve(snapshot, settings)
     for placement in plan.existing:
-        if any(one.uid == pod.uid and one.key == pod.key for one in placement.pods):
-            return Prospect(existing=placement.node)
+        if any(candidate.uid == pod.uid and candidate.key == pod.key for candidate in placement.pods):
+            return PodOutlook(existing=placement.node)
     for node in plan.nodes:
-        if any(one.uid == pod.uid and one.key == pod.key for one in node.pods):
-            return Prospect(new=node)
-    for left in plan.unplaced:
-        if left.pod.uid == pod.uid and left.pod.key == pod.key:
-            return Prospect(refusals=left.refusals)
-    return Prospect()
+        if any(candidate.uid == pod.uid and candidate.key == pod.key for candidate in node.pods):
+            return PodOutlook(new=node)
+    for entry in plan.unschedulable:
+        if entry.pod.uid == pod.uid and entry.pod.key == pod.key:
+            return PodOutlook(reasons=entry.reasons)
+    return PodOutlook()

@@ -1,4 +1,4 @@
-"""The problem, compiled: tables, states, counters and hosts for one batch."""
+"""Problem: a snapshot and the classes to place in it, compiled to arrays."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -6,64 +6,63 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.claim_states import StateSpace
-from dovetail.core.scheduling.arrays.nodepools import PoolTable, vector
+from dovetail.core.scheduling.arrays.claim_states import ClaimStateSpace
+from dovetail.core.scheduling.arrays.nodepools import NodePoolTable, to_vector
 from dovetail.core.scheduling.arrays.types import Bools, Floats
-from dovetail.core.scheduling.constraints.compiled_class import Ties, Want
-from dovetail.core.scheduling.constraints.daemonsets import Outstanding, charge_daemons
-from dovetail.core.scheduling.constraints.limits import Allowance
-from dovetail.core.scheduling.constraints.min_values import Variety
+from dovetail.core.scheduling.constraints.compiled_class import ClassTopology, CompiledClass
+from dovetail.core.scheduling.constraints.daemonsets import DaemonSetOverhead, subtract_daemonsets
+from dovetail.core.scheduling.constraints.limits import LimitHeadroom
+from dovetail.core.scheduling.constraints.min_values import PoolMinValues
 from dovetail.core.scheduling.constraints.reservations import Reservations
 from dovetail.core.scheduling.constraints.topology import (
-    Counter,
-    Kind,
-    Rule,
+    RuleKind,
     Topology,
-    node_alternatives,
+    TopologyGroup,
+    TopologyRule,
+    required_node_terms,
 )
-from dovetail.core.scheduling.placement.nodes import Hosts
+from dovetail.core.scheduling.placement.nodes import NodeArrays
 from dovetail.core.scheduling.placement.packer import Packer
 from dovetail.core.scheduling.placement.running_pods import (
-    Running,
-    attached_volumes,
-    count_running,
+    RunningPods,
+    count_running_pods,
+    find_attached_volumes,
+    find_running_pods,
     occupy_ports,
-    running_pods,
-    seed_domains,
+    register_domains,
 )
-from dovetail.core.scheduling.placement.state import Board
+from dovetail.core.scheduling.placement.state import PlacementState
 from dovetail.core.scheduling.pods.equivalence import PodClass
-from dovetail.core.scheduling.pods.relaxation import relaxations, wanted_requirements
-from dovetail.core.scheduling.pods.volumes import Attached, Volumes
+from dovetail.core.scheduling.pods.relaxation import node_requirements, relax
+from dovetail.core.scheduling.pods.volumes import VolumeConstraint, VolumeResolver
 from dovetail.model import labels as label_keys
-from dovetail.model.karpenter.nodepool import NodePool, in_order_of_preference
+from dovetail.model.karpenter.nodepool import NodePool, sort_by_weight
 from dovetail.model.kube.pod import HostPort, PodSpec
 from dovetail.model.kube.requirements import Requirements
 from dovetail.model.kube.resources import CPU, MEMORY, PODS
-from dovetail.model.kube.taints import Effect
+from dovetail.model.kube.taints import TaintEffect
 from dovetail.model.node import Node
-from dovetail.model.plan import Refusal
+from dovetail.model.plan import UnschedulableReason
 from dovetail.model.settings import SchedulingSettings
 from dovetail.model.snapshot import ClusterSnapshot
 
 
-def usable_pools(snapshot: ClusterSnapshot) -> list[NodePool]:
-    """Return the pools that pods may be given nodes from, best first."""
-    fit = [
-        pool
-        for pool in snapshot.node_pools
-        if pool.ready and not pool.deleting and pool.replicas is None
-    ]
-    return in_order_of_preference(tuple(fit))
+def usable_nodepools(snapshot: ClusterSnapshot) -> list[NodePool]:
+    """Return the NodePools that launch nodes for pods, in order of preference.
+
+    Static NodePools (``spec.replicas``) do not.
+    """
+    launching = [pool for pool in snapshot.nodepools if pool.ready and not pool.deleting]
+    return sort_by_weight(tuple(pool for pool in launching if pool.replicas is None))
 
 
-def ready_first(node: Node) -> tuple[bool, str]:
-    """Sort nodes in the order in which they are offered pods."""
+def initialized_first(node: Node) -> tuple[bool, str]:
+    """Return the sort key of existing nodes: initialized ones first, then by name."""
     return (not node.initialized, node.name)
 
 
 class Problem:
-    """One batch of pods against one snapshot."""
+    """Classes of pods to place in one snapshot, compiled to arrays."""
 
     def __init__(
         self,
@@ -71,190 +70,235 @@ class Problem:
         settings: SchedulingSettings,
         classes: Sequence[PodClass],
         moving: frozenset[str],
-        order: Callable[[Node], Any] = ready_first,
+        order: Callable[[Node], Any] = initialized_first,
     ) -> None:
+        """Compile a snapshot.
+
+        ``moving`` are keys of pods on deleting nodes that ``classes`` contain:
+        they must not be counted where they run. ``order`` is the sort key of
+        existing nodes.
+
+        The steps depend on each other in this order::
+
+            resources -> NodePool tables -> claim states
+            relaxed specs, volumes       -> topology groups and rules
+            groups, watched labels       -> node arrays -> counts of running pods
+            all of them                  -> placement state, ports, volumes
+        """
         self.snapshot = snapshot
         self.settings = settings
         self.classes = classes
-        self.axis = _axis(classes)
-        self.volumes = Volumes(snapshot, settings)
-        self.tables = [
-            PoolTable(
-                pool,
-                snapshot.instance_types.get(pool.name, ()),
-                self.axis,
-                reservations=settings.reserved_capacity,
-            )
-            for pool in usable_pools(snapshot)
-        ]
-        self._ports: dict[HostPort, int] = {}
-        daemon_ports = [self._charge(table) for table in self.tables]
-        self.space = StateSpace(self.tables)
-        taints = chain(
-            (taint for table in self.tables for taint in table.pool.template.taints),
-            (taint for node in snapshot.nodes for taint in node.taints),
-        )
-        self.soft_taints = any(one.effect is Effect.PREFER_NO_SCHEDULE for one in taints)
-        self.topology = Topology(snapshot.namespaces)
-        self.forms = {
-            id(one): list(relaxations(one.spec, settings.preferences, soft_taints=self.soft_taints))
-            for one in classes
-        }
-        self.attached = {id(one): self._attachments(one) for one in classes}
-        self._rules = {
-            id(one): self.topology.rules_of(one, self.forms[id(one)][0]) for one in classes
-        }
-        running = self._watched(moving)
-        for kind in running:
-            self.topology.anti_affinity_rules(kind.namespace, kind.spec)
-        self.hosts = Hosts(
-            self.space,
-            self.topology,
-            snapshot.nodes,
-            self.axis,
-            Outstanding(snapshot.daemon_sets),
-            self._label_interest(),
-            order,
-        )
-        seed_domains(self.topology, self.space, self.hosts)
-        count_running(running, self.topology, snapshot.nodes, self.hosts.numbers)
-        self.board = Board(
-            self.space,
-            self.hosts,
-            [Allowance(table, snapshot.nodes) for table in self.tables],
-            [Variety(table) for table in self.tables],
-            Reservations(self.space),
-            daemon_ports,
-            settings,
-        )
-        self.packer = Packer(self.board)
-        for one in classes:
-            for port in one.spec.host_ports:
-                self._ports.setdefault(port, len(self._ports))
-        occupy_ports(self.hosts, self._ports)
-        drivers = {driver for some in self.attached.values() for driver in some.drivers}
-        self.board.attached = attached_volumes(self.hosts, self.volumes, drivers)
-        self._ties: dict[tuple[tuple[int, ...], tuple[int, ...]], Ties] = {}
-        self._sizes: dict[tuple[float, ...], tuple[int, Floats]] = {}
-        self._counters = {
-            id(one): self.topology.selecting(one.namespace, one.labels) for one in classes
-        }
-        self._audience: dict[int, int] = {}
-        for counters in self._counters.values():
-            for counter in counters:
-                self._audience[id(counter)] = self._audience.get(id(counter), 0) + 1
 
-    def load_of(self, classes: Iterable[PodClass]) -> Floats:
-        """Return what the waiting pods of these classes ask for together."""
-        load = np.zeros(len(self.axis))
-        for one in classes:
-            load += vector(one.spec.requests, self.axis) * one.waiting
+        # NodePools. Resource names are an axis of every array, so they come first.
+        # DaemonSets are subtracted before claim states are built from the tables.
+        self.resource_names = _requested_resources(classes)
+        types, reserved = snapshot.instance_types, settings.reserved_capacity
+        self.tables = [
+            NodePoolTable(pool, types.get(pool.name, ()), self.resource_names, reservations=reserved)
+            for pool in usable_nodepools(snapshot)
+        ]
+        self._port_numbers: dict[HostPort, int] = {}
+        """Host port → number of its bit."""
+        daemon_ports = [self._subtract_daemonsets(table) for table in self.tables]
+        self.space = ClaimStateSpace(self.tables)
+
+        # Classes. Volumes must be valid: see ``placement_order.split_invalid``.
+        self.soft_taints = _has_soft_taints(self.tables, snapshot.nodes)
+        self.relaxed_specs = {
+            id(pod_class): list(
+                relax(pod_class.spec, settings.preference_policy, soft_taints=self.soft_taints)
+            )
+            for pod_class in classes
+        }
+        """Id of a class → its specs, from all preferences to none."""
+        self.volumes = VolumeResolver(snapshot, settings)
+        self.volumes_by_class = {id(pod_class): self._resolve_volumes(pod_class) for pod_class in classes}
+
+        # Topology. All groups must exist before nodes: their arrays over nodes are
+        # sized there, and their keys decide which node labels are watched. Only the
+        # first spec of each class is needed: later ones have a subset of its rules.
+        self.topology = Topology(snapshot.namespaces)
+        self._rules = {
+            id(pod_class): self.topology.rules_for(pod_class, self.relaxed_specs[id(pod_class)][0])
+            for pod_class in classes
+        }
+        running = self._find_counted_pods(moving)
+        for key in running:
+            self.topology.anti_affinity_rules(key.namespace, key.spec)
+
+        # Nodes. Domains are registered before pods are counted in them.
+        overhead, watched = DaemonSetOverhead(snapshot.daemon_sets), self._watched_label_keys()
+        self.nodes = NodeArrays(
+            self.space, self.topology, snapshot.nodes, self.resource_names, overhead, watched, order
+        )
+        register_domains(self.topology, self.space, self.nodes)
+        count_running_pods(running, self.topology, snapshot.nodes, self.nodes.index_by_name)
+
+        # Placement state.
+        headrooms = [LimitHeadroom(table, snapshot.nodes) for table in self.tables]
+        min_values = [PoolMinValues(table) for table in self.tables]
+        reservations = Reservations(self.space)
+        self.placement = PlacementState(
+            self.space, self.nodes, headrooms, min_values, reservations, daemon_ports, settings
+        )
+        self.packer = Packer(self.placement)
+        # Every host port needs its bit before a class is compiled: conflicts are
+        # looked up among all of them.
+        for pod_class in classes:
+            for port in pod_class.spec.host_ports:
+                self._port_numbers.setdefault(port, len(self._port_numbers))
+        occupy_ports(self.nodes, self._port_numbers)
+        by_class = self.volumes_by_class.values()
+        drivers = {driver for volumes in by_class for driver in volumes.claims_by_driver}
+        self.placement.attached_volumes = find_attached_volumes(self.nodes, self.volumes, drivers)
+
+        # Caches and look-ups of ``compile_class``.
+        self._class_topologies: dict[tuple[tuple[int, ...], tuple[int, ...]], ClassTopology] = {}
+        self._requests: dict[tuple[float, ...], tuple[int, Floats]] = {}
+        self._groups = {
+            id(pod_class): self.topology.groups_selecting(pod_class.namespace, pod_class.labels)
+            for pod_class in classes
+        }
+        self._selected_classes: dict[int, int] = {}
+        """Id of a topology group → number of classes that it counts."""
+        for groups in self._groups.values():
+            for group in groups:
+                self._selected_classes[id(group)] = self._selected_classes.get(id(group), 0) + 1
+
+    def total_requests(self, classes: Iterable[PodClass]) -> Floats:
+        """Return [resources]: sum of the requests of all unplaced pods of classes."""
+        load = np.zeros(len(self.resource_names))
+        for pod_class in classes:
+            load += to_vector(pod_class.spec.requests, self.resource_names) * pod_class.unplaced
         return load
 
-    def _watched(self, moving: frozenset[str]) -> Running:
-        """Return the pods that run, unless nobody here or there looks at any."""
+    def _find_counted_pods(self, moving: frozenset[str]) -> RunningPods:
+        """Return the running pods, or none if no topology group can count them."""
         nodes = self.snapshot.nodes
-        if not any(True for _ in self.topology.counters) and not any(
-            alike.kind.spec.anti_affinity for node in nodes for alike in node.alike
+        if not any(True for _ in self.topology.groups) and not any(
+            group.key.spec.anti_affinity for node in nodes for group in node.pod_groups
         ):
             return {}
-        return running_pods(nodes, moving)
+        return find_running_pods(nodes, moving)
 
     # -- compiling a class ---------------------------------------------------------
 
-    def want(self, one: PodClass, form: PodSpec) -> Want:
-        """Compile one form of a class."""
-        attached = self.attached[id(one)]
-        size = tuple(float(form.requests.get(name, 0)) for name in self.axis)
-        number, array = self._sizes.setdefault(size, (len(self._sizes), np.array(size)))
-        want = Want(
-            one,
-            size=array,
-            size_number=number,
-            ask=self.space.ask(wanted_requirements(form), form.tolerations),
-            reach=node_alternatives(one.spec),
-            alternatives=attached.alternatives,
-            ties=self._ties_of(self._rules_of(one, form), self._counters[id(one)]),
+    def compile_class(self, pod_class: PodClass, spec: PodSpec) -> CompiledClass:
+        """Compile one of the relaxed specs of a class."""
+        volumes = self.volumes_by_class[id(pod_class)]
+        amounts = tuple(float(spec.requests.get(name, 0)) for name in self.resource_names)
+        requests_id, requests = self._requests.setdefault(amounts, (len(self._requests), np.array(amounts)))
+        compiled = CompiledClass(
+            pod_class,
+            requests=requests,
+            requests_id=requests_id,
+            constraint=self.space.intern_constraint(node_requirements(spec), spec.tolerations),
+            required_terms=required_node_terms(pod_class.spec),
+            volume_topologies=volumes.topologies,
+            topology=self._class_topology(self._rules_for(pod_class, spec), self._groups[id(pod_class)]),
+            volume_claims=volumes.claims_by_driver,
         )
-        want.volumes = attached.drivers
-        if form.host_ports:
-            want.ports = sum(1 << self._ports[port] for port in set(form.host_ports))
-            for port, bit in self._ports.items():
-                if any(port.clashes(own) for own in form.host_ports):
-                    want.clashes |= 1 << bit
-        want.free = not want.ports and self._is_free(want.ties)
-        return want
+        if spec.host_ports:
+            compiled.port_bits = sum(1 << self._port_numbers[port] for port in set(spec.host_ports))
+            for port, number in self._port_numbers.items():
+                if any(port.conflicts_with(own) for own in spec.host_ports):
+                    compiled.conflicting_port_bits |= 1 << number
+        compiled.is_independent = not compiled.port_bits and self._is_independent(compiled.topology)
+        return compiled
 
-    def _ties_of(self, rules: list[Rule], counters: list[Counter]) -> Ties:
-        key = (tuple(map(id, rules)), tuple(map(id, counters)))
-        known = self._ties.get(key)
-        if known is None:
-            known = self._ties[key] = Ties(rules, counters)
-        return known
+    def _class_topology(self, rules: list[TopologyRule], groups: list[TopologyGroup]) -> ClassTopology:
+        key = (tuple(map(id, rules)), tuple(map(id, groups)))
+        class_topology = self._class_topologies.get(key)
+        if class_topology is None:
+            class_topology = self._class_topologies[key] = ClassTopology(rules, groups)
+        return class_topology
 
-    def _rules_of(self, one: PodClass, form: PodSpec) -> list[Rule]:
-        if form is self.forms[id(one)][0]:
-            return self._rules[id(one)]
-        return self.topology.rules_of(one, form)
+    def _rules_for(self, pod_class: PodClass, spec: PodSpec) -> list[TopologyRule]:
+        if spec is self.relaxed_specs[id(pod_class)][0]:
+            return self._rules[id(pod_class)]
+        return self.topology.rules_for(pod_class, spec)
 
-    def _is_free(self, ties: Ties) -> bool:
-        """Tell whether only the class itself cares which of its pods share a host."""
-        if any(not one.own or one.rule.kind is Kind.AFFINITY for one in ties.host_rules):
+    def _is_independent(self, topology: ClassTopology) -> bool:
+        """Return True if only the class itself constrains which pods share a node.
+
+        Its hostname rules may count its own pods only: no other class, and no
+        running pod.
+        """
+        own_rules = topology.hostname_rules
+        if any(not own.selects_self or own.rule.kind is RuleKind.AFFINITY for own in own_rules):
             return False
-        own = {id(one.rule.counter) for one in ties.host_rules}
+        own_groups = {id(own.rule.group) for own in own_rules}
         return all(
-            id(counter) in own and self._audience[id(counter)] == 1 and not counter.matched.any()
-            for counter in ties.host_counters
+            id(group) in own_groups and self._selected_classes[id(group)] == 1 and not group.node_counts.any()
+            for group in topology.hostname_groups
         )
 
-    def follows_others(self, ties: Ties) -> bool:
-        """Tell whether a class seeks the company of pods of other classes."""
-        held = (*ties.host_rules, *ties.zonal_rules)
+    def follows_other_classes(self, topology: ClassTopology) -> bool:
+        """Return True if a class has required affinity to pods of other classes."""
         return any(
-            one.rule.kind is Kind.AFFINITY
-            and not one.rule.soft
-            and self._audience.get(id(one.rule.counter), 0) > one.own
-            for one in held
+            own.rule.kind is RuleKind.AFFINITY
+            and not own.rule.soft
+            and self._selected_classes.get(id(own.rule.group), 0) > own.selects_self
+            for own in (*topology.hostname_rules, *topology.domain_rules)
         )
 
-    def _attachments(self, one: PodClass) -> Attached:
-        found = self.volumes.of(one.namespace, one.spec)
-        if isinstance(found, Refusal):
-            raise TypeError("classes with broken volumes must be sorted out before")
-        return found
+    def _resolve_volumes(self, pod_class: PodClass) -> VolumeConstraint:
+        resolved = self.volumes.resolve(pod_class.namespace, pod_class.spec)
+        if isinstance(resolved, UnschedulableReason):
+            raise TypeError("classes with invalid volumes must be removed before")
+        return resolved
 
-    def _charge(self, table: PoolTable) -> dict[int, Bools]:
+    def _subtract_daemonsets(self, table: NodePoolTable) -> dict[int, Bools]:
+        """Subtract DaemonSets from a table; return host port bit → rows [types]."""
         ports: dict[int, Bools] = {}
-        for port, rows in charge_daemons(table, self.snapshot.daemon_sets):
-            bit = 1 << self._ports.setdefault(port, len(self._ports))
+        for port, rows in subtract_daemonsets(table, self.snapshot.daemon_sets):
+            bit = 1 << self._port_numbers.setdefault(port, len(self._port_numbers))
             ports[bit] = ports[bit] | rows if bit in ports else rows
         return ports
 
-    def _label_interest(self) -> frozenset[str]:
-        """Return the label keys of nodes that anything in this batch looks at."""
+    def _watched_label_keys(self) -> frozenset[str]:
+        """Return the node label keys that any class or topology group refers to."""
         keys: set[str] = {label_keys.ZONE}
-        for one in self.classes:
-            for spec in self.forms[id(one)]:
-                keys |= set(wanted_requirements(spec))
-            for term in one.spec.node_terms:
-                keys |= set(Requirements.of_specs(term.expressions))
-            for place in self.attached[id(one)].alternatives:
-                keys |= set(place)
-        keys |= {counter.key for counter in self.topology.counters if not counter.by_host}
+        for pod_class in self.classes:
+            for spec in self.relaxed_specs[id(pod_class)]:
+                keys |= set(node_requirements(spec))
+            for term in pod_class.spec.node_terms:
+                keys |= set(Requirements.from_specs(term.expressions))
+            for requirements in self.volumes_by_class[id(pod_class)].topologies:
+                keys |= set(requirements)
+        keys |= {group.key for group in self.topology.groups if not group.is_hostname}
         return frozenset(keys)
 
 
-def _axis(classes: Sequence[PodClass]) -> tuple[str, ...]:
-    """Return the resources that matter: those that some pod asks for."""
-    asked = {n for one in classes for n, amount in one.spec.requests.items() if amount > 0}
-    first = [name for name in (CPU, MEMORY, PODS) if name in asked]
-    return (*first, *sorted(asked - set(first)))
+def _has_soft_taints(tables: Iterable[NodePoolTable], nodes: Iterable[Node]) -> bool:
+    """Return True if a NodePool or node has a PreferNoSchedule taint."""
+    taints = chain(
+        (taint for table in tables for taint in table.pool.template.taints),
+        (taint for node in nodes for taint in node.taints),
+    )
+    return any(taint.effect is TaintEffect.PREFER_NO_SCHEDULE for taint in taints)
 
 
-def share_of_total(problem: Problem) -> dict[int, float]:
-    """Return each class's size: the share of everything asked for that one pod asks for."""
-    sizes = {id(one): vector(one.spec.requests, problem.axis) for one in problem.classes}
-    total = np.zeros(len(problem.axis))
-    for one in problem.classes:
-        total += sizes[id(one)] * len(one.pods)
-    return {key: float((size / np.maximum(total, 1.0)).sum()) for key, size in sizes.items()}
+def _requested_resources(classes: Sequence[PodClass]) -> tuple[str, ...]:
+    """Return the resources that some pod requests: CPU, memory, pods, others by name.
+
+    CPU and memory come first because the fleet search weights the first two
+    resources against each other.
+    """
+    requested = {
+        name for pod_class in classes for name, amount in pod_class.spec.requests.items() if amount > 0
+    }
+    first = [name for name in (CPU, MEMORY, PODS) if name in requested]
+    return (*first, *sorted(requested - set(first)))
+
+
+def request_shares(problem: Problem) -> dict[int, float]:
+    """Return id of a class → share of one pod in all requests, summed over resources."""
+    requests = {
+        id(pod_class): to_vector(pod_class.spec.requests, problem.resource_names)
+        for pod_class in problem.classes
+    }
+    total = np.zeros(len(problem.resource_names))
+    for pod_class in problem.classes:
+        total += requests[id(pod_class)] * len(pod_class.pods)
+    return {key: float((amounts / np.maximum(total, 1.0)).sum()) for key, amounts in requests.items()}

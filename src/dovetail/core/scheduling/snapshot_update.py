@@ -1,4 +1,4 @@
-"""Nodes planned in an earlier round, as nodes that a later round finds there."""
+"""Snapshot updates: planned nodes of one round become existing nodes of the next."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,32 +8,30 @@ from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.pod import Pod
 from dovetail.model.kube.requirements import Requirement
-from dovetail.model.kube.resources import total
+from dovetail.model.kube.resources import sum_resources
 from dovetail.model.node import Node
 from dovetail.model.plan import Plan, PlannedNode
 from dovetail.model.snapshot import ClusterSnapshot
 
 
-def bound(node: PlannedNode) -> PlannedNode:
-    """Return a planned node that can become nothing but what it is expected to become."""
-    only = [
+def pin_offering(node: PlannedNode) -> PlannedNode:
+    """Return a planned node that allows only its expected type, zone and capacity type."""
+    fixed = [
         Requirement.one_of(label_keys.INSTANCE_TYPE, node.instance_type.name),
         Requirement.one_of(label_keys.ZONE, node.offering.zone),
         Requirement.one_of(label_keys.CAPACITY_TYPE, node.offering.capacity_type),
     ]
     return msgspec.structs.replace(
-        node,
-        instance_types=(node.instance_type,),
-        requirements=node.requirements.and_also(only),
+        node, instance_types=(node.instance_type,), requirements=node.requirements.intersection(fixed)
     )
 
 
-def with_bought(snapshot: ClusterSnapshot, nodes: Sequence[PlannedNode]) -> ClusterSnapshot:
-    """Return the picture in which these nodes are there, and their pods on them."""
+def add_planned_nodes(snapshot: ClusterSnapshot, nodes: Sequence[PlannedNode]) -> ClusterSnapshot:
+    """Return the snapshot in which these nodes exist and run their pods."""
     if not nodes:
         return snapshot
     placed = {pod.key for node in nodes for pod in node.pods}
-    old = tuple(
+    nodes_before = tuple(
         msgspec.structs.replace(node, pods=tuple(pod for pod in node.pods if pod.key not in placed))
         if any(pod.key in placed for pod in node.pods)
         else node
@@ -41,34 +39,34 @@ def with_bought(snapshot: ClusterSnapshot, nodes: Sequence[PlannedNode]) -> Clus
     )
     return msgspec.structs.replace(
         snapshot,
-        pending=tuple(pod for pod in snapshot.pending if pod.key not in placed),
-        nodes=(*old, *map(_as_node, nodes)),
+        pending_pods=tuple(pod for pod in snapshot.pending_pods if pod.key not in placed),
+        nodes=(*nodes_before, *map(_to_node, nodes)),
     )
 
 
-def with_placements(nodes: Iterable[PlannedNode], plan: Plan) -> list[PlannedNode]:
-    """Return the nodes with the pods that a later plan puts on them."""
-    more = {one.node: one.pods for one in plan.existing}
-    return [_holding(node, more[node.name]) if node.name in more else node for node in nodes]
+def add_placements(nodes: Iterable[PlannedNode], plan: Plan) -> list[PlannedNode]:
+    """Return the nodes with the pods that a later plan adds to them."""
+    placements = {placement.node: placement.pods for placement in plan.existing}
+    return [_add_pods(node, placements[node.name]) if node.name in placements else node for node in nodes]
 
 
-def _holding(node: PlannedNode, pods: Sequence[Pod]) -> PlannedNode:
+def _add_pods(node: PlannedNode, pods: Sequence[Pod]) -> PlannedNode:
     return msgspec.structs.replace(
         node,
         pods=(*node.pods, *pods),
-        requested=node.requested + total(pod.spec.requests for pod in pods),
+        requested=node.requested + sum_resources(pod.spec.requests for pod in pods),
     )
 
 
-def _as_node(planned: PlannedNode) -> Node:
-    kind, offering = planned.instance_type, planned.offering
-    known = kind.requirements.and_also(offering.requirements().values()).and_also(
+def _to_node(planned: PlannedNode) -> Node:
+    instance_type, offering = planned.instance_type, planned.offering
+    requirements = instance_type.requirements.intersection(offering.requirements().values()).intersection(
         planned.requirements.values()
     )
     labels = {
-        key: next(iter(one.values))
-        for key, one in known.items()
-        if not one.complement and len(one.values) == 1
+        key: next(iter(requirement.values))
+        for key, requirement in requirements.items()
+        if not requirement.complement and len(requirement.values) == 1
     }
     return Node(
         name=planned.name,
@@ -76,8 +74,8 @@ def _as_node(planned: PlannedNode) -> Node:
         labels=FrozenDict({**labels, **planned.labels, label_keys.NODEPOOL: planned.nodepool}),
         taints=planned.taints,
         startup_taints=planned.startup_taints,
-        claim_capacity=kind.capacity,
-        claim_allocatable=kind.allocatable,
+        claim_capacity=instance_type.capacity,
+        claim_allocatable=instance_type.allocatable,
         registered=False,
         initialized=False,
         pods=tuple(msgspec.structs.replace(pod, node_name=planned.name) for pod in planned.pods),

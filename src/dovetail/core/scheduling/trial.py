@@ -1,17 +1,18 @@
-"""Placing pods for a question's sake: everything is put back afterwards.
+"""Trial: place pods in a compiled problem, then undo or commit it.
 
-A problem is compiled once and asked many times. Hosts can be taken out of it,
-some of its classes given pods, and what was placed is taken back by the log.
+Compiling a problem is far more expensive than one trial. Consolidation compiles a
+problem once and runs many trials: each removes nodes, places their pods, and is
+undone by the placement log.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Floats, Ints
-from dovetail.core.scheduling.constraints.compiled_class import Want
-from dovetail.core.scheduling.constraints.topology import Counter, Rule
-from dovetail.core.scheduling.placement.running_pods import Running, count_running
+from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
+from dovetail.core.scheduling.constraints.topology import TopologyGroup, TopologyRule
+from dovetail.core.scheduling.placement.running_pods import RunningPods, count_running_pods
 from dovetail.core.scheduling.placement_order import place_all
 from dovetail.core.scheduling.placer import Placer
 from dovetail.core.scheduling.pods.equivalence import PodClass
@@ -19,160 +20,152 @@ from dovetail.core.scheduling.problem import Problem
 from dovetail.model.kube.pod import Pod
 
 CLOSED = -1.0
-"""What a host has that takes no pods."""
+"""Available resources of a node that takes no pods."""
 
 
 class Trial:
-    """One compiled problem, and what it must be brought back to."""
+    """A compiled problem, and the state that trials return to."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.placer = Placer(problem, defer=False)
         self.classes = tuple(problem.classes)
-        self._limits = [one.left.copy() for one in problem.board.allowances]
-        self._slots = problem.board.reservations.slots()
-        self._counts: list[tuple[Counter, dict[str, int]]] = []
-        self._owners: list[tuple[Rule, dict[str, int]]] = []
+        self._limits = [headroom.remaining.copy() for headroom in problem.placement.limit_headrooms]
+        self._reserved_slots = problem.placement.reservations.remaining_slots()
+        self._counts: list[tuple[TopologyGroup, dict[str, int]]] = []
+        self._owners: list[tuple[TopologyRule, dict[str, int]]] = []
         self._ports: list[int] = []
         self._attached: dict[str, list[set[str]]] = {}
 
-    def close(self, hosts: Sequence[int]) -> None:
-        """Let hosts take no pods from now on."""
-        self.problem.hosts.top[:, list(hosts)] = CLOSED
-        self.problem.hosts.forget_headroom()
+    def close(self, nodes: Sequence[int]) -> None:
+        """Exclude nodes (indexes) from all further trials."""
+        self.problem.nodes.available[:, list(nodes)] = CLOSED
+        self.problem.nodes.invalidate_fitting()
 
     def place(
         self,
         members: Mapping[int, Sequence[Pod]],
-        gone: Sequence[int],
-        running: Running,
+        removed: Sequence[int],
+        running: RunningPods,
         *,
-        fewest: bool,
+        fewest_nodes: bool,
     ) -> Floats:
-        """Place pods (by number of their class) as if some hosts were gone.
+        """Place pods as if some nodes were removed.
 
-        ``running`` are these pods as they are counted where they run now.
-        Returns what the hosts had, for ``undo``.
+        ``members`` maps the index of a class to its pods. ``removed`` are indexes of
+        nodes. ``running`` are the same pods as topology groups count them now.
+        Return the available resources of the removed nodes, for ``undo``.
         """
         problem = self.problem
-        hosts, board = problem.hosts, problem.board
+        nodes, placement = problem.nodes, problem.placement
         chosen = [self.classes[number] for number in sorted(members)]
         for number, pods in members.items():
-            one = self.classes[number]
-            one.pods, one.taken = list(pods), 0
+            pod_class = self.classes[number]
+            pod_class.pods, pod_class.placed = list(pods), 0
         problem.classes = chosen
-        self._remember(chosen)
-        had: Floats = hosts.top[:, list(gone)].copy()
-        hosts.top[:, list(gone)] = CLOSED
-        hosts.forget_headroom()
-        self._count(running, gone, -1)
-        for index, allowance in enumerate(board.allowances):
-            if not allowance.unlimited:
-                allowance.reopen(self._limits[index] + self._freed(index, gone))
-        board.fewest = fewest
-        board.cursor = 0
+        self._save(chosen)
+        old_available: Floats = nodes.available[:, list(removed)].copy()
+        nodes.available[:, list(removed)] = CLOSED
+        nodes.invalidate_fitting()
+        self._count_running(running, removed, -1)
+        for index, headroom in enumerate(placement.limit_headrooms):
+            if not headroom.is_unlimited:
+                headroom.reset(self._limits[index] + self._released_limits(index, removed))
+        placement.fewest_nodes = fewest_nodes
+        placement.cursor = 0
         place_all(self.placer)
-        return had
+        return old_available
 
-    def undo(self, gone: Sequence[int], running: Running, had: Floats) -> None:
-        """Put everything back as it was before the last question."""
-        hosts, board = self.problem.hosts, self.problem.board
-        for want, where, counts in board.log:
-            self._take_back(want, np.array(where), np.array(counts))
+    def undo(self, removed: Sequence[int], running: RunningPods, old_available: Floats) -> None:
+        """Restore the state before the last ``place``."""
+        nodes, placement = self.problem.nodes, self.problem.placement
+        for compiled, indexes, counts in placement.log:
+            self._remove_pods(compiled, np.array(indexes), np.array(counts))
         self._drop_claims()
-        hosts.top[:, list(gone)] = had
-        hosts.forget_headroom()
-        self._count(running, gone, 1)
-        for counter, seen in self._counts:
-            counter.counts = seen
+        nodes.available[:, list(removed)] = old_available
+        nodes.invalidate_fitting()
+        self._count_running(running, removed, 1)
+        for group, saved in self._counts:
+            group.counts = saved
         for rule, owners in self._owners:
             rule.owners = owners
-        hosts.ports[:] = self._ports
+        nodes.port_bits[:] = self._ports
         for driver, sets in self._attached.items():
-            board.attached[driver] = sets
-        board.reservations.reopen(self._slots)
+            placement.attached_volumes[driver] = sets
+        placement.reservations.restore(self._reserved_slots)
 
-    def keep(self) -> None:
-        """Make the last question's answer the ground of all that follow.
+    def commit(self) -> None:
+        """Keep the result of the last ``place`` for all further trials.
 
-        Hosts stay gone. Nodes that were opened are spent and counted, but take
-        no more pods: they are not there yet.
+        Removed nodes stay removed. New claims keep their share of limits and
+        reservations, but take no more pods: they do not exist yet.
         """
-        board = self.problem.board
-        for index, allowance in enumerate(board.allowances):
-            if not allowance.unlimited:
-                self._limits[index] = allowance.left.copy()
-        self._slots = board.reservations.slots()
-        claims = [
-            (want, np.array(some), np.array(numbers))
-            for want, where, counts in board.log
-            for some, numbers in [self._on_claims(where, counts)]
-            if some
-        ]
-        for want, where, counts in claims:
-            self._take_back(want, where, counts)
+        placement = self.problem.placement
+        for index, headroom in enumerate(placement.limit_headrooms):
+            if not headroom.is_unlimited:
+                self._limits[index] = headroom.remaining.copy()
+        self._reserved_slots = placement.reservations.remaining_slots()
+        first = self.problem.nodes.existing_count
+        for compiled, indexes, counts in placement.log:
+            on_claims = [entry for entry in zip(indexes, counts, strict=True) if entry[0] >= first]
+            if on_claims:
+                self._remove_pods(compiled, *np.array(on_claims).T)
         self._drop_claims()
 
-    def _on_claims(self, where: list[int], counts: list[int]) -> tuple[list[int], list[int]]:
-        first = self.problem.hosts.existing
-        pairs = [(host, n) for host, n in zip(where, counts, strict=True) if host >= first]
-        return [host for host, _ in pairs], [n for _, n in pairs]
-
-    def _take_back(self, want: Want, where: Ints, counts: Ints) -> None:
-        self.problem.hosts.used[:, where] -= want.size[:, None] * counts
-        for counter in want.host_counters:
-            counter.matched[where] -= counts
-        for rule, _ in want.host_rules:
-            rule.owned[where] -= counts
+    def _remove_pods(self, compiled: CompiledClass, indexes: Ints, counts: Ints) -> None:
+        """Reverse ``NodeArrays.add_pods``, except for host ports."""
+        self.problem.nodes.used[:, indexes] -= compiled.requests[:, None] * counts
+        for group in compiled.hostname_groups:
+            group.node_counts[indexes] -= counts
+        for rule, _ in compiled.hostname_rules:
+            rule.node_owners[indexes] -= counts
 
     def _drop_claims(self) -> None:
-        hosts, board = self.problem.hosts, self.problem.board
-        del hosts.ports[hosts.existing :]
-        hosts.count = hosts.existing
-        hosts.forget_headroom()
-        board.log = []
-        board.relaxed.clear()
+        """Remove all new claims and clear the log."""
+        nodes, placement = self.problem.nodes, self.problem.placement
+        del nodes.port_bits[nodes.existing_count :]
+        nodes.count = nodes.existing_count
+        nodes.invalidate_fitting()
+        placement.log = []
+        placement.relaxed_min_values.clear()
 
-    def _remember(self, classes: Iterable[PodClass]) -> None:
-        """Copy what placing these classes may change and the log does not tell."""
+    def _save(self, classes: Sequence[PodClass]) -> None:
+        """Save what ``place`` changes and the log does not record."""
         problem = self.problem
-        counters: dict[int, Counter] = {}
-        for one in classes:
-            for form in range(len(problem.forms[id(one)])):
-                want = self.placer.want(one, form)
-                for counter in (*want.zonal_counters, *(r.counter for r, _ in want.zonal_rules)):
-                    counters[id(counter)] = counter
-        self._counts = [(one, dict(one.counts)) for one in counters.values()]
-        self._owners = [
-            (rule, dict(rule.owners)) for one in counters.values() for rule in one.rules
-        ]
-        self._ports = list(problem.hosts.ports)
-        drivers = {driver for one in classes for driver in problem.attached[id(one)].drivers}
-        self._attached = {
-            driver: [set(some) for some in problem.board.attached[driver]] for driver in drivers
-        }
+        groups: dict[int, TopologyGroup] = {}
+        for pod_class in classes:
+            for level in range(len(problem.relaxed_specs[id(pod_class)])):
+                compiled = self.placer.compile_class(pod_class, level)
+                for group in (*compiled.domain_groups, *(r.group for r, _ in compiled.domain_rules)):
+                    groups[id(group)] = group
+        self._counts = [(group, dict(group.counts)) for group in groups.values()]
+        self._owners = [(rule, dict(rule.owners)) for group in groups.values() for rule in group.rules]
+        self._ports = list(problem.nodes.port_bits)
+        volumes = [problem.volumes_by_class[id(pod_class)] for pod_class in classes]
+        drivers = {driver for constraint in volumes for driver in constraint.claims_by_driver}
+        attached = problem.placement.attached_volumes
+        self._attached = {driver: [set(claims) for claims in attached[driver]] for driver in drivers}
 
-    def _count(self, running: Running, gone: Sequence[int], sign: int) -> None:
-        """Count pods out of the hosts they leave, or in again."""
+    def _count_running(self, running: RunningPods, removed: Sequence[int], sign: int) -> None:
+        """Remove pods from (-1) or add them to (1) the counts of their nodes."""
         if not running:
             return
         problem = self.problem
-        nodes = [problem.hosts.nodes[index] for index in gone]
-        moved = {
-            key: {name: sign * count for name, count in where.items()}
-            for key, where in running.items()
+        nodes = [problem.nodes.existing_nodes[index] for index in removed]
+        counts = {
+            key: {name: sign * count for name, count in by_node.items()} for key, by_node in running.items()
         }
-        numbers = {node.name: index for node, index in zip(nodes, gone, strict=True)}
-        count_running(moved, problem.topology, nodes, numbers)
+        index_by_name = {node.name: index for node, index in zip(nodes, removed, strict=True)}
+        count_running_pods(counts, problem.topology, nodes, index_by_name)
 
-    def _freed(self, pool: int, gone: Sequence[int]) -> Floats:
-        """Return how much of a pool's limits is free again without some hosts."""
-        allowance, hosts = self.problem.board.allowances[pool], self.problem.hosts
+    def _released_limits(self, pool: int, removed: Sequence[int]) -> Floats:
+        """Return [names]: limits of a pool that removed nodes release."""
+        headroom, nodes = self.problem.placement.limit_headrooms[pool], self.problem.nodes
         name = self.problem.tables[pool].pool.name
-        freed = np.zeros(len(allowance.names))
-        for index in gone:
-            node = hosts.nodes[index]
+        released = np.zeros(len(headroom.names))
+        for index in removed:
+            node = nodes.existing_nodes[index]
             if node.pool == name:
-                held = node.effective_capacity()
-                freed += [float(held.get(resource, 0)) for resource in allowance.names]
-        return freed
+                capacity = node.effective_capacity()
+                released += [float(capacity.get(resource, 0)) for resource in headroom.names]
+        return released

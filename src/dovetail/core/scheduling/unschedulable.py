@@ -1,283 +1,287 @@
-"""Why a pod gets no node: per pool, the first thing that rules it out, and by how much."""
+"""Unschedulable reasons: per NodePool, the first constraint that rules a pod out.
+
+Messages also say how close the pod came: "would fit if …".
+"""
 
 from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.claim_states import DEAD
-from dovetail.core.scheduling.arrays.nodepools import PoolTable
+from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE
+from dovetail.core.scheduling.arrays.nodepools import NodePoolTable
 from dovetail.core.scheduling.arrays.types import Bools, Floats
-from dovetail.core.scheduling.constraints.compiled_class import Want
-from dovetail.core.scheduling.constraints.topology import Kind, Rule
-from dovetail.core.scheduling.domains import Division
+from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
+from dovetail.core.scheduling.constraints.topology import RuleKind, TopologyRule
+from dovetail.core.scheduling.domains import DomainAssignment
 from dovetail.core.scheduling.placer import Placer
 from dovetail.core.scheduling.pods.equivalence import PodClass
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.quantity import format_amount
-from dovetail.model.kube.requirements import Conflict, Requirement, Requirements
+from dovetail.model.kube.requirements import Requirement, RequirementConflict, Requirements
 from dovetail.model.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY
-from dovetail.model.kube.taints import Taint, untolerated
-from dovetail.model.plan import Constraint, Refusal
+from dovetail.model.kube.taints import Taint, find_untolerated_taint
+from dovetail.model.plan import Constraint, UnschedulableReason
 from dovetail.model.snapshot import ClusterSnapshot
 
-_MEGA = 1_000_000
-_SHORT = 6
+_Reason = tuple[Constraint, str]
+_NO_ROOM = (Constraint.RESOURCES, "pods placed before it fill every suitable node")
+_MILLION = 1_000_000
+# Characters up to which an exact amount is shown.
+_MAX_EXACT_LENGTH = 6
 _RULES = {
-    Kind.SPREAD: Constraint.SPREAD,
-    Kind.AFFINITY: Constraint.AFFINITY,
-    Kind.ANTI: Constraint.ANTI_AFFINITY,
+    RuleKind.SPREAD: Constraint.TOPOLOGY_SPREAD,
+    RuleKind.AFFINITY: Constraint.POD_AFFINITY,
+    RuleKind.ANTI_AFFINITY: Constraint.POD_ANTI_AFFINITY,
 }
 
 
-class Explainer:
-    """Finds the reasons after the fact, once per class."""
+class UnschedulableExplainer:
+    """Finds the reasons after placement, once per class."""
 
     def __init__(self, placer: Placer) -> None:
         self._placer = placer
         self._problem = placer.problem
 
-    def why(self, one: PodClass) -> tuple[Refusal, ...]:
-        """Return a refusal for each pool."""
+    def explain(self, pod_class: PodClass) -> tuple[UnschedulableReason, ...]:
+        """Return one reason per NodePool."""
         problem = self._problem
-        # The weakest form: what even giving up every wish could not satisfy.
-        forms = problem.forms[id(one)]
-        want = self._placer.want(one, len(forms) - 1)
-        refusals = [
-            Refusal(table.pool.name, *self._why_pool(want, index, table))
+        # The last spec: what even a pod without preferences violates.
+        specs = problem.relaxed_specs[id(pod_class)]
+        compiled = self._placer.compile_class(pod_class, len(specs) - 1)
+        reasons = [
+            UnschedulableReason(table.pool.name, *self._explain_pool(compiled, index, table))
             for index, table in enumerate(problem.tables)
         ]
-        return (*refusals, *unusable_pools(problem.snapshot))
+        return (*reasons, *explain_unusable_pools(problem.snapshot))
 
-    def _why_pool(self, want: Want, index: int, table: PoolTable) -> tuple[Constraint, str]:
-        for reason in self._reasons(want, index, table):
+    def _explain_pool(self, compiled: CompiledClass, index: int, table: NodePoolTable) -> _Reason:
+        for reason in self._reasons(compiled, index, table):
             return reason
-        return self._why_rules(want) or (
-            Constraint.RESOURCES,
-            "every node that would do is taken by pods placed before it",
-        )
+        return self._explain_topology(compiled) or _NO_ROOM
 
-    def _reasons(
-        self, want: Want, index: int, table: PoolTable
-    ) -> Iterator[tuple[Constraint, str]]:
-        asked = self._problem.space.asks[want.ask]
+    def _reasons(self, compiled: CompiledClass, index: int, table: NodePoolTable) -> Iterator[_Reason]:
+        """Yield the reasons against a NodePool; only the first is used."""
+        constraint = self._problem.space.constraints[compiled.constraint]
         root = self._problem.space.roots[index]
-        if root == DEAD:
-            yield _why_empty(table)
-        taint = untolerated(table.pool.template.taints, asked.tolerations)
+        if root == INFEASIBLE:
+            yield _explain_empty_pool(table)
+        taint = find_untolerated_taint(table.pool.template.taints, constraint.tolerations)
         if taint is not None:
-            also = next(self._other_reasons(want, index, table, asked.requirements), None)
-            rest = f"; nor would it fit then: {also[1]}" if also else f"; {_toleration(taint)}"
-            yield Constraint.TAINT, f"taint {taint} is not tolerated{rest}"
-        yield from self._other_reasons(want, index, table, asked.requirements)
+            other = next(self._other_reasons(compiled, index, table, constraint.requirements), None)
+            rest = f"nor would it fit with a toleration: {other[1]}" if other else _suggest_toleration(taint)
+            yield Constraint.TAINT, f"taint {taint} is not tolerated; {rest}"
+        yield from self._other_reasons(compiled, index, table, constraint.requirements)
 
     def _other_reasons(
-        self, want: Want, index: int, table: PoolTable, wanted: Requirements
-    ) -> Iterator[tuple[Constraint, str]]:
-        """Return what rules a pool out, were its taints tolerated."""
-        conflict = table.base.why_incompatible(wanted, undefined_ok=label_keys.WELL_KNOWN)
+        self, compiled: CompiledClass, index: int, table: NodePoolTable, requirements: Requirements
+    ) -> Iterator[_Reason]:
+        """Yield the reasons against a NodePool if its taints were tolerated."""
+        conflict = table.requirements.find_conflict(requirements, allow_undefined=label_keys.WELL_KNOWN)
         if conflict is not None:
-            yield Constraint.REQUIREMENT, _conflict(conflict, table)
-        yield from self._why_types(want, index, table, wanted)
-        yield from self._why_volumes(want, index)
-        yield from self._why_resources(want, index, table)
+            yield Constraint.REQUIREMENT, _describe_conflict(conflict, table)
+        yield from self._explain_types(compiled, index, table, requirements)
+        yield from self._explain_volumes(compiled, index)
+        yield from self._explain_resources(compiled, index, table)
 
-    def _why_types(
-        self, want: Want, index: int, table: PoolTable, wanted: Requirements
-    ) -> Iterator[tuple[Constraint, str]]:
+    def _explain_types(
+        self, compiled: CompiledClass, index: int, table: NodePoolTable, requirements: Requirements
+    ) -> Iterator[_Reason]:
         state = self._problem.space.states[self._problem.space.roots[index]]
         rows, columns = state.rows.copy(), state.columns.copy()
-        for key in sorted(wanted):
-            one = wanted[key]
-            rows &= table.rows_allowing(one)
-            columns &= table.columns_allowing(one)
+        for key in sorted(requirements):
+            requirement = requirements[key]
+            rows &= table.rows_matching(requirement)
+            columns &= table.columns_matching(requirement)
             if not rows.any():
-                yield Constraint.REQUIREMENT, _no_type(one, wanted, table)
+                yield (Constraint.REQUIREMENT, _describe_missing_type(requirement, requirements, table))
         if not np.isfinite(table.price[np.ix_(rows, columns)]).any() and not table.reserved:
             names = [table.rows[row].type.name for row in np.flatnonzero(rows)[:3].tolist()]
             yield (
                 Constraint.OFFERING,
-                f"types that suit it ({', '.join(names)}, …) cannot be had at present in the "
-                f"zones and capacity types it allows ({wanted or 'any'})",
+                f"matching types ({', '.join(names)}, …) are not available in the "
+                f"zones and capacity types it allows ({requirements or 'any'})",
             )
 
-    def _why_volumes(self, want: Want, index: int) -> Iterator[tuple[Constraint, str]]:
-        if all(state == DEAD for state in self._states(want, index)):
-            places = " or ".join(
-                ", ".join(str(place[key]) for key in sorted(place)) for place in want.alternatives
+    def _explain_volumes(self, compiled: CompiledClass, index: int) -> Iterator[_Reason]:
+        if all(state == INFEASIBLE for state in self._states(compiled, index)):
+            topologies = " or ".join(
+                ", ".join(str(volume_topology[key]) for key in sorted(volume_topology))
+                for volume_topology in compiled.volume_topologies
             )
-            yield Constraint.VOLUME, f"its volumes can only be used where {places}"
+            yield Constraint.VOLUME, f"its volumes can only be attached where {topologies}"
 
-    def _states(self, want: Want, index: int) -> list[int]:
-        """Return what its claims would be narrowed to, by volume; taints are overlooked."""
+    def _states(self, compiled: CompiledClass, index: int) -> list[int]:
+        """Return the claim states per volume topology; taints are ignored."""
         space = self._problem.space
-        asked = space.asks[want.ask].requirements
+        requirements = space.constraints[compiled.constraint].requirements
         return [
-            space.narrowed(space.roots[index], asked.and_also(place.values()))
-            for place in want.alternatives
+            space.add_requirements(space.roots[index], requirements.intersection(volume_topology.values()))
+            for volume_topology in compiled.volume_topologies
         ]
 
-    def _why_resources(
-        self, want: Want, index: int, table: PoolTable
-    ) -> Iterator[tuple[Constraint, str]]:
-        space, board = self._problem.space, self._problem.board
-        state = next(state for state in self._states(want, index) if state != DEAD)
-        rows = np.isfinite(space.cost[state][: len(table.rows)])
-        each = board.each(want, state)
-        if not (each >= 1).any():
-            yield Constraint.RESOURCES, self._closest(want, table, rows)
+    def _explain_resources(
+        self, compiled: CompiledClass, index: int, table: NodePoolTable
+    ) -> Iterator[_Reason]:
+        space, placement = self._problem.space, self._problem.placement
+        state = next(state for state in self._states(compiled, index) if state != INFEASIBLE)
+        rows = np.isfinite(space.cost[state][: len(table.rows)])  # [types]
+        per_row = placement.pods_per_empty_claim(compiled, state)
+        if not (per_row >= 1).any():
+            yield Constraint.RESOURCES, self._describe_closest_type(compiled, table, rows)
             return
-        fitting = each >= 1
-        if want.ports:
-            fitting = fitting & ~board.rows_with_ports(index, want.clashes, len(each))
-            if not fitting.any():
-                ports = ", ".join(str(p.port) for p in want.pod_class.spec.host_ports)
-                yield (
-                    Constraint.HOST_PORT,
-                    f"a DaemonSet holds host port {ports} on every type that fits",
-                )
-        allowance = board.allowances[index]
-        if not (fitting & allowance.affordable()).any():
-            yield Constraint.LIMITS, self._over_limit(index, table, fitting)
-        variety = board.varieties[index]
-        if variety.wanted and variety.headroom(np.where(fitting, each, -1.0), variety.wanted) < 1:
-            found = variety.achieved(fitting)
-            short = [f"{key}: {found[key]} of {low}" for key, low in variety.wanted.items()]
+        allowed = per_row >= 1
+        if compiled.port_bits:
+            bits = compiled.conflicting_port_bits
+            allowed = allowed & ~placement.rows_with_ports(index, bits, len(per_row))
+            if not allowed.any():
+                ports = ", ".join(str(p.port) for p in compiled.pod_class.spec.host_ports)
+                yield (Constraint.HOST_PORT, f"a DaemonSet uses host port {ports} on every type that fits")
+        headroom = placement.limit_headrooms[index]
+        if not (allowed & headroom.allowed_rows()).any():
+            yield Constraint.LIMITS, self._describe_exceeded_limit(index, table, allowed)
+        min_values = placement.min_values[index]
+        required = min_values.required
+        if required and min_values.max_pods(np.where(allowed, per_row, -1.0), required) < 1:
+            counts = min_values.count_values(allowed)
+            short = [f"{key}: {counts[key]} of {low}" for key, low in required.items()]
             yield Constraint.MIN_VALUES, f"too few values for minValues ({', '.join(short)})"
 
-    def _closest(self, want: Want, table: PoolTable, rows: Bools) -> str:
-        """Name the type that comes closest, and what it lacks."""
-        axis = self._problem.axis
+    def _describe_closest_type(self, compiled: CompiledClass, table: NodePoolTable, rows: Bools) -> str:
+        """Return the type that comes closest, and what it lacks."""
+        names = self._problem.resource_names
         candidates = np.flatnonzero(rows if rows.any() else np.ones_like(rows))
-        alloc: Floats = table.alloc[candidates]
-        lacking = np.maximum(want.size[None, :] - alloc, 0.0)
-        share = lacking / np.maximum(want.size[None, :], 1.0)
+        alloc: Floats = table.alloc[candidates]  # [candidates, resources]
+        missing = np.maximum(compiled.requests[None, :] - alloc, 0.0)
+        share = missing / np.maximum(compiled.requests[None, :], 1.0)
         best = int(np.lexsort((candidates, share.sum(axis=1)))[0])
         row = table.rows[int(candidates[best])]
         parts = [
-            f"{axis[r]} {_amount(axis[r], want.size[r])} asked for, "
-            f"{_amount(axis[r], max(0.0, alloc[best, r]))} to be had"
-            for r in np.flatnonzero(lacking[best] > 0).tolist()
+            f"{names[r]} {_format_amount(names[r], compiled.requests[r])} requested, "
+            f"{_format_amount(names[r], max(0.0, alloc[best, r]))} available"
+            for r in np.flatnonzero(missing[best] > 0).tolist()
         ]
-        less = " and ".join(
-            f"{_amount(axis[r], lacking[best, r])} less {axis[r]}"
-            for r in np.flatnonzero(lacking[best] > 0).tolist()
+        reductions = " and ".join(
+            f"{_format_amount(names[r], missing[best, r])} less {names[r]}"
+            for r in np.flatnonzero(missing[best] > 0).tolist()
         )
-        beside = " beside its DaemonSets" if table.daemon_requests[int(candidates[best])] else ""
-        missing = [
-            r for r in range(len(axis)) if want.size[r] > 0 and self._nobody_has(table, rows, r)
-        ]
-        if missing:
+        with_daemonsets = " after DaemonSet overhead" if table.daemon_requests[int(candidates[best])] else ""
+        requested = [names[r] for r in np.flatnonzero(compiled.requests > 0).tolist()]
+        absent = [name for name in requested if _lacks_resource(table, rows, name)]
+        if absent:
             root = self._problem.space.roots[self._problem.tables.index(table)]
-            root_rows = self._problem.space.states[root].rows
-            return self._missing(table, [axis[r] for r in missing], root_rows)
+            return _describe_missing_resource(table, absent, self._problem.space.states[root].rows)
         return (
-            f"too large for every type; closest is {row.type.name}{beside}: {'; '.join(parts)}; "
-            f"would fit if it asked for {less}{self._slip(want)}"
+            f"too large for every type; closest is {row.type.name}{with_daemonsets}: "
+            f"{'; '.join(parts)}; "
+            f"would fit if it requested {reductions}{self._suggest_millicores(compiled)}"
         )
 
-    @staticmethod
-    def _nobody_has(table: PoolTable, rows: Bools, r: int) -> bool:
-        name = table.axis[r]
-        return not any(table.rows[row].allocatable.get(name) for row in np.flatnonzero(rows))
-
-    @staticmethod
-    def _missing(table: PoolTable, names: list[str], root_rows: Bools) -> str:
-        """Tell a resource that no type has from one that only other types have."""
-        wanted = " and ".join(names)
-        numbers = [
-            number
-            for number, row in enumerate(table.rows)
-            if all(row.allocatable.get(name, 0) > 0 for name in names)
-        ]
-        allowed = [number for number in numbers if root_rows[number]]
-        having = [table.rows[number].type.name for number in allowed or numbers]
-        if not having:
-            return f"no type of this pool has {wanted}"
-        shown = ", ".join(having[:3]) + (f" and {len(having) - 3} more" if len(having) > 3 else "")
-        if not allowed:
-            return f"this pool allows no type with {wanted} (such as {shown})"
-        return f"types with {wanted} ({shown}) do not meet its other demands"
-
-    def _slip(self, want: Want) -> str:
-        """Point out an M where an m was meant."""
-        axis = self._problem.axis
-        cpu = int(want.size[axis.index(CPU)]) if CPU in axis else 0
+    def _suggest_millicores(self, compiled: CompiledClass) -> str:
+        """Return a hint if CPU was written with M (mega) instead of m (milli)."""
+        names = self._problem.resource_names
+        cpu = int(compiled.requests[names.index(CPU)]) if CPU in names else 0
         cores, rest = divmod(cpu, 1000)
-        if cores >= _MEGA and rest == 0 and cores % _MEGA == 0:
-            return f"; did you mean {cores // _MEGA}m cpu, not {cores // _MEGA}M?"
+        if cores >= _MILLION and rest == 0 and cores % _MILLION == 0:
+            return f"; did you mean {cores // _MILLION}m cpu, not {cores // _MILLION}M?"
         return ""
 
-    def _over_limit(self, index: int, table: PoolTable, fitting: Bools) -> str:
-        allowance = self._problem.board.allowances[index]
-        names = allowance.names
-        rows = np.flatnonzero(fitting)
-        over = np.maximum(allowance.capacity[rows] - allowance.left[None, :], 0.0)
-        scale = np.maximum(allowance.capacity.max(axis=0), 1.0)
+    def _describe_exceeded_limit(self, index: int, table: NodePoolTable, allowed: Bools) -> str:
+        headroom = self._problem.placement.limit_headrooms[index]
+        names = headroom.names
+        rows = np.flatnonzero(allowed)
+        over = np.maximum(headroom.capacity[rows] - headroom.remaining[None, :], 0.0)
+        scale = np.maximum(headroom.capacity.max(axis=0), 1.0)
         best = int(np.argmin((over / scale).sum(axis=1)))
         row = int(rows[best])
         parts = []
         for i in np.flatnonzero(over[best] > 0).tolist():
-            left = format_amount(names[i], max(0, int(allowance.left[i])))
-            has = format_amount(names[i], int(allowance.capacity[row, i]))
+            left = format_amount(names[i], max(0, int(headroom.remaining[i])))
+            has = format_amount(names[i], int(headroom.capacity[row, i]))
             parts.append(f"{names[i]}: {left} left, {table.rows[row].type.name} has {has}")
-        return f"the pool's limits are used up ({'; '.join(parts)})"
+        return f"the limits of the NodePool are reached ({'; '.join(parts)})"
 
-    def _why_rules(self, want: Want) -> tuple[Constraint, str] | None:
-        """Name the topology rule that holds the pod back."""
-        rule = self._broken_by_zones(want) or _broken_by_hosts(want)
+    def _explain_topology(self, compiled: CompiledClass) -> _Reason | None:
+        """Return the topology rule or host port that rules the pod out."""
+        rule = self._violated_domain_rule(compiled) or _violated_hostname_rule(compiled)
         if rule is not None:
-            others = rule not in want.rules
-            return _RULES[rule.kind], ("pods that run keep it away: " if others else "") + _rule(
-                rule
-            )
-        if want.ports:
-            ports = ", ".join(str(p.port) for p in want.pod_class.spec.host_ports)
-            return Constraint.HOST_PORT, f"host port {ports} is taken on every node it could use"
+            is_inverse = rule not in compiled.rules
+            return _RULES[rule.kind], ("rule of other pods: " if is_inverse else "") + _describe_rule(rule)
+        if compiled.port_bits:
+            ports = ", ".join(str(p.port) for p in compiled.pod_class.spec.host_ports)
+            return Constraint.HOST_PORT, f"host port {ports} is in use on every suitable node"
         return None
 
-    def _broken_by_zones(self, want: Want) -> Rule | None:
-        """Return the rule that rules most domains out; the first of them if several do."""
-        cells = self._placer.cells(want) if want.keys else []
-        division = Division(want, cells)
-        found = Counter(rule for cell in cells if (rule := division.broken(cell)) is not None)
-        if want.keys and not cells:
-            return want.zonal_rules[0].rule if want.zonal_rules else None
-        return max(found, key=lambda rule: found[rule]) if found else None
+    def _violated_domain_rule(self, compiled: CompiledClass) -> TopologyRule | None:
+        """Return the rule that rules out most domains; the first of them if several do."""
+        domain_tuples = self._placer.domain_tuples(compiled) if compiled.topology_keys else []
+        assignment = DomainAssignment(compiled, domain_tuples)
+        violations = Counter(
+            rule for domains in domain_tuples if (rule := assignment.violated_rule(domains)) is not None
+        )
+        if compiled.topology_keys and not domain_tuples:
+            return compiled.domain_rules[0].rule if compiled.domain_rules else None
+        return max(violations, key=lambda rule: violations[rule]) if violations else None
 
 
-def _broken_by_hosts(want: Want) -> Rule | None:
-    order = {Kind.AFFINITY: 0, Kind.ANTI: 1, Kind.SPREAD: 2}
-    held = sorted(want.host_rules, key=lambda one: order[one.rule.kind])
-    if held:
-        return held[0].rule
-    return next((rule for rule in want.inverse if rule.kind is Kind.ANTI), None)
+def _lacks_resource(table: NodePoolTable, rows: Bools, name: str) -> bool:
+    return not any(table.rows[row].allocatable.get(name) for row in np.flatnonzero(rows))
 
 
-def _amount(name: str, amount: float) -> str:
-    """Spell an amount for reading: bytes in Gi with one decimal where that is enough."""
-    whole = int(amount)
-    exact = format_amount(name, whole)
-    if name not in (MEMORY, EPHEMERAL_STORAGE) or whole < 1 << 30 or len(exact) <= _SHORT:
+def _describe_missing_resource(table: NodePoolTable, names: list[str], root_rows: Bools) -> str:
+    """Return whether no type has a resource, or only types that are not allowed."""
+    resources = " and ".join(names)
+    suitable = [
+        (row.type.name, bool(is_allowed))
+        for row, is_allowed in zip(table.rows, root_rows, strict=True)
+        if all(row.allocatable.get(name, 0) > 0 for name in names)
+    ]
+    if not suitable:
+        return f"no type of this NodePool has {resources}"
+    allowed = [name for name, is_allowed in suitable if is_allowed]
+    shown = _shorten(allowed or [name for name, _ in suitable], 3)
+    if not allowed:
+        return f"this NodePool allows no type with {resources} (such as {shown})"
+    return f"types with {resources} ({shown}) do not meet its other requirements"
+
+
+def _shorten(names: list[str], limit: int) -> str:
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def _violated_hostname_rule(compiled: CompiledClass) -> TopologyRule | None:
+    order = {RuleKind.AFFINITY: 0, RuleKind.ANTI_AFFINITY: 1, RuleKind.SPREAD: 2}
+    own_rules = sorted(compiled.hostname_rules, key=lambda own: order[own.rule.kind])
+    if own_rules:
+        return own_rules[0].rule
+    inverse = compiled.inverse_hostname_rules
+    return next((rule for rule in inverse if rule.kind is RuleKind.ANTI_AFFINITY), None)
+
+
+def _format_amount(name: str, amount: float) -> str:
+    """Return an amount as text: bytes in Gi with one decimal where the exact is long."""
+    amount_int = int(amount)
+    exact = format_amount(name, amount_int)
+    if name not in (MEMORY, EPHEMERAL_STORAGE) or amount_int < 1 << 30 or len(exact) <= _MAX_EXACT_LENGTH:
         return exact
-    return f"{whole / (1 << 30):.1f}Gi"
+    return f"{amount_int / (1 << 30):.1f}Gi"
 
 
-def unusable_pools(snapshot: ClusterSnapshot) -> list[Refusal]:
-    """Say which pools were not asked at all."""
-    found = []
-    for pool in sorted(snapshot.node_pools, key=lambda one: one.name):
+def explain_unusable_pools(snapshot: ClusterSnapshot) -> list[UnschedulableReason]:
+    """Return the reasons of the NodePools that launch no nodes for pods."""
+    reasons = []
+    for pool in sorted(snapshot.nodepools, key=lambda pool: pool.name):
         if pool.deleting:
-            found.append(Refusal(pool.name, Constraint.POOL_NOT_READY, "is being deleted"))
+            reasons.append(UnschedulableReason(pool.name, Constraint.NODEPOOL_NOT_READY, "is being deleted"))
         elif not pool.ready:
-            found.append(Refusal(pool.name, Constraint.POOL_NOT_READY, "is not ready"))
+            reasons.append(UnschedulableReason(pool.name, Constraint.NODEPOOL_NOT_READY, "is not ready"))
         elif pool.replicas is not None:
-            message = "is static (spec.replicas is set): it buys no nodes for pods"
-            found.append(Refusal(pool.name, Constraint.POOL_NOT_READY, message))
-    return found
+            message = "is static (spec.replicas is set): it launches no nodes for pods"
+            reasons.append(UnschedulableReason(pool.name, Constraint.NODEPOOL_NOT_READY, message))
+    return reasons
 
 
-def _toleration(taint: Taint) -> str:
+def _suggest_toleration(taint: Taint) -> str:
     value = f", value: {taint.value}" if taint.value else ""
     operator = "Equal" if taint.value else "Exists"
     return (
@@ -286,57 +290,51 @@ def _toleration(taint: Taint) -> str:
     )
 
 
-def _conflict(conflict: Conflict, table: PoolTable) -> str:
-    if conflict.offered is None:
-        return f"{conflict}; nodes of this pool do not have it"
-    return f"asks for {conflict.wanted}; this pool has {conflict.offered}"
+def _describe_conflict(conflict: RequirementConflict, table: NodePoolTable) -> str:
+    if conflict.provided is None:
+        return f"{conflict}; nodes of this NodePool do not have it"
+    return f"requires {conflict.required}; this NodePool has {conflict.provided}"
 
 
-def _no_type(one: Requirement, wanted: Requirements, table: PoolTable) -> str:
-    if table.rows_allowing(one).any():
-        return f"no instance type of this pool has all of it: {wanted}"
-    there = sorted(table.values_of(one.key))
-    shown = ", ".join(there[:8]) + (f" and {len(there) - 8} more" if len(there) > 8 else "")
-    return f"asks for {one}; this pool's types have {shown or 'no such label'}"
+def _describe_missing_type(requirement: Requirement, requirements: Requirements, table: NodePoolTable) -> str:
+    if table.rows_matching(requirement).any():
+        return f"no instance type of this NodePool meets all of: {requirements}"
+    shown = _shorten(sorted(table.label_values(requirement.key)), 8)
+    return f"requires {requirement}; types of this NodePool have {shown or 'no such label'}"
 
 
-def _why_empty(table: PoolTable) -> tuple[Constraint, str]:
-    own = table.base.without(label_keys.NODEPOOL, table.pool.template.node_class.label[0])
-    torn = [key for key, one in own.items() if one.present and not one.complement]
-    if torn:
-        message = f"the pool's own requirements and labels contradict each other on {min(torn)}"
+def _explain_empty_pool(table: NodePoolTable) -> _Reason:
+    own = table.requirements.without(label_keys.NODEPOOL, table.pool.template.node_class.label[0])
+    contradictory = [key for key, values in own.items() if values.must_exist and not values.complement]
+    if contradictory:
+        message = f"requirements and labels of the NodePool contradict each other on {min(contradictory)}"
         return Constraint.REQUIREMENT, message
     rows = np.ones(len(table.rows), dtype=bool)
-    for one in table.base.values():
-        rows &= table.rows_allowing(one)
+    for requirement in table.requirements.values():
+        rows &= table.rows_matching(requirement)
     if rows.any():
         names = [table.rows[row].type.name for row in np.flatnonzero(rows)[:3].tolist()]
         return (
             Constraint.OFFERING,
-            f"the pool's types ({', '.join(names)}, …) cannot be had at present in any zone and "
+            f"types of the NodePool ({', '.join(names)}, …) are not available in any zone and "
             "capacity type that it allows",
         )
-    return (
-        Constraint.REQUIREMENT,
-        f"no instance type meets the pool's own requirements ({own})",
-    )
+    return (Constraint.REQUIREMENT, f"no instance type meets the requirements of the NodePool ({own})")
 
 
-def _rule(rule: Rule) -> str:
-    counter = rule.counter
-    selector = "nothing" if counter.selector is None else _selector(counter.selector)
-    counts = ", ".join(f"{domain}: {n}" for domain, n in sorted(counter.counts.items())[:6])
-    where = f" ({counts})" if counts and not counter.by_host else ""
-    if rule.kind is Kind.SPREAD:
-        return f"spread over {counter.key} by at most {rule.skew} of pods with {selector}{where}"
-    if rule.kind is Kind.AFFINITY:
-        return (
-            f"must share {counter.key} with pods with {selector}, which run nowhere it fits{where}"
-        )
-    return f"must not share {counter.key} with pods with {selector}{where}"
+def _describe_rule(rule: TopologyRule) -> str:
+    group = rule.group
+    selector = "nothing" if group.selector is None else _describe_selector(group.selector)
+    counts = ", ".join(f"{domain}: {n}" for domain, n in sorted(group.counts.items())[:6])
+    where = f" ({counts})" if counts and not group.is_hostname else ""
+    if rule.kind is RuleKind.SPREAD:
+        return f"maximum skew {rule.max_skew} over {group.key} of pods with {selector}{where}"
+    if rule.kind is RuleKind.AFFINITY:
+        return f"must share {group.key} with pods with {selector}; none run where it fits{where}"
+    return f"must not share {group.key} with pods with {selector}{where}"
 
 
-def _selector(selector: object) -> str:
+def _describe_selector(selector: object) -> str:
     labels = getattr(selector, "match_labels", {})
     expressions = getattr(selector, "expressions", ())
     parts = [f"{key}={value}" for key, value in sorted(labels.items())]

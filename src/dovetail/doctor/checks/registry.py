@@ -1,119 +1,18 @@
-"""Every check, in the order of their codes."""
+"""All checks, in the order of their codes."""
 
 from typing import Final
 
 from dovetail.doctor.check import Check
-from dovetail.doctor.checks.iam import (
-    i1_node_role_unknown,
-    i2_access_entry_type,
-    i3_node_policies,
-    i4_controller_policy,
-    i5_policy_size,
-    i6_pass_role,
-    i7_dry_run_denied,
-    i8_spot_role,
-    i9_role_name_length,
-    i10_kms_key,
-    i11_stale_validation,
-)
-from dovetail.doctor.checks.kubernetes import (
-    k1_dns_deadlock,
-    k2_controller_nodes,
-    k3_controller_resources,
-    k4_old_crds,
-    k5_crd_owner,
-    k6_conversion_webhook,
-    k7_old_objects,
-    k8_no_interruption_queue,
-    k9_termination_handler,
-    k10_flow_schema,
-    k11_no_match,
-    k12_not_initialized,
-    k13_unplannable_pods,
-    k14_metric_cardinality,
-)
-from dovetail.doctor.checks.network import (
-    n1_discovery_tag,
-    n2_cluster_security_groups,
-    n3_selects_nothing,
-    n4_ip_addresses,
-    n5_hop_limit,
-    n6_controller_region,
-    n7_isolated_pricing,
-    n8_vpc_endpoints,
-)
-from dovetail.doctor.checks.nodepools import (
-    p1_latest_ami,
-    p2_implicit_disruption,
-    p3_blocking_pdb,
-    p4_blocked_expiry,
-    p5_preferences,
-    p6_few_spot_types,
-    p7_idle_reservation,
-    p8_overlapping_nodepools,
-    p9_no_limits,
-    p10_consolidation_timeouts,
-)
-from dovetail.doctor.checks.teardown import d1_destroy_order, d2_stuck_finalizers, d3_orphans
-from dovetail.doctor.checks.terraform import (
-    t1_manifest_in_one_state,
-    t2_kubectl_provider,
-    t3_providers_from_resources,
-    t4_replaced_nodepools,
-)
+from dovetail.doctor.checks import controller, crds, iam, network, nodepools, nodes, teardown, terraform
+
+_AREAS: Final = "INKTPD"
+"""First letters of codes: IAM, network, Kubernetes, Terraform, NodePools, deletion."""
+_MODULES: Final = (iam, network, controller, crds, nodes, nodepools, terraform, teardown)
 
 CHECKS: Final[tuple[Check, ...]] = tuple(
-    one.CHECK
-    for one in (
-        i1_node_role_unknown,
-        i2_access_entry_type,
-        i3_node_policies,
-        i4_controller_policy,
-        i5_policy_size,
-        i6_pass_role,
-        i7_dry_run_denied,
-        i8_spot_role,
-        i9_role_name_length,
-        i10_kms_key,
-        i11_stale_validation,
-        n1_discovery_tag,
-        n2_cluster_security_groups,
-        n3_selects_nothing,
-        n4_ip_addresses,
-        n5_hop_limit,
-        n6_controller_region,
-        n7_isolated_pricing,
-        n8_vpc_endpoints,
-        k1_dns_deadlock,
-        k2_controller_nodes,
-        k3_controller_resources,
-        k4_old_crds,
-        k5_crd_owner,
-        k6_conversion_webhook,
-        k7_old_objects,
-        k8_no_interruption_queue,
-        k9_termination_handler,
-        k10_flow_schema,
-        k11_no_match,
-        k12_not_initialized,
-        k13_unplannable_pods,
-        k14_metric_cardinality,
-        t1_manifest_in_one_state,
-        t2_kubectl_provider,
-        t3_providers_from_resources,
-        t4_replaced_nodepools,
-        p1_latest_ami,
-        p2_implicit_disruption,
-        p3_blocking_pdb,
-        p4_blocked_expiry,
-        p5_preferences,
-        p6_few_spot_types,
-        p7_idle_reservation,
-        p8_overlapping_nodepools,
-        p9_no_limits,
-        p10_consolidation_timeouts,
-        d1_destroy_order,
-        d2_stuck_finalizers,
-        d3_orphans,
+    sorted(
+        (value for module in _MODULES for value in vars(module).values() if isinstance(value, Check)),
+        key=lambda check: (_AREAS.index(check.code[0]), int(check.code[1:])),
     )
 )
+"""Every check that a module of an area defines."""

@@ -1,1 +1,0 @@
-"""Gathering facts: from Kubernetes, from AWS, from files. Nothing here changes anything."""

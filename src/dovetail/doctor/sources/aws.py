@@ -1,21 +1,41 @@
-"""Facts from AWS: every part by itself, so that one refusal spoils one part."""
+"""Facts from AWS, read part by part, so that an error affects one part only."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
-from dovetail.aws.errors import AwsError
-from dovetail.aws.session import Aws
-from dovetail.doctor.facts import AWS_PARTS, AwsFacts, Need, Part
+from dovetail.aws.errors import AwsError, ErrorKind
+from dovetail.aws.session import AwsSession
+from dovetail.doctor.facts import AwsFacts, Need, Part
 from dovetail.doctor.sources import ec2, eks, iam
-from dovetail.doctor.sources import interruption_queue as messages
-from dovetail.doctor.sources.query import Asked
-from dovetail.doctor.sources.read_only_client import Account
+from dovetail.doctor.sources.query import AwsFields, AwsQuery
+from dovetail.doctor.sources.read_only_client import ReadOnlyAws
 
-Found = dict[str, Any]
 Seen = tuple[AwsFacts, Mapping[Need, str]]
 
-READERS: Final[Mapping[Part, Callable[[Account, Asked], Awaitable[Found]]]] = {
+
+async def _queue(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
+    """Read the interruption queue of the controller's settings, if any."""
+    if not query.queue:
+        return {}
+    try:
+        url = await account.request("sqs", "GetQueueUrl", QueueName=query.queue)
+        response = await account.request(
+            "sqs", "GetQueueAttributes", QueueUrl=url["QueueUrl"], AttributeNames=["All"]
+        )
+    except AwsError as error:
+        if error.kind is ErrorKind.NOT_FOUND:
+            return {"queue": None}
+        raise
+    attributes = response.get("Attributes") or {}
+    names = await account.list_items(
+        "events", "ListRuleNamesByTarget", "RuleNames", TargetArn=attributes["QueueArn"]
+    )
+    rules = [await account.request("events", "DescribeRule", Name=name) for name in names]
+    return {"queue": attributes, "rules": tuple(rules)}
+
+
+READERS: Final[Mapping[Part, Callable[[ReadOnlyAws, AwsQuery], Awaitable[AwsFields]]]] = {
     Part.CLUSTER: eks.cluster,
     Part.ACCESS: eks.access,
     Part.POD_IDENTITIES: eks.pod_identities,
@@ -25,36 +45,33 @@ READERS: Final[Mapping[Part, Callable[[Account, Asked], Awaitable[Found]]]] = {
     Part.NETWORK: ec2.network,
     Part.ROUTES: ec2.routes,
     Part.ENDPOINTS: ec2.endpoints,
-    Part.MACHINES: ec2.machines,
+    Part.INSTANCES: ec2.instances,
     Part.PROFILES: iam.profiles,
     Part.RESERVATIONS: ec2.reservations,
     Part.ENCRYPTION: iam.encryption,
-    Part.QUEUE: messages.queue,
+    Part.QUEUE: _queue,
 }
-"""What is read for each part; names in the answer are fields of ``AwsFacts``."""
+"""Reader of each part; the keys of its result are fields of ``AwsFacts``."""
 
 
 def unreadable(why: str) -> Seen:
-    """Return that nothing of AWS was seen."""
-    return AwsFacts(), dict.fromkeys(AWS_PARTS, why)
+    """Return facts with every AWS part unknown."""
+    return AwsFacts(), dict.fromkeys(READERS, why)
 
 
-async def aws_facts(aws: Aws, asked: Asked) -> Seen:
-    """Read every part at the same time."""
-    account = Account(aws)
+async def aws_facts(aws: AwsSession, query: AwsQuery) -> Seen:
+    """Read all parts concurrently."""
+    account = ReadOnlyAws(aws)
     try:
-        who = await account.ask("sts", "GetCallerIdentity")
+        identity = await account.request("sts", "GetCallerIdentity")
     except AwsError as error:
         return unreadable(str(error))
-    if not asked.cluster:
-        why = "the cluster's name is not known; give --cluster-name"
+    if not query.cluster:
+        why = "the cluster's name is unknown; set --cluster-name"
         return unreadable(why)
-    fields: Found = {
-        "account": str(who["Account"]),
-        "partition": str(who["Arn"]).split(":")[1],
-    }
+    fields: AwsFields = {"account": str(identity["Account"]), "partition": str(identity["Arn"]).split(":")[1]}
     unseen: dict[Need, str] = {}
-    answers = await asyncio.gather(*(_read(read, account, asked) for read in READERS.values()))
+    answers = await asyncio.gather(*(_read(read, account, query) for read in READERS.values()))
     for part, answer in zip(READERS, answers, strict=True):
         if isinstance(answer, AwsError):
             unseen[part] = str(answer)
@@ -64,9 +81,9 @@ async def aws_facts(aws: Aws, asked: Asked) -> Seen:
 
 
 async def _read(
-    read: Callable[[Account, Asked], Awaitable[Found]], account: Account, asked: Asked
-) -> Found | AwsError:
+    read: Callable[[ReadOnlyAws, AwsQuery], Awaitable[AwsFields]], account: ReadOnlyAws, query: AwsQuery
+) -> AwsFields | AwsError:
     try:
-        return await read(account, asked)
+        return await read(account, query)
     except AwsError as error:
         return error

@@ -1,108 +1,104 @@
-"""Facts from EC2: the network, and what controllers have left in the account."""
+"""Facts from EC2: network, and resources created by controllers."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from dovetail.aws.filters import Filters, filters_of
-from dovetail.doctor.sources.query import Asked
-from dovetail.doctor.sources.read_only_client import Account
-
-Found = dict[str, Any]
+from dovetail.aws.filters import Filters, selector_filters
+from dovetail.doctor.sources.query import AwsFields, AwsQuery
+from dovetail.doctor.sources.read_only_client import ReadOnlyAws
 
 
-async def network(account: Account, asked: Asked) -> Found:
-    """Read what the classes' terms select."""
+async def network(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
+    """Read the subnets and security groups that node classes select."""
     subnets: dict[str, tuple[Any, ...]] = {}
     groups: dict[str, tuple[Any, ...]] = {}
-    for one in asked.classes:
-        subnets[one.name] = await _selected(
-            account, "Subnets", "SubnetId", filters_of(one.subnets, id_key="subnet-id")
+    for node_class in query.classes:
+        subnets[node_class.name] = await _selected(
+            account, "Subnets", "SubnetId", selector_filters(node_class.subnets, id_key="subnet-id")
         )
-        groups[one.name] = await _selected(
+        groups[node_class.name] = await _selected(
             account,
             "SecurityGroups",
             "GroupId",
-            filters_of(one.groups, id_key="group-id", name_key="group-name"),
+            selector_filters(node_class.groups, id_key="group-id", name_key="group-name"),
         )
     return {"subnets": subnets, "groups": groups}
 
 
-async def _selected(
-    account: Account, what: str, key: str, queries: Sequence[Filters]
-) -> tuple[Any, ...]:
-    found = {}
+async def _selected(account: ReadOnlyAws, what: str, key: str, queries: Sequence[Filters]) -> tuple[Any, ...]:
+    by_id = {}
     for filters in queries:
-        for one in await account.listed("ec2", f"Describe{what}", what, Filters=filters):
-            found[one[key]] = one
-    return tuple(found[one] for one in sorted(found))
+        for resource in await account.list_items("ec2", f"Describe{what}", what, Filters=filters):
+            by_id[resource[key]] = resource
+    return tuple(by_id[resource_id] for resource_id in sorted(by_id))
 
 
-async def routes(account: Account, asked: Asked) -> Found:
-    """Read the route tables of the classes' networks."""
-    filters = await _in_vpcs(account, asked)
+async def routes(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
+    """Read the route tables of the node classes' VPCs."""
+    filters = await _in_vpcs(account, query)
     if not filters:
         return {}
-    told = await account.listed("ec2", "DescribeRouteTables", "RouteTables", Filters=filters)
-    return {"route_tables": told}
+    tables = await account.list_items("ec2", "DescribeRouteTables", "RouteTables", Filters=filters)
+    return {"route_tables": tables}
 
 
-async def endpoints(account: Account, asked: Asked) -> Found:
-    """Read which services have an endpoint in the classes' networks."""
-    filters = await _in_vpcs(account, asked)
+async def endpoints(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
+    """Read the VPC endpoints of the node classes' VPCs."""
+    filters = await _in_vpcs(account, query)
     if not filters:
         return {}
-    told = await account.listed("ec2", "DescribeVpcEndpoints", "VpcEndpoints", Filters=filters)
-    return {"endpoints": tuple(sorted(str(one["ServiceName"]) for one in told))}
+    endpoints = await account.list_items("ec2", "DescribeVpcEndpoints", "VpcEndpoints", Filters=filters)
+    return {"endpoints": tuple(sorted(str(endpoint["ServiceName"]) for endpoint in endpoints))}
 
 
-async def _in_vpcs(account: Account, asked: Asked) -> Filters:
-    found = await network(account, asked)
-    vpcs = {one["VpcId"] for every in found["subnets"].values() for one in every}
+async def _in_vpcs(account: ReadOnlyAws, query: AwsQuery) -> Filters:
+    selected = await network(account, query)
+    vpcs = {subnet["VpcId"] for every in selected["subnets"].values() for subnet in every}
     return [{"Name": "vpc-id", "Values": sorted(vpcs)}] if vpcs else []
 
 
-async def machines(account: Account, asked: Asked) -> Found:
-    """Read what a controller makes, by the tags it puts on it."""
+async def instances(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
+    """Read instances, interfaces and launch templates of controllers, by tag."""
     ours: Filters = [
-        {"Name": "tag-key", "Values": [f"kubernetes.io/cluster/{asked.cluster}"]},
+        {"Name": "tag-key", "Values": [f"kubernetes.io/cluster/{query.cluster}"]},
         {"Name": "tag-key", "Values": ["karpenter.sh/nodepool"]},
     ]
     alive = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping"]}]
-    reservations = await account.listed(
+    reservations = await account.list_items(
         "ec2", "DescribeInstances", "Reservations", Filters=[*ours, *alive]
     )
-    interfaces = await account.listed(
+    interfaces = await account.list_items(
         "ec2",
         "DescribeNetworkInterfaces",
         "NetworkInterfaces",
         Filters=[
             {"Name": "tag-key", "Values": ["node.k8s.amazonaws.com/instance_id"]},
-            {"Name": "tag:cluster.k8s.amazonaws.com/name", "Values": [asked.cluster]},
+            {"Name": "tag:cluster.k8s.amazonaws.com/name", "Values": [query.cluster]},
             {"Name": "status", "Values": ["available"]},
         ],
     )
-    templates = await account.listed(
+    templates = await account.list_items(
         "ec2",
         "DescribeLaunchTemplates",
         "LaunchTemplates",
         Filters=[
             {"Name": "tag-key", "Values": ["karpenter.k8s.aws/ec2nodeclass"]},
-            {"Name": "tag:eks:eks-cluster-name", "Values": [asked.cluster]},
+            {"Name": "tag:eks:eks-cluster-name", "Values": [query.cluster]},
         ],
     )
     return {
-        "instances": tuple(one for every in reservations for one in every["Instances"]),
+        "instances": tuple(instance for every in reservations for instance in every["Instances"]),
         "interfaces": interfaces,
         "templates": templates,
     }
 
 
-async def reservations(account: Account, asked: Asked) -> Found:
-    """Read the capacity that is reserved now."""
-    told = await account.listed(
+async def reservations(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
+    """Read the active capacity reservations."""
+    reservations = await account.list_items(
         "ec2",
         "DescribeCapacityReservations",
         "CapacityReservations",
         Filters=[{"Name": "state", "Values": ["active"]}],
     )
-    return {"reservations": told}
+    return {"reservations": reservations}

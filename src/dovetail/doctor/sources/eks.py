@@ -2,61 +2,57 @@
 
 from typing import Any
 
-from dovetail.aws.errors import AwsError, Kind
-from dovetail.doctor.sources.query import Asked
-from dovetail.doctor.sources.read_only_client import Account
-
-Found = dict[str, Any]
+from dovetail.aws.errors import AwsError, ErrorKind
+from dovetail.doctor.sources.query import AwsFields, AwsQuery
+from dovetail.doctor.sources.read_only_client import ReadOnlyAws
 
 
-async def cluster(account: Account, asked: Asked) -> Found:
+async def cluster(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
     """Read the cluster itself."""
-    told = await account.ask("eks", "DescribeCluster", name=asked.cluster)
-    return {"cluster": told["cluster"]}
+    response = await account.request("eks", "DescribeCluster", name=query.cluster)
+    return {"cluster": response["cluster"]}
 
 
-async def access(account: Account, asked: Asked) -> Found:
-    """Read whom EKS lets in; a cluster that goes by aws-auth alone has no entries."""
-    told = await account.ask("eks", "DescribeCluster", name=asked.cluster)
-    mode = (told["cluster"].get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP")
+async def access(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
+    """Read the access entries; with CONFIG_MAP authentication there are none."""
+    response = await account.request("eks", "DescribeCluster", name=query.cluster)
+    mode = (response["cluster"].get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP")
     if mode == "CONFIG_MAP":
         return {}
-    arns = await account.listed(
-        "eks", "ListAccessEntries", "accessEntries", clusterName=asked.cluster
-    )
-    entries: Found = {}
+    arns = await account.list_items("eks", "ListAccessEntries", "accessEntries", clusterName=query.cluster)
+    entries: AwsFields = {}
     for arn in arns:
         if ":role/" not in arn:
             continue
-        one = await account.ask(
-            "eks", "DescribeAccessEntry", clusterName=asked.cluster, principalArn=arn
+        entry = await account.request(
+            "eks", "DescribeAccessEntry", clusterName=query.cluster, principalArn=arn
         )
-        entries[arn] = one["accessEntry"]
+        entries[arn] = entry["accessEntry"]
     return {"access_entries": entries}
 
 
-async def pod_identities(account: Account, asked: Asked) -> Found:
-    """Read which service accounts have roles by Pod Identity."""
-    return {"pod_identities": await associations(account, asked.cluster)}
+async def pod_identities(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
+    """Read the Pod Identity associations."""
+    return {"pod_identities": await associations(account, query.cluster)}
 
 
-async def associations(account: Account, cluster: str) -> tuple[Any, ...]:
-    """Return all Pod Identity associations with the roles that they give."""
+async def associations(account: ReadOnlyAws, cluster: str) -> tuple[Any, ...]:
+    """Return all Pod Identity associations with their roles."""
     try:
-        listed = await account.listed(
+        listed = await account.list_items(
             "eks", "ListPodIdentityAssociations", "associations", clusterName=cluster
         )
     except AwsError as error:
-        if error.kind is Kind.GONE:
+        if error.kind is ErrorKind.NOT_FOUND:
             return ()
         raise
-    found = [
-        await account.ask(
+    responses = [
+        await account.request(
             "eks",
             "DescribePodIdentityAssociation",
             clusterName=cluster,
-            associationId=one["associationId"],
+            associationId=association["associationId"],
         )
-        for one in listed
+        for association in listed
     ]
-    return tuple(one["association"] for one in found)
+    return tuple(response["association"] for response in responses)

@@ -9,22 +9,23 @@ import msgspec
 from dovetail import __version__
 from dovetail.doctor.api_resources import MAY_BE_UNKNOWN, READ
 from dovetail.doctor.facts import Need, Part
-from dovetail.kube.auth.kubeconfig import Access
-from dovetail.kube.client import HttpKube
+from dovetail.kube.auth.kubeconfig import RestConfig
+from dovetail.kube.client import HttpKubeClient
 from dovetail.kube.connection import Connection
-from dovetail.kube.rate_limit import RateLimit
+from dovetail.kube.rate_limit import RateLimiter
 from dovetail.ports.api_resources import CONFIG_MAPS, Resource
 from dovetail.ports.kube_client import Object
 from dovetail.ports.kube_errors import ApiError, NotFound
 
-FIRST_LOOK: Final = 10.0
-"""Seconds for the first answer."""
-_SILENCE: Final = 10.0
+CONNECT_TIMEOUT: Final = 10.0
+"""Timeout of the first response, seconds."""
+_IDLE_TIMEOUT: Final = 10.0
+"""Seconds without data."""
 _METRICS_PORT: Final = "8080"
 
 
 class KubeFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the API server says."""
+    """Facts from the API server."""
 
     objects: Mapping[Resource, tuple[Object, ...]] = {}
     aws_auth: Object | None = None
@@ -32,33 +33,33 @@ class KubeFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def unreadable(why: str) -> KubeFacts:
-    """Return that nothing of Kubernetes was seen."""
+    """Return facts with every Kubernetes part unknown."""
     parts = (*READ, Part.AWS_AUTH, Part.CONTROLLER, Part.VERSION, Part.METRICS)
     return KubeFacts(unseen=dict.fromkeys(parts, why))
 
 
-def open_connection(access: Access) -> Connection:
-    """Return a connection that asks at a gentle pace."""
+def open_connection(access: RestConfig) -> Connection:
+    """Return a rate-limited connection."""
     return Connection(
         access,
-        limit=RateLimit(clock=asyncio.get_running_loop().time),
-        agent=f"dovetail/{__version__}",
+        rate_limiter=RateLimiter(clock=asyncio.get_running_loop().time),
+        user_agent=f"dovetail/{__version__}",
     )
 
 
 async def kube_facts(connection: Connection) -> KubeFacts:
-    """List every kind once; what cannot be listed says why."""
+    """List every kind once; kinds that cannot be listed are recorded with the reason."""
     try:
-        async with asyncio.timeout(FIRST_LOOK):
-            await connection.ask("GET", "/version")
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            await connection.request("GET", "/version")
     except TimeoutError:
-        return unreadable(f"{connection.server} gave no answer within {FIRST_LOOK:g}s")
+        return unreadable(f"{connection.server} did not respond within {CONNECT_TIMEOUT:g}s")
     except ApiError as error:
         return unreadable(str(error))
-    kube = HttpKube(connection)
+    kube = HttpKubeClient(connection)
     objects: dict[Resource, tuple[Object, ...]] = {}
     unseen: dict[Need, str] = {}
-    answers = await asyncio.gather(*(_listed(kube, one) for one in READ))
+    answers = await asyncio.gather(*(_listed(kube, resource) for resource in READ))
     for kind, answer in zip(READ, answers, strict=True):
         if isinstance(answer, str):
             unseen[kind] = answer
@@ -74,21 +75,21 @@ async def kube_facts(connection: Connection) -> KubeFacts:
     return KubeFacts(objects=objects, aws_auth=aws_auth, unseen=unseen)
 
 
-async def scraped(connection: Connection, namespace: str, pod: str, port: str) -> tuple[str, ...]:
-    """Return the lines of a pod's metrics, read through the API server; raises ``ApiError``."""
+async def scrape_metrics(connection: Connection, namespace: str, pod: str, port: str) -> tuple[str, ...]:
+    """Return the lines of a pod's metrics, through the API server's proxy."""
     place = f"{pod}:{port or _METRICS_PORT}"
     path = f"/api/v1/namespaces/{namespace}/pods/{place}/proxy/metrics"
-    found: list[bytes] = []
-    async for lines in connection.lines(path, query={}, silence=_SILENCE):
-        found += lines
-    return tuple(one.decode(errors="replace") for one in found)
+    text: list[bytes] = []
+    async for lines in connection.stream_lines(path, query={}, idle_timeout=_IDLE_TIMEOUT):
+        text += lines
+    return tuple(line.decode(errors="replace") for line in text)
 
 
-async def _listed(kube: HttpKube, kind: Resource) -> tuple[Object, ...] | str:
+async def _listed(kube: HttpKubeClient, kind: Resource) -> tuple[Object, ...] | str:
     try:
         return tuple(await kube.list(kind))
     except NotFound:
-        unknown = f"the API server does not know {kind.qualified}"
+        unknown = f"the API server does not know {kind.qualified_name}"
         return () if kind in MAY_BE_UNKNOWN else unknown
     except ApiError as error:
-        return f"{kind.qualified}: {error}"
+        return f"{kind.qualified_name}: {error}"

@@ -1,4 +1,6 @@
-"""What has to be known before AWS can be asked about a cluster."""
+"""Names of a cluster's resources to look up in AWS."""
+
+from typing import Any
 
 import msgspec
 
@@ -7,9 +9,12 @@ from dovetail.doctor.object_fields import at, many, name_of
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass_launch import SelectorTerm
 
+AwsFields = dict[str, Any]
+"""Fields of ``AwsFacts`` that one reader returns."""
 
-class NodeClassAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node class names in the account."""
+
+class NodeClassQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Resources of the account that a node class refers to."""
 
     name: str
     role: str = ""
@@ -20,38 +25,38 @@ class NodeClassAsked(msgspec.Struct, frozen=True, kw_only=True):
     """KMS keys of its volumes."""
 
     @classmethod
-    def of(cls, obj: Raw) -> "NodeClassAsked":
+    def of(cls, obj: Raw) -> "NodeClassQuery":
         """Read an EC2NodeClass."""
         spec = at(obj, "spec") or {}
-        devices = [at(one, "ebs", "kmsKeyID") for one in many(spec, "blockDeviceMappings")]
+        devices = [at(mapping, "ebs", "kmsKeyID") for mapping in many(spec, "blockDeviceMappings")]
         return cls(
             name=name_of(dict(obj)),
             role=str(spec.get("role") or ""),
             instance_profile=str(spec.get("instanceProfile") or ""),
             subnets=_terms(many(spec, "subnetSelectorTerms")),
             groups=_terms(many(spec, "securityGroupSelectorTerms")),
-            keys=tuple(str(one) for one in devices if one),
+            keys=tuple(str(device) for device in devices if device),
         )
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom and what to ask AWS about."""
+class AwsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Names to look up in AWS."""
 
     cluster: str
-    classes: tuple[NodeClassAsked, ...] = ()
+    classes: tuple[NodeClassQuery, ...] = ()
     namespace: str = ""
     service_account: str = ""
     controller_role: str = ""
-    """Name of the controller's role where it is known; else Pod Identity is asked."""
+    """Name of the controller's role; empty to look up its Pod Identity association."""
     queue: str = ""
 
 
 def _terms(wire: list[Raw]) -> tuple[SelectorTerm, ...]:
     return tuple(
         SelectorTerm(
-            id=str(one.get("id") or ""),
-            name=str(one.get("name") or ""),
-            tags=FrozenDict({str(k): str(v) for k, v in (one.get("tags") or {}).items()}),
+            id=str(term.get("id") or ""),
+            name=str(term.get("name") or ""),
+            tags=FrozenDict({str(k): str(v) for k, v in (term.get("tags") or {}).items()}),
         )
-        for one in wire
+        for term in wire
     )

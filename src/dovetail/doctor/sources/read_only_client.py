@@ -1,4 +1,4 @@
-"""Calls to AWS that cannot change anything: a name that says otherwise is refused here."""
+"""Read-only AWS client: operations other than Describe, Get and List are rejected."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -7,17 +7,17 @@ from typing import Any, Final
 from botocore import xform_name
 
 from dovetail.aws.errors import AwsError
-from dovetail.aws.session import Aws
+from dovetail.aws.session import AwsSession
 from dovetail.doctor.facts import Raw
-from dovetail.eks.aws_errors import to_a_person
+from dovetail.eks.aws_errors import with_advice
 
 READING: Final = ("Describe", "Get", "List")
 
 
-class Account:
-    """An account to look at."""
+class ReadOnlyAws:
+    """AWS session for reads; equal requests are made once."""
 
-    def __init__(self, aws: Aws) -> None:
+    def __init__(self, aws: AwsSession) -> None:
         self._aws = aws
         self._asked: dict[str, asyncio.Future[Any]] = {}
 
@@ -25,47 +25,44 @@ class Account:
     def region(self) -> str:
         return self._aws.region
 
-    async def ask(self, service: str, operation: str, **asked: Any) -> Raw:
-        """Make one call; raises ``AwsError``."""
+    async def request(self, service: str, operation: str, **query: Any) -> Raw:
+        """Return the response of one request."""
         method = self._method(service, operation)
-        found: Raw = await self._once(
-            f"{service} {operation} {asked}",
-            lambda: self._called(service, operation, lambda: method(**asked)),
+        response: Raw = await self._once(
+            f"{service} {operation} {query}",
+            lambda: self._called(service, operation, lambda: method(**query)),
         )
-        return found
+        return response
 
-    async def listed(
-        self, service: str, operation: str, answer: str, **asked: Any
-    ) -> tuple[Any, ...]:
-        """Return all pages of a list; raises ``AwsError``."""
+    async def list_items(self, service: str, operation: str, answer: str, **query: Any) -> tuple[Any, ...]:
+        """Return the items of all pages of a list request."""
         method = self._method(service, operation)
         client, name = self._aws.client(service), xform_name(operation)
 
         def every() -> tuple[Any, ...]:
             if not client.can_paginate(name):
-                return tuple(method(**asked).get(answer) or ())
-            pages = client.get_paginator(name).paginate(**asked)
-            return tuple(one for page in pages for one in page.get(answer) or ())
+                return tuple(method(**query).get(answer) or ())
+            pages = client.get_paginator(name).paginate(**query)
+            return tuple(item for page in pages for item in page.get(answer) or ())
 
-        found: tuple[Any, ...] = await self._once(
-            f"{service} {operation} {asked} {answer}",
-            lambda: self._called(service, operation, every),
+        items: tuple[Any, ...] = await self._once(
+            f"{service} {operation} {query} {answer}", lambda: self._called(service, operation, every)
         )
-        return found
+        return items
 
     async def _called(self, service: str, operation: str, work: Callable[[], Any]) -> Any:
         try:
             return await self._aws.call(operation, work)
         except AwsError as error:
-            raise to_a_person(error, service) from error
+            raise with_advice(error, service) from error
 
     async def _once(self, question: str, ask: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Several parts may want to know the same: it is asked once, and all share the answer."""
+        """Deduplicate requests: several parts may need the same response."""
         if question not in self._asked:
             self._asked[question] = asyncio.ensure_future(ask())
         return await self._asked[question]
 
     def _method(self, service: str, operation: str) -> Any:
         if not operation.startswith(READING):
-            raise ValueError(f"{operation} might change something")
+            raise ValueError(f"{operation} is not a read-only operation")
         return getattr(self._aws.client(service), xform_name(operation))

@@ -1,4 +1,4 @@
-"""Steps carried out: in order of need, side by side where nothing stands against it."""
+"""Execution of a plan: steps run concurrently, each after its dependencies."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -6,146 +6,154 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.eks.plan.planner import Plan, Step, Verb
-from dovetail.eks.plan.references import Reference, resolved
-from dovetail.eks.plan.resolver import found
-from dovetail.eks.plan.resource import Observed, Resource
-from dovetail.eks.resources.handler import Attributes, Executor, Handler
+from dovetail.eks.plan.planner import Action, Plan, Step
+from dovetail.eks.plan.references import Reference, resolve_references
+from dovetail.eks.plan.resolver import resolve_reference
+from dovetail.eks.plan.resource import DesiredResource, ObservedState
+from dovetail.eks.resources.handler import Attributes, Handler, StepExecutor
 from dovetail.errors import DovetailError
 
-AT_ONCE: Final = 16
-"""Steps under way at the same time; EC2 and IAM throttle those who ask for more."""
+MAX_CONCURRENT_STEPS: Final = 16
+"""EC2 and IAM throttle clients that send more requests at once."""
 
 
-class StepFailed(DovetailError):
-    """A step could not be done; those that were under way beside it have ended."""
+class StepError(DovetailError):
+    """Steps failed; the steps that ran beside them have ended."""
 
     def __init__(self, failures: Sequence[tuple[Step, Exception]]) -> None:
         self.failures = tuple(failures)
-        told = "; ".join(f"{step.id}: {error}" for step, error in failures)
-        super().__init__(told)
+        super().__init__("; ".join(f"{step.id}: {error}" for step, error in failures))
 
 
-class RealExecutor:
-    """Does steps in the account, through a handler for each kind."""
+class HandlerExecutor:
+    """Executes steps in the account, with one handler per resource kind."""
 
     def __init__(
-        self, handlers: Sequence[Handler], *, wanted: Sequence[Resource], observed: Observed
+        self, handlers: Sequence[Handler], *, desired: Sequence[DesiredResource], observed: ObservedState
     ) -> None:
-        self._handlers = {one.kind: one for one in handlers}
-        self._wanted = {one.address: one for one in wanted}
+        self._handlers = {handler.kind: handler for handler in handlers}
+        self._desired = {resource.address: resource for resource in desired}
         self._account = observed.account
-        self._there = dict(observed.resources)
-        self._made: dict[str, Attributes] = {}
+        self._observed = dict(observed.resources)
+        self._created: dict[str, Attributes] = {}
 
-    async def do(self, step: Step) -> Attributes:
+    async def execute(self, step: Step) -> Attributes:
         handler = self._handlers[step.kind]
-        if step.verb is Verb.REMOVE:
-            if step.existing is not None:
-                await handler.remove(step.existing)
-            self._there.pop(step.address, None)
-            self._made.pop(step.address, None)
+        if step.action is Action.DELETE:
+            if step.observed is not None:
+                await handler.delete(step.observed)
+            self._observed.pop(step.address, None)
+            self._created.pop(step.address, None)
             return {}
-        if step.wanted is None:
-            raise ValueError(f"{step.id} does not say what is wanted")
-        whole = self._resolved(step.wanted)
-        if step.verb is Verb.CHANGE and step.existing is not None:
-            attributes = await handler.change(step.existing, whole)
+        if step.desired is None:
+            raise ValueError(f"{step.id} has no desired resource")
+        resource = self._resolve(step.desired)
+        if step.action is Action.UPDATE and step.observed is not None:
+            attributes = await handler.update(step.observed, resource)
         else:
-            attributes = await handler.create(whole)
-        self._made[step.address] = attributes
+            attributes = await handler.create(resource)
+        self._created[step.address] = attributes
         return attributes
 
-    def look_up(self, reference: Reference) -> Any:
-        """Return what a reference stands for by now."""
-        live = Observed(account=self._account, resources=self._there)
-        return found(reference, observed=live, wanted=self._wanted, made=self._made)
+    def lookup(self, reference: Reference) -> Any:
+        """Return the current value of a reference."""
+        current = ObservedState(account=self._account, resources=self._observed)
+        return resolve_reference(reference, observed=current, desired=self._desired, created=self._created)
 
-    def _resolved(self, one: Resource) -> Resource:
-        return msgspec.structs.replace(one, properties=resolved(one.properties, self.look_up))
+    def _resolve(self, resource: DesiredResource) -> DesiredResource:
+        properties = resolve_references(resource.properties, self.lookup)
+        return msgspec.structs.replace(resource, properties=properties)
 
 
-class DryExecutor:
-    """Does nothing, and says what it would do."""
+class DryRunExecutor:
+    """Reports steps and executes none."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
 
-    async def do(self, step: Step) -> Attributes:
-        self._tell(str(step))
+    async def execute(self, step: Step) -> Attributes:
+        self._report(str(step))
         return {}
 
 
-class Teller:
-    """Hears how a run goes; by default nobody does."""
+class ProgressListener:
+    """Notified of the progress of a run; ignores it by default."""
 
-    def begun(self, step: Step) -> None: ...
+    def step_started(self, step: Step) -> None: ...
 
-    def done(self, step: Step) -> None: ...
+    def step_done(self, step: Step) -> None: ...
 
 
-class Run(msgspec.Struct, frozen=True):
-    """How far a run came."""
+class ExecutionResult(msgspec.Struct, frozen=True):
+    """Steps done, and steps that a stopped run did not start."""
 
     done: tuple[Step, ...]
-    left: tuple[Step, ...]
+    remaining: tuple[Step, ...]
 
 
-async def carry_out(
+async def execute_plan(
     plan: Plan,
-    executor: Executor,
+    executor: StepExecutor,
     *,
     stop: asyncio.Event | None = None,
-    teller: Teller | None = None,
-    at_once: int = AT_ONCE,
-) -> Run:
-    """Do a plan's steps, each once all that it needs is done; raises ``StepFailed``.
+    listener: ProgressListener | None = None,
+    max_concurrent: int = MAX_CONCURRENT_STEPS,
+) -> ExecutionResult:
+    """Execute the steps of a plan, each after its dependencies; raises ``StepError``.
 
-    After ``stop`` is set, or a step has failed, nothing new is begun, and what is
-    under way is waited for: the next run starts from a clean edge.
+    After ``stop`` is set, or a step has failed, no step starts, and running steps
+    are awaited. The next run therefore finds no step half done.
     """
-    return await _Run(plan, executor, stop or asyncio.Event(), teller or Teller(), at_once).run()
+    execution = _Execution(
+        plan, executor, stop or asyncio.Event(), listener or ProgressListener(), max_concurrent
+    )
+    return await execution.run()
 
 
-class _Run:
+class _Execution:
     def __init__(
-        self, plan: Plan, executor: Executor, stop: asyncio.Event, teller: Teller, at_once: int
+        self,
+        plan: Plan,
+        executor: StepExecutor,
+        stop: asyncio.Event,
+        listener: ProgressListener,
+        max_concurrent: int,
     ) -> None:
-        self._waiting: dict[str, Step] = {one.id: one for one in plan.steps}
+        self._waiting: dict[str, Step] = {step.id: step for step in plan.steps}
         self._executor = executor
         self._stop = stop
-        self._teller = teller
-        self._at_once = at_once
+        self._listener = listener
+        self._max_concurrent = max_concurrent
         self._tasks: dict[asyncio.Task[Attributes], Step] = {}
         self._done: dict[str, Step] = {}
         self._failures: list[tuple[Step, Exception]] = []
 
-    async def run(self) -> Run:
+    async def run(self) -> ExecutionResult:
         try:
-            while self._begin() or self._tasks:
+            while self._start_ready() or self._tasks:
                 ended, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
-                    self._end(self._tasks.pop(task), task)
+                    self._finish(self._tasks.pop(task), task)
         finally:
-            await self._drop()
+            await self._cancel_running()
         if self._failures:
-            raise StepFailed(self._failures)
-        return Run(tuple(self._done.values()), tuple(self._waiting.values()))
+            raise StepError(self._failures)
+        return ExecutionResult(tuple(self._done.values()), tuple(self._waiting.values()))
 
-    def _begin(self) -> bool:
-        """Start what can be started; tell whether anything was."""
-        begun = False
+    def _start_ready(self) -> bool:
+        """Start the steps that are ready; return True if any was started."""
+        started = False
         for step in tuple(self._waiting.values()):
-            if self._stop.is_set() or self._failures or len(self._tasks) >= self._at_once:
+            if self._stop.is_set() or self._failures or len(self._tasks) >= self._max_concurrent:
                 break
-            if all(need in self._done for need in step.needs):
+            if all(dependency in self._done for dependency in step.depends_on):
                 del self._waiting[step.id]
-                self._teller.begun(step)
-                self._tasks[asyncio.ensure_future(self._executor.do(step))] = step
-                begun = True
-        return begun
+                self._listener.step_started(step)
+                self._tasks[asyncio.ensure_future(self._executor.execute(step))] = step
+                started = True
+        return started
 
-    def _end(self, step: Step, task: asyncio.Task[Attributes]) -> None:
+    def _finish(self, step: Step, task: asyncio.Task[Attributes]) -> None:
         error = task.exception()
         if isinstance(error, DovetailError):
             self._failures.append((step, error))
@@ -153,19 +161,19 @@ class _Run:
             raise error
         else:
             self._done[step.id] = step
-            self._teller.done(step)
+            self._listener.step_done(step)
 
-    async def _drop(self) -> None:
-        """End what is still under way; only an error that nobody foresaw leaves any."""
+    async def _cancel_running(self) -> None:
+        """Cancel running steps; there are some only after an unexpected error."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def seconds_of(steps: Sequence[Step], kinds: Mapping[str, int]) -> float:
-    """Return how long steps take at least: the longest way through what needs what."""
-    ends: dict[str, float] = {}
+def critical_path_seconds(steps: Sequence[Step], seconds_by_kind: Mapping[str, int]) -> float:
+    """Return the minimum duration of steps: their longest chain of dependencies."""
+    end_times: dict[str, float] = {}
     for step in steps:
-        begin = max((ends.get(need, 0.0) for need in step.needs), default=0.0)
-        ends[step.id] = begin + kinds.get(step.kind, 0)
-    return max(ends.values(), default=0.0)
+        start = max((end_times.get(step_id, 0.0) for step_id in step.depends_on), default=0.0)
+        end_times[step.id] = start + seconds_by_kind.get(step.kind, 0)
+    return max(end_times.values(), default=0.0)

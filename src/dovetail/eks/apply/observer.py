@@ -1,71 +1,64 @@
-"""What is there: every kind looked for, with calls that change nothing."""
+"""Observation: read the resources that exist, with calls that change nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dovetail.eks.plan.references import Reference, Unresolved, resolved
-from dovetail.eks.plan.resolver import found
-from dovetail.eks.plan.resource import Account, Existing, Observed, Resource
+from dovetail.eks.plan.references import Reference, UnresolvedReferenceError, resolve_references
+from dovetail.eks.plan.resolver import resolve_reference
+from dovetail.eks.plan.resource import Account, DesiredResource, ObservedResource, ObservedState
 from dovetail.eks.resources.handler import Handler
-from dovetail.ports.event_loop import Loop
+from dovetail.ports.event_loop import EventLoop
 
 
 class Observer:
-    """Looks with one handler a kind, in two goes.
+    """Observes with every handler, one group of handlers after the other.
 
-    What joins others (a route, an access entry) is known by what it joins; so
-    those are looked for once the others have been found.
+    A resource that joins others (a route, an access entry) is identified by what
+    it joins. Its handler is in the second group and runs once those are known.
     """
 
     def __init__(
-        self,
-        *,
-        loop: Loop,
-        account: Account,
-        cluster: str,
-        goes: Sequence[Sequence[Handler]],
+        self, *, loop: EventLoop, account: Account, cluster: str, handler_groups: Sequence[Sequence[Handler]]
     ) -> None:
         self._loop = loop
         self._account = account
         self._cluster = cluster
-        self._goes = goes
+        self._handler_groups = handler_groups
 
-    async def observe(self, wanted: Sequence[Resource]) -> Observed:
-        """Return all that is wanted and there, and all that is tagged as the cluster's."""
-        by_address = {one.address: one for one in wanted}
-        observed = Observed(account=self._account)
-        for handlers in self._goes:
-            known = dict(observed.resources)
-            looks = [self._look(one, wanted, by_address, observed) for one in handlers]
-            for seen in await self._loop.together(looks):
-                if isinstance(seen, Exception):
-                    raise seen
-                known |= {one.address: one for one in seen}
-            observed = Observed(account=self._account, resources=known)
-        return observed
+    async def observe(self, desired: Sequence[DesiredResource]) -> ObservedState:
+        """Return desired resources that exist, and all that the cluster owns."""
+        by_address = {resource.address: resource for resource in desired}
+        state = ObservedState(account=self._account)
+        for handlers in self._handler_groups:
+            resources = dict(state.resources)
+            results = await self._loop.gather(
+                [self._observe_kind(handler, by_address, state) for handler in handlers]
+            )
+            for result in results:
+                if isinstance(result, Exception):
+                    raise result
+                resources |= {resource.address: resource for resource in result}
+            state = ObservedState(account=self._account, resources=resources)
+        return state
 
-    async def _look(
-        self,
-        handler: Handler,
-        wanted: Sequence[Resource],
-        by_address: dict[str, Resource],
-        observed: Observed,
-    ) -> list[Existing]:
-        def look_up(reference: Reference) -> Any:
+    async def _observe_kind(
+        self, handler: Handler, desired: Mapping[str, DesiredResource], state: ObservedState
+    ) -> list[ObservedResource]:
+        def lookup(reference: Reference) -> Any:
             try:
-                return found(reference, observed=observed, wanted=by_address)
-            except Unresolved:
+                return resolve_reference(reference, observed=state, desired=desired)
+            except UnresolvedReferenceError:
                 return str(reference)
 
-        mine = [
-            Resource(
-                kind=one.kind,
-                name=one.name,
-                properties=resolved(one.properties, look_up),
-                tags=one.tags,
-                given=one.given,
+        resources = [
+            DesiredResource(
+                kind=resource.kind,
+                name=resource.name,
+                properties=resolve_references(resource.properties, lookup),
+                tags=resource.tags,
+                external=resource.external,
             )
-            for one in wanted
-            if one.kind == handler.kind
+            for resource in desired.values()
+            if resource.kind == handler.kind
         ]
-        return list(await handler.observe(self._cluster, mine))
+        return list(await handler.observe(self._cluster, resources))

@@ -1,8 +1,8 @@
-"""Whose things are: ours by their mark, or somebody's who must not lose them.
+"""Ownership: only resources with the ownership tag are changed or deleted.
 
-A name proves nothing. A role that happens to be called as ours would be, a
-queue of another team, a cluster made by hand: whoever takes such a thing for
-its own changes it now, and removes it when the cluster goes.
+A name proves nothing. A role that has the name of ours, a queue of another team,
+a cluster created by hand: adopting such a resource would change it now, and
+delete it together with the cluster.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
-from dovetail.eks.plan.resource import OWNER_TAG, Existing, Observed, Resource
+from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedResource, ObservedState
 from dovetail.eks.plan.resource_kinds import KINDS
 from dovetail.errors import DovetailError
 
-_GOES_WITH_THE_CLUSTER: Final = frozenset(
+_PART_OF_CLUSTER: Final = frozenset(
     {
         "eks-node-group",
         "eks-fargate-profile",
@@ -27,74 +27,83 @@ _GOES_WITH_THE_CLUSTER: Final = frozenset(
         "kubernetes-object",
     }
 )
-"""What is the cluster's own: EKS itself makes some of it (access entries, aws-auth, logs)."""
-_MARKED_INSIDE: Final = ("kubernetes-object", "helm-release")
-"""Kinds without tags that carry our mark all the same: as a label, or in a description."""
+"""Kinds that belong to the cluster. EKS creates some: access entries, aws-auth, logs."""
+_LABELLED: Final = ("kubernetes-object", "helm-release")
+"""Kinds without AWS tags that carry the ownership tag as a label or description."""
 
 
-class NotOurs(DovetailError):
-    """Things of somebody else stand where ours should be."""
+class OwnershipError(DovetailError):
+    """Resources of other owners exist under the names of desired resources."""
 
 
-def check_owners(wanted: Sequence[Resource], observed: Observed, cluster: str) -> None:
-    """Refuse to take for ours what was not made for this cluster; raises ``NotOurs``.
+def check_ownership(desired: Sequence[DesiredResource], observed: ObservedState, cluster: str) -> None:
+    """Raise ``OwnershipError`` if a resource was not created for this cluster.
 
-    Inside a cluster of ours everything is: it goes with the cluster anyway.
+    Within a cluster that we own, every resource is ours: it is deleted together
+    with the cluster.
     """
-    strange = _unmarked(wanted, observed, cluster)
-    house = observed.resources.get(f"eks-cluster/{cluster}")
-    # In a cluster of ours it is ours, and in a strange one it is that cluster's.
-    inside = house is not None and (is_marked(house, cluster) or house in strange)
-    told = [
-        _sentence(one, cluster)
-        for one in strange
-        if OWNER_TAG in one.tags or not (inside and one.kind in _GOES_WITH_THE_CLUSTER)
+    unowned = _find_unowned(desired, observed, cluster)
+    eks_cluster = observed.resources.get(f"eks-cluster/{cluster}")
+    # In an unowned cluster only the cluster itself is reported, not its parts.
+    is_inside = eks_cluster is not None and (is_owned(eks_cluster, cluster) or eks_cluster in unowned)
+    errors = [
+        _error_message(resource, cluster)
+        for resource in unowned
+        if OWNERSHIP_TAG in resource.tags or not (is_inside and resource.kind in _PART_OF_CLUSTER)
     ]
-    if told:
-        raise NotOurs("\n".join([*told, "nothing was changed"]))
+    if errors:
+        raise OwnershipError("\n".join([*errors, "nothing was changed"]))
 
 
-def ours(wanted: Sequence[Resource], observed: Observed, cluster: str) -> Observed:
-    """Return what we may take away: what carries our mark, or hangs on what does."""
-    strange = {one.address for one in _unmarked(wanted, observed, cluster)}
-    needs = {one.address: one.needs() for one in wanted}
-    kept = {
-        address: one
-        for address, one in observed.resources.items()
-        if is_marked(one, cluster)
-        or not (_can_be_marked(one.kind) or strange.intersection(needs.get(address, ())))
+def filter_owned(desired: Sequence[DesiredResource], observed: ObservedState, cluster: str) -> ObservedState:
+    """Return the state reduced to what we may delete.
+
+    That is what has the ownership tag, and what cannot have one but depends on no
+    unowned resource.
+    """
+    unowned = {resource.address for resource in _find_unowned(desired, observed, cluster)}
+    dependencies = {resource.address: resource.dependencies() for resource in desired}
+    owned = {
+        address: resource
+        for address, resource in observed.resources.items()
+        if is_owned(resource, cluster)
+        or not (_can_be_tagged(resource.kind) or unowned.intersection(dependencies.get(address, ())))
     }
-    return msgspec.structs.replace(observed, resources=kept)
+    return msgspec.structs.replace(observed, resources=owned)
 
 
-def is_marked(one: Existing, cluster: str) -> bool:
-    """Tell whether something says of itself that it was made for a cluster."""
-    return one.tags.get(OWNER_TAG) == cluster
+def is_owned(resource: ObservedResource, cluster: str) -> bool:
+    """Return True if the resource has the ownership tag of the cluster."""
+    return resource.tags.get(OWNERSHIP_TAG) == cluster
 
 
-def _unmarked(wanted: Sequence[Resource], observed: Observed, cluster: str) -> list[Existing]:
-    """Return what is there under a name of ours and could carry our mark, but does not."""
-    given = {one.address for one in wanted if one.given}
+def _find_unowned(
+    desired: Sequence[DesiredResource], observed: ObservedState, cluster: str
+) -> list[ObservedResource]:
+    """Return resources that could have our ownership tag, but do not have it."""
+    external = {resource.address for resource in desired if resource.external}
     return [
-        one
-        for one in observed.resources.values()
-        if one.address not in given and _can_be_marked(one.kind) and not is_marked(one, cluster)
+        resource
+        for resource in observed.resources.values()
+        if resource.address not in external
+        and _can_be_tagged(resource.kind)
+        and not is_owned(resource, cluster)
     ]
 
 
-def _can_be_marked(kind: str) -> bool:
-    return KINDS[kind].tagged or kind in _MARKED_INSIDE
+def _can_be_tagged(kind: str) -> bool:
+    return KINDS[kind].taggable or kind in _LABELLED
 
 
-def _sentence(one: Existing, cluster: str) -> str:
-    what = f"{KINDS[one.kind].called} {one.name}"
-    owner = one.tags.get(OWNER_TAG)
+def _error_message(resource: ObservedResource, cluster: str) -> str:
+    name = f"{KINDS[resource.kind].display_name} {resource.name}"
+    owner = resource.tags.get(OWNERSHIP_TAG)
     if owner:
-        return f"{what} belongs to cluster {owner}"
-    if one.kind == "helm-release":
-        way = "uninstall it, or choose another name or namespace"
-    elif one.kind == "kubernetes-object":
-        way = f"delete it, rename ours, or hand it over with the label {OWNER_TAG}={cluster}"
+        return f"{name} belongs to cluster {owner}"
+    if resource.kind == "helm-release":
+        action = "uninstall it, or choose another name or namespace"
+    elif resource.kind == "kubernetes-object":
+        action = f"delete it, rename ours, or add the label {OWNERSHIP_TAG}={cluster} to adopt it"
     else:
-        way = f"remove it, rename ours, or hand it over with the tag {OWNER_TAG}={cluster}"
-    return f"{what} is there and was not made for this cluster: {way}"
+        action = f"delete it, rename ours, or add the tag {OWNERSHIP_TAG}={cluster} to adopt it"
+    return f"{name} exists and was not created for this cluster: {action}"

@@ -4,53 +4,50 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from dovetail.eks.config.base import KubeName, Part, Text
+from dovetail.eks.config.base import ConfigModel, KubeName, Text
 
 
-class Controller(Part):
+class Controller(ConfigModel):
     """The autoscaler."""
 
     kind: Literal["dovetail", "karpenter"] = Field(
-        default="dovetail", description="Ours, or upstream's chart on the same foundations."
+        default="dovetail", description="Dovetail, or upstream Karpenter."
     )
     version: Text | None = Field(default=None, description="Version of the chart.")
     image: Text | None = Field(
         default=None,
-        description="Where you keep the image that deploy/Dockerfile makes: repository, :tag and "
-        "@digest if any. Upstream's chart knows its own.",
+        description="Address of the image built from deploy/Dockerfile: repository, with :tag or "
+        "@digest. Upstream's chart has its own.",
     )
     chart: Text | None = Field(
-        default=None, description="Where the chart is: a path or an oci:// address."
+        default=None, description="Location of the chart: a path or an oci:// address."
     )
-    crd_chart: Text | None = Field(
-        default=None, description="The same for the chart with the CRDs."
-    )
+    crd_chart: Text | None = Field(default=None, description="Location of the chart with the CRDs.")
     release: KubeName | None = Field(default=None, description="Name of the Helm release.")
     namespace: KubeName = "kube-system"
     create_namespace: bool = True
     service_account: KubeName | None = None
     replicas: int = Field(default=2, ge=1, le=10)
     interruption_queue: bool = Field(
-        default=True, description="A queue for AWS's warnings, with the rules that fill it."
+        default=True, description="Create an SQS queue for interruption events, and its EventBridge rules."
     )
     regional_sts: bool = Field(
-        default=False,
-        description="Have pods ask the region's STS for their roles (a VPC endpoint's, say).",
+        default=False, description="Use the regional STS endpoint for pod roles (for example a VPC endpoint)."
     )
     resources: dict[str, Any] = Field(
         default={"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
     )
-    settings: dict[str, Any] = Field(default={}, description="Further settings of the controller.")
-    values: dict[str, Any] = Field(default={}, description="Further values of the chart; they win.")
+    settings: dict[str, Any] = Field(default={}, description="Additional settings of the controller.")
+    values: dict[str, Any] = Field(default={}, description="Additional chart values; they take precedence.")
 
 
-class Addon(Part):
+class Addon(ConfigModel):
     """One add-on."""
 
     enabled: bool = True
-    version: Text | None = Field(default=None, description="The newest that fits if absent.")
+    version: Text | None = Field(default=None, description="The newest compatible version by default.")
     values: dict[str, Any] = Field(
-        default={}, description="Its settings: configuration or chart values."
+        default={}, description="Configuration of the EKS add-on, or chart values."
     )
 
 
@@ -58,9 +55,7 @@ class ChartAddon(Addon):
     """An add-on that Helm installs."""
 
     namespace: KubeName | None = None
-    repository: Text | None = Field(
-        default=None, description="Where the chart is, if not at its home."
-    )
+    repository: Text | None = Field(default=None, description="Another repository or registry of the chart.")
 
 
 def _from_switch(value: Any) -> Any:
@@ -73,16 +68,14 @@ _Eks = Annotated[Addon, BeforeValidator(_from_switch)]
 _Chart = Annotated[ChartAddon, BeforeValidator(_from_switch)]
 
 
-class Addons(Part):
-    """Add-ons by name; ``name: true`` takes one as it comes."""
+class Addons(ConfigModel):
+    """Add-ons by name; ``name: true`` enables one with its defaults."""
 
     vpc_cni: _Eks = Field(default_factory=Addon, alias="vpc-cni")
     coredns: _Eks = Field(default_factory=Addon)
     kube_proxy: _Eks = Field(default_factory=Addon, alias="kube-proxy")
     pod_identity_agent: _Eks | None = Field(
-        default=None,
-        alias="pod-identity-agent",
-        description="On by default where Pod Identity is used.",
+        default=None, alias="pod-identity-agent", description="Enabled by default where Pod Identity is used."
     )
     metrics_server: _Chart | None = Field(default=None, alias="metrics-server")
     kube_state_metrics: _Chart | None = Field(default=None, alias="kube-state-metrics")
@@ -92,12 +85,12 @@ class Addons(Part):
     node_termination_handler: _Chart | None = Field(
         default=None,
         alias="node-termination-handler",
-        description="Refused together with the controller's interruption queue: both would drain.",
+        description="Conflicts with the controller's interruption queue: both would drain nodes.",
     )
 
 
-class Logging(Part):
-    """The control plane's logs."""
+class Logging(ConfigModel):
+    """Logs of the control plane."""
 
     types: list[Literal["api", "audit", "authenticator", "controllerManager", "scheduler"]] = Field(
         default=[]

@@ -1,30 +1,34 @@
-"""What pydantic finds wrong, in our words and at the user's place in the file."""
+"""Messages for pydantic's errors, with the path of the field in the file."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pydantic_core import ErrorDetails
 
-from dovetail.codec.text.field_path import Path
-from dovetail.codec.text.suggestions import did_you_mean
-from dovetail.eks.config.json_schema import known_keys
+from dovetail.codec.text.field_path import FieldPath
+from dovetail.codec.text.suggestions import suggest
+from dovetail.eks.config.json_schema import allowed_keys
 
-_LOOKS: Final = {
-    r"^arn:": "no ARN, such as arn:aws:iam::123456789012:role/name",
-    r"^subnet-": "no subnet id (subnet-…)",
-    r"^sg-": "no id of a security group (sg-…)",
-    r"^vpc-": "no VPC id (vpc-…)",
-    r"^[0-9]{12}$": "no account number: twelve digits, in quotes",
-    r"^1\.": "no Kubernetes version, such as '1.33'",
-    r"^/(": "no IAM path: it begins and ends with a slash",
-    r"^[a-z0-9](": "no name for Kubernetes: small letters, digits, '-' and '.'",
-    r"^[0-9A-Za-z][": "no name for a cluster: letters, digits, '-' and '_'",
+FieldError = tuple[FieldPath, str]
+"""Path of a field in the file, and what is wrong with it."""
+
+_PATTERN_MESSAGES: Final = {
+    r"^arn:": "not an ARN, such as arn:aws:iam::123456789012:role/name",
+    r"^subnet-": "not a subnet id (subnet-…)",
+    r"^sg-": "not a security group id (sg-…)",
+    r"^vpc-": "not a VPC id (vpc-…)",
+    r"^[0-9]{12}$": "not an account id: twelve digits, in quotes",
+    r"^1\.": "not a Kubernetes version, such as '1.33'",
+    r"^/(": "not an IAM path: it begins and ends with a slash",
+    r"^[a-z0-9](": "not a Kubernetes name: lower-case letters, digits, '-' and '.'",
+    r"^[0-9A-Za-z][": "not a cluster name: letters, digits, '-' and '_'",
 }
-_TYPES: Final = {
+"""Start of a field's pattern → message for a value that does not match."""
+_TYPE_NAMES: Final = {
     "string_type": "text",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
+    "int_type": "an integer",
+    "int_parsing": "an integer",
+    "int_from_float": "an integer",
     "bool_type": "true or false",
     "bool_parsing": "true or false",
     "list_type": "a list",
@@ -32,68 +36,74 @@ _TYPES: Final = {
     "model_type": "a map",
     "model_attributes_type": "a map",
 }
+"""pydantic's error type → the expected type."""
 
 
-def findings(errors: Iterable[ErrorDetails], data: Any) -> Iterator[tuple[Path, str]]:
-    """Hand out each mistake once: the way to it in the file, and what is wrong."""
-    seen: set[tuple[Path, str]] = set()
+def describe_errors(errors: Iterable[ErrorDetails], data: Any) -> Iterator[FieldError]:
+    """Yield each error once, with its path in the file."""
+    reported: set[FieldError] = set()
     for error in errors:
-        path = _written(error["loc"], data, missing=error["type"] == "missing")
-        finding = (path, _sentence(error, path))
-        if finding not in seen:
-            seen.add(finding)
-            yield finding
+        path = _path_in_file(error["loc"], data, missing=error["type"] == "missing")
+        field_error = (path, _message(error, path))
+        if field_error not in reported:
+            reported.add(field_error)
+            yield field_error
 
 
-def _written(loc: tuple[int | str, ...], data: Any, *, missing: bool) -> Path:
-    """Return the path as it stands in the file; pydantic adds the names of union members."""
+def _path_in_file(loc: tuple[int | str, ...], data: Any, *, missing: bool) -> FieldPath:
+    """Return the path in the file: pydantic's without the names of union members."""
     path: list[str | int] = []
-    here = data
+    value = data
     for number, step in enumerate(loc):
-        if isinstance(here, Mapping) and step in here:
+        if isinstance(value, Mapping) and step in value:
             path.append(step)
-            here = here[step]
-        elif isinstance(here, list) and isinstance(step, int) and step < len(here):
+            value = value[step]
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
             path.append(step)
-            here = here[step]
+            value = value[step]
         elif missing and number == len(loc) - 1:
             path.append(step)
     return tuple(path)
 
 
-def _sentence(error: ErrorDetails, path: Path) -> str:
-    kind, given = error["type"], error["input"]
+def _message(error: ErrorDetails, path: FieldPath) -> str:
+    kind, value = error["type"], error["input"]
     context = error.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"is no field here{did_you_mean(str(path[-1]), known_keys(path[:-1]))}"
+        return f"is not a field here{suggest(str(path[-1]), allowed_keys(path[:-1]))}"
     if kind == "missing":
         return "is missing"
     if kind in ("literal_error", "enum", "union_tag_invalid"):
-        return _choice(kind, given, context)
+        return _choice_message(kind, value, context)
     if kind == "union_tag_not_found":
-        return "does not say its kind: managed-node-group, fargate or existing"
+        return "has no kind: managed-node-group, fargate or existing"
     if kind == "string_pattern_mismatch":
-        pattern = str(context.get("pattern", ""))
-        looks = next((text for start, text in _LOOKS.items() if pattern.startswith(start)), "")
-        return f"{given!r} is {looks}" if looks else f"{given!r} does not match {pattern}"
-    if kind == "string_type" and isinstance(given, int | float) and not isinstance(given, bool):
-        return f"{given} must be text: put it in quotes"
-    if kind in _TYPES:
-        return f"{_short(given)} is not {_TYPES[kind]}"
+        return _pattern_message(str(context.get("pattern", "")), value)
+    if kind == "string_type" and isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value} must be text: put it in quotes"
+    if kind in _TYPE_NAMES:
+        return f"{_shorten(value)} is not {_TYPE_NAMES[kind]}"
     if kind == "value_error":
         return str(context.get("error", error["msg"]))
     return error["msg"].replace("Input should", "should").replace("List should", "should")
 
 
-def _choice(kind: str, given: Any, context: Mapping[str, Any]) -> str:
+def _choice_message(kind: str, value: Any, context: Mapping[str, Any]) -> str:
     if kind == "union_tag_invalid":
-        given, expected = context["tag"], str(context["expected_tags"])
+        value, expected = context["tag"], str(context["expected_tags"])
     else:
         expected = str(context["expected"])
-    known = [one.strip().strip("'") for one in expected.replace(" or ", ",").split(",")]
-    return f"{given!r} is not known{did_you_mean(str(given), known)}"
+    choices = [choice.strip().strip("'") for choice in expected.replace(" or ", ",").split(",")]
+    return f"{value!r} is not a valid value{suggest(str(value), choices)}"
 
 
-def _short(value: Any) -> str:
+def _pattern_message(pattern: str, value: Any) -> str:
+    for start, message in _PATTERN_MESSAGES.items():
+        if pattern.startswith(start):
+            return f"{value!r} is {message}"
+    return f"{value!r} does not match {pattern}"
+
+
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}…"

@@ -1,19 +1,19 @@
-"""The JSON schema of cluster.yaml, for editors and for guesses at what was meant."""
+"""JSON schema of cluster.yaml, for editors and for "did you mean" hints."""
 
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from dovetail.codec.text.field_path import Path
-from dovetail.eks.config.cluster import ClusterSpec
+from dovetail.codec.text.field_path import FieldPath
+from dovetail.eks.config.cluster import ClusterConfig
 
-_BRANCHES: Final = ("anyOf", "oneOf", "allOf")
+_ALTERNATIVES: Final = ("anyOf", "oneOf", "allOf")
 
 
 @cache
 def json_schema() -> dict[str, Any]:
     """Return the schema, as JSON Schema 2020-12."""
-    schema = ClusterSpec.model_json_schema(by_alias=True)
+    schema = ClusterConfig.model_json_schema(by_alias=True)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "cluster.yaml of dovetail cluster",
@@ -21,35 +21,35 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def known_keys(path: Path) -> list[str]:
-    """Return the keys that may stand at a place in the file."""
-    here = [json_schema()]
+def allowed_keys(path: FieldPath) -> list[str]:
+    """Return the keys that the schema allows at a path of the file."""
+    nodes = [json_schema()]
     for step in path:
-        here = [below for node in here for below in _below(node, step)]
-    return sorted({key for node in here for one in _plain(node) for key in _properties(one)})
+        nodes = [child for node in nodes for child in _children(node, step)]
+    return sorted({key for node in nodes for variant in _variants(node) for key in _properties(variant)})
 
 
 def _properties(node: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = node.get("properties", {})
-    return found
+    properties: dict[str, Any] = node.get("properties", {})
+    return properties
 
 
-def _below(node: dict[str, Any], step: str | int) -> Iterator[dict[str, Any]]:
-    for one in _plain(node):
+def _children(node: dict[str, Any], step: str | int) -> Iterator[dict[str, Any]]:
+    for variant in _variants(node):
         if isinstance(step, int):
-            below = one.get("items")
+            child = variant.get("items")
         else:
-            below = _properties(one).get(step, one.get("additionalProperties"))
-        if isinstance(below, dict):
-            yield below
+            child = _properties(variant).get(step, variant.get("additionalProperties"))
+        if isinstance(child, dict):
+            yield child
 
 
-def _plain(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Follow references and alternatives to what they stand for."""
+def _variants(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a schema node and its alternatives, with references followed."""
     if "$ref" in node:
-        yield from _plain(json_schema()["$defs"][node["$ref"].rpartition("/")[2]])
+        yield from _variants(json_schema()["$defs"][node["$ref"].rpartition("/")[2]])
         return
     yield node
-    for branch in _BRANCHES:
-        for one in node.get(branch, ()):
-            yield from _plain(one)
+    for keyword in _ALTERNATIVES:
+        for alternative in node.get(keyword, ()):
+            yield from _variants(alternative)

@@ -1,11 +1,11 @@
-"""cluster.yaml: the network that the cluster lives in."""
+"""cluster.yaml: the network of the cluster."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dovetail.eks.config.base import Part, Text
+from dovetail.eks.config.base import ConfigModel, Text
 
 SubnetId = Annotated[str, Field(pattern=r"^subnet-[0-9a-z]+$")]
 GroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-z]+$")]
@@ -13,31 +13,27 @@ VpcId = Annotated[str, Field(pattern=r"^vpc-[0-9a-z]+$")]
 
 
 class Nat(StrEnum):
-    """How private subnets reach the internet."""
+    """NAT gateways, for internet access of private subnets."""
 
     SINGLE = "single"
     PER_ZONE = "per-zone"
     NONE = "none"
 
 
-class CreatedVpc(Part):
-    """A VPC of its own."""
+class CreatedVpc(ConfigModel):
+    """A VPC to create."""
 
-    cidr: str = Field(default="10.0.0.0/16", description="Addresses of the VPC, as a.b.c.d/n.")
+    cidr: str = Field(default="10.0.0.0/16", description="CIDR block of the VPC.")
     zones: list[Text] | Annotated[int, Field(ge=2, le=6)] = Field(
-        default=3, description="Names of the zones, or how many of the region's."
+        default=3, description="Names of zones, or their number."
     )
     private_subnets: list[str] = Field(
-        default=[],
-        description="Addresses of the private subnets, one a zone; cut from the VPC if absent.",
+        default=[], description="CIDR blocks of private subnets, one per zone; by default split from the VPC."
     )
     public_subnets: list[str] = Field(
-        default=[],
-        description="Addresses of the public subnets, one a zone; cut from the VPC if absent.",
+        default=[], description="CIDR blocks of public subnets, one per zone; by default split from the VPC."
     )
-    nat: Nat = Field(
-        default=Nat.SINGLE, description="NAT gateways: one for all, one a zone, or none."
-    )
+    nat: Nat = Field(default=Nat.SINGLE, description="NAT gateways: one, one per zone, or none.")
     endpoints: list[Text] = Field(
         default=[],
         description="VPC endpoints by service name (s3, ecr.api …); nat: none adds those that "
@@ -45,60 +41,54 @@ class CreatedVpc(Part):
     )
 
 
-class Selection(Part):
-    """Things that are there, by id or by tags."""
+class Selection(ConfigModel):
+    """Existing resources, selected by id or by tags."""
 
-    ids: list[Text] = Field(default=[], description="Ids; nothing else may be given beside them.")
-    tags: dict[Text, Text] = Field(
-        default={}, description="Tags that they carry; '*' for any value."
-    )
+    ids: list[Text] = Field(default=[], description="Ids; not together with tags.")
+    tags: dict[Text, Text] = Field(default={}, description="Tags; '*' for any value.")
 
 
-class ExistingVpc(Part):
-    """A VPC that is there already."""
+class ExistingVpc(ConfigModel):
+    """An existing VPC."""
 
-    id: VpcId | None = Field(
-        default=None, description="The VPC; found through the subnets if absent."
-    )
+    id: VpcId | None = Field(default=None, description="The VPC; by default that of the subnets.")
     subnets: Selection = Field(description="Private subnets for nodes and the control plane.")
     control_plane_subnets: list[SubnetId] = Field(
-        default=[], description="Subnets for the control plane's own interfaces, if not the same."
+        default=[], description="Subnets of the control plane's interfaces, if different."
     )
     security_groups: Selection | None = Field(
-        default=None, description="Groups for nodes; one is made if absent."
+        default=None, description="Security groups of nodes; by default one is created."
     )
     discovery: Literal["ids", "tags"] = Field(
         default="ids",
-        description="How node classes find subnets: by id, or by the tag karpenter.sh/discovery, "
-        "which is then put on them.",
+        description="How node classes select subnets: by id, or by the tag karpenter.sh/discovery, "
+        "which is then added to them.",
     )
 
 
-class Vpc(Part):
-    """The network: one of its own, or one that is there."""
+class Vpc(ConfigModel):
+    """The network: a VPC to create, or an existing one."""
 
-    create: CreatedVpc | None = Field(default=None, description="Make a VPC for the cluster.")
-    existing: ExistingVpc | None = Field(default=None, description="Use a VPC that is there.")
+    create: CreatedVpc | None = Field(default=None, description="Create a VPC for the cluster.")
+    existing: ExistingVpc | None = Field(default=None, description="Use an existing VPC.")
 
 
-class Endpoint(Part):
-    """Who reaches the Kubernetes API server."""
+class Endpoint(ConfigModel):
+    """Network access to the Kubernetes API server."""
 
     public: bool = Field(default=True, description="Reachable from the internet.")
     private: bool = Field(default=True, description="Reachable from the VPC.")
     public_cidrs: list[str] = Field(
-        default=[], description="Who may come from the internet; everybody if absent."
+        default=[], description="Allowed sources on the internet; all by default."
     )
     vpn_cidrs: list[str] = Field(
-        default=[], description="Networks (a VPN's) that may reach the private endpoint."
+        default=[], description="Networks (of a VPN) with access to the private endpoint."
     )
 
 
-class Ingress(Part):
-    """Traffic that nodes accept, beside that of the cluster itself."""
+class Ingress(ConfigModel):
+    """Traffic that nodes accept, in addition to the cluster's own."""
 
     protocol: Literal["tcp", "udp"] = "tcp"
     ports: Annotated[str | int, Field(description="A port (443) or a range (30000-32767).")]
-    cidrs: list[str] = Field(
-        default=["0.0.0.0/0"], min_length=1, description="Where it comes from."
-    )
+    cidrs: list[str] = Field(default=["0.0.0.0/0"], min_length=1, description="Allowed sources.")

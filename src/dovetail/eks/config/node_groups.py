@@ -1,29 +1,29 @@
-"""cluster.yaml: where the controller itself lives, and the node groups beside."""
+"""cluster.yaml: compute of the controller, node groups, service accounts."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from dovetail.eks.config.base import Arn, KubeName, Labels, Part, Text
+from dovetail.eks.config.base import Arn, ConfigModel, KubeName, Labels, Text
 
 Capacity = Literal["on-demand", "spot"]
 Architecture = Literal["amd64", "arm64"]
 
 
-class TaintSpec(Part):
-    """A taint, as Kubernetes writes it."""
+class TaintConfig(ConfigModel):
+    """A Kubernetes taint."""
 
     key: Text
     value: str = ""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
 
 
-class NodeGroup(Part):
-    """A managed node group: machines that stay."""
+class NodeGroup(ConfigModel):
+    """A managed node group."""
 
     name: KubeName = Field(max_length=63)
     instance_types: list[Text] = Field(
-        default=[], description="General-purpose ones of size large that the region has if absent."
+        default=[], description="By default general-purpose types of size large that the region offers."
     )
     architecture: Architecture = "amd64"
     capacity_type: Capacity = "on-demand"
@@ -33,72 +33,66 @@ class NodeGroup(Part):
     max_unavailable_percentage: int | None = Field(default=None, ge=1, le=100)
     disk_gib: int = Field(default=20, ge=8, le=16384, description="Size of the root volume.")
     labels: Labels = Field(default={})
-    taints: list[TaintSpec] = Field(default=[])
+    taints: list[TaintConfig] = Field(default=[])
     launch_template: bool = Field(
-        default=True, description="Give it a launch template (IMDSv2, encrypted gp3 root volume)."
+        default=True, description="Use a launch template (IMDSv2, encrypted gp3 root volume)."
     )
 
 
-class HomeGroup(NodeGroup):
-    """The controller on a small managed node group, kept free of other pods."""
+class ControllerNodeGroup(NodeGroup):
+    """Home kind managed-node-group: a small node group for the controller."""
 
     kind: Literal["managed-node-group"]
     name: KubeName = Field(default="controller", max_length=63)
     min: int = Field(default=2, ge=1)
-    taint: bool = Field(
-        default=True, description="Keep other pods off; CoreDNS and the controller tolerate it."
-    )
+    taint: bool = Field(default=True, description="Taint the nodes; CoreDNS and the controller tolerate it.")
     selector: Labels = Field(
         default={"karpenter.sh/controller": "true"},
         min_length=1,
-        description="Labels of the group, and the controller's node selector.",
+        description="Labels of the node group, and the controller's node selector.",
     )
 
 
-class HomeFargate(Part):
-    """The controller, and the system's namespaces, on Fargate: no node groups at all."""
+class ControllerFargate(ConfigModel):
+    """Home kind fargate: the controller and system namespaces, without node groups."""
 
     kind: Literal["fargate"]
     namespaces: list[KubeName] = Field(
         default=["kube-system"],
         min_length=1,
-        description="Whose pods run on Fargate; the controller's namespace always does.",
+        description="Namespaces that run on Fargate, besides the controller's.",
     )
 
 
-class HomeExisting(Part):
-    """A cluster that is there: it is looked up, never made or removed."""
+class ExistingCluster(ConfigModel):
+    """Home kind existing: an existing cluster, never created or deleted."""
 
     kind: Literal["existing"]
     node_role: Text | None = Field(
-        default=None,
-        description="Name of the role that the cluster's nodes have; ours will share it.",
+        default=None, description="Name of the role of the cluster's nodes, for launched nodes too."
     )
-    ssm: bool = Field(default=False, description="Let SSM manage nodes of that role.")
+    ssm: bool = Field(default=False, description="Allow SSM to manage nodes with that role.")
     oidc_provider: Literal["existing", "create"] = Field(
-        default="existing",
-        description="Whether IAM knows the cluster's OIDC provider already (for irsa).",
+        default="existing", description="Whether the cluster's OIDC provider exists in IAM (for irsa)."
     )
-    node_selector: Labels = Field(default={}, description="Where the controller may run.")
+    node_selector: Labels = Field(default={}, description="Node selector of the controller.")
 
 
-def _from_word(value: Any) -> Any:
+def _from_kind(value: Any) -> Any:
     return {"kind": value} if isinstance(value, str) else value
 
 
-Home = Annotated[
-    Annotated[HomeGroup | HomeFargate | HomeExisting, Field(discriminator="kind")],
-    BeforeValidator(_from_word),
+ControllerCompute = Annotated[
+    Annotated[ControllerNodeGroup | ControllerFargate | ExistingCluster, Field(discriminator="kind")],
+    BeforeValidator(_from_kind),
 ]
 
 
-class ServiceAccount(Part):
-    """A service account whose pods may use AWS."""
+class ServiceAccount(ConfigModel):
+    """A service account with an IAM role."""
 
     name: KubeName
     namespace: KubeName = "default"
-    policies: list[Arn] = Field(default=[], description="ARNs of policies that its role gets.")
-    statements: list[dict[str, Any]] = Field(
-        default=[], description="IAM statements for a policy of its own."
-    )
+    policies: list[Arn] = Field(default=[], description="ARNs of policies of its role.")
+    statements: list[dict[str, Any]] = Field(default=[], description="IAM statements of its own policy.")
     annotations: Labels = Field(default={})

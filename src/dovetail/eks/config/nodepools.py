@@ -4,77 +4,71 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from dovetail.eks.config.base import KubeName, Labels, Part, Text
-from dovetail.eks.config.node_groups import Architecture, TaintSpec
+from dovetail.eks.config.base import ConfigModel, KubeName, Labels, Text
+from dovetail.eks.config.node_groups import Architecture, TaintConfig
 
 Duration = Annotated[
-    int | str,
-    Field(description="Seconds as a number, or as 30s, 10m, 720h; Never for never."),
+    int | str, Field(description="Seconds as a number, or text such as 30s, 10m, 720h; or Never.")
 ]
-Whole = dict[str, Any]
-"""An object as kubectl takes it: apiVersion, kind, metadata, spec."""
+Manifest = dict[str, Any]
+"""A full object: apiVersion, kind, metadata, spec."""
 
 
-class PoolLimits(Part):
-    """How much a NodePool may buy altogether."""
+class NodePoolLimits(ConfigModel):
+    """Limits of a NodePool."""
 
     cpu: int | str | None = None
     memory: str | None = None
     nodes: int | None = Field(default=None, ge=0)
 
 
-class Pool(Part):
-    """A NodePool in a few words."""
+class NodePoolConfig(ConfigModel):
+    """A NodePool in short form."""
 
     name: KubeName
-    node_class: KubeName | None = Field(
-        default=None, description="The first one of nodeClasses if absent."
-    )
+    node_class: KubeName | None = Field(default=None, description="The first of nodeClasses by default.")
     architectures: list[Architecture] = Field(default=["amd64"], min_length=1)
     capacity_types: list[Literal["on-demand", "spot", "reserved"]] = Field(
         default=["on-demand"], min_length=1
     )
-    categories: list[Text] = Field(default=[], description="Letters of families: c, m, r …")
+    categories: list[Text] = Field(default=[], description="Instance categories: c, m, r …")
     families: list[Text] = Field(default=[], description="Instance families: m6i, c7g …")
     sizes: list[Text] = Field(default=[], description="Sizes: large, 2xlarge …")
     instance_types: list[Text] = Field(default=[])
-    newer_than: int | None = Field(
-        default=None, ge=0, description="Generation that families must be newer than."
-    )
+    newer_than: int | None = Field(default=None, ge=0, description="Minimum generation, exclusive.")
     zones: list[Text] = Field(default=[])
     requirements: list[dict[str, Any]] = Field(
-        default=[], description="Further requirements, as a NodePool writes them."
+        default=[], description="Additional requirements, as in a NodePool."
     )
-    limits: PoolLimits = Field(default_factory=PoolLimits)
+    limits: NodePoolLimits = Field(default_factory=NodePoolLimits)
     ttl_after_empty: Duration | None = Field(
-        default=None, description="Give nodes back once empty for so long, and for no other reason."
+        default=None, description="Delete nodes that are empty for this time; no other consolidation."
     )
     consolidate_after: Duration | None = Field(
-        default=None,
-        description="Give nodes back or swap them once unchanged for so long (default 0s).",
+        default=None, description="Consolidate nodes that are unchanged for this time (default 0s)."
     )
     expire_after: Duration = Field(default="720h", description="Replace nodes at this age.")
     termination_grace_period: Duration | None = None
-    budget: str = Field(default="10%", description="Nodes that may go at the same time.")
+    budget: str = Field(default="10%", description="Nodes that can be disrupted at once.")
     weight: int | None = Field(default=None, ge=1, le=100)
     labels: Labels = Field(default={})
-    taints: list[TaintSpec] = Field(default=[])
-    startup_taints: list[TaintSpec] = Field(default=[])
+    taints: list[TaintConfig] = Field(default=[])
+    startup_taints: list[TaintConfig] = Field(default=[])
 
 
-class Class(Part):
-    """A node class in a few words."""
+class NodeClassConfig(ConfigModel):
+    """A node class in short form."""
 
     name: KubeName
     image: Text = Field(
         default="al2023@latest",
         description="family@version (al2023, bottlerocket …) or the id of an AMI (ami-…).",
     )
-    image_family: Text | None = Field(default=None, description="With an AMI's id: its family.")
+    image_family: Text | None = Field(default=None, description="AMI family, with an AMI id.")
     disk_gib: int | None = Field(default=None, ge=1, le=16384)
     user_data: str | None = None
     hop_limit: int = Field(
-        default=1, ge=1, le=64, description="2 lets pods reach the instance metadata service."
+        default=1, ge=1, le=64, description="2 gives pods access to the instance metadata service."
     )
     detailed_monitoring: bool = False
     tags: dict[Text, str] = Field(default={})
@@ -84,17 +78,17 @@ def _form(value: Any) -> str:
     return "full" if isinstance(value, dict) and "apiVersion" in value else "short"
 
 
-AnyPool = Annotated[
-    Annotated[Pool, Tag("short")] | Annotated[Whole, Tag("full")], Discriminator(_form)
+NodePoolEntry = Annotated[
+    Annotated[NodePoolConfig, Tag("short")] | Annotated[Manifest, Tag("full")], Discriminator(_form)
 ]
-AnyClass = Annotated[
-    Annotated[Class, Tag("short")] | Annotated[Whole, Tag("full")], Discriminator(_form)
+NodeClassEntry = Annotated[
+    Annotated[NodeClassConfig, Tag("short")] | Annotated[Manifest, Tag("full")], Discriminator(_form)
 ]
 
 
-def name_of(one: Pool | Class | Whole) -> str:
-    """Return the name of an object, whichever way it was written."""
-    if isinstance(one, dict):
-        meta = one.get("metadata")
-        return str(meta.get("name", "")) if isinstance(meta, dict) else ""
-    return one.name
+def entry_name(entry: NodePoolConfig | NodeClassConfig | Manifest) -> str:
+    """Return the name of an object in short or full form."""
+    if isinstance(entry, dict):
+        metadata = entry.get("metadata")
+        return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
+    return entry.name

@@ -1,112 +1,112 @@
-"""Add-ons: those of EKS, and those that Helm installs."""
+"""Desired add-ons: EKS add-ons, and Helm charts."""
 
 import json
 from collections.abc import Iterator
 from typing import Any
 
 from dovetail.eks.config.addons import Addon, ChartAddon
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.config.node_groups import HomeExisting, HomeFargate, HomeGroup
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, ExistingCluster
 from dovetail.eks.desired.charts import ADDONS, Chart
-from dovetail.eks.desired.names import CONTROLLER_TAINT, Names, pool_addresses
-from dovetail.eks.desired.node_groups import home_addresses
-from dovetail.eks.plan.resource import Resource
+from dovetail.eks.desired.names import CONTROLLER_TAINT, Names, nodepool_addresses
+from dovetail.eks.desired.node_groups import compute_addresses
+from dovetail.eks.plan.resource import DesiredResource
 
 
-def addons(spec: ClusterSpec, names: Names) -> Iterator[Resource]:
-    """Hand out all add-ons that are on."""
-    for name, one in eks_addons(spec):
-        yield _eks(name, one, spec, names)
-    for name, chart in chart_addons(spec):
-        yield _release(name, chart, spec)
+def desired_addons(config: ClusterConfig, names: Names) -> Iterator[DesiredResource]:
+    """Yield all enabled add-ons."""
+    for name, addon in enabled_eks_addons(config):
+        yield _eks_addon(name, addon, config, names)
+    for name, chart in enabled_chart_addons(config):
+        yield _helm_release(name, chart, config)
 
 
-def eks_addons(spec: ClusterSpec) -> Iterator[tuple[str, Addon]]:
-    """Hand out EKS's add-ons that are on; an existing cluster keeps those that it has."""
-    chosen = spec.addons
-    said = chosen.model_fields_set
-    for field, name, one in (
-        ("vpc_cni", "vpc-cni", chosen.vpc_cni),
-        ("kube_proxy", "kube-proxy", chosen.kube_proxy),
-        ("coredns", "coredns", chosen.coredns),
+def enabled_eks_addons(config: ClusterConfig) -> Iterator[tuple[str, Addon]]:
+    """Yield the enabled EKS add-ons; an existing cluster keeps those it has."""
+    addons = config.addons
+    set_fields = addons.model_fields_set
+    for field, name, addon in (
+        ("vpc_cni", "vpc-cni", addons.vpc_cni),
+        ("kube_proxy", "kube-proxy", addons.kube_proxy),
+        ("coredns", "coredns", addons.coredns),
     ):
-        if one.enabled and (field in said or not isinstance(spec.home, HomeExisting)):
-            yield name, one
-    agent = chosen.pod_identity_agent
-    if agent is None and not spec.uses_irsa and not isinstance(spec.home, HomeExisting):
+        if addon.enabled and (field in set_fields or not isinstance(config.home, ExistingCluster)):
+            yield name, addon
+    agent = addons.pod_identity_agent
+    if agent is None and not config.uses_irsa and not isinstance(config.home, ExistingCluster):
         agent = Addon()
     if agent is not None and agent.enabled:
         yield "eks-pod-identity-agent", agent
 
 
-def chart_addons(spec: ClusterSpec) -> Iterator[tuple[str, ChartAddon]]:
-    """Hand out the add-ons that Helm installs, those that are on."""
+def enabled_chart_addons(config: ClusterConfig) -> Iterator[tuple[str, ChartAddon]]:
+    """Yield the enabled add-ons that Helm installs."""
     for name in ADDONS:
-        one = getattr(spec.addons, name.replace("-", "_"))
-        if one is not None and one.enabled:
-            yield name, one
+        addon = getattr(config.addons, name.replace("-", "_"))
+        if addon is not None and addon.enabled:
+            yield name, addon
 
 
-def system_addresses(spec: ClusterSpec) -> tuple[str, ...]:
-    """Return what must be there before other software can run: a home, and DNS."""
-    dns = [f"eks-addon/{name}" for name, _ in eks_addons(spec) if name == "coredns"]
-    agent = [f"eks-addon/{name}" for name, _ in eks_addons(spec) if name.endswith("-agent")]
-    return (*home_addresses(spec), *dns, *agent)
+def system_addresses(config: ClusterConfig) -> tuple[str, ...]:
+    """Return the prerequisites of other software: compute, DNS, Pod Identity agent."""
+    dns = [f"eks-addon/{name}" for name, _ in enabled_eks_addons(config) if name == "coredns"]
+    agent = [f"eks-addon/{name}" for name, _ in enabled_eks_addons(config) if name.endswith("-agent")]
+    return (*compute_addresses(config), *dns, *agent)
 
 
-def _eks(name: str, one: Addon, spec: ClusterSpec, names: Names) -> Resource:
+def _eks_addon(name: str, addon: Addon, config: ClusterConfig, names: Names) -> DesiredResource:
     properties: dict[str, Any] = {
-        "ClusterName": names.of_cluster("name"),
+        "ClusterName": names.cluster_ref("name"),
         "AddonName": name,
         "ResolveConflicts": "OVERWRITE",
     }
-    if one.version is not None:
-        properties["AddonVersion"] = one.version
-    values = {**(_dns_values(spec) if name == "coredns" else {}), **one.values}
+    if addon.version is not None:
+        properties["AddonVersion"] = addon.version
+    values = {**(_dns_values(config) if name == "coredns" else {}), **addon.values}
     if values:
         properties["ConfigurationValues"] = json.dumps(values, sort_keys=True)
-    return Resource(
+    return DesiredResource(
         kind="eks-addon",
         name=name,
         properties=properties,
-        # Pods of CoreDNS need a home; what runs on each node must be there before the nodes.
-        depends_on=home_addresses(spec) if name == "coredns" else (),
+        # CoreDNS pods need nodes. The other add-ons run on each node and must exist before.
+        depends_on=compute_addresses(config) if name == "coredns" else (),
     )
 
 
-def _dns_values(spec: ClusterSpec) -> dict[str, Any]:
-    if isinstance(spec.home, HomeFargate):
-        return {"computeType": "Fargate"} if "kube-system" in spec.home.namespaces else {}
-    if isinstance(spec.home, HomeGroup) and spec.home.taint:
+def _dns_values(config: ClusterConfig) -> dict[str, Any]:
+    if isinstance(config.home, ControllerFargate):
+        return {"computeType": "Fargate"} if "kube-system" in config.home.namespaces else {}
+    if isinstance(config.home, ControllerNodeGroup) and config.home.taint:
         return {"tolerations": [{"key": CONTROLLER_TAINT, "operator": "Exists"}]}
     return {}
 
 
-def _release(name: str, one: ChartAddon, spec: ClusterSpec) -> Resource:
+def _helm_release(name: str, addon: ChartAddon, config: ClusterConfig) -> DesiredResource:
     chart = ADDONS[name]
-    namespace = one.namespace or chart.namespace
+    namespace = addon.namespace or chart.namespace
     properties: dict[str, Any] = {
-        **_source(chart, one.repository),
-        "version": one.version or chart.version,
+        **_source(chart, addon.repository),
+        "version": addon.version or chart.version,
         "namespace": namespace,
         "createNamespace": True,
-        "values": one.values,
+        "values": addon.values,
     }
-    return Resource(
+    return DesiredResource(
         kind="helm-release",
         name=f"{namespace}/{name}",
         properties=properties,
-        # Their pods may need nodes that only the controller buys.
-        depends_on=pool_addresses(spec),
+        # Their pods may need nodes that only the controller launches.
+        depends_on=nodepool_addresses(config),
     )
 
 
-def _source(chart: Chart, elsewhere: str | None) -> dict[str, str]:
-    """Return where a chart is: at its home, or under the same name in a repository or registry."""
-    if elsewhere is None:
-        known = {"chart": chart.chart, "repository": chart.repository}
-        return {key: value for key, value in known.items() if value is not None}
+def _source(chart: Chart, repository: str | None) -> dict[str, str]:
+    """Return the source of a chart: its own, or a mirror with the same name."""
+    if repository is None:
+        source = {"chart": chart.chart, "repository": chart.repository}
+        return {key: value for key, value in source.items() if value is not None}
     name = chart.chart.rpartition("/")[2]
-    if elsewhere.startswith("oci://"):
-        return {"chart": f"{elsewhere.rstrip('/')}/{name}"}
-    return {"chart": name, "repository": elsewhere}
+    if repository.startswith("oci://"):
+        return {"chart": f"{repository.rstrip('/')}/{name}"}
+    return {"chart": name, "repository": repository}

@@ -1,4 +1,4 @@
-"""Where the charts of add-ons and controllers are, and which version is known to do."""
+"""Sources and tested versions of the charts of add-ons and controllers."""
 
 from typing import Final
 
@@ -26,34 +26,23 @@ ADDONS: Final[dict[str, Chart]] = {
         version="5.28.0",
     ),
     "keda": Chart(
-        chart="keda",
-        repository="https://kedacore.github.io/charts",
-        version="2.16.1",
-        namespace="keda",
+        chart="keda", repository="https://kedacore.github.io/charts", version="2.16.1", namespace="keda"
     ),
     "vertical-pod-autoscaler": Chart(
-        chart="vpa",
-        repository="https://charts.fairwinds.com/stable",
-        version="4.7.1",
+        chart="vpa", repository="https://charts.fairwinds.com/stable", version="4.7.1"
     ),
     "kube-ops-view": Chart(
-        chart="kube-ops-view",
-        repository="https://christianhuth.github.io/helm-charts",
-        version="3.6.0",
+        chart="kube-ops-view", repository="https://christianhuth.github.io/helm-charts", version="3.6.0"
     ),
     "node-termination-handler": Chart(
-        chart="oci://public.ecr.aws/aws-ec2/helm/aws-node-termination-handler",
-        version="0.27.0",
+        chart="oci://public.ecr.aws/aws-ec2/helm/aws-node-termination-handler", version="0.27.0"
     ),
 }
 CONTROLLERS: Final[dict[str, tuple[Chart, Chart]]] = {
-    "dovetail": (
-        Chart(chart="deploy/charts/dovetail"),
-        Chart(chart="deploy/charts/dovetail-crd"),
-    ),
+    "dovetail": (Chart(chart="deploy/charts/dovetail"), Chart(chart="deploy/charts/dovetail-crd")),
     "karpenter": (
         Chart(chart="oci://public.ecr.aws/karpenter/karpenter", version="1.8.1"),
         Chart(chart="oci://public.ecr.aws/karpenter/karpenter-crd", version="1.8.1"),
     ),
 }
-"""The controller's chart, and that of its CRDs; Helm never updates CRDs inside a chart."""
+"""Charts of the controller and of its CRDs: Helm never updates CRDs inside a chart."""

@@ -1,156 +1,156 @@
-"""The EKS cluster itself: control plane, logs, and who gets in."""
+"""Desired EKS cluster: control plane, logs and access."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.desired.iam_roles import node_role, node_role_arn, shared_node_role
-from dovetail.eks.desired.names import Names, is_existing
-from dovetail.eks.desired.network import HOURS, Network
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.desired.iam_roles import node_role_arn, node_role_name, shared_node_role
+from dovetail.eks.desired.names import Names, uses_existing_cluster
+from dovetail.eks.desired.network import HOURS_PER_MONTH, Network
 from dovetail.eks.iam.documents import arn
-from dovetail.eks.plan.references import aws, ref
-from dovetail.eks.plan.resource import Resource
+from dovetail.eks.plan.references import aws_ref, ref
+from dovetail.eks.plan.resource import DesiredResource
 
 CONTROL_PLANE_USD: Final = 0.10
+"""US dollars per hour."""
 ADMIN_GROUP: Final = "system:masters"
 
 
-def control(spec: ClusterSpec, names: Names, network: Network) -> Iterator[Resource]:
-    """Hand out the cluster and what belongs to it alone."""
-    if is_existing(spec):
-        yield Resource(
-            kind="eks-cluster", name=names.cluster, properties={"Name": names.cluster}, given=True
+def desired_control_plane(config: ClusterConfig, names: Names, network: Network) -> Iterator[DesiredResource]:
+    """Yield the cluster and the resources that belong to it alone."""
+    if uses_existing_cluster(config):
+        yield DesiredResource(
+            kind="eks-cluster", name=names.cluster, properties={"Name": names.cluster}, external=True
         )
     else:
-        yield from _cluster(spec, names, network)
-    wants_provider = spec.uses_irsa and getattr(spec.home, "oidc_provider", "create") == "create"
-    if wants_provider:
-        yield Resource(
+        yield from _cluster_resources(config, names, network)
+    creates_provider = config.uses_irsa and getattr(config.home, "oidc_provider", "create") == "create"
+    if creates_provider:
+        yield DesiredResource(
             kind="oidc-provider",
             name=names.cluster,
-            properties={
-                "Url": names.of_cluster("issuer-url"),
-                "ClientIdList": ["sts.amazonaws.com"],
-            },
-            why="so that service accounts can take on roles",
+            properties={"Url": names.cluster_ref("issuer-url"), "ClientIdList": ["sts.amazonaws.com"]},
+            purpose="lets service accounts assume roles",
         )
 
 
-def _cluster(spec: ClusterSpec, names: Names, network: Network) -> Iterator[Resource]:
-    first: list[str] = []
+def _cluster_resources(config: ClusterConfig, names: Names, network: Network) -> Iterator[DesiredResource]:
+    dependencies: list[str] = []
     logs = f"/aws/eks/{names.cluster}/cluster"
-    if spec.logging.types:
-        # Before the cluster: else EKS makes it, to be kept for ever and left behind.
-        first.append(f"log-group/{logs}")
-        yield Resource(
+    if config.logging.types:
+        # Before the cluster: otherwise EKS creates it, without retention and unowned.
+        dependencies.append(f"log-group/{logs}")
+        yield DesiredResource(
             kind="log-group",
             name=logs,
-            properties={"LogGroupName": logs, "RetentionInDays": spec.logging.retention_days},
-            why="the control plane's logs",
+            properties={"LogGroupName": logs, "RetentionInDays": config.logging.retention_days},
+            purpose="logs of the control plane",
         )
-    endpoint = spec.endpoint
-    reach: dict[str, Any] = {
+    endpoint = config.endpoint
+    vpc_config: dict[str, Any] = {
         "SubnetIds": network.control_plane,
         "EndpointPublicAccess": endpoint.public,
         "EndpointPrivateAccess": endpoint.private,
     }
     if endpoint.public:
-        reach["PublicAccessCidrs"] = endpoint.public_cidrs or ["0.0.0.0/0"]
-    yield Resource(
+        vpc_config["PublicAccessCidrs"] = endpoint.public_cidrs or ["0.0.0.0/0"]
+    yield DesiredResource(
         kind="eks-cluster",
         name=names.cluster,
         properties={
             "Name": names.cluster,
-            "Version": spec.version,
+            "Version": config.version,
             "RoleArn": ref(f"iam-role/{names.cluster_role}", "arn"),
-            "ResourcesVpcConfig": reach,
+            "ResourcesVpcConfig": vpc_config,
             "AccessConfig": {
-                "AuthenticationMode": (
-                    "API" if spec.access.mode == "entries" else "API_AND_CONFIG_MAP"
-                ),
-                "BootstrapClusterCreatorAdminPermissions": spec.access.creator_is_admin,
+                "AuthenticationMode": ("API" if config.access.mode == "entries" else "API_AND_CONFIG_MAP"),
+                "BootstrapClusterCreatorAdminPermissions": config.access.creator_is_admin,
             },
             "Logging": {
-                "ClusterLogging": {"EnabledTypes": [{"Type": one} for one in spec.logging.types]}
+                "ClusterLogging": {"EnabledTypes": [{"Type": log_type} for log_type in config.logging.types]}
             },
-            # Ours are EKS add-ons: versions we choose, settings we can change.
+            # We install EKS add-ons instead: with versions and settings of our choice.
             "BootstrapSelfManagedAddons": False,
         },
-        depends_on=tuple(first),
-        monthly_usd=HOURS * CONTROL_PLANE_USD,
-        why="the control plane",
+        depends_on=tuple(dependencies),
+        monthly_usd=HOURS_PER_MONTH * CONTROL_PLANE_USD,
+        purpose="the control plane",
     )
 
 
-def lets_nodes_in(spec: ClusterSpec, names: Names) -> bool:
-    """Tell whether the nodes' role is to be made known to the cluster.
+def needs_node_access(config: ClusterConfig, names: Names) -> bool:
+    """Return True if the role of nodes needs access to the cluster.
 
-    Node groups and Fargate profiles bring their own roles, and an existing
-    cluster knows the role of its nodes.
+    EKS adds the roles of node groups and Fargate profiles itself, and an existing
+    cluster has the role of its nodes.
     """
-    return shared_node_role(spec, names) is None or spec.iam.node_role.arn is not None
+    return shared_node_role(config, names) is None or config.iam.node_role.arn is not None
 
 
-def access_address(spec: ClusterSpec, names: Names) -> str | None:
-    """Return what lets nodes join that pods call for, if that is ours to make."""
-    if spec.access.mode == "aws-auth":
-        return None if is_existing(spec) else "kubernetes-object/ConfigMap/kube-system/aws-auth"
-    if lets_nodes_in(spec, names):
-        return f"eks-access-entry/node-{node_role(spec, names)}"
+def node_access_address(config: ClusterConfig, names: Names) -> str | None:
+    """Return the address of what lets launched nodes join, if we create it."""
+    if config.access.mode == "aws-auth":
+        return None if uses_existing_cluster(config) else "kubernetes-object/ConfigMap/kube-system/aws-auth"
+    if needs_node_access(config, names):
+        return f"eks-access-entry/node-{node_role_name(config, names)}"
     return None
 
 
-def access(spec: ClusterSpec, names: Names) -> Iterator[Resource]:
-    """Hand out the access entries, where those are the way in."""
-    if spec.access.mode == "aws-auth":
+def desired_access(config: ClusterConfig, names: Names) -> Iterator[DesiredResource]:
+    """Yield the access entries, if the access mode uses them."""
+    if config.access.mode == "aws-auth":
         return
-    if lets_nodes_in(spec, names):
-        name = f"node-{node_role(spec, names)}"
-        yield _entry(names, name, node_role_arn(spec, names), "EC2_LINUX")
-    for who in spec.access.admins:
-        yield _entry(names, f"admin-{_short(who)}", principal(who), "STANDARD", admin=True)
-    for role in spec.access.roles:
-        yield _person(names, role.role_arn, role.username, role.groups)
-    for user in spec.access.users:
-        yield _person(names, user.user_arn, user.username, user.groups)
+    if needs_node_access(config, names):
+        name = f"node-{node_role_name(config, names)}"
+        yield _access_entry(names, name, node_role_arn(config, names), "EC2_LINUX")
+    for principal in config.access.admins:
+        yield _access_entry(
+            names, f"admin-{_principal_name(principal)}", principal_arn(principal), "STANDARD", admin=True
+        )
+    for role in config.access.roles:
+        yield _principal_entry(names, role.role_arn, role.username, role.groups)
+    for user in config.access.users:
+        yield _principal_entry(names, user.user_arn, user.username, user.groups)
 
 
-def principal(who: str) -> str:
+def principal_arn(principal: str) -> str:
     """Return the ARN of an IAM user given by name; an ARN stays as it is."""
-    return who if who.startswith("arn:") else arn("iam", f"user/{who}", region="")
+    return principal if principal.startswith("arn:") else arn("iam", f"user/{principal}", region="")
 
 
-def _short(who: str) -> str:
-    """Return a name for whom an ARN stands for: "123456789012-role-Developers"."""
-    if not who.startswith("arn:"):
-        return who
-    account, _, path = who.split(":", 4)[4].partition(":")
+def _principal_name(principal: str) -> str:
+    """Return a resource name for a principal: "123456789012-role-Developers"."""
+    if not principal.startswith("arn:"):
+        return principal
+    account, _, path = principal.split(":", 4)[4].partition(":")
     return f"{account}-{path.replace('/', '-')}"
 
 
-def _person(names: Names, who: str, username: str | None, groups: list[str]) -> Resource:
-    # EKS takes no group that begins with "system:"; the admin policy says the same.
+def _principal_entry(
+    names: Names, principal: str, username: str | None, groups: list[str]
+) -> DesiredResource:
+    # Access entries allow no "system:" groups; the admin policy is equivalent.
     admin = ADMIN_GROUP in groups
-    others = [one for one in groups if one != ADMIN_GROUP]
-    entry = _entry(names, _short(who), who, "STANDARD", admin=admin)
-    more: dict[str, Any] = {"KubernetesGroups": others} if others else {}
+    plain_groups = [group for group in groups if group != ADMIN_GROUP]
+    entry = _access_entry(names, _principal_name(principal), principal, "STANDARD", admin=admin)
+    optional: dict[str, Any] = {"KubernetesGroups": plain_groups} if plain_groups else {}
     if username:
-        more["Username"] = username
-    return Resource(
-        kind=entry.kind, name=entry.name, properties={**entry.properties, **more}, why=entry.why
+        optional["Username"] = username
+    return DesiredResource(
+        kind=entry.kind, name=entry.name, properties={**entry.properties, **optional}, purpose=entry.purpose
     )
 
 
-def _entry(names: Names, name: str, who: str, kind: str, *, admin: bool = False) -> Resource:
+def _access_entry(
+    names: Names, name: str, principal: str, kind: str, *, admin: bool = False
+) -> DesiredResource:
     properties: dict[str, Any] = {
-        "ClusterName": names.of_cluster("name"),
-        "PrincipalArn": who,
+        "ClusterName": names.cluster_ref("name"),
+        "PrincipalArn": principal,
         "Type": kind,
     }
     if admin:
-        policy = (
-            f"arn:{aws('partition')}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
-        )
+        policy = f"arn:{aws_ref('partition')}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
         properties["AccessPolicies"] = [{"PolicyArn": policy, "AccessScope": {"Type": "cluster"}}]
-    why = "nodes may join" if kind != "STANDARD" else "who may use the cluster"
-    return Resource(kind="eks-access-entry", name=name, properties=properties, why=why)
+    purpose = "lets nodes join" if kind != "STANDARD" else "access to the cluster"
+    return DesiredResource(kind="eks-access-entry", name=name, properties=properties, purpose=purpose)

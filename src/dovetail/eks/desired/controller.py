@@ -1,67 +1,69 @@
-"""The controller: its charts, the values for them, and its identity."""
+"""Desired controller: its charts, their values, and its identity."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.config.node_groups import HomeExisting, HomeFargate, HomeGroup
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, ExistingCluster
 from dovetail.eks.desired.addons import system_addresses
 from dovetail.eks.desired.charts import CONTROLLERS, Chart
-from dovetail.eks.desired.names import CONTROLLER_TAINT, Names, release_of, service_account_of
+from dovetail.eks.desired.names import CONTROLLER_TAINT, Names, release_name, service_account_name
 from dovetail.eks.desired.network import Network
-from dovetail.eks.plan.references import aws, ref
-from dovetail.eks.plan.resource import Resource
+from dovetail.eks.plan.references import aws_ref, ref
+from dovetail.eks.plan.resource import DesiredResource
 
 REGIONAL_STS = "eks.amazonaws.com/sts-regional-endpoints"
 ROLE_ARN = "eks.amazonaws.com/role-arn"
 
 
-def release_address(spec: ClusterSpec) -> str:
-    """Return the address of the controller's release."""
-    return f"helm-release/{spec.controller.namespace}/{release_of(spec)}"
+def release_address(config: ClusterConfig) -> str:
+    """Return the address of the controller's Helm release."""
+    return f"helm-release/{config.controller.namespace}/{release_name(config)}"
 
 
-def crd_address(spec: ClusterSpec) -> str:
-    """Return the address of the release that holds the CRDs."""
-    return f"{release_address(spec)}-crd"
+def crd_address(config: ClusterConfig) -> str:
+    """Return the address of the Helm release with the CRDs."""
+    return f"{release_address(config)}-crd"
 
 
-def controller(spec: ClusterSpec, names: Names, network: Network) -> Iterator[Resource]:
-    """Hand out the CRDs, the controller, and the association with its role."""
-    chart, crds = CONTROLLERS[spec.controller.kind]
-    account = service_account_of(spec)
+def desired_controller(config: ClusterConfig, names: Names, network: Network) -> Iterator[DesiredResource]:
+    """Yield the CRDs, the controller, and the association with its role."""
+    chart, crds = CONTROLLERS[config.controller.kind]
+    account = service_account_name(config)
     identity: tuple[str, ...] = (f"iam-role/{names.controller_role}",)
-    if not spec.uses_irsa:
-        yield association(names, spec.controller.namespace, account, names.controller_role)
-        identity = (f"pod-identity-association/{spec.controller.namespace}/{account}",)
-    elif getattr(spec.home, "oidc_provider", "create") == "create":
+    if not config.uses_irsa:
+        yield pod_identity_association(names, config.controller.namespace, account, names.controller_role)
+        identity = (f"pod-identity-association/{config.controller.namespace}/{account}",)
+    elif getattr(config.home, "oidc_provider", "create") == "create":
         identity = (*identity, f"oidc-provider/{names.cluster}")
-    yield Resource(
+    yield DesiredResource(
         kind="helm-release",
-        name=f"{spec.controller.namespace}/{release_of(spec)}-crd",
-        properties=_chart(spec, crds, spec.controller.crd_chart, {}),
+        name=f"{config.controller.namespace}/{release_name(config)}-crd",
+        properties=_chart_properties(config, crds, config.controller.crd_chart, {}),
         depends_on=(names.cluster_address,),
-        why="NodePools, NodeClaims and node classes as kinds",
+        purpose="CRDs of NodePools, NodeClaims and node classes",
     )
-    needs = [crd_address(spec), *identity, *system_addresses(spec)]
-    if spec.controller.interruption_queue:
-        needs.append(f"sqs-queue/{names.cluster}")
-    yield Resource(
+    dependencies = [crd_address(config), *identity, *system_addresses(config)]
+    if config.controller.interruption_queue:
+        dependencies.append(f"sqs-queue/{names.cluster}")
+    yield DesiredResource(
         kind="helm-release",
-        name=f"{spec.controller.namespace}/{release_of(spec)}",
-        properties=_chart(spec, chart, spec.controller.chart, chart_values(spec, names, network)),
-        depends_on=tuple(needs),
-        why="the controller",
+        name=f"{config.controller.namespace}/{release_name(config)}",
+        properties=_chart_properties(
+            config, chart, config.controller.chart, chart_values(config, names, network)
+        ),
+        depends_on=tuple(dependencies),
+        purpose="the controller",
     )
 
 
-def association(names: Names, namespace: str, account: str, role: str) -> Resource:
-    """Return what gives a service account its role by Pod Identity."""
-    return Resource(
+def pod_identity_association(names: Names, namespace: str, account: str, role: str) -> DesiredResource:
+    """Return the Pod Identity association of a service account with a role."""
+    return DesiredResource(
         kind="pod-identity-association",
         name=f"{namespace}/{account}",
         properties={
-            "ClusterName": names.of_cluster("name"),
+            "ClusterName": names.cluster_ref("name"),
             "Namespace": namespace,
             "ServiceAccount": account,
             "RoleArn": ref(f"iam-role/{role}", "arn"),
@@ -69,85 +71,81 @@ def association(names: Names, namespace: str, account: str, role: str) -> Resour
     )
 
 
-def _chart(
-    spec: ClusterSpec, chart: Chart, other: str | None, values: Mapping[str, Any]
+def _chart_properties(
+    config: ClusterConfig, chart: Chart, other: str | None, values: Mapping[str, Any]
 ) -> dict[str, Any]:
     properties: dict[str, Any] = {
         "chart": other or chart.chart,
-        "namespace": spec.controller.namespace,
-        "createNamespace": spec.controller.create_namespace,
+        "namespace": config.controller.namespace,
+        "createNamespace": config.controller.create_namespace,
         "values": dict(values),
     }
-    version = spec.controller.version or chart.version
+    version = config.controller.version or chart.version
     return {**properties, "version": version} if version else properties
 
 
-def chart_values(spec: ClusterSpec, names: Names, network: Network) -> dict[str, Any]:
-    """Return the values of the controller's chart; the user's own win."""
-    one = spec.controller
+def chart_values(config: ClusterConfig, names: Names, network: Network) -> dict[str, Any]:
+    """Return the values of the controller's chart; the user's take precedence."""
+    controller = config.controller
     annotations: dict[str, str] = {}
-    if spec.uses_irsa:
+    if config.uses_irsa:
         annotations[ROLE_ARN] = ref(f"iam-role/{names.controller_role}", "arn")
-    if one.regional_sts:
+    if controller.regional_sts:
         annotations[REGIONAL_STS] = "true"
     settings: dict[str, Any] = {
         "clusterName": names.cluster,
-        "clusterEndpoint": names.of_cluster("endpoint"),
-        **({"interruptionQueue": names.cluster} if one.interruption_queue else {}),
-        **({"isolatedVPC": True} if network.isolated else {}),
-        **one.settings,
+        "clusterEndpoint": names.cluster_ref("endpoint"),
+        **({"interruptionQueue": names.cluster} if controller.interruption_queue else {}),
+        **({"isolatedVPC": True} if network.is_isolated else {}),
+        **controller.settings,
     }
     values: dict[str, Any] = {
-        "replicas": one.replicas,
-        "serviceAccount": {
-            "create": True,
-            "name": service_account_of(spec),
-            "annotations": annotations,
-        },
+        "replicas": controller.replicas,
+        "serviceAccount": {"create": True, "name": service_account_name(config), "annotations": annotations},
         "settings": settings,
         "controller": {
-            **({"image": _image(one.image)} if one.image else {}),
-            "resources": one.resources,
-            # Asking the instance metadata for it fails where the hop limit is 1.
-            "env": [{"name": "AWS_REGION", "value": aws("region")}],
+            **({"image": _image(controller.image)} if controller.image else {}),
+            "resources": controller.resources,
+            # Instance metadata is unreachable from pods where the hop limit is 1.
+            "env": [{"name": "AWS_REGION", "value": aws_ref("region")}],
         },
-        **_place(spec),
+        **_placement(config),
     }
-    return _merged(values, one.values)
+    return _merge(values, controller.values)
 
 
 def _image(address: str) -> dict[str, str]:
-    """Return an image's address in the parts that charts want."""
+    """Split an image address into the parts that charts take."""
     rest, _, digest = address.partition("@")
     repository, colon, tag = rest.rpartition(":")
-    if not colon or "/" in tag:  # That was a port.
+    if not colon or "/" in tag:  # A port, not a tag.
         repository, tag = rest, ""
-    found = {"repository": repository, "tag": tag, "digest": digest}
-    return {key: value for key, value in found.items() if value}
+    parts = {"repository": repository, "tag": tag, "digest": digest}
+    return {key: value for key, value in parts.items() if value}
 
 
-def _place(spec: ClusterSpec) -> dict[str, Any]:
-    home = spec.home
-    if isinstance(home, HomeFargate):
-        # Else it waits for CoreDNS, which may wait for nodes, which it would buy.
+def _placement(config: ClusterConfig) -> dict[str, Any]:
+    home = config.home
+    if isinstance(home, ControllerFargate):
+        # Avoids a deadlock: the controller would wait for CoreDNS, and CoreDNS for nodes.
         return {"dnsPolicy": "Default"}
-    if isinstance(home, HomeGroup):
+    if isinstance(home, ControllerNodeGroup):
         tolerations: list[dict[str, Any]] = [{"key": "CriticalAddonsOnly", "operator": "Exists"}]
         if home.taint:
             tolerations.append({"key": CONTROLLER_TAINT, "operator": "Exists"})
         selector = {"kubernetes.io/os": "linux", **home.selector}
         return {"nodeSelector": selector, "tolerations": tolerations}
-    if isinstance(home, HomeExisting) and home.node_selector:
+    if isinstance(home, ExistingCluster) and home.node_selector:
         return {"nodeSelector": {"kubernetes.io/os": "linux", **home.node_selector}}
     return {}
 
 
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(base)
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
     for key, value in over.items():
-        inner = found.get(key)
+        inner = merged.get(key)
         if isinstance(inner, Mapping) and isinstance(value, Mapping):
-            found[key] = _merged(inner, value)
+            merged[key] = _merge(inner, value)
         else:
-            found[key] = value
-    return found
+            merged[key] = value
+    return merged

@@ -1,4 +1,4 @@
-"""The queue of AWS's warnings, who may write to it, and the rules that do."""
+"""Desired interruption queue: SQS queue, its policy and EventBridge rules."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -6,27 +6,24 @@ from typing import Any, Final
 from dovetail.eks.desired.names import Names
 from dovetail.eks.iam.other_policies import queue_policy
 from dovetail.eks.plan.references import ref
-from dovetail.eks.plan.resource import Resource
+from dovetail.eks.plan.resource import DesiredResource
 
+# Suffix of the rule's name, event source, detail type.
 RULES: Final = (
     ("health", "aws.health", "AWS Health Event"),
     ("spot", "aws.ec2", "EC2 Spot Instance Interruption Warning"),
     ("rebalance", "aws.ec2", "EC2 Instance Rebalance Recommendation"),
     ("state", "aws.ec2", "EC2 Instance State-change Notification"),
-    (
-        "reservation",
-        "aws.ec2",
-        "EC2 Capacity Reservation Instance Interruption Warning",
-    ),
+    ("reservation", "aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"),
 )
 RETENTION_SECONDS: Final = 300
-"""A warning that nobody read in five minutes is of no use any more."""
+"""A warning older than five minutes is useless: a spot interruption gives two."""
 
 
-def interruption(names: Names) -> Iterator[Resource]:
-    """Hand out the queue, its policy and its rules."""
+def desired_interruption_queue(names: Names) -> Iterator[DesiredResource]:
+    """Yield the queue, its policy and its rules."""
     queue = f"sqs-queue/{names.cluster}"
-    yield Resource(
+    yield DesiredResource(
         kind="sqs-queue",
         name=names.cluster,
         properties={
@@ -34,26 +31,23 @@ def interruption(names: Names) -> Iterator[Resource]:
             "MessageRetentionPeriod": RETENTION_SECONDS,
             "SqsManagedSseEnabled": True,
         },
-        why="AWS's warnings to the controller",
+        purpose="interruption events for the controller",
     )
-    yield Resource(
+    yield DesiredResource(
         kind="sqs-queue-policy",
         name=names.cluster,
-        properties={
-            "Queues": [ref(queue, "url")],
-            "PolicyDocument": queue_policy(ref(queue, "arn")),
-        },
-        why="who may write to the queue",
+        properties={"Queues": [ref(queue, "url")], "PolicyDocument": queue_policy(ref(queue, "arn"))},
+        purpose="lets EventBridge send to the queue",
     )
-    for short, source, detail in RULES:
-        pattern: dict[str, Any] = {"source": [source], "detail-type": [detail]}
-        name = f"{names.cluster}-{short}"
-        yield Resource(
+    for suffix, source, detail_type in RULES:
+        pattern: dict[str, Any] = {"source": [source], "detail-type": [detail_type]}
+        name = f"{names.cluster}-{suffix}"
+        yield DesiredResource(
             kind="event-rule",
             name=name,
             properties={
                 "Name": name,
-                "Description": detail,
+                "Description": detail_type,
                 "EventPattern": pattern,
                 "State": "ENABLED",
                 "Targets": [{"Id": "queue", "Arn": ref(queue, "arn")}],

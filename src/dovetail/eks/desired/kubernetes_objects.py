@@ -1,68 +1,64 @@
-"""Kubernetes objects: aws-auth, namespaces, service accounts, and what a user adds."""
+"""Desired Kubernetes objects: aws-auth, FlowSchemas, service accounts and others."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.config.node_groups import HomeFargate
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.config.node_groups import ControllerFargate
 from dovetail.eks.desired.addons import system_addresses
-from dovetail.eks.desired.control_plane import ADMIN_GROUP, lets_nodes_in, principal
-from dovetail.eks.desired.controller import REGIONAL_STS, ROLE_ARN, association
-from dovetail.eks.desired.iam_roles import has_groups, node_role_arn
+from dovetail.eks.desired.control_plane import ADMIN_GROUP, needs_node_access, principal_arn
+from dovetail.eks.desired.controller import REGIONAL_STS, ROLE_ARN, pod_identity_association
+from dovetail.eks.desired.iam_roles import has_node_groups, node_role_arn
 from dovetail.eks.desired.names import (
     Names,
-    is_existing,
-    pool_addresses,
-    release_of,
-    service_account_of,
+    nodepool_addresses,
+    release_name,
+    service_account_name,
+    uses_existing_cluster,
 )
-from dovetail.eks.desired.nodepools import kube_object
+from dovetail.eks.desired.nodepools import kubernetes_object
 from dovetail.eks.plan.references import ref
-from dovetail.eks.plan.resource import Resource
+from dovetail.eks.plan.resource import DesiredResource
 
 _NODE_GROUPS = ["system:bootstrappers", "system:nodes"]
-_PRIORITIES = {
+_PRIORITY_LEVELS = {
     "leader-election": ("coordination.k8s.io", ["leases"], ["get", "create", "update"]),
     "workload-high": ("*", ["*"], ["*"]),
 }
-"""Levels of the API server's fairness that pods of kube-system have by themselves."""
-_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
+"""Priority levels that Kubernetes gives to kube-system: group, resources, verbs."""
+_DEFAULT_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
-def objects(spec: ClusterSpec, names: Names) -> Iterator[Resource]:
-    """Hand out the objects that are neither charts nor NodePools."""
+def desired_objects(config: ClusterConfig, names: Names) -> Iterator[DesiredResource]:
+    """Yield the objects that are neither charts nor NodePools."""
     cluster = (names.cluster_address,)
-    if spec.access.mode == "aws-auth" and not is_existing(spec):
-        yield kube_object(_aws_auth(spec, names), cluster, "who may use the cluster")
-    if spec.controller.namespace != "kube-system":
-        for level, account_rules in _PRIORITIES.items():
-            yield kube_object(_flow_schema(spec, level, account_rules), cluster)
-    given = {_name(one) for one in spec.objects if one.get("kind") == "Namespace"}
-    homes = dict.fromkeys(one.namespace for one in spec.service_accounts)
-    for namespace in homes:
-        if namespace not in _THERE and namespace not in given:
-            manifest = {
-                "apiVersion": "v1",
-                "kind": "Namespace",
-                "metadata": {"name": namespace},
-            }
-            yield kube_object(manifest, cluster)
-    yield from _service_accounts(spec, names)
-    for one in spec.objects:
-        # Pods among them need nodes, and a namespace of theirs must be there first.
-        space = one.get("metadata", {}).get("namespace")
-        home = (f"kubernetes-object/Namespace/{space}",) if space in given else ()
-        yield kube_object(one, (*system_addresses(spec), *pool_addresses(spec), *home))
+    if config.access.mode == "aws-auth" and not uses_existing_cluster(config):
+        yield kubernetes_object(_aws_auth(config, names), cluster, "access to the cluster")
+    if config.controller.namespace != "kube-system":
+        for level, rule in _PRIORITY_LEVELS.items():
+            yield kubernetes_object(_flow_schema(config, level, rule), cluster)
+    declared_namespaces = {
+        _name(manifest) for manifest in config.objects if manifest.get("kind") == "Namespace"
+    }
+    for namespace in dict.fromkeys(account.namespace for account in config.service_accounts):
+        if namespace not in _DEFAULT_NAMESPACES and namespace not in declared_namespaces:
+            yield kubernetes_object(_namespace(namespace), cluster)
+    yield from _service_accounts(config, names)
+    for manifest in config.objects:
+        # Pods among them need nodes; their namespace must exist before.
+        dependencies = [*system_addresses(config), *nodepool_addresses(config)]
+        namespace = manifest.get("metadata", {}).get("namespace")
+        if namespace in declared_namespaces:
+            dependencies.append(f"kubernetes-object/Namespace/{namespace}")
+        yield kubernetes_object(manifest, tuple(dependencies))
 
 
-def _flow_schema(
-    spec: ClusterSpec, level: str, rule: tuple[str, list[str], list[str]]
-) -> dict[str, Any]:
-    """Return what keeps the controller from waiting behind everybody else's requests."""
+def _flow_schema(config: ClusterConfig, level: str, rule: tuple[str, list[str], list[str]]) -> dict[str, Any]:
+    """Return a FlowSchema that gives the controller's requests a priority level."""
     group, resources, verbs = rule
-    namespace = spec.controller.namespace
+    namespace = config.controller.namespace
     rules: dict[str, Any] = {
         "apiGroups": [group],
         "resources": resources,
@@ -71,11 +67,11 @@ def _flow_schema(
     }
     if level != "leader-election":
         rules["clusterScope"] = True
-    account = {"name": service_account_of(spec), "namespace": namespace}
+    account = {"name": service_account_name(config), "namespace": namespace}
     return {
         "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
         "kind": "FlowSchema",
-        "metadata": {"name": f"{release_of(spec)}-{level}"},
+        "metadata": {"name": f"{release_name(config)}-{level}"},
         "spec": {
             "distinguisherMethod": {"type": "ByUser"},
             "matchingPrecedence": 200 if level == "leader-election" else 1000,
@@ -90,41 +86,46 @@ def _flow_schema(
     }
 
 
-def _name(one: dict[str, Any]) -> Any:
-    return one.get("metadata", {}).get("name")
+def _namespace(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-def _service_accounts(spec: ClusterSpec, names: Names) -> Iterator[Resource]:
-    for one in spec.service_accounts:
-        role = names.account_role(one.namespace, one.name)
-        annotations = dict(one.annotations)
-        if spec.uses_irsa:
+def _name(manifest: dict[str, Any]) -> Any:
+    return manifest.get("metadata", {}).get("name")
+
+
+def _service_accounts(config: ClusterConfig, names: Names) -> Iterator[DesiredResource]:
+    for account in config.service_accounts:
+        role = names.service_account_role(account.namespace, account.name)
+        annotations = dict(account.annotations)
+        if config.uses_irsa:
             annotations[ROLE_ARN] = ref(f"iam-role/{role}", "arn")
-            if spec.controller.regional_sts:
+            if config.controller.regional_sts:
                 annotations[REGIONAL_STS] = "true"
         else:
-            yield association(names, one.namespace, one.name, role)
+            yield pod_identity_association(names, account.namespace, account.name, role)
         manifest = {
             "apiVersion": "v1",
             "kind": "ServiceAccount",
             "metadata": {
-                "name": one.name,
-                "namespace": one.namespace,
+                "name": account.name,
+                "namespace": account.namespace,
                 **({"annotations": annotations} if annotations else {}),
             },
         }
-        made = one.namespace not in _THERE
-        home = (f"kubernetes-object/Namespace/{one.namespace}",) if made else ()
-        yield kube_object(manifest, (names.cluster_address, *home))
+        dependencies = [names.cluster_address]
+        if account.namespace not in _DEFAULT_NAMESPACES:
+            dependencies.append(f"kubernetes-object/Namespace/{account.namespace}")
+        yield kubernetes_object(manifest, tuple(dependencies))
 
 
-def _aws_auth(spec: ClusterSpec, names: Names) -> dict[str, Any]:
+def _aws_auth(config: ClusterConfig, names: Names) -> dict[str, Any]:
     roles: list[dict[str, Any]] = []
-    if has_groups(spec):
-        roles.append(_nodes(ref(f"iam-role/{names.group_role}", "arn")))
-    if lets_nodes_in(spec, names):
-        roles.append(_nodes(node_role_arn(spec, names)))
-    if isinstance(spec.home, HomeFargate):
+    if has_node_groups(config):
+        roles.append(_node_mapping(ref(f"iam-role/{names.node_group_role}", "arn")))
+    if needs_node_access(config, names):
+        roles.append(_node_mapping(node_role_arn(config, names)))
+    if isinstance(config.home, ControllerFargate):
         roles.append(
             {
                 "rolearn": ref(f"iam-role/{names.fargate_role}", "arn"),
@@ -133,16 +134,16 @@ def _aws_auth(spec: ClusterSpec, names: Names) -> dict[str, Any]:
             }
         )
     users: list[dict[str, Any]] = []
-    for who in spec.access.admins:
-        arn, name = principal(who), who.rpartition("/")[2]
+    for who in config.access.admins:
+        arn, name = principal_arn(who), who.rpartition("/")[2]
         entry = {"username": name, "groups": [ADMIN_GROUP]}
         (users if ":user/" in arn else roles).append(
             {"userarn" if ":user/" in arn else "rolearn": arn, **entry}
         )
-    for role in spec.access.roles:
+    for role in config.access.roles:
         name = role.username or role.role_arn.rpartition("/")[2]
         roles.append({"rolearn": role.role_arn, "username": name, "groups": list(role.groups)})
-    for user in spec.access.users:
+    for user in config.access.users:
         name = user.username or user.user_arn.rpartition("/")[2]
         users.append({"userarn": user.user_arn, "username": name, "groups": list(user.groups)})
     return {
@@ -150,17 +151,17 @@ def _aws_auth(spec: ClusterSpec, names: Names) -> dict[str, Any]:
         "kind": "ConfigMap",
         "metadata": {"name": "aws-auth", "namespace": "kube-system"},
         "data": {
-            "mapRoles": _text(roles),
-            "mapUsers": _text(users),
-            "mapAccounts": _text(spec.access.accounts),
+            "mapRoles": _to_yaml(roles),
+            "mapUsers": _to_yaml(users),
+            "mapAccounts": _to_yaml(config.access.accounts),
         },
     }
 
 
-def _nodes(role: str) -> dict[str, Any]:
+def _node_mapping(role: str) -> dict[str, Any]:
     name = "system:node:{{EC2PrivateDNSName}}"
     return {"rolearn": role, "username": name, "groups": [*_NODE_GROUPS]}
 
 
-def _text(value: Any) -> str:
+def _to_yaml(value: Any) -> str:
     return yaml.safe_dump(value, sort_keys=False, width=1000)

@@ -1,32 +1,33 @@
-"""What everything is called: names, addresses, and the tags by which it is found."""
+"""Names and addresses of resources, and the discovery tag."""
 
 from typing import Final
 
 import msgspec
 
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.config.node_groups import HomeExisting
-from dovetail.eks.config.nodepools import name_of
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.config.node_groups import ExistingCluster
+from dovetail.eks.config.nodepools import entry_name
 from dovetail.eks.plan.references import ref
 
 DISCOVERY: Final = "karpenter.sh/discovery"
-"""The tag by which node classes find subnets and security groups."""
-ROLE_LIMIT: Final = 64
+"""Tag by which node classes select subnets and security groups."""
+MAX_ROLE_NAME: Final = 64
+"""Characters that IAM allows."""
 CONTROLLER_TAINT: Final = "karpenter.sh/controller"
 
 
 class Names(msgspec.Struct, frozen=True):
-    """Names that more than one resource needs."""
+    """Names that several resources refer to."""
 
     cluster: str
     prefix: str
     controller: str
-    """The controller's kind, which is what it is called in the cluster as well."""
+    """Kind of the controller, which is also its name in the cluster."""
 
     @classmethod
-    def of(cls, spec: ClusterSpec) -> "Names":
-        """Return the names for a cluster."""
-        return cls(spec.name, spec.iam.prefix or spec.name, spec.controller.kind)
+    def from_config(cls, config: ClusterConfig) -> "Names":
+        """Return the names of a cluster's resources."""
+        return cls(config.name, config.iam.prefix or config.name, config.controller.kind)
 
     @property
     def cluster_role(self) -> str:
@@ -41,7 +42,7 @@ class Names(msgspec.Struct, frozen=True):
         return f"{self.prefix}-node"
 
     @property
-    def group_role(self) -> str:
+    def node_group_role(self) -> str:
         return f"{self.prefix}-node-group"
 
     @property
@@ -55,42 +56,42 @@ class Names(msgspec.Struct, frozen=True):
     def controller_policy(self, about: str) -> str:
         return f"{self.prefix}-{self.controller}-{about}"
 
-    def account_role(self, namespace: str, name: str) -> str:
+    def service_account_role(self, namespace: str, name: str) -> str:
         return f"{self.prefix}-{namespace}-{name}"
 
     @property
-    def endpoint_group(self) -> str:
+    def endpoint_security_group(self) -> str:
         return f"{self.cluster}-endpoints"
 
     @property
-    def node_group(self) -> str:
-        """The security group of nodes that pods call for."""
+    def node_security_group(self) -> str:
+        """Security group of nodes that NodePools launch."""
         return f"{self.cluster}-node"
 
     @property
     def cluster_address(self) -> str:
         return f"eks-cluster/{self.cluster}"
 
-    def of_cluster(self, attribute: str) -> str:
+    def cluster_ref(self, attribute: str) -> str:
         """Return a reference to an attribute of the cluster."""
         return ref(self.cluster_address, attribute)
 
 
-def release_of(spec: ClusterSpec) -> str:
+def release_name(config: ClusterConfig) -> str:
     """Return the name of the controller's Helm release."""
-    return spec.controller.release or spec.controller.kind
+    return config.controller.release or config.controller.kind
 
 
-def service_account_of(spec: ClusterSpec) -> str:
+def service_account_name(config: ClusterConfig) -> str:
     """Return the name of the controller's service account."""
-    return spec.controller.service_account or release_of(spec)
+    return config.controller.service_account or release_name(config)
 
 
-def is_existing(spec: ClusterSpec) -> bool:
-    """Tell whether the cluster was there before us."""
-    return isinstance(spec.home, HomeExisting)
+def uses_existing_cluster(config: ClusterConfig) -> bool:
+    """Return True if the file uses an existing cluster."""
+    return isinstance(config.home, ExistingCluster)
 
 
-def pool_addresses(spec: ClusterSpec) -> tuple[str, ...]:
+def nodepool_addresses(config: ClusterConfig) -> tuple[str, ...]:
     """Return the addresses of the NodePools."""
-    return tuple(f"kubernetes-object/NodePool/{name_of(one)}" for one in spec.node_pools)
+    return tuple(f"kubernetes-object/NodePool/{entry_name(entry)}" for entry in config.node_pools)

@@ -1,87 +1,91 @@
-"""Node groups with their launch templates, Fargate profiles, instance profile."""
+"""Desired node groups, launch templates, Fargate profiles and instance profile."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
 from dovetail.data.bundled import bundled_prices
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.config.node_groups import HomeFargate, HomeGroup, NodeGroup, TaintSpec
-from dovetail.eks.desired.iam_roles import node_role
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, NodeGroup, TaintConfig
+from dovetail.eks.desired.iam_roles import node_role_name
 from dovetail.eks.desired.names import CONTROLLER_TAINT, Names
-from dovetail.eks.desired.network import HOURS, Network
+from dovetail.eks.desired.network import HOURS_PER_MONTH, Network
 from dovetail.eks.plan.references import ref
-from dovetail.eks.plan.resource import Resource
+from dovetail.eks.plan.resource import DesiredResource
 from dovetail.model.cloud.ec2_catalog import Region
 
-_EFFECTS: Final = {
+_TAINT_EFFECTS: Final = {
     "NoSchedule": "NO_SCHEDULE",
     "PreferNoSchedule": "PREFER_NO_SCHEDULE",
     "NoExecute": "NO_EXECUTE",
 }
-_IMAGES: Final = {"amd64": "AL2023_x86_64_STANDARD", "arm64": "AL2023_ARM_64_STANDARD"}
+_AMI_TYPES: Final = {"amd64": "AL2023_x86_64_STANDARD", "arm64": "AL2023_ARM_64_STANDARD"}
 
 
-_USUAL: Final = {
+_DEFAULT_INSTANCE_TYPES: Final = {
     "amd64": ("m7i.large", "m7a.large", "m6i.large", "m6a.large", "m5.large"),
     "arm64": ("m8g.large", "m7g.large", "m6g.large"),
 }
-_ENOUGH: Final = 3
+_MAX_DEFAULT_TYPES: Final = 3
 
 
-def home_addresses(spec: ClusterSpec) -> tuple[str, ...]:
-    """Return what must be there before pods of the system can run."""
-    if isinstance(spec.home, HomeGroup):
-        return (f"eks-node-group/{spec.home.name}",)
-    if isinstance(spec.home, HomeFargate):
-        return tuple(f"eks-fargate-profile/{one}" for one in fargate_namespaces(spec))
+def compute_addresses(config: ClusterConfig) -> tuple[str, ...]:
+    """Return the addresses of the compute that system pods run on."""
+    if isinstance(config.home, ControllerNodeGroup):
+        return (f"eks-node-group/{config.home.name}",)
+    if isinstance(config.home, ControllerFargate):
+        return tuple(f"eks-fargate-profile/{namespace}" for namespace in fargate_namespaces(config))
     return ()
 
 
-def fargate_namespaces(spec: ClusterSpec) -> list[str]:
+def fargate_namespaces(config: ClusterConfig) -> list[str]:
     """Return the namespaces whose pods run on Fargate."""
-    if not isinstance(spec.home, HomeFargate):
+    if not isinstance(config.home, ControllerFargate):
         return []
-    return list(dict.fromkeys([*spec.home.namespaces, spec.controller.namespace]))
+    return list(dict.fromkeys([*config.home.namespaces, config.controller.namespace]))
 
 
-def uses_instance_profile(spec: ClusterSpec, network: Network) -> bool:
-    """Tell whether nodes get a profile of our making, not one of the controller's."""
-    return spec.iam.node_role.instance_profile or network.isolated
+def uses_instance_profile(config: ClusterConfig, network: Network) -> bool:
+    """Return True if we create the nodes' instance profile, not the controller."""
+    return config.iam.node_role.instance_profile or network.is_isolated
 
 
-def machines_of(group: NodeGroup, region: Region) -> list[str]:
-    """Return the instance types of a group: those written down, or usual ones."""
-    usual = [one for one in _USUAL[group.architecture] if region.offered.get(one)]
-    return list(group.instance_types) or usual[:_ENOUGH]
+def group_instance_types(group: NodeGroup, region: Region) -> list[str]:
+    """Return the instance types of a node group: configured, or default ones."""
+    offered = [
+        instance_type
+        for instance_type in _DEFAULT_INSTANCE_TYPES[group.architecture]
+        if region.offered_zones.get(instance_type)
+    ]
+    return list(group.instance_types) or offered[:_MAX_DEFAULT_TYPES]
 
 
-def compute(
-    spec: ClusterSpec, names: Names, network: Network, region: Region
-) -> Iterator[Resource]:
-    """Hand out everything that pods run on before the controller buys nodes."""
-    if isinstance(spec.home, HomeGroup):
-        yield from _group(_with_home(spec.home), spec, names, network, region)
-    for group in spec.node_groups:
-        yield from _group(group, spec, names, network, region)
-    for namespace in fargate_namespaces(spec):
-        yield _profile(namespace, names, network)
-    if uses_instance_profile(spec, network):
-        role = node_role(spec, names)
-        shared = spec.iam.node_role.arn is not None
-        yield Resource(
+def desired_compute(
+    config: ClusterConfig, names: Names, network: Network, region: Region
+) -> Iterator[DesiredResource]:
+    """Yield the compute that exists before the controller launches nodes."""
+    if isinstance(config.home, ControllerNodeGroup):
+        yield from _node_group(_with_controller_taint(config.home), config, names, network, region)
+    for group in config.node_groups:
+        yield from _node_group(group, config, names, network, region)
+    for namespace in fargate_namespaces(config):
+        yield _fargate_profile(namespace, names, network)
+    if uses_instance_profile(config, network):
+        role = node_role_name(config, names)
+        shared = config.iam.node_role.arn is not None
+        yield DesiredResource(
             kind="instance-profile",
             name=names.instance_profile,
             properties={
                 "InstanceProfileName": names.instance_profile,
-                "Path": spec.iam.path,
+                "Path": config.iam.path,
                 "Roles": [role if shared else ref(f"iam-role/{role}", "name")],
             },
-            why="how nodes get their role where the controller cannot reach IAM",
+            purpose="role of nodes where the controller cannot reach IAM",
         )
 
 
-def _with_home(home: HomeGroup) -> NodeGroup:
-    taint = TaintSpec(key=CONTROLLER_TAINT, value="true", effect="NoSchedule")
+def _with_controller_taint(home: ControllerNodeGroup) -> NodeGroup:
+    taint = TaintConfig(key=CONTROLLER_TAINT, value="true", effect="NoSchedule")
     return home.model_copy(
         update={
             "labels": {**home.labels, **home.selector},
@@ -90,69 +94,62 @@ def _with_home(home: HomeGroup) -> NodeGroup:
     )
 
 
-def _group(
-    group: NodeGroup, spec: ClusterSpec, names: Names, network: Network, region: Region
-) -> Iterator[Resource]:
-    machines = machines_of(group, region)
+def _node_group(
+    group: NodeGroup, config: ClusterConfig, names: Names, network: Network, region: Region
+) -> Iterator[DesiredResource]:
+    instance_types = group_instance_types(group, region)
     template = f"{names.cluster}-{group.name}"
     properties: dict[str, Any] = {
-        "ClusterName": names.of_cluster("name"),
+        "ClusterName": names.cluster_ref("name"),
         "NodegroupName": group.name,
-        "NodeRole": ref(f"iam-role/{names.group_role}", "arn"),
+        "NodeRole": ref(f"iam-role/{names.node_group_role}", "arn"),
         "Subnets": network.subnets,
-        "InstanceTypes": machines,
-        "AmiType": _IMAGES[group.architecture],
+        "InstanceTypes": instance_types,
+        "AmiType": _AMI_TYPES[group.architecture],
         "CapacityType": group.capacity_type.upper().replace("-", "_"),
-        "ScalingConfig": {
-            "MinSize": group.min,
-            "DesiredSize": group.desired,
-            "MaxSize": group.max,
-        },
+        "ScalingConfig": {"MinSize": group.min, "DesiredSize": group.desired, "MaxSize": group.max},
         "Labels": dict(group.labels),
-        "Taints": [_taint(one) for one in group.taints],
+        "Taints": [_taint(taint) for taint in group.taints],
     }
     if group.max_unavailable_percentage is not None:
         properties["UpdateConfig"] = {"MaxUnavailablePercentage": group.max_unavailable_percentage}
     if group.launch_template:
         address = f"launch-template/{template}"
-        properties["LaunchTemplate"] = {
-            "Id": ref(address, "id"),
-            "Version": ref(address, "version"),
-        }
-        yield _template(template, group, names)
+        properties["LaunchTemplate"] = {"Id": ref(address, "id"), "Version": ref(address, "version")}
+        yield _launch_template(template, group, names)
     else:
         properties["DiskSize"] = group.disk_gib
-    yield Resource(
+    yield DesiredResource(
         kind="eks-node-group",
         name=group.name,
         properties=properties,
-        # Nodes are only ready once they have a network, and a way out of it.
-        depends_on=(*_node_addons(spec), *network.ways),
-        monthly_usd=_monthly(group, machines[0], spec.region),
-        why="the controller's home" if isinstance(group, HomeGroup) else "nodes that stay",
+        # Nodes become ready only with a network plugin and network access.
+        depends_on=(*_node_addons(config), *network.prerequisites),
+        monthly_usd=_monthly_usd(group, instance_types[0], config.region),
+        purpose="nodes of the controller" if isinstance(group, ControllerNodeGroup) else "permanent nodes",
     )
 
 
-def _node_addons(spec: ClusterSpec) -> list[str]:
-    on = {"vpc-cni": spec.addons.vpc_cni.enabled, "kube-proxy": spec.addons.kube_proxy.enabled}
+def _node_addons(config: ClusterConfig) -> list[str]:
+    on = {"vpc-cni": config.addons.vpc_cni.enabled, "kube-proxy": config.addons.kube_proxy.enabled}
     return [f"eks-addon/{name}" for name, enabled in on.items() if enabled]
 
 
-def _monthly(group: NodeGroup, machine: str, region: str) -> float:
+def _monthly_usd(group: NodeGroup, instance_type: str, region: str) -> float:
     prices = bundled_prices()
     spot = group.capacity_type == "spot"
-    price = prices.spot(machine, region=region) if spot else prices.on_demand(machine, region)
-    return HOURS * group.desired * (price or 0.0)
+    price = prices.spot(instance_type, region=region) if spot else prices.on_demand(instance_type, region)
+    return HOURS_PER_MONTH * group.desired * (price or 0.0)
 
 
-def _taint(one: TaintSpec) -> dict[str, str]:
-    effect = _EFFECTS[one.effect]
-    return {"Key": one.key, **({"Value": one.value} if one.value else {}), "Effect": effect}
+def _taint(taint: TaintConfig) -> dict[str, str]:
+    effect = _TAINT_EFFECTS[taint.effect]
+    return {"Key": taint.key, **({"Value": taint.value} if taint.value else {}), "Effect": effect}
 
 
-def _template(name: str, group: NodeGroup, names: Names) -> Resource:
-    labelled = [{"Key": "Name", "Value": f"{names.cluster}-{group.name}"}]
-    return Resource(
+def _launch_template(name: str, group: NodeGroup, names: Names) -> DesiredResource:
+    name_tags = [{"Key": "Name", "Value": f"{names.cluster}-{group.name}"}]
+    return DesiredResource(
         kind="launch-template",
         name=name,
         properties={
@@ -171,25 +168,25 @@ def _template(name: str, group: NodeGroup, names: Names) -> Resource:
                     }
                 ],
                 "TagSpecifications": [
-                    {"ResourceType": kind, "Tags": labelled} for kind in ("instance", "volume")
+                    {"ResourceType": kind, "Tags": name_tags} for kind in ("instance", "volume")
                 ],
             },
         },
-        why=f"machines of the node group {group.name}",
+        purpose=f"instances of the node group {group.name}",
     )
 
 
-def _profile(namespace: str, names: Names, network: Network) -> Resource:
-    return Resource(
+def _fargate_profile(namespace: str, names: Names, network: Network) -> DesiredResource:
+    return DesiredResource(
         kind="eks-fargate-profile",
         name=namespace,
         properties={
-            "ClusterName": names.of_cluster("name"),
+            "ClusterName": names.cluster_ref("name"),
             "FargateProfileName": namespace,
             "PodExecutionRoleArn": ref(f"iam-role/{names.fargate_role}", "arn"),
             "Subnets": network.subnets,
             "Selectors": [{"Namespace": namespace}],
         },
-        depends_on=network.ways,
-        why=f"pods of {namespace} run without nodes",
+        depends_on=network.prerequisites,
+        purpose=f"runs pods of {namespace} on Fargate",
     )

@@ -1,204 +1,213 @@
-"""NodePools and node classes as objects, from their short forms."""
+"""Desired NodePools and node classes, from their short or full forms."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.config.node_groups import TaintSpec
-from dovetail.eks.config.nodepools import Class, Pool, name_of
-from dovetail.eks.desired.control_plane import access_address
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.config.node_groups import TaintConfig
+from dovetail.eks.config.nodepools import NodeClassConfig, NodePoolConfig, entry_name
+from dovetail.eks.desired.control_plane import node_access_address
 from dovetail.eks.desired.controller import crd_address, release_address
-from dovetail.eks.desired.iam_roles import node_role
+from dovetail.eks.desired.iam_roles import node_role_name
 from dovetail.eks.desired.names import DISCOVERY, Names
 from dovetail.eks.desired.network import Network
 from dovetail.eks.desired.node_groups import uses_instance_profile
-from dovetail.eks.desired.security_groups import security_addresses
-from dovetail.eks.plan.resource import Resource
+from dovetail.eks.desired.security_groups import security_group_addresses
+from dovetail.eks.plan.resource import DesiredResource
+from dovetail.model.karpenter.ami_family import DEFAULT_AMI_FAMILY
 
-_FAMILY: Final = "karpenter.k8s.aws/instance-"
+_INSTANCE_LABEL_PREFIX: Final = "karpenter.k8s.aws/instance-"
 ROOT_DEVICE: Final = "/dev/xvda"
 
 
-def pools(spec: ClusterSpec, names: Names, network: Network) -> Iterator[Resource]:
-    """Hand out node classes, then NodePools; the controller must be there to take them back."""
-    first = (crd_address(spec), release_address(spec))
-    for node_class in spec.node_classes:
-        manifest = class_object(node_class, spec, names, network)
-        needs = [*first, *_joins(spec, names, network)]
-        yield kube_object(manifest, tuple(needs), "what nodes are like")
-    for pool in spec.node_pools:
-        manifest = pool_object(pool, spec)
+def desired_nodepools(config: ClusterConfig, names: Names, network: Network) -> Iterator[DesiredResource]:
+    """Yield node classes, then NodePools.
+
+    They depend on the controller: on deletion it must run to process finalizers.
+    """
+    prerequisites = (crd_address(config), release_address(config))
+    for node_class in config.node_classes:
+        manifest = nodeclass_manifest(node_class, config, names, network)
+        depends_on = [*prerequisites, *_join_prerequisites(config, names, network)]
+        yield kubernetes_object(manifest, tuple(depends_on), "template of nodes")
+    for pool in config.node_pools:
+        manifest = nodepool_manifest(pool, config)
         reference = manifest.get("spec", {}).get("template", {}).get("spec", {}).get("nodeClassRef")
-        user = str((reference or {}).get("name", ""))
-        needs = [*first]
-        if user in {name_of(one) for one in spec.node_classes}:
-            needs.append(f"kubernetes-object/EC2NodeClass/{user}")
-        yield kube_object(manifest, tuple(needs), "which nodes may be bought")
+        class_name = str((reference or {}).get("name", ""))
+        depends_on = [*prerequisites]
+        if class_name in {entry_name(entry) for entry in config.node_classes}:
+            depends_on.append(f"kubernetes-object/EC2NodeClass/{class_name}")
+        yield kubernetes_object(manifest, tuple(depends_on), "nodes that can be launched")
 
 
-def _joins(spec: ClusterSpec, names: Names, network: Network) -> list[str]:
-    """Return what nodes of a class need to get into the cluster."""
-    found = security_addresses(spec, names)
-    let_in = access_address(spec, names)
-    if let_in is not None:
-        found.append(let_in)
-    if spec.vpc and spec.vpc.existing and spec.vpc.existing.discovery == "tags":
-        found.append("ec2-tags/subnets")
-    role = node_role(spec, names)
-    if uses_instance_profile(spec, network):
-        found.append(f"instance-profile/{names.instance_profile}")
-    elif spec.iam.node_role.arn is None:
-        found.append(f"iam-role/{role}")
-    return found
+def _join_prerequisites(config: ClusterConfig, names: Names, network: Network) -> list[str]:
+    """Return the addresses of resources that nodes need to join the cluster."""
+    addresses = security_group_addresses(config, names)
+    access_entry = node_access_address(config, names)
+    if access_entry is not None:
+        addresses.append(access_entry)
+    if config.vpc and config.vpc.existing and config.vpc.existing.discovery == "tags":
+        addresses.append("ec2-tags/subnets")
+    role = node_role_name(config, names)
+    if uses_instance_profile(config, network):
+        addresses.append(f"instance-profile/{names.instance_profile}")
+    elif config.iam.node_role.arn is None:
+        addresses.append(f"iam-role/{role}")
+    return addresses
 
 
-def kube_object(manifest: dict[str, Any], needs: tuple[str, ...], why: str = "") -> Resource:
+def kubernetes_object(
+    manifest: dict[str, Any], depends_on: tuple[str, ...], purpose: str = ""
+) -> DesiredResource:
     """Return a Kubernetes object as a resource."""
-    meta = manifest.get("metadata", {})
-    parts = [manifest.get("kind"), meta.get("namespace"), meta.get("name")]
-    return Resource(
+    metadata = manifest.get("metadata", {})
+    parts = [manifest.get("kind"), metadata.get("namespace"), metadata.get("name")]
+    return DesiredResource(
         kind="kubernetes-object",
-        name="/".join(str(one) for one in parts if one),
+        name="/".join(str(part) for part in parts if part),
         properties=manifest,
-        depends_on=needs,
-        why=why,
+        depends_on=depends_on,
+        purpose=purpose,
     )
 
 
-def class_object(
-    one: Class | dict[str, Any], spec: ClusterSpec, names: Names, network: Network
+def nodeclass_manifest(
+    entry: NodeClassConfig | dict[str, Any], config: ClusterConfig, names: Names, network: Network
 ) -> dict[str, Any]:
-    """Return an EC2NodeClass."""
-    if isinstance(one, dict):
-        return one
-    identity = {"role": node_role(spec, names)}
-    if uses_instance_profile(spec, network):
+    """Return the manifest of an EC2NodeClass."""
+    if isinstance(entry, dict):
+        return entry
+    identity = {"role": node_role_name(config, names)}
+    if uses_instance_profile(config, network):
         identity = {"instanceProfile": names.instance_profile}
     body: dict[str, Any] = {
         **identity,
-        **_image(one),
-        "subnetSelectorTerms": _subnet_terms(spec, names),
-        "securityGroupSelectorTerms": _group_terms(spec, names),
+        **_ami_terms(entry),
+        "subnetSelectorTerms": _subnet_terms(config, names),
+        "securityGroupSelectorTerms": _group_terms(config, names),
         "metadataOptions": {
             "httpEndpoint": "enabled",
             "httpProtocolIPv6": "disabled",
-            "httpPutResponseHopLimit": one.hop_limit,
+            "httpPutResponseHopLimit": entry.hop_limit,
             "httpTokens": "required",
         },
-        "tags": {**spec.tags, **one.tags},
+        "tags": {**config.tags, **entry.tags},
     }
-    if one.disk_gib is not None:
-        volume = {"volumeSize": f"{one.disk_gib}Gi", "volumeType": "gp3", "encrypted": True}
+    if entry.disk_gib is not None:
+        volume = {"volumeSize": f"{entry.disk_gib}Gi", "volumeType": "gp3", "encrypted": True}
         body["blockDeviceMappings"] = [{"deviceName": ROOT_DEVICE, "ebs": volume}]
-    if one.user_data is not None:
-        body["userData"] = one.user_data
-    if one.detailed_monitoring:
+    if entry.user_data is not None:
+        body["userData"] = entry.user_data
+    if entry.detailed_monitoring:
         body["detailedMonitoring"] = True
     return {
         "apiVersion": "karpenter.k8s.aws/v1",
         "kind": "EC2NodeClass",
-        "metadata": {"name": one.name},
+        "metadata": {"name": entry.name},
         "spec": body,
     }
 
 
-def _image(one: Class) -> dict[str, Any]:
-    if one.image.startswith("ami-"):
-        return {"amiSelectorTerms": [{"id": one.image}], "amiFamily": one.image_family or "AL2023"}
-    return {"amiSelectorTerms": [{"alias": one.image}]}
+def _ami_terms(entry: NodeClassConfig) -> dict[str, Any]:
+    if entry.image.startswith("ami-"):
+        return {
+            "amiSelectorTerms": [{"id": entry.image}],
+            "amiFamily": entry.image_family or DEFAULT_AMI_FAMILY.value,
+        }
+    return {"amiSelectorTerms": [{"alias": entry.image}]}
 
 
-def _subnet_terms(spec: ClusterSpec, names: Names) -> list[dict[str, Any]]:
-    existing = spec.vpc.existing if spec.vpc else None
+def _subnet_terms(config: ClusterConfig, names: Names) -> list[dict[str, Any]]:
+    existing = config.vpc.existing if config.vpc else None
     if existing is not None and existing.discovery == "ids":
         if existing.subnets.ids:
-            return [{"id": one} for one in existing.subnets.ids]
+            return [{"id": subnet_id} for subnet_id in existing.subnets.ids]
         return [{"tags": dict(existing.subnets.tags)}]
     return [{"tags": {DISCOVERY: names.cluster}}]
 
 
-def _group_terms(spec: ClusterSpec, names: Names) -> list[dict[str, Any]]:
-    existing = spec.vpc.existing if spec.vpc else None
+def _group_terms(config: ClusterConfig, names: Names) -> list[dict[str, Any]]:
+    existing = config.vpc.existing if config.vpc else None
     groups = existing.security_groups if existing else None
     if groups is not None and groups.ids:
-        return [{"id": one} for one in groups.ids]
+        return [{"id": group_id} for group_id in groups.ids]
     if groups is not None:
         return [{"tags": dict(groups.tags)}]
     return [{"tags": {DISCOVERY: names.cluster}}]
 
 
-def pool_object(one: Pool | dict[str, Any], spec: ClusterSpec) -> dict[str, Any]:
-    """Return a NodePool, every setting that people stumble over said out loud."""
-    if isinstance(one, dict):
-        return one
+def nodepool_manifest(entry: NodePoolConfig | dict[str, Any], config: ClusterConfig) -> dict[str, Any]:
+    """Return the manifest of a NodePool, with surprising defaults made explicit."""
+    if isinstance(entry, dict):
+        return entry
     template: dict[str, Any] = {
-        "requirements": [*requirements_of(one), *one.requirements],
+        "requirements": [*short_requirements(entry), *entry.requirements],
         "nodeClassRef": {
             "group": "karpenter.k8s.aws",
             "kind": "EC2NodeClass",
-            "name": one.node_class or name_of(spec.node_classes[0]),
+            "name": entry.node_class or entry_name(config.node_classes[0]),
         },
-        "expireAfter": duration(one.expire_after),
+        "expireAfter": format_duration(entry.expire_after),
     }
-    if one.termination_grace_period is not None:
-        template["terminationGracePeriod"] = duration(one.termination_grace_period)
-    if one.taints:
-        template["taints"] = [_taint(each) for each in one.taints]
-    if one.startup_taints:
-        template["startupTaints"] = [_taint(each) for each in one.startup_taints]
+    if entry.termination_grace_period is not None:
+        template["terminationGracePeriod"] = format_duration(entry.termination_grace_period)
+    if entry.taints:
+        template["taints"] = [_taint(taint) for taint in entry.taints]
+    if entry.startup_taints:
+        template["startupTaints"] = [_taint(taint) for taint in entry.startup_taints]
     body: dict[str, Any] = {
         "template": {
-            **({"metadata": {"labels": dict(one.labels)}} if one.labels else {}),
+            **({"metadata": {"labels": dict(entry.labels)}} if entry.labels else {}),
             "spec": template,
         },
-        "disruption": {**_giving_back(one), "budgets": [{"nodes": one.budget}]},
+        "disruption": {**_consolidation(entry), "budgets": [{"nodes": entry.budget}]},
     }
-    limits = one.limits.model_dump(exclude_none=True)
+    limits = entry.limits.model_dump(exclude_none=True)
     if limits:
         body["limits"] = limits
-    if one.weight is not None:
-        body["weight"] = one.weight
+    if entry.weight is not None:
+        body["weight"] = entry.weight
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
-        "metadata": {"name": one.name},
+        "metadata": {"name": entry.name},
         "spec": body,
     }
 
 
-def _giving_back(one: Pool) -> dict[str, str]:
-    if one.ttl_after_empty is not None:
-        after = duration(one.ttl_after_empty)
+def _consolidation(entry: NodePoolConfig) -> dict[str, str]:
+    if entry.ttl_after_empty is not None:
+        after = format_duration(entry.ttl_after_empty)
         return {"consolidationPolicy": "WhenEmpty", "consolidateAfter": after}
-    after = duration(one.consolidate_after if one.consolidate_after is not None else 0)
+    after = format_duration(entry.consolidate_after if entry.consolidate_after is not None else 0)
     return {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": after}
 
 
-def requirements_of(one: Pool) -> list[dict[str, Any]]:
-    """Return the requirements that the short fields stand for, in the NodePool's order."""
-    asked: list[tuple[str, list[str]]] = [
-        ("kubernetes.io/arch", list(one.architectures)),
+def short_requirements(entry: NodePoolConfig) -> list[dict[str, Any]]:
+    """Return the requirements that the short fields stand for."""
+    fields: list[tuple[str, list[str]]] = [
+        ("kubernetes.io/arch", list(entry.architectures)),
         ("kubernetes.io/os", ["linux"]),
-        ("karpenter.sh/capacity-type", list(one.capacity_types)),
-        (f"{_FAMILY}category", one.categories),
-        (f"{_FAMILY}family", one.families),
-        (f"{_FAMILY}size", one.sizes),
-        ("node.kubernetes.io/instance-type", one.instance_types),
-        ("topology.kubernetes.io/zone", one.zones),
+        ("karpenter.sh/capacity-type", list(entry.capacity_types)),
+        (f"{_INSTANCE_LABEL_PREFIX}category", entry.categories),
+        (f"{_INSTANCE_LABEL_PREFIX}family", entry.families),
+        (f"{_INSTANCE_LABEL_PREFIX}size", entry.sizes),
+        ("node.kubernetes.io/instance-type", entry.instance_types),
+        ("topology.kubernetes.io/zone", entry.zones),
     ]
-    found: list[dict[str, Any]] = [
-        {"key": key, "operator": "In", "values": values} for key, values in asked if values
+    requirements: list[dict[str, Any]] = [
+        {"key": key, "operator": "In", "values": values} for key, values in fields if values
     ]
-    if one.newer_than is not None:
-        key = f"{_FAMILY}generation"
-        found.append({"key": key, "operator": "Gt", "values": [str(one.newer_than)]})
-    return found
+    if entry.newer_than is not None:
+        key = f"{_INSTANCE_LABEL_PREFIX}generation"
+        requirements.append({"key": key, "operator": "Gt", "values": [str(entry.newer_than)]})
+    return requirements
 
 
-def _taint(one: TaintSpec) -> dict[str, str]:
-    return {"key": one.key, **({"value": one.value} if one.value else {}), "effect": one.effect}
+def _taint(taint: TaintConfig) -> dict[str, str]:
+    return {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect}
 
 
-def duration(value: int | str) -> str:
-    """Return a length of time as Kubernetes writes it; a bare number counts seconds."""
+def format_duration(value: int | str) -> str:
+    """Return a duration in Kubernetes' format; a number is in seconds."""
     return f"{value}s" if isinstance(value, int) else value

@@ -1,72 +1,71 @@
-"""Security groups: who talks to whom."""
+"""Desired security groups and their ingress rules."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from dovetail.eks.config.cluster import ClusterSpec
+from dovetail.eks.config.cluster import ClusterConfig
 from dovetail.eks.config.network import Ingress
-from dovetail.eks.desired.names import DISCOVERY, Names, is_existing
+from dovetail.eks.desired.names import DISCOVERY, Names, uses_existing_cluster
 from dovetail.eks.desired.network import Network
 from dovetail.eks.plan.references import ref
-from dovetail.eks.plan.resource import Resource
+from dovetail.eks.plan.resource import DesiredResource
 
 
-def makes_node_group(spec: ClusterSpec) -> bool:
-    """Tell whether nodes get a security group of our making."""
-    existing = spec.vpc.existing if spec.vpc else None
+def creates_node_security_group(config: ClusterConfig) -> bool:
+    """Return True if we create the security group of nodes."""
+    existing = config.vpc.existing if config.vpc else None
     if existing is not None:
         return existing.security_groups is None
-    return not is_existing(spec)
+    return not uses_existing_cluster(config)
 
 
-def security_addresses(spec: ClusterSpec, names: Names) -> list[str]:
-    """Return what must be there before a node can talk to the cluster, and stay that long."""
-    if not makes_node_group(spec):
+def security_group_addresses(config: ClusterConfig, names: Names) -> list[str]:
+    """Return the addresses that nodes need to communicate with the cluster."""
+    if not creates_node_security_group(config):
         return []
     rules = ("nodes-from-nodes", "nodes-from-cluster", "cluster-from-nodes")
-    return [f"security-group/{names.node_group}", *(f"security-group-rule/{one}" for one in rules)]
+    return [f"security-group/{names.node_security_group}", *(f"security-group-rule/{rule}" for rule in rules)]
 
 
-def security(spec: ClusterSpec, names: Names, network: Network) -> Iterator[Resource]:
-    """Hand out the nodes' security group, and the rules of that and the cluster's own."""
-    of_cluster = names.of_cluster("security-group")
-    for number, cidr in enumerate(spec.endpoint.vpn_cidrs):
-        yield _rule(f"vpn-{number}", of_cluster, {**_ports("443"), "CidrIp": cidr}, "the VPN")
-    if not makes_node_group(spec):
+def desired_security_groups(
+    config: ClusterConfig, names: Names, network: Network
+) -> Iterator[DesiredResource]:
+    """Yield the security group of nodes, and rules of it and of the cluster's."""
+    cluster_ref = names.cluster_ref("security-group")
+    for number, cidr in enumerate(config.endpoint.vpn_cidrs):
+        yield _rule(f"vpn-{number}", cluster_ref, {**_ports("443"), "CidrIp": cidr}, "the VPN")
+    if not creates_node_security_group(config):
         return
-    of_nodes = ref(f"security-group/{names.node_group}", "id")
-    yield Resource(
+    node_group = ref(f"security-group/{names.node_security_group}", "id")
+    yield DesiredResource(
         kind="security-group",
-        name=names.node_group,
+        name=names.node_security_group,
         properties={
-            "GroupName": names.node_group,
-            "GroupDescription": f"Nodes of {names.cluster} that pods call for",
+            "GroupName": names.node_security_group,
+            "GroupDescription": f"Nodes of {names.cluster}",
             "VpcId": network.vpc,
             "SecurityGroupEgress": [{"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}],
         },
-        # The only group of a node with this tag: load balancers want exactly one.
-        tags={
-            f"kubernetes.io/cluster/{names.cluster}": "owned",
-            DISCOVERY: names.cluster,
-        },
-        why="nodes that pods call for",
+        # Load balancer controllers require exactly one group with this tag per node.
+        tags={f"kubernetes.io/cluster/{names.cluster}": "owned", DISCOVERY: names.cluster},
+        purpose="nodes that NodePools launch",
     )
-    for name, group, source, who in (
-        ("nodes-from-nodes", of_nodes, of_nodes, "other nodes"),
-        ("nodes-from-cluster", of_nodes, of_cluster, "control plane, node groups and Fargate"),
-        ("cluster-from-nodes", of_cluster, of_nodes, "nodes"),
+    for name, group, source, description in (
+        ("nodes-from-nodes", node_group, node_group, "other nodes"),
+        ("nodes-from-cluster", node_group, cluster_ref, "control plane, node groups and Fargate"),
+        ("cluster-from-nodes", cluster_ref, node_group, "nodes"),
     ):
         everything = {"IpProtocol": "-1", "SourceSecurityGroupId": source}
-        yield _rule(name, group, everything, who)
-    for one in spec.ingress:
-        yield from _ingress(one, of_nodes)
+        yield _rule(name, group, everything, description)
+    for rule in config.ingress:
+        yield from _ingress_rules(rule, node_group)
 
 
-def _ingress(one: Ingress, group: str) -> Iterator[Resource]:
-    for number, cidr in enumerate(one.cidrs):
-        name = f"nodes-{one.protocol}-{one.ports}" + (f"-{number}" if number else "")
-        what = {**_ports(str(one.ports), one.protocol), "CidrIp": cidr}
-        yield _rule(name, group, what, f"{one.protocol} {one.ports}")
+def _ingress_rules(rule: Ingress, group: str) -> Iterator[DesiredResource]:
+    for number, cidr in enumerate(rule.cidrs):
+        name = f"nodes-{rule.protocol}-{rule.ports}" + (f"-{number}" if number else "")
+        what = {**_ports(str(rule.ports), rule.protocol), "CidrIp": cidr}
+        yield _rule(name, group, what, f"{rule.protocol} {rule.ports}")
 
 
 def _ports(ports: str, protocol: str = "tcp") -> dict[str, Any]:
@@ -74,9 +73,9 @@ def _ports(ports: str, protocol: str = "tcp") -> dict[str, Any]:
     return {"IpProtocol": protocol, "FromPort": int(low), "ToPort": int(high or low)}
 
 
-def _rule(name: str, group: str, what: dict[str, Any], who: str) -> Resource:
-    return Resource(
+def _rule(name: str, group: str, what: dict[str, Any], description: str) -> DesiredResource:
+    return DesiredResource(
         kind="security-group-rule",
         name=name,
-        properties={"GroupId": group, **what, "Description": who},
+        properties={"GroupId": group, **what, "Description": description},
     )

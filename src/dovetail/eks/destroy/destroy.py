@@ -1,4 +1,4 @@
-"""Taking a cluster away, in the order in which it can go, and proof that nothing is left."""
+"""Deletion of a cluster in dependency order, and verification that nothing is left."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -6,115 +6,125 @@ from typing import Final
 
 import msgspec
 
-from dovetail.eks.apply.executor import Run, Teller, carry_out
-from dovetail.eks.apply.ownership import is_marked, ours
-from dovetail.eks.destroy.leftovers import Left, Sweeper
-from dovetail.eks.destroy.preflight import check_way
-from dovetail.eks.plan.planner import Plan, Step, plan_removal
-from dovetail.eks.plan.resource import OWNER_TAG, Observed
+from dovetail.eks.apply.executor import ExecutionResult, ProgressListener, execute_plan
+from dovetail.eks.apply.ownership import filter_owned, is_owned
+from dovetail.eks.destroy.leftovers import Leftover, LeftoverCleaner
+from dovetail.eks.destroy.preflight import check_blockers
+from dovetail.eks.plan.planner import Plan, Step, plan_deletion
+from dovetail.eks.plan.resource import OWNERSHIP_TAG, ObservedState
 from dovetail.eks.plan.resource_kinds import KINDS
-from dovetail.eks.session import Site
+from dovetail.eks.session import ClusterSession
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NAMESPACES, NODE_CLAIMS, NODE_POOLS
 
-_INSIDE: Final = ("kubernetes-object", "helm-release")
-_KEPT_BY_FINALIZERS: Final = (NODE_CLAIMS, NODE_POOLS, EC2_NODE_CLASSES)
+_IN_CLUSTER: Final = ("kubernetes-object", "helm-release")
+_NODE_KINDS: Final = ("eks-node-group", "eks-fargate-profile")
+_WITH_FINALIZERS: Final = (NODE_CLAIMS, NODE_POOLS, EC2_NODE_CLASSES)
 
 
-async def removal(site: Site) -> tuple[Plan, Observed]:
-    """Look, and say what would be taken away; what was there before us is not.
+async def plan_destroy(session: ClusterSession) -> tuple[Plan, ObservedState]:
+    """Observe, and plan the deletion of owned resources; external ones are kept.
 
-    Raises ``InTheWay`` for what others made that would stop it halfway.
+    Raises ``DestroyBlockedError`` for resources of others that would block it.
     """
-    observed = ours(site.wanted, await site.observe(), site.spec.name)
-    await check_way(site, observed)
-    return plan_removal(site.wanted, observed), observed
+    observed = filter_owned(session.desired, await session.observe(), session.config.name)
+    await check_blockers(session, observed)
+    return plan_deletion(session.desired, observed), observed
 
 
-async def destroy(
-    site: Site,
+async def destroy_cluster(
+    session: ClusterSession,
     plan: Plan,
-    observed: Observed,
+    observed: ObservedState,
     *,
     stop: asyncio.Event | None = None,
-    teller: Teller | None = None,
-    tell: Callable[[str], None] = lambda _: None,
-) -> Run:
-    """Take everything of ours away; a second run goes on where the first was stopped.
+    listener: ProgressListener | None = None,
+    report: Callable[[str], None] = lambda _: None,
+) -> ExecutionResult:
+    """Delete every owned resource; a second run continues where a first one stopped.
 
-    First what is inside the cluster, so that its controllers give back what they
-    bought: NodePools wait for their claims, those for their instances. Then what
-    controllers left behind. Then AWS's part, dependents first.
+    1. Resources in the cluster, while its controllers still run: a NodePool waits
+       for its NodeClaims, and those for their instances.
+    2. Leftovers of the controllers.
+    3. AWS resources, dependents first.
     """
-    sweeper = Sweeper(site.reach, is_guest=site.is_guest)
-    executor = site.executor(observed)
-    inside = [one for one in plan.steps if one.kind in _INSIDE]
-    outside = [one for one in plan.steps if one.kind not in _INSIDE]
-    first = await carry_out(_only(plan, inside), executor, stop=stop, teller=teller)
-    if first.left:
-        return Run(first.done, (*first.left, *outside))
-    tell("looking for what nodes have left behind")
-    await sweeper.sweep()
-    groups, rest = _with_nodes(outside)
-    second = await carry_out(_only(plan, groups), executor, stop=stop, teller=teller)
-    await sweeper.sweep_interfaces()
-    third = await carry_out(_only(plan, rest), executor, stop=stop, teller=teller)
-    return Run((*first.done, *second.done, *third.done), (*second.left, *third.left))
+    cleaner = _leftover_cleaner(session)
+    executor = session.executor(observed)
+    in_cluster = [step for step in plan.steps if step.kind in _IN_CLUSTER]
+    in_aws = [step for step in plan.steps if step.kind not in _IN_CLUSTER]
+    first = await execute_plan(_subplan(plan, in_cluster), executor, stop=stop, listener=listener)
+    if first.remaining:
+        return ExecutionResult(first.done, (*first.remaining, *in_aws))
+    report("looking for leftovers of nodes")
+    await cleaner.delete_node_resources()
+    # Interfaces of node groups are detached only once the groups are gone.
+    node_steps, other_steps = _split_node_steps(in_aws)
+    second = await execute_plan(_subplan(plan, node_steps), executor, stop=stop, listener=listener)
+    await cleaner.delete_unused_interfaces()
+    third = await execute_plan(_subplan(plan, other_steps), executor, stop=stop, listener=listener)
+    return ExecutionResult((*first.done, *second.done, *third.done), (*second.remaining, *third.remaining))
 
 
-async def proof(site: Site) -> list[Left]:
-    """Look everywhere, and return what is left; nothing, if all went well."""
-    # The cluster that was asked until now may be gone.
-    await site.door.close()
-    observed = ours(site.wanted, await site.observe(), site.spec.name)
-    found = [
-        Left(KINDS[one.kind].called, one.name)
-        for one in observed.resources.values()
-        if is_marked(one, site.spec.name)
+async def find_leftovers(session: ClusterSession) -> list[Leftover]:
+    """Observe again, and return the resources that are left; empty on success."""
+    # The connection may lead to a cluster that is gone.
+    await session.api_access.close()
+    observed = filter_owned(session.desired, await session.observe(), session.config.name)
+    leftovers = [
+        Leftover(KINDS[resource.kind].display_name, resource.name)
+        for resource in observed.resources.values()
+        if is_owned(resource, session.config.name)
     ]
-    found += [one async for one in Sweeper(site.reach, is_guest=site.is_guest).left()]
-    found += await _stuck(site)
-    return sorted(set(found))
+    leftovers += [leftover async for leftover in _leftover_cleaner(session).find()]
+    leftovers += await _find_stuck_objects(session)
+    return sorted(set(leftovers))
 
 
-async def _stuck(site: Site) -> list[Left]:
-    """Return objects that should be gone: kept by finalizers, or by what others added."""
-    api = await site.door.open() if site.is_guest else None
+def _leftover_cleaner(session: ClusterSession) -> LeftoverCleaner:
+    return LeftoverCleaner(session.aws, uses_existing_cluster=session.uses_existing_cluster)
+
+
+async def _find_stuck_objects(session: ClusterSession) -> list[Leftover]:
+    """Return objects kept by finalizers, and namespaces kept by their content."""
+    api = await session.api_access.connect() if session.uses_existing_cluster else None
     if api is None:
         return []
-    found: list[Left] = []
-    for kind in _KEPT_BY_FINALIZERS:
-        for one in await api.all_of(kind):
-            meta = one["metadata"]
-            if meta.get("deletionTimestamp") and meta.get("finalizers"):
-                why = f"kept by {', '.join(meta['finalizers'])}"
-                found.append(Left(kind.kind, meta["name"], why))
-    for one in await api.all_of(NAMESPACES, labels=f"{OWNER_TAG}={site.spec.name}"):
-        why = "it was made for a chart, and others have put something into it"
-        found.append(Left("namespace", one["metadata"]["name"], why))
-    return found
+    leftovers: list[Leftover] = []
+    for resource in _WITH_FINALIZERS:
+        for item in await api.list_objects(resource):
+            metadata = item["metadata"]
+            if metadata.get("deletionTimestamp") and metadata.get("finalizers"):
+                reason = f"kept by {', '.join(metadata['finalizers'])}"
+                leftovers.append(Leftover(resource.kind, metadata["name"], reason))
+    selector = f"{OWNERSHIP_TAG}={session.config.name}"
+    for namespace in await api.list_objects(NAMESPACES, labels=selector):
+        reason = "it was created for a chart, and contains objects of others"
+        leftovers.append(Leftover("namespace", namespace["metadata"]["name"], reason))
+    return leftovers
 
 
-def _with_nodes(steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
-    """Tell what must go before network interfaces can be looked at from the rest."""
-    needed: set[str] = set()
-    last = [one for one in steps if one.kind in ("eks-node-group", "eks-fargate-profile")]
-    by_id = {one.id: one for one in steps}
-    waiting = [one.id for one in last]
-    while waiting:
-        id_ = waiting.pop()
-        if id_ in by_id and id_ not in needed:
-            needed.add(id_)
-            waiting.extend(by_id[id_].needs)
-    return [one for one in steps if one.id in needed], [
-        one for one in steps if one.id not in needed
-    ]
-
-
-def _only(plan: Plan, steps: Sequence[Step]) -> Plan:
-    """Return a plan of some steps; the others that they need have been done."""
-    ids = {one.id for one in steps}
-    kept = tuple(
-        msgspec.structs.replace(one, needs=tuple(need for need in one.needs if need in ids))
-        for one in steps
+def _split_node_steps(steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
+    """Split off the steps that delete nodes, with their dependencies."""
+    by_id = {step.id: step for step in steps}
+    pending = [step.id for step in steps if step.kind in _NODE_KINDS]
+    node_ids: set[str] = set()
+    while pending:
+        step_id = pending.pop()
+        if step_id in by_id and step_id not in node_ids:
+            node_ids.add(step_id)
+            pending.extend(by_id[step_id].depends_on)
+    return (
+        [step for step in steps if step.id in node_ids],
+        [step for step in steps if step.id not in node_ids],
     )
-    return msgspec.structs.replace(plan, steps=kept)
+
+
+def _subplan(plan: Plan, steps: Sequence[Step]) -> Plan:
+    """Return a plan of some steps; dependencies outside of them are done."""
+    ids = {step.id for step in steps}
+    independent = tuple(
+        msgspec.structs.replace(
+            step, depends_on=tuple(step_id for step_id in step.depends_on if step_id in ids)
+        )
+        for step in steps
+    )
+    return msgspec.structs.replace(plan, steps=independent)

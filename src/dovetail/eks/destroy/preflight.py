@@ -1,130 +1,132 @@
-"""What other people have put into our cluster and VPC: a destroy would end halfway at it.
+"""Check before destroy: resources of others that would block it halfway.
 
-AWS removes no cluster that has a node group, and no VPC in which something
-still has an address. That shows only after the better part of a cluster is gone,
-the controllers that could have cleaned up among it; so it is looked for first.
+AWS deletes no cluster that has a node group, and no VPC with a network interface
+in use. That error would come after most of the cluster is gone, including the
+controllers that could have cleaned up. So the check runs before the first step.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from dovetail.eks.aws_client import Raw, if_there
-from dovetail.eks.destroy.leftovers import Left
-from dovetail.eks.plan.resource import Observed, Resource
-from dovetail.eks.session import Site
+from dovetail.eks.aws_client import Raw, none_if_not_found
+from dovetail.eks.destroy.leftovers import Leftover
+from dovetail.eks.plan.resource import DesiredResource, ObservedState
+from dovetail.eks.session import ClusterSession
 from dovetail.errors import DovetailError
 from dovetail.ports.api_resources import SERVICES
 
-_BALANCER: Final = "ELB "
-_OF_SERVICES: Final = {
-    "RDSNetworkInterface": "a database of RDS",
-    "EFS mount target": "a file system of EFS",
+_LOAD_BALANCER_PREFIX: Final = "ELB "
+_INTERFACE_OWNERS: Final = {
+    "RDSNetworkInterface": "an RDS database",
+    "EFS mount target": "an EFS file system",
     "AWS Lambda VPC ENI": "a Lambda function",
-    "ElastiCache": "a cache of ElastiCache",
+    "ElastiCache": "an ElastiCache cache",
 }
-"""How network interfaces are described that AWS's services have put there for somebody."""
-_PARTS: Final = (
+"""Start of an interface's description → the AWS resource that owns the interface."""
+_NODE_LISTS: Final = (
     ("eks-node-group", "managed node group", "list_nodegroups", "nodegroups"),
     ("eks-fargate-profile", "Fargate profile", "list_fargate_profiles", "fargateProfileNames"),
 )
+"""Kind, display name, boto3 method, key of the list in its response."""
 
 
-class InTheWay(DovetailError):
-    """Something of others would keep the cluster or its VPC from going."""
+class DestroyBlockedError(DovetailError):
+    """Resources of others would block the deletion of the cluster or its VPC."""
 
 
-async def check_way(site: Site, observed: Observed) -> None:
-    """Refuse to begin what could not be ended; raises ``InTheWay`` with all of it."""
-    found = [f"{one}" async for one in _obstacles(site, observed)]
-    if found:
-        told = ["these were not made by this file, and would be in the way; remove them first:"]
-        raise InTheWay("\n".join([*told, *(f"  {one}" for one in found), "nothing was changed"]))
+async def check_blockers(session: ClusterSession, observed: ObservedState) -> None:
+    """Raise ``DestroyBlockedError`` with all resources that would block destroy."""
+    blockers = [f"  {blocker}" async for blocker in _find_blockers(session, observed)]
+    if blockers:
+        head = "these resources are not in the file and would block destroy; delete them first:"
+        raise DestroyBlockedError("\n".join([head, *blockers, "nothing was changed"]))
 
 
-async def _obstacles(site: Site, observed: Observed) -> AsyncIterator[Left]:
-    if f"eks-cluster/{site.spec.name}" in observed.resources and not site.is_guest:
-        async for part in _parts(site, observed):
-            yield part
-        async for service in _services(site):
+async def _find_blockers(session: ClusterSession, observed: ObservedState) -> AsyncIterator[Leftover]:
+    cluster_exists = f"eks-cluster/{session.config.name}" in observed.resources
+    if cluster_exists and not session.uses_existing_cluster:
+        async for group in _find_node_groups(session, observed):
+            yield group
+        async for service in _find_services(session):
             yield service
     vpc = observed.resources.get("vpc/main")
     if vpc is not None:
-        async for interface in _interfaces(site, str(vpc.attributes["id"])):
+        async for interface in _find_interfaces(session, str(vpc.attributes["id"])):
             yield interface
 
 
-async def _parts(site: Site, observed: Observed) -> AsyncIterator[Left]:
-    """Hand out what machines and profiles somebody else gave to our cluster."""
-    for kind, called, method, key in _PARTS:
-        work = site.reach.ask_all("eks", method, key, clusterName=site.spec.name)
-        for name in await if_there(work) or ():
+async def _find_node_groups(session: ClusterSession, observed: ObservedState) -> AsyncIterator[Leftover]:
+    """Yield node groups and Fargate profiles that others added to the cluster."""
+    for kind, display_name, method, key in _NODE_LISTS:
+        work = session.aws.list_all("eks", method, key, clusterName=session.config.name)
+        for name in await none_if_not_found(work) or ():
             if f"{kind}/{name}" not in observed.resources:
-                yield Left(called, name, "a cluster that has one does not go")
+                yield Leftover(display_name, name, "EKS does not delete a cluster that has one")
 
 
-async def _services(site: Site) -> AsyncIterator[Left]:
-    """Hand out Services whose load balancers nobody would remove any more."""
-    api = await site.door.open()
+async def _find_services(session: ClusterSession) -> AsyncIterator[Leftover]:
+    """Yield Services whose load balancers would outlive the cluster."""
+    api = await session.api_access.connect()
     if api is None:
         return
-    named = {one.name for one in site.wanted if one.kind == "kubernetes-object"}
-    for one in await api.kube.list(SERVICES):
-        meta = one["metadata"]
-        address = f"Service/{meta.get('namespace', '')}/{meta['name']}"
-        if one.get("spec", {}).get("type") == "LoadBalancer" and address not in named:
-            name = f"{meta.get('namespace', '')}/{meta['name']}"
-            yield Left("Service", name, "its load balancer would stay, and hold the VPC")
+    names = {resource.name for resource in session.desired if resource.kind == "kubernetes-object"}
+    for service in await api.client.list(SERVICES):
+        metadata = service["metadata"]
+        name = f"{metadata.get('namespace', '')}/{metadata['name']}"
+        is_load_balancer = service.get("spec", {}).get("type") == "LoadBalancer"
+        if is_load_balancer and f"Service/{name}" not in names:
+            yield Leftover("Service", name, "its load balancer would remain and block the VPC")
 
 
-async def _interfaces(site: Site, vpc: str) -> AsyncIterator[Left]:
-    """Hand out whose interfaces hold the VPC's subnets, those that go by themselves left out."""
-    where = [{"Name": "vpc-id", "Values": [vpc]}]
-    interfaces = await site.reach.ask_all(
-        "ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=where
+async def _find_interfaces(session: ClusterSession, vpc: str) -> AsyncIterator[Leftover]:
+    """Yield owners of interfaces that would block the VPC.
+
+    Interfaces that are deleted together with the cluster are left out.
+    """
+    in_vpc = {"Name": "vpc-id", "Values": [vpc]}
+    interfaces = await session.aws.describe_ec2("NetworkInterfaces", in_vpc)
+    foreign_instances = await _find_foreign_instances(session, vpc)
+    has_load_balancers = any(_creates_load_balancer(resource) for resource in session.desired)
+    for interface in interfaces:
+        interface_id = interface["NetworkInterfaceId"]
+        description = str(interface.get("Description", ""))
+        instance = (interface.get("Attachment") or {}).get("InstanceId")
+        if instance in foreign_instances:
+            yield Leftover("instance", instance, f"with {interface_id}")
+        elif description.startswith(_LOAD_BALANCER_PREFIX) and not has_load_balancers:
+            name = description.removeprefix(_LOAD_BALANCER_PREFIX)
+            yield Leftover("load balancer", name, f"with {interface_id}")
+        elif owner := _interface_owner(description):
+            yield Leftover("network interface", interface_id, f"of {owner} ({description})")
+
+
+async def _find_foreign_instances(session: ClusterSession, vpc: str) -> set[str]:
+    """Return the instances in the VPC that are not nodes of this cluster."""
+    instances = await session.aws.describe_instances(
+        {"Name": "vpc-id", "Values": [vpc]},
+        {"Name": "instance-state-name", "Values": ["pending", "running", "stopped"]},
     )
-    theirs = await _machines_of_others(site, vpc)
-    balanced = any(_makes_balancers(one) for one in site.wanted)
-    for one in interfaces:
-        id_, told = one["NetworkInterfaceId"], str(one.get("Description", ""))
-        machine = (one.get("Attachment") or {}).get("InstanceId")
-        if machine in theirs:
-            yield Left("instance", machine, f"with {id_}")
-        elif told.startswith(_BALANCER) and not balanced:
-            yield Left("load balancer", told.removeprefix(_BALANCER), f"with {id_}")
-        elif owner := _owner(told):
-            yield Left("network interface", id_, f"of {owner} ({told})")
+    return {instance["InstanceId"] for instance in instances if not _is_node(instance, session.config.name)}
 
 
-async def _machines_of_others(site: Site, vpc: str) -> set[str]:
-    """Return the machines in the VPC that are no nodes of this cluster."""
-    reservations = await site.reach.ask_all(
-        "ec2",
-        "describe_instances",
-        "Reservations",
-        Filters=[
-            {"Name": "vpc-id", "Values": [vpc]},
-            {"Name": "instance-state-name", "Values": ["pending", "running", "stopped"]},
-        ],
-    )
-    machines: Iterable[Raw] = (one for found in reservations for one in found["Instances"])
-    return {one["InstanceId"] for one in machines if not _is_node(one, site.spec.name)}
+def _is_node(instance: Raw, cluster: str) -> bool:
+    tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())}
+    cluster_names = (tags.get("eks:cluster-name"), tags.get("eks:eks-cluster-name"))
+    return f"kubernetes.io/cluster/{cluster}" in tags or cluster in cluster_names
 
 
-def _is_node(machine: Raw, cluster: str) -> bool:
-    tags = {tag["Key"]: tag["Value"] for tag in machine.get("Tags", ())}
-    names = ("eks:cluster-name", "eks:eks-cluster-name")
-    return f"kubernetes.io/cluster/{cluster}" in tags or cluster in (tags.get(one) for one in names)
+def _creates_load_balancer(resource: DesiredResource) -> bool:
+    """Return True if an object of the file creates a load balancer.
 
-
-def _makes_balancers(one: Resource) -> bool:
-    """Tell whether the file itself asks for load balancers, which go with its objects."""
-    if one.kind != "kubernetes-object":
+    The load balancer is deleted together with the object.
+    """
+    if resource.kind != "kubernetes-object":
         return False
-    body: Any = one.properties.get("spec")
-    kind = one.properties.get("kind")
-    is_balanced = isinstance(body, dict) and body.get("type") == "LoadBalancer"
-    return kind == "Ingress" or (kind == "Service" and is_balanced)
+    body: Any = resource.properties.get("spec")
+    kind = resource.properties.get("kind")
+    is_load_balancer = isinstance(body, dict) and body.get("type") == "LoadBalancer"
+    return kind == "Ingress" or (kind == "Service" and is_load_balancer)
 
 
-def _owner(description: str) -> str | None:
-    return next((who for start, who in _OF_SERVICES.items() if description.startswith(start)), None)
+def _interface_owner(description: str) -> str | None:
+    return next((owner for start, owner in _INTERFACE_OWNERS.items() if description.startswith(start)), None)

@@ -1,1 +1,1 @@
-"""IAM documents: what each role may do, and who may take it on."""
+"""IAM policy documents: permissions and trust of each role."""

@@ -1,14 +1,14 @@
-"""What the controller may do: six policies, each about one thing.
+"""Permissions of the controller: six policies, one per topic.
 
-All writing is bound to the tags of this cluster, in the request and on the
-thing that is touched, so that two clusters in one account cannot reach into
-each other. The controller sends these tags with every launch.
+All writes are restricted to the tags of this cluster, in the request and on the
+resource. So two clusters in one account cannot change each other's resources. The
+controller sends these tags with every launch.
 """
 
 from typing import Any, Final
 
 from dovetail.eks.iam.documents import Document, Statement, allow, arn, document
-from dovetail.eks.plan.references import aws
+from dovetail.eks.plan.references import aws_ref
 
 _LAUNCHED: Final = (
     "fleet",
@@ -41,13 +41,11 @@ _READS: Final = (
 def controller_policies(
     *, cluster: str, cluster_arn: str, node_role_arn: str, queue_arn: str | None
 ) -> dict[str, Document]:
-    """Return the controller's policies by a short name for each."""
-    found = {
+    """Return the controller's policies, by a short name."""
+    policies = {
         "NodeLifecycle": _node_lifecycle(cluster),
         "InstanceProfiles": _instance_profiles(cluster, node_role_arn),
-        "Cluster": document(
-            allow("AllowAPIServerEndpointDiscovery", ["eks:DescribeCluster"], [cluster_arn])
-        ),
+        "Cluster": document(allow("AllowAPIServerEndpointDiscovery", ["eks:DescribeCluster"], [cluster_arn])),
         "ZonalShift": document(
             allow(
                 "AllowZonalShiftStatusReadOnly",
@@ -60,10 +58,8 @@ def controller_policies(
     }
     if queue_arn is not None:
         actions = ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"]
-        found["Interruption"] = document(
-            allow("AllowInterruptionQueueActions", actions, [queue_arn])
-        )
-    return found
+        policies["Interruption"] = document(allow("AllowInterruptionQueueActions", actions, [queue_arn]))
+    return policies
 
 
 def _ec2(*kinds: str) -> list[str]:
@@ -91,16 +87,11 @@ def _node_lifecycle(cluster: str) -> Document:
     launching = ["ec2:RunInstances", "ec2:CreateFleet"]
     created = {"ec2:CreateAction": ["RunInstances", "CreateFleet", "CreateLaunchTemplate"]}
     in_request = _in_request(cluster)
-    at_creation = {
-        **in_request,
-        "StringEquals": {**in_request["StringEquals"], **created},
-    }
+    at_creation = {**in_request, "StringEquals": {**in_request["StringEquals"], **created}}
     afterwards = {
         **_on_resource(cluster),
         "StringEqualsIfExists": {f"aws:RequestTag/{_CLUSTER}": cluster},
-        "ForAllValues:StringEquals": {
-            "aws:TagKeys": [_CLUSTER, "karpenter.sh/nodeclaim", "Name"],
-        },
+        "ForAllValues:StringEquals": {"aws:TagKeys": [_CLUSTER, "karpenter.sh/nodeclaim", "Name"]},
     }
     return document(
         allow(
@@ -124,12 +115,7 @@ def _node_lifecycle(cluster: str) -> Document:
             _ec2(*_LAUNCHED),
             in_request,
         ),
-        allow(
-            "AllowScopedResourceCreationTagging",
-            ["ec2:CreateTags"],
-            _ec2(*_LAUNCHED),
-            at_creation,
-        ),
+        allow("AllowScopedResourceCreationTagging", ["ec2:CreateTags"], _ec2(*_LAUNCHED), at_creation),
         allow("AllowScopedResourceTagging", ["ec2:CreateTags"], _ec2("instance"), afterwards),
         allow(
             "AllowScopedDeletion",
@@ -144,25 +130,24 @@ def _profile_tags(where: str, cluster: str) -> dict[str, Any]:
     return {
         "StringEquals": {
             f"aws:{where}/kubernetes.io/cluster/{cluster}": "owned",
-            f"aws:{where}/{_REGION}": aws("region"),
+            f"aws:{where}/{_REGION}": aws_ref("region"),
         },
         "StringLike": {f"aws:{where}/{_CLASS}": "*"},
     }
 
 
-def _joined(*conditions: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for one in conditions:
-        for operator, tests in one.items():
-            found.setdefault(operator, {}).update(tests)
-    return found
+def _merge_conditions(*conditions: dict[str, Any]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for condition in conditions:
+        for operator, tests in condition.items():
+            merged.setdefault(operator, {}).update(tests)
+    return merged
 
 
 def _instance_profiles(cluster: str, node_role_arn: str) -> Document:
     profiles = [arn("iam", "instance-profile/*", region="")]
-    asked = _joined(
-        _profile_tags("RequestTag", cluster),
-        {"StringEquals": {f"aws:RequestTag/{_CLUSTER}": cluster}},
+    request_tags = _merge_conditions(
+        _profile_tags("RequestTag", cluster), {"StringEquals": {f"aws:RequestTag/{_CLUSTER}": cluster}}
     )
     there = _profile_tags("ResourceTag", cluster)
     return document(
@@ -170,23 +155,16 @@ def _instance_profiles(cluster: str, node_role_arn: str) -> Document:
             "AllowPassingInstanceRole",
             ["iam:PassRole"],
             [node_role_arn],
-            {
-                "StringEquals": {
-                    "iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]
-                }
-            },
+            {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}},
         ),
         allow(
-            "AllowScopedInstanceProfileCreationActions",
-            ["iam:CreateInstanceProfile"],
-            profiles,
-            asked,
+            "AllowScopedInstanceProfileCreationActions", ["iam:CreateInstanceProfile"], profiles, request_tags
         ),
         allow(
             "AllowScopedInstanceProfileTagActions",
             ["iam:TagInstanceProfile"],
             profiles,
-            _joined(asked, there),
+            _merge_conditions(request_tags, there),
         ),
         allow(
             "AllowScopedInstanceProfileActions",
@@ -202,13 +180,11 @@ def _instance_profiles(cluster: str, node_role_arn: str) -> Document:
 
 
 def _discovery() -> Document:
-    here: dict[str, Any] = {"StringEquals": {"aws:RequestedRegion": aws("region")}}
+    here: dict[str, Any] = {"StringEquals": {"aws:RequestedRegion": aws_ref("region")}}
     statements: list[Statement] = [
         allow("AllowRegionalReadActions", [f"ec2:Describe{what}" for what in _READS], ["*"], here),
         allow(
-            "AllowSSMReadActions",
-            ["ssm:GetParameter"],
-            [arn("ssm", "parameter/aws/service/*", account="")],
+            "AllowSSMReadActions", ["ssm:GetParameter"], [arn("ssm", "parameter/aws/service/*", account="")]
         ),
         allow("AllowPricingReadActions", ["pricing:GetProducts"], ["*"]),
         allow("AllowUnscopedInstanceProfileListAction", ["iam:ListInstanceProfiles"], ["*"]),

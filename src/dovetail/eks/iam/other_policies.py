@@ -1,10 +1,10 @@
-"""Policies of the queue, of people who look, and of nodes that SSM manages."""
+"""Policies of the interruption queue, console users and nodes with SSM."""
 
 from dovetail.eks.iam.documents import VERSION, Document, allow, arn, document
 
 
 def queue_policy(queue_arn: str) -> Document:
-    """Let AWS's event services write to the queue, and nobody without TLS do anything."""
+    """Return a policy that allows EventBridge to send, and denies access without TLS."""
     return {
         "Version": VERSION,
         "Id": "EC2InterruptionPolicy",
@@ -29,7 +29,7 @@ def queue_policy(queue_arn: str) -> Document:
 
 
 def console_policy(cluster: str) -> Document:
-    """Let people look at one cluster and its objects in AWS's console."""
+    """Return a policy for read access to one cluster in the AWS console."""
     return document(
         allow(
             "AllowLookingAtTheCluster",
@@ -51,7 +51,10 @@ def console_policy(cluster: str) -> Document:
 
 
 def ssm_node_policy() -> Document:
-    """Let SSM manage an instance: the part of AmazonSSMManagedInstanceCore it cannot do without."""
+    """Return a policy that lets SSM manage an instance.
+
+    It is the necessary part of AmazonSSMManagedInstanceCore.
+    """
     return document(
         allow(
             "AllowSessionsAndInventory",

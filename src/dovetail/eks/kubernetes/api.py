@@ -1,218 +1,273 @@
-"""The way into the cluster of a cluster.yaml, which may not be there yet."""
+"""Access to the API server of the EKS cluster, which may not exist yet.
+
+- ``EksTokenCredentials`` signs bearer tokens with the AWS credentials.
+- ``DynamicClient`` reads and writes objects of any kind, found by discovery.
+- ``ApiAccess`` connects once the cluster exists, and reconnects to a new one.
+"""
 
 import asyncio
 import ssl
 import time
-from base64 import b64decode
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
+from urllib.parse import urlencode
 
 import msgspec
+from botocore.auth import SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
 
-from dovetail.eks.aws_client import Reach, TookTooLong
-from dovetail.eks.kubernetes.token import EksToken
+from dovetail.aws.session import AwsSession
+from dovetail.eks.aws_client import AwsClient, WaitTimeoutError
 from dovetail.errors import DovetailError
-from dovetail.kube.auth.kubeconfig import Access
-from dovetail.kube.client import HttpKube
-from dovetail.kube.connection import Connection
-from dovetail.kube.paths import path_of
-from dovetail.kube.rate_limit import RateLimit
-from dovetail.ports.api_resources import Resource as KubeKind
+from dovetail.kube.auth.credentials import CredentialsError
+from dovetail.kube.auth.kubeconfig import RestConfig
+from dovetail.kube.client import HttpKubeClient
+from dovetail.kube.connection import Connection, no_fence, resource_path
+from dovetail.kube.rate_limit import RateLimiter
+from dovetail.ports.api_resources import Resource as ApiResource
+from dovetail.ports.event_loop import Clock
 from dovetail.ports.kube_client import Object
 from dovetail.ports.kube_errors import Forbidden, NotFound, Unauthorized, Unavailable
 
 FIELD_MANAGER: Final = "dovetail-cluster"
-_APPLY: Final = "application/apply-patch+yaml"
+_APPLY_PATCH: Final = "application/apply-patch+yaml"
+_TOKEN_PREFIX: Final = "k8s-aws-v1."  # noqa: S105 - a prefix, no secret
+_CLUSTER_HEADER: Final = "x-k8s-aws-id"
+_URL_EXPIRY_SECONDS: Final = 60
+"""EKS accepts the token for 15 minutes, whatever the expiry of the signed URL is."""
+_TOKEN_LIFETIME: Final = timedelta(minutes=10)
+"""Age at which a token is replaced, well within the 15 minutes."""
 
 
-class NotLetIn(DovetailError):
-    """The cluster is there, and does not know who we are."""
+class ApiAccessError(DovetailError):
+    """The API server rejects the AWS credentials."""
 
 
-class Where(msgspec.Struct, frozen=True):
-    """An API server, and what its certificate is checked against."""
+class EksTokenCredentials:
+    """``kube.auth.credentials.Credentials`` for one EKS cluster.
 
-    endpoint: str
-    authority: str
-    """In base64, as EKS and kubeconfigs have it."""
+    A token is a presigned request to STS GetCallerIdentity, which EKS sends to
+    learn the caller's identity. Signing it needs no external program.
+    """
+
+    def __init__(self, session: AwsSession, *, cluster: str, clock: Clock) -> None:
+        self._session = session
+        self._cluster = cluster
+        self._clock = clock
+        self._token = ""
+        self._signed_at: datetime | None = None
+
+    async def token(self, *, rejected: bool = False) -> str:
+        now = self._clock.now()
+        if rejected or self._signed_at is None or now - self._signed_at >= _TOKEN_LIFETIME:
+            self._token = self._sign()
+            self._signed_at = now
+        return self._token
+
+    def _sign(self) -> str:
+        credentials = self._session.credentials()
+        if credentials is None:
+            raise CredentialsError("there are no AWS credentials to sign a token with")
+        query = urlencode({"Action": "GetCallerIdentity", "Version": "2011-06-15"})
+        url = f"{self._session.client('sts').meta.endpoint_url}/?{query}"
+        request = AWSRequest("GET", url, headers={_CLUSTER_HEADER: self._cluster})
+        region = self._session.region
+        SigV4QueryAuth(credentials, "sts", region, expires=_URL_EXPIRY_SECONDS).add_auth(request)
+        return _TOKEN_PREFIX + urlsafe_b64encode(str(request.url).encode()).decode().rstrip("=")
 
 
-class KubeApi:
-    """A cluster's API: objects of any kind, found by what the server says it serves."""
+class ApiEndpoint(msgspec.Struct, frozen=True):
+    """Address and certificate authority of an API server."""
+
+    url: str
+    certificate_authority: str
+    """PEM in base64, as EKS and kubeconfig files have it."""
+
+
+class DynamicClient:
+    """Client for objects of any kind; discovery says how each kind is served."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.kube = HttpKube(connection)
-        self._served: dict[str, list[Object]] = {}
+        self.client = HttpKubeClient(connection)
+        self._discovered: dict[str, list[Object]] = {}
 
-    async def kind_of(self, api_version: str, kind: str) -> KubeKind | None:
-        """Return how a kind is served; None if it is not, or not yet."""
-        served = self._served.get(api_version)
-        if served is None or not any(one["kind"] == kind for one in served):
-            served = await self._resources(api_version)
-        group, _, release = api_version.rpartition("/")
-        for one in served:
-            if one["kind"] == kind and "/" not in one["name"]:
-                return KubeKind(group, release, one["name"], kind, bool(one["namespaced"]))
+    async def resource_for(self, api_version: str, kind: str) -> ApiResource | None:
+        """Return the API resource of a kind; None if it is not served, or not yet."""
+        served = self._discovered.get(api_version)
+        if served is None or not any(resource["kind"] == kind for resource in served):
+            served = await self._discover(api_version)
+        group, _, group_version = api_version.rpartition("/")
+        for resource in served:
+            # A name with a slash is a subresource (pods/status).
+            if resource["kind"] == kind and "/" not in resource["name"]:
+                namespaced = bool(resource["namespaced"])
+                return ApiResource(group, group_version, resource["name"], kind, namespaced)
         return None
 
     async def version(self) -> str:
-        """Return the server's version."""
-        told = await self._connection.ask("GET", "/version")
-        return str(told.get("gitVersion", ""))
+        """Return the version of the API server."""
+        response = await self._connection.request("GET", "/version")
+        return str(response.get("gitVersion", ""))
 
-    async def get(self, kind: KubeKind, name: str, namespace: str = "") -> Object | None:
+    async def get(self, resource: ApiResource, name: str, namespace: str = "") -> Object | None:
         try:
-            return await self.kube.get(kind, name, namespace)
+            return await self.client.get(resource, name, namespace)
         except NotFound:
             return None
 
-    async def all_of(
-        self, kind: KubeKind, *, namespace: str = "", labels: str = ""
+    async def list_objects(
+        self, resource: ApiResource, *, namespace: str = "", labels: str = ""
     ) -> Sequence[Object]:
-        """Return the objects of a kind; none where it is not served, or no longer."""
-        if await self.kind_of(kind.api_version, kind.kind) is None:
+        """Return the objects of a kind; empty if the kind is not served."""
+        if await self.resource_for(resource.api_version, resource.kind) is None:
             return []
         try:
             fields = f"metadata.namespace={namespace}" if namespace else ""
-            return await self.kube.list(kind, labels=labels, fields=fields)
+            return await self.client.list(resource, labels=labels, fields=fields)
         except NotFound:
-            # Its definition went a moment ago.
+            # The CustomResourceDefinition was deleted after discovery.
             return []
 
-    def forget_kinds(self) -> None:
-        """Ask again what is served: somebody may have added or removed a definition."""
-        self._served.clear()
+    def invalidate_discovery(self) -> None:
+        """Forget the served kinds: definitions were created or deleted."""
+        self._discovered.clear()
 
-    async def apply(self, kind: KubeKind, manifest: Object) -> Object:
-        """Have the server make an object as written; what others set of it stays."""
-        meta = manifest["metadata"]
-        return await self._connection.ask(
+    async def apply(self, resource: ApiResource, manifest: Object) -> Object:
+        """Apply an object on the server side; fields of other managers stay."""
+        metadata = manifest["metadata"]
+        return await self._connection.request(
             "PATCH",
-            path_of(kind, meta["name"], namespace=meta.get("namespace", "")),
+            resource_path(resource, metadata["name"], namespace=metadata.get("namespace", "")),
             query={"fieldManager": FIELD_MANAGER, "force": "true"},
             body=manifest,
-            content_type=_APPLY,
+            content_type=_APPLY_PATCH,
         )
 
-    async def delete(self, kind: KubeKind, name: str, namespace: str = "") -> None:
-        """Ask for an object to go; being gone already is success."""
+    async def delete(self, resource: ApiResource, name: str, namespace: str = "") -> None:
+        """Delete an object; not found is success."""
         try:
-            await self.kube.delete(kind, name, namespace)
+            await self.client.delete(resource, name, namespace)
         except NotFound:
             return
 
-    async def _resources(self, api_version: str) -> list[Object]:
+    async def _discover(self, api_version: str) -> list[Object]:
         root = "/apis" if "/" in api_version else "/api"
         try:
-            told = await self._connection.ask("GET", f"{root}/{api_version}")
+            response = await self._connection.request("GET", f"{root}/{api_version}")
         except NotFound:
             return []
-        found: list[Any] = told.get("resources") or []
-        self._served[api_version] = found
-        return found
+        resources: list[Object] = response.get("resources") or []
+        self._discovered[api_version] = resources
+        return resources
 
 
-class KubeDoor:
-    """Opens once there is a cluster; ``close`` it at the end."""
+class ApiAccess:
+    """Connects to the API server once the cluster exists; ``close`` it at the end."""
 
-    def __init__(self, reach: Reach, *, guard: Callable[[], None] = lambda: None) -> None:
-        """``guard`` is asked right before every write, and raises if there must be none."""
-        self._reach = reach
-        self._guard = guard
-        self._opening = asyncio.Lock()
+    def __init__(self, aws: AwsClient, *, fence: Callable[[], None] = no_fence) -> None:
+        """``fence`` is called right before every write, and raises to prevent it."""
+        self._aws = aws
+        self._fence = fence
+        self._lock = asyncio.Lock()
         self._connection: Connection | None = None
-        self._api: KubeApi | None = None
-        self.credentials = EksToken(reach.aws, cluster=reach.cluster, clock=reach.loop)
+        self._client: DynamicClient | None = None
+        self.credentials = EksTokenCredentials(aws.session, cluster=aws.cluster, clock=aws.loop)
 
-    async def where(self) -> Where | None:
-        """Return where the API server is; None while there is none."""
-        told = await self._reach.ask_if_there("eks", "describe_cluster", name=self._reach.cluster)
-        raw = (told or {}).get("cluster") or {}
+    async def endpoint(self) -> ApiEndpoint | None:
+        """Return the endpoint of the API server; None while there is no cluster."""
+        response = await self._aws.call_or_none("eks", "describe_cluster", name=self._aws.cluster)
+        raw = (response or {}).get("cluster") or {}
         if raw.get("status") not in ("ACTIVE", "UPDATING") or not raw.get("endpoint"):
             return None
-        return Where(raw["endpoint"], raw["certificateAuthority"]["data"])
+        return ApiEndpoint(raw["endpoint"], raw["certificateAuthority"]["data"])
 
-    async def open(self) -> KubeApi | None:
-        """Return the cluster's API; None while there is no cluster.
+    async def connect(self) -> DynamicClient | None:
+        """Return a client of the cluster; None while there is no cluster.
 
-        Raises ``NotLetIn`` where the cluster does not know our credentials.
+        Raises ``ApiAccessError`` if the cluster rejects the credentials.
         """
-        async with self._opening:
-            if self._api is None:
-                await self._enter(await self.where())
-                await self._greet()
-            return self._api
+        async with self._lock:
+            if self._client is None:
+                self._open(await self.endpoint())
+                await self._check_credentials()
+            return self._client
 
-    async def ready(self) -> KubeApi:
-        """Wait until the cluster answers us: a new one has no name in DNS for a while."""
-        why = "there is no cluster"
+    async def wait_until_ready(self) -> DynamicClient:
+        """Wait until the API server answers, and return a client.
 
-        async def look() -> KubeApi | None:
-            nonlocal why
-            api = await self._anew()
-            if api is None:
+        The host name of a new cluster resolves only after some time.
+        """
+        reason = "there is no cluster"
+
+        async def poll() -> DynamicClient | None:
+            nonlocal reason
+            client = await self._reconnect()
+            if client is None:
                 return None
             try:
-                await api.version()
+                await client.version()
             except (Unauthorized, Forbidden, Unavailable) as error:
-                why = str(error)
+                reason = str(error)
                 return None
-            return api
+            return client
 
         try:
-            return await self._reach.until(
-                "the cluster's API", look, patience=self._reach.pace.settling
+            return await self._aws.wait_for(
+                "the API server of the cluster", poll, timeout=self._aws.polling.conflict_timeout
             )
-        except TookTooLong as error:
-            raise TookTooLong(f"{error} ({why})") from error
+        except WaitTimeoutError as error:
+            raise WaitTimeoutError(f"{error} ({reason})") from error
 
     async def close(self) -> None:
         if self._connection is not None:
             await self._connection.close()
-            self._connection = self._api = None
+            self._connection = self._client = None
 
-    async def _anew(self) -> KubeApi | None:
-        """Open, at the other address if another cluster has come in the place of ours."""
-        async with self._opening:
-            where = await self.where()
-            if self._connection is None or where is None:
-                await self._enter(where)
-            elif where.endpoint.rstrip("/") != self._connection.server:
+    async def _reconnect(self) -> DynamicClient | None:
+        """Connect; to the new endpoint if the cluster was replaced."""
+        async with self._lock:
+            endpoint = await self.endpoint()
+            if self._connection is None or endpoint is None:
+                self._open(endpoint)
+            elif endpoint.url.rstrip("/") != self._connection.server:
                 await self.close()
-                await self._enter(where)
-            return self._api
+                self._open(endpoint)
+            return self._client
 
-    async def _greet(self) -> None:
-        """Find out at once whether we are known: all else would end with a bare refusal."""
-        if self._api is not None:
-            try:
-                await self._api.version()
-            except Unauthorized as error:
-                await self.close()
-                raise NotLetIn(
-                    f"the API server of {self._reach.cluster} does not know these AWS credentials: "
-                    "use those that made the cluster, or have somebody who may use it add yours "
-                    "(an access entry, or a line in aws-auth)"
-                ) from error
+    async def _check_credentials(self) -> None:
+        """Fail early with advice: every later call would fail with a bare 401."""
+        if self._client is None:
+            return
+        try:
+            await self._client.version()
+        except Unauthorized as error:
+            await self.close()
+            raise ApiAccessError(
+                f"the API server of {self._aws.cluster} rejects these AWS credentials: use those "
+                "that created the cluster, or let an administrator of the cluster add yours (an "
+                "access entry, or a line in aws-auth)"
+            ) from error
 
-    async def _enter(self, where: Where | None) -> None:
-        if where is not None and self._api is None:
-            self._connection = self._connected(where)
-            self._api = KubeApi(self._connection)
+    def _open(self, endpoint: ApiEndpoint | None) -> None:
+        if endpoint is not None and self._client is None:
+            self._connection = self._connection_to(endpoint)
+            self._client = DynamicClient(self._connection)
 
-    def _connected(self, where: Where) -> Connection:
-        authority = b64decode(where.authority).decode()
-        access = Access(
-            server=where.endpoint.rstrip("/"),
+    def _connection_to(self, endpoint: ApiEndpoint) -> Connection:
+        authority = b64decode(endpoint.certificate_authority).decode()
+        access = RestConfig(
+            server=endpoint.url.rstrip("/"),
             tls=ssl.create_default_context(cadata=authority),
             credentials=self.credentials,
-            authority=authority,
+            ca_certificates=authority,
         )
         return Connection(
             access,
-            limit=RateLimit(clock=time.monotonic),
-            agent=f"dovetail/{version('dovetail')}",
-            guard=self._guard,
+            rate_limiter=RateLimiter(clock=time.monotonic),
+            user_agent=f"dovetail/{version('dovetail')}",
+            fence=self._fence,
         )

@@ -1,4 +1,4 @@
-"""Helm: releases as it leaves them in the cluster, and the program that makes them."""
+"""Helm: releases read from the cluster, and the helm program that installs them."""
 
 import asyncio
 import gzip
@@ -13,37 +13,37 @@ from typing import Any, Final, Protocol
 import msgspec
 import yaml
 
-from dovetail.eks.kubernetes.api import KubeApi, KubeDoor
+from dovetail.eks.kubernetes.api import ApiAccess, DynamicClient
 from dovetail.eks.kubernetes.kubeconfig import kubeconfig_with_token
-from dovetail.eks.plan.resource import OWNER_TAG
+from dovetail.eks.plan.resource import OWNERSHIP_TAG
 from dovetail.errors import DovetailError
 from dovetail.ports.api_resources import SECRETS
 
-_OWNED: Final = "owner=helm"
-_NOTE: Final = "dovetail cluster "
-_PATIENCE: Final = "13m"
-"""How long pods have to become ready: EKS takes a token for a quarter of an hour, no longer."""
-_SAID: Final = 600
-"""Characters of what helm says that are shown."""
-_MISSING: Final = (
-    "helm is not on the PATH, and charts are installed with it (version 3.14 or later); install it "
+_RELEASE_SELECTOR: Final = "owner=helm"
+_DESCRIPTION_PREFIX: Final = "dovetail cluster "
+_TIMEOUT: Final = "13m"
+"""For pods to become ready. EKS accepts the token for 15 minutes, and no longer."""
+_MAX_OUTPUT: Final = 600
+"""Characters of helm's output in an error message; the last ones."""
+_HELM_MISSING: Final = (
+    "helm is not on the PATH, and is needed to install charts (version 3.14 or later); install it "
     "from helm.sh, or render the cluster and install the charts by other means "
     "(dovetail cluster render --format manifests)"
 )
 
 
-def lacking(charts: Iterable[str]) -> list[str]:
-    """Say what stands in the way of installing charts, before anything is begun."""
-    found = [] if shutil.which("helm") else [_MISSING]
+def missing_prerequisites(charts: Iterable[str]) -> list[str]:
+    """Return what prevents the installation of charts, before any step starts."""
+    problems = [] if shutil.which("helm") else [_HELM_MISSING]
     for chart in charts:
-        # With a slash and no scheme it is a directory; else a name in a repository.
+        # With a slash and without a scheme it is a directory; else a name in a repository.
         if "/" in chart and "://" not in chart and not Path(chart).is_dir():
-            found.append(f"there is no chart at {chart}: say where it is in controller.chart")
-    return found
+            problems.append(f"there is no chart at {chart}: set its location in controller.chart")
+    return problems
 
 
-class Release(msgspec.Struct, frozen=True, kw_only=True):
-    """A release as it is wanted."""
+class HelmRelease(msgspec.Struct, frozen=True, kw_only=True):
+    """A desired release."""
 
     name: str
     namespace: str
@@ -53,11 +53,11 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     values: Mapping[str, Any] = {}
     owner: str = ""
-    """The cluster that it is made for: how we know it for ours, also half installed."""
+    """The cluster that owns it; recorded so that partial installations are found too."""
 
 
-class Installed(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest revision of a release in a cluster."""
+class InstalledRelease(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest revision of a release in the cluster."""
 
     name: str
     namespace: str
@@ -66,137 +66,140 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
     values: Mapping[str, Any]
     status: str
     owner: str
-    """The cluster that it was made for; empty if by others."""
+    """The cluster that owns it; empty if it was not installed by us."""
 
 
 class Helm(Protocol):
-    """Makes and removes releases."""
+    """Installs and uninstalls releases."""
 
-    async def install(self, release: Release) -> None:
-        """Install or upgrade; come back when its pods are ready."""
+    async def install(self, release: HelmRelease) -> None:
+        """Install or upgrade a release, and wait until its pods are ready."""
 
     async def uninstall(self, name: str, namespace: str) -> None:
-        """Remove a release; being gone already is success."""
+        """Uninstall a release; not found is success."""
 
 
-async def installed(api: KubeApi) -> dict[tuple[str, str], Installed]:
+async def list_installed_releases(api: DynamicClient) -> dict[tuple[str, str], InstalledRelease]:
     """Return the newest revision of every release, by namespace and name.
 
-    Helm keeps them in Secrets; reading those takes one request, and no helm.
+    Helm stores releases in Secrets: reading them takes one request, and no helm.
     """
-    newest: dict[tuple[str, str], tuple[int, Installed]] = {}
-    for secret in await api.kube.list(SECRETS, labels=_OWNED):
+    newest: dict[tuple[str, str], tuple[int, InstalledRelease]] = {}
+    for secret in await api.client.list(SECRETS, labels=_RELEASE_SELECTOR):
         if secret.get("type") != "helm.sh/release.v1":
             continue
-        raw = _decoded(secret["data"]["release"])
+        raw = _decode_release(secret["data"]["release"])
         key = raw["namespace"], raw["name"]
         revision = int(raw.get("version", 0))
         if key not in newest or newest[key][0] < revision:
-            newest[key] = revision, _installed(raw, secret["metadata"].get("labels") or {})
-    return {key: found for key, (_, found) in newest.items()}
+            newest[key] = revision, _installed_release(raw, secret["metadata"].get("labels") or {})
+    return {key: release for key, (_, release) in newest.items()}
 
 
-async def forget_unfinished(api: KubeApi, name: str, namespace: str) -> None:
-    """Have helm forget what it began and never ended, because somebody pulled the plug.
+async def delete_pending_revisions(api: DynamicClient, name: str, namespace: str) -> None:
+    """Delete revisions that an interrupted helm left pending.
 
-    As long as it takes itself for busy with a release, it refuses to touch it.
+    Helm refuses to change a release while one of its revisions is pending.
     """
-    for secret in await api.all_of(SECRETS, labels=f"{_OWNED},name={name}", namespace=namespace):
-        meta = secret["metadata"]
-        if str(meta["labels"].get("status", "")).startswith("pending-"):
-            await api.delete(SECRETS, meta["name"], namespace)
+    selector = f"{_RELEASE_SELECTOR},name={name}"
+    for secret in await api.list_objects(SECRETS, labels=selector, namespace=namespace):
+        metadata = secret["metadata"]
+        if str(metadata["labels"].get("status", "")).startswith("pending-"):
+            await api.delete(SECRETS, metadata["name"], namespace)
 
 
-class HelmProgram:
-    """The ``helm`` on the PATH, told of the cluster by a file that lives for one call."""
+class HelmCli:
+    """Runs ``helm`` from the PATH, with a kubeconfig file that exists for one call."""
 
-    def __init__(self, door: KubeDoor, *, command: str | None = None, wait: bool = True) -> None:
-        self._door = door
+    def __init__(self, api_access: ApiAccess, *, command: str | None = None, wait: bool = True) -> None:
+        self._api_access = api_access
         self._command = command
         self._wait = wait
 
-    async def install(self, release: Release) -> None:
+    async def install(self, release: HelmRelease) -> None:
         source = ["--repo", release.repository] if release.repository else []
         source += ["--version", release.version] if release.version else []
-        patience = ["--wait", "--timeout", _PATIENCE] if self._wait else []
-        mark = ["--description", f"{_NOTE}{release.owner}"] if release.owner else []
-        # What helm did not finish has a description of helm's own, and keeps its labels.
-        mark += ["--labels", f"{OWNER_TAG}={release.owner}"] if release.owner else []
+        wait = ["--wait", "--timeout", _TIMEOUT] if self._wait else []
+        owner: list[str] = []
+        if release.owner:
+            # Helm overwrites the description of a failed installation, but keeps its labels.
+            owner = ["--description", f"{_DESCRIPTION_PREFIX}{release.owner}"]
+            owner += ["--labels", f"{OWNERSHIP_TAG}={release.owner}"]
         arguments = [
             *("upgrade", "--install", release.name, release.chart),
-            *("--namespace", release.namespace, *source, *patience, *mark),
+            *("--namespace", release.namespace, *source, *wait, *owner),
         ]
         await self._run(arguments, values=release.values)
 
     async def uninstall(self, name: str, namespace: str) -> None:
-        patience = ["--wait"] if self._wait else []
-        await self._run(
-            ["uninstall", name, "--namespace", namespace, "--ignore-not-found", *patience]
-        )
+        wait = ["--wait"] if self._wait else []
+        await self._run(["uninstall", name, "--namespace", namespace, "--ignore-not-found", *wait])
 
     async def _run(self, arguments: list[str], *, values: Mapping[str, Any] | None = None) -> None:
         command = self._command or shutil.which("helm")
         if command is None:
-            raise DovetailError(_MISSING)
-        where = await self._door.where()
-        if where is None:
+            raise DovetailError(_HELM_MISSING)
+        endpoint = await self._api_access.endpoint()
+        if endpoint is None:
             raise DovetailError("there is no cluster to install charts in")
-        # Helm cannot renew it, so it gets one that nobody has used yet.
-        token = await self._door.credentials.token(refused=True)
-        config = kubeconfig_with_token(where.endpoint, where.authority, token)
-        with TemporaryDirectory() as folder:
-            private = Path(folder, "kubeconfig")
-            private.touch(mode=0o600)
-            private.write_text(json.dumps(config))
-            given = ["--kubeconfig", str(private)]
+        # Helm cannot renew the token, so it gets a new one with the full lifetime.
+        token = await self._api_access.credentials.token(rejected=True)
+        kubeconfig = kubeconfig_with_token(endpoint, token)
+        with TemporaryDirectory() as directory:
+            kubeconfig_file = Path(directory, "kubeconfig")
+            kubeconfig_file.touch(mode=0o600)
+            kubeconfig_file.write_text(json.dumps(kubeconfig))
+            files = ["--kubeconfig", str(kubeconfig_file)]
             if values is not None:
-                file = Path(folder, "values.yaml")
-                file.write_text(yaml.safe_dump(dict(values)))
-                given += ["--values", str(file)]
-            await _finished([command, *arguments, *given])
+                values_file = Path(directory, "values.yaml")
+                values_file.write_text(yaml.safe_dump(dict(values)))
+                files += ["--values", str(values_file)]
+            await _run_process([command, *arguments, *files])
 
 
-async def _finished(line: list[str]) -> None:
+async def _run_process(arguments: list[str]) -> None:
     process = await asyncio.create_subprocess_exec(
-        *line,
+        *arguments,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        # A terminal sends Ctrl-C to all that it runs; what is under way shall end well.
+        # A terminal sends Ctrl-C to its whole process group; running steps must finish.
         start_new_session=True,
     )
     try:
-        out, _ = await process.communicate()
+        output, _ = await process.communicate()
     except asyncio.CancelledError:
         process.terminate()
         await process.wait()
         raise
     if process.returncode:
-        said = " ".join(out.decode(errors="replace").split())[-_SAID:]
-        what = " ".join(line[1:4])
-        raise DovetailError(f"helm {what} ended with {process.returncode}: {said}")
+        text = " ".join(output.decode(errors="replace").split())[-_MAX_OUTPUT:]
+        command = " ".join(arguments[1:4])
+        raise DovetailError(f"helm {command} failed with exit code {process.returncode}: {text}")
 
 
-def _decoded(data: str) -> dict[str, Any]:
+def _decode_release(data: str) -> dict[str, Any]:
     # Base64 twice: once by Kubernetes, once by Helm.
-    packed = b64decode(b64decode(data))
-    whole: dict[str, Any] = json.loads(gzip.decompress(packed))
-    return whole
+    compressed = b64decode(b64decode(data))
+    release: dict[str, Any] = json.loads(gzip.decompress(compressed))
+    return release
 
 
-def _installed(raw: Mapping[str, Any], labels: Mapping[str, str]) -> Installed:
+def _installed_release(raw: Mapping[str, Any], labels: Mapping[str, str]) -> InstalledRelease:
     chart = (raw.get("chart") or {}).get("metadata") or {}
     info = raw.get("info") or {}
-    return Installed(
+    return InstalledRelease(
         name=raw["name"],
         namespace=raw["namespace"],
         chart=chart.get("name", ""),
         version=chart.get("version", ""),
         values=raw.get("config") or {},
         status=info.get("status", ""),
-        owner=labels.get(OWNER_TAG) or _noted(str(info.get("description", ""))),
+        owner=labels.get(OWNERSHIP_TAG) or _owner_in(str(info.get("description", ""))),
     )
 
 
-def _noted(description: str) -> str:
-    return description.removeprefix(_NOTE) if description.startswith(_NOTE) else ""
+def _owner_in(description: str) -> str:
+    if description.startswith(_DESCRIPTION_PREFIX):
+        return description.removeprefix(_DESCRIPTION_PREFIX)
+    return ""

@@ -1,4 +1,4 @@
-"""Kubeconfigs: one for a moment with a token, and the user's own with a way to get one."""
+"""Kubeconfig files: a temporary one with a token, and contexts in the user's file."""
 
 import os
 from collections.abc import Mapping
@@ -7,53 +7,54 @@ from typing import Any, Final
 
 import yaml
 
+from dovetail.eks.kubernetes.api import ApiEndpoint
 from dovetail.errors import DovetailError
 
 _LISTS: Final = ("clusters", "contexts", "users")
 
 
-def kubeconfig_with_token(endpoint: str, authority: str, token: str) -> dict[str, Any]:
-    """Return a kubeconfig that is good for some minutes; ``authority`` is in base64."""
-    return _config("now", endpoint, authority, {"token": token})
+def kubeconfig_with_token(endpoint: ApiEndpoint, token: str) -> dict[str, Any]:
+    """Return a kubeconfig that is valid for as long as the token."""
+    return _kubeconfig("now", endpoint, {"token": token})
 
 
-def kubeconfig_with_aws(name: str, *, region: str, endpoint: str, authority: str) -> dict[str, Any]:
-    """Return a kubeconfig that asks the AWS CLI for a token whenever one is needed."""
+def kubeconfig_with_aws_cli(name: str, region: str, endpoint: ApiEndpoint) -> dict[str, Any]:
+    """Return a kubeconfig that gets its tokens from the AWS CLI."""
     plugin = {
         "apiVersion": "client.authentication.k8s.io/v1beta1",
         "command": "aws",
         "args": _token_arguments(name, region),
-        "installHint": "kubectl gets its token from the AWS CLI: install it, version 2",
+        "installHint": "kubectl gets its token from the AWS CLI: install version 2 of it",
     }
-    return _config(name, endpoint, authority, {"exec": plugin})
+    return _kubeconfig(name, endpoint, {"exec": plugin})
 
 
-def merge_into(path: Path, added: Mapping[str, Any]) -> None:
-    """Put a kubeconfig's entries into a file that may have others, and make them current."""
-    whole = _read(path)
+def merge_context(path: Path, kubeconfig: Mapping[str, Any]) -> None:
+    """Add the entries of a kubeconfig to a file, and make its context current."""
+    document = _read(path)
     for key in _LISTS:
-        names = {one["name"] for one in added[key]}
-        kept = [one for one in whole[key] if one.get("name") not in names]
-        whole[key] = [*kept, *added[key]]
-    whole["current-context"] = added["current-context"]
-    _write(path, whole)
+        names = {entry["name"] for entry in kubeconfig[key]}
+        others = [entry for entry in document[key] if entry.get("name") not in names]
+        document[key] = [*others, *kubeconfig[key]]
+    document["current-context"] = kubeconfig["current-context"]
+    _write(path, document)
 
 
-def take_out_of(path: Path, name: str, *, region: str) -> bool:
-    """Remove the entries of a cluster that is gone; False: they are not there, or not ours."""
-    whole = _read(path)
-    users = [one.get("user") for one in whole["users"] if one.get("name") == name]
-    if not any(_asks_for(one, name, region) for one in users):
+def remove_context(path: Path, name: str, *, region: str) -> bool:
+    """Remove the entries of a cluster; False if they are absent or not ours."""
+    document = _read(path)
+    users = [entry.get("user") for entry in document["users"] if entry.get("name") == name]
+    if not any(_uses_aws_cli(user, name, region) for user in users):
         return False
     for key in _LISTS:
-        whole[key] = [one for one in whole[key] if one.get("name") != name]
-    if whole.get("current-context") == name:
-        whole["current-context"] = ""
-    _write(path, whole)
+        document[key] = [entry for entry in document[key] if entry.get("name") != name]
+    if document.get("current-context") == name:
+        document["current-context"] = ""
+    _write(path, document)
     return True
 
 
-def _asks_for(user: Any, name: str, region: str) -> bool:
+def _uses_aws_cli(user: Any, name: str, region: str) -> bool:
     plugin = user.get("exec") if isinstance(user, dict) else None
     return isinstance(plugin, dict) and plugin.get("args") == _token_arguments(name, region)
 
@@ -62,20 +63,8 @@ def _token_arguments(name: str, region: str) -> list[str]:
     return ["--region", region, "eks", "get-token", "--cluster-name", name]
 
 
-def _write(path: Path, whole: Mapping[str, Any]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Written beside and moved: a reader, or a full disk, never sees half of it.
-        beside = path.with_name(f".{path.name}.new")
-        beside.touch(mode=0o600)
-        beside.write_text(yaml.safe_dump(dict(whole), sort_keys=False), encoding="utf-8")
-        os.replace(beside, path)
-    except OSError as error:
-        raise DovetailError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _config(name: str, endpoint: str, authority: str, user: Mapping[str, Any]) -> dict[str, Any]:
-    cluster = {"server": endpoint, "certificate-authority-data": authority}
+def _kubeconfig(name: str, endpoint: ApiEndpoint, user: Mapping[str, Any]) -> dict[str, Any]:
+    cluster = {"server": endpoint.url, "certificate-authority-data": endpoint.certificate_authority}
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -90,14 +79,26 @@ def _read(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {"apiVersion": "v1", "kind": "Config", **{key: [] for key in _LISTS}}
     try:
-        whole = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeError, yaml.YAMLError) as error:
         raise DovetailError(f"{path} cannot be read as a kubeconfig: {error}") from error
-    if not isinstance(whole, dict):
-        raise DovetailError(f"{path} is no kubeconfig")
+    if not isinstance(document, dict):
+        raise DovetailError(f"{path} is not a kubeconfig")
     for key in _LISTS:
-        entries = whole.get(key) or []
-        if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
-            raise DovetailError(f"{path} is no kubeconfig: {key} must be a list of objects")
-        whole[key] = entries
-    return whole
+        entries = document.get(key) or []
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise DovetailError(f"{path} is not a kubeconfig: {key} must be a list of objects")
+        document[key] = entries
+    return document
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Write a new file and rename it: readers get no partial file, even if the disk is full.
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.touch(mode=0o600)
+        temporary.write_text(yaml.safe_dump(dict(document), sort_keys=False), encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise DovetailError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,89 +1,88 @@
-"""How what is wanted differs from what is there, property by property."""
+"""Differences between a desired and an observed resource, property by property."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from dovetail.eks.plan.references import Reference, Unresolved, resolved
-from dovetail.eks.plan.resource import Existing, Resource
-from dovetail.eks.plan.resource_kinds import KINDS, KindFacts
+from dovetail.eks.plan.references import Lookup, UnresolvedReferenceError, resolve_references
+from dovetail.eks.plan.resource import DesiredResource, ObservedResource
+from dovetail.eks.plan.resource_kinds import KINDS, ResourceKind
 
-LATER: Final = "(known once it is made)"
-"""Stands for a value that depends on something which is not there yet."""
+KNOWN_LATER: Final = "(known after create)"
+"""Stands for a value that depends on a resource which does not exist yet."""
 ABSENT: Final = "(not set)"
 
 
-class Change(msgspec.Struct, frozen=True):
-    """One property that is not as it should be."""
+class PropertyChange(msgspec.Struct, frozen=True):
+    """A property whose observed value differs from the desired one."""
 
     path: tuple[str, ...]
     before: Any
     after: Any
-    replaces: bool = False
-    """It cannot be changed in place."""
+    forces_replacement: bool = False
+    """The property cannot be updated in place."""
 
     @property
     def property(self) -> str:
         return self.path[0]
 
     def __str__(self) -> str:
-        where = ".".join(self.path)
-        return f"{where}: {_shown(self.before)} → {_shown(self.after)}"
+        return f"{'.'.join(self.path)}: {_shorten(self.before)} → {_shorten(self.after)}"
 
 
-def changes(
-    wanted: Resource, existing: Existing, look_up: Callable[[Reference], Any]
-) -> tuple[Change, ...]:
-    """Return what would have to change; nothing when all is as wanted.
+def diff_resource(
+    desired: DesiredResource, observed: ObservedResource, lookup: Lookup
+) -> tuple[PropertyChange, ...]:
+    """Return the properties to change; empty if the resource is as desired.
 
-    Only what is wanted is compared: properties, keys and tags that somebody
-    else added stay, except in what is wholly ours (``KindFacts.exact``). What
-    the reader did not see is not compared either.
+    Only desired properties, keys and tags are compared: what others added stays,
+    except in properties that we manage fully (``ResourceKind.fully_managed``).
+    Properties that the handler could not read are not compared.
     """
-    facts = KINDS[wanted.kind]
-    found: list[Change] = []
-    for name, value in wanted.properties.items():
-        if name in existing.properties:
-            found.extend(_property(facts, name, value, existing.properties[name], look_up))
-    if "*" in facts.exact:
-        found.extend(
-            Change((name,), value, ABSENT)
-            for name, value in existing.properties.items()
-            if name not in wanted.properties
+    kind = KINDS[desired.kind]
+    changes: list[PropertyChange] = []
+    for name, value in desired.properties.items():
+        if name in observed.properties:
+            changes.extend(_diff_property(kind, name, value, observed.properties[name], lookup))
+    if "*" in kind.fully_managed:
+        changes.extend(
+            PropertyChange((name,), value, ABSENT)
+            for name, value in observed.properties.items()
+            if name not in desired.properties
         )
-    if facts.tagged:
-        for key, value in wanted.tags.items():
-            before = existing.tags.get(key, ABSENT)
+    if kind.taggable:
+        for key, value in desired.tags.items():
+            before = observed.tags.get(key, ABSENT)
             if before != value:
-                found.append(Change(("Tags", key), before, value))
-    return tuple(found)
+                changes.append(PropertyChange(("Tags", key), before, value))
+    return tuple(changes)
 
 
-def _property(
-    facts: KindFacts, name: str, value: Any, before: Any, look_up: Callable[[Reference], Any]
-) -> Iterator[Change]:
-    replaces = name in facts.fixed
+def _diff_property(
+    kind: ResourceKind, name: str, value: Any, before: Any, lookup: Lookup
+) -> Iterator[PropertyChange]:
+    forces_replacement = name in kind.immutable
     try:
-        after = resolved(value, look_up)
-    except Unresolved:
-        yield Change((name,), before, LATER, replaces)
+        after = resolve_references(value, lookup)
+    except UnresolvedReferenceError:
+        yield PropertyChange((name,), before, KNOWN_LATER, forces_replacement)
         return
-    if name in facts.json_text:
-        before, after = _parsed(before), _parsed(after)
-    exact = name in facts.exact or "*" in facts.exact
-    for path, old, new in _differences((name,), before, after, facts.unordered, exact):
-        yield Change(path, old, new, replaces)
+    if name in kind.json_text:
+        before, after = _parse_json(before), _parse_json(after)
+    exact = name in kind.fully_managed or "*" in kind.fully_managed
+    for path, old, new in _diff_values((name,), before, after, kind.unordered, exact):
+        yield PropertyChange(path, old, new, forces_replacement)
 
 
-def _differences(
+def _diff_values(
     path: tuple[str, ...], before: Any, after: Any, unordered: frozenset[str], exact: bool
 ) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
     if isinstance(after, Mapping) and isinstance(before, Mapping):
         for key, inner in after.items():
             old = before.get(key, ABSENT)
-            yield from _differences((*path, key), old, inner, unordered, exact)
+            yield from _diff_values((*path, key), old, inner, unordered, exact)
         if exact:
             yield from (((*path, key), before[key], ABSENT) for key in before if key not in after)
         return
@@ -96,17 +95,17 @@ def _differences(
 
 
 def _as_set(values: Any) -> list[str]:
-    return sorted({json.dumps(one, sort_keys=True) for one in values})
+    return sorted({json.dumps(value, sort_keys=True) for value in values})
 
 
-def _parsed(text: Any) -> Any:
+def _parse_json(text: Any) -> Any:
     try:
         return json.loads(text)
     except (TypeError, ValueError):
         return text
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     if isinstance(value, str):
         return value
     text = json.dumps(value, sort_keys=True)

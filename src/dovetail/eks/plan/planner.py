@@ -1,8 +1,13 @@
-"""What to do so that what is wanted is what is there: wanted − observed = plan.
+"""Plan: the steps from the observed to the desired state.
 
-Pure: it reads nothing and does nothing. The steps come in an order in which
-they can be done one after the other; ``Step.needs`` says which of them need
-not wait for each other.
+::
+
+    desired resources ─┐
+                       ├─ diff ─> steps: create, update, delete ─> Plan
+    observed state ────┘
+
+Pure: reads nothing and changes nothing. The order of the steps is valid for
+sequential execution; ``Step.depends_on`` says which steps can run concurrently.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,43 +16,43 @@ from typing import Any
 
 import msgspec
 
-from dovetail.eks.plan.diff import Change, changes
-from dovetail.eks.plan.references import Reference, Unresolved
-from dovetail.eks.plan.resolver import found
-from dovetail.eks.plan.resource import Existing, Observed, Resource, in_order
+from dovetail.eks.plan.diff import PropertyChange, diff_resource
+from dovetail.eks.plan.references import Reference, UnresolvedReferenceError
+from dovetail.eks.plan.resolver import resolve_reference
+from dovetail.eks.plan.resource import DesiredResource, ObservedResource, ObservedState, sort_by_dependency
 from dovetail.eks.plan.resource_kinds import KINDS
 
 
-class Verb(StrEnum):
-    """What a step does."""
+class Action(StrEnum):
+    """Action of a step."""
 
     CREATE = "create"
-    CHANGE = "change"
-    REMOVE = "remove"
+    UPDATE = "update"
+    DELETE = "delete"
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to do to one resource. Doing it again does no harm."""
+    """One action on one resource; idempotent."""
 
-    verb: Verb
+    action: Action
     address: str
-    wanted: Resource | None = None
-    """Set for create and change; its references are resolved when the step is done."""
-    existing: Existing | None = None
-    """Set for change and remove."""
-    changes: tuple[Change, ...] = ()
-    """For a change: what differs. For both halves of a replacement: what forces it."""
-    needs: tuple[str, ...] = ()
+    desired: DesiredResource | None = None
+    """Set for create and update; its references are resolved at execution."""
+    observed: ObservedResource | None = None
+    """Set for update and delete."""
+    changes: tuple[PropertyChange, ...] = ()
+    """For an update, the differences; for both steps of a replacement, its cause."""
+    depends_on: tuple[str, ...] = ()
     """Ids of the steps of this plan that must be done first."""
 
     @property
     def id(self) -> str:
-        return f"{self.verb} {self.address}"
+        return f"{self.action} {self.address}"
 
     @property
-    def replaces(self) -> bool:
-        """Whether this is half of a replacement: what is there goes, another comes."""
-        return self.verb is not Verb.CHANGE and any(one.replaces for one in self.changes)
+    def is_replacement(self) -> bool:
+        """True for both steps of a replacement: delete and create."""
+        return self.action is not Action.UPDATE and any(change.forces_replacement for change in self.changes)
 
     @property
     def kind(self) -> str:
@@ -58,211 +63,222 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         return self.address.partition("/")[2]
 
     def __str__(self) -> str:
-        what = f"{self.verb} {KINDS[self.kind].called} {self.name}"
+        text = f"{self.action} {KINDS[self.kind].display_name} {self.name}"
         if self.changes:
-            return f"{what} ({'; '.join(str(one) for one in self.changes)})"
-        return f"{what}: {self.wanted.why}" if self.wanted and self.wanted.why else what
+            return f"{text} ({'; '.join(str(change) for change in self.changes)})"
+        if self.desired and self.desired.purpose:
+            return f"{text}: {self.desired.purpose}"
+        return text
 
     def undo(self) -> "Step":
-        """Return the step that takes this one back, as far as that is possible.
+        """Return the inverse step, as far as one exists.
 
-        What was removed is made again as it was seen; what it held (a queue's
-        messages, a cluster's objects) does not come back.
+        A deleted resource is created again as it was observed. Its content (a
+        queue's messages, a cluster's objects) is lost.
         """
-        if self.verb is Verb.CREATE:
-            gone = Existing(kind=self.kind, name=self.name)
-            return Step(verb=Verb.REMOVE, address=self.address, existing=gone)
-        if self.existing is None:
-            raise ValueError(f"{self.id} does not say what was there")
-        before = Resource(
-            kind=self.kind,
-            name=self.name,
-            properties=self.existing.properties,
-            tags=self.existing.tags,
+        if self.action is Action.CREATE:
+            created = ObservedResource(kind=self.kind, name=self.name)
+            return Step(action=Action.DELETE, address=self.address, observed=created)
+        if self.observed is None:
+            raise ValueError(f"{self.id} has no observed resource")
+        before = DesiredResource(
+            kind=self.kind, name=self.name, properties=self.observed.properties, tags=self.observed.tags
         )
-        if self.verb is Verb.REMOVE:
-            return Step(verb=Verb.CREATE, address=self.address, wanted=before)
-        back = tuple(Change(one.path, one.after, one.before) for one in self.changes)
+        if self.action is Action.DELETE:
+            return Step(action=Action.CREATE, address=self.address, desired=before)
+        inverse = tuple(PropertyChange(change.path, change.after, change.before) for change in self.changes)
         return Step(
-            verb=Verb.CHANGE,
+            action=Action.UPDATE,
             address=self.address,
-            wanted=before,
-            existing=self.existing,
-            changes=back,
+            desired=before,
+            observed=self.observed,
+            changes=inverse,
         )
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps in order, and what stands in their way."""
+    """Steps in order, and what prevents them."""
 
     steps: tuple[Step, ...] = ()
-    missing: tuple[Resource, ...] = ()
-    """Things that should have been there before us and are not: nothing can be done."""
-    unsettled: tuple[Existing, ...] = ()
-    """Things that are just being made, changed or removed: wait for them first."""
+    missing: tuple[DesiredResource, ...] = ()
+    """External resources that do not exist: the plan cannot be applied."""
+    unsettled: tuple[ObservedResource, ...] = ()
+    """Resources in transition: wait for them first."""
     monthly_usd: float = 0.0
-    """What all that is wanted costs in a month, nodes that pods call for not counted."""
+    """Monthly cost of the desired state, without the nodes of the controller."""
 
     def __bool__(self) -> bool:
         return bool(self.steps)
 
-    def replaced(self) -> list[str]:
-        """Return the addresses of what would go and come back as another."""
-        return [one.address for one in self.steps if one.replaces and one.verb is Verb.CREATE]
+    def replaced_addresses(self) -> list[str]:
+        """Return the addresses of resources that are deleted and created again."""
+        return [step.address for step in self.steps if step.is_replacement and step.action is Action.CREATE]
 
 
-class _Drawing:
-    """A plan while it is being made."""
+class _StepBuilder:
+    """Builds the steps of one resource after the other, dependencies first."""
 
-    def __init__(self, wanted: Sequence[Resource], observed: Observed) -> None:
-        self.wanted = {one.address: one for one in wanted}
+    def __init__(self, desired: Sequence[DesiredResource], observed: ObservedState) -> None:
+        self.desired = {resource.address: resource for resource in desired}
         self.observed = observed
-        self.anew: set[str] = set()
-        """What will be made in this plan: its old attributes are worth nothing."""
-        self.changing: set[str] = set()
+        self._created: set[str] = set()
+        """Created by this plan: attributes observed before are invalid."""
+        self._updated: set[str] = set()
 
-    def look_up(self, reference: Reference) -> Any:
-        if reference.address in self.changing:
-            kind = reference.address.partition("/")[0]
-            if reference.attribute in KINDS[kind].moving:
-                raise Unresolved(reference)
-        return found(reference, observed=self.observed, wanted=self.wanted, without=self.anew)
-
-    def step(self, one: Resource) -> list[Step]:
-        """Return what to do for one resource whose needs have been looked at already."""
-        existing = self.observed.resources.get(one.address)
-        if existing is None:
-            self.anew.add(one.address)
-            return [Step(verb=Verb.CREATE, address=one.address, wanted=one)]
-        differing = changes(one, existing, self.look_up)
-        forcing = tuple(change for change in differing if change.replaces)
+    def steps_for(self, resource: DesiredResource) -> list[Step]:
+        """Return the steps for a resource whose dependencies were handled before."""
+        current = self.observed.resources.get(resource.address)
+        if current is None:
+            self._created.add(resource.address)
+            return [Step(action=Action.CREATE, address=resource.address, desired=resource)]
+        changes = diff_resource(resource, current, self._lookup)
+        forcing = tuple(change for change in changes if change.forces_replacement)
         if forcing:
-            self.anew.add(one.address)
-            return [
-                Step(verb=Verb.REMOVE, address=one.address, existing=existing, changes=forcing),
-                Step(verb=Verb.CREATE, address=one.address, wanted=one, changes=forcing),
-            ]
-        if differing:
-            self.changing.add(one.address)
-            changing = Step(
-                verb=Verb.CHANGE,
-                address=one.address,
-                wanted=one,
-                existing=existing,
-                changes=differing,
-            )
-            return [changing]
-        return []
+            self._created.add(resource.address)
+            delete = Step(action=Action.DELETE, address=resource.address, observed=current, changes=forcing)
+            create = Step(action=Action.CREATE, address=resource.address, desired=resource, changes=forcing)
+            return [delete, create]
+        if not changes:
+            return []
+        self._updated.add(resource.address)
+        update = Step(
+            action=Action.UPDATE,
+            address=resource.address,
+            desired=resource,
+            observed=current,
+            changes=changes,
+        )
+        return [update]
+
+    def _lookup(self, reference: Reference) -> Any:
+        if reference.address in self._updated:
+            kind = reference.address.partition("/")[0]
+            if reference.attribute in KINDS[kind].volatile:
+                raise UnresolvedReferenceError(reference)
+        return resolve_reference(
+            reference, observed=self.observed, desired=self.desired, replaced=self._created
+        )
 
 
-def plan(wanted: Iterable[Resource], observed: Observed) -> Plan:
-    """Return the steps from what is there to what is wanted.
+def plan_changes(desired: Iterable[DesiredResource], observed: ObservedState) -> Plan:
+    """Return the steps from the observed to the desired state.
 
-    First goes what must make room for its own replacement, dependents before
-    what they depend on; then comes what is new or changed; at last goes what is
-    ours and no longer wanted.
+    In this order: deletions for replacement, dependents first; then creations and
+    updates, dependencies first; then deletions of owned resources that are no
+    longer desired.
     """
-    ordered = in_order(wanted)
-    drawing = _Drawing(ordered, observed)
-    making: list[Step] = []
-    clearing: list[Step] = []
-    missing: list[Resource] = []
-    for one in ordered:
-        if one.given:
-            if one.address not in observed.resources:
-                missing.append(one)
+    ordered = sort_by_dependency(desired)
+    builder = _StepBuilder(ordered, observed)
+    writes: list[Step] = []
+    replacement_deletes: list[Step] = []
+    missing: list[DesiredResource] = []
+    for resource in ordered:
+        if resource.external:
+            if resource.address not in observed.resources:
+                missing.append(resource)
             continue
-        for step in drawing.step(one):
-            (clearing if step.verb is Verb.REMOVE else making).append(step)
-    clearing.reverse()
-    leaving = [
-        Step(verb=Verb.REMOVE, address=existing.address, existing=existing)
-        for existing in _last_first(observed.resources.values())
-        if existing.address not in drawing.wanted
+        for step in builder.steps_for(resource):
+            (replacement_deletes if step.action is Action.DELETE else writes).append(step)
+    replacement_deletes.reverse()
+    final_deletes = [
+        Step(action=Action.DELETE, address=resource.address, observed=resource)
+        for resource in _by_kind_reversed(observed.resources.values())
+        if resource.address not in builder.desired
     ]
     return Plan(
-        steps=_linked(clearing, making, leaving, drawing.wanted),
+        steps=_link_steps(replacement_deletes, writes, final_deletes, builder.desired),
         missing=tuple(missing),
-        unsettled=tuple(one for one in observed.resources.values() if not one.settled),
-        monthly_usd=sum(one.monthly_usd for one in ordered),
+        unsettled=_unsettled(observed),
+        monthly_usd=sum(resource.monthly_usd for resource in ordered),
     )
 
 
-def plan_removal(order: Iterable[Resource], observed: Observed) -> Plan:
-    """Return the steps that take away everything that is ours.
+def plan_deletion(desired: Iterable[DesiredResource], observed: ObservedState) -> Plan:
+    """Return the steps that delete every owned resource.
 
-    ``order`` is what the file wants: it says what depends on what. Things of
-    ours that it does not know go by their kind.
+    ``desired`` gives the dependencies. Owned resources that it does not contain
+    are deleted first, in reverse order of their kinds.
     """
-    given = {one.address for one in order if one.given}
-    known = [one for one in in_order(order) if not one.given]
-    place = {one.address: number for number, one in enumerate(known)}
-    ours = [one for one in observed.resources.values() if one.address not in given]
-    strangers = _last_first(one for one in ours if _first_of(one.address) not in place)
-    familiar = sorted(
-        (one for one in ours if _first_of(one.address) in place),
-        key=lambda one: -place[_first_of(one.address)],
+    external = {resource.address for resource in desired if resource.external}
+    known = [resource for resource in sort_by_dependency(desired) if not resource.external]
+    position = {resource.address: number for number, resource in enumerate(known)}
+    owned = [resource for resource in observed.resources.values() if resource.address not in external]
+    unknown = _by_kind_reversed(
+        resource for resource in owned if _without_suffix(resource.address) not in position
+    )
+    dependents_first = sorted(
+        (resource for resource in owned if _without_suffix(resource.address) in position),
+        key=lambda resource: -position[_without_suffix(resource.address)],
     )
     steps = [
-        Step(verb=Verb.REMOVE, address=one.address, existing=one) for one in strangers + familiar
+        Step(action=Action.DELETE, address=resource.address, observed=resource)
+        for resource in unknown + dependents_first
     ]
     return Plan(
-        steps=_linked(steps, [], [], {one.address: one for one in known}),
-        unsettled=tuple(one for one in observed.resources.values() if not one.settled),
+        steps=tuple(_link_deletes(steps, {resource.address: resource for resource in known})),
+        unsettled=_unsettled(observed),
     )
 
 
-def _first_of(address: str) -> str:
-    """Return the address of the first of a kind, for a second one (``vpc/main#vpc-…``)."""
+def _unsettled(observed: ObservedState) -> tuple[ObservedResource, ...]:
+    return tuple(resource for resource in observed.resources.values() if not resource.settled)
+
+
+def _without_suffix(address: str) -> str:
+    """Return the address of the original for a duplicate (``vpc/main#vpc-…``)."""
     return address.partition("#")[0]
 
 
-def _last_first(existing: Iterable[Existing]) -> list[Existing]:
+def _by_kind_reversed(resources: Iterable[ObservedResource]) -> list[ObservedResource]:
     rank = {name: number for number, name in enumerate(KINDS)}
-    return sorted(existing, key=lambda one: (-rank[one.kind], one.name))
+    return sorted(resources, key=lambda resource: (-rank[resource.kind], resource.name))
 
 
-def _linked(
-    clearing: Sequence[Step],
-    making: Sequence[Step],
-    leaving: Sequence[Step],
-    wanted: Mapping[str, Resource],
+def _link_steps(
+    replacement_deletes: Sequence[Step],
+    writes: Sequence[Step],
+    final_deletes: Sequence[Step],
+    desired: Mapping[str, DesiredResource],
 ) -> tuple[Step, ...]:
-    """Say of each step which others it waits for."""
-    makers = {one.address: one.id for one in making}
-    clearers = {one.address: one.id for one in clearing}
-    cleared = _linked_removals(clearing, wanted)
+    """Return the steps with ``depends_on`` set."""
+    write_ids = {step.address: step.id for step in writes}
+    delete_ids = {step.address: step.id for step in replacement_deletes}
 
-    def before_making(step: Step) -> list[str]:
-        needs = wanted[step.address].needs()
-        earlier = [makers[need] for need in needs if need in makers]
-        return [*earlier, *([clearers[step.address]] if step.address in clearers else [])]
+    def write_dependencies(step: Step) -> list[str]:
+        dependencies = desired[step.address].dependencies()
+        earlier = [write_ids[address] for address in dependencies if address in write_ids]
+        return [*earlier, *([delete_ids[step.address]] if step.address in delete_ids else [])]
 
-    made = [_waiting(step, before_making(step)) for step in making]
-    everything = [step.id for step in (*clearing, *making)]
-    left: list[Step] = []
-    for step in leaving:
-        # What nobody wants any more may still be in use until all else is done.
-        left.append(_waiting(step, [*everything, *(one.id for one in left)]))
-    return (*cleared, *made, *left)
+    linked_deletes = _link_deletes(replacement_deletes, desired)
+    linked_writes = [_with_dependencies(step, write_dependencies(step)) for step in writes]
+    all_earlier = [step.id for step in (*replacement_deletes, *writes)]
+    linked_final: list[Step] = []
+    for step in final_deletes:
+        # A resource that is no longer desired may be in use until all other steps are done.
+        earlier = [*all_earlier, *(previous.id for previous in linked_final)]
+        linked_final.append(_with_dependencies(step, earlier))
+    return (*linked_deletes, *linked_writes, *linked_final)
 
 
-def _linked_removals(steps: Sequence[Step], wanted: Mapping[str, Resource]) -> list[Step]:
-    """Have each removal wait for those of what depends on the thing."""
+def _link_deletes(steps: Sequence[Step], desired: Mapping[str, DesiredResource]) -> list[Step]:
+    """Make each deletion depend on the deletions of its dependents.
+
+    Dependencies of resources that are not desired are unknown. They are deleted
+    first, one after the other.
+    """
     linked: list[Step] = []
-    strangers = [one.id for one in steps if _first_of(one.address) not in wanted]
+    unknown = [step.id for step in steps if _without_suffix(step.address) not in desired]
     dependents: dict[str, list[str]] = {}
     for step in steps:
-        address = _first_of(step.address)
-        if address not in wanted:
-            earlier = strangers[: strangers.index(step.id)]
-            linked.append(_waiting(step, earlier))
+        address = _without_suffix(step.address)
+        if address not in desired:
+            linked.append(_with_dependencies(step, unknown[: unknown.index(step.id)]))
             continue
-        linked.append(_waiting(step, [*strangers, *dependents.get(address, [])]))
-        for need in wanted[address].needs():
-            dependents.setdefault(need, []).append(step.id)
+        linked.append(_with_dependencies(step, [*unknown, *dependents.get(address, [])]))
+        for dependency in desired[address].dependencies():
+            dependents.setdefault(dependency, []).append(step.id)
     return linked
 
 
-def _waiting(step: Step, needs: Sequence[str]) -> Step:
-    return msgspec.structs.replace(step, needs=tuple(dict.fromkeys(needs)))
+def _with_dependencies(step: Step, step_ids: Sequence[str]) -> Step:
+    return msgspec.structs.replace(step, depends_on=tuple(dict.fromkeys(step_ids)))

@@ -1,4 +1,4 @@
-"""Wanted and existing resources, as plain data that every reader of them shares."""
+"""Desired and observed resources: plain data that all stages of the pipeline share."""
 
 from collections.abc import Iterable, Mapping
 from graphlib import TopologicalSorter
@@ -6,57 +6,57 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.eks.plan.references import AWS, references
+from dovetail.eks.plan.references import AWS, find_references
 
-OWNER_TAG: Final = "dovetail.sh/cluster"
-"""On everything we make: the name of the cluster it was made for."""
+OWNERSHIP_TAG: Final = "dovetail.sh/cluster"
+"""On every resource that we create: the name of the cluster that owns it."""
 NAME_TAG: Final = "dovetail.sh/resource"
-"""On what AWS finds by tag only (VPCs, subnets): the resource's own name."""
+"""On resources that AWS finds by tag only (VPCs, subnets): the resource's name."""
 
 
-class Resource(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that should be there.
+class DesiredResource(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource that should exist.
 
-    ``properties`` have the shape that CloudFormation gives to the type (for
-    Kubernetes objects: the manifest; for Helm releases: see ``kindfacts``),
-    with references to other resources in the text. A property that is not
-    there is nobody's business: whatever it is in the account stays as it is.
+    ``properties`` have the shape of the CloudFormation type. For Kubernetes
+    objects they are the manifest; for Helm releases see ``resource_kinds``. Text
+    can hold references to other resources. A property that is absent is not
+    managed: its value in the account stays.
     """
 
     kind: str
-    """A key of ``kindfacts.KINDS``."""
+    """A key of ``resource_kinds.KINDS``."""
     name: str
-    """Unique among its kind; what AWS calls it, where AWS lets us choose."""
+    """Unique within the kind; the name in AWS, where AWS lets us choose it."""
     properties: Mapping[str, Any] = msgspec.field(default_factory=dict)
     tags: Mapping[str, str] = msgspec.field(default_factory=dict)
     depends_on: tuple[str, ...] = ()
-    """Addresses that must be there first although no property refers to them."""
-    given: bool = False
-    """It was there before us: read, referred to, never made, changed or removed."""
+    """Addresses of dependencies that no property refers to."""
+    external: bool = False
+    """It exists already: observed and referred to, never created, updated or deleted."""
     monthly_usd: float = 0.0
-    """What it costs by itself in a month of 730 hours, at list price."""
-    why: str = ""
-    """What it is for, in a few words, for the plan's reader."""
+    """Its own cost in a month of 730 hours, at list price."""
+    purpose: str = ""
+    """Purpose in a few words; shown in the plan."""
 
     @property
     def address(self) -> str:
         return f"{self.kind}/{self.name}"
 
-    def needs(self) -> list[str]:
-        """Return the addresses that must be there before this one, each once."""
-        found = dict.fromkeys(self.depends_on)
-        for one in references(self.properties):
-            if one.address != AWS:
-                found.setdefault(one.address)
-        return list(found)
+    def dependencies(self) -> list[str]:
+        """Return the addresses that must exist before this one, each once."""
+        addresses = dict.fromkeys(self.depends_on)
+        for reference in find_references(self.properties):
+            if reference.address != AWS:
+                addresses.setdefault(reference.address)
+        return list(addresses)
 
 
-class Existing(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is there, as its kind's reader found it.
+class ObservedResource(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource that exists, as its handler observed it.
 
-    ``properties`` and ``tags`` are in the shape of ``Resource``, without
-    references. A property that the reader cannot see is left out and takes no
-    part in comparisons.
+    ``properties`` and ``tags`` have the shape of ``DesiredResource``, without
+    references. A property that the handler cannot read is absent and is not
+    compared.
     """
 
     kind: str
@@ -64,9 +64,9 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True):
     properties: Mapping[str, Any] = msgspec.field(default_factory=dict)
     tags: Mapping[str, str] = msgspec.field(default_factory=dict)
     attributes: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """What others may refer to: the names that ``kindfacts`` lists."""
+    """Values that others can refer to: the names in ``resource_kinds``."""
     settled: bool = True
-    """False while it is on its way (CREATING, UPDATING, DELETING): wait, then look again."""
+    """False in transition (CREATING, UPDATING, DELETING): wait, then observe again."""
 
     @property
     def address(self) -> str:
@@ -74,7 +74,7 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose account it is, and where."""
+    """An AWS account, and the region in use."""
 
     account: str
     region: str
@@ -82,39 +82,40 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     dns_suffix: str = "amazonaws.com"
 
     def attribute(self, name: str) -> str:
+        """Return the value of ``@{aws:name}``."""
         return str(getattr(self, name.replace("-", "_")))
 
 
-class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """What AWS and Kubernetes say is there, at one moment."""
+class ObservedState(msgspec.Struct, frozen=True, kw_only=True):
+    """The resources in AWS and Kubernetes at one moment."""
 
     account: Account
-    resources: Mapping[str, Existing] = msgspec.field(default_factory=dict)
-    """By address. All that was wanted and found, and all that is tagged as ours."""
+    resources: Mapping[str, ObservedResource] = msgspec.field(default_factory=dict)
+    """By address: all desired resources that exist, and all with our ownership tag."""
 
 
-def in_order(resources: Iterable[Resource]) -> list[Resource]:
-    """Return resources so that each comes after what it needs; else as they were given.
+def sort_by_dependency(resources: Iterable[DesiredResource]) -> list[DesiredResource]:
+    """Return resources with dependencies first; otherwise the order is kept.
 
-    Raises ``graphlib.CycleError`` for a circle, ``KeyError`` for a reference to
-    nothing and ``ValueError`` for twins; all are bugs in ``desired``, not
-    mistakes of a user.
+    Raises ``graphlib.CycleError`` for a cycle, ``KeyError`` for an unknown
+    reference and ``ValueError`` for a duplicate address. All are bugs in
+    ``desired``, not errors of the user.
     """
-    by_address: dict[str, Resource] = {}
-    for one in resources:
-        if by_address.setdefault(one.address, one) is not one:
-            raise ValueError(f"{one.address} is wanted twice")
-    place = {address: number for number, address in enumerate(by_address)}
+    by_address: dict[str, DesiredResource] = {}
+    for resource in resources:
+        if by_address.setdefault(resource.address, resource) is not resource:
+            raise ValueError(f"{resource.address} is desired twice")
+    position = {address: number for number, address in enumerate(by_address)}
     sorter: TopologicalSorter[str] = TopologicalSorter()
-    for one in by_address.values():
-        for need in one.needs():
-            if need not in by_address:
-                raise KeyError(f"{one.address} needs {need}, which nobody wants")
-        sorter.add(one.address, *one.needs())
+    for resource in by_address.values():
+        for dependency in resource.dependencies():
+            if dependency not in by_address:
+                raise KeyError(f"{resource.address} depends on {dependency}, which is not desired")
+        sorter.add(resource.address, *resource.dependencies())
     sorter.prepare()
-    found: list[Resource] = []
+    ordered: list[DesiredResource] = []
     while sorter.is_active():
-        ready = sorted(sorter.get_ready(), key=place.__getitem__)
-        found.extend(by_address[address] for address in ready)
+        ready = sorted(sorter.get_ready(), key=position.__getitem__)
+        ordered.extend(by_address[address] for address in ready)
         sorter.done(*ready)
-    return found
+    return ordered

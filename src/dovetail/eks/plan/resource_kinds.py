@@ -1,4 +1,7 @@
-"""What is known about each kind of resource, apart from how to reach it."""
+"""Resource kinds: names, attributes and comparison rules of each.
+
+Handlers for these kinds are in ``resources``.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -9,231 +12,220 @@ from dovetail.model.frozen import FrozenDict
 
 
 class Attribute(msgspec.Struct, frozen=True):
-    """How others refer to something that a resource only has once it exists."""
+    """A value of an existing resource that others refer to."""
 
     cloudformation: str
-    """An argument for ``Fn::GetAtt``; empty for what ``Ref`` gives."""
+    """Argument of ``Fn::GetAtt``; empty if ``Ref`` returns the value."""
     terraform: str
-    """An attribute of the Terraform resource or data source."""
+    """Attribute of the Terraform resource or data source."""
 
 
-class KindFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind: its names elsewhere, its attributes, what cannot be changed in place."""
+class ResourceKind(msgspec.Struct, frozen=True, kw_only=True):
+    """One resource kind."""
 
     name: str
-    called: str
-    """In a sentence: "security group"."""
+    display_name: str
+    """Name in messages: "security group"."""
     cloudformation: str = ""
-    """The type there; empty where CloudFormation cannot make such a thing."""
+    """CloudFormation type; empty if there is none."""
     terraform: str = ""
+    """Terraform type; empty if there is none."""
     attributes: Mapping[str, Attribute] = FrozenDict()
-    identity: str = ""
-    """The property that holds our name; empty for what is found by tags or by what it joins."""
-    fixed: frozenset[str] = frozenset()
-    """Properties that cannot change: another value means another resource."""
+    name_property: str = ""
+    """Property with our name; empty if found by tags or by the resources it joins."""
+    immutable: frozenset[str] = frozenset()
+    """Properties that cannot be updated: a change replaces the resource."""
     unordered: frozenset[str] = frozenset()
-    """Properties whose lists are sets: two orders of the same members are equal."""
+    """Properties whose lists are sets: their order does not matter."""
     json_text: frozenset[str] = frozenset()
-    """Properties that are JSON written as text: compared by what they say."""
-    exact: frozenset[str] = frozenset()
-    """Properties that are wholly ours: a key that is there and not wanted has to go.
+    """Properties that are JSON text: compared after parsing."""
+    fully_managed: frozenset[str] = frozenset()
+    """Properties without foreign keys: keys that are not desired are removed.
 
-    ``*`` stands for all of them, and for properties that are not wanted at all.
+    ``*`` stands for all properties, also those that are not desired.
     """
-    moving: frozenset[str] = frozenset()
-    """Attributes that are others after every change: a launch template's version."""
-    tagged: bool = True
-    """Whether it carries tags."""
-    slow: int = 2
-    """About how many seconds making it takes, for the progress bar."""
+    volatile: frozenset[str] = frozenset()
+    """Attributes that every update changes: a launch template's version."""
+    taggable: bool = True
+    """True if it can have tags."""
+    create_seconds: int = 2
+    """Typical duration of a creation in seconds, for the progress bar."""
 
 
-def _facts(
+def _kind(
     name: str,
-    called: str,
+    display_name: str,
     types: tuple[str, str],
     *,
     attributes: Mapping[str, tuple[str, str]] = FrozenDict(),
-    identity: str = "",
-    fixed: str = "",
-    unordered: str = "",
-    json_text: str = "",
-    exact: str = "",
-    moving: str = "",
-    tagged: bool = True,
-    slow: int = 2,
-) -> KindFacts:
-    return KindFacts(
+    name_property: str = "",
+    immutable: str = "",
+    taggable: bool = True,
+    create_seconds: int = 2,
+    **sets: str,
+) -> ResourceKind:
+    """Return a kind; ``immutable`` and the other ``sets`` are names separated by spaces."""
+    return ResourceKind(
         name=name,
-        called=called,
+        display_name=display_name,
         cloudformation=types[0],
         terraform=types[1],
         attributes=FrozenDict({key: Attribute(*value) for key, value in attributes.items()}),
-        identity=identity,
-        fixed=frozenset(fixed.split()) | ({identity} if identity else frozenset()),
-        unordered=frozenset(unordered.split()),
-        json_text=frozenset(json_text.split()),
-        exact=frozenset(exact.split()),
-        moving=frozenset(moving.split()),
-        tagged=tagged,
-        slow=slow,
+        name_property=name_property,
+        immutable=frozenset(immutable.split()) | ({name_property} if name_property else frozenset()),
+        taggable=taggable,
+        create_seconds=create_seconds,
+        **{field: frozenset(names.split()) for field, names in sets.items()},
     )
 
 
 _ID: Final = {"id": ("", "id")}
 
 _NETWORK: Final = (
-    _facts("vpc", "VPC", ("AWS::EC2::VPC", "aws_vpc"), attributes=_ID, fixed="CidrBlock"),
-    _facts(
+    _kind("vpc", "VPC", ("AWS::EC2::VPC", "aws_vpc"), attributes=_ID, immutable="CidrBlock"),
+    _kind(
         "subnet",
         "subnet",
         ("AWS::EC2::Subnet", "aws_subnet"),
         attributes=_ID,
-        fixed="VpcId CidrBlock AvailabilityZone",
+        immutable="VpcId CidrBlock AvailabilityZone",
     ),
-    _facts(
+    _kind(
         "internet-gateway",
         "internet gateway",
         ("AWS::EC2::InternetGateway", "aws_internet_gateway"),
         attributes=_ID,
     ),
-    _facts(
+    _kind(
         "internet-gateway-attachment",
-        "attachment of the internet gateway",
+        "internet gateway attachment",
         ("AWS::EC2::VPCGatewayAttachment", "aws_internet_gateway_attachment"),
-        fixed="VpcId InternetGatewayId",
-        tagged=False,
+        immutable="VpcId InternetGatewayId",
+        taggable=False,
     ),
-    _facts(
+    _kind(
         "elastic-ip",
         "elastic IP address",
         ("AWS::EC2::EIP", "aws_eip"),
         attributes={"allocation-id": ("AllocationId", "id")},
-        fixed="Domain",
+        immutable="Domain",
     ),
-    _facts(
+    _kind(
         "nat-gateway",
         "NAT gateway",
         ("AWS::EC2::NatGateway", "aws_nat_gateway"),
         attributes=_ID,
-        fixed="SubnetId AllocationId",
-        slow=120,
+        immutable="SubnetId AllocationId",
+        create_seconds=120,
     ),
-    _facts(
+    _kind(
         "route-table",
         "route table",
         ("AWS::EC2::RouteTable", "aws_route_table"),
         attributes=_ID,
-        fixed="VpcId",
+        immutable="VpcId",
     ),
-    _facts(
+    _kind(
         "route",
         "route",
         ("AWS::EC2::Route", "aws_route"),
-        fixed="RouteTableId DestinationCidrBlock",
-        tagged=False,
+        immutable="RouteTableId DestinationCidrBlock",
+        taggable=False,
     ),
-    _facts(
+    _kind(
         "route-table-association",
-        "association of a route table",
+        "route table association",
         ("AWS::EC2::SubnetRouteTableAssociation", "aws_route_table_association"),
-        fixed="SubnetId RouteTableId",
-        tagged=False,
+        immutable="SubnetId RouteTableId",
+        taggable=False,
     ),
-    _facts(
+    _kind(
         "vpc-endpoint",
         "VPC endpoint",
         ("AWS::EC2::VPCEndpoint", "aws_vpc_endpoint"),
         attributes=_ID,
-        fixed="VpcId ServiceName VpcEndpointType",
+        immutable="VpcId ServiceName VpcEndpointType",
         unordered="SubnetIds SecurityGroupIds RouteTableIds",
-        slow=60,
+        create_seconds=60,
     ),
-    _facts(
+    _kind(
         "security-group",
         "security group",
         ("AWS::EC2::SecurityGroup", "aws_security_group"),
         attributes={"id": ("GroupId", "id")},
-        identity="GroupName",
-        fixed="GroupDescription VpcId",
+        name_property="GroupName",
+        immutable="GroupDescription VpcId",
         unordered="SecurityGroupEgress",
     ),
-    _facts(
+    _kind(
         "security-group-rule",
-        "rule of a security group",
+        "security group rule",
         ("AWS::EC2::SecurityGroupIngress", "aws_security_group_rule"),
-        fixed="GroupId IpProtocol FromPort ToPort CidrIp SourceSecurityGroupId",
-        tagged=False,
+        immutable="GroupId IpProtocol FromPort ToPort CidrIp SourceSecurityGroupId",
+        taggable=False,
     ),
-    # Only ever given. Properties: Ids, or Tags (a map), and VpcId if that is known.
-    _facts(
+    # Always external. Properties: Ids, or Tags (a map), and VpcId if it is known.
+    _kind(
         "subnet-selection",
-        "subnets that were there before",
+        "existing subnets",
         ("", "aws_subnets"),
         attributes={"ids": ("", "ids"), "vpc-id": ("", "vpc_id")},
-        tagged=False,
+        taggable=False,
     ),
-    # Tags on what was there before us. Properties: ResourceIds, Tags (a map).
-    _facts(
-        "ec2-tags",
-        "tags on what was there before",
-        ("", "aws_ec2_tag"),
-        unordered="ResourceIds",
-        tagged=False,
+    # Tags on external resources. Properties: ResourceIds, Tags (a map).
+    _kind(
+        "ec2-tags", "tags on existing resources", ("", "aws_ec2_tag"), unordered="ResourceIds", taggable=False
     ),
-    _facts(
+    _kind(
         "launch-template",
         "launch template",
         ("AWS::EC2::LaunchTemplate", "aws_launch_template"),
-        attributes={
-            "id": ("", "id"),
-            "version": ("LatestVersionNumber", "latest_version"),
-        },
-        identity="LaunchTemplateName",
-        moving="version",
+        attributes={"id": ("", "id"), "version": ("LatestVersionNumber", "latest_version")},
+        name_property="LaunchTemplateName",
+        volatile="version",
     ),
 )
 
 _IDENTITY: Final = (
-    _facts(
+    _kind(
         "iam-policy",
         "IAM policy",
         ("AWS::IAM::ManagedPolicy", "aws_iam_policy"),
         attributes={"arn": ("PolicyArn", "arn")},
-        identity="ManagedPolicyName",
-        fixed="Path Description",
+        name_property="ManagedPolicyName",
+        immutable="Path Description",
         unordered="Roles",
     ),
-    _facts(
+    _kind(
         "iam-role",
         "IAM role",
         ("AWS::IAM::Role", "aws_iam_role"),
         attributes={"arn": ("Arn", "arn"), "name": ("", "name")},
-        identity="RoleName",
-        fixed="Path",
+        name_property="RoleName",
+        immutable="Path",
         unordered="ManagedPolicyArns",
-        slow=10,
+        create_seconds=10,
     ),
-    _facts(
+    _kind(
         "instance-profile",
         "instance profile",
         ("AWS::IAM::InstanceProfile", "aws_iam_instance_profile"),
         attributes={"arn": ("Arn", "arn"), "name": ("", "name")},
-        identity="InstanceProfileName",
-        fixed="Path",
+        name_property="InstanceProfileName",
+        immutable="Path",
     ),
-    _facts(
+    _kind(
         "oidc-provider",
         "OIDC provider",
         ("AWS::IAM::OIDCProvider", "aws_iam_openid_connect_provider"),
         attributes={"arn": ("Arn", "arn")},
-        fixed="Url",
+        immutable="Url",
         unordered="ClientIdList",
     ),
 )
 
 _EKS: Final = (
-    _facts(
+    _kind(
         "eks-cluster",
         "EKS cluster",
         ("AWS::EKS::Cluster", "aws_eks_cluster"),
@@ -241,125 +233,115 @@ _EKS: Final = (
             "name": ("", "name"),
             "arn": ("Arn", "arn"),
             "endpoint": ("Endpoint", "endpoint"),
-            "certificate-authority": (
-                "CertificateAuthorityData",
-                "certificate_authority[0].data",
-            ),
-            # With https:// in front; ``issuer`` is the same without it.
+            "certificate-authority": ("CertificateAuthorityData", "certificate_authority[0].data"),
+            # With https://; ``issuer`` is the same without it.
             "issuer-url": ("OpenIdConnectIssuerUrl", "identity[0].oidc[0].issuer"),
             "issuer": ("OpenIdConnectIssuerUrl", "identity[0].oidc[0].issuer"),
-            "security-group": (
-                "ClusterSecurityGroupId",
-                "vpc_config[0].cluster_security_group_id",
-            ),
+            "security-group": ("ClusterSecurityGroupId", "vpc_config[0].cluster_security_group_id"),
         },
-        identity="Name",
-        # The lists of subnets and zones inside may change, within the same VPC.
-        fixed="RoleArn KubernetesNetworkConfig EncryptionConfig",
+        name_property="Name",
+        # Subnets and zones can change, within the same VPC.
+        immutable="RoleArn KubernetesNetworkConfig EncryptionConfig",
         unordered="SubnetIds SecurityGroupIds PublicAccessCidrs EnabledTypes",
-        slow=600,
+        create_seconds=600,
     ),
-    _facts(
+    _kind(
         "eks-node-group",
         "managed node group",
         ("AWS::EKS::Nodegroup", "aws_eks_node_group"),
         attributes={"arn": ("Arn", "arn")},
-        identity="NodegroupName",
-        fixed="ClusterName NodeRole Subnets InstanceTypes CapacityType AmiType",
+        name_property="NodegroupName",
+        immutable="ClusterName NodeRole Subnets InstanceTypes CapacityType AmiType",
         unordered="Subnets InstanceTypes Taints",
-        exact="Labels",
-        slow=180,
+        fully_managed="Labels",
+        create_seconds=180,
     ),
-    _facts(
+    _kind(
         "eks-fargate-profile",
         "Fargate profile",
         ("AWS::EKS::FargateProfile", "aws_eks_fargate_profile"),
         attributes={"arn": ("Arn", "arn")},
-        identity="FargateProfileName",
-        fixed="ClusterName PodExecutionRoleArn Subnets Selectors",
+        name_property="FargateProfileName",
+        immutable="ClusterName PodExecutionRoleArn Subnets Selectors",
         unordered="Subnets Selectors",
-        slow=120,
+        create_seconds=120,
     ),
-    _facts(
+    _kind(
         "eks-addon",
         "EKS add-on",
         ("AWS::EKS::Addon", "aws_eks_addon"),
         attributes={"arn": ("Arn", "arn")},
-        identity="AddonName",
-        fixed="ClusterName",
+        name_property="AddonName",
+        immutable="ClusterName",
         json_text="ConfigurationValues",
-        slow=60,
+        create_seconds=60,
     ),
-    _facts(
+    _kind(
         "eks-access-entry",
         "access entry",
         ("AWS::EKS::AccessEntry", "aws_eks_access_entry"),
         attributes={"arn": ("AccessEntryArn", "access_entry_arn")},
         # AccessPolicies is a list of {PolicyArn, AccessScope: {Type, Namespaces}}.
-        fixed="ClusterName PrincipalArn Type",
+        immutable="ClusterName PrincipalArn Type",
         unordered="KubernetesGroups AccessPolicies",
     ),
-    _facts(
+    _kind(
         "pod-identity-association",
         "Pod Identity association",
         ("AWS::EKS::PodIdentityAssociation", "aws_eks_pod_identity_association"),
         attributes={"arn": ("AssociationArn", "association_arn")},
-        fixed="ClusterName Namespace ServiceAccount",
+        immutable="ClusterName Namespace ServiceAccount",
     ),
 )
 
-_AROUND: Final = (
-    _facts(
+_EVENTS_AND_LOGS: Final = (
+    _kind(
         "sqs-queue",
         "SQS queue",
         ("AWS::SQS::Queue", "aws_sqs_queue"),
-        attributes={
-            "arn": ("Arn", "arn"),
-            "name": ("QueueName", "name"),
-            "url": ("", "url"),
-        },
-        identity="QueueName",
+        attributes={"arn": ("Arn", "arn"), "name": ("QueueName", "name"), "url": ("", "url")},
+        name_property="QueueName",
     ),
-    _facts(
+    _kind(
         "sqs-queue-policy",
-        "policy of the SQS queue",
+        "SQS queue policy",
         ("AWS::SQS::QueuePolicy", "aws_sqs_queue_policy"),
-        fixed="Queues",
-        tagged=False,
+        immutable="Queues",
+        taggable=False,
     ),
-    _facts(
+    _kind(
         "event-rule",
         "EventBridge rule",
         ("AWS::Events::Rule", "aws_cloudwatch_event_rule"),
         attributes={"arn": ("Arn", "arn")},
-        identity="Name",
+        name_property="Name",
     ),
-    _facts(
+    _kind(
         "log-group",
         "log group",
         ("AWS::Logs::LogGroup", "aws_cloudwatch_log_group"),
         attributes={"arn": ("Arn", "arn")},
-        identity="LogGroupName",
+        name_property="LogGroupName",
     ),
 )
 
 _KUBERNETES: Final = (
     # Name: "namespace/release". Properties: chart (a path or oci:// address, or a name in
     # ``repository``), repository, version, namespace, createNamespace, values.
-    _facts(
+    _kind(
         "helm-release",
         "Helm release",
         ("", "helm_release"),
-        exact="values",
-        tagged=False,
-        slow=45,
+        fully_managed="values",
+        taggable=False,
+        create_seconds=45,
     ),
-    # Name: "Kind/name" or "Kind/namespace/name". Properties: the manifest itself; what is there
-    # is seen through what is wanted (see ``kubernetes.objects``).
-    _facts("kubernetes-object", "Kubernetes object", ("", ""), exact="*", tagged=False),
+    # Name: "Kind/name" or "Kind/namespace/name". Properties: the manifest; the live object is
+    # reduced to the desired fields (see ``resources.kubernetes.objects``).
+    _kind("kubernetes-object", "Kubernetes object", ("", ""), fully_managed="*", taggable=False),
 )
 
-KINDS: Final[Mapping[str, KindFacts]] = FrozenDict(
-    {one.name: one for one in (*_NETWORK, *_IDENTITY, *_EKS, *_AROUND, *_KUBERNETES)}
+KINDS: Final[Mapping[str, ResourceKind]] = FrozenDict(
+    {kind.name: kind for kind in (*_NETWORK, *_IDENTITY, *_EKS, *_EVENTS_AND_LOGS, *_KUBERNETES)}
 )
-"""Every kind, in the order in which things that we know nothing else of are made."""
+"""Every kind, in creation order for resources without known dependencies."""

@@ -1,6 +1,7 @@
-"""The wanted resources as a CloudFormation template, checked by troposphere's types."""
+"""CloudFormation template of the desired resources, checked by troposphere's types."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, Final
@@ -20,10 +21,9 @@ from troposphere import (
     Template,
 )
 
-from dovetail.eks.plan.references import AWS, OPENING, Reference, parts
-from dovetail.eks.plan.resource import Resource
+from dovetail.eks.plan.references import AWS, REFERENCE_START, Reference, split_references
+from dovetail.eks.plan.resource import DesiredResource
 from dovetail.eks.plan.resource_kinds import KINDS
-from dovetail.eks.render.names import camel
 
 _PSEUDO: Final = {
     "account": "AWS::AccountId",
@@ -32,112 +32,114 @@ _PSEUDO: Final = {
     "dns-suffix": "AWS::URLSuffix",
 }
 _LISTS: Final = {"ids": "List<AWS::EC2::Subnet::Id>"}
-"""Types of parameters that are no plain text, by attribute."""
+"""Attribute → type of its parameter, if it is not text."""
 _ISSUER: Final = "Issuer"
 
 
 def cloudformation(
-    name: str, resources: Iterable[Resource], outputs: Mapping[str, Any]
-) -> tuple[str, list[Resource]]:
-    """Return the template as JSON, and the resources that CloudFormation cannot make.
+    name: str, resources: Iterable[DesiredResource], outputs: Mapping[str, Any]
+) -> tuple[str, list[DesiredResource]]:
+    """Return the template as JSON, and the resources that CloudFormation lacks.
 
-    What was there before becomes parameters: a template cannot look anything up.
+    External resources become parameters: a template cannot look up anything.
     """
     rendering = _Rendering(resources)
-    template = Template(f"The cluster {name}, prepared for nodes that come and go with the pods")
-    left = []
-    for one in rendering.resources.values():
-        if one.given:
+    template = Template(f"EKS cluster {name} with node autoscaling")
+    remaining = []
+    for resource in rendering.resources.values():
+        if resource.external:
             continue
-        if not KINDS[one.kind].cloudformation:
-            left.append(one)
+        if not KINDS[resource.kind].cloudformation:
+            remaining.append(resource)
             continue
-        template.add_resource(rendering.built(one))
+        template.add_resource(rendering.build(resource))
     for key, value in outputs.items():
-        template.add_output(Output(camel(key), Value=rendering.value(value)))
+        template.add_output(Output(logical_id(key), Value=rendering.value(value)))
     for parameter in rendering.parameters.values():
         template.add_parameter(parameter)
     text = str(template.to_json(indent=2, sort_keys=False))
-    return text + "\n", left
+    return text + "\n", remaining
 
 
 class _Rendering:
-    """Turns resources into troposphere's objects; gathers parameters on the way."""
+    """Converts resources to troposphere's objects, and collects parameters."""
 
-    def __init__(self, resources: Iterable[Resource]) -> None:
-        self.resources = {one.address: one for one in resources}
+    def __init__(self, resources: Iterable[DesiredResource]) -> None:
+        self.resources = {resource.address: resource for resource in resources}
         self.parameters: dict[str, Parameter] = {}
 
-    def built(self, one: Resource) -> AWSObject:
-        kind: type[AWSObject] = _type(KINDS[one.kind].cloudformation)
-        properties = {key: self._property(value) for key, value in one.properties.items()}
-        properties |= _tags(kind, one.tags)
-        made = _built(kind, properties, title=camel(one.address))
-        referred = set(Resource(kind="", name="", properties=one.properties).needs())
+    def build(self, resource: DesiredResource) -> AWSObject:
+        kind: type[AWSObject] = _type(KINDS[resource.kind].cloudformation)
+        properties = {key: self._encode_property(value) for key, value in resource.properties.items()}
+        properties |= _encode_tags(kind, resource.tags)
+        aws_object = _build_object(kind, properties, title=logical_id(resource.address))
+        referred = set(DesiredResource(kind="", name="", properties=resource.properties).dependencies())
         others = [
-            camel(need) for need in one.depends_on if need not in referred and self._is_made(need)
+            logical_id(need)
+            for need in resource.depends_on
+            if need not in referred and self._is_in_template(need)
         ]
         if others:
-            made.resource["DependsOn"] = sorted(others)
-        return made
+            aws_object.resource["DependsOn"] = sorted(others)
+        return aws_object
 
-    def _is_made(self, address: str) -> bool:
-        one = self.resources[address]
-        return not one.given and bool(KINDS[one.kind].cloudformation)
+    def _is_in_template(self, address: str) -> bool:
+        resource = self.resources[address]
+        return not resource.external and bool(KINDS[resource.kind].cloudformation)
 
-    def _property(self, value: Any) -> Any:
+    def _encode_property(self, value: Any) -> Any:
         if isinstance(value, Mapping) and _has_key_references(value):
-            return self._text(json.dumps(value))
+            return self._encode_text(json.dumps(value))
         return self.value(value)
 
     def value(self, value: Any) -> Any:
         """Return a value with its references as intrinsic functions."""
         if isinstance(value, str):
-            return self._text(value) if OPENING in value else value
+            return self._encode_text(value) if REFERENCE_START in value else value
         if isinstance(value, Mapping):
-            return {key: self._property(inner) for key, inner in value.items()}
+            return {key: self._encode_property(inner) for key, inner in value.items()}
         if isinstance(value, list | tuple):
-            return [self._property(inner) for inner in value]
+            return [self._encode_property(inner) for inner in value]
         return value
 
-    def _text(self, text: str) -> Any:
-        pieces = parts(text)
+    def _encode_text(self, text: str) -> Any:
+        pieces = split_references(text)
         if len(pieces) == 1 and isinstance(pieces[0], Reference):
-            return self._function(pieces[0])
+            return self._encode_reference(pieces[0])
         variables: dict[str, Any] = {}
         whole = ""
         for piece in pieces:
             if isinstance(piece, str):
                 whole += piece.replace("${", "${!")
             elif piece.attribute == "issuer":
-                variables[_ISSUER] = self._function(piece)
+                variables[_ISSUER] = self._encode_reference(piece)
                 whole += f"${{{_ISSUER}}}"
             else:
-                whole += f"${{{self._in_text(piece)}}}"
+                whole += f"${{{self._reference_name(piece)}}}"
         return Sub(whole, variables) if variables else Sub(whole)
 
-    def _function(self, reference: Reference) -> AWSHelperFn:
+    def _encode_reference(self, reference: Reference) -> AWSHelperFn:
         if reference.attribute == "issuer":
             whole = Reference(reference.address, "issuer-url")
-            return Select(1, Split("//", self._function(whole)))
-        name, _, attribute = self._in_text(reference).partition(".")
+            return Select(1, Split("//", self._encode_reference(whole)))
+        name, _, attribute = self._reference_name(reference).partition(".")
         return GetAtt(name, attribute) if attribute else Ref(name)
 
-    def _in_text(self, reference: Reference) -> str:
+    def _reference_name(self, reference: Reference) -> str:
         if reference.address == AWS:
             return _PSEUDO[reference.attribute]
-        one = self.resources[reference.address]
-        if one.given:
-            return self._parameter(reference, one)
-        attribute = KINDS[one.kind].attributes[reference.attribute].cloudformation
-        return camel(one.address) + (f".{attribute}" if attribute else "")
+        resource = self.resources[reference.address]
+        if resource.external:
+            return self._add_parameter(reference, resource)
+        attribute = KINDS[resource.kind].attributes[reference.attribute].cloudformation
+        return logical_id(resource.address) + (f".{attribute}" if attribute else "")
 
-    def _parameter(self, reference: Reference, one: Resource) -> str:
-        name = camel(f"{one.kind}-{reference.attribute}")
+    def _add_parameter(self, reference: Reference, resource: DesiredResource) -> str:
+        name = logical_id(f"{resource.kind}-{reference.attribute}")
         self.parameters[name] = Parameter(
             name,
             Type=_LISTS.get(reference.attribute, "String"),
-            Description=f"The {reference.attribute} of {KINDS[one.kind].called} {one.name}",
+            Description=f"The {reference.attribute} of {KINDS[resource.kind].display_name} {resource.name}",
         )
         return name
 
@@ -149,12 +151,12 @@ def _type(name: str) -> Any:
 
 def _has_key_references(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return any(OPENING in key or _has_key_references(inner) for key, inner in value.items())
+        return any(REFERENCE_START in key or _has_key_references(inner) for key, inner in value.items())
     return isinstance(value, list) and any(_has_key_references(inner) for inner in value)
 
 
-def _tags(kind: type[AWSObject], tags: Mapping[str, str]) -> dict[str, Any]:
-    """Return tags in the form that a type takes them; none where it takes none."""
+def _encode_tags(kind: type[AWSObject], tags: Mapping[str, str]) -> dict[str, Any]:
+    """Return tags in the form of the type; empty if it has no tags."""
     if not tags:
         return {}
     if "TagSpecifications" in kind.props:
@@ -166,21 +168,26 @@ def _tags(kind: type[AWSObject], tags: Mapping[str, str]) -> dict[str, Any]:
     return {"Tags": dict(sorted(tags.items())) if takes_map else Tags(**tags)}
 
 
-def _built(kind: Any, properties: Mapping[str, Any], title: str | None = None) -> Any:
-    """Return an object of troposphere's, which refuses what the type does not have."""
-    made = {key: _nested(kind.props[key][0], value) for key, value in properties.items()}
-    return kind(title, **made) if title else kind(**made)
+def _build_object(kind: Any, properties: Mapping[str, Any], title: str | None = None) -> Any:
+    """Return a troposphere object; raises an error for unknown properties."""
+    converted = {key: _convert(kind.props[key][0], value) for key, value in properties.items()}
+    return kind(title, **converted) if title else kind(**converted)
 
 
-def _nested(expected: Any, value: Any) -> Any:
+def _convert(expected: Any, value: Any) -> Any:
     if isinstance(value, AWSHelperFn):
         return value
     if isinstance(expected, list) and isinstance(value, list):
-        return [_nested(expected[0], one) for one in value]
+        return [_convert(expected[0], inner) for inner in value]
     if isinstance(expected, tuple):
-        expected = next((one for one in expected if _is_object(one)), expected[0])
-    return _built(expected, value) if _is_object(expected) and isinstance(value, Mapping) else value
+        expected = next((candidate for candidate in expected if _is_object(candidate)), expected[0])
+    return _build_object(expected, value) if _is_object(expected) and isinstance(value, Mapping) else value
 
 
 def _is_object(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseAWSObject)
+
+
+def logical_id(address: str) -> str:
+    """Return a CloudFormation logical id: letters and digits, words capitalized."""
+    return "".join(word[:1].upper() + word[1:] for word in re.split(r"[^0-9A-Za-z]+", address))

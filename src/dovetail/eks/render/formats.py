@@ -1,39 +1,39 @@
-"""A cluster.yaml as files for other tools: CloudFormation, Terraform, kubectl and Helm."""
+"""Rendering of a cluster.yaml as files for CloudFormation, Terraform, kubectl, Helm."""
 
 from enum import StrEnum
 
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.desired.desired_state import outputs, wanted
-from dovetail.eks.render.manifests import Files, Values, policy_files, software_files
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.desired.desired_state import desired_state, outputs
+from dovetail.eks.render.manifests import Files, ValueResolver, install_files, policy_files
 
 
 class Format(StrEnum):
-    """What to render to."""
+    """Output format of a rendering."""
 
     CLOUDFORMATION = "cloudformation"
     TERRAFORM = "terraform"
     MANIFESTS = "manifests"
 
 
-def rendered(spec: ClusterSpec, form: Format) -> Files:
-    """Return the files of a rendering; charts' values and objects are in each of them."""
-    resources = wanted(spec)
-    values = Values(resources, region=spec.region, account=spec.account)
+def render_files(config: ClusterConfig, render_format: Format) -> Files:
+    """Return the files of a rendering; all formats include charts and objects."""
+    resources = desired_state(config)
+    values = ValueResolver(resources, region=config.region, account=config.account)
     files: Files = {}
-    if form is Format.CLOUDFORMATION:
-        # Late: each takes a while to load, and only one is needed.
+    if render_format is Format.CLOUDFORMATION:
+        # Imported here: each takes a while to load, and only one is needed.
         from dovetail.eks.render.cloudformation import cloudformation
 
-        text, left = cloudformation(spec.name, resources, outputs(spec))
+        text, remaining = cloudformation(config.name, resources, outputs(config))
         files["cloudformation.json"] = text
-    elif form is Format.TERRAFORM:
+    elif render_format is Format.TERRAFORM:
         from dovetail.eks.render.terraform import terraform
 
-        text, left = terraform(spec.region, resources, outputs(spec))
+        text, remaining = terraform(config.region, resources, outputs(config))
         files["main.tf.json"] = text
     else:
-        left = list(resources)
+        remaining = list(resources)
         files |= policy_files(resources, values)
-        # Policies are filled in by other means than the software's files.
-        values.open.clear()
-    return files | software_files(left, values)
+        # install.sh does not apply the policies, so it needs none of their variables.
+        values.variables.clear()
+    return files | install_files(remaining, values)

@@ -1,4 +1,4 @@
-"""Charts, objects and policies as files, for people who apply them by other means."""
+"""Charts, objects and policies as files, with a script that installs them."""
 
 import json
 import re
@@ -8,27 +8,27 @@ from typing import Any
 
 import yaml
 
-from dovetail.eks.plan.known_attributes import predicted
-from dovetail.eks.plan.references import AWS, Reference, resolved
-from dovetail.eks.plan.resource import Account, Resource
+from dovetail.eks.plan.references import AWS, Reference, resolve_references
+from dovetail.eks.plan.resolver import predict_attributes
+from dovetail.eks.plan.resource import Account, DesiredResource
 
 Files = dict[str, str]
-"""What to write: path below the output directory → text."""
+"""Path below the output directory → text."""
 
 
-class Values:
-    """What references stand for: known values, else ``${NAMES}`` that envsubst fills in."""
+class ValueResolver:
+    """Resolves references to known values, or to ``${NAMES}`` for envsubst."""
 
-    def __init__(self, resources: Iterable[Resource], *, region: str, account: str | None) -> None:
-        self._resources = {one.address: one for one in resources}
+    def __init__(self, resources: Iterable[DesiredResource], *, region: str, account: str | None) -> None:
+        self._resources = {resource.address: resource for resource in resources}
         self._region = region
         self._account = Account(account=account, region=region) if account else None
-        self.open: dict[str, Reference] = {}
-        """Names that are still to be filled in."""
+        self.variables: dict[str, Reference] = {}
+        """Variables that the user must set, and the references they stand for."""
 
-    def of(self, value: Any) -> Any:
+    def resolve(self, value: Any) -> Any:
         """Return a value without references."""
-        return resolved(value, self._look_up)
+        return resolve_references(value, self._look_up)
 
     def _look_up(self, reference: Reference) -> Any:
         if reference.address == AWS and reference.attribute == "region":
@@ -36,114 +36,117 @@ class Values:
         if self._account is not None:
             if reference.address == AWS:
                 return self._account.attribute(reference.attribute)
-            one = self._resources[reference.address]
-            known = {} if one.given else predicted(one, self._account)
-            if reference.attribute in known:
-                return known[reference.attribute]
+            resource = self._resources[reference.address]
+            attributes = {} if resource.external else predict_attributes(resource, self._account)
+            if reference.attribute in attributes:
+                return attributes[reference.attribute]
         name = re.sub(r"[^A-Z0-9]+", "_", f"{reference.address}_{reference.attribute}".upper())
-        self.open[name] = reference
+        self.variables[name] = reference
         return f"${{{name}}}"
 
 
-def policy_files(resources: Iterable[Resource], values: Values) -> Files:
-    """Return every IAM document: what roles may do, and who may take them on."""
-    found: Files = {}
-    for one in resources:
-        if one.given:
+def policy_files(resources: Iterable[DesiredResource], values: ValueResolver) -> Files:
+    """Return every IAM document: permissions and trust policies."""
+    files: Files = {}
+    for resource in resources:
+        if resource.external:
             continue
-        if one.kind == "iam-policy":
-            text = values.of(one.properties["PolicyDocument"])
-            found[f"policies/{one.name}.json"] = _json(text)
-        if one.kind == "iam-role":
-            text = values.of(one.properties["AssumeRolePolicyDocument"])
-            found[f"policies/{one.name}.trust.json"] = _json(text)
-        if one.kind == "sqs-queue-policy":
-            text = values.of(one.properties["PolicyDocument"])
-            found[f"policies/{one.name}.queue.json"] = _json(text)
-    return found
+        if resource.kind == "iam-policy":
+            text = values.resolve(resource.properties["PolicyDocument"])
+            files[f"policies/{resource.name}.json"] = _dump_json(text)
+        if resource.kind == "iam-role":
+            text = values.resolve(resource.properties["AssumeRolePolicyDocument"])
+            files[f"policies/{resource.name}.trust.json"] = _dump_json(text)
+        if resource.kind == "sqs-queue-policy":
+            text = values.resolve(resource.properties["PolicyDocument"])
+            files[f"policies/{resource.name}.queue.json"] = _dump_json(text)
+    return files
 
 
-def software_files(resources: Iterable[Resource], values: Values) -> Files:
-    """Return charts' values and objects, and the commands that put them in, in order."""
-    found: Files = {}
+def install_files(resources: Iterable[DesiredResource], values: ValueResolver) -> Files:
+    """Return Helm values, manifests, and install.sh with the commands in order."""
+    files: Files = {}
     commands: list[str] = []
-    for one in resources:
-        if one.kind == "helm-release":
-            path = f"values/{one.name.replace('/', '-')}.yaml"
-            found[path], reading = _filled(one.properties["values"], values, path)
-            commands.append(f"{reading} | {_helm(one)}")
-        elif one.kind == "kubernetes-object":
-            path = f"manifests/{one.name.replace('/', '-').lower()}.yaml"
-            found[path], reading = _filled(one.properties, values, path)
-            commands.append(f"{reading} | kubectl apply --server-side -f -")
-        elif one.kind == "ec2-tags":
-            commands.extend(_tagging(values.of(one.properties)))
-    head = [
+    for resource in resources:
+        if resource.kind == "helm-release":
+            path = f"values/{resource.name.replace('/', '-')}.yaml"
+            files[path], read_command = _template_file(resource.properties["values"], values, path)
+            commands.append(f"{read_command} | {_helm_command(resource)}")
+        elif resource.kind == "kubernetes-object":
+            path = f"manifests/{resource.name.replace('/', '-').lower()}.yaml"
+            files[path], read_command = _template_file(resource.properties, values, path)
+            commands.append(f"{read_command} | kubectl apply --server-side -f -")
+        elif resource.kind == "ec2-tags":
+            commands.extend(_tag_commands(values.resolve(resource.properties)))
+    header = [
         "#!/bin/sh",
-        "# What the templates do not make, in the order in which it can be made.",
-        "# Charts in directories are looked for where you are.",
+        "# Installs what the templates do not create, in dependency order.",
+        "# Chart directories are relative to the current directory.",
         "set -eu",
         'here=$(dirname "$0")',
     ]
-    needed = [f': "${{{name}:?the {_asked(one)}}}"' for name, one in sorted(values.open.items())]
-    exported = [f"export {' '.join(sorted(values.open))}"] if values.open else []
-    found["install.sh"] = "\n".join([*head, *needed, *exported, *commands]) + "\n"
-    return found
+    checks = [
+        f': "${{{name}:?the {_reference_text(reference)}}}"'
+        for name, reference in sorted(values.variables.items())
+    ]
+    exported = [f"export {' '.join(sorted(values.variables))}"] if values.variables else []
+    files["install.sh"] = "\n".join([*header, *checks, *exported, *commands]) + "\n"
+    return files
 
 
-def _asked(one: Reference) -> str:
-    kind, _, name = one.address.partition("/")
-    return f"{one.attribute} of {kind} {name}".strip()
+def _reference_text(resource: Reference) -> str:
+    kind, _, name = resource.address.partition("/")
+    return f"{resource.attribute} of {kind} {name}".strip()
 
 
-def _filled(value: Any, values: Values, path: str) -> tuple[str, str]:
-    """Return a file's text, and the command that reads it with its names filled in."""
-    text = yaml_text(values.of(value))
-    names = " ".join(f"${{{name}}}" for name in sorted(values.open) if f"${{{name}}}" in text)
-    # Only ours: a start-up script has dollar signs of its own.
+def _template_file(value: Any, values: ValueResolver, path: str) -> tuple[str, str]:
+    """Return a file's text, and the command that prints it with variables set."""
+    text = dump_yaml(values.resolve(value))
+    names = " ".join(f"${{{name}}}" for name in sorted(values.variables) if f"${{{name}}}" in text)
+    # Only our variables: user data can contain dollar signs too.
     return text, f"envsubst '{names}' < \"$here/{path}\"" if names else f'cat "$here/{path}"'
 
 
-def _helm(one: Resource) -> str:
-    namespace, _, release = one.name.partition("/")
-    chart = one.properties
-    words = ["helm", "upgrade", "--install", release, chart["chart"], "--namespace", namespace]
+def _helm_command(resource: DesiredResource) -> str:
+    namespace, _, release = resource.name.partition("/")
+    chart = resource.properties
+    arguments = ["helm", "upgrade", "--install", release, chart["chart"], "--namespace", namespace]
     if chart.get("createNamespace"):
-        words.append("--create-namespace")
+        arguments.append("--create-namespace")
     if chart.get("repository"):
-        words += ["--repo", chart["repository"]]
+        arguments += ["--repo", chart["repository"]]
     if chart.get("version"):
-        words += ["--version", chart["version"]]
-    return shlex.join([*words, "--wait", "--values", "-"])
+        arguments += ["--version", chart["version"]]
+    return shlex.join([*arguments, "--wait", "--values", "-"])
 
 
-def _tagging(properties: Mapping[str, Any]) -> list[str]:
+def _tag_commands(properties: Mapping[str, Any]) -> list[str]:
     ids = properties["ResourceIds"]
-    # A list that is only known later is a name for the shell to fill in.
+    # A list that is not known yet is a variable.
     what = shlex.join(ids) if isinstance(ids, list) else str(ids)
     tags = [f"Key={key},Value={value}" for key, value in properties["Tags"].items()]
     return [f"aws ec2 create-tags --resources {what} --tags {shlex.join(tags)}"]
 
 
-def _json(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     return json.dumps(value, indent=2) + "\n"
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as a block, and nothing as an alias."""
+    """Writes multi-line text as a block, and no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 
 
-def yaml_text(value: Any) -> str:
-    """Return a value as YAML, keys in their order."""
+def dump_yaml(value: Any) -> str:
+    """Return a value as YAML, with the order of keys kept."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)

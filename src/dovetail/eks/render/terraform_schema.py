@@ -1,7 +1,7 @@
-"""Each kind as Terraform's AWS provider writes it: one small function a kind.
+"""Conversion of each resource kind to arguments of Terraform's AWS provider.
 
-All take properties in CloudFormation's shape, references still in the text,
-and return arguments of one Terraform resource.
+Every converter takes properties in CloudFormation's shape, with references in the
+text, and returns the arguments of one Terraform resource.
 """
 
 import json
@@ -14,39 +14,42 @@ Properties = Mapping[str, Any]
 
 
 def snake_keys(value: Any) -> Any:
-    """Return a value with keys as Terraform writes them: CidrBlock → cidr_block."""
+    """Return a value with keys in snake case, as in Terraform: cidr_block."""
     if isinstance(value, Mapping):
-        return {_snake(key): snake_keys(inner) for key, inner in value.items()}
+        return {_to_snake_case(key): snake_keys(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [snake_keys(inner) for inner in value]
     return value
 
 
-def _snake(key: str) -> str:
+def _to_snake_case(key: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
 
 
-def _renamed(names: Mapping[str, str]) -> Callable[[Properties], Arguments]:
-    """Return a function that renames some properties and writes the others in snake case."""
+def _with_renames(names: Mapping[str, str]) -> Callable[[Properties], Arguments]:
+    """Return a converter that renames some properties; the others get snake case.
 
-    def shape(properties: Properties) -> Arguments:
+    A property with an empty new name is dropped.
+    """
+
+    def convert(properties: Properties) -> Arguments:
         return {
-            names.get(key, _snake(key)): snake_keys(value)
+            names.get(key, _to_snake_case(key)): snake_keys(value)
             for key, value in properties.items()
             if names.get(key, "-")
         }
 
-    return shape
+    return convert
 
 
-def _security_group(one: Properties) -> Arguments:
-    found: Arguments = {
-        "name": one["GroupName"],
-        "description": one["GroupDescription"],
-        "vpc_id": one["VpcId"],
+def _security_group(properties: Properties) -> Arguments:
+    arguments: Arguments = {
+        "name": properties["GroupName"],
+        "description": properties["GroupDescription"],
+        "vpc_id": properties["VpcId"],
     }
-    # Terraform takes away the rule that AWS makes by itself, unless it is written down.
-    found["egress"] = [
+    # Terraform deletes the default egress rule of AWS unless it is listed.
+    arguments["egress"] = [
         {
             "protocol": "-1",
             "from_port": 0,
@@ -59,78 +62,82 @@ def _security_group(one: Properties) -> Arguments:
             "self": False,
         }
     ]
-    return found
+    return arguments
 
 
-def _rule(one: Properties) -> Arguments:
-    found: Arguments = {
+def _security_group_rule(properties: Properties) -> Arguments:
+    arguments: Arguments = {
         "type": "ingress",
-        "security_group_id": one["GroupId"],
-        "protocol": one["IpProtocol"],
-        "from_port": one.get("FromPort", 0),
-        "to_port": one.get("ToPort", 0),
-        "description": one["Description"],
+        "security_group_id": properties["GroupId"],
+        "protocol": properties["IpProtocol"],
+        "from_port": properties.get("FromPort", 0),
+        "to_port": properties.get("ToPort", 0),
+        "description": properties["Description"],
     }
-    if "CidrIp" in one:
-        found["cidr_blocks"] = [one["CidrIp"]]
+    if "CidrIp" in properties:
+        arguments["cidr_blocks"] = [properties["CidrIp"]]
     else:
-        found["source_security_group_id"] = one["SourceSecurityGroupId"]
-    return found
+        arguments["source_security_group_id"] = properties["SourceSecurityGroupId"]
+    return arguments
 
 
-def _launch_template(one: Properties) -> Arguments:
-    data = one["LaunchTemplateData"]
+def _launch_template(properties: Properties) -> Arguments:
+    data = properties["LaunchTemplateData"]
     return {
-        "name": one["LaunchTemplateName"],
+        "name": properties["LaunchTemplateName"],
         "metadata_options": snake_keys(data["MetadataOptions"]),
         "block_device_mappings": snake_keys(data["BlockDeviceMappings"]),
         "tag_specifications": [
             {
-                "resource_type": each["ResourceType"],
-                "tags": {tag["Key"]: tag["Value"] for tag in each["Tags"]},
+                "resource_type": specification["ResourceType"],
+                "tags": {tag["Key"]: tag["Value"] for tag in specification["Tags"]},
             }
-            for each in data["TagSpecifications"]
+            for specification in data["TagSpecifications"]
         ],
     }
 
 
-def _policy(one: Properties) -> Arguments:
+def _policy(properties: Properties) -> Arguments:
     return {
-        "name": one["ManagedPolicyName"],
-        "path": one["Path"],
-        "policy": json.dumps(one["PolicyDocument"]),
+        "name": properties["ManagedPolicyName"],
+        "path": properties["Path"],
+        "policy": json.dumps(properties["PolicyDocument"]),
     }
 
 
-def _role(one: Properties) -> Arguments:
-    found: Arguments = {
-        "name": one["RoleName"],
-        "path": one["Path"],
-        "assume_role_policy": json.dumps(one["AssumeRolePolicyDocument"]),
+def _role(properties: Properties) -> Arguments:
+    arguments: Arguments = {
+        "name": properties["RoleName"],
+        "path": properties["Path"],
+        "assume_role_policy": json.dumps(properties["AssumeRolePolicyDocument"]),
     }
-    if "PermissionsBoundary" in one:
-        found["permissions_boundary"] = one["PermissionsBoundary"]
-    return found
+    if "PermissionsBoundary" in properties:
+        arguments["permissions_boundary"] = properties["PermissionsBoundary"]
+    return arguments
 
 
-def _instance_profile(one: Properties) -> Arguments:
-    return {"name": one["InstanceProfileName"], "path": one["Path"], "role": one["Roles"][0]}
-
-
-def _cluster(one: Properties) -> Arguments:
-    types = one["Logging"]["ClusterLogging"]["EnabledTypes"]
+def _instance_profile(properties: Properties) -> Arguments:
     return {
-        "name": one["Name"],
-        "version": one["Version"],
-        "role_arn": one["RoleArn"],
-        "vpc_config": snake_keys(one["ResourcesVpcConfig"]),
-        "access_config": snake_keys(one["AccessConfig"]),
-        "enabled_cluster_log_types": [each["Type"] for each in types],
-        "bootstrap_self_managed_addons": one["BootstrapSelfManagedAddons"],
+        "name": properties["InstanceProfileName"],
+        "path": properties["Path"],
+        "role": properties["Roles"][0],
     }
 
 
-def _node_group(one: Properties) -> Arguments:
+def _cluster(properties: Properties) -> Arguments:
+    types = properties["Logging"]["ClusterLogging"]["EnabledTypes"]
+    return {
+        "name": properties["Name"],
+        "version": properties["Version"],
+        "role_arn": properties["RoleArn"],
+        "vpc_config": snake_keys(properties["ResourcesVpcConfig"]),
+        "access_config": snake_keys(properties["AccessConfig"]),
+        "enabled_cluster_log_types": [log_type["Type"] for log_type in types],
+        "bootstrap_self_managed_addons": properties["BootstrapSelfManagedAddons"],
+    }
+
+
+def _node_group(properties: Properties) -> Arguments:
     names = {
         "NodegroupName": "node_group_name",
         "NodeRole": "node_role_arn",
@@ -138,77 +145,73 @@ def _node_group(one: Properties) -> Arguments:
         "Taints": "taint",
         "Labels": "",
     }
-    return {**_renamed(names)(one), "labels": dict(one["Labels"])}
+    return {**_with_renames(names)(properties), "labels": dict(properties["Labels"])}
 
 
-def _addon(one: Properties) -> Arguments:
-    found: Arguments = _renamed({"ResolveConflicts": ""})(one)
-    found["resolve_conflicts_on_create"] = one["ResolveConflicts"]
-    found["resolve_conflicts_on_update"] = one["ResolveConflicts"]
-    return found
+def _addon(properties: Properties) -> Arguments:
+    arguments: Arguments = _with_renames({"ResolveConflicts": ""})(properties)
+    arguments["resolve_conflicts_on_create"] = properties["ResolveConflicts"]
+    arguments["resolve_conflicts_on_update"] = properties["ResolveConflicts"]
+    return arguments
 
 
-def _queue_policy(one: Properties) -> Arguments:
-    return {"queue_url": one["Queues"][0], "policy": json.dumps(one["PolicyDocument"])}
+def _queue_policy(properties: Properties) -> Arguments:
+    return {"queue_url": properties["Queues"][0], "policy": json.dumps(properties["PolicyDocument"])}
 
 
-def _event_rule(one: Properties) -> Arguments:
+def _event_rule(properties: Properties) -> Arguments:
     return {
-        "name": one["Name"],
-        "description": one["Description"],
-        "event_pattern": json.dumps(one["EventPattern"]),
-        "state": one["State"],
+        "name": properties["Name"],
+        "description": properties["Description"],
+        "event_pattern": json.dumps(properties["EventPattern"]),
+        "state": properties["State"],
     }
 
 
-_PLAIN: Final = _renamed({})
-SHAPES: Final[Mapping[str, Callable[[Properties], Arguments]]] = {
-    "vpc": _PLAIN,
-    "subnet": _PLAIN,
-    "internet-gateway": _PLAIN,
-    "internet-gateway-attachment": _PLAIN,
-    "elastic-ip": _PLAIN,
-    "nat-gateway": _PLAIN,
-    "route-table": _PLAIN,
-    "route": _PLAIN,
-    "route-table-association": _PLAIN,
-    "vpc-endpoint": _PLAIN,
+_SNAKE_CASE: Final = _with_renames({})
+CONVERTERS: Final[Mapping[str, Callable[[Properties], Arguments]]] = {
+    "vpc": _SNAKE_CASE,
+    "subnet": _SNAKE_CASE,
+    "internet-gateway": _SNAKE_CASE,
+    "internet-gateway-attachment": _SNAKE_CASE,
+    "elastic-ip": _SNAKE_CASE,
+    "nat-gateway": _SNAKE_CASE,
+    "route-table": _SNAKE_CASE,
+    "route": _SNAKE_CASE,
+    "route-table-association": _SNAKE_CASE,
+    "vpc-endpoint": _SNAKE_CASE,
     "security-group": _security_group,
-    "security-group-rule": _rule,
+    "security-group-rule": _security_group_rule,
     "launch-template": _launch_template,
     "iam-policy": _policy,
     "iam-role": _role,
     "instance-profile": _instance_profile,
-    "oidc-provider": _PLAIN,
+    "oidc-provider": _SNAKE_CASE,
     "eks-cluster": _cluster,
     "eks-node-group": _node_group,
-    "eks-fargate-profile": _renamed({"Subnets": "subnet_ids", "Selectors": "selector"}),
+    "eks-fargate-profile": _with_renames({"Subnets": "subnet_ids", "Selectors": "selector"}),
     "eks-addon": _addon,
-    "eks-access-entry": _renamed({"AccessPolicies": "", "Username": "user_name"}),
-    "pod-identity-association": _PLAIN,
-    "sqs-queue": _renamed(
-        {"QueueName": "name", "MessageRetentionPeriod": "message_retention_seconds"}
-    ),
+    "eks-access-entry": _with_renames({"AccessPolicies": "", "Username": "user_name"}),
+    "pod-identity-association": _SNAKE_CASE,
+    "sqs-queue": _with_renames({"QueueName": "name", "MessageRetentionPeriod": "message_retention_seconds"}),
     "sqs-queue-policy": _queue_policy,
     "event-rule": _event_rule,
-    "log-group": _renamed({"LogGroupName": "name"}),
+    "log-group": _with_renames({"LogGroupName": "name"}),
 }
 
 
-def _selection(one: Properties) -> Arguments:
-    filters = [
-        {"name": f"tag:{key}", "values": [value]} for key, value in one.get("Tags", {}).items()
-    ]
-    if "Ids" in one:
-        filters.append({"name": "subnet-id", "values": list(one["Ids"])})
-    if "VpcId" in one:
-        filters.append({"name": "vpc-id", "values": [one["VpcId"]]})
+def _selection(properties: Properties) -> Arguments:
+    filters = [{"name": f"tag:{key}", "values": [value]} for key, value in properties.get("Tags", {}).items()]
+    if "Ids" in properties:
+        filters.append({"name": "subnet-id", "values": list(properties["Ids"])})
+    if "VpcId" in properties:
+        filters.append({"name": "vpc-id", "values": [properties["VpcId"]]})
     return {"filter": filters}
 
 
-LOOKUPS: Final[Mapping[str, Callable[[str, Properties], Arguments]]] = {
+DATA_SOURCES: Final[Mapping[str, Callable[[str, Properties], Arguments]]] = {
     "eks-cluster": lambda name, _: {"name": name},
     "iam-role": lambda name, _: {"name": name},
-    "subnet-selection": lambda _, one: _selection(one),
+    "subnet-selection": lambda _, properties: _selection(properties),
 }
-"""Data sources for what was there before."""
+"""Arguments of data sources, for external resources."""

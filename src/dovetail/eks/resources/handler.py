@@ -1,54 +1,70 @@
-"""How a kind of resource is reached, and how steps are carried out: the protocols."""
+"""Handler: the protocol that every resource kind implements.
+
+``registry`` lists the handlers. ``apply.observer`` calls ``observe``, and
+``apply.executor`` calls ``create``, ``update`` and ``delete``.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from dovetail.eks.aws_client import AwsClient
 from dovetail.eks.plan.planner import Step
-from dovetail.eks.plan.resource import Existing, Resource
+from dovetail.eks.plan.resource import DesiredResource, ObservedResource
 
 
-class WrongStep(RuntimeError):
-    """A step that no plan may hold: the thing is only looked up, or can only be replaced."""
+class InvalidStepError(RuntimeError):
+    """A step that no plan may contain: the resource is read-only or immutable."""
 
 
 Attributes = Mapping[str, Any]
-"""What others may refer to; the names that ``kindfacts`` lists for the kind."""
+"""Values that others can refer to: the kind's names in ``resource_kinds``."""
 
 
 class Handler(Protocol):
-    """One kind of resource in the real world. All of it may be repeated without harm."""
+    """Observes, creates, updates and deletes one kind of resource; idempotent."""
 
     kind: str
-    """A key of ``kindfacts.KINDS``."""
+    """A key of ``resource_kinds.KINDS``."""
 
-    async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
-        """Return those of ``wanted`` that are there, and all that is tagged as the cluster's.
+    async def observe(self, cluster: str, desired: Sequence[DesiredResource]) -> Iterable[ObservedResource]:
+        """Return those of ``desired`` that exist, and all that the cluster owns.
 
-        Only describes and lists. ``given`` resources are looked up as well. The
-        references in ``wanted`` are resolved as far as they can be; a resource
-        that hangs on something absent is absent.
+        Only describes and lists. External resources are observed too. References
+        in ``desired`` are resolved as far as possible. A resource that depends on
+        an absent one is absent.
         """
         ...
 
-    async def create(self, resource: Resource) -> Attributes:
-        """Make it, wait until others can use it; being there already is success.
+    async def create(self, resource: DesiredResource) -> Attributes:
+        """Create the resource and wait until it is usable; "exists" is success.
 
-        ``resource`` holds no references any more.
+        All references in ``resource`` are resolved.
         """
         ...
 
-    async def change(self, existing: Existing, resource: Resource) -> Attributes:
-        """Make it so; only what differs is written."""
+    async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
+        """Update the properties that differ."""
         ...
 
-    async def remove(self, existing: Existing) -> None:
-        """Take it away and wait until it is gone; being gone already is success."""
+    async def delete(self, observed: ObservedResource) -> None:
+        """Delete the resource and wait until it is gone; "not found" is success."""
         ...
 
 
-class Executor(Protocol):
-    """Carries out steps: one does it, another only says so."""
+class AwsHandler:
+    """Base of handlers that call AWS."""
 
-    async def do(self, step: Step) -> Attributes:
-        """Do one step whose needs are done; return the attributes of what is there now."""
+    def __init__(self, aws: AwsClient) -> None:
+        self._aws = aws
+
+    async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
+        """Return the attributes: by default, a kind has no mutable properties."""
+        return observed.attributes
+
+
+class StepExecutor(Protocol):
+    """Executes steps, or reports them only."""
+
+    async def execute(self, step: Step) -> Attributes:
+        """Execute a step whose dependencies are done; return the new attributes."""
         ...

@@ -1,192 +1,161 @@
-"""The SQS queue of interruptions, its policy, and the rules that feed it."""
+"""Handlers for the SQS interruption queue, its policy and its EventBridge rules."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from dovetail.eks.aws_client import BUSY, Raw, Reach, if_there
-from dovetail.eks.plan.resource import OWNER_TAG, Existing, Resource
-from dovetail.eks.resources.handler import Attributes
-from dovetail.eks.resources.property_names import differing, tag_list, tag_map
+from dovetail.eks.aws_client import Raw
+from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedResource
+from dovetail.eks.resources.handler import Attributes, AwsHandler
+from dovetail.eks.resources.property_names import changed_properties, tag_list, tag_map
 
-_NUMBERS: Final = ("MessageRetentionPeriod", "VisibilityTimeout", "DelaySeconds")
-_SWITCHES: Final = ("SqsManagedSseEnabled",)
+# Queue attributes by type; SQS reads and writes all of them as text.
+_INTEGERS: Final = ("MessageRetentionPeriod", "VisibilityTimeout", "DelaySeconds")
+_BOOLEANS: Final = ("SqsManagedSseEnabled",)
 _TEXTS: Final = ("KmsMasterKeyId",)
 
 
-class Queues:
-    """Queues by name."""
+class QueueHandler(AwsHandler):
+    """SQS queues, by name."""
 
     kind = "sqs-queue"
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
-
-    async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
-        urls = await self._reach.ask_all("sqs", "list_queues", "QueueUrls", QueueNamePrefix=cluster)
-        names = {one.name for one in wanted}
-        found: list[Existing] = []
+    async def observe(self, cluster: str, desired: Sequence[DesiredResource]) -> Iterable[ObservedResource]:
+        urls = await self._aws.list_all("sqs", "list_queues", "QueueUrls", QueueNamePrefix=cluster)
+        names = {resource.name for resource in desired}
+        queues: list[ObservedResource] = []
         for url in urls:
-            one = await self._found(url)
-            if one and (one.name in names or one.tags.get(OWNER_TAG) == cluster):
-                found.append(one)
-        return found
+            queue = await self._observe_queue(url)
+            if queue and (queue.name in names or queue.tags.get(OWNERSHIP_TAG) == cluster):
+                queues.append(queue)
+        return queues
 
-    async def create(self, resource: Resource) -> Attributes:
-        # Asked for twice with the same attributes, SQS gives the same queue.
-        made = await self._reach.patiently(
+    async def create(self, resource: DesiredResource) -> Attributes:
+        # Idempotent: SQS returns the same queue for the same name and attributes.
+        response = await self._aws.call_with_retry(
             "sqs",
             "create_queue",
             QueueName=resource.name,
-            Attributes=_attributes(resource.properties),
+            Attributes=_encode_attributes(resource.properties),
             tags=dict(resource.tags),
         )
-        one = await self._found(made["QueueUrl"])
-        return one.attributes if one else {"url": made["QueueUrl"]}
+        queue = await self._observe_queue(response["QueueUrl"])
+        return queue.attributes if queue else {"url": response["QueueUrl"]}
 
-    async def change(self, existing: Existing, resource: Resource) -> Attributes:
-        names, url = differing(existing, resource), existing.attributes["url"]
+    async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
+        names, url = changed_properties(observed, resource), observed.attributes["url"]
         if "Tags" in names:
-            await self._reach.ask("sqs", "tag_queue", QueueUrl=url, Tags=dict(resource.tags))
+            await self._aws.call("sqs", "tag_queue", QueueUrl=url, Tags=dict(resource.tags))
         changed = {name: resource.properties[name] for name in names - {"Tags"}}
         if changed:
-            await self._reach.ask(
-                "sqs", "set_queue_attributes", QueueUrl=url, Attributes=_attributes(changed)
+            await self._aws.call(
+                "sqs", "set_queue_attributes", QueueUrl=url, Attributes=_encode_attributes(changed)
             )
-        return existing.attributes
+        return observed.attributes
 
-    async def remove(self, existing: Existing) -> None:
-        await self._reach.remove("sqs", "delete_queue", QueueUrl=existing.attributes["url"])
+    async def delete(self, observed: ObservedResource) -> None:
+        await self._aws.delete("sqs", "delete_queue", QueueUrl=observed.attributes["url"])
 
-    async def _found(self, url: str) -> Existing | None:
-        told = await self._reach.ask_if_there(
+    async def _observe_queue(self, url: str) -> ObservedResource | None:
+        response = await self._aws.call_or_none(
             "sqs", "get_queue_attributes", QueueUrl=url, AttributeNames=["All"]
         )
-        tags = await self._reach.ask_if_there("sqs", "list_queue_tags", QueueUrl=url)
-        if told is None or tags is None:
+        tags = await self._aws.call_or_none("sqs", "list_queue_tags", QueueUrl=url)
+        if response is None or tags is None:
             return None
-        raw = told["Attributes"]
+        raw = response["Attributes"]
         name = url.rpartition("/")[2]
-        seen: dict[str, Any] = {"QueueName": name}
-        seen |= {key: int(raw[key]) for key in _NUMBERS if key in raw}
-        seen |= {key: raw[key].lower() == "true" for key in _SWITCHES if key in raw}
-        seen |= {key: raw.get(key, "") for key in _TEXTS}
-        known = {"arn": raw["QueueArn"], "name": name, "url": url}
-        return Existing(
+        properties: dict[str, Any] = {"QueueName": name}
+        properties |= {key: int(raw[key]) for key in _INTEGERS if key in raw}
+        properties |= {key: raw[key].lower() == "true" for key in _BOOLEANS if key in raw}
+        properties |= {key: raw.get(key, "") for key in _TEXTS}
+        return ObservedResource(
             kind=self.kind,
             name=name,
-            properties=seen,
+            properties=properties,
             tags=tags.get("Tags", {}),
-            attributes=known,
+            attributes={"arn": raw["QueueArn"], "name": name, "url": url},
         )
 
 
-class QueuePolicies:
-    """Who may put messages into a queue."""
+class QueuePolicyHandler(AwsHandler):
+    """Resource policies of queues."""
 
     kind = "sqs-queue-policy"
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
-
-    async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
-        found: list[Existing] = []
-        for one in wanted:
-            url = one.properties["Queues"][0]
-            told = await self._reach.ask_if_there(
+    async def observe(self, cluster: str, desired: Sequence[DesiredResource]) -> Iterable[ObservedResource]:
+        policies: list[ObservedResource] = []
+        for resource in desired:
+            url = resource.properties["Queues"][0]
+            response = await self._aws.call_or_none(
                 "sqs", "get_queue_attributes", QueueUrl=url, AttributeNames=["Policy"]
             )
-            text = ((told or {}).get("Attributes") or {}).get("Policy")
+            text = ((response or {}).get("Attributes") or {}).get("Policy")
             if text:
-                seen = {"Queues": [url], "PolicyDocument": json.loads(text)}
-                found.append(Existing(kind=self.kind, name=one.name, properties=seen))
-        return found
+                properties = {"Queues": [url], "PolicyDocument": json.loads(text)}
+                policies.append(ObservedResource(kind=self.kind, name=resource.name, properties=properties))
+        return policies
 
-    async def create(self, resource: Resource) -> Attributes:
+    async def create(self, resource: DesiredResource) -> Attributes:
         text = json.dumps(resource.properties["PolicyDocument"])
         for url in resource.properties["Queues"]:
-            await self._reach.ask(
-                "sqs", "set_queue_attributes", QueueUrl=url, Attributes={"Policy": text}
-            )
+            await self._aws.call("sqs", "set_queue_attributes", QueueUrl=url, Attributes={"Policy": text})
         return {}
 
-    async def change(self, existing: Existing, resource: Resource) -> Attributes:
+    async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
         return await self.create(resource)
 
-    async def remove(self, existing: Existing) -> None:
-        for url in existing.properties["Queues"]:
-            await self._reach.remove(
-                "sqs", "set_queue_attributes", QueueUrl=url, Attributes={"Policy": ""}
-            )
+    async def delete(self, observed: ObservedResource) -> None:
+        for url in observed.properties["Queues"]:
+            await self._aws.delete("sqs", "set_queue_attributes", QueueUrl=url, Attributes={"Policy": ""})
 
 
-class EventRules:
+class EventRuleHandler(AwsHandler):
     """EventBridge rules with their targets."""
 
     kind = "event-rule"
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
+    async def observe(self, cluster: str, desired: Sequence[DesiredResource]) -> Iterable[ObservedResource]:
+        raw_rules = await self._aws.list_all("events", "list_rules", "Rules", NamePrefix=cluster)
+        names = {resource.name for resource in desired}
+        rules = [await self._observe_rule(raw) for raw in raw_rules]
+        return [rule for rule in rules if rule.name in names or rule.tags.get(OWNERSHIP_TAG) == cluster]
 
-    async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
-        rules = await self._reach.ask_all("events", "list_rules", "Rules", NamePrefix=cluster)
-        names = {one.name for one in wanted}
-        found = [await self._found(raw) for raw in rules]
-        return [one for one in found if one.name in names or one.tags.get(OWNER_TAG) == cluster]
+    async def create(self, resource: DesiredResource) -> Attributes:
+        tags = tag_list(resource.tags)
+        response = await self._aws.call_with_retry("events", "put_rule", **_encode_rule(resource), Tags=tags)
+        await self._put_targets(resource)
+        return {"arn": response["RuleArn"]}
 
-    async def create(self, resource: Resource) -> Attributes:
-        wanted = resource.properties
-        made = await self._reach.patiently(
-            "events",
-            "put_rule",
-            Name=resource.name,
-            Description=wanted.get("Description", ""),
-            EventPattern=json.dumps(wanted["EventPattern"]),
-            State=wanted.get("State", "ENABLED"),
-            Tags=tag_list(resource.tags),
-        )
-        await self._aim(resource)
-        return {"arn": made["RuleArn"]}
-
-    async def change(self, existing: Existing, resource: Resource) -> Attributes:
-        names, wanted = differing(existing, resource), resource.properties
+    async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
+        names = changed_properties(observed, resource)
         if "Tags" in names:
-            arn, tags = existing.attributes["arn"], tag_list(resource.tags)
-            await self._reach.ask("events", "tag_resource", ResourceARN=arn, Tags=tags)
+            arn, tags = observed.attributes["arn"], tag_list(resource.tags)
+            await self._aws.call("events", "tag_resource", ResourceARN=arn, Tags=tags)
         if names & {"Description", "EventPattern", "State"}:
-            await self._reach.ask(
-                "events",
-                "put_rule",
-                Name=resource.name,
-                Description=wanted.get("Description", ""),
-                EventPattern=json.dumps(wanted["EventPattern"]),
-                State=wanted.get("State", "ENABLED"),
-            )
+            await self._aws.call("events", "put_rule", **_encode_rule(resource))
         if "Targets" in names:
-            await self._aim(resource)
-        return existing.attributes
+            await self._put_targets(resource)
+        return observed.attributes
 
-    async def remove(self, existing: Existing) -> None:
-        work = self._reach.ask("events", "list_targets_by_rule", Rule=existing.name)
-        told = await if_there(work)
-        if told is None:
+    async def delete(self, observed: ObservedResource) -> None:
+        response = await self._aws.call_or_none("events", "list_targets_by_rule", Rule=observed.name)
+        if response is None:
             return
-        ids = [one["Id"] for one in told["Targets"]]
+        ids = [target["Id"] for target in response["Targets"]]
         if ids:
-            await self._reach.remove("events", "remove_targets", Rule=existing.name, Ids=ids)
-        await self._reach.remove("events", "delete_rule", Name=existing.name)
+            await self._aws.delete("events", "remove_targets", Rule=observed.name, Ids=ids)
+        await self._aws.delete("events", "delete_rule", Name=observed.name)
 
-    async def _aim(self, resource: Resource) -> None:
-        targets = [dict(one) for one in resource.properties.get("Targets", ())]
+    async def _put_targets(self, resource: DesiredResource) -> None:
+        targets = [dict(target) for target in resource.properties.get("Targets", ())]
         if targets:
-            await self._reach.patiently(
-                "events", "put_targets", busy=BUSY, Rule=resource.name, Targets=targets
-            )
+            await self._aws.call_with_retry("events", "put_targets", Rule=resource.name, Targets=targets)
 
-    async def _found(self, raw: Raw) -> Existing:
-        tags = await self._reach.ask("events", "list_tags_for_resource", ResourceARN=raw["Arn"])
-        targets = await self._reach.ask("events", "list_targets_by_rule", Rule=raw["Name"])
-        return Existing(
+    async def _observe_rule(self, raw: Raw) -> ObservedResource:
+        tags = await self._aws.call("events", "list_tags_for_resource", ResourceARN=raw["Arn"])
+        targets = await self._aws.call("events", "list_targets_by_rule", Rule=raw["Name"])
+        return ObservedResource(
             kind=self.kind,
             name=raw["Name"],
             properties={
@@ -194,16 +163,26 @@ class EventRules:
                 "Description": raw.get("Description", ""),
                 "EventPattern": json.loads(raw.get("EventPattern", "{}")),
                 "State": raw.get("State", ""),
-                "Targets": [{"Id": one["Id"], "Arn": one["Arn"]} for one in targets["Targets"]],
+                "Targets": [{"Id": target["Id"], "Arn": target["Arn"]} for target in targets["Targets"]],
             },
             tags=tag_map(tags.get("Tags")),
             attributes={"arn": raw["Arn"]},
         )
 
 
-def _attributes(properties: Mapping[str, Any]) -> dict[str, str]:
-    """Return a queue's properties as SQS wants them: all text."""
-    names = (*_NUMBERS, *_SWITCHES, *_TEXTS)
+def _encode_rule(resource: DesiredResource) -> Raw:
+    desired = resource.properties
+    return {
+        "Name": resource.name,
+        "Description": desired.get("Description", ""),
+        "EventPattern": json.dumps(desired["EventPattern"]),
+        "State": desired.get("State", "ENABLED"),
+    }
+
+
+def _encode_attributes(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Return the properties of a queue as SQS attributes: all text."""
+    names = (*_INTEGERS, *_BOOLEANS, *_TEXTS)
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in properties.items()

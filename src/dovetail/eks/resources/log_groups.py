@@ -1,61 +1,59 @@
-"""CloudWatch log groups of control planes."""
+"""Handler for CloudWatch log groups of control planes."""
 
 from collections.abc import Iterable, Sequence
 
-from dovetail.eks.aws_client import Raw, Reach
-from dovetail.eks.plan.resource import Existing, Resource
-from dovetail.eks.resources.handler import Attributes
-from dovetail.eks.resources.property_names import differing
+from dovetail.eks.aws_client import Raw
+from dovetail.eks.plan.resource import DesiredResource, ObservedResource
+from dovetail.eks.resources.handler import Attributes, AwsHandler
+from dovetail.eks.resources.property_names import changed_properties
 
 
-class LogGroups:
-    """Log groups by name."""
+class LogGroupHandler(AwsHandler):
+    """Log groups, by name."""
 
     kind = "log-group"
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
-
-    async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
-        names = {one.name for one in wanted}
+    async def observe(self, cluster: str, desired: Sequence[DesiredResource]) -> Iterable[ObservedResource]:
+        names = {resource.name for resource in desired}
         prefix = f"/aws/eks/{cluster}/"
-        groups: list[Raw] = await self._reach.ask_all(
+        groups: list[Raw] = await self._aws.list_all(
             "logs", "describe_log_groups", "logGroups", logGroupNamePrefix=prefix
         )
-        return [await self._found(raw) for raw in groups if raw["logGroupName"] in names]
+        return [await self._to_observed(raw) for raw in groups if raw["logGroupName"] in names]
 
-    async def create(self, resource: Resource) -> Attributes:
-        await self._reach.make(
+    async def create(self, resource: DesiredResource) -> Attributes:
+        await self._aws.create(
             "logs", "create_log_group", logGroupName=resource.name, tags=dict(resource.tags)
         )
-        await self._keep_for(resource)
-        account = self._reach.account
-        where = f"arn:{account.partition}:logs:{account.region}:{account.account}"
-        return {"arn": f"{where}:log-group:{resource.name}:*"}
+        await self._set_retention(resource)
+        account = self._aws.account
+        prefix = f"arn:{account.partition}:logs:{account.region}:{account.account}"
+        return {"arn": f"{prefix}:log-group:{resource.name}:*"}
 
-    async def change(self, existing: Existing, resource: Resource) -> Attributes:
-        names = differing(existing, resource)
+    async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
+        names = changed_properties(observed, resource)
         if "Tags" in names:
-            arn = existing.attributes["arn"].removesuffix(":*")
-            await self._reach.ask("logs", "tag_resource", resourceArn=arn, tags=dict(resource.tags))
+            arn = observed.attributes["arn"].removesuffix(":*")
+            await self._aws.call("logs", "tag_resource", resourceArn=arn, tags=dict(resource.tags))
         if "RetentionInDays" in names:
-            await self._keep_for(resource)
-        return existing.attributes
+            await self._set_retention(resource)
+        return observed.attributes
 
-    async def remove(self, existing: Existing) -> None:
-        await self._reach.remove("logs", "delete_log_group", logGroupName=existing.name)
+    async def delete(self, observed: ObservedResource) -> None:
+        await self._aws.delete("logs", "delete_log_group", logGroupName=observed.name)
 
-    async def _keep_for(self, resource: Resource) -> None:
+    async def _set_retention(self, resource: DesiredResource) -> None:
         days = resource.properties.get("RetentionInDays")
         if days:
-            await self._reach.ask(
+            await self._aws.call(
                 "logs", "put_retention_policy", logGroupName=resource.name, retentionInDays=days
             )
 
-    async def _found(self, raw: Raw) -> Existing:
+    async def _to_observed(self, raw: Raw) -> ObservedResource:
+        # Tag calls take the ARN without the suffix ":*", references need it.
         arn = raw["arn"].removesuffix(":*")
-        tags = await self._reach.ask("logs", "list_tags_for_resource", resourceArn=arn)
-        return Existing(
+        tags = await self._aws.call("logs", "list_tags_for_resource", resourceArn=arn)
+        return ObservedResource(
             kind=self.kind,
             name=raw["logGroupName"],
             properties={

@@ -1,51 +1,52 @@
-"""Between CloudFormation's shapes and boto3's: tags, and the first letter of names."""
+"""Conversion between CloudFormation's and boto3's shapes: tags, case of keys."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dovetail.eks.plan.diff import changes
-from dovetail.eks.plan.references import Reference, Unresolved
-from dovetail.eks.plan.resource import Existing, Resource
+from dovetail.eks.plan.diff import diff_resource
+from dovetail.eks.plan.references import Reference, UnresolvedReferenceError
+from dovetail.eks.plan.resource import DesiredResource, ObservedResource
 
 
 def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return tags as most services take them."""
+    """Return tags as a list of Key and Value, as most services take them."""
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
 def tag_map(tags: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
-    """Return tags as we keep them."""
-    return {one["Key"]: one["Value"] for one in tags or ()}
+    """Return a list of Key and Value as a map."""
+    return {tag["Key"]: tag["Value"] for tag in tags or ()}
 
 
-def lower(value: Any, *, keep: frozenset[str] = frozenset()) -> Any:
-    """Return a value with all its keys in lowerCamelCase, as EKS has them.
+def lower_keys(value: Any, *, keep: frozenset[str] = frozenset()) -> Any:
+    """Return a value with all keys in lowerCamelCase, as EKS has them.
 
-    What is below a key of ``keep`` (labels) has the user's own keys: they stay.
+    Keys below those in ``keep`` (labels) are the user's and stay.
     """
-    return _recased(value, str.lower, keep)
+    return _recase_keys(value, str.lower, keep)
 
 
-def upper(value: Any, *, keep: frozenset[str] = frozenset()) -> Any:
-    """Return a value with all its keys in PascalCase, as CloudFormation has them."""
-    return _recased(value, str.upper, keep)
+def upper_keys(value: Any, *, keep: frozenset[str] = frozenset()) -> Any:
+    """Return a value with all keys in PascalCase, as CloudFormation has them."""
+    return _recase_keys(value, str.upper, keep)
 
 
-def _recased(value: Any, case: Any, keep: frozenset[str]) -> Any:
+def _recase_keys(value: Any, recase: Any, keep: frozenset[str]) -> Any:
     if isinstance(value, Mapping):
         return {
-            case(key[:1]) + key[1:]: inner if key in keep else _recased(inner, case, keep)
+            recase(key[:1]) + key[1:]: inner if key in keep else _recase_keys(inner, recase, keep)
             for key, inner in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_recased(one, case, keep) for one in value]
+        return [_recase_keys(inner, recase, keep) for inner in value]
     return value
 
 
-def differing(existing: Existing, resource: Resource) -> frozenset[str]:
-    """Return the names of the properties that are not as wanted; "Tags" among them."""
-    return frozenset(one.property for one in changes(resource, existing, _nothing))
+def changed_properties(observed: ObservedResource, resource: DesiredResource) -> frozenset[str]:
+    """Return the names of properties that differ; "Tags" among them."""
+    changes = diff_resource(resource, observed, _reject_reference)
+    return frozenset(change.property for change in changes)
 
 
-def _nothing(reference: Reference) -> Any:
-    raise Unresolved(reference)
+def _reject_reference(reference: Reference) -> Any:
+    raise UnresolvedReferenceError(reference)

@@ -1,171 +1,169 @@
-"""Checks: names that IAM must take, roles, and who gets in."""
+"""Validation of IAM names, roles and cluster access."""
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from dovetail.codec.text.field_path import Path
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.config.node_groups import HomeExisting, HomeFargate, HomeGroup
-from dovetail.eks.desired.names import ROLE_LIMIT, Names
-from dovetail.eks.validation.finding import Finding
+from dovetail.codec.text.field_path import FieldPath
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.config.error_messages import FieldError
+from dovetail.eks.config.node_groups import ControllerFargate, ControllerNodeGroup, ExistingCluster, NodeGroup
+from dovetail.eks.desired.names import MAX_ROLE_NAME, Names
 from dovetail.model.cloud.ec2_catalog import Catalog
 
-RULE_LIMIT: Final = 64
-LABEL_LIMIT: Final = 63
-TEMPLATE_LIMIT: Final = 128
+# Maximum lengths, in characters.
+MAX_RULE_NAME: Final = 64
+MAX_LABEL_VALUE: Final = 63
+MAX_LAUNCH_TEMPLATE_NAME: Final = 128
 _IAM_NAME: Final = re.compile(r"[\w+=,.@-]+", re.ASCII)
 
 
-def name_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
-    """Check that AWS and Kubernetes take every name which we make of the cluster's."""
-    names = Names.of(spec)
-    yield from _cluster_name(spec)
-    made = [names.node_role, names.controller_role]
-    if not isinstance(spec.home, HomeExisting):
-        made.append(names.cluster_role)
-    if isinstance(spec.home, HomeGroup) or spec.node_groups:
-        made.append(names.group_role)
-    if isinstance(spec.home, HomeFargate):
-        made.append(names.fargate_role)
-    where: Path = ("iam", "prefix") if spec.iam.prefix else ("name",)
-    longest = max(made, key=len)
-    if len(longest) > ROLE_LIMIT:
-        most = ROLE_LIMIT - (len(longest) - len(names.prefix))
-        hint = "" if spec.iam.prefix else ", or set iam.prefix"
+def validate_names(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
+    """Check that AWS and Kubernetes accept every name derived from the cluster's."""
+    names = Names.from_config(config)
+    yield from _validate_cluster_name(config)
+    roles = [names.node_role, names.controller_role]
+    if not isinstance(config.home, ExistingCluster):
+        roles.append(names.cluster_role)
+    if isinstance(config.home, ControllerNodeGroup) or config.node_groups:
+        roles.append(names.node_group_role)
+    if isinstance(config.home, ControllerFargate):
+        roles.append(names.fargate_role)
+    path: FieldPath = ("iam", "prefix") if config.iam.prefix else ("name",)
+    longest = max(roles, key=len)
+    if len(longest) > MAX_ROLE_NAME:
+        allowed = MAX_ROLE_NAME - (len(longest) - len(names.prefix))
+        hint = "" if config.iam.prefix else ", or set iam.prefix"
         yield (
-            where,
-            f"makes the role name {longest!r} of {len(longest)} characters; IAM takes "
-            f"{ROLE_LIMIT}: use {most} at most{hint}",
+            path,
+            f"results in the role name {longest!r} of {len(longest)} characters; IAM allows "
+            f"{MAX_ROLE_NAME}: use at most {allowed}{hint}",
         )
-    if spec.controller.interruption_queue:
+    if config.controller.interruption_queue:
         rule = f"{names.cluster}-reservation"
-        if len(rule) > RULE_LIMIT:
-            most = RULE_LIMIT - (len(rule) - len(names.cluster))
+        if len(rule) > MAX_RULE_NAME:
+            allowed = MAX_RULE_NAME - (len(rule) - len(names.cluster))
             yield (
                 ("name",),
-                f"makes the rule name {rule!r} of {len(rule)} characters; EventBridge takes "
-                f"{RULE_LIMIT}: use {most} at most",
+                f"results in the rule name {rule!r} of {len(rule)} characters; EventBridge allows "
+                f"{MAX_RULE_NAME}: use at most {allowed}",
             )
-    for number, one in enumerate(spec.service_accounts):
-        role = names.account_role(one.namespace, one.name)
-        if len(role) > ROLE_LIMIT:
-            yield (
-                ("serviceAccounts", number, "name"),
-                f"makes the role name {role!r} of {len(role)} characters; IAM takes {ROLE_LIMIT}",
+    for number, account in enumerate(config.service_accounts):
+        role = names.service_account_role(account.namespace, account.name)
+        if len(role) > MAX_ROLE_NAME:
+            message = (
+                f"results in the role name {role!r} of {len(role)} characters; IAM allows {MAX_ROLE_NAME}"
             )
+            yield ("serviceAccounts", number, "name"), message
 
 
-def _cluster_name(spec: ClusterSpec) -> Iterator[Finding]:
-    if len(spec.name) > LABEL_LIMIT:
+def _validate_cluster_name(config: ClusterConfig) -> Iterator[FieldError]:
+    if len(config.name) > MAX_LABEL_VALUE:
         yield (
             ("name",),
-            f"has {len(spec.name)} characters; our objects in the cluster carry it as a label, "
-            f"which takes {LABEL_LIMIT}",
+            f"has {len(config.name)} characters; Kubernetes objects carry it as a label, which "
+            f"allows {MAX_LABEL_VALUE}",
         )
-    if not spec.name[-1].isalnum():
-        yield ("name",), f"{spec.name!r} must end with a letter or digit, to be a label"
-    if spec.name.lower().startswith("sg-"):
-        yield ("name",), "begins with 'sg-', and no security group may be called so"
-    prefix = spec.iam.prefix
+    if not config.name[-1].isalnum():
+        yield ("name",), f"{config.name!r} must end with a letter or digit to be a label value"
+    if config.name.lower().startswith("sg-"):
+        yield ("name",), "begins with 'sg-', which EC2 does not allow for security group names"
+    prefix = config.iam.prefix
     if prefix is not None and _IAM_NAME.fullmatch(prefix) is None:
-        yield ("iam", "prefix"), f"{prefix!r} is no part of a name for IAM: letters, digits, +=,.@-"
-    groups = [("home", spec.home)] if isinstance(spec.home, HomeGroup) else []
-    every = [*groups, *((f"nodeGroups[{n}]", one) for n, one in enumerate(spec.node_groups))]
-    for where, group in every:
-        template = f"{spec.name}-{group.name}"
-        if len(template) > TEMPLATE_LIMIT:
+        yield (("iam", "prefix"), f"{prefix!r} is not valid in IAM names: letters, digits and _+=,.@-")
+    groups: list[tuple[str, NodeGroup]] = []
+    if isinstance(config.home, ControllerNodeGroup):
+        groups.append(("home", config.home))
+    groups += [(f"nodeGroups[{number}]", group) for number, group in enumerate(config.node_groups)]
+    for field, group in groups:
+        template = f"{config.name}-{group.name}"
+        if len(template) > MAX_LAUNCH_TEMPLATE_NAME:
             yield (
                 ("name",),
-                f"makes the launch template {template!r} for {where} of {len(template)} "
-                f"characters; EC2 takes {TEMPLATE_LIMIT}",
+                f"results in the launch template name {template!r} for {field} of "
+                f"{len(template)} characters; EC2 allows {MAX_LAUNCH_TEMPLATE_NAME}",
             )
 
 
-def role_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
-    """Check that roles can be what they are said to be."""
-    chosen = spec.iam.node_role
-    path: Path = ("iam", "nodeRole")
-    if chosen.arn is not None and chosen.use is not None:
+def validate_roles(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
+    """Validate roles, the permissions boundary and service accounts."""
+    node_role = config.iam.node_role
+    path: FieldPath = ("iam", "nodeRole")
+    if node_role.arn is not None and node_role.use is not None:
         yield path, "must have either use or arn"
-    if chosen.arn is not None and ":role/" not in chosen.arn:
-        yield (*path, "arn"), f"{chosen.arn!r} is no role"
-    if chosen.use == "home" and not isinstance(spec.home, HomeGroup):
-        yield (*path, "use"), "needs a home of kind managed-node-group, whose role to share"
-    boundary = spec.iam.permissions_boundary
+    if node_role.arn is not None and ":role/" not in node_role.arn:
+        yield (*path, "arn"), f"{node_role.arn!r} is not a role"
+    if node_role.use == "home" and not isinstance(config.home, ControllerNodeGroup):
+        yield (*path, "use"), "requires a home of kind managed-node-group, whose role is shared"
+    boundary = config.iam.permissions_boundary
     if boundary is not None and ":policy/" not in boundary:
-        yield ("iam", "permissionsBoundary"), f"{boundary!r} is no policy"
-    if isinstance(spec.home, HomeFargate) and spec.identity == "pod-identity":
-        yield (
-            ("identity",),
-            "Pod Identity does not work on Fargate: its agent runs on nodes; use irsa",
-        )
-    seen: set[tuple[str, str]] = set()
-    for number, one in enumerate(spec.service_accounts):
-        where: Path = ("serviceAccounts", number)
-        if (one.namespace, one.name) in seen:
-            yield where, f"{one.namespace}/{one.name} is there twice"
-        seen.add((one.namespace, one.name))
-        for place, statement in enumerate(one.statements):
+        yield ("iam", "permissionsBoundary"), f"{boundary!r} is not a policy"
+    if isinstance(config.home, ControllerFargate) and config.identity == "pod-identity":
+        message = "Pod Identity does not work on Fargate, because its agent runs on nodes; use irsa"
+        yield ("identity",), message
+    account_keys: set[tuple[str, str]] = set()
+    for number, account in enumerate(config.service_accounts):
+        account_path: FieldPath = ("serviceAccounts", number)
+        if (account.namespace, account.name) in account_keys:
+            yield account_path, f"{account.namespace}/{account.name} is defined twice"
+        account_keys.add((account.namespace, account.name))
+        for index, statement in enumerate(account.statements):
             if not {"Effect", "Action", "Resource"} <= set(statement):
-                yield (*where, "statements", place), "must have Effect, Action and Resource"
+                yield ((*account_path, "statements", index), "must have Effect, Action and Resource")
 
 
-def access_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
-    """Check who gets in, by the rules of the way that was chosen."""
-    chosen = spec.access
-    if chosen.accounts and chosen.mode == "entries":
-        yield ("access", "accounts"), "whole accounts need mode: aws-auth"
-    shares = isinstance(spec.home, HomeExisting) and bool(spec.home.node_role)
-    if chosen.mode == "aws-auth" and isinstance(spec.home, HomeExisting) and not shares:
+def validate_access(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
+    """Validate cluster access by the rules of its mode."""
+    access = config.access
+    if access.accounts and access.mode == "entries":
+        yield ("access", "accounts"), "requires mode: aws-auth"
+    shares_role = isinstance(config.home, ExistingCluster) and bool(config.home.node_role)
+    if access.mode == "aws-auth" and isinstance(config.home, ExistingCluster) and not shares_role:
         yield (
             ("access", "mode"),
-            "aws-auth of an existing cluster is not ours to rewrite; use entries, or have nodes "
-            "share a role that it knows (home.nodeRole)",
+            "aws-auth of an existing cluster is not rewritten; use entries, or let nodes share a "
+            "role that it contains (home.nodeRole)",
         )
-    if not (chosen.creator_is_admin or chosen.admins or isinstance(spec.home, HomeExisting)):
-        yield (
-            ("access", "creatorIsAdmin"),
-            "with nobody in admins, nobody could put anything into the cluster",
-        )
-    for name, given, part in (
-        ("roles", [one.role_arn for one in chosen.roles], ":role/"),
-        ("users", [one.user_arn for one in chosen.users], ":user/"),
+    if not (access.creator_is_admin or access.admins or isinstance(config.home, ExistingCluster)):
+        message = "must be true if admins is empty: the cluster would have no administrator"
+        yield ("access", "creatorIsAdmin"), message
+    for name, arns, part in (
+        ("roles", [role.role_arn for role in access.roles], ":role/"),
+        ("users", [user.user_arn for user in access.users], ":user/"),
     ):
-        for number, arn in enumerate(given):
+        for number, arn in enumerate(arns):
             if part not in arn:
                 field = "roleArn" if name == "roles" else "userArn"
-                yield ("access", name, number, field), f"{arn!r} is no {name[:-1]}"
-    yield from _twice(spec)
-    if chosen.mode == "entries":
-        yield from _system_groups(spec)
+                yield ("access", name, number, field), f"{arn!r} is not a {name[:-1]}"
+    yield from _validate_principals(config)
+    if access.mode == "entries":
+        yield from _validate_groups(config)
 
 
-def _twice(spec: ClusterSpec) -> Iterator[Finding]:
-    chosen = spec.access
-    everybody = (
-        ("admins", list(chosen.admins)),
-        ("roles", [one.role_arn for one in chosen.roles]),
-        ("users", [one.user_arn for one in chosen.users]),
+def _validate_principals(config: ClusterConfig) -> Iterator[FieldError]:
+    """Yield an error for every principal that is listed twice."""
+    access = config.access
+    principals_by_field = (
+        ("admins", list(access.admins)),
+        ("roles", [role.role_arn for role in access.roles]),
+        ("users", [user.user_arn for user in access.users]),
     )
-    seen: set[str] = set()
-    for name, ones in everybody:
-        for number, who in enumerate(ones):
-            if who in seen:
-                yield ("access", name, number), f"{who} is there twice"
-            seen.add(who)
+    listed: set[str] = set()
+    for field, principals in principals_by_field:
+        for number, principal in enumerate(principals):
+            if principal in listed:
+                yield ("access", field, number), f"{principal} is listed twice"
+            listed.add(principal)
 
 
-def _system_groups(spec: ClusterSpec) -> Iterator[Finding]:
-    people = (
-        ("roles", [one.groups for one in spec.access.roles]),
-        ("users", [one.groups for one in spec.access.users]),
+def _validate_groups(config: ClusterConfig) -> Iterator[FieldError]:
+    groups_by_field = (
+        ("roles", [role.groups for role in config.access.roles]),
+        ("users", [user.groups for user in config.access.users]),
     )
-    for name, all_groups in people:
-        for number, groups in enumerate(all_groups):
-            for place, group in enumerate(groups):
+    for field, group_lists in groups_by_field:
+        for number, groups in enumerate(group_lists):
+            for index, group in enumerate(groups):
                 if group.startswith("system:") and group != "system:masters":
-                    yield (
-                        ("access", name, number, "groups", place),
-                        f"an access entry takes no group that begins with 'system:' ({group})",
-                    )
+                    message = f"access entries do not allow groups that begin with 'system:' ({group})"
+                    yield ("access", field, number, "groups", index), message

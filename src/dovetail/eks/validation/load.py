@@ -1,117 +1,159 @@
-"""From the text of cluster.yaml to its model, or to every mistake in it."""
+"""Loading of cluster.yaml: from text to ``ClusterConfig``, or to all its errors.
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+::
 
-from pydantic import ValidationError
+    bytes ─> YAML ─> pydantic models ─> checks between fields ─> ClusterConfig
+               └──────────┴──────────────────┴─> InvalidInputError (all at once)
 
-from dovetail.codec.text.encoding import as_utf8
-from dovetail.codec.text.field_path import Path, show
-from dovetail.codec.text.yaml_reader import Unreadable, YamlReader
+AWS is not called: the bundled catalogue says which regions, zones and instance
+types exist.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Final
+
+import pydantic
+
+from dovetail.codec.text.encoding import to_utf8
+from dovetail.codec.text.field_path import FieldPath, format_path
+from dovetail.codec.text.yaml_reader import ParseError, YamlReader
 from dovetail.data.bundled import bundled_catalog
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.config.error_messages import findings
-from dovetail.eks.plan.references import OPENING
-from dovetail.eks.validation.finding import Finding
-from dovetail.eks.validation.validate import check
-from dovetail.errors import BadInput, Mistake
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.config.error_messages import FieldError, describe_errors
+from dovetail.eks.plan.references import REFERENCE_START
+from dovetail.eks.validation.addons import validate_addons
+from dovetail.eks.validation.cluster import validate_node_groups, validate_region, validate_tags
+from dovetail.eks.validation.iam import validate_access, validate_names, validate_roles
+from dovetail.eks.validation.network import validate_cidrs, validate_vpc
+from dovetail.eks.validation.nodepools import validate_nodepools
+from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.model.cloud.ec2_catalog import Catalog
 
-_STAND_INS: dict[str, Any] = {
+Check = Callable[[ClusterConfig, Catalog], Iterable[FieldError]]
+
+_CHECKS: Final[tuple[tuple[Check, frozenset[str]], ...]] = (
+    (validate_region, frozenset()),
+    (validate_tags, frozenset()),
+    (validate_vpc, frozenset({"vpc", "home"})),
+    (validate_cidrs, frozenset()),
+    (validate_names, frozenset({"name", "home", "controller", "serviceAccounts"})),
+    (validate_roles, frozenset({"home", "iam"})),
+    (validate_access, frozenset({"home", "access"})),
+    (validate_node_groups, frozenset({"home"})),
+    (validate_nodepools, frozenset({"region", "vpc", "nodePools", "nodeClasses"})),
+    (validate_addons, frozenset({"home", "addons", "controller"})),
+)
+"""Each check, and the fields that it requires."""
+_PLACEHOLDERS: Final[dict[str, Any]] = {
     "name": "x",
-    # None that there is: what needs to know the region is not looked at.
+    # No such region exists, so checks that depend on the region are skipped.
     "region": "?",
     "version": "1.33",
     "home": "fargate",
     "nodePools": [{"name": "x"}],
 }
-"""For required fields that cannot be read, so that the others can be looked at."""
+"""Values for invalid required fields, so that the other fields can be checked."""
 
 
-def read_spec(file: str, data: bytes, *, catalog: Catalog | None = None) -> ClusterSpec:
-    """Read a cluster.yaml; raises ``BadInput`` with all that is wrong in it.
-
-    Nothing is asked of AWS: the bundled catalogue says which regions, zones and
-    instance types there are.
-    """
+def load_config(file: str, data: bytes, *, catalog: Catalog | None = None) -> ClusterConfig:
+    """Load a cluster.yaml; raises ``InvalidInputError`` with all errors in it."""
     catalog = catalog or bundled_catalog()
-    text = as_utf8(file, data)
-    if isinstance(text, Mistake):
-        raise BadInput([text])
-    value = _document(file, text)
-    ours = list(_references(value, ()))
-    if ours:
-        raise BadInput(_placed(file, text, ours))
+    text = to_utf8(file, data)
+    if isinstance(text, ValidationError):
+        raise InvalidInputError([text])
+    document = _read_document(file, text)
+    references = list(_find_references(document, ()))
+    if references:
+        raise InvalidInputError(_locate(file, text, references))
     try:
-        spec = ClusterSpec.model_validate(value)
-    except ValidationError as error:
-        wrong = list(findings(error.errors(include_url=False), value))
-        raise BadInput(_placed(file, text, [*wrong, *_besides(value, wrong, catalog)])) from None
-    wrong = list(check(spec, catalog))
-    if wrong:
-        raise BadInput(_placed(file, text, wrong))
-    return spec
+        config = ClusterConfig.model_validate(document)
+    except pydantic.ValidationError as error:
+        errors = list(describe_errors(error.errors(include_url=False), document))
+        errors += _check_valid_fields(document, errors, catalog)
+        raise InvalidInputError(_locate(file, text, errors)) from None
+    errors = list(_run_checks(config, catalog))
+    if errors:
+        raise InvalidInputError(_locate(file, text, errors))
+    return config
 
 
-def _document(file: str, text: bytes) -> dict[str, Any]:
+def _read_document(file: str, text: bytes) -> dict[str, Any]:
     reader = YamlReader(file, text)
     try:
-        documents = [one.value for one in reader.objects() if one.value is not None]
-    except Unreadable as error:
-        raise BadInput([*reader.mistakes, error.mistake]) from None
-    if reader.mistakes:
-        raise BadInput(reader.mistakes)
+        documents = [entry.value for entry in reader.read_objects() if entry.value is not None]
+    except ParseError as error:
+        raise InvalidInputError([*reader.errors, error.error]) from None
+    if reader.errors:
+        raise InvalidInputError(reader.errors)
+    message = ""
     if not documents:
-        raise BadInput([Mistake(file, 0, "", "is empty; a cluster has a name, a region, a home …")])
-    if len(documents) > 1:
-        raise BadInput([Mistake(file, 0, "", f"holds {len(documents)} documents; one is right")])
-    if not isinstance(documents[0], dict):
-        raise BadInput([Mistake(file, 1, "", "is no map of fields: name, region, home …")])
-    return documents[0]
+        message = "is empty; a cluster needs a name, a region, a home …"
+    elif len(documents) > 1:
+        message = f"has {len(documents)} documents; expected one"
+    elif not isinstance(documents[0], dict):
+        message = "is not a map of fields: name, region, home …"
+    if message:
+        line = 1 if len(documents) == 1 else 0
+        raise InvalidInputError([ValidationError(file, line, "", message)])
+    whole: dict[str, Any] = documents[0]
+    return whole
 
 
-def _references(value: Any, path: Path) -> Iterator[Finding]:
-    """Find text that we would take for a reference between resources."""
-    if isinstance(value, str) and OPENING in value:
-        yield path, f"may not hold {OPENING!r}, which stands for a reference here"
+def _find_references(value: Any, path: FieldPath) -> Iterator[FieldError]:
+    """Yield an error for text that would be read as a reference between resources."""
+    if isinstance(value, str) and REFERENCE_START in value:
+        yield path, f"must not contain {REFERENCE_START!r}, which starts a reference"
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from _references(key, path)
-            yield from _references(inner, (*path, key))
+            yield from _find_references(key, path)
+            yield from _find_references(inner, (*path, key))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _references(inner, (*path, number))
+            yield from _find_references(inner, (*path, number))
 
 
-def _besides(value: dict[str, Any], wrong: Iterable[Finding], catalog: Catalog) -> list[Finding]:
-    """Check the fields that can be read, while others cannot."""
-    spoilt = {str(path[0]) for path, _ in wrong if path}
-    readable = {key: inner for key, inner in value.items() if key not in spoilt}
-    for key, stand_in in _STAND_INS.items():
-        readable.setdefault(key, stand_in)
-    unsure = spoilt | (set(_STAND_INS) - set(value))
+def _run_checks(
+    config: ClusterConfig, catalog: Catalog, invalid: Collection[str] = ()
+) -> Iterator[FieldError]:
+    """Yield all errors; checks that require a field in ``invalid`` are skipped."""
+    for check, required in _CHECKS:
+        if not required.intersection(invalid):
+            yield from check(config, catalog)
+
+
+def _check_valid_fields(
+    document: dict[str, Any], errors: Iterable[FieldError], catalog: Catalog
+) -> list[FieldError]:
+    """Check the fields that are valid, with placeholders for the others."""
+    invalid = {str(path[0]) for path, _ in errors if path}
+    fields = {key: value for key, value in document.items() if key not in invalid}
+    for key, placeholder in _PLACEHOLDERS.items():
+        fields.setdefault(key, placeholder)
+    unknown = invalid | (set(_PLACEHOLDERS) - set(document))
     try:
-        spec = ClusterSpec.model_validate(readable)
-    except ValidationError:
+        config = ClusterConfig.model_validate(fields)
+    except pydantic.ValidationError:
         return []
     return [
-        (path, message) for path, message in check(spec, catalog, unsure) if path[0] not in unsure
+        (path, message) for path, message in _run_checks(config, catalog, unknown) if path[0] not in unknown
     ]
 
 
-def _placed(file: str, text: bytes, wrong: Iterable[Finding]) -> list[Mistake]:
-    found = list(wrong)
-    reader = YamlReader(file, text, [(0, *path) for path, _ in found])
-    for _ in reader.objects():
+def _locate(file: str, text: bytes, errors: Iterable[FieldError]) -> list[ValidationError]:
+    """Return errors with their line numbers, in order of lines."""
+    field_errors = list(errors)
+    reader = YamlReader(file, text, [(0, *path) for path, _ in field_errors])
+    for _ in reader.read_objects():
         pass
-    mistakes = [
-        Mistake(file, _innermost(reader.lines, (0, *path)), show(path), message)
-        for path, message in found
+    located = [
+        ValidationError(file, _innermost_line(reader.lines, (0, *path)), format_path(path), message)
+        for path, message in field_errors
     ]
-    return sorted(mistakes, key=lambda one: one.line)
+    return sorted(located, key=lambda error: error.line)
 
 
-def _innermost(lines: dict[Path, int], path: Path) -> int:
+def _innermost_line(lines: dict[FieldPath, int], path: FieldPath) -> int:
+    """Return the line of a field, or of the closest parent that is in the file."""
     for end in range(len(path), 0, -1):
         if path[:end] in lines:
             return lines[path[:end]]

@@ -1,163 +1,167 @@
-"""Checks: the VPC, its subnets, and addresses wherever they are written."""
+"""Validation of the VPC, its subnets, CIDR blocks and ports."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Network
 from itertools import combinations
 
-from dovetail.codec.text.field_path import Path
-from dovetail.codec.text.suggestions import did_you_mean
-from dovetail.eks.config.cluster import ClusterSpec
+from dovetail.codec.text.field_path import FieldPath
+from dovetail.codec.text.suggestions import suggest
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.config.error_messages import FieldError
 from dovetail.eks.config.network import CreatedVpc, ExistingVpc, Nat
-from dovetail.eks.config.node_groups import HomeExisting
-from dovetail.eks.desired.zones import SMALLEST, private_blocks, public_blocks, zones_of
-from dovetail.eks.validation.finding import Finding
+from dovetail.eks.config.node_groups import ExistingCluster
+from dovetail.eks.desired.zones import MAX_PREFIX_LENGTH, private_cidrs, public_cidrs, select_zones
 from dovetail.model.cloud.ec2_catalog import Catalog, Region
 
-_VPC = ("vpc", "create")
+_CREATE = ("vpc", "create")
 
 
-def vpc_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
-    """Check the network that is made, or the one that is named."""
-    existing_home = isinstance(spec.home, HomeExisting)
-    if spec.vpc is not None:
-        if (spec.vpc.create is None) == (spec.vpc.existing is None):
+def validate_vpc(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
+    """Validate the VPC to create, or the existing one."""
+    uses_existing_cluster = isinstance(config.home, ExistingCluster)
+    if config.vpc is not None:
+        if (config.vpc.create is None) == (config.vpc.existing is None):
             yield ("vpc",), "must have either create or existing"
             return
-        if spec.vpc.create is not None and existing_home:
-            yield _VPC, "makes no sense for an existing cluster: it has its VPC; name it"
+        if config.vpc.create is not None and uses_existing_cluster:
+            yield _CREATE, "is not possible for an existing cluster; set vpc.existing to its VPC"
             return
-        if spec.vpc.existing is not None:
-            yield from _existing(spec.vpc.existing)
+        if config.vpc.existing is not None:
+            yield from _validate_existing(config.vpc.existing)
             return
-    if not existing_home:
-        vpc = (spec.vpc.create if spec.vpc else None) or CreatedVpc()
-        yield from _created(vpc, catalog.regions.get(spec.region))
+    if not uses_existing_cluster:
+        vpc = (config.vpc.create if config.vpc else None) or CreatedVpc()
+        yield from _validate_created(vpc, catalog.regions.get(config.region))
 
 
-def _existing(vpc: ExistingVpc) -> Iterator[Finding]:
-    path: Path = ("vpc", "existing")
-    for name, chosen in (("subnets", vpc.subnets), ("securityGroups", vpc.security_groups)):
-        if chosen is not None and bool(chosen.ids) == bool(chosen.tags):
+def _validate_existing(vpc: ExistingVpc) -> Iterator[FieldError]:
+    path: FieldPath = ("vpc", "existing")
+    selections = (("subnets", vpc.subnets), ("securityGroups", vpc.security_groups))
+    for name, selection in selections:
+        if selection is not None and bool(selection.ids) == bool(selection.tags):
             yield (*path, name), "must have either ids or tags"
-    for number, one in enumerate(vpc.subnets.ids):
-        if not one.startswith("subnet-"):
-            yield (*path, "subnets", "ids", number), f"{one!r} is no subnet id (subnet-…)"
+    for number, subnet_id in enumerate(vpc.subnets.ids):
+        if not subnet_id.startswith("subnet-"):
+            yield ((*path, "subnets", "ids", number), f"{subnet_id!r} is not a subnet id (subnet-…)")
     if len(vpc.subnets.ids) == 1:
-        yield (*path, "subnets", "ids"), "has one subnet; EKS wants two in different zones"
-    for number, one in enumerate(vpc.security_groups.ids if vpc.security_groups else ()):
-        if not one.startswith("sg-"):
-            yield (*path, "securityGroups", "ids", number), f"{one!r} is no group id (sg-…)"
+        yield (*path, "subnets", "ids"), "has one subnet; EKS requires two in different zones"
+    for number, group_id in enumerate(vpc.security_groups.ids if vpc.security_groups else ()):
+        if not group_id.startswith("sg-"):
+            message = f"{group_id!r} is not a security group id (sg-…)"
+            yield (*path, "securityGroups", "ids", number), message
 
 
-def _created(vpc: CreatedVpc, region: Region | None) -> Iterator[Finding]:
-    """Check a VPC of its own; without a region, all but the names of zones."""
-    whole = _network(vpc.cidr)
-    if isinstance(whole, str):
-        yield (*_VPC, "cidr"), whole
+def _validate_created(vpc: CreatedVpc, region: Region | None) -> Iterator[FieldError]:
+    """Validate a VPC to create; without a region, all but the names of zones."""
+    vpc_network = _parse_cidr(vpc.cidr)
+    if isinstance(vpc_network, str):
+        yield (*_CREATE, "cidr"), vpc_network
         return
-    if not 16 <= whole.prefixlen <= SMALLEST:
-        yield (*_VPC, "cidr"), f"/{whole.prefixlen} is no size for a VPC: /16 to /{SMALLEST}"
+    if not 16 <= vpc_network.prefixlen <= MAX_PREFIX_LENGTH:
+        message = f"/{vpc_network.prefixlen} is not a valid VPC size: /16 to /{MAX_PREFIX_LENGTH}"
+        yield (*_CREATE, "cidr"), message
         return
     if region is not None:
-        yield from _zones(vpc, region)
+        yield from _validate_zones(vpc, region)
     count = len(vpc.zones) if isinstance(vpc.zones, list) else vpc.zones
     if region is not None:
-        count = len(zones_of(vpc, region))
-    written = [
+        count = len(select_zones(vpc, region))
+    subnet_fields = [
         ("privateSubnets", vpc.private_subnets),
         *([] if vpc.nat is Nat.NONE else [("publicSubnets", vpc.public_subnets)]),
     ]
-    for name, blocks in written:
-        if blocks and len(blocks) != count:
-            yield (*_VPC, name), f"has {len(blocks)} subnets for {count} zones; one a zone"
-    yield from _subnets(vpc, whole, count)
+    for field, cidrs in subnet_fields:
+        if cidrs and len(cidrs) != count:
+            yield ((*_CREATE, field), f"has {len(cidrs)} subnets for {count} zones; expected one per zone")
+    yield from _validate_subnets(vpc, vpc_network, count)
 
 
-def _zones(vpc: CreatedVpc, region: Region) -> Iterator[Finding]:
+def _validate_zones(vpc: CreatedVpc, region: Region) -> Iterator[FieldError]:
     if not isinstance(vpc.zones, list):
-        if vpc.zones > len(zones_of(vpc, region)):
-            yield (*_VPC, "zones"), f"{region.name} has {len(zones_of(vpc, region))} zones"
+        if vpc.zones > len(select_zones(vpc, region)):
+            available = len(select_zones(vpc, region))
+            yield (*_CREATE, "zones"), f"{region.name} has {available} zones"
         return
     if len(vpc.zones) < 2:
-        yield (*_VPC, "zones"), "EKS wants two zones at least"
+        yield (*_CREATE, "zones"), "EKS requires at least two zones"
     for number, zone in enumerate(vpc.zones):
         if zone not in region.zones:
-            guess = did_you_mean(zone, sorted(region.zones))
-            yield (*_VPC, "zones", number), f"{zone!r} is no zone of {region.name}{guess}"
+            hint = suggest(zone, sorted(region.zones))
+            yield (*_CREATE, "zones", number), f"{zone!r} is not a zone of {region.name}{hint}"
     if len(set(vpc.zones)) < len(vpc.zones):
-        yield (*_VPC, "zones"), "names a zone twice"
+        yield (*_CREATE, "zones"), "contains a zone twice"
 
 
-def _subnets(vpc: CreatedVpc, whole: IPv4Network, count: int) -> Iterator[Finding]:
-    places: list[tuple[Path, str, IPv4Network]] = []
+def _validate_subnets(vpc: CreatedVpc, vpc_network: IPv4Network, count: int) -> Iterator[FieldError]:
+    subnets: list[tuple[FieldPath, str, IPv4Network]] = []
     try:
-        named = [
-            ("privateSubnets", private_blocks(vpc, count), vpc.private_subnets),
-            ("publicSubnets", public_blocks(vpc, count), vpc.public_subnets),
+        subnet_fields = [
+            ("privateSubnets", private_cidrs(vpc, count), vpc.private_subnets),
+            ("publicSubnets", public_cidrs(vpc, count), vpc.public_subnets),
         ]
     except ValueError:
-        yield (*_VPC, "cidr"), f"{vpc.cidr} is too small for {count} zones"
+        yield (*_CREATE, "cidr"), f"{vpc.cidr} is too small for {count} zones"
         return
-    for name, blocks, written in named:
-        for number, block in enumerate(blocks):
-            path: Path = (*_VPC, name, number) if written else (*_VPC, "cidr")
-            network = _network(block)
+    for field, cidrs, configured in subnet_fields:
+        for number, cidr in enumerate(cidrs):
+            path: FieldPath = (*_CREATE, field, number) if configured else (*_CREATE, "cidr")
+            network = _parse_cidr(cidr)
             if isinstance(network, str):
                 yield path, network
                 continue
-            places.append((path, block, network))
-            if network.prefixlen > SMALLEST:
-                yield path, f"{block} is too small for a subnet: /{SMALLEST} is the smallest"
-            if not network.subnet_of(whole):
-                yield path, f"{block} is not inside the VPC's {vpc.cidr}"
-    yield from _overlaps(places)
+            subnets.append((path, cidr, network))
+            if network.prefixlen > MAX_PREFIX_LENGTH:
+                yield path, f"{cidr} is too small for a subnet: at least /{MAX_PREFIX_LENGTH}"
+            if not network.subnet_of(vpc_network):
+                yield path, f"{cidr} is not inside the VPC's {vpc.cidr}"
+    yield from _find_overlaps(subnets)
 
 
-def _overlaps(places: Sequence[tuple[Path, str, IPv4Network]]) -> Iterator[Finding]:
-    for (_, first, one), (path, second, other) in combinations(places, 2):
-        if one.overlaps(other):
+def _find_overlaps(subnets: Sequence[tuple[FieldPath, str, IPv4Network]]) -> Iterator[FieldError]:
+    for (_, first, first_network), (path, second, second_network) in combinations(subnets, 2):
+        if first_network.overlaps(second_network):
             yield path, f"{second} overlaps with {first}"
 
 
-def address_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
-    """Check every address block outside the VPC, and ports."""
-    for name, blocks in (
-        ("publicCidrs", spec.endpoint.public_cidrs),
-        ("vpnCidrs", spec.endpoint.vpn_cidrs),
+def validate_cidrs(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
+    """Validate CIDR blocks outside the VPC, and ports."""
+    for name, cidrs in (
+        ("publicCidrs", config.endpoint.public_cidrs),
+        ("vpnCidrs", config.endpoint.vpn_cidrs),
     ):
-        yield from _blocks(("endpoint", name), blocks)
-    if not (spec.endpoint.public or spec.endpoint.private):
-        yield ("endpoint",), "is neither public nor private: nobody could reach the cluster"
-    seen: set[tuple[str, str]] = set()
-    for number, one in enumerate(spec.ingress):
-        if (one.protocol, str(one.ports)) in seen:
-            yield ("ingress", number), f"{one.protocol} {one.ports} is there twice; join the cidrs"
-        seen.add((one.protocol, str(one.ports)))
-        yield from _blocks(("ingress", number, "cidrs"), one.cidrs)
-        low, _, high = str(one.ports).partition("-")
+        yield from _validate_cidr_list(("endpoint", name), cidrs)
+    if not (config.endpoint.public or config.endpoint.private):
+        yield ("endpoint",), "is neither public nor private: the cluster would be unreachable"
+    rules: set[tuple[str, str]] = set()
+    for number, rule in enumerate(config.ingress):
+        if (rule.protocol, str(rule.ports)) in rules:
+            yield (("ingress", number), f"{rule.protocol} {rule.ports} is defined twice; merge the cidrs")
+        rules.add((rule.protocol, str(rule.ports)))
+        yield from _validate_cidr_list(("ingress", number, "cidrs"), rule.cidrs)
+        low, _, high = str(rule.ports).partition("-")
         ends = [low, high or low]
         if not all(end.isdigit() and 0 < int(end) < 65536 for end in ends):
-            wrong = f"{one.ports!r} is no port and no range of ports such as 30000-32767"
-            yield ("ingress", number, "ports"), wrong
+            message = f"{rule.ports!r} is neither a port nor a range of ports such as 30000-32767"
+            yield ("ingress", number, "ports"), message
         elif int(ends[0]) > int(ends[1]):
-            yield ("ingress", number, "ports"), f"{one.ports!r} goes backwards"
+            yield ("ingress", number, "ports"), f"{rule.ports!r} ends before it begins"
 
 
-def _blocks(path: Path, blocks: Iterable[str]) -> Iterator[Finding]:
-    for number, block in enumerate(blocks):
-        network = _network(block)
+def _validate_cidr_list(path: FieldPath, cidrs: Iterable[str]) -> Iterator[FieldError]:
+    for number, cidr in enumerate(cidrs):
+        network = _parse_cidr(cidr)
         if isinstance(network, str):
             yield (*path, number), network
 
 
-def _network(text: str) -> IPv4Network | str:
-    """Return a block of addresses, or what is wrong with it."""
+def _parse_cidr(text: str) -> IPv4Network | str:
+    """Return a CIDR block, or an error message."""
     try:
         return IPv4Network(text)
     except ValueError:
         pass
     try:
-        right = IPv4Network(text, strict=False)
+        corrected = IPv4Network(text, strict=False)
     except ValueError:
-        return f"{text!r} is no block of addresses, such as 10.0.0.0/16"
-    return f"{text!r} does not begin where its block begins; did you mean '{right}'?"
+        return f"{text!r} is not a CIDR block, such as 10.0.0.0/16"
+    return f"{text!r} has host bits set; did you mean '{corrected}'?"

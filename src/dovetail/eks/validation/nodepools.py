@@ -1,34 +1,36 @@
-"""Checks: NodePools and node classes, by their own rules and against the catalogue.
+"""Validation of NodePools and node classes, by CRD rules and by the catalogue.
 
-Where in a short NodePool or node class a part of the whole object was written.
+A short form is validated as the full object that it stands for. Errors are then
+mapped back to the field of the short form.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from dovetail.codec.fields import Field, Findings
-from dovetail.codec.karpenter.nodeclasses import decode_node_class
-from dovetail.codec.karpenter.nodepools import decode_node_pool
-from dovetail.codec.text.field_path import Path
-from dovetail.codec.text.suggestions import nearest
-from dovetail.core.instancetypes.ami_families import family_named
-from dovetail.core.instancetypes.labels import machine_labels
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.karpenter.nodeclasses import decode_nodeclass
+from dovetail.codec.karpenter.nodepools import decode_nodepool
+from dovetail.codec.text.field_path import FieldPath
+from dovetail.codec.text.suggestions import nearest_match
+from dovetail.core.instancetypes.ami_families import ami_family_facts
+from dovetail.core.instancetypes.labels import instance_type_labels
 from dovetail.core.instancetypes.offerings import capacity_types
 from dovetail.core.instancetypes.type_names import category_and_generation, family_of, size_of
-from dovetail.eks.config.cluster import ClusterSpec
-from dovetail.eks.config.nodepools import Class, Pool, name_of
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.config.error_messages import FieldError
+from dovetail.eks.config.nodepools import NodeClassConfig, NodePoolConfig, entry_name
 from dovetail.eks.desired.names import Names
-from dovetail.eks.desired.network import network_of
-from dovetail.eks.desired.nodepools import class_object, pool_object, requirements_of
-from dovetail.eks.desired.zones import zones_of
-from dovetail.eks.validation.finding import Finding
+from dovetail.eks.desired.network import network_settings
+from dovetail.eks.desired.nodepools import nodeclass_manifest, nodepool_manifest, short_requirements
+from dovetail.eks.desired.zones import select_zones
 from dovetail.model import labels as label_keys
-from dovetail.model.cloud.ec2_catalog import Catalog, Machine, Region
+from dovetail.model.cloud.ec2_catalog import Catalog, Ec2InstanceType, Region
+from dovetail.model.karpenter.ami_family import DEFAULT_AMI_FAMILY
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.requirements import Requirements
 
 _TEMPLATE: Final = ("spec", "template", "spec")
-_OF_POOLS: Final[tuple[tuple[Path, Path, bool], ...]] = (
+_NODEPOOL_FIELDS: Final[tuple[tuple[FieldPath, FieldPath, bool], ...]] = (
     ((*_TEMPLATE, "expireAfter"), ("expireAfter",), False),
     ((*_TEMPLATE, "terminationGracePeriod"), ("terminationGracePeriod",), False),
     ((*_TEMPLATE, "taints"), ("taints",), True),
@@ -39,7 +41,7 @@ _OF_POOLS: Final[tuple[tuple[Path, Path, bool], ...]] = (
     (("spec", "limits"), ("limits",), True),
     (("spec", "weight"), ("weight",), False),
 )
-_OF_CLASSES: Final[tuple[tuple[Path, Path, bool], ...]] = (
+_NODECLASS_FIELDS: Final[tuple[tuple[FieldPath, FieldPath, bool], ...]] = (
     (("spec", "amiSelectorTerms"), ("image",), False),
     (("spec", "amiFamily"), ("imageFamily",), False),
     (("spec", "userData"), ("userData",), False),
@@ -47,152 +49,154 @@ _OF_CLASSES: Final[tuple[tuple[Path, Path, bool], ...]] = (
     (("spec", "metadataOptions"), ("hopLimit",), False),
     (("spec", "tags"), ("tags",), True),
 )
-"""A place in the object, the short field, and whether what is below is the same in both."""
+"""Path in the object, field of the short form, and whether deeper paths are the same."""
 _REQUIREMENTS: Final = (*_TEMPLATE, "requirements")
-_GIVING_BACK: Final = ("spec", "disruption", "consolidateAfter")
+_CONSOLIDATE_AFTER: Final = ("spec", "disruption", "consolidateAfter")
 
 
-def short_place(written: Pool | Class, place: Path) -> Path:
-    """Return the short field that a part of the object came from; empty for none."""
-    if isinstance(written, Class):
-        return _mapped(_OF_CLASSES, place)
-    if place[: len(_GIVING_BACK)] == _GIVING_BACK:
-        return ("consolidateAfter",) if written.ttl_after_empty is None else ("ttlAfterEmpty",)
-    if place[: len(_REQUIREMENTS)] == _REQUIREMENTS and len(place) > len(_REQUIREMENTS):
-        number = place[len(_REQUIREMENTS)]
-        own = int(number) - len(requirements_of(written))
-        return ("requirements", own, *place[len(_REQUIREMENTS) + 1 :]) if own >= 0 else ()
-    return _mapped(_OF_POOLS, place)
+def _short_field(entry: NodePoolConfig | NodeClassConfig, path: FieldPath) -> FieldPath:
+    """Return the field of the short form for a path of the object; empty for none."""
+    if isinstance(entry, NodeClassConfig):
+        return _map_path(_NODECLASS_FIELDS, path)
+    if path[: len(_CONSOLIDATE_AFTER)] == _CONSOLIDATE_AFTER:
+        return ("consolidateAfter",) if entry.ttl_after_empty is None else ("ttlAfterEmpty",)
+    if path[: len(_REQUIREMENTS)] == _REQUIREMENTS and len(path) > len(_REQUIREMENTS):
+        # The requirements of the short fields come first, then those of ``requirements``.
+        index = int(path[len(_REQUIREMENTS)]) - len(short_requirements(entry))
+        return ("requirements", index, *path[len(_REQUIREMENTS) + 1 :]) if index >= 0 else ()
+    return _map_path(_NODEPOOL_FIELDS, path)
 
 
-def _mapped(places: tuple[tuple[Path, Path, bool], ...], place: Path) -> Path:
-    for whole, short, goes_on in places:
-        if place[: len(whole)] == whole:
-            return (*short, *place[len(whole) :]) if goes_on else short
+def _map_path(fields: tuple[tuple[FieldPath, FieldPath, bool], ...], path: FieldPath) -> FieldPath:
+    for full, short, is_nested in fields:
+        if path[: len(full)] == full:
+            return (*short, *path[len(full) :]) if is_nested else short
     return ()
 
 
-FAMILY: Final = "AL2023"
-
-
-def pool_findings(spec: ClusterSpec, catalog: Catalog) -> Iterator[Finding]:
-    """Check every node class and NodePool; a pool that no machine satisfies is a mistake."""
-    region = catalog.regions.get(spec.region)
-    if region is None or not spec.node_classes:
-        if not spec.node_classes:
-            yield ("nodeClasses",), "is empty; leave it out for one named 'default'"
+def validate_nodepools(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
+    """Validate node classes and NodePools; every NodePool needs an instance type."""
+    region = catalog.regions.get(config.region)
+    if region is None or not config.node_classes:
+        if not config.node_classes:
+            yield ("nodeClasses",), "is empty; remove the field to get one named 'default'"
         return
-    names = Names.of(spec)
-    network = network_of(spec, region)
-    yield from _twins(spec)
-    for number, node_class in enumerate(spec.node_classes):
-        manifest = class_object(node_class, spec, names, network)
-        yield from _kind(("nodeClasses", number), manifest, "EC2NodeClass")
-        _, found = _read(("nodeClasses", number), node_class, manifest, decode_node_class)
-        yield from found
-    machines = catalog.machines_in(spec.region)
-    classes = {name_of(one) for one in spec.node_classes}
-    for number, pool in enumerate(spec.node_pools):
-        path: Path = ("nodePools", number)
-        manifest = pool_object(pool, spec)
-        yield from _kind(path, manifest, "NodePool")
-        decoded, found = _read(path, pool, manifest, decode_node_pool)
-        yield from found
-        if found:
+    names = Names.from_config(config)
+    network = network_settings(config, region)
+    yield from _find_duplicates(config)
+    for number, node_class in enumerate(config.node_classes):
+        manifest = nodeclass_manifest(node_class, config, names, network)
+        yield from _validate_kind(("nodeClasses", number), manifest, "EC2NodeClass")
+        _, errors = _decode(("nodeClasses", number), node_class, manifest, decode_nodeclass)
+        yield from errors
+    instance_types = catalog.instance_types_in(config.region)
+    class_names = {entry_name(entry) for entry in config.node_classes}
+    for number, pool in enumerate(config.node_pools):
+        path: FieldPath = ("nodePools", number)
+        manifest = nodepool_manifest(pool, config)
+        yield from _validate_kind(path, manifest, "NodePool")
+        decoded, errors = _decode(path, pool, manifest, decode_nodepool)
+        yield from errors
+        if errors:
             continue
-        if decoded.template.node_class.name not in classes:
-            wanted = decoded.template.node_class.name
-            guess = nearest(wanted, classes)
+        class_name = decoded.template.node_class.name
+        if class_name not in class_names:
+            guess = nearest_match(class_name, class_names)
             hint = f"; did you mean {guess!r}?" if guess else ""
-            yield (*path, "nodeClass"), f"there is no node class {wanted!r}{hint}"
-        wrong = list(_words(path, pool, machines, region)) if isinstance(pool, Pool) else []
-        yield from wrong
-        if not wrong and not _is_satisfiable(decoded, machines, region, _zones(spec, region)):
-            yield path, f"NodePool {decoded.name}: no instance type of {region.name} does all that"
+            yield (*path, "nodeClass"), f"there is no node class {class_name!r}{hint}"
+        if isinstance(pool, NodePoolConfig):
+            errors = list(_validate_values(path, pool, instance_types, region))
+            yield from errors
+        zones = _node_zones(config, region)
+        if not errors and not _is_satisfiable(decoded, instance_types, region, zones):
+            yield (path, f"NodePool {decoded.name}: no instance type in {region.name} meets its requirements")
 
 
-def _twins(spec: ClusterSpec) -> Iterator[Finding]:
-    for field, ones in (("nodeClasses", spec.node_classes), ("nodePools", spec.node_pools)):
-        names = [name_of(one) for one in ones]
+def _find_duplicates(config: ClusterConfig) -> Iterator[FieldError]:
+    for field, entries in (("nodeClasses", config.node_classes), ("nodePools", config.node_pools)):
+        names = [entry_name(entry) for entry in entries]
         for number, name in enumerate(names):
             if name in names[:number]:
-                yield (field, number), f"{name!r} is there twice"
+                yield (field, number), f"{name!r} is defined twice"
 
 
-def _kind(path: Path, manifest: dict[str, Any], kind: str) -> Iterator[Finding]:
+def _validate_kind(path: FieldPath, manifest: dict[str, Any], kind: str) -> Iterator[FieldError]:
     if manifest.get("kind") != kind:
         yield (*path, "kind"), f"must be {kind}, not {manifest.get('kind')!r}"
 
 
-def _read(
-    path: Path, written: Any, manifest: dict[str, Any], decode: Callable[[Field], Any]
-) -> tuple[Any, list[Finding]]:
-    """Read an object by its CRD's rules; in a short form mistakes are those of the whole."""
-    findings = Findings()
-    decoded = decode(Field(manifest, findings))
-    if isinstance(written, dict):
-        return decoded, [((*path, *place), message) for place, message in findings.found]
-    return decoded, [_in_short(path, written, place, text) for place, text in findings.found]
+def _decode(
+    path: FieldPath, entry: Any, manifest: dict[str, Any], decode: Callable[[Field], Any]
+) -> tuple[Any, list[FieldError]]:
+    """Decode an object by the rules of its CRD; return it and its errors."""
+    context = DecodeContext()
+    decoded = decode(Field(manifest, context))
+    if isinstance(entry, dict):
+        return decoded, [((*path, *inner), message) for inner, message in context.errors]
+    return decoded, [_to_short_form(path, entry, *error) for error in context.errors]
 
 
-def _in_short(path: Path, written: Pool | Class, place: Path, message: str) -> Finding:
-    """Return a mistake of the whole object where the user wrote it."""
-    field = short_place(written, place)
+def _to_short_form(
+    path: FieldPath, entry: NodePoolConfig | NodeClassConfig, inner: FieldPath, message: str
+) -> FieldError:
+    """Return an error of the full object at the field of the short form."""
+    field = _short_field(entry, inner)
     if field:
         return (*path, *field), message
-    return path, f"{'.'.join(str(step) for step in place)}: {message}"
+    return path, f"{'.'.join(str(step) for step in inner)}: {message}"
 
 
-def _words(
-    path: Path, pool: Pool, machines: Sequence[Machine], region: Region
-) -> Iterator[Finding]:
-    """Check single words of the short form, with a guess for each that nothing has."""
-    names = [one.name for one in machines]
-    known: dict[str, tuple[list[str], set[str]]] = {
-        "families": (pool.families, {family_of(one) for one in names}),
-        "sizes": (pool.sizes, {size_of(one) for one in names}),
+def _validate_values(
+    path: FieldPath, pool: NodePoolConfig, instance_types: Sequence[Ec2InstanceType], region: Region
+) -> Iterator[FieldError]:
+    """Check each value of the short form against the catalogue, with a hint."""
+    names = [instance_type.name for instance_type in instance_types]
+    values: dict[str, tuple[list[str], set[str]]] = {
+        "families": (pool.families, {family_of(name) for name in names}),
+        "sizes": (pool.sizes, {size_of(name) for name in names}),
         "instanceTypes": (pool.instance_types, set(names)),
         "categories": (
             pool.categories,
-            {found[0] for one in names if (found := category_and_generation(one))},
+            {parts[0] for name in names if (parts := category_and_generation(name))},
         ),
         "zones": (pool.zones, set(region.zones)),
     }
-    for field, (asked, there) in known.items():
-        for number, word in enumerate(asked):
-            if word not in there:
-                guess = nearest(word, sorted(there))
+    for field, (requested, available) in values.items():
+        for number, value in enumerate(requested):
+            if value not in available:
+                guess = nearest_match(value, sorted(available))
                 hint = f"; did you mean {guess!r}?" if guess else ""
-                yield (*path, field, number), f"{region.name} has no {word!r}{hint}"
+                yield (*path, field, number), f"{region.name} has no {value!r}{hint}"
 
 
-def _zones(spec: ClusterSpec, region: Region) -> set[str]:
-    """Return the zones in which nodes can be, as far as the file tells."""
-    created = spec.vpc.create if spec.vpc else None
-    return set(zones_of(created, region)) if created else set(region.zones)
+def _node_zones(config: ClusterConfig, region: Region) -> set[str]:
+    """Return the zones that nodes can run in, as far as the file says."""
+    created = config.vpc.create if config.vpc else None
+    return set(select_zones(created, region)) if created else set(region.zones)
 
 
 def _is_satisfiable(
-    pool: NodePool, machines: Sequence[Machine], region: Region, zones: set[str]
+    pool: NodePool, instance_types: Sequence[Ec2InstanceType], region: Region, zones: set[str]
 ) -> bool:
-    asked = pool.requirements()
-    family = family_named(FAMILY)
-    allowed_zone = asked.allowed(label_keys.ZONE)
-    sold_as = asked.allowed(label_keys.CAPACITY_TYPE)
-    reserved = sold_as.has(label_keys.RESERVED)
-    own = Requirements(
+    requirements = pool.requirements()
+    family = ami_family_facts(DEFAULT_AMI_FAMILY)
+    zone_requirement = requirements.get_or_exists(label_keys.ZONE)
+    capacity_type = requirements.get_or_exists(label_keys.CAPACITY_TYPE)
+    # Offerings of capacity reservations are not in the catalogue.
+    allows_reserved = capacity_type.has(label_keys.RESERVED)
+    type_requirements = Requirements(
         {
             key: value
-            for key, value in asked.items()
+            for key, value in requirements.items()
             if key not in (label_keys.ZONE, label_keys.CAPACITY_TYPE)
         }
     )
-    reachable = {zone for zone in zones if allowed_zone.has(zone)}
-    for machine in machines:
-        if not reachable & region.offered.get(machine.name, frozenset()):
+    allowed_zones = {zone for zone in zones if zone_requirement.has(zone)}
+    for instance_type in instance_types:
+        if not allowed_zones & region.offered_zones.get(instance_type.name, frozenset()):
             continue
-        if not reserved and not any(sold_as.has(one) for one in capacity_types(machine)):
+        if not allows_reserved and not any(map(capacity_type.has, capacity_types(instance_type))):
             continue
-        if machine_labels(machine, family).clash(own) is None:
+        if instance_type_labels(instance_type, family).find_disjoint_key(type_requirements) is None:
             return True
     return False

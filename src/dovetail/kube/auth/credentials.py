@@ -1,4 +1,4 @@
-"""Who we are to the API server: tokens and certificates that stay, or that others keep fresh."""
+"""Credentials for the API server: static tokens, token files, rotating certificates."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -10,109 +10,104 @@ import msgspec
 from dovetail.errors import DovetailError
 from dovetail.ports.event_loop import Clock
 
-_REREAD: Final = timedelta(minutes=1)
-"""What is mounted is replaced long before it ends; client-go looks this often, too."""
+_RELOAD_INTERVAL: Final = timedelta(minutes=1)
+"""Mounted tokens rotate long before they expire; client-go has the same interval."""
 
 
-class NoCredentials(DovetailError):
-    """What should have said who we are did not."""
+class CredentialsError(DovetailError):
+    """No credentials could be obtained."""
 
 
 class Credentials(Protocol):
-    """Says who we are."""
+    """Source of bearer tokens."""
 
-    async def token(self, *, refused: bool = False) -> str:
-        """Return a bearer token; empty when a certificate says it all.
+    async def token(self, *, rejected: bool = False) -> str:
+        """Return a bearer token; empty if a client certificate authenticates us.
 
-        ``refused``: the last one was not accepted, so look for a newer one.
+        ``rejected``: the API server rejected the last one, so reload it.
         """
 
 
-class FixedToken(msgspec.Struct, frozen=True):
+class StaticToken(msgspec.Struct, frozen=True):
     """A token from the kubeconfig itself."""
 
     value: str = ""
 
-    async def token(self, *, refused: bool = False) -> str:
+    async def token(self, *, rejected: bool = False) -> str:
         return self.value
 
 
 class TokenFile:
-    """A token in a file that somebody else keeps fresh, as the kubelet does for pods."""
+    """A token in a file that rotates, such as the service account token of a pod."""
 
     def __init__(self, path: Path, *, clock: Clock) -> None:
         self._path = path
         self._clock = clock
-        self._known = ""
+        self._cached = ""
         self._read_at: datetime | None = None
 
-    async def token(self, *, refused: bool = False) -> str:
+    async def token(self, *, rejected: bool = False) -> str:
         now = self._clock.now()
-        if refused or self._read_at is None or now - self._read_at >= _REREAD:
+        if rejected or self._read_at is None or now - self._read_at >= _RELOAD_INTERVAL:
             try:
-                self._known = self._read()
-            except NoCredentials:
-                # Whoever writes it may be in the middle of it; what we have may still do.
-                if not self._known:
+                self._cached = self._read()
+            except CredentialsError:
+                # The file may be half written; the previous token may still be valid.
+                if not self._cached:
                     raise
             self._read_at = now
-        return self._known
+        return self._cached
 
     def _read(self) -> str:
         try:
-            found = self._path.read_text().strip()
+            token = self._path.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or "it is no text"
-            raise NoCredentials(f"{self._path} cannot be read: {why}") from error
-        if not found.isprintable() or not found:
-            raise NoCredentials(f"{self._path} holds no token")
-        return found
+            reason = getattr(error, "strerror", None) or "it is not text"
+            raise CredentialsError(f"{self._path} cannot be read: {reason}") from error
+        if not token.isprintable() or not token:
+            raise CredentialsError(f"{self._path} contains no token")
+        return token
 
 
-class KeptFresh:
-    """Files (certificates) that somebody else keeps fresh, beside what gives the token."""
+class ReloadingCredentials:
+    """Credentials whose certificate files rotate."""
 
     def __init__(
-        self,
-        files: Sequence[Path],
-        *,
-        renew: Callable[[], None],
-        clock: Clock,
-        token: Credentials,
+        self, files: Sequence[Path], *, reload: Callable[[], None], clock: Clock, token: Credentials
     ) -> None:
-        """Have ``renew`` take up what is in ``files``, which were read just now."""
+        """``reload`` reads ``files`` again; ``token`` provides the bearer token."""
         self._files = files
-        self._renew = renew
+        self._reload = reload
         self._clock = clock
         self._token = token
-        self._taken_up = self._state()
-        self._looked_at = clock.now()
+        self._loaded_state = self._state()
+        self._checked_at = clock.now()
 
-    async def token(self, *, refused: bool = False) -> str:
+    async def token(self, *, rejected: bool = False) -> str:
         now = self._clock.now()
-        if refused or now - self._looked_at >= _REREAD:
-            self._looked_at = now
-            self._look()
-        return await self._token.token(refused=refused)
+        if rejected or now - self._checked_at >= _RELOAD_INTERVAL:
+            self._checked_at = now
+            self._reload_if_changed()
+        return await self._token.token(rejected=rejected)
 
-    def _look(self) -> None:
+    def _reload_if_changed(self) -> None:
         state = self._state()
-        if state == self._taken_up:
+        if state == self._loaded_state:
             return
         try:
-            self._renew()
+            self._reload()
         except (DovetailError, OSError):
-            return  # A certificate and its key are never replaced at once; next time they fit.
-        self._taken_up = state
+            return  # Certificate and key are not replaced atomically; the next reload succeeds.
+        self._loaded_state = state
 
     def _state(self) -> list[tuple[int, int, int]]:
-        return [_stamp(one) for one in self._files]
+        return [_file_state(file) for file in self._files]
 
 
-def _stamp(file: Path) -> tuple[int, int, int]:
-    """Return what is another one when a file was replaced or written to."""
+def _file_state(file: Path) -> tuple[int, int, int]:
+    """Return a value that changes when a file is replaced or written."""
     try:
-        about = file.stat()
+        stat = file.stat()
     except OSError:
         return (0, 0, 0)
-    return about.st_ino, about.st_mtime_ns, about.st_size
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size

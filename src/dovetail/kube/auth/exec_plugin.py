@@ -1,4 +1,4 @@
-"""Programs that say who we are, such as ``aws eks get-token``."""
+"""Exec credential plugins, such as ``aws eks get-token``."""
 
 import asyncio
 import os
@@ -11,34 +11,37 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from dovetail.kube.auth.credentials import NoCredentials
-from dovetail.kube.auth.tls import Identity
+from dovetail.kube.auth.credentials import CredentialsError
+from dovetail.kube.auth.tls import ClientTls
 from dovetail.ports.event_loop import Clock
 
-_MARGIN: Final = timedelta(seconds=30)
-"""Before its end a token is replaced; one that does not last as long, after most of its time."""
-_MOST: Final = 0.8
-_LEAST: Final = timedelta(seconds=1)
-"""A program is not run for every request, whatever it says about its token."""
-_PATIENCE: Final = 60.0
-_LAST_BREATH: Final = 0.5
-_SHOWN: Final = 300
+_EXPIRY_MARGIN: Final = timedelta(seconds=30)
+"""A token is refreshed so long before it expires."""
+_MAX_USED_FRACTION: Final = 0.8
+"""Of the lifetime of a token that is shorter than the margin allows."""
+_MIN_LIFETIME: Final = timedelta(seconds=1)
+"""The plugin does not run for every request, whatever expiry it returns."""
+_TIMEOUT: Final = 60.0
+"""Seconds."""
+_KILL_TIMEOUT: Final = 0.5
+_MAX_STDERR: Final = 300
+"""Characters in messages."""
 
 
-class Plugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that prints a token or a certificate."""
+class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
+    """Configuration of a plugin: ``user.exec`` of a kubeconfig."""
 
     command: str
     arguments: Sequence[str] = ()
     environment: Mapping[str, str] = {}
-    """All of it, not only what is added."""
+    """The whole environment, not only additions."""
     api_version: str = "client.authentication.k8s.io/v1"
     hint: str = ""
     cluster: Mapping[str, Any] | None = None
-    """What it is told of the cluster, where it wants to be (``provideClusterInfo``)."""
+    """Cluster info for the plugin, with ``provideClusterInfo``."""
 
 
-class _Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class _ExecCredentialStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The status of an ExecCredential."""
 
     token: str = ""
@@ -47,61 +50,58 @@ class _Told(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
 
-class PluginToken:
-    """A token or certificate asked of a program; asked again shortly before it ends."""
+class ExecCredentials:
+    """Token or client certificate from a plugin, refreshed before it expires."""
 
-    def __init__(self, plugin: Plugin, *, clock: Clock, identity: Identity) -> None:
-        """Have ``identity`` show the certificate, if one is given."""
+    def __init__(self, plugin: ExecPlugin, *, clock: Clock, client_tls: ClientTls) -> None:
+        """``client_tls`` gets the certificate, if the plugin returns one."""
         self._plugin = plugin
         self._clock = clock
-        self._identity = identity
-        self._known: _Told | None = None
-        self._old_at: datetime | None = None
-        self._asking = asyncio.Lock()
+        self._identity = client_tls
+        self._status: _ExecCredentialStatus | None = None
+        self._refresh_at: datetime | None = None
+        self._lock = asyncio.Lock()
 
-    async def token(self, *, refused: bool = False) -> str:
-        before = self._known
-        # One at a time: hundreds of requests may find the token too old at once.
-        async with self._asking:
-            known, renewed = self._known, self._known is not before
-            if known is None or self._is_old() or (refused and not renewed):
-                known = _read(self._plugin, await _run(self._plugin))
-                self._show(known)
-                self._known = known
-                self._old_at = _old_at(known, now=self._clock.now())
-        return known.token
+    async def token(self, *, rejected: bool = False) -> str:
+        before = self._status
+        # One run at a time: hundreds of requests may find the token expired at once.
+        async with self._lock:
+            status, is_renewed = self._status, self._status is not before
+            if status is None or self._is_expired() or (rejected and not is_renewed):
+                status = _decode(self._plugin, await _run(self._plugin))
+                self._use_certificate(status)
+                self._status = status
+                self._refresh_at = _refresh_at(status, now=self._clock.now())
+        return status.token
 
-    def _is_old(self) -> bool:
-        return self._old_at is not None and self._clock.now() >= self._old_at
+    def _is_expired(self) -> bool:
+        return self._refresh_at is not None and self._clock.now() >= self._refresh_at
 
-    def _show(self, told: _Told) -> None:
-        if not told.client_certificate_data:
+    def _use_certificate(self, status: _ExecCredentialStatus) -> None:
+        if not status.client_certificate_data:
             return
         try:
-            self._identity.show(told.client_certificate_data, told.client_key_data)
+            self._identity.set_certificate(status.client_certificate_data, status.client_key_data)
         except ssl.SSLError as error:
-            why = error.reason or str(error)
-            message = f"{self._plugin.command} printed a certificate that cannot be used ({why})"
-            raise NoCredentials(message) from error
+            reason = error.reason or str(error)
+            message = f"{self._plugin.command} printed a certificate that cannot be used ({reason})"
+            raise CredentialsError(message) from error
 
 
-def _old_at(told: _Told, *, now: datetime) -> datetime | None:
-    ends = told.expiration_timestamp
-    if ends is None:
+def _refresh_at(status: _ExecCredentialStatus, *, now: datetime) -> datetime | None:
+    expiry = status.expiration_timestamp
+    if expiry is None:
         return None
-    lasts = ends - now
-    return now + max(_LEAST, lasts - _MARGIN, lasts * _MOST)
+    lifetime = expiry - now
+    return now + max(_MIN_LIFETIME, lifetime - _EXPIRY_MARGIN, lifetime * _MAX_USED_FRACTION)
 
 
-async def _run(plugin: Plugin) -> bytes:
+async def _run(plugin: ExecPlugin) -> bytes:
     spec: dict[str, Any] = {"interactive": False}
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
-    asked = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
-    environment = {
-        **plugin.environment,
-        "KUBERNETES_EXEC_INFO": msgspec.json.encode(asked).decode(),
-    }
+    exec_info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
+    environment = {**plugin.environment, "KUBERNETES_EXEC_INFO": msgspec.json.encode(exec_info).decode()}
     try:
         process = await asyncio.create_subprocess_exec(
             plugin.command,
@@ -110,55 +110,49 @@ async def _run(plugin: Plugin) -> bytes:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            # With all that it starts it can then be ended.
+            # A session of its own, so that its child processes can be killed too.
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
         hint = f"; {plugin.hint}" if plugin.hint else ""
-        why = getattr(error, "strerror", None) or str(error)
-        raise NoCredentials(f"{plugin.command} cannot be run for a token: {why}{hint}") from error
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CredentialsError(f"{plugin.command} cannot be run for a token: {reason}{hint}") from error
     try:
-        out, complaint = await asyncio.wait_for(process.communicate(), _PATIENCE)
+        stdout, raw_stderr = await asyncio.wait_for(process.communicate(), _TIMEOUT)
     except TimeoutError as error:
-        await _end(process)
-        message = f"{plugin.command} gave no token within {_PATIENCE:g}s"
-        raise NoCredentials(message) from error
+        await _kill(process)
+        message = f"{plugin.command} returned no token within {_TIMEOUT:g}s"
+        raise CredentialsError(message) from error
     except asyncio.CancelledError:
-        await _end(process)
+        await _kill(process)
         raise
     if process.returncode:
-        said = " ".join(complaint.decode(errors="replace").split())[:_SHOWN]
-        said = said or "it does not say why"
-        raise NoCredentials(f"{plugin.command} ended with {process.returncode}: {said}")
-    return out
+        stderr = " ".join(raw_stderr.decode(errors="replace").split())[:_MAX_STDERR]
+        stderr = stderr or "no error output"
+        raise CredentialsError(f"{plugin.command} exited with {process.returncode}: {stderr}")
+    return stdout
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Leave nothing behind of a program that is no longer waited for."""
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill a plugin and its child processes."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    # What has left its group may hold on to the output for ever.
+    # A process that left the group may keep the pipes open forever.
     with suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), _LAST_BREATH)
+        await asyncio.wait_for(process.wait(), _KILL_TIMEOUT)
 
 
-def _read(plugin: Plugin, printed: bytes) -> _Told:
+def _decode(plugin: ExecPlugin, printed: bytes) -> _ExecCredentialStatus:
     try:
-        status: dict[str, Any] = msgspec.json.decode(printed)["status"]
-        given = {name: value for name, value in status.items() if value is not None}
-        told = msgspec.convert(given, _Told)
-    except (
-        msgspec.DecodeError,
-        msgspec.ValidationError,
-        AttributeError,
-        KeyError,
-        TypeError,
-    ) as error:
+        fields: dict[str, Any] = msgspec.json.decode(printed)["status"]
+        present = {name: value for name, value in fields.items() if value is not None}
+        status = msgspec.convert(present, _ExecCredentialStatus)
+    except (msgspec.DecodeError, msgspec.ValidationError, AttributeError, KeyError, TypeError) as error:
         message = f"{plugin.command} printed no ExecCredential with a status"
-        raise NoCredentials(message) from error
-    token = told.token.strip()
+        raise CredentialsError(message) from error
+    token = status.token.strip()
     if not token.isprintable():
-        raise NoCredentials(f"{plugin.command} printed a token that is none")
-    if not (token or told.client_certificate_data):
-        raise NoCredentials(f"{plugin.command} printed no token and no certificate")
-    return msgspec.structs.replace(told, token=token)
+        raise CredentialsError(f"{plugin.command} printed an invalid token")
+    if not (token or status.client_certificate_data):
+        raise CredentialsError(f"{plugin.command} printed no token and no certificate")
+    return msgspec.structs.replace(status, token=token)

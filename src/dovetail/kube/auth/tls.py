@@ -1,4 +1,4 @@
-"""Certificates: whom we trust, and the one that we show."""
+"""TLS contexts: trusted certificate authorities and the client certificate."""
 
 import ssl
 from collections.abc import Callable
@@ -6,46 +6,46 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 
-def trusting(authority: str) -> ssl.SSLContext:
-    """Return a context that trusts an authority (PEM), or the system's own; may raise SSLError."""
-    # People keep notes between certificates, in any language; OpenSSL passes over them.
-    plain = authority.encode("ascii", errors="replace").decode()
-    return ssl.create_default_context(cadata=plain or None)
+def create_tls_context(authority: str) -> ssl.SSLContext:
+    """Return a context that trusts a CA bundle (PEM), or the system's; may raise SSLError."""
+    # Bundles may contain comments in any language, which OpenSSL ignores.
+    ascii_only = authority.encode("ascii", errors="replace").decode()
+    return ssl.create_default_context(cadata=ascii_only or None)
 
 
-def load_identity(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Have new connections show a client certificate (PEM); raises ``ssl.SSLError``."""
+def load_client_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Set the client certificate (PEM) of a context; raise ``ssl.SSLError``."""
     # OpenSSL reads keys from files only.
     with TemporaryDirectory() as folder:
-        both = Path(folder, "both.pem")
-        both.touch(mode=0o600)
-        both.write_text(f"{certificate}\n{key}\n")
-        # Without a password of our own, OpenSSL would ask whoever sits at the terminal.
-        context.load_cert_chain(both, password="")
+        pem = Path(folder, "client.pem")
+        pem.touch(mode=0o600)
+        pem.write_text(f"{certificate}\n{key}\n")
+        # Without an explicit password, OpenSSL would prompt on the terminal.
+        context.load_cert_chain(pem, password="")
 
 
-class Identity:
-    """What connections are made with while certificates come and go.
+class ClientTls:
+    """TLS context that can be reloaded when certificates rotate.
 
-    Each change makes a context of its own. Connections are kept by context, so none that
-    was made with the last one is used again.
+    Each change creates a new context. Connections are pooled by context, so a
+    connection with an old certificate is not reused.
     """
 
-    def __init__(self, trust: Callable[[], ssl.SSLContext]) -> None:
-        self._trust = trust
-        self._shown: tuple[str, str] | None = None
-        self.context = trust()
+    def __init__(self, create_context: Callable[[], ssl.SSLContext]) -> None:
+        self._create_context = create_context
+        self._certificate: tuple[str, str] | None = None
+        self.context = create_context()
 
-    def renew(self) -> None:
-        """Take up what is trusted by now."""
-        context = self._trust()
-        if self._shown is not None:
-            load_identity(context, *self._shown)
+    def reload(self) -> None:
+        """Read the trusted certificates again."""
+        context = self._create_context()
+        if self._certificate is not None:
+            load_client_certificate(context, *self._certificate)
         self.context = context
 
-    def show(self, certificate: str, key: str) -> None:
-        """Show this certificate from now on; raises ``ssl.SSLError`` and goes on as before."""
-        context = self._trust()
-        load_identity(context, certificate, key)
-        self._shown = (certificate, key)
+    def set_certificate(self, certificate: str, key: str) -> None:
+        """Use a client certificate; on ``ssl.SSLError`` keep the previous one."""
+        context = self._create_context()
+        load_client_certificate(context, certificate, key)
+        self._certificate = (certificate, key)
         self.context = context

@@ -1,14 +1,16 @@
-"""Who may write: the rules of a lease that one of several replicas holds at a time.
+"""Rules of the leader election lease, without clock and connection.
 
-No clock of another machine is trusted. A candidate counts by its own clock how
-long it has seen a lease unchanged, and takes it only after all of the lease's
-duration; a holder counts by its own clock from the beginning of its last
-successful renewal, and stops writing a third of the duration earlier. So two
-never write at once while no clock runs half as fast again as another.
+At most one of several replicas writes at a time. Clocks of other hosts are not
+trusted. A candidate measures with its own clock how long it has observed a lease
+unchanged, and acquires it only after the whole lease duration. The holder
+measures from the start of its last successful renewal, and stops writing a third
+of the lease duration earlier. So two replicas never write at the same time,
+unless one clock runs more than half as fast again as the other.
 
-The same goes for a lease that a hand has deleted or emptied, since its holder
-notices only when it renews: whoever knew the lease waits for all of its duration.
-Only who sees none when it starts takes it at once.
+The same holds for a lease that was deleted or cleared by hand, because its holder
+notices only at the next renewal: a candidate that has observed the lease waits
+for its whole duration. Only a candidate that finds no lease when it starts
+acquires it at once.
 """
 
 from enum import Enum
@@ -19,126 +21,127 @@ import msgspec
 from dovetail.errors import DovetailError
 
 
-class NotLeading(DovetailError):
-    """A write was not made, because somebody else may be leading by now."""
+class NotLeaderError(DovetailError):
+    """A write was prevented, because another replica may be the leader."""
 
 
-class LeaseLost(DovetailError):
-    """The lease could not be kept; everything in memory may be out of date."""
+class LeaseLostError(DovetailError):
+    """The lease could not be renewed; caches may be out of date."""
 
 
-class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds."""
+class LeaseTiming(msgspec.Struct, frozen=True, kw_only=True):
+    """Durations in seconds, named as in client-go."""
 
-    duration: float = 15.0
-    """Others may take a lease that has not been renewed for so long."""
+    lease_duration: float = 15.0
+    """Other replicas may acquire a lease that was not renewed for so long."""
     renew_deadline: float = 10.0
-    """A holder who could not renew for so long writes no more."""
-    retry: float = 2.0
+    """The holder stops writing if it could not renew for so long."""
+    retry_period: float = 2.0
     jitter: float = 0.2
-    """Each wait is longer by up to this share."""
+    """Fraction by which each wait is extended at random."""
 
 
-USUAL: Final = Timing()
+DEFAULT_TIMING: Final = LeaseTiming()
 
 
-GIVEN_UP: Final = 1
-"""Seconds that a lease is said to last by who gives it up; Karpenter says so, too."""
+RELEASED_DURATION: Final = 1
+"""``leaseDurationSeconds`` of a released lease; the same as client-go writes."""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What a Lease says."""
+class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Contents of a Lease."""
 
     holder: str = ""
-    """Empty: it was given up, or emptied by hand."""
+    """Empty: released, or cleared by hand."""
     duration: float = 0.0
-    """A second or less, where it was given up by its holder."""
+    """Seconds; one or less if its holder released it."""
     transitions: int = 0
-    revision: str = ""
-    """Another one with every write."""
+    resource_version: str = ""
+    """Changes with every write."""
 
     @property
-    def is_given_up(self) -> bool:
-        return not self.holder and self.duration <= GIVEN_UP
+    def is_released(self) -> bool:
+        """Return True if the holder released the lease."""
+        return not self.holder and self.duration <= RELEASED_DURATION
 
 
-class Move(Enum):
-    """What to do about a lease."""
+class LeaseAction(Enum):
+    """Next step of a candidate."""
 
-    CREATE = "there is none"
-    TAKE = "nobody holds it any more"
-    RENEW = "it is ours"
-    WAIT = "somebody holds it"
+    CREATE = "no lease exists"
+    ACQUIRE = "the lease has expired or was released"
+    RENEW = "we hold the lease"
+    WAIT = "another replica holds the lease"
 
 
-class Candidate:
-    """One replica's part in the election, without clock and connection.
+class LeaseCandidate:
+    """State of one replica in the election.
 
-    ``now`` is always that of one clock of this machine that never goes back and
-    does not stand still while the process, or the machine, sleeps.
+    ``now`` is always a time of one monotonic clock of this host, which continues
+    while the process or the host is suspended.
     """
 
-    def __init__(self, me: str, timing: Timing = USUAL) -> None:
-        self.me = me
+    def __init__(self, identity: str, timing: LeaseTiming = DEFAULT_TIMING) -> None:
+        self.identity = identity
         self._timing = timing
-        self._seen: Record | None = None
-        self._since: float | None = None
-        """When the record was first seen as it is; None when there never was one."""
-        self._until: float | None = None
-        """Until when we lead; None before and after."""
-        self._is_over = False
+        self._observed: LeaseRecord | None = None
+        self._observed_since: float | None = None
+        """When the record was first observed as it is; None if there never was one."""
+        self._leader_until: float | None = None
+        """End of our leadership unless we renew; None before the first write."""
+        self._is_resigned = False
 
     @property
-    def seen(self) -> Record | None:
-        """The lease as it was last read or written."""
-        return self._seen
+    def observed(self) -> LeaseRecord | None:
+        """Return the lease as it was last read or written."""
+        return self._observed
 
-    def saw(self, record: Record | None, *, now: float) -> None:
-        """Take note of what the API server answered, at ``now`` at the latest."""
-        if _revision(record) != _revision(self._seen):
-            self._since = now
-        self._seen = record
+    def observe(self, record: LeaseRecord | None, *, now: float) -> None:
+        """Record a response of the API server, received before ``now``."""
+        if _version(record) != _version(self._observed):
+            self._observed_since = now
+        self._observed = record
 
-    def move(self, *, now: float) -> Move:
-        """Decide what to do about the lease as it was last seen."""
-        record = self._seen
-        if record is not None and record.holder == self.me:
-            return Move.RENEW
-        if record is not None and record.is_given_up:
-            return Move.TAKE
-        # Whoever made the lease longer than ours counts on that.
-        lasts = max(record.duration if record else 0.0, self._timing.duration)
-        if self._since is not None and now - self._since <= lasts:
-            return Move.WAIT
-        return Move.CREATE if record is None else Move.TAKE
+    def next_action(self, *, now: float) -> LeaseAction:
+        """Return the next step for the lease as it was last observed."""
+        record = self._observed
+        if record is not None and record.holder == self.identity:
+            return LeaseAction.RENEW
+        if record is not None and record.is_released:
+            return LeaseAction.ACQUIRE
+        # A holder with a longer lease duration relies on it.
+        duration = max(record.duration if record else 0.0, self._timing.lease_duration)
+        if self._observed_since is not None and now - self._observed_since <= duration:
+            return LeaseAction.WAIT
+        return LeaseAction.CREATE if record is None else LeaseAction.ACQUIRE
 
-    def wrote(self, record: Record, *, began: float, now: float) -> None:
-        """Count a write that made or kept the lease ours, begun at ``began``.
+    def record_write(self, record: LeaseRecord, *, started: float, now: float) -> None:
+        """Record a successful write of the lease, which was sent at ``started``.
 
-        Who has lost the lease once stays out, although nobody else may have
-        noticed: what was refused in between would be missing.
+        A replica that has lost the lease once never leads again, even if no other
+        replica acquired it: writes that the fence prevented would be missing.
         """
-        self.saw(record, now=now)
-        if self._until is not None and began >= self._until:
-            self._is_over = True
-        if not self._is_over:
-            self._until = began + self._timing.renew_deadline
+        self.observe(record, now=now)
+        if self._leader_until is not None and started >= self._leader_until:
+            self._is_resigned = True
+        if not self._is_resigned:
+            self._leader_until = started + self._timing.renew_deadline
 
     def has_lost(self, *, now: float) -> bool:
-        """Tell whether the lease was ours and surely is no more, or not surely."""
-        if self._until is None:
+        """Return True if we held the lease and may not hold it any more."""
+        if self._leader_until is None:
             return False
-        taken = self._seen is None or self._seen.holder != self.me
-        return self._is_over or taken or now >= self._until
+        is_taken = self._observed is None or self._observed.holder != self.identity
+        return self._is_resigned or is_taken or now >= self._leader_until
 
-    def leads(self, *, now: float) -> bool:
-        """Tell whether nobody else can be leading at ``now``."""
-        return self._until is not None and not self.has_lost(now=now)
+    def is_leader(self, *, now: float) -> bool:
+        """Return True if no other replica can be the leader at ``now``."""
+        return self._leader_until is not None and not self.has_lost(now=now)
 
     def resign(self) -> None:
-        """Lead no more, from now on."""
-        self._is_over = True
+        """Stop leading."""
+        self._is_resigned = True
 
 
-def _revision(record: Record | None) -> str:
-    return "" if record is None else record.revision
+def _version(record: LeaseRecord | None) -> str:
+    return "" if record is None else record.resource_version

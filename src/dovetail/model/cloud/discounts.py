@@ -1,4 +1,4 @@
-"""Discounts: what a user pays less than the price book says."""
+"""Discounts on list prices: percentages, savings plans and reserved instances."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -8,81 +8,77 @@ import msgspec
 from dovetail.model import labels as label_keys
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """What a discount is for; shell patterns, and what is left empty is for all."""
+class DiscountScope(msgspec.Struct, frozen=True, kw_only=True):
+    """Instances that a discount applies to, as shell patterns; an empty field matches all."""
 
     families: tuple[str, ...] = ()
     instance_types: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     capacity_types: tuple[str, ...] = ()
 
-    def covers(self, machine: str, *, region: str, capacity_type: str) -> bool:
-        """Tell whether everything that is said here holds for an instance."""
+    def covers(self, instance_type: str, *, region: str, capacity_type: str) -> bool:
+        """Return True if all patterns match the instance."""
         return (
-            _fits(machine.partition(".")[0], self.families)
-            and _fits(machine, self.instance_types)
-            and _fits(region, self.regions)
-            and _fits(capacity_type, self.capacity_types)
+            _matches_any(instance_type.partition(".")[0], self.families)
+            and _matches_any(instance_type, self.instance_types)
+            and _matches_any(region, self.regions)
+            and _matches_any(capacity_type, self.capacity_types)
         )
 
     @property
-    def names_machines(self) -> bool:
+    def selects_instance_types(self) -> bool:
         return bool(self.families or self.instance_types)
 
 
-class Percentage(msgspec.Struct, frozen=True, kw_only=True):
-    """So much off, without a ceiling."""
+class PercentageDiscount(msgspec.Struct, frozen=True, kw_only=True):
+    """A discount in percent, without a limit."""
 
     percent: float
-    scope: Scope = Scope()
+    scope: DiscountScope = DiscountScope()
     name: str = ""
 
 
 class SavingsPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """An amount that is paid every hour, and buys on-demand hours at a lower rate."""
+    """Hourly commitment that covers on-demand usage at a lower rate."""
 
     name: str
     commitment: float
-    """USD per hour, used or not."""
+    """USD per hour, paid even if unused."""
     percent: float
-    """Off the list price, as long as the commitment lasts."""
-    scope: Scope = Scope()
+    """Discount on the list price until the commitment is used up."""
+    scope: DiscountScope = DiscountScope()
 
     def rate(self, list_price: float) -> float:
-        """Return what an hour takes of the commitment."""
+        """Return the part of the commitment that one hour uses, in USD."""
         return list_price * (1 - self.percent / 100)
 
-    def covers(self, machine: str, *, region: str, zone: str) -> bool:
-        del zone  # Plans are for regions.
-        return self.scope.covers(machine, region=region, capacity_type=label_keys.ON_DEMAND)
+    def covers(self, instance_type: str, *, region: str, zone: str) -> bool:
+        del zone  # Savings plans are regional.
+        return self.scope.covers(instance_type, region=region, capacity_type=label_keys.ON_DEMAND)
 
 
 class ReservedInstances(msgspec.Struct, frozen=True, kw_only=True):
-    """So many instances of one type that are paid every hour, used or not."""
+    """Reserved instances of one instance type, paid every hour even if unused."""
 
     name: str
     instance_type: str
     count: int
     price: float
-    """USD per hour of each."""
+    """USD per hour and instance."""
     region: str = ""
-    """Empty: in any."""
+    """Empty: any region."""
     zone: str = ""
-    """Empty: in any of the region's."""
+    """Empty: any zone of the region."""
 
-    def covers(self, machine: str, *, region: str, zone: str) -> bool:
-        return (
-            machine == self.instance_type
-            and self.region in ("", region)
-            and self.zone in ("", zone)
-        )
+    def covers(self, instance_type: str, *, region: str, zone: str) -> bool:
+        return instance_type == self.instance_type and self.region in ("", region) and self.zone in ("", zone)
 
 
 class DiscountBook(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a user has agreed on with AWS."""
+    """All discounts of a user."""
 
     source: str = ""
-    percentages: tuple[Percentage, ...] = ()
+    percentages: tuple[PercentageDiscount, ...] = ()
     plans: tuple[SavingsPlan, ...] = ()
     reservations: tuple[ReservedInstances, ...] = ()
 
@@ -91,28 +87,28 @@ class DiscountBook(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_commitments(self) -> bool:
-        """Tell whether anything in it has a ceiling."""
+        """True if it contains savings plans or reserved instances."""
         return bool(self.plans or self.reservations)
 
     @property
-    def committed(self) -> float:
-        """USD per hour that are paid whatever runs."""
-        slots = sum(one.count * one.price for one in self.reservations)
-        return slots + sum(one.commitment for one in self.plans)
+    def hourly_commitment(self) -> float:
+        """USD per hour that are paid regardless of usage."""
+        reserved = sum(group.count * group.price for group in self.reservations)
+        return reserved + sum(plan.commitment for plan in self.plans)
 
-    def factor(self, machine: str, *, region: str, capacity_type: str) -> float:
-        """Return what is left of a price by percentages; all that match apply, one upon another."""
-        left = 1.0
-        # By size, so that the order in which they are written makes no difference at all.
-        for one in sorted(self.percentages, key=lambda one: one.percent):
-            if one.scope.covers(machine, region=region, capacity_type=capacity_type):
-                left *= 1 - one.percent / 100
-        return left
+    def price_factor(self, instance_type: str, *, region: str, capacity_type: str) -> float:
+        """Return the product of all percentage discounts that match, from 0 to 1."""
+        factor = 1.0
+        # Sorted, so that floating point gives the same result for any order in the file.
+        for discount in sorted(self.percentages, key=lambda discount: discount.percent):
+            if discount.scope.covers(instance_type, region=region, capacity_type=capacity_type):
+                factor *= 1 - discount.percent / 100
+        return factor
 
 
 NO_DISCOUNTS = DiscountBook()
 
 
-def _fits(word: str, patterns: Iterable[str]) -> bool:
-    known = tuple(patterns)
-    return not known or any(fnmatchcase(word, one) for one in known)
+def _matches_any(name: str, patterns: Iterable[str]) -> bool:
+    alternatives = tuple(patterns)
+    return not alternatives or any(fnmatchcase(name, pattern) for pattern in alternatives)

@@ -1,8 +1,10 @@
-"""EC2 machine types as AWS describes them, and where they are sold.
+"""EC2 instance types as AWS describes them, and the zones that offer them.
 
-These are raw facts. Labels, capacity and overhead depend on how a node is
-set up, so they are worked out in ``core.instancetypes`` and stored nowhere.
+These are raw facts. Labels, capacity and overhead depend on the node class, so
+``core.instancetypes`` computes them and nothing stores them.
 """
+
+from collections import Counter
 
 import msgspec
 
@@ -10,49 +12,53 @@ from dovetail.model.frozen import EMPTY, FrozenDict
 
 
 class Gpu(msgspec.Struct, frozen=True):
-    """GPUs of one kind in a machine."""
+    """GPUs of one model in an instance."""
 
     name: str
     manufacturer: str
     count: int
     memory_mib: int
-    """Of each one."""
+    """Memory of one GPU."""
 
 
 class NeuronDevice(msgspec.Struct, frozen=True):
-    """Trainium or Inferentia chips of one kind in a machine."""
+    """Trainium or Inferentia chips of one model in an instance."""
 
     name: str
     count: int
     cores: int
-    """On each one."""
+    """Cores of one chip."""
 
 
 class InferenceAccelerator(msgspec.Struct, frozen=True):
-    """Inference chips of one kind, as EC2 listed them before Neuron."""
+    """Inference chips of one model, in the EC2 field that preceded Neuron devices."""
 
     name: str
     manufacturer: str
     count: int
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """One EC2 instance type."""
+class Ec2InstanceType(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts about one EC2 instance type, from DescribeInstanceTypes.
+
+    Field names are column names of the catalogue file: a renamed field reads as
+    its default from files that were recorded before.
+    """
 
     name: str
     vcpus: int
     memory_mib: int
     architectures: tuple[str, ...] = ("x86_64",)
-    """EC2's names, most preferred first."""
+    """EC2's names (``x86_64``, ``arm64``), preferred architecture first."""
     hypervisor: str = ""
-    """``nitro``, ``xen``, or nothing on bare metal."""
+    """``nitro`` or ``xen``; empty for bare metal."""
     bare_metal: bool = False
     burstable: bool = False
 
     enis: int = 0
-    """Network interfaces that the default network card takes."""
+    """Maximum number of network interfaces of the default network card."""
     total_enis: int = 0
-    """Network interfaces that all cards take together."""
+    """Maximum number of network interfaces of all network cards together."""
     network_cards: int = 1
     ipv4_per_eni: int = 0
     efas: int = 0
@@ -65,7 +71,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     inference: tuple[InferenceAccelerator, ...] = ()
 
     local_storage_gb: int = 0
-    """Decimal gigabytes of all local disks together."""
+    """Total size of the local disks in decimal gigabytes."""
     nvme: bool = False
     ebs_optimized: str = "default"
     """``default``, ``supported`` or ``unsupported``."""
@@ -73,7 +79,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     ebs_maximum_mbps: int | None = None
     ebs_attachments: int | None = None
     ebs_attachments_shared: bool = True
-    """Network interfaces and local disks count against ``ebs_attachments``."""
+    """True if network interfaces and local disks count against ``ebs_attachments``."""
 
     clock_mhz: int | None = None
     cpu_manufacturer: str = ""
@@ -83,32 +89,43 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     placement_strategies: tuple[str, ...] = ()
 
 
+_MIN_OFFERED_SHARE = 0.25
+"""Share of the instance types of the region's best zone; zones with fewer are sparse."""
+
+
 class Region(msgspec.Struct, frozen=True, kw_only=True):
-    """A region's zones and which machine types each sells."""
+    """Zones of a region, and the instance types that each zone offers."""
 
     name: str
     zones: FrozenDict[str, str] = EMPTY
-    """Zone name → zone id."""
-    offered: FrozenDict[str, frozenset[str]] = FrozenDict()
-    """Machine type → the zones that sell it."""
+    """Zone name → zone ID."""
+    offered_zones: FrozenDict[str, frozenset[str]] = FrozenDict()
+    """Instance type → zones that offer it."""
 
     @property
     def zone_names(self) -> FrozenDict[str, str]:
-        """Zone id → zone name."""
+        """Zone ID → zone name."""
         return FrozenDict({zone_id: zone for zone, zone_id in self.zones.items() if zone_id})
+
+    @property
+    def sparse_zones(self) -> tuple[str, ...]:
+        """Zones that offer few instance types, where real clusters rarely have a subnet."""
+        offered = Counter(zone for zones in self.offered_zones.values() for zone in zones)
+        minimum = _MIN_OFFERED_SHARE * max(offered.values(), default=0)
+        return tuple(zone for zone in self.zones if offered[zone] < minimum)
 
 
 class Catalog(msgspec.Struct, frozen=True, kw_only=True):
-    """Every machine type known, and the regions it was recorded for."""
+    """All instance types of the recorded regions."""
 
     recorded: str
-    """The day, as YYYY-MM-DD."""
+    """Date of recording, YYYY-MM-DD."""
     source: str
-    machines: tuple[Machine, ...]
+    instance_types: tuple[Ec2InstanceType, ...]
     """Sorted by name."""
     regions: FrozenDict[str, Region]
 
-    def machines_in(self, region: str) -> tuple[Machine, ...]:
-        """Return the types that at least one zone of ``region`` sells; none if unknown."""
-        known = self.regions.get(region)
-        return tuple(one for one in self.machines if known and known.offered.get(one.name))
+    def instance_types_in(self, region: str) -> tuple[Ec2InstanceType, ...]:
+        """Return the instance types that any zone of ``region`` offers; none if unknown."""
+        offered = self.regions[region].offered_zones if region in self.regions else {}
+        return tuple(facts for facts in self.instance_types if offered.get(facts.name))

@@ -1,69 +1,78 @@
-"""Instance types and the offerings through which they can be had."""
+"""Instance types and their offerings, as one NodePool can launch them."""
+
+from collections.abc import Iterable
 
 import msgspec
 
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.requirements import Requirement, Requirements
-from dovetail.model.kube.resources import HUGEPAGES_PREFIX, MEMORY, NOTHING, Resources
+from dovetail.model.kube.resources import HUGEPAGES_PREFIX, MEMORY, NO_RESOURCES, Resources
 
 
 class Offering(msgspec.Struct, frozen=True, kw_only=True):
-    """An instance type in one zone under one capacity type, at one price."""
+    """An instance type in one zone with one capacity type, at one price."""
 
     zone: str
     capacity_type: str
     price: float
     """USD per hour."""
     available: bool = True
-    lacks_price: bool = False
-    """It would be available, if anybody knew what it costs."""
+    price_missing: bool = False
+    """Unavailable only because its price is unknown."""
     zone_id: str = ""
     reservation_id: str = ""
     reservation_capacity: int = 0
-    """How many more instances the reservation holds."""
+    """Number of free instances in the capacity reservation."""
     capacity_override: Resources | None = None
     overhead_override: Resources | None = None
 
     def requirements(self) -> Requirements:
-        """Return the labels that a node bought this way would have."""
-        known = [
+        """Return the labels that a node launched from this offering has."""
+        requirements = [
             Requirement.one_of(label_keys.ZONE, self.zone),
             Requirement.one_of(label_keys.CAPACITY_TYPE, self.capacity_type),
         ]
         if self.zone_id:
-            known.append(Requirement.one_of(label_keys.ZONE_ID, self.zone_id))
-        reservation = label_keys.CAPACITY_RESERVATION_ID
+            requirements.append(Requirement.one_of(label_keys.ZONE_ID, self.zone_id))
+        key = label_keys.CAPACITY_RESERVATION_ID
         if self.reservation_id:
-            known.append(Requirement.one_of(reservation, self.reservation_id))
+            requirements.append(Requirement.one_of(key, self.reservation_id))
         else:
-            known.append(Requirement.absent(reservation))
-        return Requirements.of(known)
+            requirements.append(Requirement.does_not_exist(key))
+        return Requirements.from_requirements(requirements)
 
 
 class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of machine, as one NodePool would get it."""
+    """An instance type with capacity, overhead and offerings for one NodePool."""
 
     name: str
     requirements: Requirements
     capacity: Resources
-    overhead: Resources = NOTHING
-    """Kube-reserved, system-reserved and eviction threshold together."""
+    overhead: Resources = NO_RESOURCES
+    """Sum of kube-reserved, system-reserved and the eviction threshold."""
     offerings: tuple[Offering, ...] = ()
-    price_overlaid: bool = False
-    """NodeOverlays say what some of its offerings cost."""
-    capacity_overlaid: bool = False
-    """NodeOverlays say that it has more."""
+    price_overlay_applied: bool = False
+    """True if a NodeOverlay changes the price of an offering."""
+    capacity_overlay_applied: bool = False
+    """True if a NodeOverlay adds extended resources."""
 
     @property
     def allocatable(self) -> Resources:
-        """What pods (DaemonSets' included) can have of it."""
-        return allocatable(self.capacity, self.overhead)
+        """Resources for pods, DaemonSet pods included."""
+        return compute_allocatable(self.capacity, self.overhead)
+
+    def with_offerings(self, offerings: Iterable[Offering]) -> "InstanceType":
+        """Return the type with other offerings; itself if they are the same objects."""
+        changed = tuple(offerings)
+        if all(new is old for new, old in zip(changed, self.offerings, strict=True)):
+            return self
+        return msgspec.structs.replace(self, offerings=changed)
 
 
-def allocatable(capacity: Resources, overhead: Resources) -> Resources:
-    """Take overhead off capacity; huge pages come out of memory, never below zero."""
-    left = capacity - overhead
+def compute_allocatable(capacity: Resources, overhead: Resources) -> Resources:
+    """Return capacity minus overhead; huge pages are taken from memory, down to zero."""
+    remaining = capacity - overhead
     huge = sum([amount for name, amount in capacity.items() if name.startswith(HUGEPAGES_PREFIX)])
     if huge:
-        left = Resources({**left, MEMORY: max(0, left.get(MEMORY, 0) - huge)})
-    return left
+        remaining = Resources({**remaining, MEMORY: max(0, remaining.get(MEMORY, 0) - huge)})
+    return remaining

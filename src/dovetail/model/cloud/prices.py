@@ -1,64 +1,64 @@
-"""Prices: what an hour of a machine costs, and who says so."""
+"""Prices of instance types in USD per hour, and where they come from."""
 
 import msgspec
 
 from dovetail.model.frozen import FrozenDict
 
-Place = tuple[str, str]
-"""(machine type, region or zone id)."""
+PriceKey = tuple[str, str]
+"""(instance type, region or zone ID)."""
 
 
 class PriceBook(msgspec.Struct, frozen=True, kw_only=True):
-    """USD per hour by type and place; None where nothing is known.
+    """Prices in USD per hour by instance type and region or zone.
 
-    Exact figures (``on_demand_at``, ``spot_at``) come first. Where there is
-    none, ``list_prices`` times the region's factor stands in for on-demand,
-    and ``spot_share`` of on-demand for spot; a book without those (a price
-    file of the user's) then knows no price.
+    Exact prices (``on_demand_prices``, ``spot_prices``) come first. Without one,
+    the on-demand price is the list price times the factor of the region, and the
+    spot price is ``spot_ratio`` times the on-demand price. A price file of a user
+    has neither list prices nor a ratio: other prices are then unknown (None).
     """
 
     source: str
     date: str = ""
-    """The day the figures are from, as YYYY-MM-DD; empty if nobody said."""
-    on_demand_at: FrozenDict[Place, float] = FrozenDict()
-    spot_at: FrozenDict[Place, float] = FrozenDict()
+    """Date of the prices, YYYY-MM-DD; empty if unknown."""
+    on_demand_prices: FrozenDict[PriceKey, float] = FrozenDict()
+    spot_prices: FrozenDict[PriceKey, float] = FrozenDict()
     list_prices: FrozenDict[str, float] = FrozenDict()
     region_factors: FrozenDict[str, float] = FrozenDict()
-    """Region → its on-demand prices relative to ``list_prices``."""
-    spot_share: float | None = None
+    """Region → factor of its on-demand prices relative to ``list_prices``."""
+    spot_ratio: float | None = None
     estimated: frozenset[str] = frozenset()
-    """Types whose list price was worked out from their relatives."""
+    """Instance types whose list price is estimated from similar types."""
 
-    def on_demand(self, machine: str, region: str, zone_id: str = "") -> float | None:
-        """Return the on-demand price; local zones may have their own."""
-        for place in (zone_id, region):
-            exact = self.on_demand_at.get((machine, place))
+    def on_demand(self, instance_type: str, region: str, zone_id: str = "") -> float | None:
+        """Return the on-demand price; a local zone can have its own."""
+        for location in (zone_id, region):
+            exact = self.on_demand_prices.get((instance_type, location))
             if exact is not None:
                 return exact
-        listed = self.list_prices.get(machine)
+        listed = self.list_prices.get(instance_type)
         factor = self.region_factors.get(region)
         return None if listed is None or factor is None else listed * factor
 
-    def spot(self, machine: str, *, region: str, zone: str = "", zone_id: str = "") -> float | None:
-        """Return the spot price in a zone, known by its name or its id."""
-        for place in (zone_id, zone):
-            exact = self.spot_at.get((machine, place))
+    def spot(self, instance_type: str, *, region: str, zone: str = "", zone_id: str = "") -> float | None:
+        """Return the spot price in a zone, given by name or ID."""
+        for location in (zone_id, zone):
+            exact = self.spot_prices.get((instance_type, location))
             if exact is not None:
                 return exact
-        if self.spot_share is None:
+        if self.spot_ratio is None:
             return None
-        base = self.on_demand(machine, region, zone_id)
-        return None if base is None else base * self.spot_share
+        base = self.on_demand(instance_type, region, zone_id)
+        return None if base is None else base * self.spot_ratio
 
-    def covers(self, region: str) -> bool:
-        """Tell whether anything at all is priced in ``region``."""
+    def covers_region(self, region: str) -> bool:
+        """Return True if any instance type has an on-demand price in ``region``."""
         return region in self.region_factors or any(
-            place == region for _, place in self.on_demand_at
+            location == region for _, location in self.on_demand_prices
         )
 
     def describe(self) -> str:
-        """Return source, date and assumptions in one line, for every output."""
-        said = f"{self.source}, {self.date}" if self.date else self.source
-        if self.spot_share is not None:
-            said += f"; spot assumed at {self.spot_share:.0%} of on-demand where not given"
-        return said
+        """Return source, date and assumptions in one line; part of every report."""
+        description = f"{self.source}, {self.date}" if self.date else self.source
+        if self.spot_ratio is not None:
+            description += f"; spot assumed at {self.spot_ratio:.0%} of on-demand where not given"
+        return description

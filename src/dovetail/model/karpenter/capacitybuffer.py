@@ -1,4 +1,4 @@
-"""CapacityBuffer: room for pods that are not there yet."""
+"""CapacityBuffer: reserved capacity for pods that do not exist yet."""
 
 from typing import Final
 
@@ -7,14 +7,14 @@ import msgspec
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.conditions import NO_CONDITIONS, Conditions
 from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.resources import NOTHING, Resources
+from dovetail.model.kube.resources import NO_RESOURCES, Resources
 
 ACTIVE_CAPACITY: Final = "buffer.x-k8s.io/active-capacity"
-"""The one way to keep capacity free that there is: as if pods were waiting for it."""
+"""The only provisioning strategy: provision as if the buffer's pods were pending."""
 
 
 class ScalableRef(msgspec.Struct, frozen=True):
-    """The workload to have room for more of."""
+    """Reference to the workload whose pods the buffer reserves capacity for."""
 
     group: str
     kind: str
@@ -22,30 +22,30 @@ class ScalableRef(msgspec.Struct, frozen=True):
 
 
 class CapacityBuffer(msgspec.Struct, frozen=True, kw_only=True):
-    """How much room is to be kept free, and for what kind of pod."""
+    """An autoscaling.x-k8s.io/v1beta1 CapacityBuffer."""
 
     name: str
     namespace: str = ""
     uid: str = ""
     strategy: str = ACTIVE_CAPACITY
     pod_template: str = ""
-    """A PodTemplate of its namespace; else ``scalable`` is given."""
-    scalable: ScalableRef | None = None
+    """Name of a PodTemplate in its namespace; empty if ``scalable_ref`` is set."""
+    scalable_ref: ScalableRef | None = None
     replicas: int | None = None
     percentage: int | None = None
-    limits: Resources = NOTHING
+    limits: Resources = NO_RESOURCES
     deleting: bool = False
     generation: int = 0
     resource_version: str = ""
     conditions: Conditions = NO_CONDITIONS
-    room_for: int | None = None
-    """``status.replicas``, as last written."""
+    status_replicas: int | None = None
+    """``status.replicas``: number of pods to reserve capacity for, as last written."""
 
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
 
-def is_virtual(pod: Pod) -> bool:
-    """Tell whether a pod only stands for room in a buffer: the API server has none of it."""
-    return pod.annotations.get(label_keys.BUFFER_POD) == "true"
+def is_buffer_pod(pod: Pod) -> bool:
+    """Return True if the pod represents buffer capacity and is not in the API server."""
+    return pod.annotations.get(label_keys.CAPACITY_BUFFER_POD) == "true"

@@ -1,38 +1,43 @@
-"""EC2NodeClass: the cloud's side of a NodePool."""
+"""EC2NodeClass: AWS settings of the nodes of a NodePool.
+
+``core.nodeclass.hash`` hashes KubeletConfiguration and BlockDevice with their
+field names. Renaming a field changes the hash and needs a new hash version.
+"""
 
 from typing import Any
 
 import msgspec
 
 from dovetail.model.frozen import EMPTY, FrozenDict
-from dovetail.model.karpenter.ec2nodeclass_launch import Found, LaunchSpec
+from dovetail.model.karpenter.ami_family import DEFAULT_AMI_FAMILY, AmiFamily
+from dovetail.model.karpenter.ec2nodeclass_launch import LaunchSpec, ResolvedResources
 from dovetail.model.kube.conditions import NO_CONDITIONS, Conditions
-from dovetail.model.kube.resources import NOTHING, Resources
+from dovetail.model.kube.resources import NO_RESOURCES, Resources
 
 
-class Kubelet(msgspec.Struct, frozen=True, kw_only=True):
-    """The kubelet settings of a class; the first few change how much pods can have."""
+class KubeletConfiguration(msgspec.Struct, frozen=True, kw_only=True):
+    """Kubelet settings; reservations, eviction and pod limits change allocatable."""
 
     max_pods: int | None = None
     pods_per_core: int | None = None
-    kube_reserved: Resources = NOTHING
-    system_reserved: Resources = NOTHING
+    kube_reserved: Resources = NO_RESOURCES
+    system_reserved: Resources = NO_RESOURCES
     eviction_hard: FrozenDict[str, str] = EMPTY
-    """Signal → quantity or percentage, as written."""
+    """Eviction signal → quantity or percentage, as written."""
     eviction_soft: FrozenDict[str, str] = EMPTY
     eviction_soft_grace: FrozenDict[str, str] = EMPTY
-    """Signal → duration, as written."""
+    """Eviction signal → duration, as written."""
     eviction_max_pod_grace: int | None = None
     cluster_dns: tuple[str, ...] = ()
     image_gc_high: int | None = None
     image_gc_low: int | None = None
     cpu_cfs_quota: bool | None = None
     others: FrozenDict[str, Any] = FrozenDict()
-    """Further fields of a kubelet's configuration, by their own names; AL2023 has them."""
+    """Other fields of the kubelet configuration file by wire name; AL2023 only."""
 
 
 class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """A volume that every node of the class gets."""
+    """An entry of ``spec.blockDeviceMappings``."""
 
     device_name: str = ""
     volume_bytes: int | None = None
@@ -48,32 +53,32 @@ class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CapacityReservation(msgspec.Struct, frozen=True, kw_only=True):
-    """Capacity that is paid for already."""
+    """An EC2 capacity reservation that the node class selects."""
 
     id: str
     instance_type: str
     zone: str
-    available: int
-    kind: str = "default"
+    available_count: int
+    reservation_type: str = "default"
     """``default`` or ``capacity-block``."""
     interruptible: bool = False
     expiring: bool = False
 
 
-class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
-    """What deciding and launching need to know of an EC2NodeClass."""
+class EC2NodeClass(msgspec.Struct, frozen=True, kw_only=True):
+    """A karpenter.k8s.aws/v1 EC2NodeClass, as scheduling and launching use it."""
 
     name: str = "default"
-    ami_family: str = "AL2023"
-    kubelet: Kubelet = Kubelet()
+    ami_family: AmiFamily = DEFAULT_AMI_FAMILY
+    kubelet: KubeletConfiguration = KubeletConfiguration()
     block_devices: tuple[BlockDevice, ...] = ()
     raid0: bool = False
-    """``instanceStorePolicy: RAID0``: pods' scratch space is the instance store."""
+    """``instanceStorePolicy: RAID0``: ephemeral storage is on the instance store."""
     zones: FrozenDict[str, str] | None = None
-    """Zone → zone id of the subnets in the status; None where there is no status."""
-    reservations: tuple[CapacityReservation, ...] = ()
+    """Zone → zone ID of the subnets in the status; None without a status."""
+    capacity_reservations: tuple[CapacityReservation, ...] = ()
     launch: LaunchSpec = LaunchSpec()
-    found: Found = Found()
+    resolved: ResolvedResources = ResolvedResources()
     ready: bool = True
     deleting: bool = False
     uid: str = ""

@@ -1,4 +1,9 @@
-"""How the instances of an EC2NodeClass are started, and what it selects."""
+"""EC2NodeClass: launch settings of its instances, and the resources it selects.
+
+``core.nodeclass.hash`` hashes SelectorTerm, MetadataOptions, NetworkInterface and
+ConnectionTracking with their field names. Renaming a field changes the hash and
+needs a new hash version.
+"""
 
 import msgspec
 
@@ -7,22 +12,22 @@ from dovetail.model.kube.requirements import RequirementSpec
 
 
 class SelectorTerm(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to find things in the account; all that it says must hold."""
+    """Selector of AWS resources; a resource must match all fields that are set."""
 
     id: str = ""
     name: str = ""
     tags: FrozenDict[str, str] = EMPTY
-    """The value ``*`` means any."""
+    """Tag → value; ``*`` matches any value."""
     owner: str = ""
     alias: str = ""
-    """Images only: ``al2023@latest``."""
+    """AMIs only: ``al2023@latest``."""
     ssm_parameter: str = ""
     match_criteria: str = ""
     """Capacity reservations only: ``open`` or ``targeted``."""
 
 
 class MetadataOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How instances reach the instance metadata service; the CRD's defaults."""
+    """Options of the instance metadata service; defaults are those of the CRD."""
 
     endpoint: str = "enabled"
     ipv6: str = "disabled"
@@ -30,8 +35,8 @@ class MetadataOptions(msgspec.Struct, frozen=True, kw_only=True):
     tokens: str = "required"
 
 
-class Interface(msgspec.Struct, frozen=True, kw_only=True):
-    """A network interface that is asked for by its place."""
+class NetworkInterface(msgspec.Struct, frozen=True, kw_only=True):
+    """A network interface by network card index and device index."""
 
     card: int = 0
     device: int = 0
@@ -40,7 +45,7 @@ class Interface(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConnectionTracking(msgspec.Struct, frozen=True, kw_only=True):
-    """After how many seconds idle connections are forgotten; None as EC2 likes."""
+    """Idle timeouts of tracked connections in seconds; None: EC2's default."""
 
     tcp_established: int | None = None
     udp_stream: int | None = None
@@ -48,38 +53,38 @@ class ConnectionTracking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a class says that only launching looks at."""
+    """The part of an EC2NodeClass spec that only launching uses."""
 
     subnets: tuple[SelectorTerm, ...] = ()
     security_groups: tuple[SelectorTerm, ...] = ()
-    images: tuple[SelectorTerm, ...] = ()
-    reservations: tuple[SelectorTerm, ...] = ()
+    amis: tuple[SelectorTerm, ...] = ()
+    capacity_reservations: tuple[SelectorTerm, ...] = ()
     placement_group: SelectorTerm | None = None
     role: str = ""
     instance_profile: str = ""
     user_data: str | None = None
     tags: FrozenDict[str, str] = EMPTY
-    metadata: MetadataOptions = MetadataOptions()
-    interfaces: tuple[Interface, ...] = ()
+    metadata_options: MetadataOptions = MetadataOptions()
+    network_interfaces: tuple[NetworkInterface, ...] = ()
     connection_tracking: ConnectionTracking | None = None
     detailed_monitoring: bool | None = None
-    public_address: bool | None = None
-    """None: as the subnet says."""
-    ip_prefixes: int | None = None
+    associate_public_ip_address: bool | None = None
+    """None: the setting of the subnet applies."""
+    ip_prefix_count: int | None = None
     nested_virtualization: str = ""
     context: str = ""
 
 
 class Subnet(msgspec.Struct, frozen=True, kw_only=True):
-    """A subnet that a class selects."""
+    """A subnet that the node class selects."""
 
     id: str
     zone: str = ""
     zone_id: str = ""
 
 
-class Image(msgspec.Struct, frozen=True, kw_only=True):
-    """An image that a class selects, and the instance types that it is for."""
+class Ami(msgspec.Struct, frozen=True, kw_only=True):
+    """An AMI that the node class selects, and requirements of its instance types."""
 
     id: str
     name: str = ""
@@ -93,21 +98,21 @@ class PlacementGroup(msgspec.Struct, frozen=True, kw_only=True):
     id: str = ""
     strategy: str = ""
     """``cluster``, ``spread`` or ``partition``."""
-    partitions: int = 0
-    """Of a partition placement group."""
+    partition_count: int = 0
+    """Number of partitions of a partition placement group; 0 for other strategies."""
 
 
-NO_GROUP = PlacementGroup()
+NO_PLACEMENT_GROUP = PlacementGroup()
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What a class selects in the account, from its status."""
+class ResolvedResources(msgspec.Struct, frozen=True, kw_only=True):
+    """AWS resources that the node class selects, from its status."""
 
     subnets: tuple[Subnet, ...] = ()
-    """Most free addresses first."""
-    security_groups: tuple[str, ...] = ()
-    images: tuple[Image, ...] = ()
-    """Newest first."""
+    """Sorted by free addresses, descending."""
+    security_group_ids: tuple[str, ...] = ()
+    amis: tuple[Ami, ...] = ()
+    """Sorted by creation date, newest first."""
     instance_profile: str = ""
-    placement_group: PlacementGroup = NO_GROUP
-    """The status has no place for it, so that only who looked it up knows it."""
+    placement_group: PlacementGroup = NO_PLACEMENT_GROUP
+    """Set by the resolver only: the status has no field for it."""

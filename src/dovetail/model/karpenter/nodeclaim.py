@@ -1,4 +1,4 @@
-"""NodeClaim: one machine wanted, or had."""
+"""NodeClaim: request for one instance, and the state of that instance."""
 
 from datetime import datetime, timedelta
 
@@ -8,14 +8,14 @@ from dovetail.model import labels as label_keys
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.karpenter.nodepool import NodeClassRef
 from dovetail.model.kube.conditions import NO_CONDITIONS, Conditions
-from dovetail.model.kube.pod import Owner
+from dovetail.model.kube.pod import OwnerReference
 from dovetail.model.kube.requirements import RequirementSpec
-from dovetail.model.kube.resources import NOTHING, Resources
+from dovetail.model.kube.resources import NO_RESOURCES, Resources
 from dovetail.model.kube.taints import Taint
 
 
 class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for one machine and what became of it."""
+    """A karpenter.sh/v1 NodeClaim: metadata, spec and status in one struct."""
 
     name: str
     uid: str = ""
@@ -24,13 +24,13 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     created: datetime | None = None
     deleting: bool = False
     deleted_at: datetime | None = None
-    """Since when it is being deleted."""
+    """``metadata.deletionTimestamp``."""
     generation: int = 0
     resource_version: str = ""
     finalizers: tuple[str, ...] = ()
-    owners: tuple[Owner, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
     requirements: tuple[RequirementSpec, ...] = ()
-    requests: Resources = NOTHING
+    requests: Resources = NO_RESOURCES
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
     node_class: NodeClassRef = NodeClassRef()
@@ -39,11 +39,11 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     provider_id: str = ""
     node_name: str = ""
     image_id: str = ""
-    capacity: Resources = NOTHING
-    allocatable: Resources = NOTHING
+    capacity: Resources = NO_RESOURCES
+    allocatable: Resources = NO_RESOURCES
     conditions: Conditions = NO_CONDITIONS
     last_pod_event: datetime | None = None
-    """When a pod last came to its node or went."""
+    """``status.lastPodEventTime``: when a pod was last bound to or removed from its node."""
 
     @property
     def pool(self) -> str:

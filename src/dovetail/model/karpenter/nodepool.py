@@ -1,4 +1,4 @@
-"""NodePool: which nodes may be bought, and how they are given back."""
+"""NodePool: template, limits and disruption settings of a group of nodes."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -14,50 +14,63 @@ from dovetail.model.kube.taints import Taint
 
 
 class NodeClassRef(msgspec.Struct, frozen=True, cache_hash=True):
-    """Points at the object that holds the cloud's details."""
+    """Reference to a node class."""
 
     group: str = "karpenter.k8s.aws"
     kind: str = "EC2NodeClass"
     name: str = "default"
 
     @property
-    def supported(self) -> bool:
-        """Whether it is of the kind that we can buy from; all else is somebody else's."""
+    def is_supported(self) -> bool:
+        """True if it refers to an EC2NodeClass; others belong to other providers."""
         return (self.group, self.kind) == ("karpenter.k8s.aws", "EC2NodeClass")
 
     @property
     def label(self) -> tuple[str, str]:
-        """The label by which nodes of this class are known."""
+        """Label of nodes launched from this node class: (key, value)."""
         return (f"{self.group}/{self.kind.lower()}", self.name)
 
 
 class ConsolidationPolicy(StrEnum):
-    """Which nodes consolidation may touch."""
+    """Nodes that consolidation considers."""
 
     WHEN_EMPTY = "WhenEmpty"
     WHEN_EMPTY_OR_UNDERUTILIZED = "WhenEmptyOrUnderutilized"
     BALANCED = "Balanced"
 
 
+class DisruptionReason(StrEnum):
+    """Reason for a voluntary disruption; budgets can be limited to some of them."""
+
+    UNDERUTILIZED = "Underutilized"
+    EMPTY = "Empty"
+    DRIFTED = "Drifted"
+
+
 class Budget(msgspec.Struct, frozen=True):
-    """How many nodes may be disrupted at once."""
+    """Maximum number of nodes of a NodePool that are disrupted at the same time."""
 
     nodes: str = "10%"
+    """Number or percentage of the NodePool's nodes; a percentage is rounded up."""
     schedule: str | None = None
+    """Cron schedule, in UTC, at which the budget becomes active; None: always active."""
     duration: timedelta | None = None
+    """Duration for which the budget stays active after each time of the schedule."""
     reasons: tuple[str, ...] = ()
+    """Values of DisruptionReason that the budget limits; empty: all of them."""
 
 
 class Disruption(msgspec.Struct, frozen=True):
-    """How nodes are given back; ``consolidate_after`` None means never."""
+    """When nodes of a NodePool may be disrupted, and how many at once."""
 
     consolidate_after: timedelta | None = timedelta()
+    """Time without pod changes before a node is consolidated; None: never."""
     policy: ConsolidationPolicy = ConsolidationPolicy.WHEN_EMPTY_OR_UNDERUTILIZED
     budgets: tuple[Budget, ...] = (Budget(),)
 
 
 class NodeTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """What every node of a pool is made from."""
+    """``spec.template`` of a NodePool: what every NodeClaim of it starts with."""
 
     labels: FrozenDict[str, str] = EMPTY
     annotations: FrozenDict[str, str] = EMPTY
@@ -66,12 +79,13 @@ class NodeTemplate(msgspec.Struct, frozen=True, kw_only=True):
     startup_taints: tuple[Taint, ...] = ()
     node_class: NodeClassRef = NodeClassRef()
     expire_after: timedelta | None = timedelta(hours=720)
-    """None: never."""
+    """Maximum age of a node; None: never expires."""
     termination_grace_period: timedelta | None = None
+    """Maximum duration of draining; None: no limit."""
 
 
 class NodePool(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool of nodes that are bought alike."""
+    """A karpenter.sh/v1 NodePool."""
 
     name: str
     uid: str = ""
@@ -80,33 +94,35 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     limits: Resources | None = None
     weight: int = 0
     replicas: int | None = None
-    """Set: a static pool, which the pod scheduler does not use."""
+    """Number of nodes of a static NodePool; None: a dynamic NodePool."""
     ready: bool = True
     deleting: bool = False
     annotations: FrozenDict[str, str] = EMPTY
-    """Of the pool itself, not of its nodes."""
+    """Annotations of the NodePool itself, not of its nodes."""
     generation: int = 0
     resource_version: str = ""
     conditions: Conditions = NO_CONDITIONS
     node_class_generation: int = 0
-    """Of its node class when the pool's registration health was last reset."""
-    used: Resources | None = None
-    """``status.resources``, as last written."""
+    """``status.nodeClassObservedGeneration``: generation of the node class when
+    NodeRegistrationHealthy was last reset."""
+    resources: Resources | None = None
+    """``status.resources``: total capacity of its nodes, as last written."""
     node_count: int = 0
+    """``status.nodes``, as last written."""
 
     def requirements(self) -> Requirements:
-        """Return what holds for every node of this pool, its own labels included."""
+        """Return the requirements of every node of the NodePool, its labels included."""
         key, value = self.template.node_class.label
-        return Requirements.of_specs(self.template.requirements).and_also(
+        return Requirements.from_specs(self.template.requirements).intersection(
             [
-                *Requirements.of_labels(self.template.labels).values(),
+                *Requirements.from_labels(self.template.labels).values(),
                 Requirement.one_of(label_keys.NODEPOOL, self.name),
                 Requirement.one_of(key, value),
             ]
         )
 
 
-def in_order_of_preference(pools: tuple[NodePool, ...]) -> list[NodePool]:
-    """Sort heaviest first; equal weights by name, descending as upstream does."""
+def sort_by_weight(pools: tuple[NodePool, ...]) -> list[NodePool]:
+    """Sort by descending weight; equal weights by descending name, as Karpenter does."""
     by_name = sorted(pools, key=lambda pool: pool.name, reverse=True)
     return sorted(by_name, key=lambda pool: -pool.weight)

@@ -1,4 +1,4 @@
-"""Status conditions: what an object says about how far it has come."""
+"""Status conditions of Kubernetes objects."""
 
 from datetime import datetime
 
@@ -10,16 +10,19 @@ TRUE = "True"
 FALSE = "False"
 UNKNOWN = "Unknown"
 
+READY = "Ready"
+"""Type of the root condition of Karpenter's objects, and of nodes and pods."""
+
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """One condition; ``since`` moves only when ``status`` changes."""
+    """One condition; ``last_transition_time`` changes only with ``status``."""
 
     status: str = UNKNOWN
     reason: str = ""
     message: str = ""
-    since: datetime | None = None
-    generation: int = 0
-    """Of the object when this was last looked at."""
+    last_transition_time: datetime | None = None
+    observed_generation: int = 0
+    """Generation of the object when the condition was last evaluated."""
 
 
 Conditions = FrozenDict[str, Condition]
@@ -28,13 +31,13 @@ Conditions = FrozenDict[str, Condition]
 NO_CONDITIONS: Conditions = FrozenDict()
 
 
-def is_true(conditions: Conditions, kind: str) -> bool:
-    """Tell whether a condition is there and True."""
-    found = conditions.get(kind)
-    return found is not None and found.status == TRUE
+def is_true(conditions: Conditions, condition_type: str) -> bool:
+    """Return True if the condition exists and its status is True."""
+    condition = conditions.get(condition_type)
+    return condition is not None and condition.status == TRUE
 
 
-def status_of(conditions: Conditions, kind: str) -> str:
-    """Return a condition's status; one that is not there is Unknown."""
-    found = conditions.get(kind)
-    return UNKNOWN if found is None else found.status
+def condition_status(conditions: Conditions, condition_type: str) -> str:
+    """Return the status of a condition; Unknown if it does not exist."""
+    condition = conditions.get(condition_type)
+    return UNKNOWN if condition is None else condition.status

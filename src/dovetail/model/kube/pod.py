@@ -1,4 +1,8 @@
-"""Pods, as far as placing them is concerned."""
+"""Pods: the fields that scheduling, eviction and disruption use.
+
+``codec.kube.workloads`` hashes PodSpec with its field names into the template
+hash of a Deployment's pods. A renamed field changes names in reports.
+"""
 
 from datetime import datetime
 from enum import StrEnum
@@ -12,23 +16,23 @@ from dovetail.model.kube.selectors import LabelSelector
 from dovetail.model.kube.taints import Toleration
 
 
-class NodeTerm(msgspec.Struct, frozen=True, cache_hash=True):
-    """One node-affinity term: all its expressions must hold."""
+class NodeSelectorTerm(msgspec.Struct, frozen=True, cache_hash=True):
+    """A node affinity term; all expressions must match."""
 
     expressions: tuple[RequirementSpec, ...] = ()
     fields: tuple[RequirementSpec, ...] = ()
-    """matchFields; only DaemonSet pods carry them rightly."""
+    """``matchFields``; only the DaemonSet controller sets them."""
 
 
-class PreferredNodeTerm(msgspec.Struct, frozen=True, cache_hash=True):
-    """A node-affinity term that is wished for."""
+class PreferredSchedulingTerm(msgspec.Struct, frozen=True, cache_hash=True):
+    """A preferred node affinity term with its weight."""
 
     weight: int
-    term: NodeTerm
+    term: NodeSelectorTerm
 
 
-class PodTerm(msgspec.Struct, frozen=True, cache_hash=True):
-    """One pod-affinity or anti-affinity term."""
+class PodAffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
+    """A pod affinity or anti-affinity term."""
 
     topology_key: str
     selector: LabelSelector | None = None
@@ -36,81 +40,81 @@ class PodTerm(msgspec.Struct, frozen=True, cache_hash=True):
     namespace_selector: LabelSelector | None = None
 
 
-class PreferredPodTerm(msgspec.Struct, frozen=True, cache_hash=True):
-    """A pod-affinity term that is wished for."""
+class WeightedPodAffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
+    """A preferred pod affinity term with its weight."""
 
     weight: int
-    term: PodTerm
+    term: PodAffinityTerm
 
 
-class NodePolicy(StrEnum):
-    """Whether a spread constraint looks at affinity or taints of nodes when counting."""
+class NodeInclusionPolicy(StrEnum):
+    """Policy of a spread constraint for node affinity or node taints when counting."""
 
     HONOR = "Honor"
     IGNORE = "Ignore"
 
 
-class Spread(msgspec.Struct, frozen=True, cache_hash=True):
+class TopologySpreadConstraint(msgspec.Struct, frozen=True, cache_hash=True):
     """A topology spread constraint."""
 
     topology_key: str
     max_skew: int = 1
     selector: LabelSelector | None = None
     required: bool = True
-    """DoNotSchedule; otherwise ScheduleAnyway."""
+    """True: DoNotSchedule. False: ScheduleAnyway."""
     min_domains: int | None = None
     match_label_keys: tuple[str, ...] = ()
-    node_affinity_policy: NodePolicy = NodePolicy.HONOR
-    node_taints_policy: NodePolicy = NodePolicy.IGNORE
+    node_affinity_policy: NodeInclusionPolicy = NodeInclusionPolicy.HONOR
+    node_taints_policy: NodeInclusionPolicy = NodeInclusionPolicy.IGNORE
 
 
 class HostPort(msgspec.Struct, frozen=True, cache_hash=True):
-    """A port of the node that the pod takes for itself."""
+    """A host port of a pod."""
 
     port: int
     protocol: str = "TCP"
-    ip: str = "0.0.0.0"  # noqa: S104 - Kubernetes' word for every address
+    ip: str = "0.0.0.0"  # noqa: S104 - the Kubernetes default: all addresses
 
-    def clashes(self, other: "HostPort") -> bool:
+    def conflicts_with(self, other: "HostPort") -> bool:
         if self.port != other.port or self.protocol != other.protocol:
             return False
-        everywhere = ("0.0.0.0", "::", "")  # noqa: S104
-        return self.ip == other.ip or self.ip in everywhere or other.ip in everywhere
+        wildcards = ("0.0.0.0", "::", "")  # noqa: S104
+        return self.ip == other.ip or self.ip in wildcards or other.ip in wildcards
 
 
 class PodVolume(msgspec.Struct, frozen=True, cache_hash=True):
-    """A volume that is backed by a claim; other kinds place no demands."""
+    """A volume backed by a PersistentVolumeClaim; others do not constrain scheduling."""
 
     claim: str
     ephemeral: bool = False
-    """A generic ephemeral volume: ``claim`` is ``<pod>-<volume>``."""
+    """Generic ephemeral volume: ``claim`` is ``<pod>-<volume>``."""
     template_storage_class: str | None = None
-    """For an ephemeral volume whose claim is not there yet: the class of its template."""
+    """StorageClass in the template of an ephemeral volume; used until its claim exists."""
 
 
 class PodSpec(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
-    """What a pod asks of a node. Pods from one template have equal specs."""
+    """Scheduling constraints and requests. Pods of one template have equal specs."""
 
     requests: Resources = ONE_POD
-    """As Kubernetes computes them, ``pods: 1`` included."""
+    """Total requests as Kubernetes computes them, ``pods: 1`` included."""
     node_selector: FrozenDict[str, str] = EMPTY
-    node_terms: tuple[NodeTerm, ...] = ()
-    """Required node affinity: one of them must hold. Empty: no demand."""
-    preferred_node_terms: tuple[PreferredNodeTerm, ...] = ()
-    affinity: tuple[PodTerm, ...] = ()
-    anti_affinity: tuple[PodTerm, ...] = ()
-    preferred_affinity: tuple[PreferredPodTerm, ...] = ()
-    preferred_anti_affinity: tuple[PreferredPodTerm, ...] = ()
-    spreads: tuple[Spread, ...] = ()
+    node_terms: tuple[NodeSelectorTerm, ...] = ()
+    """Required node affinity: one term must match. Empty: no constraint."""
+    preferred_node_terms: tuple[PreferredSchedulingTerm, ...] = ()
+    affinity: tuple[PodAffinityTerm, ...] = ()
+    anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    preferred_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
+    preferred_anti_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
+    spreads: tuple[TopologySpreadConstraint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     volumes: tuple[PodVolume, ...] = ()
     needs_devices: bool = False
-    """Carries dynamic resource claims (DRA)."""
+    """The pod has resource claims (dynamic resource allocation)."""
 
 
-class Owner(msgspec.Struct, frozen=True, cache_hash=True):
-    """The object that made this one."""
+class OwnerReference(msgspec.Struct, frozen=True, cache_hash=True):
+    """An owner reference."""
 
     api_version: str
     kind: str
@@ -119,8 +123,8 @@ class Owner(msgspec.Struct, frozen=True, cache_hash=True):
     controller: bool = True
 
 
-class Phase(StrEnum):
-    """Where a pod is in its life."""
+class PodPhase(StrEnum):
+    """``status.phase`` of a pod."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -130,43 +134,43 @@ class Phase(StrEnum):
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):
-    """One pod."""
+    """A core/v1 Pod."""
 
     name: str
     namespace: str = "default"
     uid: str = ""
     labels: FrozenDict[str, str] = EMPTY
     annotations: FrozenDict[str, str] = EMPTY
-    owner: Owner | None = None
+    owner: OwnerReference | None = None
     spec: PodSpec = PodSpec()
     node_name: str = ""
-    phase: Phase = Phase.PENDING
+    phase: PodPhase = PodPhase.PENDING
     created: datetime | None = None
-    started: datetime | None = None
+    start_time: datetime | None = None
     deleting: bool = False
     deleted_at: datetime | None = None
-    """When it must have stopped: the time of deletion plus its grace period."""
-    grace_seconds: int | None = None
+    """``metadata.deletionTimestamp``: time of the deletion plus the grace period."""
+    termination_grace_period_seconds: int | None = None
     ready: bool = True
     priority: int = 0
     priority_class: str = ""
-    nominated_node: str = ""
+    nominated_node_name: str = ""
     unschedulable: bool = False
-    """kube-scheduler has looked at it and found no node."""
+    """kube-scheduler has set PodScheduled to False with reason Unschedulable."""
 
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
     @property
-    def terminal(self) -> bool:
-        return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
+    def is_terminal(self) -> bool:
+        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
     @property
-    def of_daemon_set(self) -> bool:
+    def is_owned_by_daemon_set(self) -> bool:
         return self.owner is not None and self.owner.kind == "DaemonSet"
 
     @property
-    def static(self) -> bool:
-        """Made by a kubelet, not through the API server."""
+    def is_static(self) -> bool:
+        """True for a static pod, which a kubelet creates without the API server."""
         return self.owner is not None and self.owner.kind == "Node"

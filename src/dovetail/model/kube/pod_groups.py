@@ -1,4 +1,4 @@
-"""Pods of one node that differ in nothing that a plan looks at but their names."""
+"""Groups of equivalent pods: identical to the scheduler except for their names."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -7,44 +7,44 @@ import msgspec
 
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.kube.pod import Owner, Pod, PodSpec
+from dovetail.model.kube.pod import OwnerReference, Pod, PodSpec
 
 
-class PodKind(msgspec.Struct, frozen=True, cache_hash=True):
-    """What replicas have in common."""
+class EquivalenceKey(msgspec.Struct, frozen=True, cache_hash=True):
+    """Fields that make pods identical to the scheduler; equal for all replicas."""
 
     namespace: str
     labels: FrozenDict[str, str]
     spec: PodSpec
-    owner: Owner | None
+    owner: OwnerReference | None
 
 
-class Alike(msgspec.Struct, frozen=True):
-    """Pods of a kind that share their fate, too; none of them has ended."""
+class PodGroup(msgspec.Struct, frozen=True):
+    """Equivalent pods of one node with equal deletion state; none is terminal."""
 
-    kind: PodKind
+    key: EquivalenceKey
     deleting: bool
-    guarded: bool
-    """They say something about being disrupted themselves."""
+    has_do_not_disrupt: bool
+    """True if the pods have a ``karpenter.sh/do-not-disrupt`` annotation."""
     pods: tuple[Pod, ...]
 
 
-def kind_of(pod: Pod) -> PodKind:
-    """Return what a pod shares with its replicas: the same object for all of them."""
-    return _kind(pod.namespace, pod.labels, pod.spec, pod.owner)
+def equivalence_key(pod: Pod) -> EquivalenceKey:
+    """Return the equivalence key of a pod; equivalent pods share one object."""
+    return _intern_key(pod.namespace, pod.labels, pod.spec, pod.owner)
 
 
-_kind = lru_cache(maxsize=2**16)(PodKind)
+_intern_key = lru_cache(maxsize=2**16)(EquivalenceKey)
 
 
-def sort_alike(pods: Iterable[Pod]) -> tuple[Alike, ...]:
-    """Return the pods that have not ended, those together that are alike, in their order."""
-    found: dict[tuple[PodKind, bool, bool], list[Pod]] = {}
+def group_pods(pods: Iterable[Pod]) -> tuple[PodGroup, ...]:
+    """Group pods that are not terminal by equivalence, in order of first occurrence."""
+    groups: dict[tuple[EquivalenceKey, bool, bool], list[Pod]] = {}
     for pod in pods:
-        if not pod.terminal:
-            guarded = label_keys.DO_NOT_DISRUPT in pod.annotations
-            found.setdefault((kind_of(pod), pod.deleting, guarded), []).append(pod)
+        if not pod.is_terminal:
+            do_not_disrupt = label_keys.DO_NOT_DISRUPT in pod.annotations
+            groups.setdefault((equivalence_key(pod), pod.deleting, do_not_disrupt), []).append(pod)
     return tuple(
-        Alike(kind, deleting, guarded, tuple(some))
-        for (kind, deleting, guarded), some in found.items()
+        PodGroup(key, deleting, do_not_disrupt, tuple(members))
+        for (key, deleting, do_not_disrupt), members in groups.items()
     )

@@ -1,4 +1,4 @@
-"""What a pod requests in total, computed as Kubernetes does."""
+"""Total requests of a pod, computed as Kubernetes does."""
 
 from collections.abc import Sequence
 
@@ -8,54 +8,54 @@ from dovetail.model.kube.resources import (
     CPU,
     HUGEPAGES_PREFIX,
     MEMORY,
-    NOTHING,
+    NO_RESOURCES,
     ONE_POD,
     Resources,
-    total,
+    sum_resources,
 )
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True):
-    """A container's demands."""
+    """Requests and limits of a container."""
 
-    requests: Resources = NOTHING
-    limits: Resources = NOTHING
-    sidecar: bool = False
-    """An init container with ``restartPolicy: Always``: it stays."""
-    allocated: Resources = NOTHING
-    """What the kubelet has granted (in-place resize); none when not reported."""
+    requests: Resources = NO_RESOURCES
+    limits: Resources = NO_RESOURCES
+    is_sidecar: bool = False
+    """An init container with ``restartPolicy: Always``, which keeps running."""
+    allocated: Resources = NO_RESOURCES
+    """Allocated resources from the kubelet (in-place resize); empty if not reported."""
 
-    def effective(self) -> Resources:
-        """Return the larger of what is asked for and what is granted."""
-        return self.requests.at_least(self.allocated)
+    def effective_requests(self) -> Resources:
+        """Return the maximum of requests and allocated resources."""
+        return self.requests.maximum(self.allocated)
 
-    def defaulted(self) -> "Container":
-        """Fill missing requests from limits, as the API server does for pods."""
+    def with_default_requests(self) -> "Container":
+        """Return a copy whose missing requests are its limits, as the API server does."""
         return msgspec.structs.replace(self, requests=Resources({**self.limits, **self.requests}))
 
 
-def pod_requests(
+def compute_pod_requests(
     containers: Sequence[Container],
     init_containers: Sequence[Container] = (),
     *,
-    overhead: Resources = NOTHING,
-    pod_level: Resources = NOTHING,
+    overhead: Resources = NO_RESOURCES,
+    pod_level: Resources = NO_RESOURCES,
 ) -> Resources:
-    """Return the requests that a node must hold, ``pods: 1`` included.
+    """Return the requests that the node must have free, ``pods: 1`` included.
 
     Init containers run one after the other, each beside the sidecars started
-    before it; containers run beside all sidecars. The pod needs the largest
-    stage. Pod-level requests replace the sum for the resources they name.
+    before it; containers run beside all sidecars. The result is the maximum over
+    these steps. Pod-level requests replace the sum for the resources they name.
     """
-    running = total(one.effective() for one in containers)
-    sidecars = NOTHING
-    needed = NOTHING
-    for one in init_containers:
-        stage = sidecars + one.effective()
-        needed = needed.at_least(stage)
-        if one.sidecar:
-            sidecars = stage
-    needed = needed.at_least(running + sidecars)
+    running = sum_resources(container.effective_requests() for container in containers)
+    sidecars = NO_RESOURCES
+    needed = NO_RESOURCES
+    for container in init_containers:
+        concurrent = sidecars + container.effective_requests()
+        needed = needed.maximum(concurrent)
+        if container.is_sidecar:
+            sidecars = concurrent
+    needed = needed.maximum(running + sidecars)
     replaced = {
         name: amount
         for name, amount in pod_level.items()

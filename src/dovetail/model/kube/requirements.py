@@ -1,8 +1,8 @@
-"""The algebra of requirements: which label values a thing allows.
+"""Set algebra of label requirements, as in Karpenter's ``scheduling`` package.
 
-A requirement is a set of strings, written down or written as a complement,
-with optional inclusive integer bounds. Node side and pod side are not
-symmetric: see ``Requirements.why_incompatible``.
+A requirement is a set of label values, or the complement of one, with optional
+inclusive integer bounds. The node side and the pod side are not symmetric: see
+``Requirements.find_conflict``.
 """
 
 import re
@@ -17,7 +17,7 @@ from dovetail.model.frozen import FrozenDict
 
 
 class Operator(StrEnum):
-    """The eight operators; Gte and Lte are for NodePools and claims only."""
+    """Operators of requirements; Gte and Lte are for NodePools and NodeClaims only."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -29,14 +29,14 @@ class Operator(StrEnum):
     LTE = "Lte"
 
 
-NUMERIC = frozenset({Operator.GT, Operator.LT, Operator.GTE, Operator.LTE})
+NUMERIC_OPERATORS = frozenset({Operator.GT, Operator.LT, Operator.GTE, Operator.LTE})
 NO_VALUES: frozenset[str] = frozenset()
 MAX_INT = 2**63 - 1
 _DIGITS = re.compile(r"[+-]?[0-9]{1,64}")
 
 
 class RequirementSpec(msgspec.Struct, frozen=True, cache_hash=True):
-    """One entry as a user wrote it."""
+    """One requirement as written on an object."""
 
     key: str
     operator: Operator
@@ -45,7 +45,7 @@ class RequirementSpec(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
-    """The values allowed for one key."""
+    """Set of allowed values for one label key."""
 
     key: str
     complement: bool
@@ -53,17 +53,17 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
     gte: int | None = None
     lte: int | None = None
     min_values: int | None = None
-    present: bool = False
-    """The label must be there, although the operator alone would not say so.
+    must_exist: bool = False
+    """The label must exist although the operator alone does not require it.
 
-    Set on what is left of ``Exists ∩ NotIn [a]`` or ``In [a] ∩ In [b]``; without
-    it a node that lacks the label would pass for one that has it.
+    Set on the intersections ``Exists ∩ NotIn [a]`` and ``In [a] ∩ In [b]``.
+    Without it, a node that lacks the label would satisfy them.
     """
 
     @staticmethod
-    def of(spec: RequirementSpec) -> "Requirement":
-        """Read an entry; the key is brought to its stable spelling."""
-        key, operator, low = label_keys.stable_key(spec.key), spec.operator, spec.min_values
+    def from_spec(spec: RequirementSpec) -> "Requirement":
+        """Create a requirement from an entry; the key is normalized."""
+        key, operator, low = label_keys.normalize_key(spec.key), spec.operator, spec.min_values
         if operator is Operator.IN:
             return Requirement(key, False, frozenset(spec.values), min_values=low)
         if operator is Operator.NOT_IN:
@@ -76,7 +76,7 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
         if operator is Operator.GT or operator is Operator.GTE:
             gte = bound + (operator is Operator.GT)
             if gte > MAX_INT:
-                return Requirement(key, False, min_values=low, present=True)
+                return Requirement(key, False, min_values=low, must_exist=True)
             return Requirement(key, True, gte=gte, min_values=low)
         return Requirement(key, True, lte=bound - (operator is Operator.LT), min_values=low)
 
@@ -89,20 +89,20 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
         return Requirement(key, True)
 
     @staticmethod
-    def absent(key: str) -> "Requirement":
+    def does_not_exist(key: str) -> "Requirement":
         return Requirement(key, False)
 
     @property
     def operator(self) -> Operator:
-        """The operator it amounts to; bounds do not show in it."""
+        """Equivalent operator; it does not express bounds."""
         if self.complement:
             return Operator.NOT_IN if self.values else Operator.EXISTS
         return Operator.IN if self.values else Operator.DOES_NOT_EXIST
 
     @property
-    def tolerates_absence(self) -> bool:
-        """Tell whether a thing without this label satisfies it."""
-        if self.present or self.gte is not None or self.lte is not None:
+    def allows_absence(self) -> bool:
+        """True if an object without this label satisfies the requirement."""
+        if self.must_exist or self.gte is not None or self.lte is not None:
             return False
         return self.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
 
@@ -112,25 +112,25 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
     def _within(self, value: str) -> bool:
         if self.gte is None and self.lte is None:
             return True
-        number = whole_number(value)
+        number = parse_integer(value)
         if number is None:
             return False
         return (self.gte is None or number >= self.gte) and (self.lte is None or number <= self.lte)
 
     def intersection(self, other: "Requirement") -> "Requirement":
-        """Return what both allow; the larger minValues survives."""
-        gte = _pick(max, self.gte, other.gte)
-        lte = _pick(min, self.lte, other.lte)
-        low = _pick(max, self.min_values, other.min_values)
-        present = not (self.tolerates_absence and other.tolerates_absence)
+        """Return the values that both allow; keeps the larger minValues."""
+        gte = _combine_bounds(max, self.gte, other.gte)
+        lte = _combine_bounds(min, self.lte, other.lte)
+        low = _combine_bounds(max, self.min_values, other.min_values)
+        must_exist = not (self.allows_absence and other.allows_absence)
         if gte is not None and lte is not None and gte > lte:
-            return Requirement(self.key, False, min_values=low, present=True)
+            return Requirement(self.key, False, min_values=low, must_exist=True)
         if self.complement and other.complement:
             bounded = Requirement(self.key, True, gte=gte, lte=lte)
             excluded = frozenset(v for v in self.values | other.values if bounded._within(v))
-            # Bounds and a bare Exists ask for the label by themselves.
-            told = gte is not None or lte is not None or not excluded
-            return Requirement(self.key, True, excluded, gte, lte, low, present and not told)
+            # Bounds and a bare Exists require the label by themselves.
+            implied = gte is not None or lte is not None or not excluded
+            return Requirement(self.key, True, excluded, gte, lte, low, must_exist and not implied)
         if self.complement:
             allowed = other.values - self.values
         elif other.complement:
@@ -140,19 +140,17 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
         if gte is not None or lte is not None:
             bounded = Requirement(self.key, True, gte=gte, lte=lte)
             allowed = frozenset(v for v in allowed if bounded._within(v))
-        return Requirement(
-            self.key, False, allowed, min_values=low, present=present and not allowed
-        )
+        return Requirement(self.key, False, allowed, min_values=low, must_exist=must_exist and not allowed)
 
     def overlaps(self, other: "Requirement") -> bool:
-        """Tell whether some value satisfies both."""
+        """Return True if some value satisfies both."""
         both = self.intersection(other)
         return both.complement or bool(both.values)
 
-    def specs(self) -> list[RequirementSpec]:
-        """Write it as NodeClaim entries; two when it has two bounds.
+    def to_specs(self) -> list[RequirementSpec]:
+        """Return the entries of a NodeClaim; two for a requirement with two bounds.
 
-        Excluded values are kept beside bounds (upstream loses them).
+        Excluded values are kept beside bounds; Karpenter drops them.
         """
         low, written = self.min_values, []
         if self.gte is not None:
@@ -162,13 +160,13 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
         if not written or self.values:
             values = tuple(sorted(self.values))
             written.append(RequirementSpec(self.key, self.operator, values, low))
-        if self.present:
+        if self.must_exist:
             written.append(RequirementSpec(self.key, Operator.EXISTS, (), low))
         return written
 
     def __str__(self) -> str:
-        if self.present and not self.complement:
-            return f"{self.key} with no value left (its demands exclude each other)"
+        if self.must_exist and not self.complement:
+            return f"{self.key} with no allowed value (its requirements exclude each other)"
         shown = sorted(self.values)
         text = ", ".join(shown[:5]) + (f" and {len(shown) - 5} others" if len(shown) > 5 else "")
         parts = []
@@ -180,107 +178,108 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
             operator = self.operator
             bare = operator in (Operator.EXISTS, Operator.DOES_NOT_EXIST)
             parts.append(f"{self.key} {operator}" if bare else f"{self.key} {operator} [{text}]")
-        if self.present:
+        if self.must_exist:
             parts.append(f"{self.key} {Operator.EXISTS}")
         return ", ".join(parts)
 
 
-class Conflict(msgspec.Struct, frozen=True):
-    """Why two requirement sets do not go together."""
+class RequirementConflict(msgspec.Struct, frozen=True):
+    """First key on which two requirement sets are incompatible."""
 
     key: str
-    wanted: Requirement
-    offered: Requirement | None
-    """None: the node side does not know the key at all."""
+    required: Requirement
+    provided: Requirement | None
+    """None if the node side does not define the key."""
 
     def __str__(self) -> str:
-        if self.offered is None:
-            meant = label_keys.similar_key(self.key)
-            hint = f"; did you mean {meant!r}?" if meant else ""
-            return f"label {self.key!r} is not known on the node side{hint}"
-        return f"{self.wanted} does not go with {self.offered}"
+        if self.provided is None:
+            suggestion = label_keys.suggest_key(self.key)
+            hint = f"; did you mean {suggestion!r}?" if suggestion else ""
+            return f"label {self.key!r} is not defined on the node side{hint}"
+        return f"{self.required} is incompatible with {self.provided}"
 
 
 class Requirements(FrozenDict[str, Requirement]):
-    """Requirements on several keys; a key that is missing allows anything."""
+    """Requirements by key; a missing key allows any value."""
 
     __slots__ = ()
 
     @classmethod
-    def of(cls, many: Iterable[Requirement]) -> "Requirements":
+    def from_requirements(cls, requirements: Iterable[Requirement]) -> "Requirements":
         """Collect requirements; several on one key are intersected."""
         merged: dict[str, Requirement] = {}
-        for one in many:
-            known = merged.get(one.key)
-            merged[one.key] = one if known is None else known.intersection(one)
+        for requirement in requirements:
+            previous = merged.get(requirement.key)
+            merged[requirement.key] = requirement if previous is None else previous.intersection(requirement)
         return cls(merged)
 
     @classmethod
-    def of_specs(cls, specs: Iterable[RequirementSpec]) -> "Requirements":
-        return cls.of(Requirement.of(spec) for spec in specs)
+    def from_specs(cls, specs: Iterable[RequirementSpec]) -> "Requirements":
+        return cls.from_requirements(Requirement.from_spec(spec) for spec in specs)
 
     @classmethod
-    def of_labels(cls, labels: Mapping[str, str]) -> "Requirements":
-        return cls.of(
-            Requirement.one_of(label_keys.stable_key(key), value) for key, value in labels.items()
+    def from_labels(cls, labels: Mapping[str, str]) -> "Requirements":
+        return cls.from_requirements(
+            Requirement.one_of(label_keys.normalize_key(key), value) for key, value in labels.items()
         )
 
-    def and_also(self, more: Iterable[Requirement]) -> "Requirements":
+    def intersection(self, more: Iterable[Requirement]) -> "Requirements":
         """Return the intersection with ``more``."""
-        return Requirements.of([*self.values(), *more])
+        return Requirements.from_requirements([*self.values(), *more])
 
     def without(self, *keys: str) -> "Requirements":
-        return Requirements({key: one for key, one in self.items() if key not in keys})
+        return Requirements({key: value for key, value in self.items() if key not in keys})
 
-    def allowed(self, key: str) -> Requirement:
-        """Return the requirement on ``key``; anything goes where there is none."""
-        known = self.get(key)
-        return Requirement.exists(key) if known is None else known
+    def get_or_exists(self, key: str) -> Requirement:
+        """Return the requirement on ``key``; ``Exists`` if there is none."""
+        requirement = self.get(key)
+        return Requirement.exists(key) if requirement is None else requirement
 
-    def clash(self, other: "Requirements") -> Conflict | None:
-        """Return the first shared key (by name) on which the two have nothing in common."""
+    def find_disjoint_key(self, other: "Requirements") -> RequirementConflict | None:
+        """Return the conflict on the first shared key, by name, without common values."""
         small, large = (self, other) if len(self) < len(other) else (other, self)
         for key in sorted(key for key in small if key in large):
             mine, theirs = self[key], other[key]
-            if mine.overlaps(theirs) or (mine.tolerates_absence and theirs.tolerates_absence):
+            if mine.overlaps(theirs) or (mine.allows_absence and theirs.allows_absence):
                 continue
-            return Conflict(key, theirs, mine)
+            return RequirementConflict(key, theirs, mine)
         return None
 
-    def why_incompatible(
-        self, wanted: "Requirements", *, undefined_ok: frozenset[str] = NO_VALUES
-    ) -> Conflict | None:
-        """Return why a node with these requirements cannot serve ``wanted``, or None.
+    def find_conflict(
+        self, required: "Requirements", *, allow_undefined: frozenset[str] = NO_VALUES
+    ) -> RequirementConflict | None:
+        """Return the conflict between these node requirements and ``required``, or None.
 
-        The node side must know each key that is wanted, unless the key is in
-        ``undefined_ok`` or its absence satisfies the request.
+        The node side must define each required key, unless the key is in
+        ``allow_undefined`` or its absence satisfies the requirement.
         """
-        for key in sorted(wanted):
-            one = wanted[key]
-            if key not in self and key not in undefined_ok and not one.tolerates_absence:
-                return Conflict(key, one, None)
-        return self.clash(wanted)
+        for key in sorted(required):
+            requirement = required[key]
+            if key in self or key in allow_undefined or requirement.allows_absence:
+                continue
+            return RequirementConflict(key, requirement, None)
+        return self.find_disjoint_key(required)
 
-    def specs(self) -> list[RequirementSpec]:
-        return [spec for key in sorted(self) for spec in self[key].specs()]
+    def to_specs(self) -> list[RequirementSpec]:
+        return [spec for key in sorted(self) for spec in self[key].to_specs()]
 
     def __str__(self) -> str:
         shown = (str(self[key]) for key in sorted(self) if key != label_keys.HOSTNAME)
         return "; ".join(shown)
 
 
-ANYTHING = Requirements()
+NO_REQUIREMENTS = Requirements()
 
 
-def whole_number(text: str) -> int | None:
-    """Read a label value as Kubernetes does: ASCII digits within 64 bits, or None."""
+def parse_integer(text: str) -> int | None:
+    """Parse a label value like Kubernetes: ASCII digits within 64 bits, or None."""
     if _DIGITS.fullmatch(text) is None:
         return None
     number = int(text)
     return number if -MAX_INT - 1 <= number <= MAX_INT else None
 
 
-def _pick(best: Any, a: int | None, b: int | None) -> int | None:
+def _combine_bounds(best: Any, a: int | None, b: int | None) -> int | None:
     if a is None:
         return b
     return a if b is None else int(best(a, b))

@@ -1,4 +1,4 @@
-"""Amounts of resources: exact integers, missing means none."""
+"""Resource lists with exact integer amounts; a missing resource is zero."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,27 +14,27 @@ HUGEPAGES_PREFIX = "hugepages-"
 
 
 class Resources(FrozenDict[str, int]):
-    """Resource name → amount; CPU in millicores, all else in whole units.
+    """Resource name → amount; CPU in millicores, all others in whole units.
 
-    Amounts of zero may be present (a node that says it has no GPU) or absent;
-    arithmetic treats both alike.
+    Zero amounts can be present (a node that reports zero GPUs) or absent;
+    arithmetic treats both the same.
     """
 
     __slots__ = ()
 
     @classmethod
-    def parse(cls, spelled: Mapping[str, str | int | float]) -> "Resources":
-        """Read a Kubernetes resource list; raises ``ValueError`` naming the resource."""
+    def parse(cls, quantities: Mapping[str, str | int | float]) -> "Resources":
+        """Parse a Kubernetes resource list; raises ``ValueError`` with the resource name."""
         amounts: dict[str, int] = {}
-        for name, text in spelled.items():
+        for name, text in quantities.items():
             try:
                 amounts[name] = parse_amount(name, text)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
         return cls(amounts)
 
-    def spelled(self) -> dict[str, str]:
-        """Write it as a Kubernetes resource list, sorted by name."""
+    def to_quantities(self) -> dict[str, str]:
+        """Return a Kubernetes resource list, sorted by name."""
         return {name: format_amount(name, self[name]) for name in sorted(self)}
 
     def __add__(self, other: Mapping[str, int]) -> "Resources":
@@ -51,32 +51,32 @@ class Resources(FrozenDict[str, int]):
             left[name] = left.get(name, 0) - amount
         return Resources(left)
 
-    def at_least(self, floor: Mapping[str, int]) -> "Resources":
-        """Return the larger amount of each resource."""
+    def maximum(self, other: Mapping[str, int]) -> "Resources":
+        """Return the maximum of each resource."""
         merged = dict(self)
-        for name, amount in floor.items():
+        for name, amount in other.items():
             merged[name] = max(merged.get(name, 0), amount)
         return Resources(merged)
 
-    def never_negative(self) -> "Resources":
+    def clamp_at_zero(self) -> "Resources":
         return Resources({name: max(0, amount) for name, amount in self.items()})
 
-    def fits_in(self, room: Mapping[str, int]) -> bool:
-        """Tell whether all of this is there; a request of zero always is."""
-        return all(amount <= room.get(name, 0) for name, amount in self.items() if amount > 0)
+    def fits_in(self, available: Mapping[str, int]) -> bool:
+        """Return True if no amount exceeds ``available``; zero requests always fit."""
+        return all(amount <= available.get(name, 0) for name, amount in self.items() if amount > 0)
 
     def without_zeros(self) -> "Resources":
         return Resources({name: amount for name, amount in self.items() if amount})
 
 
-NOTHING = Resources()
+NO_RESOURCES = Resources()
 ONE_POD = Resources({PODS: 1})
 
 
-def total(many: Iterable[Mapping[str, int]]) -> Resources:
-    """Add up any number of resource lists."""
+def sum_resources(resource_lists: Iterable[Mapping[str, int]]) -> Resources:
+    """Return the sum of resource lists."""
     summed: dict[str, int] = {}
-    for one in many:
-        for name, amount in one.items():
+    for resource_list in resource_lists:
+        for name, amount in resource_list.items():
             summed[name] = summed.get(name, 0) + amount
     return Resources(summed)

@@ -1,23 +1,23 @@
-"""Volumes, as far as they say where a pod can run."""
+"""Storage objects: the fields that constrain where a pod can run."""
 
 from datetime import datetime
 
 import msgspec
 
 from dovetail.model.frozen import EMPTY, FrozenDict
-from dovetail.model.kube.pod import NodeTerm
+from dovetail.model.kube.pod import NodeSelectorTerm
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
 
-class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
+class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     """A PersistentVolumeClaim."""
 
     namespace: str
     name: str
     storage_class: str = ""
     volume: str = ""
-    """The PersistentVolume it is bound to."""
+    """Name of the bound PersistentVolume; empty if unbound."""
     annotations: FrozenDict[str, str] = EMPTY
     phase: str = "Pending"
     deleting: bool = False
@@ -27,15 +27,15 @@ class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.namespace}/{self.name}"
 
 
-class Volume(msgspec.Struct, frozen=True, kw_only=True):
+class PersistentVolume(msgspec.Struct, frozen=True, kw_only=True):
     """A PersistentVolume."""
 
     name: str
     driver: str = ""
-    """CSI driver; in-tree volumes carry the driver that took over from them."""
-    local: bool = False
-    """A local or hostPath volume, whose hostname says nothing about new nodes."""
-    node_terms: tuple[NodeTerm, ...] = ()
+    """CSI driver; for an in-tree volume, the driver that replaces it."""
+    is_local: bool = False
+    """Local or hostPath volume; its hostname does not constrain new nodes."""
+    node_terms: tuple[NodeSelectorTerm, ...] = ()
     deleting: bool = False
 
 
@@ -44,9 +44,9 @@ class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     provisioner: str = ""
-    """In the CSI spelling, also for in-tree names."""
-    immediate: bool = False
-    """Binds before a pod is placed (volumeBindingMode Immediate)."""
-    topologies: tuple[NodeTerm, ...] = ()
-    default: bool = False
+    """CSI driver; in-tree names are translated."""
+    binds_immediately: bool = False
+    """``volumeBindingMode: Immediate``: binds before the pod is scheduled."""
+    allowed_topologies: tuple[NodeSelectorTerm, ...] = ()
+    is_default: bool = False
     created: datetime | None = None

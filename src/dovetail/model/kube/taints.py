@@ -1,15 +1,15 @@
-"""Taints and the tolerations that overlook them."""
+"""Taints and tolerations."""
 
 from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
 
-from dovetail.model.kube.requirements import whole_number
+from dovetail.model.kube.requirements import parse_integer
 
 
-class Effect(StrEnum):
-    """What a taint does to a pod that does not tolerate it."""
+class TaintEffect(StrEnum):
+    """Effect of a taint on pods that do not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -17,10 +17,10 @@ class Effect(StrEnum):
 
 
 class Taint(msgspec.Struct, frozen=True, cache_hash=True):
-    """A mark on a node that keeps pods away."""
+    """A taint of a node."""
 
     key: str
-    effect: Effect
+    effect: TaintEffect
     value: str = ""
 
     def __str__(self) -> str:
@@ -28,12 +28,12 @@ class Taint(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Toleration(msgspec.Struct, frozen=True, cache_hash=True):
-    """A pod's consent to a taint; no key and Exists tolerates everything."""
+    """A toleration of a pod; operator Exists without a key tolerates every taint."""
 
     key: str = ""
     operator: str = "Equal"
     value: str = ""
-    effect: Effect | None = None
+    effect: TaintEffect | None = None
 
     def tolerates(self, taint: Taint) -> bool:
         if self.effect is not None and self.effect != taint.effect:
@@ -45,42 +45,42 @@ class Toleration(msgspec.Struct, frozen=True, cache_hash=True):
         if not self.key:
             return False
         if self.operator in ("Lt", "Gt"):
-            return _numeric(self.operator, taint.value, self.value)
+            return _compare_integers(self.operator, taint.value, self.value)
         return self.value == taint.value
 
 
-TOLERATE_PREFERENCES = Toleration(operator="Exists", effect=Effect.PREFER_NO_SCHEDULE)
+TOLERATE_PREFER_NO_SCHEDULE = Toleration(operator="Exists", effect=TaintEffect.PREFER_NO_SCHEDULE)
 
-DISRUPTED = Taint("karpenter.sh/disrupted", Effect.NO_SCHEDULE)
-UNREGISTERED = Taint("karpenter.sh/unregistered", Effect.NO_EXECUTE)
+DISRUPTED_TAINT = Taint("karpenter.sh/disrupted", TaintEffect.NO_SCHEDULE)
+UNREGISTERED_TAINT = Taint("karpenter.sh/unregistered", TaintEffect.NO_EXECUTE)
 _READINESS_PREFIX = "readiness.k8s.io/"
 _EPHEMERAL = frozenset(
     {
-        ("node.kubernetes.io/not-ready", Effect.NO_SCHEDULE),
-        ("node.kubernetes.io/not-ready", Effect.NO_EXECUTE),
-        ("node.kubernetes.io/unreachable", Effect.NO_SCHEDULE),
-        ("node.cloudprovider.kubernetes.io/uninitialized", Effect.NO_SCHEDULE),
-        (UNREGISTERED.key, UNREGISTERED.effect),
+        ("node.kubernetes.io/not-ready", TaintEffect.NO_SCHEDULE),
+        ("node.kubernetes.io/not-ready", TaintEffect.NO_EXECUTE),
+        ("node.kubernetes.io/unreachable", TaintEffect.NO_SCHEDULE),
+        ("node.cloudprovider.kubernetes.io/uninitialized", TaintEffect.NO_SCHEDULE),
+        (UNREGISTERED_TAINT.key, UNREGISTERED_TAINT.effect),
     }
 )
 
 
 def is_ephemeral(taint: Taint) -> bool:
-    """Tell whether a starting node carries this taint for a while only."""
+    """Return True if the taint is temporary: set only while a node starts."""
     return (taint.key, taint.effect) in _EPHEMERAL or taint.key.startswith(_READINESS_PREFIX)
 
 
-def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
-    """Return the first taint that nothing tolerates."""
-    consent = tuple(tolerations)
+def find_untolerated_taint(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
+    """Return the first taint that no toleration matches, or None."""
+    candidates = tuple(tolerations)
     for taint in taints:
-        if not any(one.tolerates(taint) for one in consent):
+        if not any(toleration.tolerates(taint) for toleration in candidates):
             return taint
     return None
 
 
-def _numeric(operator: str, taint_value: str, bound: str) -> bool:
-    value, limit = whole_number(taint_value), whole_number(bound)
+def _compare_integers(operator: str, taint_value: str, bound: str) -> bool:
+    value, limit = parse_integer(taint_value), parse_integer(bound)
     if value is None or limit is None:
         return False
     return value < limit if operator == "Lt" else value > limit

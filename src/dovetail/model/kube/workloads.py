@@ -1,4 +1,4 @@
-"""Objects around pods that a placement looks at."""
+"""Workload objects that scheduling and eviction use: DaemonSets, PDBs, Services."""
 
 import msgspec
 
@@ -8,17 +8,17 @@ from dovetail.model.kube.selectors import LabelSelector
 
 
 class DaemonSet(msgspec.Struct, frozen=True, kw_only=True):
-    """A DaemonSet, by the pod it puts on each node that it matches."""
+    """A DaemonSet, represented by the pod that it creates on each matching node."""
 
     namespace: str
     name: str
     pod: Pod
-    """From its template, missing requests filled from limits."""
-    newest: Pod | None = None
-    """Its newest live pod; what that requests counts more than the template."""
+    """Pod of its template; missing requests are set from limits."""
+    newest_pod: Pod | None = None
+    """Its newest running pod, whose requests take precedence over the template."""
 
 
-class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
+class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     """A PodDisruptionBudget."""
 
     namespace: str
@@ -27,25 +27,25 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     min_available: str | None = None
     max_unavailable: str | None = None
     always_allow_unhealthy: bool = False
-    allowed: int = 0
-    """How many of its pods may go now, as its status says."""
+    disruptions_allowed: int = 0
+    """``status.disruptionsAllowed``."""
 
     @property
-    def blocks_fully(self) -> bool:
-        """Tell whether it lets nobody go, ever."""
+    def blocks_all_evictions(self) -> bool:
+        """True if it never allows an eviction."""
         return self.max_unavailable in ("0", "0%") or self.min_available == "100%"
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """A Service, by whom it selects."""
+    """A Service, by its pod selector."""
 
     namespace: str
     name: str
     selector: FrozenDict[str, str] = EMPTY
 
 
-class Controller(msgspec.Struct, frozen=True, kw_only=True):
-    """A ReplicaSet, StatefulSet or ReplicationController, by whom it selects."""
+class WorkloadController(msgspec.Struct, frozen=True, kw_only=True):
+    """A ReplicaSet, StatefulSet or ReplicationController, by its pod selector."""
 
     kind: str
     namespace: str

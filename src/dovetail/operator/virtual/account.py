@@ -1,196 +1,207 @@
-"""An EC2 account in memory whose machines join a real API server."""
+"""Virtual account: simulated EC2 whose instances join a real API server."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final
 
 import msgspec
+from aiohttp import web
 
 from dovetail import __version__
-from dovetail.errors import BadInput, DovetailError, Mistake
-from dovetail.host.clock import RealClock
-from dovetail.host.event_loop import AsyncioLoop
-from dovetail.host.randomness import RealChance
-from dovetail.kube.auth.kubeconfig import Access
+from dovetail.errors import DovetailError, InvalidInputError, ValidationError
+from dovetail.host.clock import SystemClock
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.host.randomness import SystemRandomSource
+from dovetail.kube.auth.kubeconfig import RestConfig
 from dovetail.kube.connection import Connection
-from dovetail.kube.rate_limit import RateLimit
-from dovetail.kube.reflector import Watcher
+from dovetail.kube.rate_limit import RateLimiter
+from dovetail.kube.reflector import Reflector
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.cloud.prices import PriceBook
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
-from dovetail.operator.virtual.blocking_api import RemoteApi
-from dovetail.operator.virtual.protocol import Answer, Call, trouble_of
-from dovetail.operator.virtual.volumes import KINDS as DISKS
-from dovetail.operator.virtual.volumes import Disks
-from dovetail.operator.virtual.watch_cache import Shadow
-from dovetail.operator.virtual.worker_thread import Pump
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.operator.virtual.blocking_api import BlockingApiClient
+from dovetail.operator.virtual.protocol import Request, Response, decode, encode, encode_error
+from dovetail.operator.virtual.volumes import VOLUME_RESOURCES, EbsProvisioner
+from dovetail.operator.virtual.watch_cache import WatchCache
+from dovetail.operator.virtual.worker_thread import WorkerThread
 from dovetail.ports.api_resources import NODES, PODS
 from dovetail.ports.telemetry import Log
-from dovetail.simulator.clock import Engine
-from dovetail.simulator.ec2.account import VirtualEc2
-from dovetail.simulator.ec2.cloudprovider import SimCloud
-from dovetail.simulator.ec2.latencies import Latencies
-from dovetail.simulator.instance import Machine
+from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.ec2.account import Ec2Account
+from dovetail.simulator.ec2.cloudprovider import SimulatedCloudProvider
+from dovetail.simulator.instance import BootedInstance
 from dovetail.simulator.kubelet.kubelets import Kubelets
-from dovetail.simulator.rest.pacing import Pace
-from dovetail.state.instancetypes.unavailable_offerings import Scarcity
+from dovetail.simulator.latencies import CloudLatencies
+from dovetail.simulator.rest.real_time import RealTimeRunner
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOffering, UnavailableOfferings
 
 _QPS, _BURST = 2_000.0, 2_000
-"""Of all kubelets together; each real one would have a rate of its own."""
-USUAL_REGION: Final = "us-east-1"
-_FIRST_NUMBERS: Final = 1 << 40
+"""Rate limit of all kubelets together; a real kubelet has one of its own."""
+DEFAULT_REGION: Final = "us-east-1"
+_MAX_FIRST_NUMBER: Final = 1 << 40
+_METHODS: Final = frozenset("create delete get list drift resolve receive remove launches".split())
+_LOOPBACK: Final = "127.0.0.1"
+_MAX_BODY_BYTES: Final = 16 << 20
+_SHUTDOWN_TIMEOUT: Final = 1.0
 
 
 class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What users may choose of a virtual account."""
+    """Settings of a virtual account."""
 
     region: str
     catalog: Catalog
     prices: PriceBook
-    boot: timedelta = timedelta(seconds=30)
+    boot_time: timedelta = timedelta(seconds=30)
 
 
 class VirtualAccount:
-    """EC2 and its kubelets; made on the asyncio loop it runs on.
+    """Simulated EC2 and kubelets; created on the asyncio loop that it runs on.
 
-    EC2 lives on the loop. Kubelets wait for every write, so they have a thread.
+    EC2 runs on the loop. Kubelets block on every write, so they have a thread.
     """
 
-    def __init__(self, access: Access, settings: AccountSettings, *, log: Log) -> None:
-        clock, self._chance = RealClock(), RealChance()
+    def __init__(self, access: RestConfig, settings: AccountSettings, *, log: Log) -> None:
+        clock, self._random = SystemClock(), SystemRandomSource()
         if settings.region not in settings.catalog.regions:
             known = ", ".join(sorted(settings.catalog.regions))
-            raise BadInput([Mistake("--region:", 0, "", f"{settings.region!r} is none of {known}")])
+            raise InvalidInputError(
+                [ValidationError("--region:", 0, "", f"{settings.region!r} is none of {known}")]
+            )
         self._settings = settings
         self._log = log
-        self._loop = AsyncioLoop()
-        self._engine = Engine(start=clock.now())
-        self._pace = Pace(self._engine, speed=1.0, clock=clock.seconds)
-        self._scarcity = Scarcity()
-        self._classes: dict[str, NodeClass] = {}
-        """As controllers last told of them."""
-        self._clouds: dict[str, SimCloud] = {}
-        self.ec2 = VirtualEc2(
-            self._engine,
+        self._loop = AsyncioEventLoop()
+        self._clock = VirtualClock(start=clock.now())
+        self._runner = RealTimeRunner(self._clock, speed=1.0, clock=clock.seconds)
+        self._unavailable = UnavailableOfferings()
+        self._classes: dict[str, EC2NodeClass] = {}
+        """Node classes as controllers last sent them."""
+        self._providers: dict[str, SimulatedCloudProvider] = {}
+        self.ec2 = Ec2Account(
+            self._clock,
             region=settings.catalog.regions[settings.region],
-            chance=self._chance,
-            latencies=Latencies(boot=settings.boot),
-            # No name or id of an earlier account may come again: its nodes may be there still.
-            first=1 + int(self._chance.fraction() * _FIRST_NUMBERS),
+            random=self._random,
+            latencies=CloudLatencies(boot=settings.boot_time),
+            # Ids must differ from those of an earlier account, whose nodes may still exist.
+            first_number=1 + int(self._random.random() * _MAX_FIRST_NUMBER),
         )
-        self._pump = Pump(clock, log=log)
-        self._shadow = Shadow((PODS, NODES, *DISKS), self._pump)
+        self._worker = WorkerThread(clock, log=log)
+        self._cache = WatchCache((PODS, NODES, *VOLUME_RESOURCES), self._worker)
         self._connection = Connection(
             access,
-            limit=RateLimit(clock=asyncio.get_running_loop().time, qps=_QPS, burst=_BURST),
-            agent=f"dovetail/{__version__} virtual-kubelets",
+            rate_limiter=RateLimiter(clock=asyncio.get_running_loop().time, qps=_QPS, burst=_BURST),
+            user_agent=f"dovetail/{__version__} virtual-kubelets",
         )
         self._stop = asyncio.Event()
 
     async def start(self) -> None:
-        """Follow the API server from now on."""
-        api = RemoteApi(self._connection, self._shadow, self._pump, asyncio.get_running_loop())
-        for one in self._shadow.shelves:
-            watcher = Watcher(
-                self._shadow,
-                one,
-                self._connection,
-                loop=self._loop,
-                chance=self._chance,
-                log=self._log,
+        """List and watch the API server, and start the kubelets."""
+        api = BlockingApiClient(self._connection, self._cache, self._worker, asyncio.get_running_loop())
+        for resource in self._cache.stores:
+            reflector = Reflector(
+                self._cache, resource, self._connection, loop=self._loop, random=self._random, log=self._log
             )
-            await watcher.list_first()
-            self._loop.spawn(watcher.run())
-        kubelets = Kubelets(api, self._pump.engine)
-        Disks(api, self._pump.engine, zone=min(self.ec2.region.zones))
+            await reflector.initial_list()
+            self._loop.spawn(reflector.run())
+        kubelets = Kubelets(api, self._worker.clock)
+        EbsProvisioner(api, self._worker.clock, zone=min(self.ec2.region.zones))
 
-        def boot(machine: Machine) -> None:
-            self._pump.post(lambda: kubelets.boot(machine))
+        def boot(instance: BootedInstance) -> None:
+            self._worker.post(lambda: kubelets.start(instance))
 
         def halt(provider_id: str) -> None:
-            self._pump.post(lambda: kubelets.halt(provider_id))
+            self._worker.post(lambda: kubelets.stop(provider_id))
 
-        self.ec2.on_boot, self.ec2.on_halt = boot, halt
-        self._pump.start()
-        self._loop.spawn(self._pace.run(self._stop))
+        self.ec2.on_booted, self.ec2.on_terminated = boot, halt
+        self._worker.start()
+        self._loop.spawn(self._runner.run(self._stop))
 
     async def close(self) -> None:
-        """End everything: the machines are gone with it, their nodes stay."""
+        """Stop; the instances are gone, their nodes stay."""
         self._stop.set()
-        self._pump.stop()
-        await asyncio.to_thread(self._pump.join)
+        self._worker.stop()
+        await asyncio.to_thread(self._worker.join)
         await self._loop.stop()
         await self._connection.close()
 
-    async def answer(self, method: str, call: Call) -> Answer:
-        """Do what is asked; every error of the cloud port is an answer, too."""
-        if call.node_class is not None:
-            self._classes[call.node_class.name] = call.node_class
-        self._pace.catch_up()
+    async def handle(self, method: str, request: Request) -> Response:
+        """Handle a request; errors of the cloud provider are responses too."""
+        if request.node_class is not None:
+            self._classes[request.node_class.name] = request.node_class
+        self._runner.catch_up()
         try:
-            return await _METHODS[method](self, call)
+            return await self._call(method, request)
         except DovetailError as error:
-            scarce = tuple(sorted(self._scarcity.marks(self._loop.now())))
-            return Answer(trouble=trouble_of(error), scarce=scarce)
+            return Response(error=encode_error(error), unavailable=self._list_unavailable())
         finally:
-            self._pace.wake()
+            self._runner.wake()
 
-    def _cloud(self, cluster: str) -> SimCloud:
-        if cluster not in self._clouds:
-            self._clouds[cluster] = SimCloud(
+    def _provider(self, cluster: str) -> SimulatedCloudProvider:
+        if cluster not in self._providers:
+            self._providers[cluster] = SimulatedCloudProvider(
                 self.ec2,
                 loop=self._loop,
                 catalog=self._settings.catalog,
                 prices=self._settings.prices,
                 node_class=self._classes.get,
-                scarcity=self._scarcity,
+                unavailable=self._unavailable,
                 cluster=cluster,
             )
-        return self._clouds[cluster]
+        return self._providers[cluster]
 
-    async def _create(self, call: Call) -> Answer:
-        instance = await self._cloud(call.cluster).create(call.the_claim)
-        scarce = tuple(sorted(self._scarcity.marks(self._loop.now())))
-        return Answer(instance=instance, scarce=scarce)
+    async def _call(self, method: str, request: Request) -> Response:
+        provider = self._provider(request.cluster)
+        match method:
+            case "create":
+                instance = await provider.create(request.required_claim)
+                return Response(instance=instance, unavailable=self._list_unavailable())
+            case "delete":
+                await provider.delete(request.provider_id)
+            case "get":
+                return Response(instance=await provider.get(request.provider_id))
+            case "list":
+                return Response(instances=tuple(await provider.list()))
+            case "drift":
+                return Response(drift_reason=await provider.drift_reason(request.required_claim))
+            case "resolve":
+                return Response(status=await provider.resolve_nodeclass(request.node_class_object))
+            case "receive":
+                return Response(messages=tuple(self.ec2.queue.receive(self._loop.now())))
+            case "remove":
+                self.ec2.queue.delete(request.required_message)
+            case "launches":
+                return Response(launches=tuple(self.ec2.billing.launches))
+        return Response()
 
-    async def _delete(self, call: Call) -> Answer:
-        await self._cloud(call.cluster).delete(call.provider_id)
-        return Answer()
-
-    async def _get(self, call: Call) -> Answer:
-        return Answer(instance=await self._cloud(call.cluster).get(call.provider_id))
-
-    async def _list(self, call: Call) -> Answer:
-        return Answer(instances=tuple(await self._cloud(call.cluster).list()))
-
-    async def _drift(self, call: Call) -> Answer:
-        return Answer(drift=await self._cloud(call.cluster).drift(call.the_claim))
-
-    async def _resolve(self, call: Call) -> Answer:
-        return Answer(status=await self._cloud(call.cluster).resolve(call.wire_class))
-
-    async def _receive(self, _: Call) -> Answer:
-        return Answer(messages=tuple(self.ec2.queue.receive(self._loop.now())))
-
-    async def _remove(self, call: Call) -> Answer:
-        if call.message is not None:
-            self.ec2.queue.remove(call.message)
-        return Answer()
-
-    async def _purchases(self, _: Call) -> Answer:
-        return Answer(purchases=tuple(self.ec2.ledger.purchases))
+    def _list_unavailable(self) -> tuple[UnavailableOffering, ...]:
+        return tuple(sorted(self._unavailable.get(self._loop.now())))
 
 
-_METHODS: Final[dict[str, Callable[[VirtualAccount, Call], Awaitable[Answer]]]] = {
-    "create": VirtualAccount._create,
-    "delete": VirtualAccount._delete,
-    "get": VirtualAccount._get,
-    "list": VirtualAccount._list,
-    "drift": VirtualAccount._drift,
-    "resolve": VirtualAccount._resolve,
-    "receive": VirtualAccount._receive,
-    "remove": VirtualAccount._remove,
-    "purchases": VirtualAccount._purchases,
-}
-METHODS: Final = tuple(_METHODS)
+class AccountServer:
+    """Serves the cloud provider as ``POST /<method>``."""
+
+    def __init__(self, account: VirtualAccount) -> None:
+        self._account = account
+        app = web.Application(client_max_size=_MAX_BODY_BYTES)
+        app.router.add_post("/{method}", self._handle)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_TIMEOUT)
+
+    async def start(self, port: int = 0) -> str:
+        """Listen on loopback; return the URL."""
+        await self._runner.setup()
+        await web.TCPSite(self._runner, _LOOPBACK, port).start()
+        return f"http://{_LOOPBACK}:{self._runner.addresses[0][1]}"
+
+    async def stop(self) -> None:
+        await self._runner.cleanup()
+
+    async def _handle(self, request: web.Request) -> web.Response:
+        method = request.match_info["method"]
+        # CSRF: a web page cannot send this content type without a preflight request.
+        if method not in _METHODS or request.content_type != "application/json":
+            raise web.HTTPNotFound
+        try:
+            message = decode(await request.read(), Request)
+        except msgspec.MsgspecError as error:
+            raise web.HTTPBadRequest(text=str(error)) from error
+        response = await self._account.handle(method, message)
+        return web.Response(body=encode(response), content_type="application/json")

@@ -1,4 +1,4 @@
-"""A remote API server as simulated actors use one: each call comes back when it is done."""
+"""Blocking API client: the simulator's API interface on a remote API server."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -9,11 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.errors import DovetailError
-from dovetail.kube.client import HttpKube
-from dovetail.kube.connection import Connection
-from dovetail.kube.paths import path_of
-from dovetail.operator.virtual.watch_cache import Shadow, Subscription
-from dovetail.operator.virtual.worker_thread import Pump
+from dovetail.kube.client import HttpKubeClient
+from dovetail.kube.connection import Connection, resource_path
+from dovetail.operator.virtual.watch_cache import Subscription, WatchCache
+from dovetail.operator.virtual.worker_thread import WorkerThread
 from dovetail.ports.api_resources import LEASES, Resource
 from dovetail.ports.kube_client import Object
 from dovetail.ports.kube_errors import (
@@ -24,99 +23,96 @@ from dovetail.ports.kube_errors import (
     TooManyRequests,
     Unavailable,
 )
-from dovetail.simulator.apiserver.delete import DeleteOptions
-from dovetail.simulator.apiserver.options import ListOptions, WatchOptions
+from dovetail.simulator.apiserver.options import DeleteOptions, ListOptions, WatchOptions
 
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
-_PASSING: Final = (Unavailable, Timeout, TooManyRequests, InternalError)
-"""A kubelet outlives an API server that is away."""
-_PAUSE: Final = timedelta(milliseconds=500)
-_PATIENCE: Final = 10
-_NODE: Final = "spec.nodeName="
+_RETRYABLE: Final = (Unavailable, Timeout, TooManyRequests, InternalError)
+"""Errors that a kubelet retries: the API server is unavailable."""
+_RETRY_DELAY: Final = timedelta(milliseconds=500)
+_MAX_INTERNAL_ERRORS: Final = 10
+_NODE_SELECTOR: Final = "spec.nodeName="
 
 
-class Stopped(DovetailError):
-    """The process ends."""
+class ProcessStoppedError(DovetailError):
+    """The process is stopping."""
 
 
-class Found(msgspec.Struct, frozen=True):
-    """The answer to a list."""
+class ObjectList(msgspec.Struct, frozen=True):
+    """Result of a list."""
 
     items: Sequence[Object]
 
 
-class RemoteApi:
-    """``simulator.apiserver.interface.Verbs`` over HTTP; for the pump's thread only.
+class BlockingApiClient:
+    """The simulator's ``ApiClient`` over HTTP, for the worker thread only.
 
-    Kinds of the shadow are read from it, as real kubelets read from their
-    watches. What is written to an object that is gone, or is another one by now,
-    is lost without a word: the watch will tell.
+    Kinds of the watch cache are read from it, as real kubelets read from their
+    watches. Writes to an object that is gone or was recreated are ignored: the
+    watch reports it.
     """
 
     def __init__(
-        self, connection: Connection, shadow: Shadow, pump: Pump, loop: asyncio.AbstractEventLoop
+        self, connection: Connection, cache: WatchCache, worker: WorkerThread, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._connection = connection
-        self._kube = HttpKube(connection)
-        self._shadow = shadow
-        self._pump = pump
+        self._kube = HttpKubeClient(connection)
+        self._cache = cache
+        self._worker = worker
         self._loop = loop
         self._renewing: set[str] = set()
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        shelf = self._shadow.shelves.get(resource)
-        if shelf is None:
-            return self._done(lambda: self._kube.get(resource, name, namespace))
-        known = shelf.objects.get((namespace, name))
-        if known is None:
-            raise NotFound(f'{resource.qualified} "{name}" not found')
-        return known
+        store = self._cache.stores.get(resource)
+        if store is None:
+            return self._run(lambda: self._kube.get(resource, name, namespace))
+        obj = store.get(name, namespace)
+        if obj is None:
+            raise NotFound(f'{resource.qualified_name} "{name}" not found')
+        return obj
 
-    def list(self, resource: Resource, which: ListOptions = ListOptions()) -> Found:  # noqa: B008
-        """Return what is known of a kind; ``which`` may name a node, nothing else."""
-        known = self._shadow.shelves[resource].objects.values()
-        if not which.fields:
-            return Found(list(known))
-        if not which.fields.startswith(_NODE):
-            raise ValueError(f"cannot select by {which.fields}")
-        node = which.fields.removeprefix(_NODE)
-        return Found([one for one in known if one["spec"].get("nodeName") == node])
+    def list(self, resource: Resource, options: ListOptions = ListOptions()) -> ObjectList:  # noqa: B008
+        """Return the cached objects of a kind; the only selector is the node name."""
+        objects = self._cache.stores[resource].values()
+        if not options.field_selector:
+            return ObjectList(list(objects))
+        if not options.field_selector.startswith(_NODE_SELECTOR):
+            raise ValueError(f"cannot select by {options.field_selector}")
+        node = options.field_selector.removeprefix(_NODE_SELECTOR)
+        return ObjectList([obj for obj in objects if obj["spec"].get("nodeName") == node])
 
     def create(self, resource: Resource, obj: Mapping[str, Any], namespace: str = "") -> Object:
-        return self._seen(resource, self._done(lambda: self._kube.create(resource, obj, namespace)))
+        return self._record(resource, self._run(lambda: self._kube.create(resource, obj, namespace)))
 
-    def update(
-        self, resource: Resource, obj: Mapping[str, Any], *, subresource: str = ""
-    ) -> Object:
-        """Write the status as kubelets do, field by field; all else if nobody else has written."""
+    def update(self, resource: Resource, obj: Mapping[str, Any], *, subresource: str = "") -> Object:
+        """Patch the status, as kubelets do; replace other objects if unchanged since."""
         meta = obj["metadata"]
-        path = path_of(
+        path = resource_path(
             resource, meta["name"], namespace=meta.get("namespace", ""), subresource=subresource
         )
         try:
             if subresource:
                 patch = {"metadata": {"uid": meta["uid"]}, subresource: obj[subresource]}
-                answer = self._ask("PATCH", path, patch, _STRATEGIC)
+                response = self._request("PATCH", path, patch, _STRATEGIC)
             else:
-                answer = self._ask("PUT", path, obj)
+                response = self._request("PUT", path, obj)
         except (NotFound, Conflict):
             return dict(obj)
-        return self._seen(resource, answer)
+        return self._record(resource, response)
 
-    def renew(self, name: str, namespace: str, *, at: str) -> Object:
-        """Begin to renew a lease; all nodes' are renewed side by side, and soon again."""
-        patch = {"spec": {"renewTime": at}}
+    def renew_lease(self, name: str, namespace: str, *, renew_time: str) -> Object:
+        """Start to renew a lease; leases of all nodes are renewed concurrently."""
+        patch = {"spec": {"renewTime": renew_time}}
         if name not in self._renewing:
             self._renewing.add(name)
-            made = self._kube.patch(LEASES, name, patch, namespace)
-            begun = asyncio.run_coroutine_threadsafe(made, self._loop)
-            begun.add_done_callback(lambda done: self._renewed(name, done))
+            renewal = self._kube.patch(LEASES, name, patch, namespace)
+            future = asyncio.run_coroutine_threadsafe(renewal, self._loop)
+            future.add_done_callback(lambda done: self._finish_renewal(name, done))
         return patch
 
-    def _renewed(self, name: str, done: Future[Object]) -> None:
+    def _finish_renewal(self, name: str, done: Future[Object]) -> None:
         self._renewing.discard(name)
         if not done.cancelled():
-            done.exception()  # Whatever it was, the next time is soon.
+            done.exception()  # Marks the error as retrieved; the next renewal follows soon.
 
     def delete(
         self,
@@ -126,57 +122,57 @@ class RemoteApi:
         *,
         options: DeleteOptions = DeleteOptions(),  # noqa: B008 - frozen
     ) -> Object:
-        grace = options.grace_seconds
+        grace = options.grace_period_seconds
 
         async def delete() -> Object:
-            left = await self._kube.delete(
+            remaining = await self._kube.delete(
                 resource, name, namespace, uid=options.uid, grace_seconds=grace
             )
-            return left or {}
+            return remaining or {}
 
         try:
-            return self._done(delete)
+            return self._run(delete)
         except (NotFound, Conflict):
             return {}
 
     def watch(
         self,
         resource: Resource,
-        which: WatchOptions = WatchOptions(),  # noqa: B008 - frozen
+        options: WatchOptions = WatchOptions(),  # noqa: B008 - frozen
         *,
         notify: Callable[[], None] | None = None,
     ) -> Subscription:
-        """Follow a kind from what is known of it now; ``which`` is not looked at."""
-        return self._shadow.shelves[resource].subscribe(notify)
+        """Watch a kind from the cached objects on; ``options`` are ignored."""
+        return Subscription(self._cache.stores[resource], notify)
 
-    def _ask(self, method: str, path: str, body: Any, kind: str = "application/json") -> Object:
-        return self._done(lambda: self._connection.ask(method, path, body=body, content_type=kind))
+    def _request(self, method: str, path: str, body: Any, kind: str = "application/json") -> Object:
+        return self._run(lambda: self._connection.request(method, path, body=body, content_type=kind))
 
-    def _seen(self, resource: Resource, obj: Object) -> Object:
-        shelf = self._shadow.shelves.get(resource)
-        if shelf is not None:
-            shelf.put(obj)
+    def _record(self, resource: Resource, obj: Object) -> Object:
+        store = self._cache.stores.get(resource)
+        if store is not None:
+            store.apply_response(obj)
         return obj
 
-    def _done(self, request: Callable[[], Any]) -> Object:
-        """Have a request made on the loop, and wait; again and again while the server is away.
+    def _run(self, request: Callable[[], Any]) -> Object:
+        """Run a request on the loop and wait; retry while the server is unavailable.
 
-        What it fails to do though it is there is not tried for ever: one object
-        must not keep all kubelets waiting.
+        Internal errors are retried a few times only: one object must not block
+        all kubelets.
         """
         failures = 0
-        while not self._pump.is_stopped:
+        while not self._worker.is_stopped:
             try:
-                made = asyncio.run_coroutine_threadsafe(request(), self._loop)
-                answer: Object = made.result()
-                return answer
-            except _PASSING as error:
+                future = asyncio.run_coroutine_threadsafe(request(), self._loop)
+                response: Object = future.result()
+                return response
+            except _RETRYABLE as error:
                 failures += isinstance(error, InternalError)
-                if failures == _PATIENCE:
+                if failures == _MAX_INTERNAL_ERRORS:
                     raise
                 asyncio.run_coroutine_threadsafe(
-                    asyncio.sleep(_PAUSE.total_seconds()), self._loop
+                    asyncio.sleep(_RETRY_DELAY.total_seconds()), self._loop
                 ).result()
             except CancelledError:
                 break
-        raise Stopped("the process ends")
+        raise ProcessStoppedError("the process is stopping")

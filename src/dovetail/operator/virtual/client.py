@@ -1,4 +1,4 @@
-"""``ports.cloudprovider`` on a virtual account in another process."""
+"""Client of a virtual account in another process: ``ports.cloudprovider`` over HTTP."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -7,138 +7,123 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from dovetail.model.cloud.instance_type import InstanceType
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodeclaim import NodeClaim
-from dovetail.model.karpenter.nodepool import NodePool
-from dovetail.operator.virtual.protocol import Answer, Call, decode, encode, error_of
-from dovetail.ports.cloudprovider import ClassStatus, CloudError, Instance, Message
-from dovetail.ports.event_loop import Loop
-from dovetail.simulator.ec2.billing import Purchase
-from dovetail.state.instancetypes.nodeoverlays import Overlays
-from dovetail.state.instancetypes.provider import Shelf
-from dovetail.state.instancetypes.unavailable_offerings import Scarcity
+from dovetail.operator.virtual.protocol import Request, Response, decode, decode_error, encode
+from dovetail.ports.cloudprovider import CloudError, Instance, InterruptionMessage, NodeClassStatus
+from dovetail.ports.event_loop import EventLoop
+from dovetail.simulator.ec2.billing import LaunchRecord
+from dovetail.state.cloudprovider import BaseCloudProvider
+from dovetail.state.instancetypes.nodeoverlays import NodeOverlays
+from dovetail.state.instancetypes.provider import InstanceTypeProvider
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
 
-_PATIENCE: Final = aiohttp.ClientTimeout(total=30, sock_connect=5)
-_WRITES: Final = frozenset({"create", "delete", "remove"})
-_POLL: Final = timedelta(seconds=1)
-_POLLS: Final = 20
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=30, sock_connect=5)
+_MUTATING: Final = frozenset({"create", "delete", "remove"})
+_POLL_INTERVAL: Final = timedelta(seconds=1)
+_MAX_POLLS: Final = 20
 
 
-class Wire:
-    """The way to an account; ``close`` it at the end."""
+class AccountClient:
+    """HTTP client of an account; ``close`` it."""
 
-    def __init__(self, url: str, *, cluster: str, guard: Callable[[], None] = lambda: None) -> None:
-        """``guard`` is asked right before anything is bought or given back."""
+    def __init__(self, url: str, *, cluster: str, fence: Callable[[], None] = lambda: None) -> None:
+        """``fence`` runs right before a mutating call, and raises to prevent it."""
         self._url = url.rstrip("/")
         self._cluster = cluster
-        self._guard = guard
-        self._session = aiohttp.ClientSession(
-            timeout=_PATIENCE, headers={"Content-Type": "application/json"}
-        )
+        self._fence = fence
+        self._session = aiohttp.ClientSession(timeout=_TIMEOUT, headers={"Content-Type": "application/json"})
 
     async def close(self) -> None:
         await self._session.close()
 
-    async def ask(self, method: str, **given: Any) -> Answer:
-        """Make one call; raises ``CloudError`` when the account is not there."""
-        body = encode(Call(cluster=self._cluster, **given))
-        if method in _WRITES:
-            self._guard()
+    async def call(self, method: str, **fields: Any) -> Response:
+        """Call a method; raise ``CloudError`` if the account does not respond."""
+        body = encode(Request(cluster=self._cluster, **fields))
+        if method in _MUTATING:
+            self._fence()
         try:
             async with self._session.post(f"{self._url}/{method}", data=body) as response:
-                read = await response.read()
+                content = await response.read()
                 if response.status >= 400:
-                    raise CloudError(f"the virtual account answered {response.status}")
+                    raise CloudError(f"the virtual account returned status {response.status}")
         except (aiohttp.ClientError, OSError) as error:
-            raise CloudError(f"the virtual account at {self._url} does not answer") from error
+            raise CloudError(f"the virtual account at {self._url} does not respond") from error
         try:
-            return decode(read, Answer)
+            return decode(content, Response)
         except msgspec.MsgspecError as error:
-            raise CloudError(
-                f"the virtual account answered with something else: {error}"
-            ) from error
+            raise CloudError(f"the virtual account returned an invalid response: {error}") from error
 
-    async def purchases(self) -> Sequence[Purchase]:
-        """Return everything that was ever bought."""
-        return (await self.ask("purchases")).purchases
+    async def launches(self) -> Sequence[LaunchRecord]:
+        """Return every launch so far."""
+        return (await self.call("launches")).launches
 
 
-class RemoteCloud:
-    """``ports.cloudprovider.Cloud``; what can be bought is worked out here."""
+class VirtualCloudProvider(BaseCloudProvider):
+    """``ports.cloudprovider.CloudProvider``; computes instance types itself."""
 
     def __init__(
         self,
-        wire: Wire,
+        account: AccountClient,
         *,
-        shelf: Shelf,
-        scarcity: Scarcity,
-        overlays: Overlays,
-        loop: Loop,
-        node_class: Callable[[str], NodeClass | None],
+        instance_types: InstanceTypeProvider,
+        unavailable: UnavailableOfferings,
+        overlays: NodeOverlays,
+        loop: EventLoop,
+        node_class: Callable[[str], EC2NodeClass | None],
     ) -> None:
-        self._wire = wire
-        self._shelf = shelf
-        self._scarcity = scarcity
-        self._overlays = overlays
-        self._loop = loop
-        self._node_class = node_class
+        super().__init__(instance_types, overlays=overlays, node_class=node_class, loop=loop)
+        self._account = account
+        self._unavailable = unavailable
 
     async def create(self, claim: NodeClaim) -> Instance:
-        return (await self._ask_about(claim, "create")).the_instance
+        return (await self._call_for_claim(claim, "create")).required_instance
 
     async def delete(self, provider_id: str) -> None:
-        await self._ask("delete", provider_id=provider_id)
+        await self._call("delete", provider_id=provider_id)
 
     async def get(self, provider_id: str) -> Instance:
-        return (await self._ask("get", provider_id=provider_id)).the_instance
+        return (await self._call("get", provider_id=provider_id)).required_instance
 
     async def list(self) -> Sequence[Instance]:
-        return (await self._ask("list")).instances
+        return (await self._call("list")).instances
 
-    def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
-        node_class = self._node_class(pool.template.node_class.name)
-        if node_class is None or node_class.deleting or not node_class.ready:
-            return ()
-        types = self._shelf.instance_types(node_class, now=self._loop.now())
-        return self._overlays.applied(pool, types)
+    async def drift_reason(self, claim: NodeClaim) -> str | None:
+        return (await self._call_for_claim(claim, "drift")).drift_reason
 
-    async def drift(self, claim: NodeClaim) -> str | None:
-        return (await self._ask_about(claim, "drift")).drift
+    async def resolve_nodeclass(self, node_class: dict[str, Any]) -> NodeClassStatus:
+        return (await self._call("resolve", node_class_object=node_class)).required_status
 
-    async def resolve(self, node_class: dict[str, Any]) -> ClassStatus:
-        return (await self._ask("resolve", wire_class=node_class)).the_status
+    async def delete_nodeclass_resources(self, node_class: dict[str, Any]) -> None:
+        """Do nothing: a virtual account has no resources per node class."""
 
-    async def forget(self, node_class: dict[str, Any]) -> None:
-        """Do nothing: node classes leave nothing behind in a virtual account."""
+    async def _call_for_claim(self, claim: NodeClaim, method: str) -> Response:
+        node_class = self._node_class(claim.node_class.name)
+        return await self._call(method, claim=claim, node_class=node_class)
 
-    async def _ask_about(self, claim: NodeClaim, method: str) -> Answer:
-        known = self._node_class(claim.node_class.name)
-        return await self._ask(method, claim=claim, node_class=known)
-
-    async def _ask(self, method: str, **given: Any) -> Answer:
-        answer = await self._wire.ask(method, **given)
-        self._scarcity.mark(answer.scarce, now=self._loop.now())
-        if answer.trouble is not None:
-            raise error_of(answer.trouble)
-        return answer
+    async def _call(self, method: str, **fields: Any) -> Response:
+        response = await self._account.call(method, **fields)
+        self._unavailable.mark_unavailable(response.unavailable, now=self._loop.now())
+        if response.error is not None:
+            raise decode_error(response.error)
+        return response
 
 
-class RemoteInterruptions:
-    """``ports.cloudprovider.Interruptions`` of a virtual account."""
+class VirtualInterruptionQueue:
+    """``ports.cloudprovider.InterruptionQueue`` of a virtual account."""
 
-    def __init__(self, wire: Wire, *, loop: Loop) -> None:
-        self._wire = wire
+    def __init__(self, account: AccountClient, *, loop: EventLoop) -> None:
+        self._account = account
         self._loop = loop
 
-    async def receive(self) -> Sequence[Message]:
-        """Return what is there; wait for a while when there is nothing."""
-        for _ in range(_POLLS):
-            found = (await self._wire.ask("receive")).messages
-            if found:
-                return found
-            await self._loop.sleep(_POLL)
+    async def receive(self) -> Sequence[InterruptionMessage]:
+        """Return messages; poll for a while if there are none."""
+        for _ in range(_MAX_POLLS):
+            messages = (await self._account.call("receive")).messages
+            if messages:
+                return messages
+            await self._loop.sleep(_POLL_INTERVAL)
         return ()
 
-    async def remove(self, message: Message) -> None:
-        await self._wire.ask("remove", message=message)
+    async def delete(self, message: InterruptionMessage) -> None:
+        await self._account.call("remove", message=message)

@@ -1,122 +1,104 @@
-"""A virtual account as the cloud of a real process."""
+"""Cloud factory for a virtual account."""
 
-import asyncio
+from contextlib import AsyncExitStack
 from typing import Final
 
 import msgspec
 
-from dovetail.errors import BadInput, DovetailError, Mistake
-from dovetail.kube.auth.kubeconfig import Access
+from dovetail.errors import DovetailError, InvalidInputError, ValidationError
+from dovetail.kube.auth.kubeconfig import RestConfig
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
-from dovetail.operator.cloud import Hired, Surroundings
-from dovetail.operator.virtual.account import AccountSettings, VirtualAccount
-from dovetail.operator.virtual.client import RemoteCloud, RemoteInterruptions, Wire
-from dovetail.operator.virtual.server import AccountServer
+from dovetail.operator.cloud import CloudContext, CloudServices
+from dovetail.operator.virtual.account import AccountServer, AccountSettings, VirtualAccount
+from dovetail.operator.virtual.client import AccountClient, VirtualCloudProvider, VirtualInterruptionQueue
 from dovetail.ports.api_resources import NODES
-from dovetail.ports.kube_client import Kube
+from dovetail.ports.kube_client import KubeClient
 from dovetail.simulator.kubelet.node_status import OS_IMAGE
-from dovetail.state.instancetypes.provider import Shelf
+from dovetail.state.instancetypes.provider import InstanceTypeProvider
 
-_SHOWN: Final = 3
+_MAX_LISTED_NODES: Final = 3
 
 
 class VirtualSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What users may choose of a virtual cloud."""
+    """Settings of the virtual cloud."""
 
     cluster_name: str
     account: AccountSettings
     endpoint: str = ""
-    """Of an account in another process; empty: one of our own, that ends with us."""
+    """URL of an account in another process; empty: one inside this process."""
     discounts: DiscountBook = NO_DISCOUNTS
-    anyway: bool = False
-    """Also where there are real nodes."""
+    allow_real_nodes: bool = False
+    """Run also in a cluster with real nodes."""
 
 
-async def check_virtual(kube: Kube, *, anyway: bool) -> None:
-    """Raise when a cluster has nodes that are not ours: virtual ones would run nobody's pods."""
-    if anyway:
+async def check_no_real_nodes(kube: KubeClient, *, allow_real_nodes: bool) -> None:
+    """Raise if the cluster has real nodes: pods on virtual nodes do not run."""
+    if allow_real_nodes:
         return
     real = [
-        one["metadata"]["name"]
-        for one in await kube.list(NODES)
-        if ((one.get("status") or {}).get("nodeInfo") or {}).get("osImage") != OS_IMAGE
+        node["metadata"]["name"]
+        for node in await kube.list(NODES)
+        if ((node.get("status") or {}).get("nodeInfo") or {}).get("osImage") != OS_IMAGE
     ]
     if real:
-        more = f" and {len(real) - _SHOWN} more" if len(real) > _SHOWN else ""
+        more = f" and {len(real) - _MAX_LISTED_NODES} more" if len(real) > _MAX_LISTED_NODES else ""
         raise DovetailError(
-            f"this cluster has real nodes ({', '.join(sorted(real)[:_SHOWN])}{more}), and on "
-            "virtual ones pods would only seem to run; if you want that, give --virtual-anyway"
+            f"this cluster has real nodes ({', '.join(sorted(real)[:_MAX_LISTED_NODES])}{more}), and "
+            "pods on virtual nodes do not run; to continue, give --virtual-anyway"
         )
 
 
-class VirtualHire:
-    """Makes the adapter; an instance is a ``Hire``."""
+class VirtualCloudFactory:
+    """Makes the adapter; an instance is a ``CloudFactory``."""
 
-    def __init__(self, access: Access, settings: VirtualSettings) -> None:
+    def __init__(self, access: RestConfig, settings: VirtualSettings) -> None:
         self._access = access
         self._settings = settings
 
-    async def __call__(self, around: Surroundings) -> Hired:
+    async def __call__(self, context: CloudContext) -> CloudServices:
         settings = self._settings
-        chosen = settings.account
-        if chosen.region not in chosen.catalog.regions:
-            what = f"{chosen.region!r} is no region of the bundled catalogue"
-            raise BadInput([Mistake("--region:", 0, "", what)])
-        await check_virtual(around.kube, anyway=settings.anyway)
-        ours = None if settings.endpoint else _Ours(self._access, chosen, around)
-        url = settings.endpoint or await _started(ours)
-        wire = Wire(url, cluster=settings.cluster_name, guard=around.guard)
-
-        async def leave() -> None:
-            await wire.close()
-            if ours is not None:
-                await ours.stop()
-
+        account_settings = settings.account
+        if account_settings.region not in account_settings.catalog.regions:
+            message = f"{account_settings.region!r} is not a region of the bundled catalogue"
+            raise InvalidInputError([ValidationError("--region:", 0, "", message)])
+        await check_no_real_nodes(context.kube, allow_real_nodes=settings.allow_real_nodes)
+        resources, url = AsyncExitStack(), settings.endpoint
+        if not url:
+            # An account inside this process.
+            embedded = VirtualAccount(self._access, account_settings, log=context.log)
+            server = AccountServer(embedded)
+            resources.push_async_callback(embedded.close)
+            resources.push_async_callback(server.stop)
+            await embedded.start()
+            url = await server.start()
+        account = AccountClient(url, cluster=settings.cluster_name, fence=context.fence)
+        resources.push_async_callback(account.close)
         try:
-            # Fails now rather than at the first purchase.
-            await wire.ask("list")
+            # Fails at startup instead of at the first launch.
+            await account.call("list")
         except DovetailError:
-            await leave()
+            await resources.aclose()
             raise
-        cloud = RemoteCloud(
-            wire,
-            shelf=Shelf(
-                chosen.catalog.machines_in(chosen.region),
-                region=chosen.catalog.regions[chosen.region],
-                prices=chosen.prices,
-                scarcity=around.scarcity,
+        cloud = VirtualCloudProvider(
+            account,
+            instance_types=InstanceTypeProvider(
+                account_settings.catalog.instance_types_in(account_settings.region),
+                region=account_settings.catalog.regions[account_settings.region],
+                prices=account_settings.prices,
+                unavailable=context.unavailable_offerings,
                 discounts=settings.discounts,
                 running=dict,
             ),
-            scarcity=around.scarcity,
-            overlays=around.overlays,
-            loop=around.loop,
-            node_class=around.mirror.node_class,
+            unavailable=context.unavailable_offerings,
+            overlays=context.nodeoverlays,
+            loop=context.loop,
+            node_class=context.cache.node_class,
         )
-        around.log.info("using a virtual cloud", endpoint=url)
-        return Hired(
-            cloud=cloud,
-            interruptions=RemoteInterruptions(wire, loop=around.loop),
+        context.log.info("using a virtual cloud", endpoint=url)
+        return CloudServices(
+            cloud_provider=cloud,
+            interruption_queue=VirtualInterruptionQueue(account, loop=context.loop),
             close=lambda: None,
-            leave=leave,
-            provider="virtual",
+            shutdown=resources.aclose,
+            provider_name="virtual",
         )
-
-
-class _Ours:
-    """An account that lives and dies with the controllers."""
-
-    def __init__(self, access: Access, settings: AccountSettings, around: Surroundings) -> None:
-        self._account = VirtualAccount(access, settings, log=around.log)
-        self._server = AccountServer(self._account)
-
-    async def start(self) -> str:
-        await self._account.start()
-        return await self._server.start()
-
-    async def stop(self) -> None:
-        await asyncio.gather(self._server.stop(), self._account.close())
-
-
-async def _started(ours: _Ours | None) -> str:
-    return "" if ours is None else await ours.start()

@@ -1,49 +1,47 @@
-"""A virtual account as a process of its own, which outlives the controllers."""
+"""Virtual account as a separate process, which outlives the controllers."""
 
 import asyncio
 from typing import Final
 
 from dovetail import __version__
 from dovetail.errors import DovetailError
-from dovetail.kube.auth.kubeconfig import Access
-from dovetail.kube.client import HttpKube
+from dovetail.kube.auth.kubeconfig import RestConfig
+from dovetail.kube.client import HttpKubeClient
 from dovetail.kube.connection import Connection
 from dovetail.kube.preflight import kubernetes_version
-from dovetail.kube.rate_limit import RateLimit
-from dovetail.operator.virtual.account import AccountSettings, VirtualAccount
-from dovetail.operator.virtual.cloud import check_virtual
-from dovetail.operator.virtual.server import AccountServer
+from dovetail.kube.rate_limit import RateLimiter
+from dovetail.operator.virtual.account import AccountServer, AccountSettings, VirtualAccount
+from dovetail.operator.virtual.cloud import check_no_real_nodes
 from dovetail.ports.telemetry import Log
 
-_FIRST_LOOK: Final = 8.0
+_CHECK_TIMEOUT: Final = 8.0
+"""Seconds."""
 
 
-async def serve(
-    access: Access,
+async def serve_account(
+    access: RestConfig,
     settings: AccountSettings,
     *,
     log: Log,
     port: int,
-    anyway: bool,
+    allow_real_nodes: bool,
     stop: asyncio.Event,
 ) -> None:
-    """Serve an account until ``stop``, which may come while it begins; the log says where."""
-    serving = asyncio.ensure_future(_serve(access, settings, log=log, port=port, anyway=anyway))
+    """Serve an account until ``stop`` is set, also during startup; log the URL."""
+    serving = asyncio.ensure_future(_serve(access, settings, log=log, port=port, anyway=allow_real_nodes))
     stopped = asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             serving.result()
     finally:
-        for one in (serving, stopped):
-            one.cancel()
+        for task in (serving, stopped):
+            task.cancel()
         await asyncio.gather(serving, stopped, return_exceptions=True)
     log.info("stopped")
 
 
-async def _serve(
-    access: Access, settings: AccountSettings, *, log: Log, port: int, anyway: bool
-) -> None:
+async def _serve(access: RestConfig, settings: AccountSettings, *, log: Log, port: int, anyway: bool) -> None:
     """Serve until cancelled."""
     await _check(access, anyway=anyway)
     account = VirtualAccount(access, settings, log=log)
@@ -57,18 +55,18 @@ async def _serve(
         await account.close()
 
 
-async def _check(access: Access, *, anyway: bool) -> None:
+async def _check(access: RestConfig, *, anyway: bool) -> None:
     connection = Connection(
         access,
-        limit=RateLimit(clock=asyncio.get_running_loop().time),
-        agent=f"dovetail/{__version__}",
+        rate_limiter=RateLimiter(clock=asyncio.get_running_loop().time),
+        user_agent=f"dovetail/{__version__}",
     )
     try:
-        async with asyncio.timeout(_FIRST_LOOK):
+        async with asyncio.timeout(_CHECK_TIMEOUT):
             await kubernetes_version(connection)
-            await check_virtual(HttpKube(connection), anyway=anyway)
+            await check_no_real_nodes(HttpKubeClient(connection), allow_real_nodes=anyway)
     except TimeoutError as error:
-        what = f"{connection.awaited} gave no answer within {_FIRST_LOOK:g}s"
-        raise DovetailError(what) from error
+        message = f"{connection.waiting_for} did not respond within {_CHECK_TIMEOUT:g}s"
+        raise DovetailError(message) from error
     finally:
         await connection.close()

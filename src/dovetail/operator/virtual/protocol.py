@@ -1,120 +1,134 @@
-"""What goes over the wire between controllers and a virtual account."""
+"""Messages between controllers and a virtual account: JSON over HTTP."""
 
 import typing
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from dovetail.core.nodeclass.drift import DriftUnknown
+from dovetail.core.nodeclass.drift import DriftUnknownError
 from dovetail.errors import DovetailError
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.ports.cloudprovider import (
-    ClassStatus,
     CloudError,
-    CreateFailed,
+    CreateError,
     Instance,
-    InstanceNotFound,
-    InsufficientCapacity,
-    Message,
-    NodeClassNotReady,
+    InstanceNotFoundError,
+    InsufficientCapacityError,
+    InterruptionMessage,
+    NodeClassNotReadyError,
+    NodeClassStatus,
 )
-from dovetail.simulator.ec2.billing import Purchase
-from dovetail.state.instancetypes.unavailable_offerings import Scarce
+from dovetail.simulator.ec2.billing import LaunchRecord
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOffering
 
 T = TypeVar("T")
 _ERRORS: Final[dict[str, type[DovetailError]]] = {
-    one.__name__: one
-    for one in (CloudError, InstanceNotFound, InsufficientCapacity, NodeClassNotReady, DriftUnknown)
+    error.__name__: error
+    for error in (
+        CloudError,
+        InstanceNotFoundError,
+        InsufficientCapacityError,
+        NodeClassNotReadyError,
+        DriftUnknownError,
+    )
 }
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call to the cloud port; which of the fields are set depends on the call."""
+def _require(value: T | None, message: str) -> T:
+    if value is None:
+        raise CloudError(message)
+    return value
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Call of a cloud provider method; the method decides which fields are set."""
 
     cluster: str
     claim: NodeClaim | None = None
-    node_class: NodeClass | None = None
-    """That of the claim, as the caller knows it."""
+    node_class: EC2NodeClass | None = None
+    """Node class of the claim, as the caller has it."""
     provider_id: str = ""
-    wire_class: dict[str, Any] = {}
-    """A node class in wire form, where that is what is asked about."""
-    message: Message | None = None
+    node_class_object: dict[str, Any] = {}
+    """Node class as an API object, for ``resolve``."""
+    message: InterruptionMessage | None = None
 
     @property
-    def the_claim(self) -> NodeClaim:
-        if self.claim is None:
-            raise CloudError("no claim was given")
-        return self.claim
+    def required_claim(self) -> NodeClaim:
+        """Return the claim, or raise."""
+        return _require(self.claim, "the request has no claim")
+
+    @property
+    def required_message(self) -> InterruptionMessage:
+        """Return the message, or raise."""
+        return _require(self.message, "the request has no message")
 
 
-class Trouble(msgspec.Struct, frozen=True, kw_only=True):
-    """An error of the cloud port."""
+class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Encoded error of a cloud provider."""
 
-    kind: str
+    type: str
     message: str
     reason: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of a call."""
+class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Result of a request."""
 
     instance: Instance | None = None
     instances: tuple[Instance, ...] = ()
-    status: ClassStatus | None = None
-    drift: str | None = None
-    messages: tuple[Message, ...] = ()
-    purchases: tuple[Purchase, ...] = ()
-    scarce: tuple[Scarce, ...] = ()
-    """What could not be had lately, as far as the account has said so."""
-    trouble: Trouble | None = None
+    status: NodeClassStatus | None = None
+    drift_reason: str | None = None
+    messages: tuple[InterruptionMessage, ...] = ()
+    launches: tuple[LaunchRecord, ...] = ()
+    unavailable: tuple[UnavailableOffering, ...] = ()
+    """Offerings that are unavailable in the account now."""
+    error: ErrorInfo | None = None
 
     @property
-    def the_instance(self) -> Instance:
-        if self.instance is None:
-            raise CloudError("the virtual account did not say which instance")
-        return self.instance
+    def required_instance(self) -> Instance:
+        """Return the instance, or raise."""
+        return _require(self.instance, "the response of the virtual account has no instance")
 
     @property
-    def the_status(self) -> ClassStatus:
-        if self.status is None:
-            raise CloudError("the virtual account did not say what the class finds")
-        return self.status
+    def required_status(self) -> NodeClassStatus:
+        """Return the node class status, or raise."""
+        return _require(self.status, "the response of the virtual account has no node class status")
 
 
-def encode(value: Call | Answer) -> bytes:
-    """Write it as JSON."""
+def encode(value: Request | Response) -> bytes:
+    """Return a message as JSON."""
     return msgspec.json.encode(value)
 
 
-def decode(data: bytes, kind: type[T]) -> T:
-    """Read what ``encode`` wrote; raises ``msgspec.MsgspecError``."""
-    return msgspec.json.decode(data, type=kind, dec_hook=_frozen)
+def decode(data: bytes, message_type: type[T]) -> T:
+    """Decode the result of ``encode``; raise ``msgspec.MsgspecError``."""
+    return msgspec.json.decode(data, type=message_type, dec_hook=_decode_frozen)
 
 
-def trouble_of(error: DovetailError) -> Trouble:
-    """Put an error into words that ``error_of`` understands."""
-    if isinstance(error, CreateFailed):
-        return Trouble(kind="CreateFailed", message=str(error), reason=error.reason)
+def encode_error(error: DovetailError) -> ErrorInfo:
+    """Return an error as ``ErrorInfo``."""
+    if isinstance(error, CreateError):
+        return ErrorInfo(type="CreateError", message=str(error), reason=error.reason)
     kind = type(error).__name__
-    return Trouble(kind=kind if kind in _ERRORS else "CloudError", message=str(error))
+    return ErrorInfo(type=kind if kind in _ERRORS else "CloudError", message=str(error))
 
 
-def error_of(trouble: Trouble) -> DovetailError:
-    """Make the error again that ``trouble_of`` put into words."""
-    if trouble.kind == "CreateFailed":
-        return CreateFailed(trouble.reason, trouble.message)
-    return _ERRORS.get(trouble.kind, CloudError)(trouble.message)
+def decode_error(info: ErrorInfo) -> DovetailError:
+    """Return the error that ``encode_error`` encoded."""
+    if info.type == "CreateError":
+        return CreateError(info.reason, info.message)
+    return _ERRORS.get(info.type, CloudError)(info.message)
 
 
-def _frozen(kind: Any, value: Any) -> Any:
-    """Make the mappings of the model, whose entries msgspec does not look into by itself."""
-    made = typing.get_origin(kind) or kind
-    if not (isinstance(made, type) and issubclass(made, FrozenDict)):
+def _decode_frozen(kind: Any, value: Any) -> Any:
+    """Decode FrozenDicts, whose entries msgspec does not convert by itself."""
+    target = typing.get_origin(kind) or kind
+    if not (isinstance(target, type) and issubclass(target, FrozenDict)):
         raise NotImplementedError(kind)
     arguments = typing.get_args(kind)
     if arguments:
         entries: Any = dict[arguments[0], arguments[1]]  # type: ignore[valid-type]
-        value = msgspec.convert(value, entries, dec_hook=_frozen)
-    return made(value)
+        value = msgspec.convert(value, entries, dec_hook=_decode_frozen)
+    return target(value)

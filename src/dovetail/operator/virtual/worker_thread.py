@@ -1,68 +1,50 @@
-"""Simulated actors at work in real time, in a thread of their own where waiting is allowed."""
+"""Worker thread: runs simulated kubelets in real time, where blocking is allowed."""
 
 from collections import deque
 from collections.abc import Callable
-from datetime import datetime, timedelta
-from heapq import heappop, heappush
-from itertools import count
+from datetime import datetime
 from threading import Condition, Thread
 from typing import Final
 
 from dovetail.errors import DovetailError
 from dovetail.ports.event_loop import Clock
 from dovetail.ports.telemetry import Log
-from dovetail.simulator.clock import Appointment, Engine
+from dovetail.simulator.clock import ScheduledCall, VirtualClock
 
-_LONGEST_NAP: Final = 1.0
-_GOODBYE: Final = 0.5
+_MAX_WAIT: Final = 1.0
+"""Seconds."""
+_JOIN_TIMEOUT: Final = 0.5
+"""Seconds."""
 
 
-class RealTimeEngine(Engine):
-    """An engine whose clock is the real one: what is late happens late."""
+class RealTimeClock(VirtualClock):
+    """Virtual clock that follows the real one: late calls run late."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(start=clock.now())
         self._clock = clock
-        self._due: list[tuple[datetime, int, int, Appointment]] = []
-        self._order = count()
 
     def now(self) -> datetime:
         return self._clock.now()
 
-    def at(self, moment: datetime, happen: Callable[[], None], *, priority: int = 0) -> Appointment:
-        """Arrange for ``happen``; a moment that has passed means as soon as possible."""
-        made = Appointment(moment, happen)
-        heappush(self._due, (moment, priority, next(self._order), made))
-        return made
-
-    def after(
-        self, delay: timedelta, happen: Callable[[], None], *, priority: int = 0
-    ) -> Appointment:
-        return self.at(self.now() + delay, happen, priority=priority)
-
-    def next_at(self) -> datetime | None:
-        while self._due and not self._due[0][3].is_due:
-            heappop(self._due)
-        return self._due[0][0] if self._due else None
+    def call_at(self, moment: datetime, callback: Callable[[], None], *, priority: int = 0) -> ScheduledCall:
+        """Schedule a call; one in the past runs as soon as possible."""
+        return super().call_at(max(moment, self._now), callback, priority=priority)
 
     def step(self) -> bool:
-        """Let the next event happen if it is due by now."""
-        due = self.next_at()
-        if due is None or due > self.now():
-            return False
-        heappop(self._due)[3].keep()
-        return True
+        """Run the next call if it is due; return False if none is."""
+        due = self.next_due()
+        return due is not None and due <= self.now() and super().step()
 
 
-class Pump:
-    """Runs what is due, and what others ask for, one after the other in one thread.
+class WorkerThread:
+    """Runs scheduled calls and posted work sequentially in one thread.
 
-    All that actors have belongs to that thread: whoever else wants something of
-    them has it done there, with ``post``.
+    All state of kubelets belongs to that thread; other threads use ``post``.
     """
 
     def __init__(self, clock: Clock, *, log: Log) -> None:
-        self.engine = RealTimeEngine(clock)
+        self.clock = RealTimeClock(clock)
         self._log = log
         self._inbox: deque[Callable[[], None]] = deque()
         self._changed = Condition()
@@ -77,16 +59,16 @@ class Pump:
         self._thread.start()
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Start nothing new."""
         self._is_stopped = True
         self.post(lambda: None)
 
     def join(self) -> None:
-        """Come back when the thread has ended, or soon."""
-        self._thread.join(_GOODBYE)
+        """Wait for the thread to end, for a short time."""
+        self._thread.join(_JOIN_TIMEOUT)
 
     def post(self, work: Callable[[], None]) -> None:
-        """Have something done in the thread, in the order posted."""
+        """Run work in the thread, in the order of posting."""
         with self._changed:
             self._inbox.append(work)
             self._changed.notify()
@@ -94,35 +76,35 @@ class Pump:
     def _run(self) -> None:
         while not self._is_stopped:
             while self._inbox and not self._is_stopped:
-                self._do(self._inbox.popleft())
-            moved = True
-            # News goes first: what is due may have been overtaken by it.
-            while moved and not self._inbox and not self._is_stopped:
-                moved = self._step()
-            self._nap()
+                self._run_work(self._inbox.popleft())
+            has_run = True
+            # Posted watch events come first: they may cancel what is due.
+            while has_run and not self._inbox and not self._is_stopped:
+                has_run = self._step()
+            self._wait()
 
     def _step(self) -> bool:
         try:
-            return self.engine.step()
+            return self.clock.step()
         except DovetailError as error:
-            self._complain(error)
+            self._log_error(error)
             return True
 
-    def _do(self, work: Callable[[], None]) -> None:
+    def _run_work(self, work: Callable[[], None]) -> None:
         try:
             work()
         except DovetailError as error:
-            self._complain(error)
+            self._log_error(error)
 
-    def _complain(self, error: DovetailError) -> None:
+    def _log_error(self, error: DovetailError) -> None:
         if not self._is_stopped:
-            self._log.error("a virtual kubelet failed to do something", error=str(error))
+            self._log.error("virtual kubelet failed", error=str(error))
 
-    def _nap(self) -> None:
-        due = self.engine.next_at()
-        seconds = _LONGEST_NAP
+    def _wait(self) -> None:
+        due = self.clock.next_due()
+        seconds = _MAX_WAIT
         if due is not None:
-            seconds = min(seconds, (due - self.engine.now()).total_seconds())
+            seconds = min(seconds, (due - self.clock.now()).total_seconds())
         with self._changed:
             if not self._inbox and seconds > 0:
                 self._changed.wait(seconds)

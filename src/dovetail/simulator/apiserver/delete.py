@@ -1,61 +1,48 @@
-"""Deletion: grace, finalizers, and what goes along with an object.
+"""Deletion: grace periods, finalizers, propagation and garbage collection.
 
-Garbage collection happens within the call that caused it, after the object
-itself is gone; Kubernetes does it a moment later, in the same order.
+::
+
+    delete -> deletionTimestamp set -> finalizers gone, grace period over -> removed
+                                                                               |
+              dependents collected, owners unblocked, namespace finalized  <---+
+
+Garbage collection runs within the call that caused it, after the object itself
+is removed. Kubernetes' garbage collector does the same in the same order, but
+asynchronously, a moment later.
 """
 
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any, Final
 
-import msgspec
-
-from dovetail.ports.api_resources import NAMESPACES, PODS, Resource, resource_of_kind
+from dovetail.ports.api_resources import NAMESPACES, PODS, Resource, find_resource
 from dovetail.ports.kube_errors import Conflict, Forbidden
-from dovetail.simulator.apiserver.storage.frozen_object import FrozenObject, Object, freeze, look
-from dovetail.simulator.apiserver.storage.store import Store, key_of, owners_of
-from dovetail.simulator.apiserver.timestamps import timestamp
+from dovetail.simulator.apiserver.options import DeleteOptions, PropagationPolicy
+from dovetail.simulator.apiserver.storage.frozen_object import FrozenObject, Object, freeze, get_field
+from dovetail.simulator.apiserver.storage.store import Store, object_key, owner_references_by_uid
+from dovetail.simulator.apiserver.timestamps import format_timestamp
 
-_FOREGROUND: Final = "foregroundDeletion"
-_KEPT_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
-
-
-class Propagation(StrEnum):
-    """What becomes of the objects that the deleted one owns."""
-
-    BACKGROUND = "Background"
-    FOREGROUND = "Foreground"
-    ORPHAN = "Orphan"
-
-
-class DeleteOptions(msgspec.Struct, frozen=True):
-    """How to delete; ``uid`` and ``resource_version`` are preconditions."""
-
-    grace_seconds: int | None = None
-    propagation: Propagation = Propagation.BACKGROUND
-    uid: str = ""
-    resource_version: str = ""
-    dry_run: bool = False
-
-
-_PLAIN: Final = DeleteOptions()
+_FOREGROUND_FINALIZER: Final = "foregroundDeletion"
+_PROTECTED_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
+_DEFAULT_GRACE_PERIOD: Final = 30
+"""Seconds, for a pod without terminationGracePeriodSeconds."""
+_DEFAULT_OPTIONS: Final = DeleteOptions()
 
 
 class Deleter:
-    """Takes objects away when nothing holds them any longer."""
+    """Deletes objects and garbage-collects their dependents."""
 
     def __init__(self, store: Store, *, now: Callable[[], datetime]) -> None:
         self._store = store
         self._now = now
-        self._aftermath: deque[tuple[Resource, Object]] = deque()
-        self._clearing_up = False
+        self._removed: deque[tuple[Resource, Object]] = deque()
+        self._is_collecting = False
 
-    def delete(self, resource: Resource, obj: Object, options: DeleteOptions = _PLAIN) -> Object:
-        """Delete as far as possible now; returns the last state, or the one that waits."""
+    def delete(self, resource: Resource, obj: Object, options: DeleteOptions = _DEFAULT_OPTIONS) -> Object:
+        """Start deletion and return the object's last or its terminating state."""
         check_preconditions(resource, obj, options)
-        if resource is NAMESPACES and obj["metadata"]["name"] in _KEPT_NAMESPACES:
+        if resource is NAMESPACES and obj["metadata"]["name"] in _PROTECTED_NAMESPACES:
             name = obj["metadata"]["name"]
             raise Forbidden(
                 f'namespaces "{name}" is forbidden: this namespace may not be deleted',
@@ -64,210 +51,230 @@ class Deleter:
             )
         if options.dry_run:
             return obj
-        if options.propagation == Propagation.ORPHAN:
-            self._let_go(obj)
-            # It may have waited in the foreground for those it now lets go.
+        if options.propagation_policy == PropagationPolicy.ORPHAN:
+            self._orphan_dependents(obj)
+            # An earlier foreground deletion may have waited for these dependents.
             self._unblock_owner(obj["metadata"]["uid"])
-            current = self._still_there(resource, obj)
+            current = self._find_current(resource, obj)
             if current is None:
                 return obj
             obj = current
-        return self._begin(resource, obj, options)
+        return self._begin_deletion(resource, obj, options)
 
-    def settle(self, resource: Resource, obj: Object) -> Object:
-        """After a write: remove what only waited for this, collect what nobody owns any more."""
+    def collect_garbage(self, resource: Resource, obj: Object) -> Object:
+        """Complete the deletion of a written object, or delete it if its owners are gone."""
         meta = obj["metadata"]
         if meta.get("deletionTimestamp"):
-            if self._may_go(resource, obj):
+            if self._is_deletion_complete(resource, obj):
                 return self._remove(resource, obj)
-        elif meta.get("ownerReferences") and not self._is_wanted(obj):
+        elif meta.get("ownerReferences") and not self._has_solid_owner(obj):
             return self.delete(resource, obj)
         return obj
 
-    def release_owners(self, before: Object, after: Object) -> None:
-        """After a change of owner references: let owners go that waited for this object."""
+    def unblock_owners(self, before: Object, after: Object) -> None:
+        """Complete the deletion of owners that waited for an object that no longer names them."""
         if before["metadata"].get("ownerReferences") != after["metadata"].get("ownerReferences"):
-            self._unblock(before)
+            self._unblock_owners(before)
 
-    def _begin(self, resource: Resource, obj: Object, options: DeleteOptions) -> Object:
+    def _begin_deletion(self, resource: Resource, obj: Object, options: DeleteOptions) -> Object:
         meta = dict(obj["metadata"])
         dependents = self._store.dependents(meta["uid"])
-        in_front = options.propagation == Propagation.FOREGROUND and bool(dependents)
+        is_foreground = options.propagation_policy == PropagationPolicy.FOREGROUND and bool(dependents)
         finalizers = list(meta.get("finalizers") or ())
-        if in_front and _FOREGROUND not in finalizers:
-            meta["finalizers"] = [*finalizers, _FOREGROUND]
-        self._mark(resource, obj, meta, options.grace_seconds)
-        if self._goes_at_once(resource, meta):
+        if is_foreground and _FOREGROUND_FINALIZER not in finalizers:
+            meta["finalizers"] = [*finalizers, _FOREGROUND_FINALIZER]
+        self._set_deletion_timestamp(resource, obj, meta, options.grace_period_seconds)
+        if self._is_removed_immediately(resource, meta):
             return self._remove(resource, obj)
         if meta != obj["metadata"]:
             new: dict[str, Any] = {**obj, "metadata": meta}
             if resource is NAMESPACES:
                 new["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
             obj = self._store.put(resource, freeze(new), old=obj)
-        if in_front:
-            self._delete_all(dependents)
+        if is_foreground:
+            self._delete_objects(dependents)
             self._unblock_owner(meta["uid"])
         if resource is NAMESPACES:
-            self._delete_all(list(self._store.content(meta["name"])))
-            self._finish_namespace(meta["name"])
-        # What was just done may have removed the object itself.
-        return self._store.get(resource, key_of(obj)) or obj
+            self._delete_objects(list(self._store.iter_namespace(meta["name"])))
+            self._finalize_namespace(meta["name"])
+        # The deletion of dependents may have removed the object itself.
+        return self._store.get(resource, object_key(obj)) or obj
 
-    def _mark(
-        self, resource: Resource, obj: Object, meta: dict[str, Any], asked: int | None
+    def _set_deletion_timestamp(
+        self, resource: Resource, obj: Object, meta: dict[str, Any], requested: int | None
     ) -> None:
-        """Write into ``meta`` when the object is to be gone."""
+        """Set deletionTimestamp and deletionGracePeriodSeconds in ``meta``.
+
+        ``requested`` is the grace period of the request, in seconds.
+        """
         if not meta.get("deletionTimestamp"):
-            grace = _grace(obj, asked) if resource is PODS else 0
-            meta["deletionTimestamp"] = timestamp(self._now() + timedelta(seconds=grace))
-            meta["deletionGracePeriodSeconds"] = grace
+            grace_period = _grace_period(obj, requested) if resource is PODS else 0
+            meta["deletionTimestamp"] = format_timestamp(self._now() + timedelta(seconds=grace_period))
+            meta["deletionGracePeriodSeconds"] = grace_period
             if "generation" in meta:
                 meta["generation"] += 1
-        elif resource is PODS and asked is not None:
-            # A second deletion can only shorten the wait.
-            left = meta.get("deletionGracePeriodSeconds", 0)
-            if _grace(obj, asked) < left:
-                sooner = timedelta(seconds=left - _grace(obj, asked))
-                due = datetime.fromisoformat(meta["deletionTimestamp"]) - sooner
-                meta["deletionTimestamp"] = timestamp(due)
-                meta["deletionGracePeriodSeconds"] = _grace(obj, asked)
+        elif resource is PODS and requested is not None:
+            # A second deletion can only shorten the grace period.
+            current = meta.get("deletionGracePeriodSeconds", 0)
+            grace_period = _grace_period(obj, requested)
+            if grace_period < current:
+                deadline = datetime.fromisoformat(meta["deletionTimestamp"])
+                deadline -= timedelta(seconds=current - grace_period)
+                meta["deletionTimestamp"] = format_timestamp(deadline)
+                meta["deletionGracePeriodSeconds"] = grace_period
 
-    def _goes_at_once(self, resource: Resource, meta: dict[str, Any]) -> bool:
-        waits = meta.get("finalizers") or meta.get("deletionGracePeriodSeconds")
-        return not waits and resource is not NAMESPACES
+    def _is_removed_immediately(self, resource: Resource, meta: dict[str, Any]) -> bool:
+        is_pending = meta.get("finalizers") or meta.get("deletionGracePeriodSeconds")
+        return not is_pending and resource is not NAMESPACES
 
-    def _may_go(self, resource: Resource, obj: Object) -> bool:
+    def _is_deletion_complete(self, resource: Resource, obj: Object) -> bool:
         meta = obj["metadata"]
         if meta.get("finalizers") or meta.get("deletionGracePeriodSeconds"):
             return False
         if resource is NAMESPACES:
-            return next(self._store.content(meta["name"]), None) is None
+            return next(self._store.iter_namespace(meta["name"]), None) is None
         return True
 
     def _remove(self, resource: Resource, obj: Object) -> Object:
-        last = self._store.remove(resource, obj)
-        self._aftermath.append((resource, last))
-        if not self._clearing_up:
-            self._clearing_up = True
+        last_state = self._store.remove(resource, obj)
+        self._removed.append((resource, last_state))
+        # Removals during garbage collection are queued: collection is not re-entrant.
+        if not self._is_collecting:
+            self._is_collecting = True
             try:
-                while self._aftermath:
-                    self._clear_up(*self._aftermath.popleft())
+                while self._removed:
+                    self._process_removal(*self._removed.popleft())
             finally:
-                self._clearing_up = False
-        return last
+                self._is_collecting = False
+        return last_state
 
-    def _clear_up(self, resource: Resource, gone: Object) -> None:
-        meta = gone["metadata"]
-        for kind, dependent in self._store.dependents(meta["uid"]):
-            self._collect(kind, dependent)
-        self._unblock(gone)
+    def _process_removal(self, resource: Resource, removed: Object) -> None:
+        meta = removed["metadata"]
+        for dependent_resource, dependent in self._store.dependents(meta["uid"]):
+            self._collect_dependent(dependent_resource, dependent)
+        self._unblock_owners(removed)
         if resource.namespaced:
-            self._finish_namespace(meta["namespace"])
+            self._finalize_namespace(meta["namespace"])
 
-    def _collect(self, resource: Resource, listed: Object) -> None:
-        obj = self._still_there(resource, listed)
+    def _collect_dependent(self, resource: Resource, listed: Object) -> None:
+        obj = self._find_current(resource, listed)
         if obj is None:
             return
-        if not self._is_wanted(obj):
+        if not self._has_solid_owner(obj):
             if not obj["metadata"].get("deletionTimestamp"):
                 self.delete(resource, obj)
             return
-        living = [one for one in obj["metadata"]["ownerReferences"] if self._exists(one)]
-        self._store.put(resource, _owned_by(obj, living), old=obj)
+        existing = [
+            reference for reference in obj["metadata"]["ownerReferences"] if self._owner_exists(reference)
+        ]
+        self._store.put(resource, _with_owner_references(obj, existing), old=obj)
 
-    def _is_wanted(self, obj: Object) -> bool:
-        """Tell whether some owner lives that is not itself waiting for this object to go."""
+    def _has_solid_owner(self, obj: Object) -> bool:
+        """Return True if an owner exists that is not itself waiting for this object."""
         references = obj["metadata"].get("ownerReferences") or ()
-        return any(self._exists(one) and not self._is_leaving(one["uid"]) for one in references)
+        return any(
+            self._owner_exists(reference) and not self._is_waiting_for_dependents(reference["uid"])
+            for reference in references
+        )
 
-    def _exists(self, reference: Object) -> bool:
-        # Of kinds we do not serve nothing can be known, so nothing is collected.
-        known = resource_of_kind(reference["apiVersion"], reference["kind"]) is not None
-        return not known or self._store.find(reference["uid"]) is not None
+    def _owner_exists(self, reference: Object) -> bool:
+        # Owners of kinds that this server does not serve count as existing.
+        is_served = find_resource(reference["apiVersion"], reference["kind"]) is not None
+        return not is_served or self._store.find_by_uid(reference["uid"]) is not None
 
-    def _is_leaving(self, uid: str) -> bool:
-        owner = self._owner(uid)
-        return owner is not None and _FOREGROUND in (owner[1]["metadata"].get("finalizers") or ())
+    def _is_waiting_for_dependents(self, uid: str) -> bool:
+        owner = self._find_owner(uid)
+        return owner is not None and _FOREGROUND_FINALIZER in (owner[1]["metadata"].get("finalizers") or ())
 
-    def _owner(self, uid: str) -> tuple[Resource, Object] | None:
-        address = self._store.find(uid)
-        if address is None:
+    def _find_owner(self, uid: str) -> tuple[Resource, Object] | None:
+        reference = self._store.find_by_uid(uid)
+        if reference is None:
             return None
-        obj = self._store.get(address.resource, address.key)
-        return None if obj is None else (address.resource, obj)
+        obj = self._store.get(reference.resource, reference.key)
+        return None if obj is None else (reference.resource, obj)
 
-    def _let_go(self, obj: Object) -> None:
+    def _orphan_dependents(self, obj: Object) -> None:
         uid = obj["metadata"]["uid"]
         for resource, dependent in self._store.dependents(uid):
-            others = [one for one in dependent["metadata"]["ownerReferences"] if one["uid"] != uid]
-            self._store.put(resource, _owned_by(dependent, others), old=dependent)
+            remaining = [
+                reference for reference in dependent["metadata"]["ownerReferences"] if reference["uid"] != uid
+            ]
+            self._store.put(resource, _with_owner_references(dependent, remaining), old=dependent)
 
-    def _delete_all(self, objects: list[tuple[Resource, Object]]) -> None:
+    def _delete_objects(self, objects: list[tuple[Resource, Object]]) -> None:
         for resource, listed in objects:
-            obj = self._still_there(resource, listed)
+            obj = self._find_current(resource, listed)
             if obj is None or obj["metadata"].get("deletionTimestamp"):
                 continue
-            owns = bool(self._store.dependents(obj["metadata"]["uid"]))
-            how = Propagation.FOREGROUND if owns else Propagation.BACKGROUND
-            self._begin(resource, obj, DeleteOptions(propagation=how))
+            has_dependents = bool(self._store.dependents(obj["metadata"]["uid"]))
+            policy = PropagationPolicy.FOREGROUND if has_dependents else PropagationPolicy.BACKGROUND
+            self._begin_deletion(resource, obj, DeleteOptions(propagation_policy=policy))
 
-    def _still_there(self, resource: Resource, listed: Object) -> Object | None:
-        """Return an object's present state; it may have gone along with one before it."""
-        obj = self._store.get(resource, key_of(listed))
-        same = obj is not None and obj["metadata"]["uid"] == listed["metadata"]["uid"]
-        return obj if same else None
+    def _find_current(self, resource: Resource, listed: Object) -> Object | None:
+        """Return the stored state of a listed object.
 
-    def _unblock(self, dependent: Object) -> None:
-        for uid in owners_of(dependent):
+        None if it is gone: it may have been removed along with an earlier one.
+        """
+        obj = self._store.get(resource, object_key(listed))
+        is_same = obj is not None and obj["metadata"]["uid"] == listed["metadata"]["uid"]
+        return obj if is_same else None
+
+    def _unblock_owners(self, dependent: Object) -> None:
+        for uid in owner_references_by_uid(dependent):
             self._unblock_owner(uid)
 
     def _unblock_owner(self, uid: str) -> None:
-        owner = self._owner(uid)
-        if owner is None or not self._is_leaving(uid):
+        """Remove the foreground finalizer of an owner without blocking dependents."""
+        owner = self._find_owner(uid)
+        if owner is None or not self._is_waiting_for_dependents(uid):
             return
         resource, obj = owner
-        above = self._ancestors(obj)
+        ancestors = self._ancestor_uids(obj)
         for _, dependent in self._store.dependents(uid):
-            # Two that own each other would wait for each other forever.
-            in_circle = dependent["metadata"]["uid"] in above
-            if owners_of(dependent)[uid].get("blockOwnerDeletion") and not in_circle:
+            # Two objects that own each other would wait for each other forever.
+            is_cycle = dependent["metadata"]["uid"] in ancestors
+            reference = owner_references_by_uid(dependent)[uid]
+            if reference.get("blockOwnerDeletion") and not is_cycle:
                 return
         meta = dict(obj["metadata"])
-        meta["finalizers"] = [one for one in meta["finalizers"] if one != _FOREGROUND]
+        meta["finalizers"] = [
+            finalizer for finalizer in meta["finalizers"] if finalizer != _FOREGROUND_FINALIZER
+        ]
         if not meta["finalizers"]:
             del meta["finalizers"]
-        self.settle(resource, self._store.put(resource, freeze({**obj, "metadata": meta}), old=obj))
+        updated = self._store.put(resource, freeze({**obj, "metadata": meta}), old=obj)
+        self.collect_garbage(resource, updated)
 
-    def _ancestors(self, obj: Object) -> set[str]:
-        """Return the uids of all that own an object, directly or not."""
-        found: set[str] = set()
-        ahead = list(owners_of(obj))
-        while ahead:
-            uid = ahead.pop()
-            if uid not in found:
-                found.add(uid)
-                owner = self._owner(uid)
-                ahead += owners_of(owner[1]) if owner is not None else ()
-        return found
+    def _ancestor_uids(self, obj: Object) -> set[str]:
+        """Return the uids of all direct and indirect owners."""
+        ancestors: set[str] = set()
+        pending = list(owner_references_by_uid(obj))
+        while pending:
+            uid = pending.pop()
+            if uid not in ancestors:
+                ancestors.add(uid)
+                owner = self._find_owner(uid)
+                pending += owner_references_by_uid(owner[1]) if owner is not None else ()
+        return ancestors
 
-    def _finish_namespace(self, name: str) -> None:
+    def _finalize_namespace(self, name: str) -> None:
         namespace = self._store.get(NAMESPACES, ("", name))
         if namespace is not None and namespace["metadata"].get("deletionTimestamp"):
-            self.settle(NAMESPACES, namespace)
+            self.collect_garbage(NAMESPACES, namespace)
 
 
-def _grace(pod: Object, asked: int | None) -> int:
-    """Return how long a pod may take; nobody has to stop one that does not run."""
-    finished = look(pod, "status", "phase") in ("Succeeded", "Failed")
-    if not look(pod, "spec", "nodeName") or finished:
+def _grace_period(pod: Object, requested: int | None) -> int:
+    """Return the grace period of a pod in seconds; 0 if no kubelet has to stop it."""
+    is_finished = get_field(pod, "status", "phase") in ("Succeeded", "Failed")
+    if not get_field(pod, "spec", "nodeName") or is_finished:
         return 0
-    if asked is not None:
-        return max(asked, 0)
-    default = look(pod, "spec", "terminationGracePeriodSeconds")
-    return 30 if default is None else int(default)
+    if requested is not None:
+        return max(requested, 0)
+    seconds = get_field(pod, "spec", "terminationGracePeriodSeconds")
+    return _DEFAULT_GRACE_PERIOD if seconds is None else int(seconds)
 
 
-def _owned_by(obj: Object, references: list[Object]) -> Object:
+def _with_owner_references(obj: Object, references: list[Object]) -> Object:
     meta = dict(obj["metadata"])
     meta["ownerReferences"] = references
     if not references:
@@ -276,17 +283,17 @@ def _owned_by(obj: Object, references: list[Object]) -> Object:
 
 
 def check_preconditions(resource: Resource, obj: Object, options: DeleteOptions) -> None:
-    """Refuse to delete another object, or another state of it, than the one that was meant."""
+    """Raise Conflict if the object has another uid or resourceVersion than requested."""
     meta = obj["metadata"]
-    for field, asked, found in (
+    for field, expected, actual in (
         ("UID", options.uid, meta["uid"]),
         ("ResourceVersion", options.resource_version, meta["resourceVersion"]),
     ):
-        if asked and asked != found:
+        if expected and expected != actual:
             raise Conflict(
-                f'Operation cannot be fulfilled on {resource.qualified} "{meta["name"]}": '
-                f"the {field} in the precondition ({asked}) does not match the {field} "
-                f"in record ({found})",
+                f'Operation cannot be fulfilled on {resource.qualified_name} "{meta["name"]}": '
+                f"the {field} in the precondition ({expected}) does not match the {field} "
+                f"in record ({actual})",
                 kind=resource.plural,
                 name=meta["name"],
             )

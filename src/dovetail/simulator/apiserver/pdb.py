@@ -1,4 +1,4 @@
-"""What a PodDisruptionBudget allows, from the pods as they are now."""
+"""Disruptions that a PodDisruptionBudget allows, computed from the current pods."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,18 @@ from typing import Any
 
 import msgspec
 
-from dovetail.ports.api_resources import POD_DISRUPTION_BUDGETS, PODS, resource_of_kind
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from dovetail.simulator.apiserver.storage.selectors import Selection, labels_match, terms_of
+from dovetail.ports.api_resources import POD_DISRUPTION_BUDGETS, PODS, find_resource
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from dovetail.simulator.apiserver.storage.selectors import (
+    SelectionPredicate,
+    decode_label_selector,
+    labels_match,
+)
 from dovetail.simulator.apiserver.storage.store import Store
 
 
-class Allowance(msgspec.Struct, frozen=True):
-    """The counts of a budget's status."""
+class PdbStatus(msgspec.Struct, frozen=True):
+    """Counts in the status of a PodDisruptionBudget."""
 
     expected: int
     healthy: int
@@ -21,91 +25,92 @@ class Allowance(msgspec.Struct, frozen=True):
     allowed: int
 
 
-def budgets_over(store: Store, pod: Object) -> list[Object]:
-    """Return the budgets that cover a pod, by name."""
+def pdbs_for_pod(store: Store, pod: Object) -> list[Object]:
+    """Return the PodDisruptionBudgets that select a pod, ordered by name."""
     meta = pod["metadata"]
-    budgets = store.collections[POD_DISRUPTION_BUDGETS].select(Selection(meta["namespace"]))
-    return [one for one in budgets if _covers(one, meta.get("labels") or {})]
+    pdbs = store.collections[POD_DISRUPTION_BUDGETS].select(SelectionPredicate(meta["namespace"]))
+    return [pdb for pdb in pdbs if _selects(pdb, meta.get("labels") or {})]
 
 
-def allowance(store: Store, budget: Object) -> Allowance:
-    """Count a budget's pods and say how many more may be disrupted.
+def compute_pdb_status(store: Store, pdb: Object) -> PdbStatus:
+    """Count the pods of a PodDisruptionBudget and the disruptions it allows.
 
-    A budget that needs to know how many pods there should be (a percentage or
-    maxUnavailable) allows nothing while that cannot be told from their controllers.
+    A percentage or maxUnavailable needs the expected number of pods. If their
+    controllers have no replica count, no disruption is allowed.
     """
-    selector = look(budget, "spec", "selector")
-    which = Selection(budget["metadata"]["namespace"], terms_of(selector or {}))
-    pods = store.collections[PODS].select(which) if selector is not None else []
-    healthy = sum(is_healthy(one) for one in pods)
-    expected, desired = _wanted(store, budget["spec"], pods)
+    selector = get_field(pdb, "spec", "selector")
+    predicate = SelectionPredicate(pdb["metadata"]["namespace"], decode_label_selector(selector or {}))
+    pods = store.collections[PODS].select(predicate) if selector is not None else []
+    healthy = sum(is_healthy(pod) for pod in pods)
+    expected, desired = _expected_and_desired(store, pdb["spec"], pods)
     allowed = max(0, healthy - desired) if expected > 0 else 0
-    return Allowance(expected, healthy, desired, allowed)
+    return PdbStatus(expected, healthy, desired, allowed)
 
 
 def is_healthy(pod: Object) -> bool:
-    """Tell whether a pod counts as available: ready, and nobody is deleting it."""
+    """Return True if a pod counts as healthy: ready and not terminating."""
     return not pod["metadata"].get("deletionTimestamp") and is_ready(pod)
 
 
 def is_ready(pod: Object) -> bool:
-    """Tell whether a pod says it is ready."""
-    conditions = look(pod, "status", "conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    """Return True if the Ready condition of a pod is True."""
+    conditions = get_field(pod, "status", "conditions") or ()
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
-def _covers(budget: Object, labels: Mapping[str, str]) -> bool:
-    selector = look(budget, "spec", "selector")
+def _selects(pdb: Object, labels: Mapping[str, str]) -> bool:
+    selector = get_field(pdb, "spec", "selector")
     if selector is None:
         return False
-    # Most selectors are nothing but these, and most budgets are another's.
+    # Fast path: most selectors have only matchLabels, and most do not select this pod.
     for key, value in (selector.get("matchLabels") or {}).items():
         if labels.get(key) != value:
             return False
-    return not selector.get("matchExpressions") or labels_match(terms_of(selector), labels)
+    return not selector.get("matchExpressions") or labels_match(decode_label_selector(selector), labels)
 
 
-def _wanted(store: Store, spec: Mapping[str, Any], pods: Sequence[Object]) -> tuple[int, int]:
-    """Return how many pods there should be and how many must stay healthy."""
+def _expected_and_desired(store: Store, spec: Mapping[str, Any], pods: Sequence[Object]) -> tuple[int, int]:
+    """Return the expected number of pods and how many must stay healthy."""
     if "maxUnavailable" in spec:
-        expected = _expected(store, pods)
+        expected = _expected_pods(store, pods)
         if expected is None:
             return 0, 0
-        return expected, max(0, expected - _share(spec["maxUnavailable"], expected))
-    least = spec.get("minAvailable", 0)
-    if isinstance(least, int):
-        return len(pods), least
-    expected = _expected(store, pods)
-    return (0, 0) if expected is None else (expected, _share(least, expected))
+        return expected, max(0, expected - _scale_value(spec["maxUnavailable"], expected))
+    min_available = spec.get("minAvailable", 0)
+    if isinstance(min_available, int):
+        return len(pods), min_available
+    expected = _expected_pods(store, pods)
+    return (0, 0) if expected is None else (expected, _scale_value(min_available, expected))
 
 
-def _share(amount: int | str, whole: int) -> int:
-    if isinstance(amount, int):
-        return amount
-    return math.ceil(int(amount.removesuffix("%")) * whole / 100)
+def _scale_value(value: int | str, total: int) -> int:
+    """Return an int-or-percent value as a number; percentages round up."""
+    if isinstance(value, int):
+        return value
+    return math.ceil(int(value.removesuffix("%")) * total / 100)
 
 
-def _expected(store: Store, pods: Sequence[Object]) -> int | None:
-    """Return the sum of what the pods' controllers want; None when one does not say."""
-    scales: dict[str, int] = {}
+def _expected_pods(store: Store, pods: Sequence[Object]) -> int | None:
+    """Return the sum of the controllers' replicas; None if one has no replica count."""
+    replicas_by_uid: dict[str, int] = {}
     for pod in pods:
-        controller = _controller(store, pod)
+        controller = _find_controller(store, pod)
         if controller is None:
             continue
-        # A Deployment's word counts, not that of the ReplicaSets it is shifting between.
-        top = _controller(store, controller) or controller
-        replicas = look(top, "spec", "replicas")
+        # During a rollout the Deployment's count is right, not those of its ReplicaSets.
+        root = _find_controller(store, controller) or controller
+        replicas = get_field(root, "spec", "replicas")
         if replicas is None:
             return None
-        scales[top["metadata"]["uid"]] = replicas
-    return sum(scales.values())
+        replicas_by_uid[root["metadata"]["uid"]] = replicas
+    return sum(replicas_by_uid.values())
 
 
-def _controller(store: Store, obj: Object) -> Object | None:
+def _find_controller(store: Store, obj: Object) -> Object | None:
     for reference in obj["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
-            resource = resource_of_kind(reference["apiVersion"], reference["kind"])
-            address = store.find(reference["uid"])
-            if resource is not None and address is not None:
-                return store.get(resource, address.key)
+            resource = find_resource(reference["apiVersion"], reference["kind"])
+            owner = store.find_by_uid(reference["uid"])
+            if resource is not None and owner is not None:
+                return store.get(resource, owner.key)
     return None

@@ -1,4 +1,8 @@
-"""The verbs of the API server: what ports.kube will be made of."""
+"""API server in memory: get, list, watch, create, update, patch, apply, delete.
+
+``simulator.kube_client`` offers it to controllers as a ``KubeClient``, and
+``simulator.rest`` to kubectl over HTTPS. See the package for the request path.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -6,59 +10,70 @@ from typing import Any, Final
 
 from dovetail.ports.api_resources import LEASES, NAMESPACES, PODS, Resource
 from dovetail.ports.kube_errors import BadRequest, Invalid, NotFound, UnsupportedMediaType
-from dovetail.simulator.apiserver.admission.validation import check_shape
-from dovetail.simulator.apiserver.delete import DeleteOptions, Deleter
-from dovetail.simulator.apiserver.options import ListOptions, PatchType, WatchOptions
-from dovetail.simulator.apiserver.patch.json_patch import json_patch, merge_patch
-from dovetail.simulator.apiserver.patch.server_side_apply import Manager, apply
-from dovetail.simulator.apiserver.patch.strategic_merge import strategic_merge
+from dovetail.simulator.apiserver.admission.validation import check_structure
+from dovetail.simulator.apiserver.delete import Deleter
+from dovetail.simulator.apiserver.options import (
+    DEFAULT_WRITE_OPTIONS,
+    DeleteOptions,
+    ListOptions,
+    PatchType,
+    WatchOptions,
+    WriteOptions,
+)
+from dovetail.simulator.apiserver.patch.json_patch import apply_json_patch, apply_merge_patch
+from dovetail.simulator.apiserver.patch.server_side_apply import FieldManager, apply_configuration
+from dovetail.simulator.apiserver.patch.strategic_merge import apply_strategic_merge_patch
 from dovetail.simulator.apiserver.storage.frozen_object import FrozenObject, Object
-from dovetail.simulator.apiserver.storage.pagination import ObjectList, Pager
-from dovetail.simulator.apiserver.storage.selectors import Selection, parse_fields, parse_labels
+from dovetail.simulator.apiserver.storage.pagination import ObjectList, Paginator
+from dovetail.simulator.apiserver.storage.selectors import (
+    SelectionPredicate,
+    parse_field_selector,
+    parse_label_selector,
+)
 from dovetail.simulator.apiserver.storage.store import Store
 from dovetail.simulator.apiserver.storage.watch import (
     EventType,
     Watch,
+    WatchBroadcaster,
     WatchEvent,
-    WatchHub,
-    bookmark,
+    bookmark_event,
     replay,
 )
-from dovetail.simulator.apiserver.subresources import bind, evict, scale_of, scaled
-from dovetail.simulator.apiserver.write import PLAIN, WriteOptions, Writer, freeze_object
+from dovetail.simulator.apiserver.subresources import apply_scale, bind_pod, encode_scale, evict_pod
+from dovetail.simulator.apiserver.write import Writer, freeze_object
 
-_FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
-_EVERYTHING: Final = ListOptions()
-_FROM_THE_START: Final = WatchOptions()
-_PLAIN_DELETE: Final = DeleteOptions()
+_INITIAL_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+_DEFAULT_LIST_OPTIONS: Final = ListOptions()
+_DEFAULT_WATCH_OPTIONS: Final = WatchOptions()
+_DEFAULT_DELETE_OPTIONS: Final = DeleteOptions()
 
 
 class ApiServer:
-    """A Kubernetes API server in memory, on somebody else's clock.
+    """A Kubernetes API server in memory; ``now`` is the clock of its timestamps.
 
-    What it returns is frozen: keep it as long as you like, edit ``thaw`` of it.
+    Returned objects are frozen: callers may keep them, and edit a copy from ``thaw``.
+    ``watch_cache_size`` is the number of changes kept per kind for watches and lists
+    at an older resourceVersion. Not thread-safe.
     """
 
-    def __init__(self, *, now: Callable[[], datetime], remember: int = 10_000) -> None:
-        self._hub = WatchHub()
-        self._store = Store(on_change=self._hub.publish, remember=remember)
+    def __init__(self, *, now: Callable[[], datetime], watch_cache_size: int = 10_000) -> None:
+        self._broadcaster = WatchBroadcaster()
+        self._store = Store(on_change=self._broadcaster.publish, watch_cache_size=watch_cache_size)
         self._deleter = Deleter(self._store, now=now)
         self._writer = Writer(self._store, self._deleter, now=now)
-        self._pager = Pager()
-        for name in _FIRST_NAMESPACES:
+        self._paginator = Paginator()
+        for name in _INITIAL_NAMESPACES:
             self.create(NAMESPACES, {"metadata": {"name": name}})
 
     @property
     def resource_version(self) -> str:
         return str(self._store.revision)
 
-    def get(
-        self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
-    ) -> Object:
+    def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Object:
         """Return one object; ``subresource`` may be ``status`` or ``scale``."""
         obj = self._find(resource, name, namespace)
         _check_subresource(resource, subresource)
-        return scale_of(obj) if subresource == "scale" else obj
+        return encode_scale(obj) if subresource == "scale" else obj
 
     def create(
         self,
@@ -66,9 +81,9 @@ class ApiServer:
         obj: Mapping[str, Any],
         namespace: str = "",
         *,
-        options: WriteOptions = PLAIN,
+        options: WriteOptions = DEFAULT_WRITE_OPTIONS,
     ) -> Object:
-        """Store a new object under its name, or one made from its generateName."""
+        """Store a new object under its name, or under one generated from generateName."""
         return self._writer.create(resource, obj, namespace=namespace, options=options)
 
     def update(
@@ -77,10 +92,10 @@ class ApiServer:
         obj: Mapping[str, Any],
         *,
         subresource: str = "",
-        options: WriteOptions = PLAIN,
+        options: WriteOptions = DEFAULT_WRITE_OPTIONS,
     ) -> Object:
         """Replace an object; Conflict if its resourceVersion is not the newest."""
-        check_shape(obj)
+        check_structure(obj)
         meta = obj.get("metadata") or {}
         old = self._find(resource, meta.get("name", ""), meta.get("namespace", ""))
         _check_subresource(resource, subresource)
@@ -88,10 +103,13 @@ class ApiServer:
             return self._write_scale(resource, old, obj, options)
         return self._writer.update(resource, old, obj, subresource=subresource, options=options)
 
-    def renew(self, name: str, namespace: str, *, at: str) -> Object:
-        """Move a lease on: the write that comes most often, and can break no rule."""
+    def renew_lease(self, name: str, namespace: str, *, renew_time: str) -> Object:
+        """Update renewTime of a Lease.
+
+        Skips defaulting, validation and managedFields: this is the most frequent write.
+        """
         old = self._find(LEASES, name, namespace)
-        spec = FrozenObject({**old["spec"], "renewTime": at})
+        spec = FrozenObject({**old["spec"], "renewTime": renew_time})
         return self._store.put(LEASES, FrozenObject({**old, "spec": spec}), old=old)
 
     def patch(
@@ -99,32 +117,34 @@ class ApiServer:
         resource: Resource,
         name: str,
         patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        how: PatchType,
+        patch_type: PatchType,
         namespace: str = "",
         *,
         subresource: str = "",
-        options: WriteOptions = PLAIN,
+        options: WriteOptions = DEFAULT_WRITE_OPTIONS,
     ) -> Object:
-        """Change part of an object."""
-        new = self.patched(resource, name, patch, how, namespace, subresource=subresource)
+        """Patch an object."""
+        new = self.compute_patched_object(
+            resource, name, patch, patch_type, namespace, subresource=subresource
+        )
         old = self._find(resource, name, namespace)
         if subresource == "scale":
             return self._write_scale(resource, old, new, options)
         return self._writer.update(resource, old, new, subresource=subresource, options=options)
 
-    def patched(
+    def compute_patched_object(
         self,
         resource: Resource,
         name: str,
         patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        how: PatchType,
+        patch_type: PatchType,
         namespace: str = "",
         *,
         subresource: str = "",
     ) -> Mapping[str, Any]:
-        """Return what a patch makes of an object, unchecked; ``update`` would store it."""
+        """Return the patched object without validating or storing it."""
         base = self.get(resource, name, namespace, subresource=subresource)
-        return _patched(resource, base, patch, how)
+        return _apply_patch(resource, base, patch, patch_type)
 
     def apply(
         self,
@@ -137,8 +157,8 @@ class ApiServer:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        """Make a manager's configuration true (server-side apply); creates what is missing."""
-        check_shape(config)
+        """Server-side apply a manager's configuration; creates the object if missing."""
+        check_structure(config)
         meta = config.get("metadata") or {}
         if not manager:
             raise Invalid(
@@ -150,23 +170,23 @@ class ApiServer:
             raise BadRequest("apply needs metadata.name, and no managedFields")
         _check_subresource(resource, subresource)
         namespace = namespace or meta.get("namespace", "")
-        options = WriteOptions(manager=manager, dry_run=dry_run)
-        who = Manager(manager, "Apply", subresource)
-        wanted = _appliable(resource, config, subresource)
+        options = WriteOptions(field_manager=manager, dry_run=dry_run)
+        field_manager = FieldManager(manager, "Apply", subresource)
+        stripped = _strip_configuration(resource, config, subresource)
         now = self._writer.timestamp()
         old = self._store.get(resource, (namespace if resource.namespaced else "", meta["name"]))
         if old is None:
             if subresource:
-                raise _not_found(resource, meta["name"])
-            seed = {"metadata": {"managedFields": [_NOBODY]}}
-            new = apply(resource, freeze_object(seed), wanted, who, force=force, now=now)
+                raise _not_found_error(resource, meta["name"])
+            seed = {"metadata": {"managedFields": [_NO_FIELDS_ENTRY]}}
+            new = apply_configuration(
+                resource, freeze_object(seed), stripped, field_manager, force=force, now=now
+            )
             return self._writer.create(resource, new, namespace=namespace, options=options)
         if meta.get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
-            raise _not_found(resource, meta["name"])
-        new = apply(resource, old, wanted, who, force=force, now=now)
-        return self._writer.save_applied(
-            resource, old, new, subresource=subresource, options=options
-        )
+            raise _not_found_error(resource, meta["name"])
+        new = apply_configuration(resource, old, stripped, field_manager, force=force, now=now)
+        return self._writer.save_applied(resource, old, new, subresource=subresource, options=options)
 
     def delete(
         self,
@@ -174,150 +194,158 @@ class ApiServer:
         name: str,
         namespace: str = "",
         *,
-        options: DeleteOptions = _PLAIN_DELETE,
+        options: DeleteOptions = _DEFAULT_DELETE_OPTIONS,
     ) -> Object:
-        """Delete an object, or have it wait for its finalizers, grace or dependents."""
+        """Delete an object once its finalizers, grace period and dependents allow it."""
         return self._deleter.delete(resource, self._find(resource, name, namespace), options)
 
-    def delete_all(
+    def delete_collection(
         self,
         resource: Resource,
-        which: ListOptions = _EVERYTHING,
+        list_options: ListOptions = _DEFAULT_LIST_OPTIONS,
         *,
-        options: DeleteOptions = _PLAIN_DELETE,
+        options: DeleteOptions = _DEFAULT_DELETE_OPTIONS,
     ) -> Sequence[Object]:
-        """Delete everything selected (a deletecollection)."""
+        """Delete all selected objects (``deletecollection``)."""
         deleted = []
-        for listed in self.list(resource, which).items:
+        for listed in self.list(resource, list_options).items:
             meta = listed["metadata"]
             obj = self._store.get(resource, (meta.get("namespace", ""), meta["name"]))
             if obj is not None:
                 deleted.append(self._deleter.delete(resource, obj, options))
         return deleted
 
-    def evict(self, name: str, namespace: str, *, options: DeleteOptions = _PLAIN_DELETE) -> None:
-        """Delete a pod unless a PodDisruptionBudget forbids it now (TooManyRequests)."""
+    def evict(self, name: str, namespace: str, *, options: DeleteOptions = _DEFAULT_DELETE_OPTIONS) -> None:
+        """Evict a pod; TooManyRequests if its PodDisruptionBudget forbids it now."""
         pod = self._find(PODS, name, namespace)
-        evict(self._store, self._writer, self._deleter, pod, options)
+        evict_pod(self._store, self._writer, self._deleter, pod, options)
 
     def bind(self, name: str, namespace: str, binding: Mapping[str, Any]) -> Object:
-        """Assign a pod to the node that ``binding["target"]["name"]`` names."""
-        return bind(self._writer, self._find(PODS, name, namespace), binding)
+        """Bind a pod to the node in ``binding["target"]["name"]``."""
+        return bind_pod(self._writer, self._find(PODS, name, namespace), binding)
 
-    def list(self, resource: Resource, which: ListOptions = _EVERYTHING) -> ObjectList:
-        """Return the objects selected, by namespace and name, all from one moment."""
-        if which.continue_from:
-            return self._pager.following(resource, which.continue_from, which.limit)
-        selection = _selection(resource, which)
+    def list(self, resource: Resource, options: ListOptions = _DEFAULT_LIST_OPTIONS) -> ObjectList:
+        """Return the selected objects of one resourceVersion, by namespace and name."""
+        if options.continue_token:
+            return self._paginator.next_page(resource, options.continue_token, options.limit)
+        predicate = _predicate(resource, options)
         collection = self._store.collections[resource]
-        revision = _revision(which.resource_version)
-        self._store.check_reached(revision)
-        if which.exact and revision:
-            items = collection.select_at(selection, revision)
-            return self._pager.first(resource, items, str(revision), which.limit)
-        items = collection.select(selection)
-        return self._pager.first(resource, items, self.resource_version, which.limit)
+        revision = _parse_revision(options.resource_version)
+        self._store.check_resource_version(revision)
+        if options.exact and revision:
+            items = collection.select_at(predicate, revision)
+            return self._paginator.first_page(resource, items, str(revision), options.limit)
+        items = collection.select(predicate)
+        return self._paginator.first_page(resource, items, self.resource_version, options.limit)
 
     def watch(
         self,
         resource: Resource,
-        which: WatchOptions = _FROM_THE_START,
+        options: WatchOptions = _DEFAULT_WATCH_OPTIONS,
         *,
         notify: Callable[[], None] | None = None,
     ) -> Watch:
-        """Follow what happens to the objects selected; Gone if that is too long ago."""
-        selection = _selection(resource, which)
+        """Watch the selected objects; Gone if the resourceVersion is compacted.
+
+        ``notify`` is called when the event queue stops being empty; see ``Watch``.
+        """
+        predicate = _predicate(resource, options)
         collection = self._store.collections[resource]
-        revision = _revision(which.resource_version)
-        self._store.check_reached(revision)
-        missed = collection.since(revision) if revision and not which.initial_events else None
-        watch = self._hub.open(resource, selection, bookmarks=which.bookmarks, notify=notify)
+        revision = _parse_revision(options.resource_version)
+        self._store.check_resource_version(revision)
+        missed = collection.changes_since(revision) if revision and not options.send_initial_events else None
+        watch = self._broadcaster.open(
+            resource, predicate, allow_bookmarks=options.allow_bookmarks, notify=notify
+        )
         if missed is not None:
             replay(watch, missed)
             return watch
-        for obj in collection.select(selection):
-            watch.push(WatchEvent(EventType.ADDED, obj))
-        if which.initial_events:
-            watch.push(bookmark(resource, self._store.revision, ends_list=True))
+        for obj in collection.select(predicate):
+            watch.enqueue(WatchEvent(EventType.ADDED, obj))
+        if options.send_initial_events:
+            watch.enqueue(bookmark_event(resource, self._store.revision, ends_initial_events=True))
         return watch
 
     def send_bookmarks(self) -> None:
-        """Tell watchers that asked for bookmarks how far they are; Kubernetes does each minute."""
-        self._hub.bookmark(self._store.revision)
+        """Send a bookmark to all watches that allow it; Kubernetes does so every minute."""
+        self._broadcaster.send_bookmarks(self._store.revision)
 
     def compact(self) -> None:
-        """Forget all history, so that watches from the past get Gone."""
+        """Compact the history: watches from an older resourceVersion get Gone."""
         for collection in self._store.collections.values():
             collection.compact(self._store.revision)
 
     def _find(self, resource: Resource, name: str, namespace: str) -> Object:
         obj = self._store.get(resource, (namespace if resource.namespaced else "", name))
         if obj is None:
-            raise _not_found(resource, name)
+            raise _not_found_error(resource, name)
         return obj
 
     def _write_scale(
         self, resource: Resource, old: Object, scale: Mapping[str, Any], options: WriteOptions
     ) -> Object:
-        new = scaled(old, scale)
-        return scale_of(self._writer.update(resource, old, new, options=options, through="scale"))
+        new = apply_scale(old, scale)
+        return encode_scale(
+            self._writer.update(resource, old, new, options=options, manager_subresource="scale")
+        )
 
 
-_NOBODY: Final = {"manager": "nobody", "operation": "Update", "fieldsV1": {}}
-"""Owns nothing; says that ownership is kept from the start."""
+_NO_FIELDS_ENTRY: Final = {"manager": "none", "operation": "Update", "fieldsV1": {}}
+"""Entry without fields: managedFields of a new object are tracked from the start."""
 
 
-def _not_found(resource: Resource, name: str) -> NotFound:
-    return NotFound(f'{resource.qualified} "{name}" not found', kind=resource.plural, name=name)
+def _not_found_error(resource: Resource, name: str) -> NotFound:
+    return NotFound(f'{resource.qualified_name} "{name}" not found', kind=resource.plural, name=name)
 
 
 def _check_subresource(resource: Resource, subresource: str) -> None:
-    if subresource and (
-        subresource not in resource.subresources or subresource not in ("status", "scale")
-    ):
+    if subresource and (subresource not in resource.subresources or subresource not in ("status", "scale")):
         raise NotFound("the server could not find the requested resource")
 
 
-def _selection(resource: Resource, which: ListOptions | WatchOptions) -> Selection:
-    namespace = which.namespace if resource.namespaced else ""
-    fields = parse_fields(which.fields, resource.plural)
-    return Selection(namespace, parse_labels(which.labels), fields)
+def _predicate(resource: Resource, options: ListOptions | WatchOptions) -> SelectionPredicate:
+    namespace = options.namespace if resource.namespaced else ""
+    fields = parse_field_selector(options.field_selector, resource.plural)
+    return SelectionPredicate(namespace, parse_label_selector(options.label_selector), fields)
 
 
-def _revision(text: str) -> int:
+def _parse_revision(text: str) -> int:
     if text and not (text.isascii() and text.isdigit()):
         raise BadRequest(f"resourceVersion: Invalid value: {text!r}")
     return int(text or "0")
 
 
-def _patched(
+def _apply_patch(
     resource: Resource,
     base: Object,
     patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    how: PatchType,
+    patch_type: PatchType,
 ) -> Mapping[str, Any]:
-    if how == PatchType.JSON and not isinstance(patch, Mapping):
-        new = json_patch(base, patch)
-    elif how == PatchType.MERGE and isinstance(patch, dict):
-        new = merge_patch(base, patch)
-    elif how == PatchType.STRATEGIC and isinstance(patch, dict):
-        if resource.custom:
-            raise UnsupportedMediaType(f"{resource.qualified} takes no strategic merge patch")
-        new = strategic_merge(resource, base, patch)
+    if patch_type == PatchType.JSON and not isinstance(patch, Mapping):
+        new = apply_json_patch(base, patch)
+    elif patch_type == PatchType.MERGE and isinstance(patch, dict):
+        new = apply_merge_patch(base, patch)
+    elif patch_type == PatchType.STRATEGIC and isinstance(patch, dict):
+        if resource.is_custom:
+            raise UnsupportedMediaType(f"{resource.qualified_name} does not support strategic merge patch")
+        new = apply_strategic_merge_patch(resource, base, patch)
     else:
-        raise BadRequest(f"{how} does not take a {type(patch).__name__}")
+        raise BadRequest(f"{patch_type} does not accept a {type(patch).__name__}")
     if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
-        raise BadRequest("the patch leaves no object with metadata")
+        raise BadRequest("the patched document is not an object with metadata")
     return new
 
 
-def _appliable(
+def _strip_configuration(
     resource: Resource, config: Mapping[str, Any], subresource: str
 ) -> Mapping[str, Any]:
-    """Leave out what this door does not open: status here, all else there."""
+    """Return the part of a configuration that may be applied through a (sub)resource.
+
+    The status belongs to its subresource, all other fields to the object itself.
+    """
     if subresource:
-        wanted = {"metadata": {"name": config["metadata"]["name"]}}
-        return wanted | {name: one for name, one in config.items() if name == subresource}
+        stripped = {"metadata": {"name": config["metadata"]["name"]}}
+        return stripped | {name: value for name, value in config.items() if name == subresource}
     if resource.has_status:
-        return {name: one for name, one in config.items() if name != "status"}
+        return {name: value for name, value in config.items() if name != "status"}
     return config

@@ -1,10 +1,10 @@
-"""Moments as Kubernetes writes them."""
+"""Timestamps in Kubernetes' wire format (metav1.Time)."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
 
 
 @lru_cache(maxsize=1024)
-def timestamp(moment: datetime) -> str:
-    """Write a moment in UTC, to the second."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def format_timestamp(time: datetime) -> str:
+    """Return a time in UTC as RFC 3339, with a resolution of one second."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

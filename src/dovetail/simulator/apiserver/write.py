@@ -1,120 +1,147 @@
-"""Creating and changing objects: what the server decides and what the writer may."""
+"""Creates and updates: defaulting, admission, validation and storage of objects.
+
+The writer also keeps the metadata that belongs to the server: uid, timestamps,
+generation, resourceVersion and managedFields.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
-
-import msgspec
+from zlib import crc32
 
 from dovetail.ports.api_resources import NAMESPACES, PODS, Resource
 from dovetail.ports.kube_errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
-from dovetail.simulator.apiserver.admission.defaults import begin, fill_in
-from dovetail.simulator.apiserver.admission.identity import check_identity, check_times, type_of
-from dovetail.simulator.apiserver.admission.priority import Priorities
-from dovetail.simulator.apiserver.admission.validation import Checker, check_shape
+from dovetail.simulator.apiserver.admission.defaults import apply_defaults, prepare_for_create
+from dovetail.simulator.apiserver.admission.identity import (
+    check_deletion_fields,
+    check_identity,
+    resolve_type_meta,
+)
+from dovetail.simulator.apiserver.admission.plugins import PriorityAdmission
+from dovetail.simulator.apiserver.admission.validation import Validator, check_structure
 from dovetail.simulator.apiserver.delete import Deleter
-from dovetail.simulator.apiserver.generated_names import Naming
-from dovetail.simulator.apiserver.patch.server_side_apply import Manager, track_update
+from dovetail.simulator.apiserver.options import DEFAULT_WRITE_OPTIONS, WriteOptions
+from dovetail.simulator.apiserver.patch.server_side_apply import FieldManager, update_managed_fields
 from dovetail.simulator.apiserver.storage.frozen_object import Object, freeze
 from dovetail.simulator.apiserver.storage.store import Store
-from dovetail.simulator.apiserver.timestamps import timestamp
+from dovetail.simulator.apiserver.timestamps import format_timestamp
 
-
-class WriteOptions(msgspec.Struct, frozen=True):
-    """Who writes (for managedFields) and whether it counts."""
-
-    manager: str = ""
-    dry_run: bool = False
-
-
-PLAIN: Final = WriteOptions()
-
-_KEPT_METADATA: Final = (
-    "name",
-    "generateName",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
+_SERVER_METADATA: Final = tuple(
+    "name generateName namespace uid resourceVersion creationTimestamp deletionTimestamp"
+    " deletionGracePeriodSeconds generation".split()
 )
-"""What no writer can change."""
+"""Metadata fields that an update cannot change."""
 
-_NOT_FOR_AUTHORS: Final = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds")
-_EMPTY_IS_ABSENT: Final = ("labels", "annotations", "finalizers", "ownerReferences")
-_EMPTY_CONTENT_IS_ABSENT: Final = ("data", "binaryData")
+_DROPPED_ON_CREATE: Final = ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds")
+_OMIT_EMPTY_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
+_OMIT_EMPTY_DATA: Final = ("data", "binaryData")
 """Of ConfigMaps and Secrets."""
+
+_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH: Final = 5
+_SUFFIXES: Final = len(_SUFFIX_ALPHABET) ** _SUFFIX_LENGTH
+# Coprime to the number of suffixes: counting up visits every suffix once.
+_STRIDE: Final = 8_675_309
+_MAX_PREFIX: Final = 253 - _SUFFIX_LENGTH
+
+
+class NameGenerator:
+    """Generates unique names and uids that are the same in every run.
+
+    Names count per prefix: a name does not depend on other objects' creation.
+    """
+
+    def __init__(self) -> None:
+        self._uids = 0
+        self._counts: dict[str, int] = {}
+
+    def generate_uid(self) -> str:
+        self._uids += 1
+        return f"{self._uids:08x}-0000-4000-8000-{self._uids:012x}"
+
+    def generate_name(self, prefix: str) -> str:
+        """Return ``prefix`` (a generateName) with a suffix of five characters."""
+        count = self._counts.get(prefix, 0)
+        self._counts[prefix] = count + 1
+        number = (crc32(prefix.encode()) + count * _STRIDE) % _SUFFIXES
+        suffix = ""
+        for _ in range(_SUFFIX_LENGTH):
+            number, letter = divmod(number, len(_SUFFIX_ALPHABET))
+            suffix += _SUFFIX_ALPHABET[letter]
+        return prefix[:_MAX_PREFIX] + suffix
 
 
 class Writer:
-    """Completes, checks and stores what others want to write."""
+    """Defaults, admits, validates and stores objects."""
 
     def __init__(self, store: Store, deleter: Deleter, *, now: Callable[[], datetime]) -> None:
         self._store = store
         self._deleter = deleter
-        self._naming = Naming()
-        self._checker = Checker()
-        self._priorities = Priorities(store)
+        self._names = NameGenerator()
+        self._validator = Validator()
+        self._priority_admission = PriorityAdmission(store)
         self._now = now
 
     def timestamp(self) -> str:
-        return timestamp(self._now())
+        return format_timestamp(self._now())
 
     def create(
         self, resource: Resource, obj: Mapping[str, Any], *, namespace: str, options: WriteOptions
     ) -> Object:
-        """Store a new object, completed by what the server decides."""
-        check_shape(obj)
-        new: dict[str, Any] = {**obj, **type_of(resource, obj)}
+        """Store a new object."""
+        check_structure(obj)
+        new: dict[str, Any] = {**obj, **resolve_type_meta(resource, obj)}
         meta = new["metadata"] = dict(obj.get("metadata") or {})
         if meta.get("resourceVersion"):
             raise BadRequest("resourceVersion should not be set on objects to be created")
-        self._place(resource, meta, namespace)
-        self._name(resource, meta)
-        for field in _NOT_FOR_AUTHORS:
+        self._set_namespace(resource, meta, namespace)
+        self._set_name(resource, meta)
+        for field in _DROPPED_ON_CREATE:
             meta.pop(field, None)
         _drop_empty(meta)
-        if not resource.custom:
-            _drop_empty(new, _EMPTY_CONTENT_IS_ABSENT)
-        meta["uid"] = self._naming.uid()
+        if not resource.is_custom:
+            _drop_empty(new, _OMIT_EMPTY_DATA)
+        meta["uid"] = self._names.generate_uid()
         meta["creationTimestamp"] = self.timestamp()
-        if resource.counts_generations:
+        if resource.has_generation:
             meta["generation"] = 1
-        begin(resource, new)
+        prepare_for_create(resource, new)
         if resource is PODS:
-            self._priorities.give(new)
-        self._checker.check_new(resource, new)
-        if options.manager and "managedFields" not in meta:
-            manager = Manager(options.manager, "Update")
-            meta["managedFields"] = track_update(resource, None, new, manager, now=self.timestamp())
+            self._priority_admission.admit(new)
+        self._validator.validate_create(resource, new)
+        if options.field_manager and "managedFields" not in meta:
+            manager = FieldManager(options.field_manager, "Update")
+            meta["managedFields"] = update_managed_fields(resource, None, new, manager, now=self.timestamp())
         if options.dry_run:
             return freeze_object(new)
-        return self._deleter.settle(resource, self._store.put(resource, new, old=None))
+        return self._deleter.collect_garbage(resource, self._store.put(resource, new, old=None))
 
     def update(
         self,
         resource: Resource,
         old: Object,
-        given: Mapping[str, Any],
+        obj: Mapping[str, Any],
         *,
         subresource: str = "",
-        through: str = "",
+        manager_subresource: str = "",
         options: WriteOptions,
     ) -> Object:
-        """Store a changed object if nobody wrote in between; the same again is no write.
+        """Store a changed object; Conflict if its resourceVersion is not the newest.
 
-        ``through`` names a subresource that shows the object as another kind.
+        An update without a change writes nothing. ``manager_subresource`` is the
+        subresource in managedFields, for one that shows the object as another kind
+        (scale).
         """
-        new = self._changed(resource, old, given, subresource)
+        new = self._updated(resource, old, obj, subresource)
         if new == old:
             return old
-        self._checker.check_change(resource, old, new)
-        if options.manager or old["metadata"].get("managedFields"):
-            manager = Manager(options.manager or "unknown", "Update", subresource or through)
-            owned = track_update(resource, old, new, manager, now=self.timestamp())
-            new = _with_managed_fields(new, owned)
+        self._validator.validate_update(resource, old, new)
+        if options.field_manager or old["metadata"].get("managedFields"):
+            manager = FieldManager(
+                options.field_manager or "unknown", "Update", subresource or manager_subresource
+            )
+            managed = update_managed_fields(resource, old, new, manager, now=self.timestamp())
+            new = _with_managed_fields(new, managed)
         return self.save(resource, old, new, options)
 
     def save_applied(
@@ -126,83 +153,89 @@ class Writer:
         subresource: str,
         options: WriteOptions,
     ) -> Object:
-        """Store the outcome of a server-side apply, which brings its own managedFields."""
-        new = self._changed(resource, old, applied, subresource)
+        """Store the result of a server-side apply, which has its own managedFields."""
+        new = self._updated(resource, old, applied, subresource)
         new = _with_managed_fields(new, applied["metadata"]["managedFields"])
         if new == old:
             return old
-        self._checker.check_change(resource, old, new)
+        self._validator.validate_update(resource, old, new)
         return self.save(resource, old, new, options)
 
     def save(
-        self, resource: Resource, old: Object, new: Mapping[str, Any], options: WriteOptions = PLAIN
+        self,
+        resource: Resource,
+        old: Object,
+        new: Mapping[str, Any],
+        options: WriteOptions = DEFAULT_WRITE_OPTIONS,
     ) -> Object:
-        """Store a change as it is, and do what it was waited for."""
+        """Store an object without validation, then complete deletions it was blocking."""
         frozen = freeze_object(new)
         if options.dry_run:
             return frozen
         saved = self._store.put(resource, frozen, old=old)
-        self._deleter.release_owners(old, saved)
-        return self._deleter.settle(resource, saved)
+        self._deleter.unblock_owners(old, saved)
+        return self._deleter.collect_garbage(resource, saved)
 
-    def _changed(
-        self, resource: Resource, old: Object, given: Mapping[str, Any], subresource: str
-    ) -> Object:
-        check_shape(given)
-        check_identity(resource, old, given)
+    def _updated(self, resource: Resource, old: Object, obj: Mapping[str, Any], subresource: str) -> Object:
+        """Return the object as an update would store it.
+
+        An update of the status changes nothing else; any other update keeps the status.
+        """
+        check_structure(obj)
+        check_identity(resource, old, obj)
         if subresource == "status":
             new = {name: value for name, value in old.items() if name != "status"}
-            if given.get("status") is not None:
-                new["status"] = given["status"]
+            if obj.get("status") is not None:
+                new["status"] = obj["status"]
             return freeze_object(new)
-        check_times(resource, old, given["metadata"])
-        new = {**given, **type_of(resource, given), "metadata": _metadata(old, given["metadata"])}
+        check_deletion_fields(resource, old, obj["metadata"])
+        new = {**obj, **resolve_type_meta(resource, obj), "metadata": _updated_metadata(old, obj["metadata"])}
         if resource.has_status:
             new.pop("status", None)
             if "status" in old:
                 new["status"] = old["status"]
-        if not resource.custom:
-            _drop_empty(new, _EMPTY_CONTENT_IS_ABSENT)
-        fill_in(resource, new)
+        if not resource.is_custom:
+            _drop_empty(new, _OMIT_EMPTY_DATA)
+        apply_defaults(resource, new)
         frozen = freeze_object(new)
-        if resource.counts_generations and _content(frozen) != _content(old):
+        if resource.has_generation and _content(frozen) != _content(old):
             meta = {**frozen["metadata"], "generation": old["metadata"]["generation"] + 1}
             return freeze_object({**frozen, "metadata": meta})
         return frozen
 
-    def _place(self, resource: Resource, meta: dict[str, Any], namespace: str) -> None:
+    def _set_namespace(self, resource: Resource, meta: dict[str, Any], namespace: str) -> None:
         if not resource.namespaced:
             meta.pop("namespace", None)
             return
-        own = meta.get("namespace") or namespace
-        if not own:
+        name = meta.get("namespace") or namespace
+        if not name:
             raise BadRequest("an empty namespace may not be set during creation")
-        if namespace and own != namespace:
+        if namespace and name != namespace:
             raise BadRequest(
                 f"the namespace of the provided object does not match the namespace sent "
-                f"on the request: {own} is not {namespace}"
+                f"on the request: {name} is not {namespace}"
             )
-        home = self._store.get(NAMESPACES, ("", own))
-        if home is None:
-            raise NotFound(f'namespaces "{own}" not found', kind="namespaces", name=own)
-        if home["metadata"].get("deletionTimestamp"):
-            name = meta.get("name") or meta.get("generateName", "")
+        stored_namespace = self._store.get(NAMESPACES, ("", name))
+        if stored_namespace is None:
+            raise NotFound(f'namespaces "{name}" not found', kind="namespaces", name=name)
+        if stored_namespace["metadata"].get("deletionTimestamp"):
+            object_name = meta.get("name") or meta.get("generateName", "")
             raise Forbidden(
-                f'{resource.qualified} "{name}" is forbidden: unable to create new content '
-                f"in namespace {own} because it is being terminated",
+                f'{resource.qualified_name} "{object_name}" is forbidden: unable to create new '
+                f"content in namespace {name} because it is being terminated",
                 kind=resource.plural,
-                name=name,
+                name=object_name,
                 causes=[
                     {
                         "reason": "NamespaceTerminating",
-                        "message": f"namespace {own} is being terminated",
+                        "message": f"namespace {name} is being terminated",
                         "field": "metadata.namespace",
                     }
                 ],
             )
-        meta["namespace"] = own
+        meta["namespace"] = name
 
-    def _name(self, resource: Resource, meta: dict[str, Any]) -> None:
+    def _set_name(self, resource: Resource, meta: dict[str, Any]) -> None:
         namespace, prefix = meta.get("namespace", ""), meta.get("generateName")
         if not meta.get("name"):
             if not prefix:
@@ -211,12 +244,12 @@ class Writer:
                     "Required value: name or generateName is required",
                     kind=resource.kind,
                 )
-            meta["name"] = self._naming.name(prefix)
+            meta["name"] = self._names.generate_name(prefix)
             while self._store.get(resource, (namespace, meta["name"])) is not None:
-                meta["name"] = self._naming.name(prefix)
+                meta["name"] = self._names.generate_name(prefix)
         elif self._store.get(resource, (namespace, meta["name"])) is not None:
             raise AlreadyExists(
-                f'{resource.qualified} "{meta["name"]}" already exists',
+                f'{resource.qualified_name} "{meta["name"]}" already exists',
                 kind=resource.plural,
                 name=meta["name"],
             )
@@ -228,13 +261,13 @@ def freeze_object(obj: Mapping[str, Any]) -> Object:
     return frozen
 
 
-def _metadata(old: Object, given: Mapping[str, Any]) -> dict[str, Any]:
+def _updated_metadata(old: Object, requested: Mapping[str, Any]) -> dict[str, Any]:
     current: dict[str, Any] = old["metadata"]
-    if given is current:
+    if requested is current:
         return current
-    meta = {name: one for name, one in given.items() if name not in _KEPT_METADATA}
-    meta |= {name: current[name] for name in _KEPT_METADATA if name in current}
-    # Writers do not keep ownership themselves; see track_update.
+    meta = {name: value for name, value in requested.items() if name not in _SERVER_METADATA}
+    meta |= {name: current[name] for name in _SERVER_METADATA if name in current}
+    # Clients cannot write managedFields; update_managed_fields computes them.
     meta.pop("managedFields", None)
     if "managedFields" in current:
         meta["managedFields"] = current["managedFields"]
@@ -242,7 +275,7 @@ def _metadata(old: Object, given: Mapping[str, Any]) -> dict[str, Any]:
     return meta
 
 
-def _drop_empty(obj: dict[str, Any], names: Sequence[str] = _EMPTY_IS_ABSENT) -> None:
+def _drop_empty(obj: dict[str, Any], names: Sequence[str] = _OMIT_EMPTY_METADATA) -> None:
     for name in names:
         if name in obj and not obj[name]:
             del obj[name]

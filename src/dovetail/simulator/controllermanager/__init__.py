@@ -1,1 +1,1 @@
-"""The simulated kube-controller-manager: workloads become pods, lost nodes lose theirs."""
+"""Kube-controller-manager simulator: workload, node and pod controllers."""

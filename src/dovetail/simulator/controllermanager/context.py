@@ -1,47 +1,59 @@
-"""What every controller of the simulated controller manager works with."""
+"""Dependencies of the controllers in the simulated controller manager."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dovetail.ports.api_resources import Resource
+from dovetail.ports.api_resources import PODS, Resource
 from dovetail.ports.kube_errors import Conflict, NotFound
-from dovetail.simulator.apiserver.delete import DeleteOptions
+from dovetail.simulator.apiserver.conditions import get_conditions, set_condition
+from dovetail.simulator.apiserver.interface import find_object
+from dovetail.simulator.apiserver.options import DeleteOptions
 from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.apiserver.storage.frozen_object import Object
-from dovetail.simulator.apiserver.storage.store import key_of
-from dovetail.simulator.apiserver.timestamps import timestamp
-from dovetail.simulator.clock import Engine
-from dovetail.simulator.controllermanager.pods.pod_index import PodCensus
+from dovetail.simulator.apiserver.storage.store import ObjectKey, object_key
+from dovetail.simulator.apiserver.timestamps import format_timestamp
+from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.controllermanager.pods.pod_index import PodIndex
 
 
 @dataclass(frozen=True)
-class Site:
-    """The API server, the time, the pods counted once for all, and the cloud's word."""
+class ManagerContext:
+    """API server, clock, the shared pod index, and a lookup of instances."""
 
     api: ApiServer
-    engine: Engine
-    pods: PodCensus
+    clock: VirtualClock
+    pods: PodIndex
     instance_exists: Callable[[str], bool | None] | None = None
-    """Whether the instance with a provider id is still there; None: cannot be told now."""
+    """Return True if the instance with a provider ID exists; None if unknown."""
 
     def now(self) -> datetime:
-        return self.engine.now()
+        return self.clock.now()
 
     def timestamp(self) -> str:
-        return timestamp(self.engine.now())
+        return format_timestamp(self.clock.now())
+
+    def find(self, resource: Resource, key: ObjectKey) -> Object | None:
+        """Return the current object; None if it does not exist."""
+        return find_object(self.api, resource, key[1], key[0])
 
     def delete(self, resource: Resource, obj: Object, *, grace_seconds: int | None = None) -> None:
-        """Delete this very object; gone already, or another in its place, is as good."""
-        namespace, name = key_of(obj)
-        options = DeleteOptions(uid=obj["metadata"]["uid"], grace_seconds=grace_seconds)
+        """Delete exactly this object; ignore that it is gone or was replaced."""
+        namespace, name = object_key(obj)
+        options = DeleteOptions(uid=obj["metadata"]["uid"], grace_period_seconds=grace_seconds)
         try:
             self.api.delete(resource, name, namespace, options=options)
         except (NotFound, Conflict):
             return
 
-    def write_status(self, resource: Resource, obj: Object, status: Mapping[str, Any]) -> None:
-        """Write an object's status unless it says so already."""
+    def update_status(self, resource: Resource, obj: Object, status: Mapping[str, Any]) -> None:
+        """Update an object's status, unless it is equal already."""
         if (obj.get("status") or {}) != status:
             self.api.update(resource, {**obj, "status": status}, subresource="status")
+
+    def mark_disruption_target(self, pod: Object, reason: str, message: str, **status: Any) -> None:
+        """Set a pod's condition DisruptionTarget, and other fields of its status."""
+        target = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+        conditions = set_condition(get_conditions(pod), target, now=self.timestamp())
+        self.update_status(PODS, pod, {**pod["status"], **status, "conditions": conditions})

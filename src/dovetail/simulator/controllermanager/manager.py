@@ -1,50 +1,50 @@
-"""Starts the simulated kube-controller-manager: every controller, from one list."""
+"""Start of the simulated kube-controller-manager: the list of its controllers."""
 
 from collections.abc import Callable
 from typing import Final
 
 from dovetail.simulator.apiserver.server import ApiServer
-from dovetail.simulator.clock import Engine
-from dovetail.simulator.controllermanager.context import Site
-from dovetail.simulator.controllermanager.daemonset.controller import DaemonSets
-from dovetail.simulator.controllermanager.deployment.controller import Deployments
-from dovetail.simulator.controllermanager.job.controller import Jobs
-from dovetail.simulator.controllermanager.job.cronjob import CronJobs
-from dovetail.simulator.controllermanager.node.cloud_node_lifecycle import LostInstances
-from dovetail.simulator.controllermanager.node.node_lifecycle import NodeHealth
-from dovetail.simulator.controllermanager.node.taint_eviction import TaintEvictions
-from dovetail.simulator.controllermanager.pdb import DisruptionBudgets
-from dovetail.simulator.controllermanager.pod_gc import PodGarbage
-from dovetail.simulator.controllermanager.pods.pod_index import PodCensus
-from dovetail.simulator.controllermanager.replicaset import ReplicaSets
-from dovetail.simulator.controllermanager.statefulset.controller import StatefulSets
+from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.controllermanager.context import ManagerContext
+from dovetail.simulator.controllermanager.daemonset.controller import DaemonSetController
+from dovetail.simulator.controllermanager.deployment.controller import DeploymentController
+from dovetail.simulator.controllermanager.garbage_collection import EventTtlController, PodGcController
+from dovetail.simulator.controllermanager.job.controller import JobController
+from dovetail.simulator.controllermanager.job.cronjob import CronJobController
+from dovetail.simulator.controllermanager.node.node_lifecycle import (
+    CloudNodeLifecycleController,
+    NodeLifecycleController,
+)
+from dovetail.simulator.controllermanager.node.taint_eviction import TaintEvictionController
+from dovetail.simulator.controllermanager.pdb import DisruptionController
+from dovetail.simulator.controllermanager.pods.pod_index import PodIndex
+from dovetail.simulator.controllermanager.replicaset import ReplicaSetController
+from dovetail.simulator.controllermanager.statefulset import StatefulSetController
 
-_CONTROLLERS: Final[tuple[Callable[[Site], object], ...]] = (
-    Deployments,
-    ReplicaSets,
-    StatefulSets,
-    DaemonSets,
-    Jobs,
-    CronJobs,
-    DisruptionBudgets,
-    NodeHealth,
-    TaintEvictions,
-    LostInstances,
-    PodGarbage,
+_CONTROLLERS: Final[tuple[Callable[[ManagerContext], object], ...]] = (
+    DeploymentController,
+    ReplicaSetController,
+    StatefulSetController,
+    DaemonSetController,
+    JobController,
+    CronJobController,
+    DisruptionController,
+    NodeLifecycleController,
+    TaintEvictionController,
+    CloudNodeLifecycleController,
+    PodGcController,
+    EventTtlController,
 )
 
 
-def start_workloads(
-    api: ApiServer,
-    engine: Engine,
-    *,
-    instance_exists: Callable[[str], bool | None] | None = None,
+def start_controller_manager(
+    api: ApiServer, clock: VirtualClock, *, instance_exists: Callable[[str], bool | None] | None = None
 ) -> None:
-    """Have workloads turned into pods, and nodes looked after, from now on.
+    """Start all controllers.
 
-    ``instance_exists`` tells by provider id whether the cloud still has an
-    instance (None: it cannot say now); without it no node is given up for lost.
+    ``instance_exists`` looks up an instance by provider ID (None: unknown). Without it no
+    node is deleted because its instance is gone.
     """
-    site = Site(api, engine, PodCensus(api, engine), instance_exists)
+    context = ManagerContext(api, clock, PodIndex(api, clock), instance_exists)
     for controller in _CONTROLLERS:
-        controller(site)
+        controller(context)

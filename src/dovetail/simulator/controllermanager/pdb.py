@@ -1,47 +1,46 @@
-"""PodDisruptionBudgets: what each says is allowed, kept up to date."""
+"""Disruption controller: the status of PodDisruptionBudgets."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dovetail.ports.api_resources import POD_DISRUPTION_BUDGETS, PODS, resource_of_kind
+from dovetail.ports.api_resources import POD_DISRUPTION_BUDGETS, PODS, find_resource
+from dovetail.simulator.apiserver.conditions import get_conditions, set_condition
 from dovetail.simulator.apiserver.options import ListOptions
 from dovetail.simulator.apiserver.pdb import is_healthy
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from dovetail.simulator.apiserver.storage.index import Key
-from dovetail.simulator.apiserver.storage.selectors import labels_match, terms_of
-from dovetail.simulator.apiserver.storage.store import key_of
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from dovetail.simulator.apiserver.storage.selectors import decode_label_selector, labels_match
+from dovetail.simulator.apiserver.storage.store import ObjectKey, object_key
 from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
-from dovetail.simulator.controllermanager.conditions import conditions_of, replaced
-from dovetail.simulator.controllermanager.context import Site
-from dovetail.simulator.controllermanager.deployment.rollout import share
-from dovetail.simulator.controllermanager.owner_references import controller_of, find
+from dovetail.simulator.controllermanager.context import ManagerContext
+from dovetail.simulator.controllermanager.controller import Controller
+from dovetail.simulator.controllermanager.deployment.rollout import scaled_value
+from dovetail.simulator.controllermanager.owner_references import controller_of
 from dovetail.simulator.controllermanager.ownership.selector_index import SelectorIndex
-from dovetail.simulator.workqueue import Desk, follow
 
 
-class _Covered(NamedTuple):
+class _CoveredPod(NamedTuple):
     healthy: bool
     controller: Object | None
 
 
-class _Flock:
-    """The pods under one budget, counted as they change."""
+class _CoveredPods:
+    """The pods that one PodDisruptionBudget covers, with running counts."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.spec = spec
         self.healthy = 0
-        self.pods: dict[str, _Covered] = {}
+        self.pods: dict[str, _CoveredPod] = {}
         self.controllers: dict[str, tuple[int, Object]] = {}
-        """How many pods a controller has here, and a reference to it, by its uid."""
+        """Controller UID → how many covered pods it has, and a reference to it."""
 
-    def put(self, pod: Object) -> bool:
-        """Count a pod as it is now; tells whether anything changed."""
-        name, now = pod["metadata"]["name"], _Covered(is_healthy(pod), controller_of(pod))
+    def update(self, pod: Object) -> bool:
+        """Update a pod; return True if anything changed."""
+        name, now = pod["metadata"]["name"], _CoveredPod(is_healthy(pod), controller_of(pod))
         before = self.pods.get(name)
         if before == now:
             return False
         if before is not None:
-            self.drop(name)
+            self.remove(name)
         self.pods[name] = now
         self.healthy += now.healthy
         if now.controller is not None:
@@ -50,7 +49,7 @@ class _Flock:
             self.controllers[uid] = count + 1, now.controller
         return True
 
-    def drop(self, name: str) -> bool:
+    def remove(self, name: str) -> bool:
         before = self.pods.pop(name, None)
         if before is None:
             return False
@@ -63,77 +62,79 @@ class _Flock:
         return True
 
 
-class DisruptionBudgets:
-    """Writes the status of every budget.
+class DisruptionController(Controller):
+    """Updates the status of every PodDisruptionBudget.
 
-    Evictions count for themselves (``apiserver.pdb``); this is what
-    everybody else reads, and comes to the same numbers without looking at all
-    pods for each change of one.
+    The eviction API counts by itself (``apiserver.pdb``); the status is for all other
+    readers. Running counts avoid listing all pods for each change of one.
     """
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._desk: Desk[Key] = Desk(site.engine, self._sync)
+    resource = POD_DISRUPTION_BUDGETS
+
+    def __init__(self, context: ManagerContext) -> None:
+        super().__init__(context)
         self._selectors = SelectorIndex()
-        self._flocks: dict[Key, _Flock] = {}
-        site.pods.tell_of_everything(self._pod_changed)
-        follow(site.api, site.engine, POD_DISRUPTION_BUDGETS, self._heard)
+        self._covered: dict[ObjectKey, _CoveredPods] = {}
+        context.pods.add_handler(self._pod_changed)
 
-    def _heard(self, event: WatchEvent) -> None:
-        key = key_of(event.object)
-        if event.type is EventType.DELETED:
-            self._selectors.drop(key)
-            self._flocks.pop(key, None)
-            self._desk.forget(key)
-            return
-        self._desk.ask(key)
-        spec = event.object.get("spec") or {}
-        known = self._flocks.get(key)
-        if known is None or known.spec != spec:
-            self._gather(key, spec)
+    def _handle_event(self, event: WatchEvent) -> None:
+        super()._handle_event(event)
+        key, spec = object_key(event.object), event.object.get("spec") or {}
+        covered = self._covered.get(key)
+        if event.type is not EventType.DELETED and (covered is None or covered.spec != spec):
+            self._select_pods(key, spec)
 
-    def _gather(self, key: Key, spec: Mapping[str, Any]) -> None:
-        flock = self._flocks[key] = _Flock(spec)
+    def _forget(self, key: ObjectKey) -> None:
+        super()._forget(key)
+        self._selectors.remove(key)
+        self._covered.pop(key, None)
+
+    def _select_pods(self, key: ObjectKey, spec: Mapping[str, Any]) -> None:
+        covered = self._covered[key] = _CoveredPods(spec)
         selector = spec.get("selector")
         if selector is None:
-            self._selectors.drop(key)
+            self._selectors.remove(key)
             return
-        terms = terms_of(selector)
-        self._selectors.put(key, terms)
-        for pod in self._site.api.list(PODS, ListOptions(namespace=key[0])).items:
+        terms = decode_label_selector(selector)
+        self._selectors.update(key, terms)
+        for pod in self._context.api.list(PODS, ListOptions(namespace=key[0])).items:
             if labels_match(terms, pod["metadata"].get("labels")):
-                flock.put(pod)
+                covered.update(pod)
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         pod = new or old
-        if pod is None or not self._flocks:
+        if pod is None or not self._covered:
             return
         name = pod["metadata"]["name"]
-        after = dict.fromkeys(() if new is None else self._over(new))
+        after = dict.fromkeys(() if new is None else self._budgets_covering(new))
         for key in after:
-            if self._flocks[key].put(pod):
-                self._desk.ask(key)
-        if old is not None and (new is None or not _same_labels(old, new)):
-            for key in self._over(old):
-                if key not in after and self._flocks[key].drop(name):
-                    self._desk.ask(key)
+            if self._covered[key].update(pod):
+                self._queue.add(key)
+        # Labels seldom change: most updates of pods end here.
+        if old is not None and (
+            new is None or old["metadata"].get("labels") != new["metadata"].get("labels")
+        ):
+            for key in self._budgets_covering(old):
+                if key not in after and self._covered[key].remove(name):
+                    self._queue.add(key)
 
-    def _over(self, pod: Object) -> list[Key]:
+    def _budgets_covering(self, pod: Object) -> list[ObjectKey]:
         meta = pod["metadata"]
         return list(self._selectors.matching(meta["namespace"], meta.get("labels") or {}))
 
-    def _sync(self, key: Key) -> None:
-        budget, flock = find(self._site.api, POD_DISRUPTION_BUDGETS, key), self._flocks.get(key)
-        if budget is None or flock is None:
+    def _sync(self, key: ObjectKey) -> None:
+        budget = self._context.find(POD_DISRUPTION_BUDGETS, key)
+        covered = self._covered.get(key)
+        if budget is None or covered is None:
             return
-        counted = self._wanted(key[0], budget["spec"], flock)
-        expected, desired = counted or (0, 0)
-        allowed = max(0, flock.healthy - desired) if expected > 0 else 0
+        healthy_counts = self._desired_healthy(key[0], budget["spec"], covered)
+        expected, desired = healthy_counts or (0, 0)
+        allowed = max(0, covered.healthy - desired) if expected > 0 else 0
         reason = "SufficientPods" if allowed else "InsufficientPods"
-        message = "" if allowed else "no pod may be disrupted now"
-        if counted is None:
-            reason, message = "SyncFailed", "a pod's controller does not say how many it wants"
-        said = {
+        message = "" if allowed else "no disruption is allowed"
+        if healthy_counts is None:
+            reason, message = "SyncFailed", "a pod's controller has no scale"
+        condition = {
             "type": "DisruptionAllowed",
             "status": "True" if allowed else "False",
             "reason": reason,
@@ -143,54 +144,50 @@ class DisruptionBudgets:
         status = {
             "observedGeneration": budget["metadata"]["generation"],
             "disruptionsAllowed": allowed,
-            "currentHealthy": flock.healthy,
+            "currentHealthy": covered.healthy,
             "desiredHealthy": desired,
             "expectedPods": expected,
-            "conditions": replaced(conditions_of(budget), said, now=self._site.timestamp()),
+            "conditions": set_condition(get_conditions(budget), condition, now=self._context.timestamp()),
         }
-        self._site.write_status(POD_DISRUPTION_BUDGETS, budget, status)
+        self._context.update_status(POD_DISRUPTION_BUDGETS, budget, status)
 
-    def _wanted(
-        self, namespace: str, spec: Mapping[str, Any], flock: _Flock
+    def _desired_healthy(
+        self, namespace: str, spec: Mapping[str, Any], covered: _CoveredPods
     ) -> tuple[int, int] | None:
-        """Return how many pods there should be and how many must stay healthy."""
+        """Return the expected number of pods, and how many must stay healthy."""
         if "maxUnavailable" in spec:
-            expected = self._expected(namespace, flock)
+            expected = self._expected(namespace, covered)
             if expected is None:
                 return None
-            most = share(spec["maxUnavailable"], expected, up=True, default=0)
-            return expected, max(0, expected - most)
-        least = spec.get("minAvailable", 0)
-        if isinstance(least, int):
-            return len(flock.pods), least
-        expected = self._expected(namespace, flock)
+            max_unavailable = scaled_value(spec["maxUnavailable"], expected, up=True, default=0)
+            return expected, max(0, expected - max_unavailable)
+        min_available = spec.get("minAvailable", 0)
+        if isinstance(min_available, int):
+            return len(covered.pods), min_available
+        expected = self._expected(namespace, covered)
         if expected is None:
             return None
-        return expected, share(least, expected, up=True, default=0)
+        return expected, scaled_value(min_available, expected, up=True, default=0)
 
-    def _expected(self, namespace: str, flock: _Flock) -> int | None:
-        """Return the sum of what the pods' controllers want; None when one does not say."""
+    def _expected(self, namespace: str, covered: _CoveredPods) -> int | None:
+        """Return the sum of the controllers' replicas; None if one has no scale."""
         scales: dict[str, int] = {}
-        for _, reference in flock.controllers.values():
+        for _, reference in covered.controllers.values():
             controller = self._controller(namespace, reference)
             if controller is None:
                 continue
-            above = controller_of(controller)
-            top = (above and self._controller(namespace, above)) or controller
-            replicas = look(top, "spec", "replicas")
+            owner = controller_of(controller)
+            root = (owner and self._controller(namespace, owner)) or controller
+            replicas = get_field(root, "spec", "replicas")
             if replicas is None:
                 return None
-            scales[top["metadata"]["uid"]] = replicas
+            scales[root["metadata"]["uid"]] = replicas
         return sum(scales.values())
 
     def _controller(self, namespace: str, reference: Object) -> Object | None:
-        resource = resource_of_kind(reference["apiVersion"], reference["kind"])
+        resource = find_resource(reference["apiVersion"], reference["kind"])
         if resource is None:
             return None
-        found = find(self._site.api, resource, (namespace, reference["name"]))
-        same = found is not None and found["metadata"]["uid"] == reference["uid"]
-        return found if same else None
-
-
-def _same_labels(one: Object, other: Object) -> bool:
-    return bool(one["metadata"].get("labels") == other["metadata"].get("labels"))
+        controller = self._context.find(resource, (namespace, reference["name"]))
+        is_same = controller is not None and controller["metadata"]["uid"] == reference["uid"]
+        return controller if is_same else None

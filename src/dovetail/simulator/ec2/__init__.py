@@ -1,1 +1,4 @@
-"""Virtual EC2: an account with instances, stock, prices and moods; and the port on top of it."""
+"""EC2 simulator: an account with capacity, billing, throttling and interruptions.
+
+``cloudprovider`` implements the CloudProvider port on top of it.
+"""

@@ -1,4 +1,4 @@
-"""What was bought, for whom, and what it costs."""
+"""Billing: every launch, with its price, and the total cost."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -7,15 +7,16 @@ from typing import Final
 
 import msgspec
 
-from dovetail.core.instancetypes.discounts import Place
+from dovetail.core.instancetypes.discounts import OfferingKey
 
 _NANO: Final = 1_000_000_000
+"""Nano-dollars per dollar."""
 _HOUR: Final = 3600 * 1_000_000
 """In microseconds."""
 
 
-class Purchase(msgspec.Struct, kw_only=True):
-    """One launch, to its end."""
+class LaunchRecord(msgspec.Struct, kw_only=True):
+    """One instance from launch to termination."""
 
     claim: str
     claim_uid: str
@@ -27,99 +28,99 @@ class Purchase(msgspec.Struct, kw_only=True):
     """USD per hour; with a tariff, what it added to the bill when it began to run."""
     launched: datetime
     running: datetime | None = None
-    """When it began to cost."""
+    """When billing began."""
     shutting_down: datetime | None = None
-    """When it ceased to cost."""
+    """When billing ended."""
     terminated: datetime | None = None
 
 
-class Ledger:
-    """Every launch in order; sums are kept exact, in whole nano-dollars."""
+class Billing:
+    """Every launch in order; sums are exact, in whole nano-dollars."""
 
     def __init__(self) -> None:
-        self._purchases: list[Purchase] = []
+        self._launches: list[LaunchRecord] = []
         self._rate = 0
         self._spent = 0
-        """Nano-dollars an hour, times microseconds."""
+        """Nano-dollars per hour, times microseconds."""
         self._since: datetime | None = None
-        self.listeners: list[Callable[[Purchase], None]] = []
-        """Told of every launch and of every end."""
-        self.machines = 0
-        """How many were launched and not yet told to end."""
-        self.held: Counter[Place] = Counter()
-        """The same, by type, zone and capacity type."""
-        self._running: Counter[Place] = Counter()
-        self.tariff: Callable[[Mapping[Place, int]], float] | None = None
-        """What an hour of all that runs costs, in USD; None: the sum of the prices."""
+        self.listeners: list[Callable[[LaunchRecord], None]] = []
+        """Called for every launch and every shutdown."""
+        self.instance_count = 0
+        """Number of instances that were launched and are not shutting down."""
+        self.instance_counts: Counter[OfferingKey] = Counter()
+        """The same, by instance type, zone and capacity type."""
+        self._running: Counter[OfferingKey] = Counter()
+        self.tariff: Callable[[Mapping[OfferingKey, int]], float] | None = None
+        """Cost per hour in USD of all running instances; None: the sum of their prices."""
 
     @property
-    def purchases(self) -> Sequence[Purchase]:
-        return self._purchases
+    def launches(self) -> Sequence[LaunchRecord]:
+        return self._launches
 
-    def launched(self, purchase: Purchase) -> None:
-        self._purchases.append(purchase)
-        self.machines += 1
-        self.held[_place(purchase)] += 1
-        self._tell(purchase)
+    def record_launch(self, launch: LaunchRecord) -> None:
+        self._launches.append(launch)
+        self.instance_count += 1
+        self.instance_counts[_place(launch)] += 1
+        self._notify(launch)
 
-    def runs(self, purchase: Purchase, *, now: datetime) -> None:
-        """Let an instance cost from now on."""
-        self._settle(now)
-        purchase.running = now
-        self._running[_place(purchase)] += 1
+    def record_running(self, launch: LaunchRecord, *, now: datetime) -> None:
+        """Bill an instance from now on."""
+        self._accrue(now)
+        launch.running = now
+        self._running[_place(launch)] += 1
         if self.tariff is None:
-            self._rate += _rate_of(purchase)
+            self._rate += _hourly_rate(launch)
             return
         before, self._rate = self._rate, round(self.tariff(self._running) * _NANO)
-        purchase.price = (self._rate - before) / _NANO
+        launch.price = (self._rate - before) / _NANO
 
-    def shuts_down(self, purchase: Purchase, *, now: datetime) -> None:
-        """Let it cost no more."""
-        self._settle(now)
-        purchase.shutting_down = now
-        self.machines -= 1
-        _less(self.held, _place(purchase))
-        if purchase.running is not None:
-            _less(self._running, _place(purchase))
+    def record_shutdown(self, launch: LaunchRecord, *, now: datetime) -> None:
+        """Stop billing an instance."""
+        self._accrue(now)
+        launch.shutting_down = now
+        self.instance_count -= 1
+        _decrement(self.instance_counts, _place(launch))
+        if launch.running is not None:
+            _decrement(self._running, _place(launch))
             if self.tariff is None:
-                self._rate -= _rate_of(purchase)
+                self._rate -= _hourly_rate(launch)
             else:
                 self._rate = round(self.tariff(self._running) * _NANO)
-        self._tell(purchase)
+        self._notify(launch)
 
     def price_per_hour(self) -> float:
-        """Return what all that runs costs, in USD."""
+        """Return the current price of all running instances, in USD per hour."""
         return self._rate / _NANO
 
     def cost(self, now: datetime) -> float:
-        """Return what was spent so far, in USD."""
-        self._settle(now)
+        """Return the cost so far, in USD."""
+        self._accrue(now)
         return self._spent / _NANO / _HOUR
 
-    def bought_twice(self) -> list[str]:
-        """Return the uids of claims for which more than one instance was launched."""
-        counts = Counter(one.claim_uid for one in self._purchases)
+    def claims_launched_twice(self) -> list[str]:
+        """Return the UIDs of NodeClaims with more than one launch."""
+        counts = Counter(launch.claim_uid for launch in self._launches)
         return sorted(uid for uid, many in counts.items() if many > 1)
 
-    def _tell(self, purchase: Purchase) -> None:
+    def _notify(self, launch: LaunchRecord) -> None:
         for listener in self.listeners:
-            listener(purchase)
+            listener(launch)
 
-    def _settle(self, now: datetime) -> None:
+    def _accrue(self, now: datetime) -> None:
         if self._since is not None:
             self._spent += self._rate * ((now - self._since) // timedelta(microseconds=1))
         self._since = now
 
 
-def _place(purchase: Purchase) -> Place:
-    return (purchase.instance_type, purchase.zone, purchase.capacity_type)
+def _place(launch: LaunchRecord) -> OfferingKey:
+    return (launch.instance_type, launch.zone, launch.capacity_type)
 
 
-def _less(counts: Counter[Place], place: Place) -> None:
+def _decrement(counts: Counter[OfferingKey], place: OfferingKey) -> None:
     counts[place] -= 1
     if not counts[place]:
         del counts[place]
 
 
-def _rate_of(purchase: Purchase) -> int:
-    return round(purchase.price * _NANO)
+def _hourly_rate(launch: LaunchRecord) -> int:
+    return round(launch.price * _NANO)

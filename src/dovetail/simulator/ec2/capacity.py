@@ -1,4 +1,4 @@
-"""How many machines EC2 has left of what."""
+"""EC2 capacity: unlimited, except where a scenario limits it."""
 
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -6,19 +6,19 @@ from fnmatch import fnmatchcase
 import msgspec
 
 
-class Shortage(msgspec.Struct, kw_only=True):
-    """Capacity that is limited: by glob, shared by all pools that it matches."""
+class CapacityLimit(msgspec.Struct, kw_only=True):
+    """Limit on capacity, by globs; shared by all pools that they match."""
 
     instance_type: str = "*"
     """``m5.large``, ``m5.*``, ``*.metal``."""
     zone: str = "*"
     capacity_type: str = "*"
-    left: int = 0
-    """How many more can be had."""
+    remaining: int = 0
+    """Number of instances that can still be launched."""
     until: datetime | None = None
-    """When there is plenty again; None: never."""
+    """When the limit ends; None: never."""
 
-    def concerns(self, instance_type: str, zone: str, capacity_type: str) -> bool:
+    def matches(self, instance_type: str, zone: str, capacity_type: str) -> bool:
         return (
             fnmatchcase(instance_type, self.instance_type)
             and fnmatchcase(zone, self.zone)
@@ -26,45 +26,45 @@ class Shortage(msgspec.Struct, kw_only=True):
         )
 
 
-class Stock:
-    """Plenty of everything, but for the shortages."""
+class CapacityPools:
+    """Capacity pools, unlimited except for the limits."""
 
     def __init__(self) -> None:
-        self._shortages: list[Shortage] = []
-        self._taken: dict[str, list[Shortage]] = {}
+        self._capacity_limits: list[CapacityLimit] = []
+        self._allocations: dict[str, list[CapacityLimit]] = {}
 
-    def run_short(self, shortage: Shortage) -> None:
-        """Limit what can be had from now on; instances that run are not touched."""
-        self._shortages.append(shortage)
+    def add_limit(self, limit: CapacityLimit) -> None:
+        """Limit new launches from now on; running instances are not affected."""
+        self._capacity_limits.append(limit)
 
-    def plenty(self) -> None:
-        """End all shortages."""
-        self._shortages.clear()
+    def clear_limits(self) -> None:
+        """Remove all limits."""
+        self._capacity_limits.clear()
 
-    def has(self, instance_type: str, zone: str, capacity_type: str, *, now: datetime) -> bool:
+    def has_capacity(self, instance_type: str, zone: str, capacity_type: str, *, now: datetime) -> bool:
         limits = self._limits(instance_type, zone, capacity_type, now)
-        return all(one.left > 0 for one in limits)
+        return all(limit.remaining > 0 for limit in limits)
 
-    def take(
+    def allocate(
         self, instance_id: str, instance_type: str, zone: str, capacity_type: str, *, now: datetime
     ) -> None:
-        """Hand out one machine."""
+        """Take the capacity for one instance."""
         limits = self._limits(instance_type, zone, capacity_type, now)
-        for one in limits:
-            one.left -= 1
+        for limit in limits:
+            limit.remaining -= 1
         if limits:
-            self._taken[instance_id] = limits
+            self._allocations[instance_id] = limits
 
-    def give_back(self, instance_id: str) -> None:
-        """Take a machine back: someone else can have it."""
-        for one in self._taken.pop(instance_id, ()):
-            one.left += 1
+    def release(self, instance_id: str) -> None:
+        """Return the capacity of an instance to its pools."""
+        for limit in self._allocations.pop(instance_id, ()):
+            limit.remaining += 1
 
     def _limits(
         self, instance_type: str, zone: str, capacity_type: str, now: datetime
-    ) -> list[Shortage]:
-        if any(one.until is not None and one.until <= now for one in self._shortages):
-            self._shortages = [
-                one for one in self._shortages if one.until is None or one.until > now
+    ) -> list[CapacityLimit]:
+        if any(limit.until is not None and limit.until <= now for limit in self._capacity_limits):
+            self._capacity_limits = [
+                limit for limit in self._capacity_limits if limit.until is None or limit.until > now
             ]
-        return [one for one in self._shortages if one.concerns(instance_type, zone, capacity_type)]
+        return [limit for limit in self._capacity_limits if limit.matches(instance_type, zone, capacity_type)]

@@ -1,4 +1,4 @@
-"""What EC2 answers instead of doing something."""
+"""Error codes of the EC2 API."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ INTERNAL: Final = "InternalError"
 
 
 class Ec2Error(DovetailError):
-    """An error answer, with EC2's code."""
+    """An error response with EC2's error code."""
 
     def __init__(self, code: str, message: str = "") -> None:
         super().__init__(f"{code}: {message}" if message else code)

@@ -1,100 +1,98 @@
-"""The queue in which virtual EC2 leaves its warnings."""
+"""Interruption queue: messages from EC2, with the semantics of SQS."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Final
 
-from dovetail.ports.cloudprovider import Interruption, Message
-from dovetail.ports.event_loop import Loop
-from dovetail.simulator.event_loop import Pause
+from dovetail.ports.cloudprovider import InterruptionKind, InterruptionMessage
+from dovetail.ports.event_loop import EventLoop
+from dovetail.simulator.event_loop import VirtualFuture
 
 RETENTION: Final = timedelta(minutes=5)
 VISIBILITY: Final = timedelta(seconds=20)
-"""A message that was received and not removed is delivered again after this."""
-LONGEST_POLL: Final = timedelta(seconds=20)
-_MOST_AT_ONCE: Final = 10
+"""Visibility timeout: a message not deleted is delivered again after it."""
+MAX_POLL: Final = timedelta(seconds=20)
+_MAX_BATCH: Final = 10
+"""Messages per receive call, as in SQS."""
 
 
-class Queue:
-    """Messages, each hidden for a while once it is received."""
+class MessageQueue:
+    """Messages, each hidden for the visibility timeout once it is received."""
 
     def __init__(self) -> None:
-        self._messages: dict[str, tuple[Message, datetime]] = {}
-        """Oldest first; with the time from which it can be received."""
+        self._messages: dict[str, tuple[InterruptionMessage, datetime]] = {}
+        """Message ID → message, and from when it is visible; oldest first."""
         self._numbers = count(1)
-        self._waiting: list[Callable[[], object]] = []
+        self._listeners: list[Callable[[], object]] = []
 
-    def send(self, kind: Interruption, instance_ids: Sequence[str], *, now: datetime) -> None:
-        """Put a message in; those that nobody removed in time go."""
-        message = Message(
-            id=f"message-{next(self._numbers)}",
-            kind=kind,
-            instance_ids=tuple(instance_ids),
-            sent=now,
+    def send(self, kind: InterruptionKind, instance_ids: Sequence[str], *, now: datetime) -> None:
+        """Add a message, and drop those past the retention period."""
+        message = InterruptionMessage(
+            id=f"message-{next(self._numbers)}", kind=kind, instance_ids=tuple(instance_ids), sent_at=now
         )
-        self._drop_stale(now)
+        self._expire(now)
         self._messages[message.id] = (message, now)
-        for wake in self._waiting:
+        for wake in self._listeners:
             wake()
 
-    def receive(self, now: datetime) -> list[Message]:
-        """Return some messages and hide them for a while."""
-        self._drop_stale(now)
-        found: list[Message] = []
+    def receive(self, now: datetime) -> list[InterruptionMessage]:
+        """Return up to ten visible messages and hide them."""
+        self._expire(now)
+        received: list[InterruptionMessage] = []
         for message, visible in self._messages.values():
             if visible <= now:
-                found.append(message)
-                if len(found) == _MOST_AT_ONCE:
+                received.append(message)
+                if len(received) == _MAX_BATCH:
                     break
-        for message in found:
+        for message in received:
             self._messages[message.id] = (message, now + VISIBILITY)
-        return found
+        return received
 
-    def remove(self, message: Message) -> None:
+    def delete(self, message: InterruptionMessage) -> None:
         self._messages.pop(message.id, None)
 
-    def next_visible(self) -> datetime | None:
-        """Tell when a hidden message can be received again."""
+    def next_visible_at(self) -> datetime | None:
+        """Return when a message is visible next; None if there are none."""
         return min((visible for _, visible in self._messages.values()), default=None)
 
-    def when_sent(self, wake: Callable[[], object]) -> Callable[[], None]:
-        """Have ``wake`` called at every message; returns how to stop that."""
-        self._waiting.append(wake)
-        return lambda: self._waiting.remove(wake)
+    def add_listener(self, wake: Callable[[], object]) -> Callable[[], None]:
+        """Call ``wake`` for every message; return a function that removes it."""
+        self._listeners.append(wake)
+        return lambda: self._listeners.remove(wake)
 
-    def _drop_stale(self, now: datetime) -> None:
+    def _expire(self, now: datetime) -> None:
         while self._messages:
             oldest = next(iter(self._messages))
-            sent = self._messages[oldest][0].sent
+            sent = self._messages[oldest][0].sent_at
             if sent is None or now - sent <= RETENTION:
                 return
             del self._messages[oldest]
 
 
-class SimInterruptions:
-    """``ports.cloudprovider.Interruptions`` with SQS' long polling."""
+class SimulatedInterruptionQueue:
+    """``ports.cloudprovider.InterruptionQueue`` with long polling."""
 
-    def __init__(self, queue: Queue, *, loop: Loop) -> None:
+    def __init__(self, queue: MessageQueue, *, loop: EventLoop) -> None:
         self._queue = queue
         self._loop = loop
 
-    async def receive(self) -> Sequence[Message]:
-        """Return up to ten messages; wait for a while when there is none.
+    async def receive(self) -> Sequence[InterruptionMessage]:
+        """Return up to ten messages; wait up to ``MAX_POLL`` for the first.
 
-        What is not removed comes again after ``VISIBILITY``.
+        A message that is not deleted is returned again after ``VISIBILITY``.
         """
-        found = self._queue.receive(self._loop.now())
-        if not found:
-            await self._arrival()
-            found = self._queue.receive(self._loop.now())
-        return found
+        messages = self._queue.receive(self._loop.now())
+        if not messages:
+            await self._wait_for_message()
+            messages = self._queue.receive(self._loop.now())
+        return messages
 
-    async def remove(self, message: Message) -> None:
-        self._queue.remove(message)
+    async def delete(self, message: InterruptionMessage) -> None:
+        self._queue.delete(message)
 
-    async def _arrival(self) -> None:
-        loop, pause = self._loop, Pause()
+    async def _wait_for_message(self) -> None:
+        loop, future = self._loop, VirtualFuture()
         awake = False
 
         def wake() -> None:
@@ -102,11 +100,11 @@ class SimInterruptions:
             if not awake:
                 awake = True
                 timer.cancel()
-                forget()
-                pause.end()
+                remove_listener()
+                future.set_done()
 
-        latest = loop.now() + LONGEST_POLL
-        timer = loop.at(min(latest, self._queue.next_visible() or latest), wake)
-        # Through the loop, so that nothing of a killed process wakes up.
-        forget = self._queue.when_sent(lambda: loop.at(loop.now(), wake))
-        await pause
+        latest = loop.now() + MAX_POLL
+        timer = loop.call_at(min(latest, self._queue.next_visible_at() or latest), wake)
+        # Through the event loop, so that nothing wakes up in a killed process.
+        remove_listener = self._queue.add_listener(lambda: loop.call_at(loop.now(), wake))
+        await future

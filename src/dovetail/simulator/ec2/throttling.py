@@ -1,4 +1,4 @@
-"""The API operations of virtual EC2: how often they may be called, and when they fail."""
+"""EC2 API operations: rate limits and injected errors."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,88 +11,88 @@ from dovetail.simulator.ec2.errors import INTERNAL, Ec2Error
 
 
 class Operation(StrEnum):
-    """The calls that adapters make, by EC2's names."""
+    """API operations that adapters call, by EC2's names."""
 
     CREATE_FLEET = "CreateFleet"
     DESCRIBE_INSTANCES = "DescribeInstances"
     DESCRIBE_NETWORK = "DescribeSubnets"
-    """Stands for all that a node class is resolved with: subnets, groups, images, profiles."""
+    """Stands for all calls that resolve a node class."""
     TERMINATE_INSTANCES = "TerminateInstances"
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """A token bucket: so many calls a second, and so many at once after a rest."""
+    """Token bucket: rate per second, and burst."""
 
     per_second: float
     burst: float
 
 
-_READING: Final = Rate(20, 100)
+_DESCRIBE_RATE: Final = Rate(20, 100)
 RATES: Final[Mapping[Operation, Rate]] = {
     Operation.CREATE_FLEET: Rate(5, 50),
     Operation.TERMINATE_INSTANCES: Rate(5, 100),
-    Operation.DESCRIBE_INSTANCES: _READING,
-    Operation.DESCRIBE_NETWORK: _READING,
+    Operation.DESCRIBE_INSTANCES: _DESCRIBE_RATE,
+    Operation.DESCRIBE_NETWORK: _DESCRIBE_RATE,
 }
 UNLIMITED: Final[Mapping[Operation, Rate]] = {}
 
 
 class Throttle:
-    """Says which calls are too many."""
+    """Token buckets of all operations."""
 
     def __init__(self, rates: Mapping[Operation, Rate]) -> None:
         self._rates = rates
-        self._left: dict[Operation, tuple[float, datetime]] = {}
+        self._buckets: dict[Operation, tuple[float, datetime]] = {}
 
-    def admits(self, operation: Operation, now: datetime) -> bool:
-        """Take a token; False when there is none."""
+    def try_acquire(self, operation: Operation, now: datetime) -> bool:
+        """Take a token; return False if there is none."""
         rate = self._rates.get(operation)
         if rate is None:
             return True
-        tokens, since = self._left.get(operation, (rate.burst, now))
+        tokens, since = self._buckets.get(operation, (rate.burst, now))
         tokens = min(rate.burst, tokens + rate.per_second * (now - since).total_seconds())
         admitted = tokens >= 1
-        self._left[operation] = (tokens - admitted, now)
+        self._buckets[operation] = (tokens - admitted, now)
         return admitted
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """A failure by script."""
+class InjectedError(msgspec.Struct, frozen=True, kw_only=True):
+    """An error that calls to an operation return."""
 
     operation: Operation
     nth: int = 1
-    """Which call from now on is the first to fail."""
+    """The first call that fails, counted from now on."""
     times: int = 1
-    """How many calls in a row fail."""
+    """Number of calls in a row that fail."""
     code: str = INTERNAL
     after_effect: bool = False
-    """What was asked for is done, and only the answer is an error."""
+    """The call takes effect, and only its response is an error."""
 
-    def error(self) -> Ec2Error:
-        return Ec2Error(self.code, f"{self.operation} was scripted to fail")
+    def to_exception(self) -> Ec2Error:
+        return Ec2Error(self.code, f"{self.operation} failed by an injected error")
 
 
-class Faults:
-    """The failures still to come."""
+class ErrorInjector:
+    """Injected errors that are still to be returned."""
 
     def __init__(self) -> None:
-        self._coming: list[tuple[Fault, int]] = []
-        """With the number of calls seen since it was scripted."""
+        self._pending: list[tuple[InjectedError, int]] = []
+        """Each with the number of calls since it was injected."""
 
-    def script(self, fault: Fault) -> None:
-        """Have some later call fail."""
-        self._coming.append((fault, 0))
+    def inject(self, injected: InjectedError) -> None:
+        """Make a later call fail."""
+        self._pending.append((injected, 0))
 
-    def of_call(self, operation: Operation) -> Fault | None:
-        """Count a call; return the fault that strikes it."""
-        struck: Fault | None = None
-        coming = []
-        for fault, seen in self._coming:
-            if fault.operation == operation:
-                seen += 1
-                if struck is None and seen >= fault.nth:
-                    struck = fault
-            if seen < fault.nth + fault.times - 1:
-                coming.append((fault, seen))
-        self._coming = coming
-        return struck
+    def match_call(self, operation: Operation) -> InjectedError | None:
+        """Count a call; return the error that it must fail with, if any."""
+        matched: InjectedError | None = None
+        pending = []
+        for injected, calls in self._pending:
+            if injected.operation == operation:
+                calls += 1
+                if matched is None and calls >= injected.nth:
+                    matched = injected
+            if calls < injected.nth + injected.times - 1:
+                pending.append((injected, calls))
+        self._pending = pending
+        return matched

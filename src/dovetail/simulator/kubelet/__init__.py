@@ -1,1 +1,1 @@
-"""Kubelets: nodes that register, beat and run what is bound to them."""
+"""Kubelets: register nodes, renew their Leases and run pods."""

@@ -1,8 +1,7 @@
-"""Signs of life of all nodes: leases every ten seconds, statuses every five minutes.
+"""Heartbeats: Leases every ten seconds, node status every five minutes.
 
-All kubelets beat in one event, so that an hour of two thousand nodes is 360
-events and not 720,000; each write is still made, by the API server's own short
-way for leases.
+All kubelets renew in one scheduled call: an hour of two thousand nodes is 360 calls and
+not 720,000. Each Lease is still written, through a fast path of the API server.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -10,24 +9,24 @@ from typing import Any, Final
 
 from dovetail.ports.api_resources import NODES
 from dovetail.ports.kube_errors import NotFound
-from dovetail.simulator.apiserver.interface import Verbs
+from dovetail.simulator.apiserver.interface import ApiClient
 from dovetail.simulator.apiserver.storage.frozen_object import Object
-from dovetail.simulator.clock import Appointment, Engine
+from dovetail.simulator.clock import ScheduledCall, VirtualClock
 from dovetail.simulator.kubelet.local_state import Kubelet
-from dovetail.simulator.kubelet.node_status import beaten, owner
+from dovetail.simulator.kubelet.node_status import owner_reference, with_heartbeat
 
-NAMESPACE: Final = "kube-node-lease"
-_EVERY: Final = timedelta(seconds=10)
-_STATUS_EVERY: Final = 30
-"""Beats from one status to the next."""
-_LEASE_SECONDS: Final = 40
+LEASE_NAMESPACE: Final = "kube-node-lease"
+_RENEW_INTERVAL: Final = timedelta(seconds=10)
+_RENEWALS_PER_STATUS: Final = 30
+"""Lease renewals from one status update to the next."""
+_LEASE_SECONDS: Final = 40  # leaseDurationSeconds of the kubelet
 
 
 def new_lease(node: Object, *, now: datetime) -> dict[str, Any]:
-    """Return the lease that a kubelet takes on its own node."""
+    """Return the Lease of a node."""
     name = node["metadata"]["name"]
     return {
-        "metadata": {"name": name, "namespace": NAMESPACE, "ownerReferences": [owner(node)]},
+        "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner_reference(node)]},
         "spec": {
             "holderIdentity": name,
             "leaseDurationSeconds": _LEASE_SECONDS,
@@ -37,40 +36,40 @@ def new_lease(node: Object, *, now: datetime) -> dict[str, Any]:
 
 
 class Heartbeats:
-    """Beats for every kubelet that is alive."""
+    """Renews the Leases of all responsive kubelets."""
 
-    def __init__(self, api: Verbs, engine: Engine) -> None:
+    def __init__(self, api: ApiClient, clock: VirtualClock) -> None:
         self._api = api
-        self._engine = engine
-        self._beats: dict[Kubelet, int] = {}
-        """Kubelet → how often it has beaten."""
-        self._next: Appointment | None = None
+        self._clock = clock
+        self._renewals: dict[Kubelet, int] = {}
+        """Kubelet → number of renewals."""
+        self._next: ScheduledCall | None = None
         self.count = 0
         """Leases renewed so far."""
 
     def add(self, kubelet: Kubelet) -> None:
-        self._beats[kubelet] = 0
+        self._renewals[kubelet] = 0
         if self._next is None:
-            self._next = self._engine.after(_EVERY, self._beat)
+            self._next = self._clock.call_later(_RENEW_INTERVAL, self._renew_all)
 
     def remove(self, kubelet: Kubelet) -> None:
-        self._beats.pop(kubelet, None)
+        self._renewals.pop(kubelet, None)
 
-    def _beat(self) -> None:
-        self._next = self._engine.after(_EVERY, self._beat) if self._beats else None
-        now = self._engine.now()
+    def _renew_all(self) -> None:
+        self._next = self._clock.call_later(_RENEW_INTERVAL, self._renew_all) if self._renewals else None
+        now = self._clock.now()
         renewed = _micro_time(now)
-        for kubelet, beats in self._beats.items():
-            self._beats[kubelet] = beats + 1
-            name = kubelet.machine.name
+        for kubelet, renewals in self._renewals.items():
+            self._renewals[kubelet] = renewals + 1
+            name = kubelet.instance.name
             try:
-                self._api.renew(name, NAMESPACE, at=renewed)
+                self._api.renew_lease(name, LEASE_NAMESPACE, renew_time=renewed)
                 self.count += 1
-                if (beats + 1) % _STATUS_EVERY == 0:
-                    node = beaten(self._api.get(NODES, name), now=now)
+                if (renewals + 1) % _RENEWALS_PER_STATUS == 0:
+                    node = with_heartbeat(self._api.get(NODES, name), now=now)
                     self._api.update(NODES, node, subresource="status")
             except NotFound:
-                continue  # A node that somebody deleted does not come back by itself.
+                continue  # A kubelet does not recreate a deleted node.
 
 
 def _micro_time(moment: datetime) -> str:

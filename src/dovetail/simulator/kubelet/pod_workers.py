@@ -1,4 +1,4 @@
-"""What kubelets do to pods: take them on, start them, stop them."""
+"""Pod workers: admit, start and stop the pods of kubelets."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -6,235 +6,236 @@ from functools import partial
 from itertools import count
 from typing import Any, Final
 
-from dovetail.codec.fields import Field, Findings
-from dovetail.codec.kube.pod_specs import pod_spec
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.kube.pod_specs import decode_pod_spec
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.kube.resources import CPU, Resources
 from dovetail.ports.api_resources import PODS
-from dovetail.ports.kube_errors import NotFound
-from dovetail.simulator.apiserver.delete import DeleteOptions
-from dovetail.simulator.apiserver.interface import Verbs
+from dovetail.simulator.apiserver.interface import ApiClient, find_object
+from dovetail.simulator.apiserver.options import DeleteOptions
 from dovetail.simulator.apiserver.storage.frozen_object import Object
-from dovetail.simulator.clock import Engine
+from dovetail.simulator.clock import VirtualClock
 from dovetail.simulator.kubelet import pod_status
-from dovetail.simulator.kubelet.latencies import Waits
-from dovetail.simulator.kubelet.local_state import Job, Kubelet
+from dovetail.simulator.kubelet.local_state import Kubelet, PodWorker
+from dovetail.simulator.latencies import LatencySampler
 
-RUN_SECONDS: Final = "sandbox.dovetail/run-seconds"
-EXIT_CODE: Final = "sandbox.dovetail/exit-code"
-"""What the containers exit with when they have run; anything but 0 is a failure."""
-STOP_SECONDS: Final = "sandbox.dovetail/stop-seconds"
+RUN_SECONDS: Final = "dovetail.sh/run-seconds"
+EXIT_CODE: Final = "dovetail.sh/exit-code"
+"""Exit code of the containers; anything but 0 is a failure."""
+STOP_SECONDS: Final = "dovetail.sh/stop-seconds"
 
-_JOB_RUNS: Final = 30.0
+_JOB_DURATION: Final = 30.0
+"""Seconds that a pod of a Job runs, without the annotation."""
 _TERMINAL: Final = ("Succeeded", "Failed")
-_FIRST_BACK_OFF: Final = timedelta(seconds=10)
-_LONGEST_BACK_OFF: Final = timedelta(minutes=5)
+_INITIAL_BACKOFF: Final = timedelta(seconds=10)
+_MAX_BACKOFF: Final = timedelta(minutes=5)
 
 
-class PodWork:
+class PodWorkers:
     """Runs the pods of all kubelets."""
 
-    def __init__(self, api: Verbs, engine: Engine, waits: Waits) -> None:
+    def __init__(self, api: ApiClient, clock: VirtualClock, sampler: LatencySampler) -> None:
         self._api = api
-        self._engine = engine
-        self._waits = waits
+        self._clock = clock
+        self._sampler = sampler
         self._addresses = count(1)
-        self._shared: dict[Any, Any] = {}
+        self._decode_cache: dict[Any, Any] = {}
 
-    def sync(self, kubelet: Kubelet, heard: Object) -> None:
-        """Do what a pod bound to this node needs next."""
-        uid = heard["metadata"]["uid"]
-        job = kubelet.jobs.get(uid)
-        if job is not None and "deletionTimestamp" not in heard["metadata"]:
+    def sync(self, kubelet: Kubelet, observed: Object) -> None:
+        """Take the next step for a pod that is bound to a node."""
+        uid = observed["metadata"]["uid"]
+        worker = kubelet.pod_workers.get(uid)
+        if worker is not None and "deletionTimestamp" not in observed["metadata"]:
             return
-        # What was heard of may be over by now, at this same instant.
-        pod = self._read(heard["metadata"]["name"], heard["metadata"]["namespace"], uid)
+        # The event may be stale: the pod may have changed at this same instant.
+        pod = self._get_pod(observed["metadata"]["name"], observed["metadata"]["namespace"], uid)
         if pod is None:
             return
         if "deletionTimestamp" in pod["metadata"]:
-            if job is not None:
-                self._plan_stop(kubelet, job, pod)
+            if worker is not None:
+                self._schedule_stop(kubelet, worker, pod)
             else:
                 self._delete(pod)
         elif pod["status"].get("phase") not in _TERMINAL:
             self._admit(kubelet, pod)
 
-    def drop(self, kubelet: Kubelet, uid: str) -> None:
-        """Forget a pod that is gone."""
-        job = kubelet.jobs.pop(uid, None)
-        if job is not None:
-            kubelet.take(job, -1)
-            if job.next is not None:
-                job.next.cancel()
+    def remove(self, kubelet: Kubelet, uid: str) -> None:
+        """Drop a deleted pod and release its resources."""
+        worker = kubelet.pod_workers.pop(uid, None)
+        if worker is not None:
+            kubelet.reserve(worker, -1)
+            if worker.next_step is not None:
+                worker.next_step.cancel()
 
     def _admit(self, kubelet: Kubelet, pod: Object) -> None:
-        job = Job(pod, self._requests(pod))
-        now = self._engine.now()
-        lacking = kubelet.short_of(job.requests)
-        if lacking is not None:
-            asked, used = job.requests[lacking], kubelet.used.get(lacking, 0)
-            room = kubelet.machine.allocatable.get(lacking, 0)
-            unit = "" if lacking != CPU else "m"
+        worker = PodWorker(pod, self._requests(pod))
+        now = self._clock.now()
+        resource = kubelet.insufficient_resource(worker.requests)
+        if resource is not None:
+            requested, used = worker.requests[resource], kubelet.used.get(resource, 0)
+            capacity = kubelet.instance.allocatable.get(resource, 0)
+            unit = "" if resource != CPU else "m"
             message = (
-                f"Node didn't have enough resource: {lacking}, requested: {asked}{unit}, "
-                f"used: {used}{unit}, capacity: {room}{unit}"
+                f"Node didn't have enough resource: {resource}, requested: {requested}{unit}, "
+                f"used: {used}{unit}, capacity: {capacity}{unit}"
             )
-            reason = f"OutOf{lacking}"
+            reason = f"OutOf{resource}"
             self._write(pod, pod_status.rejected(pod, now=now, reason=reason, message=message))
             return
-        kubelet.jobs[job.uid] = job
-        kubelet.take(job)
-        self._write(pod, pod_status.starting(pod, now=now, host_ip=kubelet.machine.address))
-        self._soon(job, self._start_time(kubelet, pod), partial(self._start, kubelet, job))
+        kubelet.pod_workers[worker.uid] = worker
+        kubelet.reserve(worker)
+        self._write(pod, pod_status.starting(pod, now=now, host_ip=kubelet.instance.address))
+        self._schedule(worker, self._start_time(kubelet, pod), partial(self._start, kubelet, worker))
 
     def _requests(self, pod: Object) -> Resources:
         meta = pod["metadata"]
-        root = Field(pod, Findings(written_by_hand=False, pool=self._shared))
+        root = Field(pod, DecodeContext(strict=False, cache=self._decode_cache))
         labels = FrozenDict(meta["labels"]) if "labels" in meta else EMPTY
-        return pod_spec(root["spec"], labels=labels, pod_name=meta["name"]).requests
+        return decode_pod_spec(root["spec"], labels=labels, pod_name=meta["name"]).requests
 
     def _start_time(self, kubelet: Kubelet, pod: Object) -> timedelta:
-        """Return how long until the containers run: network, images, one start after another."""
-        now = self._engine.now()
-        # Without a network plugin only pods on the host's own network can start.
-        on_host = pod["spec"].get("hostNetwork")
-        begin = now if on_host else max(now, kubelet.ready_at)
-        ready = begin
-        for image in pod_status.images(pod):
-            there = kubelet.images.get(image)
-            if there is None or there > begin:
-                pulled = begin + self._waits.of(self._waits.usual.pull(image))
-                there = pulled if there is None else min(there, pulled)
-                kubelet.images[image] = there
-            ready = max(ready, there)
-        starts = pod_status.stages(pod) * self._waits.usual.container_start
-        return ready - now + self._waits.of(starts)
+        """Return the time until the containers run: network, image pulls, starts."""
+        now = self._clock.now()
+        # Without a network plugin only pods with hostNetwork can start.
+        uses_host_network = pod["spec"].get("hostNetwork")
+        network_ready = now if uses_host_network else max(now, kubelet.ready_at)
+        ready, latencies = network_ready, self._sampler.latencies
+        for image in pod_status.image_names(pod):
+            pulled_at = kubelet.images.get(image)
+            if pulled_at is None or pulled_at > network_ready:
+                pull_done = network_ready + self._sampler.sample(
+                    latencies.images.get(image, latencies.image_pull)
+                )
+                pulled_at = pull_done if pulled_at is None else min(pulled_at, pull_done)
+                kubelet.images[image] = pulled_at
+            ready = max(ready, pulled_at)
+        starts = pod_status.sequential_starts(pod) * latencies.container_start
+        return ready - now + self._sampler.sample(starts)
 
-    def _start(self, kubelet: Kubelet, job: Job) -> None:
+    def _start(self, kubelet: Kubelet, worker: PodWorker) -> None:
         delay = 0
 
         def status(pod: Object) -> dict[str, Any]:
             nonlocal delay
-            delay = pod_status.ready_delay(pod)
+            delay = pod_status.readiness_delay(pod)
             return pod_status.running(
                 pod,
-                now=self._engine.now(),
+                now=self._clock.now(),
                 pod_ip=self._address(kubelet, pod),
                 ready=not delay,
-                restarts=job.restarts,
+                restarts=worker.restarts,
             )
 
-        job.started = True
-        pod = self._advance(kubelet, job, status)
+        worker.started = True
+        pod = self._update_status(kubelet, worker, status)
         if pod is None:
             return
         if delay:
-            self._soon(job, timedelta(seconds=delay), partial(self._become_ready, kubelet, job))
+            self._schedule(worker, timedelta(seconds=delay), partial(self._report_ready, kubelet, worker))
         else:
-            self._plan_end(kubelet, job, pod)
+            self._schedule_completion(kubelet, worker, pod)
 
-    def _become_ready(self, kubelet: Kubelet, job: Job) -> None:
+    def _report_ready(self, kubelet: Kubelet, worker: PodWorker) -> None:
         def status(pod: Object) -> dict[str, Any]:
-            now, address = self._engine.now(), pod["status"]["podIP"]
-            return pod_status.running(
-                pod, now=now, pod_ip=address, ready=True, restarts=job.restarts
-            )
+            now, address = self._clock.now(), pod["status"]["podIP"]
+            return pod_status.running(pod, now=now, pod_ip=address, ready=True, restarts=worker.restarts)
 
-        pod = self._advance(kubelet, job, status)
+        pod = self._update_status(kubelet, worker, status)
         if pod is not None:
-            self._plan_end(kubelet, job, pod)
+            self._schedule_completion(kubelet, worker, pod)
 
     def _address(self, kubelet: Kubelet, pod: Object) -> str:
         if pod["spec"].get("hostNetwork"):
-            return kubelet.machine.address
+            return kubelet.instance.address
         number = next(self._addresses)
         return f"10.{64 + (number >> 16) % 64}.{number >> 8 & 255}.{number & 255}"
 
-    def _plan_end(self, kubelet: Kubelet, job: Job, pod: Object) -> None:
-        """Arrange for containers that run to an end to reach it."""
+    def _schedule_completion(self, kubelet: Kubelet, worker: PodWorker, pod: Object) -> None:
+        """Schedule the end of containers that run to completion."""
         if pod["spec"].get("restartPolicy") == "Always":
             return
         owners = pod["metadata"].get("ownerReferences") or ()
-        usual = _JOB_RUNS if any(one["kind"] == "Job" for one in owners) else None
-        seconds = _number(pod, RUN_SECONDS, usual)
+        default = _JOB_DURATION if any(owner["kind"] == "Job" for owner in owners) else None
+        seconds = _annotation_number(pod, RUN_SECONDS, default)
         if seconds is not None:
-            self._soon(job, timedelta(seconds=seconds), partial(self._end, kubelet, job))
+            self._schedule(worker, timedelta(seconds=seconds), partial(self._complete, kubelet, worker))
 
-    def _end(self, kubelet: Kubelet, job: Job) -> None:
-        pod = self._current(kubelet, job)
+    def _complete(self, kubelet: Kubelet, worker: PodWorker) -> None:
+        pod = self._get_current(kubelet, worker)
         if pod is None:
             return
-        code = int(_number(pod, EXIT_CODE, 0) or 0)
+        code = int(_annotation_number(pod, EXIT_CODE, 0) or 0)
         if code and pod["spec"].get("restartPolicy") == "OnFailure":
-            wait = min(_FIRST_BACK_OFF * 2**job.restarts, _LONGEST_BACK_OFF)
-            job.restarts += 1
-            self._soon(job, wait, partial(self._start, kubelet, job))
+            wait = min(_INITIAL_BACKOFF * 2**worker.restarts, _MAX_BACKOFF)
+            worker.restarts += 1
+            self._schedule(worker, wait, partial(self._start, kubelet, worker))
             return
-        self.drop(kubelet, job.uid)
-        self._write(pod, pod_status.ended(pod, now=self._engine.now(), exit_code=code))
+        self.remove(kubelet, worker.uid)
+        self._write(pod, pod_status.terminated(pod, now=self._clock.now(), exit_code=code))
 
-    def _plan_stop(self, kubelet: Kubelet, job: Job, pod: Object) -> None:
-        """Arrange for a pod to stop; a shorter grace than before moves that up."""
+    def _schedule_stop(self, kubelet: Kubelet, worker: PodWorker, pod: Object) -> None:
+        """Schedule the stop of a pod; a shorter grace period brings it forward."""
         grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
-        usual = self._waits.of(self._waits.usual.stop).total_seconds() if job.started else 0.0
-        takes = min(_number(pod, STOP_SECONDS, usual) or 0.0, grace) if job.started else 0.0
-        at = self._engine.now() + timedelta(seconds=takes)
-        if job.stops_at is not None and job.stops_at <= at:
+        default = (
+            self._sampler.sample(self._sampler.latencies.stop).total_seconds() if worker.started else 0.0
+        )
+        stop_seconds = (
+            min(_annotation_number(pod, STOP_SECONDS, default) or 0.0, grace) if worker.started else 0.0
+        )
+        at = self._clock.now() + timedelta(seconds=stop_seconds)
+        if worker.stops_at is not None and worker.stops_at <= at:
             return
-        job.stops_at = at
-        self._soon(job, at - self._engine.now(), partial(self._stop, kubelet, job))
+        worker.stops_at = at
+        self._schedule(worker, at - self._clock.now(), partial(self._stop, kubelet, worker))
 
-    def _stop(self, kubelet: Kubelet, job: Job) -> None:
-        pod = self._current(kubelet, job)
-        self.drop(kubelet, job.uid)
+    def _stop(self, kubelet: Kubelet, worker: PodWorker) -> None:
+        pod = self._get_current(kubelet, worker)
+        self.remove(kubelet, worker.uid)
         if pod is None:
             return
         if pod["metadata"].get("finalizers"):
-            # Somebody wants to see how it ended before it goes.
+            # A finalizer's owner needs the final status before the pod is deleted.
             owners = pod["metadata"].get("ownerReferences") or ()
-            code = 143 if any(one["kind"] == "Job" for one in owners) else 0
-            status = pod_status.ended(pod, now=self._engine.now(), exit_code=code)
+            code = 143 if any(owner["kind"] == "Job" for owner in owners) else 0
+            status = pod_status.terminated(pod, now=self._clock.now(), exit_code=code)
             pod = self._write(pod, status)
         self._delete(pod)
 
     def _delete(self, pod: Object) -> None:
         meta = pod["metadata"]
         if not meta.get("deletionGracePeriodSeconds"):
-            return  # It has stopped; only finalizers hold it.
-        options = DeleteOptions(grace_seconds=0, uid=meta["uid"])
+            return  # It has stopped; only finalizers keep it.
+        options = DeleteOptions(grace_period_seconds=0, uid=meta["uid"])
         self._api.delete(PODS, meta["name"], meta["namespace"], options=options)
 
-    def _advance(
-        self, kubelet: Kubelet, job: Job, status: Callable[[Object], dict[str, Any]]
+    def _update_status(
+        self, kubelet: Kubelet, worker: PodWorker, status: Callable[[Object], dict[str, Any]]
     ) -> Object | None:
-        pod = self._current(kubelet, job)
+        pod = self._get_current(kubelet, worker)
         return None if pod is None else self._write(pod, status(pod))
 
-    def _current(self, kubelet: Kubelet, job: Job) -> Object | None:
-        """Return the pod as it is now; None when this kubelet has no more say in it."""
-        return None if kubelet.silent else self._read(*job.key, job.uid)
+    def _get_current(self, kubelet: Kubelet, worker: PodWorker) -> Object | None:
+        """Return the current pod; None if this kubelet no longer runs it."""
+        return None if kubelet.unresponsive else self._get_pod(*worker.key, worker.uid)
 
-    def _read(self, name: str, namespace: str, uid: str) -> Object | None:
-        try:
-            pod = self._api.get(PODS, name, namespace)
-        except NotFound:
-            return None
-        return pod if pod["metadata"]["uid"] == uid else None
+    def _get_pod(self, name: str, namespace: str, uid: str) -> Object | None:
+        pod = find_object(self._api, PODS, name, namespace)
+        return pod if pod is not None and pod["metadata"]["uid"] == uid else None
 
     def _write(self, pod: Object, status: dict[str, Any]) -> Object:
         return self._api.update(PODS, {**pod, "status": status}, subresource="status")
 
-    def _soon(self, job: Job, wait: timedelta, step: Callable[[], None]) -> None:
-        if job.next is not None:
-            job.next.cancel()
-        job.next = self._engine.after(wait, step)
+    def _schedule(self, worker: PodWorker, wait: timedelta, step: Callable[[], None]) -> None:
+        if worker.next_step is not None:
+            worker.next_step.cancel()
+        worker.next_step = self._clock.call_later(wait, step)
 
 
-def _number(pod: Object, annotation: str, usual: float | None) -> float | None:
-    """Read a number from an annotation; what is no number of ours counts as absent."""
+def _annotation_number(pod: Object, annotation: str, default: float | None) -> float | None:
+    """Decode a number from an annotation; an invalid one counts as absent."""
     text = (pod["metadata"].get("annotations") or {}).get(annotation)
     try:
         number = float(text) if text is not None else None
     except ValueError:
-        return usual
-    return usual if number is None or not 0 <= number < 1e9 else number
+        return default
+    return default if number is None or not 0 <= number < 1e9 else number

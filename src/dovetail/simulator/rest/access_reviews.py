@@ -1,4 +1,4 @@
-"""Questions about the caller: who it is and what it may do."""
+"""Access reviews: identity and permissions of the client, who may do everything."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,17 +12,15 @@ def _review(group: str, plural: str, kind: str) -> Resource:
     return Resource(group, "v1", plural, kind, namespaced=False, subresources=())
 
 
-_ACCESS: Final = _review(
-    "authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"
-)
+_ACCESS: Final = _review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview")
 _RULES: Final = _review("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview")
 _SELF: Final = _review("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview")
 
 REVIEWS: Final = (_ACCESS, _RULES, _SELF)
-"""Kinds that are asked, never kept."""
+"""Kinds that can only be created, and are not stored."""
 
 _STATUS: Final[Mapping[Resource, Mapping[str, Any]]] = {
-    _ACCESS: {"allowed": True, "reason": "who has the token may do everything"},
+    _ACCESS: {"allowed": True, "reason": "the holder of the token may do everything"},
     _RULES: {
         "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
         "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
@@ -32,20 +30,20 @@ _STATUS: Final[Mapping[Resource, Mapping[str, Any]]] = {
 }
 
 
-def review_at(path: str) -> Resource | None:
-    """Return the review that a path is about."""
-    for one in REVIEWS:
-        if path == f"/apis/{one.api_version}/{one.plural}":
-            return one
+def find_review(path: str) -> Resource | None:
+    """Return the review kind of a path."""
+    for review in REVIEWS:
+        if path == f"/apis/{review.api_version}/{review.plural}":
+            return review
     return None
 
 
-def reviewed(review: Resource, question: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer a review: there is one user, who may do everything."""
+def answer_review(review: Resource, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a review with its status: there is one user, with all permissions."""
     return {
         "kind": review.kind,
         "apiVersion": review.api_version,
         "metadata": {},
-        "spec": question.get("spec") or {},
+        "spec": request.get("spec") or {},
         "status": dict(_STATUS[review]),
     }

@@ -1,7 +1,7 @@
-"""A certificate for 127.0.0.1 that only this run has the key of.
+"""Self-signed certificate for 127.0.0.1, with a new key in every run.
 
-Why TLS on loopback: kubectl keeps its token to itself unless the connection is
-encrypted.
+TLS is needed on loopback too: kubectl does not send its token over an unencrypted
+connection.
 """
 
 import ssl
@@ -17,32 +17,32 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-_FIRST: Final = datetime(2020, 1, 1, tzinfo=UTC)
-_LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
-"""It never expires, but nobody keeps its key."""
+_NOT_BEFORE: Final = datetime(2020, 1, 1, tzinfo=UTC)
+_NOT_AFTER: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+"""It never expires, but its key is never stored."""
 _NAME: Final = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dovetail sandbox")])
 
 
 class Certificate(msgspec.Struct, frozen=True):
-    """A self-signed certificate and its key, both in PEM."""
+    """Self-signed certificate and its key, both in PEM."""
 
     certificate: str
     key: str
 
     def context(self) -> ssl.SSLContext:
-        """Return what a server needs to show the certificate."""
+        """Return the TLS context of a server with this certificate."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         # OpenSSL reads keys from files only.
         with TemporaryDirectory() as folder:
-            both = Path(folder, "both.pem")
-            both.touch(mode=0o600)
-            both.write_text(self.key + self.certificate)
-            context.load_cert_chain(both)
+            file = Path(folder, "chain.pem")
+            file.touch(mode=0o600)
+            file.write_text(self.key + self.certificate)
+            context.load_cert_chain(file)
         return context
 
 
-def new_certificate(address: str = "127.0.0.1") -> Certificate:
-    """Make a certificate for an address."""
+def create_certificate(address: str = "127.0.0.1") -> Certificate:
+    """Create a certificate for an IP address and localhost."""
     key = Ed25519PrivateKey.generate()
     names = [x509.IPAddress(ip_address(address)), x509.DNSName("localhost")]
     public = key.public_key()
@@ -52,11 +52,11 @@ def new_certificate(address: str = "127.0.0.1") -> Certificate:
         .issuer_name(_NAME)
         .public_key(public)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(_FIRST)
-        .not_valid_after(_LAST)
+        .not_valid_before(_NOT_BEFORE)
+        .not_valid_after(_NOT_AFTER)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(_SIGNS_AND_CERTIFIES, critical=True)
+        .add_extension(_KEY_USAGE, critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .sign(key, None)
@@ -66,7 +66,7 @@ def new_certificate(address: str = "127.0.0.1") -> Certificate:
     return Certificate(signed.public_bytes(pem).decode(), secret.decode())
 
 
-_SIGNS_AND_CERTIFIES: Final = x509.KeyUsage(
+_KEY_USAGE: Final = x509.KeyUsage(
     digital_signature=True,
     key_cert_sign=True,
     content_commitment=False,

@@ -1,50 +1,26 @@
-"""What there is: groups, versions, kinds and their verbs, as clients ask for it."""
+"""Discovery: groups, versions, resources and their verbs."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from dovetail.ports.api_resources import (
-    CAPACITY_BUFFERS,
-    CRON_JOBS,
-    DAEMON_SETS,
-    DEPLOYMENTS,
-    HORIZONTAL_POD_AUTOSCALERS,
-    JOBS,
-    NAMESPACES,
-    PODS,
-    REPLICA_SETS,
-    RESOURCES,
-    SERVICES,
-    STATEFUL_SETS,
-    Resource,
-)
+from dovetail.ports.api_resources import CAPACITY_BUFFERS, NAMESPACES, PODS, RESOURCES, Resource
 from dovetail.simulator.rest.access_reviews import REVIEWS
 
-AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+AGGREGATED_DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 _VERBS: Final = (
     "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"
 )  # fmt: skip
-_IN_ALL: Final = frozenset(
-    {
-        PODS,
-        SERVICES,
-        DEPLOYMENTS,
-        REPLICA_SETS,
-        STATEFUL_SETS,
-        DAEMON_SETS,
-        JOBS,
-        CRON_JOBS,
-        HORIZONTAL_POD_AUTOSCALERS,
-    }
+_CATEGORY_ALL: Final = frozenset(
+    "Pod Service Deployment ReplicaSet StatefulSet DaemonSet Job CronJob HorizontalPodAutoscaler".split()
 )
-"""What ``kubectl get all`` shows."""
+"""Kinds of ``kubectl get all``."""
 
 
-class _Sub(msgspec.Struct, frozen=True):
-    """A subresource: its verbs, and its kind where that is not its owner's."""
+class _Subresource(msgspec.Struct, frozen=True):
+    """Verbs of a subresource, and its kind if it is not that of the resource."""
 
     verbs: tuple[str, ...]
     group: str = ""
@@ -52,70 +28,71 @@ class _Sub(msgspec.Struct, frozen=True):
     kind: str = ""
 
 
-_CHANGED: Final = ("get", "patch", "update")
-_SUBRESOURCES: Final[Mapping[str, _Sub]] = {
-    "status": _Sub(_CHANGED),
-    "scale": _Sub(_CHANGED, "autoscaling", "v1", "Scale"),
-    "eviction": _Sub(("create",), "policy", "v1", "Eviction"),
-    "binding": _Sub(("create",), "", "v1", "Binding"),
-    "log": _Sub(("get",)),
-    "exec": _Sub(("create", "get"), "", "v1", "PodExecOptions"),
-    "attach": _Sub(("create", "get"), "", "v1", "PodAttachOptions"),
-    "portforward": _Sub(("create", "get"), "", "v1", "PodPortForwardOptions"),
+_READ_WRITE: Final = ("get", "patch", "update")
+_SUBRESOURCES: Final[Mapping[str, _Subresource]] = {
+    "status": _Subresource(_READ_WRITE),
+    "scale": _Subresource(_READ_WRITE, "autoscaling", "v1", "Scale"),
+    "eviction": _Subresource(("create",), "policy", "v1", "Eviction"),
+    "binding": _Subresource(("create",), "", "v1", "Binding"),
+    "log": _Subresource(("get",)),
+    "exec": _Subresource(("create", "get"), "", "v1", "PodExecOptions"),
+    "attach": _Subresource(("create", "get"), "", "v1", "PodAttachOptions"),
+    "portforward": _Subresource(("create", "get"), "", "v1", "PodPortForwardOptions"),
 }
-ONLY_OVER_HTTP: Final = {PODS: ("log", "exec", "attach", "portforward")}
-"""Subresources of which the API server in memory knows nothing."""
+REST_ONLY_SUBRESOURCES: Final = {PODS: ("log", "exec", "attach", "portforward")}
+"""Subresources that the API server in memory does not have."""
 
-GROUP_VERSIONS: Final = tuple(dict.fromkeys(one.api_version for one in (*RESOURCES, *REVIEWS)))
+GROUP_VERSIONS: Final = tuple(dict.fromkeys(resource.api_version for resource in (*RESOURCES, *REVIEWS)))
 
 
-def core_versions() -> dict[str, Any]:
-    """Answer ``/api``."""
+def encode_api_versions() -> dict[str, Any]:
+    """Return ``/api``."""
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
-def groups() -> dict[str, Any]:
-    """Answer ``/apis``."""
-    named = [one for one in GROUP_VERSIONS if "/" in one]
+def encode_api_group_list() -> dict[str, Any]:
+    """Return ``/apis``."""
+    group_versions = [group_version for group_version in GROUP_VERSIONS if "/" in group_version]
     return {
         "kind": "APIGroupList",
         "apiVersion": "v1",
-        "groups": [_group(one) for one in named],
+        "groups": [_encode_group(group_version) for group_version in group_versions],
     }
 
 
-def group(name: str) -> dict[str, Any] | None:
-    """Answer ``/apis/GROUP``."""
-    for one in GROUP_VERSIONS:
-        if one.startswith(f"{name}/"):
-            return {"kind": "APIGroup", "apiVersion": "v1", **_group(one)}
+def encode_api_group(name: str) -> dict[str, Any] | None:
+    """Return ``/apis/GROUP``."""
+    for group_version in GROUP_VERSIONS:
+        if group_version.startswith(f"{name}/"):
+            return {"kind": "APIGroup", "apiVersion": "v1", **_encode_group(group_version)}
     return None
 
 
-def _group(group_version: str) -> dict[str, Any]:
+def _encode_group(group_version: str) -> dict[str, Any]:
     name, _, version = group_version.partition("/")
-    shown = {"groupVersion": group_version, "version": version}
-    return {"name": name, "versions": [shown], "preferredVersion": shown}
+    encoded = {"groupVersion": group_version, "version": version}
+    return {"name": name, "versions": [encoded], "preferredVersion": encoded}
 
 
-def resources(group_version: str) -> dict[str, Any] | None:
-    """Answer ``/api/v1`` and ``/apis/GROUP/VERSION``."""
+def encode_api_resource_list(group_version: str) -> dict[str, Any] | None:
+    """Return ``/api/v1`` or ``/apis/GROUP/VERSION``."""
     if group_version not in GROUP_VERSIONS:
         return None
     entries: list[dict[str, Any]] = []
-    for one in _served(group_version):
-        entries.append({"name": one.plural, **_names(one), "verbs": list(_verbs(one))})
-        for name in _subresources(one):
-            sub = _SUBRESOURCES[name]
+    for resource in _resources(group_version):
+        verbs = list(_verbs(resource))
+        entries.append({"name": resource.plural, **_names(resource), "verbs": verbs})
+        for name in _subresources(resource):
+            subresource = _SUBRESOURCES[name]
             entry: dict[str, Any] = {
-                "name": f"{one.plural}/{name}",
+                "name": f"{resource.plural}/{name}",
                 "singularName": "",
-                "namespaced": one.namespaced,
-                "kind": sub.kind or one.kind,
-                "verbs": list(sub.verbs),
+                "namespaced": resource.namespaced,
+                "kind": subresource.kind or resource.kind,
+                "verbs": list(subresource.verbs),
             }
-            if sub.kind:
-                entry |= {"group": sub.group, "version": sub.version}
+            if subresource.kind:
+                entry |= {"group": subresource.group, "version": subresource.version}
             entries.append(entry)
     return {
         "kind": "APIResourceList",
@@ -125,76 +102,75 @@ def resources(group_version: str) -> dict[str, Any] | None:
     }
 
 
-def aggregated(*, core: bool) -> dict[str, Any]:
-    """Answer ``/api`` or ``/apis`` to those who want everything at once."""
-    wanted = [one for one in GROUP_VERSIONS if ("/" not in one) is core]
+def encode_aggregated_discovery(*, core: bool) -> dict[str, Any]:
+    """Return ``/api`` or ``/apis`` as aggregated discovery, with all resources."""
+    group_versions = [group_version for group_version in GROUP_VERSIONS if ("/" not in group_version) is core]
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
-        "items": [_aggregated_group(one) for one in wanted],
+        "items": [_encode_aggregated_group(group_version) for group_version in group_versions],
     }
 
 
-def _aggregated_group(group_version: str) -> dict[str, Any]:
+def _encode_aggregated_group(group_version: str) -> dict[str, Any]:
     name, _, version = group_version.rpartition("/")
-    found = [_aggregated_resource(one) for one in _served(group_version)]
+    resources = [_encode_aggregated_resource(resource) for resource in _resources(group_version)]
     return {
         "metadata": {"name": name},
-        "versions": [{"version": version, "freshness": "Current", "resources": found}],
+        "versions": [{"version": version, "freshness": "Current", "resources": resources}],
     }
 
 
-def _aggregated_resource(one: Resource) -> dict[str, Any]:
-    names = _names(one)
+def _encode_aggregated_resource(resource: Resource) -> dict[str, Any]:
+    names = _names(resource)
     return {
-        "resource": one.plural,
-        "responseKind": {"group": one.group, "version": one.version, "kind": one.kind},
-        "scope": "Namespaced" if one.namespaced else "Cluster",
+        "resource": resource.plural,
+        "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": names["singularName"],
-        "verbs": list(_verbs(one)),
+        "verbs": list(_verbs(resource)),
         "shortNames": names.get("shortNames", []),
         "categories": names.get("categories", []),
-        "subresources": [_aggregated_sub(one, name) for name in _subresources(one)],
+        "subresources": [_encode_aggregated_subresource(resource, name) for name in _subresources(resource)],
     }
 
 
-def _aggregated_sub(one: Resource, name: str) -> dict[str, Any]:
-    sub = _SUBRESOURCES[name]
-    group, version, kind = (
-        (sub.group, sub.version, sub.kind) if sub.kind else (one.group, one.version, one.kind)
-    )
+def _encode_aggregated_subresource(resource: Resource, name: str) -> dict[str, Any]:
+    subresource = _SUBRESOURCES[name]
+    owner = subresource if subresource.kind else resource
     return {
         "subresource": name,
-        "responseKind": {"group": group, "version": version, "kind": kind},
-        "verbs": list(sub.verbs),
+        "responseKind": {"group": owner.group, "version": owner.version, "kind": owner.kind},
+        "verbs": list(subresource.verbs),
     }
 
 
-def _served(group_version: str) -> list[Resource]:
-    return [one for one in (*RESOURCES, *REVIEWS) if one.api_version == group_version]
+def _resources(group_version: str) -> list[Resource]:
+    return [resource for resource in (*RESOURCES, *REVIEWS) if resource.api_version == group_version]
 
 
-def _verbs(one: Resource) -> tuple[str, ...]:
-    if one is NAMESPACES:
+def _verbs(resource: Resource) -> tuple[str, ...]:
+    if resource is NAMESPACES:
         return tuple(verb for verb in _VERBS if verb != "deletecollection")
-    return ("create",) if one in REVIEWS else _VERBS
+    return ("create",) if resource in REVIEWS else _VERBS
 
 
-def _subresources(one: Resource) -> tuple[str, ...]:
-    return (*one.subresources, *ONLY_OVER_HTTP.get(one, ()))
+def _subresources(resource: Resource) -> tuple[str, ...]:
+    return (*resource.subresources, *REST_ONLY_SUBRESOURCES.get(resource, ()))
 
 
-def _names(one: Resource) -> dict[str, Any]:
+def _names(resource: Resource) -> dict[str, Any]:
     names: dict[str, Any] = {
-        "singularName": one.kind.lower(),
-        "namespaced": one.namespaced,
-        "kind": one.kind,
+        "singularName": resource.kind.lower(),
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
     }
-    if one.short_names:
-        names["shortNames"] = list(one.short_names)
-    if one in _IN_ALL:
+    if resource.short_names:
+        names["shortNames"] = list(resource.short_names)
+    if resource.kind in _CATEGORY_ALL:
         names["categories"] = ["all"]
-    elif one.custom:
-        names["categories"] = ["autoscaling" if one is CAPACITY_BUFFERS else "karpenter"]
+    elif resource.is_custom:
+        category = "autoscaling" if resource is CAPACITY_BUFFERS else "karpenter"
+        names["categories"] = [category]
     return names

@@ -1,23 +1,26 @@
-"""OpenAPI documents: what kubectl needs of them before it writes anything.
+"""OpenAPI v3 documents, for kubectl's field validation and ``kubectl explain``.
 
-kubectl looks for two parameters of a kind's PATCH: ``fieldValidation`` (the
-server checks fields, so kubectl need not) and ``dryRun``. Strategic merge is
-left out of the media types on purpose: kubectl then computes such patches
-from the types it has built in, which know more than these schemas do.
+Before a write, kubectl looks for two parameters of a kind's PATCH: ``fieldValidation``
+(the server validates fields, so that kubectl does not) and ``dryRun``. Strategic merge
+is deliberately missing from the media types: kubectl then computes such patches from
+its built-in types, which have merge keys that these schemas lack.
+
+Schemas of custom resources are those of their CRDs, as in Kubernetes.
 """
 
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
+from dovetail.codec.crds.definitions import DEFINITIONS
 from dovetail.ports.api_resources import RESOURCES, Resource
-from dovetail.simulator.rest.schema.tables import Field, fields_in_json, tables
+from dovetail.simulator.rest.schema.fields import Field, json_fields, types_by_name
 
 _PARAMETERS: Final = [
     {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
     for name in ("dryRun", "fieldManager", "fieldValidation", "force")
 ]
-_PATCHES: Final = (
+_PATCH_MEDIA_TYPES: Final = (
     "application/apply-patch+yaml",
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -41,80 +44,90 @@ _SCALARS: Final[Mapping[str, Mapping[str, Any]]] = {
 V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
-def paths() -> dict[str, Any]:
-    """Answer ``/openapi/v3``: where the document of each group and version is."""
-    versions = dict.fromkeys(_place(one) for one in RESOURCES)
-    return {"paths": {one: {"serverRelativeURL": f"/openapi/v3/{one}"} for one in versions}}
+def encode_openapi_paths() -> dict[str, Any]:
+    """Return ``/openapi/v3``: the document URL of each group and version."""
+    paths = dict.fromkeys(_group_version_path(resource) for resource in RESOURCES)
+    return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in paths}}
 
 
 @cache
-def document(place: str) -> dict[str, Any] | None:
-    """Answer ``/openapi/v3/api/v1`` and ``/openapi/v3/apis/GROUP/VERSION``."""
-    served = [one for one in RESOURCES if _place(one) == place]
+def encode_openapi_document(path: str) -> dict[str, Any] | None:
+    """Return ``/openapi/v3/api/v1`` or ``/openapi/v3/apis/GROUP/VERSION``."""
+    served = [resource for resource in RESOURCES if _group_version_path(resource) == path]
     if not served:
         return None
     return {
         "openapi": "3.0.0",
         "info": {"title": "dovetail sandbox", "version": "v1"},
-        "paths": {_path(one): _operations(one) for one in served},
+        "paths": {_object_path(resource): _operations(resource) for resource in served},
         "components": {"schemas": _schemas(served)},
     }
 
 
-def _place(one: Resource) -> str:
-    return f"apis/{one.api_version}" if one.group else f"api/{one.api_version}"
+def _group_version_path(resource: Resource) -> str:
+    prefix = "apis" if resource.group else "api"
+    return f"{prefix}/{resource.api_version}"
 
 
-def _path(one: Resource) -> str:
-    inside = "namespaces/{namespace}/" if one.namespaced else ""
-    return f"/{_place(one)}/{inside}{one.plural}/{{name}}"
+def _object_path(resource: Resource) -> str:
+    namespace = "namespaces/{namespace}/" if resource.namespaced else ""
+    return f"/{_group_version_path(resource)}/{namespace}{resource.plural}/{{name}}"
 
 
-def _operations(one: Resource) -> dict[str, Any]:
-    kind = _kind(one)
-    reference = {"schema": {"$ref": f"#/components/schemas/{one.kind}"}}
-    answers = {"200": {"description": "OK", "content": {"application/json": reference}}}
+def _operations(resource: Resource) -> dict[str, Any]:
+    group_version_kind = {"x-kubernetes-group-version-kind": _group_version_kind(resource)}
+    content = {"application/json": {"schema": _reference(resource.kind)}}
+    responses = {"200": {"description": "OK", "content": content}}
     return {
-        "get": {"responses": answers, "x-kubernetes-action": "get", **kind},
+        "get": {"responses": responses, "x-kubernetes-action": "get", **group_version_kind},
         "patch": {
             "parameters": _PARAMETERS,
-            "requestBody": {"content": {media: {"schema": {}} for media in _PATCHES}},
-            "responses": answers,
+            "requestBody": {"content": {media_type: {"schema": {}} for media_type in _PATCH_MEDIA_TYPES}},
+            "responses": responses,
             "x-kubernetes-action": "patch",
-            **kind,
+            **group_version_kind,
         },
     }
 
 
-def _kind(one: Resource) -> dict[str, Any]:
-    named = {"group": one.group, "version": one.version, "kind": one.kind}
-    return {"x-kubernetes-group-version-kind": named}
+def _group_version_kind(resource: Resource) -> dict[str, str]:
+    return {"group": resource.group, "version": resource.version, "kind": resource.kind}
+
+
+def _reference(type_name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{type_name}"}
 
 
 def _schemas(served: list[Resource]) -> dict[str, Any]:
-    """Return the schemas of kinds and of everything inside them."""
-    schemas: dict[str, Any] = {}
-    waiting = [one.kind for one in served]
-    while waiting:
-        name = waiting.pop()
-        if name not in schemas and name in tables():
-            fields = fields_in_json(name)
-            schemas[name] = _object({key: _property(one) for key, one in fields.items()})
-            waiting += [one.kind for one in fields.values()]
-    for one in served:
-        schemas[one.kind]["properties"] |= {"apiVersion": _STRING, "kind": _STRING}
-        schemas[one.kind] |= {key: [named] for key, named in _kind(one).items()}
+    """Return the schemas of kinds and of all types in them."""
+    schemas: dict[str, Any] = {
+        crd.kind: {
+            "description": crd.about,
+            "type": "object",
+            "properties": {"metadata": _reference("ObjectMeta"), "spec": crd.spec, "status": crd.status},
+        }
+        for crd in DEFINITIONS
+        if crd.kind in {resource.kind for resource in served}
+    }
+    pending = ["ObjectMeta", *(resource.kind for resource in served)]
+    while pending:
+        name = pending.pop()
+        if name not in schemas and name in types_by_name():
+            fields = json_fields(name)
+            properties = {key: _property(field) for key, field in fields.items()}
+            schemas[name] = {"type": "object", "properties": properties}
+            pending += [field.type for field in fields.values()]
+    for resource in served:
+        schema = schemas[resource.kind]
+        schema["properties"] |= {"apiVersion": _STRING, "kind": _STRING}
+        schema["x-kubernetes-group-version-kind"] = [_group_version_kind(resource)]
     return schemas
 
 
 def _property(field: Field) -> dict[str, Any]:
-    one = _SCALARS.get(field.kind) or {"$ref": f"#/components/schemas/{field.kind}"}
+    schema = _SCALARS.get(field.type) or _reference(field.type)
     if field.is_list:
-        return {"type": "array", "items": one}
+        return {"type": "array", "items": schema}
     if field.is_map:
-        return {"type": "object", "additionalProperties": one}
-    return dict(one)
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties}
+        return {"type": "object", "additionalProperties": schema}
+    return dict(schema)

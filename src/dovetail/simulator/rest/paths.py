@@ -1,4 +1,4 @@
-"""What a URL is about: a kind, perhaps a namespace, a name and a subresource."""
+"""Request paths: resource, namespace, name and subresource of a URL."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,8 +8,8 @@ import msgspec
 from dovetail.ports.api_resources import NAMESPACES, RESOURCES, Resource
 
 
-class Target(msgspec.Struct, frozen=True):
-    """One object, or all of a kind where there is no name."""
+class RequestInfo(msgspec.Struct, frozen=True):
+    """Object or collection that a request addresses; a collection has no name."""
 
     resource: Resource
     namespace: str = ""
@@ -21,35 +21,40 @@ class Target(msgspec.Struct, frozen=True):
         return not self.name
 
 
-_BY_PLACE: Final = {(one.api_version, one.plural): one for one in RESOURCES}
-_OF_A_NAMESPACE: Final = ("status", "finalize")
+_RESOURCES: Final = {(resource.api_version, resource.plural): resource for resource in RESOURCES}
+_NAMESPACE_SUBRESOURCES: Final = ("status", "finalize")
 
 
-def target_of(path: str) -> Target | None:
-    """Read a path such as ``/apis/apps/v1/namespaces/default/deployments/web/scale``."""
+def parse_path(path: str) -> RequestInfo | None:
+    """Parse a path such as ``/apis/apps/v1/namespaces/a/deployments/web/scale``.
+
+    None for a path that addresses no resource.
+    """
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
-        return _inside(parts[1], parts[2:])
+        return _parse_resource_path(parts[1], parts[2:])
     if parts[0] == "apis" and len(parts) > 3:
-        return _inside(f"{parts[1]}/{parts[2]}", parts[3:])
+        return _parse_resource_path(f"{parts[1]}/{parts[2]}", parts[3:])
     return None
 
 
-def _inside(api_version: str, parts: Sequence[str]) -> Target | None:
+def _parse_resource_path(api_version: str, parts: Sequence[str]) -> RequestInfo | None:
     namespace = ""
-    if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in _OF_A_NAMESPACE:
+    # /namespaces/NAME/status addresses the namespace itself.
+    is_inside = len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES
+    if parts[0] == "namespaces" and is_inside:
         namespace, parts = parts[1], parts[2:]
-    resource = _BY_PLACE.get((api_version, parts[0]))
+    resource = _RESOURCES.get((api_version, parts[0]))
     if resource is None or not all(parts) or len(parts) > 3:
         return None
-    target = Target(resource, namespace, *parts[1:])
-    return target if _is_possible(target) else None
+    info = RequestInfo(resource, namespace, *parts[1:])
+    return info if _is_valid(info) else None
 
 
-def _is_possible(target: Target) -> bool:
-    resource = target.resource
-    if resource is NAMESPACES and target.namespace:
+def _is_valid(info: RequestInfo) -> bool:
+    resource = info.resource
+    if resource is NAMESPACES and info.namespace:
         return False
     if not resource.namespaced:
-        return not target.namespace
-    return bool(target.namespace) or target.is_collection
+        return not info.namespace
+    return bool(info.namespace) or info.is_collection

@@ -1,4 +1,4 @@
-"""Getting and listing, in the form the caller wants."""
+"""Handlers of get and list, in the negotiated representation."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -9,55 +9,67 @@ from aiohttp import web
 from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.apiserver.storage.frozen_object import Object
 from dovetail.simulator.apiserver.storage.pagination import ObjectList
-from dovetail.simulator.rest.encoding.accept import Form, wanted_form
-from dovetail.simulator.rest.encoding.query_options import list_options
-from dovetail.simulator.rest.encoding.responses import answer, answer_list
-from dovetail.simulator.rest.paths import Target
-from dovetail.simulator.rest.tables.render import columns_of, head, metadata_only, row
+from dovetail.simulator.rest.encoding.accept import Representation, negotiate
+from dovetail.simulator.rest.encoding.query_options import decode_list_options
+from dovetail.simulator.rest.encoding.responses import json_response, list_response
+from dovetail.simulator.rest.paths import RequestInfo
+from dovetail.simulator.rest.tables.render import (
+    encode_partial_object_metadata,
+    encode_row,
+    encode_table,
+    printer_columns,
+)
 
-ONE: Final = frozenset({Form.PLAIN, Form.TABLE, Form.METADATA})
-MANY: Final = frozenset({Form.PLAIN, Form.TABLE, Form.METADATA_LIST})
+OBJECT_REPRESENTATIONS: Final = frozenset(
+    {Representation.OBJECT, Representation.TABLE, Representation.METADATA}
+)
+LIST_REPRESENTATIONS: Final = frozenset(
+    {Representation.OBJECT, Representation.TABLE, Representation.METADATA_LIST}
+)
 
 
-class Reader:
-    """Answers reads that end."""
+class ReadHandler:
+    """Handles get and list."""
 
     def __init__(self, api: ApiServer, *, now: Callable[[], datetime]) -> None:
         self._api = api
         self._now = now
 
-    def get(self, request: web.Request, target: Target) -> web.Response:
-        form = wanted_form(request.headers.get("Accept", ""), ONE)
-        obj = self._api.get(
-            target.resource, target.name, target.namespace, subresource=target.subresource
-        )
-        return answer(self.shown(request, target, obj, form))
+    def get(self, request: web.Request, info: RequestInfo) -> web.Response:
+        representation = negotiate(request.headers.get("Accept", ""), OBJECT_REPRESENTATIONS)
+        obj = self._api.get(info.resource, info.name, info.namespace, subresource=info.subresource)
+        return json_response(self.transform_object(request, info, obj, representation))
 
-    def shown(self, request: web.Request, target: Target, obj: Object, form: Form) -> Any:
-        """Return one object in a form."""
-        if form is Form.TABLE:
-            columns = columns_of(target.resource)
+    def transform_object(
+        self, request: web.Request, info: RequestInfo, obj: Object, representation: Representation
+    ) -> Any:
+        """Return an object in a representation."""
+        if representation is Representation.TABLE:
+            columns = printer_columns(info.resource)
             include = request.query.get("includeObject", "Metadata")
             meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
-            return {**head(columns, meta), "rows": [row(columns, obj, self._now(), include)]}
-        return metadata_only(obj) if form is Form.METADATA else obj
+            row = encode_row(columns, obj, self._now(), include)
+            return {**encode_table(columns, meta), "rows": [row]}
+        if representation is Representation.METADATA:
+            return encode_partial_object_metadata(obj)
+        return obj
 
-    async def list(self, request: web.Request, target: Target) -> web.StreamResponse:
-        form = wanted_form(request.headers.get("Accept", ""), MANY)
-        page = self._api.list(target.resource, list_options(target, request.query))
-        outer = page.wire()
-        del outer["items"]
-        if form is Form.TABLE:
-            columns = columns_of(target.resource)
-            outer = head(columns, outer["metadata"])
-            return await answer_list(request, outer, "rows", self._rows(request, page))
-        if form is Form.METADATA_LIST:
-            outer |= {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
-            return await answer_list(request, outer, "items", map(metadata_only, page.items))
-        return await answer_list(request, outer, "items", page.items)
+    async def list(self, request: web.Request, info: RequestInfo) -> web.StreamResponse:
+        representation = negotiate(request.headers.get("Accept", ""), LIST_REPRESENTATIONS)
+        page = self._api.list(info.resource, decode_list_options(info, request.query))
+        head = page.encode()
+        del head["items"]
+        if representation is Representation.TABLE:
+            head = encode_table(printer_columns(info.resource), head["metadata"])
+            return await list_response(request, head, "rows", self._encode_rows(request, page))
+        if representation is Representation.METADATA_LIST:
+            head |= {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
+            items = map(encode_partial_object_metadata, page.items)
+            return await list_response(request, head, "items", items)
+        return await list_response(request, head, "items", page.items)
 
-    def _rows(self, request: web.Request, page: ObjectList) -> Iterator[Object]:
-        now, columns = self._now(), columns_of(page.resource)
+    def _encode_rows(self, request: web.Request, page: ObjectList) -> Iterator[Object]:
+        now, columns = self._now(), printer_columns(page.resource)
         include = request.query.get("includeObject", "Metadata")
         for obj in page.items:
-            yield row(columns, obj, now, include)
+            yield encode_row(columns, obj, now, include)

@@ -1,4 +1,4 @@
-"""Which part of the server answers which request."""
+"""Router: dispatches requests to handlers by path and method."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -10,16 +10,16 @@ from dovetail.ports.api_resources import PODS
 from dovetail.ports.kube_errors import MethodNotAllowed, NotFound
 from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.rest import discovery, openapi
-from dovetail.simulator.rest.access_reviews import review_at, reviewed
-from dovetail.simulator.rest.encoding.accept import Form, wanted_form
-from dovetail.simulator.rest.encoding.query_options import flag
-from dovetail.simulator.rest.encoding.request_objects import read_object
-from dovetail.simulator.rest.encoding.responses import answer
-from dovetail.simulator.rest.paths import Target, target_of
-from dovetail.simulator.rest.pod_logs import Logs, PodLogs, no_container
-from dovetail.simulator.rest.read_handlers import Reader
-from dovetail.simulator.rest.watch_handler import Watches
-from dovetail.simulator.rest.write_handlers import Changer
+from dovetail.simulator.rest.access_reviews import answer_review, find_review
+from dovetail.simulator.rest.encoding.accept import Representation, negotiate
+from dovetail.simulator.rest.encoding.query_options import parse_bool
+from dovetail.simulator.rest.encoding.request_bodies import decode_object
+from dovetail.simulator.rest.encoding.responses import json_response
+from dovetail.simulator.rest.paths import RequestInfo, parse_path
+from dovetail.simulator.rest.pod_logs import LogSource, PodLogs, no_container_error
+from dovetail.simulator.rest.read_handlers import ReadHandler
+from dovetail.simulator.rest.watch_handler import WatchHandler
+from dovetail.simulator.rest.write_handlers import WriteHandler
 
 _VERSION: Final = {
     "major": "1",
@@ -32,136 +32,140 @@ _VERSION: Final = {
     "compiler": "",
     "platform": "simulated",
 }
-_DISCOVERY: Final = frozenset({Form.PLAIN, Form.DISCOVERY})
+_DISCOVERY_REPRESENTATIONS: Final = frozenset({Representation.OBJECT, Representation.DISCOVERY})
 
 
 class Router:
-    """Finds who answers a request, by its path and method."""
+    """Dispatches requests by path and method."""
 
     def __init__(
         self,
         api: ApiServer,
         *,
         now: Callable[[], datetime],
-        on_activity: Callable[[], None],
-        logs: Logs | None,
+        on_write: Callable[[], None],
+        logs: LogSource | None,
     ) -> None:
         self._api = api
-        self._reader = Reader(api, now=now)
-        self._changer = Changer(api, now=now, on_activity=on_activity)
-        self._watches = Watches(api, now=now)
+        self._reader = ReadHandler(api, now=now)
+        self._writer = WriteHandler(api, now=now, on_write=on_write)
+        self._watches = WatchHandler(api, now=now)
         self._pod_logs = PodLogs(logs)
 
-    def end(self) -> None:
-        """End every answer that goes on."""
-        self._watches.end()
-        self._pod_logs.end()
+    def close(self) -> None:
+        """End all watches and followed logs."""
+        self._watches.close()
+        self._pod_logs.close()
 
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        target = target_of(request.path)
-        if target is not None:
-            return await self._about(request, target)
-        review = review_at(request.path)
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        info = parse_path(request.path)
+        if info is not None:
+            return await self._handle_resource(request, info)
+        review = find_review(request.path)
         if review is not None:
             if request.method != "POST":
-                raise _not_allowed()
-            question = read_object(request, await request.read())
-            return answer(reviewed(review, question), status=201)
-        return _document(request)
+                raise _method_not_allowed()
+            body = decode_object(request, await request.read())
+            return json_response(answer_review(review, body), status=201)
+        return _handle_document(request)
 
-    async def _about(self, request: web.Request, target: Target) -> web.StreamResponse:
-        if target.subresource not in ("", "status", "scale"):
-            return await self._special(request, target)
+    async def _handle_resource(self, request: web.Request, info: RequestInfo) -> web.StreamResponse:
+        if info.subresource not in ("", "status", "scale"):
+            return await self._handle_subresource(request, info)
         if request.method == "GET":
-            return await self._read(request, target)
-        change = self._change(request.method, target)
-        # All that waits comes first, so that a write happens in one go.
+            return await self._handle_read(request, info)
+        handle_write = self._write_method(request.method, info)
+        # The body is read first: a write must not be interrupted by an await.
         data = await request.read()
-        return change(request, target, data)
+        return handle_write(request, info, data)
 
-    async def _read(self, request: web.Request, target: Target) -> web.StreamResponse:
-        if flag(request.query, "watch") and not target.subresource:
-            return await self._watches.answer(request, target)
-        if target.is_collection:
-            return await self._reader.list(request, target)
-        return self._reader.get(request, target)
+    async def _handle_read(self, request: web.Request, info: RequestInfo) -> web.StreamResponse:
+        if parse_bool(request.query, "watch") and not info.subresource:
+            return await self._watches.handle(request, info)
+        if info.is_collection:
+            return await self._reader.list(request, info)
+        return self._reader.get(request, info)
 
-    def _change(
-        self, method: str, target: Target
-    ) -> Callable[[web.Request, Target, bytes], web.Response]:
-        collection = {"POST": self._changer.create, "DELETE": self._changer.delete_all}
-        one = {"PUT": self._changer.replace, "PATCH": self._changer.patch}
-        if not target.subresource:
-            one["DELETE"] = self._changer.delete
-        change = (collection if target.is_collection else one).get(method)
-        if change is None:
-            raise _not_allowed()
-        return change
+    def _write_method(
+        self, method: str, info: RequestInfo
+    ) -> Callable[[web.Request, RequestInfo, bytes], web.Response]:
+        writer = self._writer
+        collection = {"POST": writer.create, "DELETE": writer.delete_collection}
+        single = {"PUT": writer.replace, "PATCH": writer.patch}
+        if not info.subresource:
+            single["DELETE"] = writer.delete
+        handle_write = (collection if info.is_collection else single).get(method)
+        if handle_write is None:
+            raise _method_not_allowed()
+        return handle_write
 
-    async def _special(self, request: web.Request, target: Target) -> web.StreamResponse:
-        kind, name = target.resource, target.subresource
-        served = (*kind.subresources, *discovery.ONLY_OVER_HTTP.get(kind, ()))
-        if name not in served:
-            raise _unknown()
-        if kind is PODS and name in discovery.ONLY_OVER_HTTP[PODS]:
-            pod = self._api.get(PODS, target.name, target.namespace)
+    async def _handle_subresource(self, request: web.Request, info: RequestInfo) -> web.StreamResponse:
+        resource, name = info.resource, info.subresource
+        rest_only = discovery.REST_ONLY_SUBRESOURCES.get(resource, ())
+        if name not in (*resource.subresources, *rest_only):
+            raise _not_found()
+        if name in rest_only:
+            pod = self._api.get(PODS, info.name, info.namespace)
             if name == "log" and request.method == "GET":
-                return await self._pod_logs.answer(request, pod)
-            raise _not_allowed() if name == "log" else no_container(pod, name)
+                return await self._pod_logs.handle(request, pod)
+            raise _method_not_allowed() if name == "log" else no_container_error(pod, name)
         if request.method != "POST":
-            raise _not_allowed()
-        change = self._changer.evict if name == "eviction" else self._changer.bind
-        return change(request, target, await request.read())
+            raise _method_not_allowed()
+        handle_write = self._writer.evict if name == "eviction" else self._writer.bind
+        return handle_write(request, info, await request.read())
 
 
-def _document(request: web.Request) -> web.Response:
-    """Answer what is the same for all objects: discovery, OpenAPI, the version."""
+def _handle_document(request: web.Request) -> web.Response:
+    """Return a document that does not depend on objects: discovery, OpenAPI, version."""
     path = "/" + request.path.strip("/")
     if path in ("/api", "/apis"):
-        form = wanted_form(request.headers.get("Accept", ""), _DISCOVERY)
-        if form is Form.DISCOVERY:
-            everything = discovery.aggregated(core=path == "/api")
-            return answer(everything, content_type=discovery.AGGREGATED)
+        accept = request.headers.get("Accept", "")
+        if negotiate(accept, _DISCOVERY_REPRESENTATIONS) is Representation.DISCOVERY:
+            aggregated = discovery.encode_aggregated_discovery(core=path == "/api")
+            return json_response(aggregated, content_type=discovery.AGGREGATED_DISCOVERY)
     if path == "/openapi/v2":
-        # An empty document: kubectl asks for it, but then finds all it needs in v3.
+        # An empty document: kubectl requests v2, but finds all it needs in v3.
         return web.Response(body=b"", content_type=openapi.V2_PROTOBUF)
-    found = _static(path)
-    if found is None:
-        raise _unknown()
+    document = _find_document(path)
+    if document is None:
+        raise _not_found()
     if request.method != "GET":
-        raise _not_allowed()
-    return answer(found)
+        raise _method_not_allowed()
+    return json_response(document)
 
 
-def _static(path: str) -> dict[str, Any] | None:
-    whole: dict[str, Callable[[], dict[str, Any]]] = {
-        "/": _paths,
+def _find_document(path: str) -> dict[str, Any] | None:
+    documents: dict[str, Callable[[], dict[str, Any]]] = {
+        "/": _encode_root_paths,
         "/version": lambda: dict(_VERSION),
-        "/api": discovery.core_versions,
-        "/apis": discovery.groups,
-        "/openapi/v3": openapi.paths,
+        "/api": discovery.encode_api_versions,
+        "/apis": discovery.encode_api_group_list,
+        "/openapi/v3": openapi.encode_openapi_paths,
     }
-    if path in whole:
-        return whole[path]()
+    if path in documents:
+        return documents[path]()
     if path.startswith("/openapi/v3/"):
-        return openapi.document(path.removeprefix("/openapi/v3/"))
+        return openapi.encode_openapi_document(path.removeprefix("/openapi/v3/"))
     if path.startswith("/api/"):
-        return discovery.resources(path.removeprefix("/api/"))
+        return discovery.encode_api_resource_list(path.removeprefix("/api/"))
     if path.startswith("/apis/"):
         name = path.removeprefix("/apis/")
-        return discovery.resources(name) if "/" in name else discovery.group(name)
+        return discovery.encode_api_resource_list(name) if "/" in name else discovery.encode_api_group(name)
     return None
 
 
-def _paths() -> dict[str, Any]:
-    places = [f"/apis/{one}" if "/" in one else f"/api/{one}" for one in discovery.GROUP_VERSIONS]
-    fixed = ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
-    return {"paths": ["/api", *sorted(["/apis", *places]), *fixed]}
+def _encode_root_paths() -> dict[str, Any]:
+    group_paths = [
+        f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
+        for group_version in discovery.GROUP_VERSIONS
+    ]
+    other_paths = ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+    return {"paths": ["/api", *sorted(["/apis", *group_paths]), *other_paths]}
 
 
-def _unknown() -> NotFound:
+def _not_found() -> NotFound:
     return NotFound("the server could not find the requested resource")
 
 
-def _not_allowed() -> MethodNotAllowed:
+def _method_not_allowed() -> MethodNotAllowed:
     return MethodNotAllowed("the server does not allow this method on the requested resource")

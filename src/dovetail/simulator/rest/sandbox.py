@@ -1,74 +1,92 @@
-"""The cluster in a box, served to kubectl until somebody has seen enough."""
+"""Sandbox: a simulated cluster, served to kubectl in real time."""
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from dovetail.logs import Line
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from dovetail.simulator.cluster import Box
-from dovetail.simulator.rest.kubeconfig import kubeconfig
-from dovetail.simulator.rest.pacing import FRESH, Pace
+from dovetail.logs import LogLine
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from dovetail.simulator.cluster import SimulatedCluster
+from dovetail.simulator.rest.real_time import MAX_SLEEP, RealTimeRunner
 from dovetail.simulator.rest.server import Server
 from dovetail.simulator.scenario.model import Scenario
-from dovetail.simulator.scenario_runner import Driver
+from dovetail.simulator.scenario_runner import ScenarioRunner
 
-CONTROLLER: tuple[str, str] = ("karpenter", "controller")
-"""The label of the pod whose log is that of the controllers."""
+CONTROLLER_LABEL: Final = ("karpenter", "controller")
+"""Label of the pod whose log is the log of the controllers."""
+CONTEXT: Final = "dovetail-sandbox"
 
 
-class Served(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the cluster can be reached, and with what."""
+class SandboxEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """URL of the cluster, and a kubeconfig for it."""
 
     url: str
     kubeconfig: dict[str, Any]
 
 
 class Sandbox:
-    """A box on a port of this machine."""
+    """Serves a simulated cluster on a local port."""
 
     def __init__(
         self,
-        box: Box,
+        cluster: SimulatedCluster,
         *,
         token: str,
         clock: Callable[[], float],
         scenario: Scenario,
         speed: float = 1.0,
     ) -> None:
-        """Prepare to serve a box made from ``scenario``, whose phases will be played."""
-        story = Driver(box, scenario).steps(every=timedelta(seconds=FRESH * speed))
-        self._pace = Pace(box.engine, speed=speed, clock=clock, story=story)
+        """Prepare to serve a cluster created from ``scenario``, and to run its phases.
+
+        ``clock`` returns seconds, and ``speed`` is in virtual seconds per second.
+        """
+        steps = ScenarioRunner(cluster, scenario).steps(every=timedelta(seconds=MAX_SLEEP * speed))
+        self._runner = RealTimeRunner(cluster.clock, speed=speed, clock=clock, scenario_steps=steps)
         self._token = token
-        self._said: list[str] = []
-        box.log.listeners.append(self._hear)
+        self._controller_log: list[str] = []
+        cluster.log.listeners.append(self._record_log_line)
         self._server = Server(
-            box.api,
-            token=token,
-            now=box.engine.now,
-            on_activity=self._pace.wake,
-            logs=self._log_of,
+            cluster.api, token=token, now=cluster.clock.now, on_write=self._runner.wake, logs=self._pod_log
         )
 
-    async def run(self, *, port: int, ready: Callable[[Served], None], stop: asyncio.Event) -> None:
-        """Serve until ``stop``; ``ready`` is told where."""
-        chosen = await self._server.start(port)
-        url = f"https://127.0.0.1:{chosen}"
-        config = kubeconfig(url, self._token, self._server.certificate)
+    async def run(self, *, port: int, ready: Callable[[SandboxEndpoint], None], stop: asyncio.Event) -> None:
+        """Serve until ``stop``; ``ready`` is called once the server listens."""
+        actual_port = await self._server.start(port)
+        url = f"https://127.0.0.1:{actual_port}"
+        kubeconfig = encode_kubeconfig(url, self._token, self._server.certificate)
         try:
-            ready(Served(url=url, kubeconfig=config))
-            await self._pace.run(stop)
+            ready(SandboxEndpoint(url=url, kubeconfig=kubeconfig))
+            await self._runner.run(stop)
         finally:
             await self._server.stop()
 
-    def _hear(self, line: Line) -> None:
+    def _record_log_line(self, line: LogLine) -> None:
         if line.level != "DEBUG":
-            self._said.append(line.as_json())
+            self._controller_log.append(line.as_json())
 
-    def _log_of(self, pod: Object) -> list[str] | None:
-        key, value = CONTROLLER
-        ours = look(pod, "metadata", "labels", key) == value
-        return self._said if ours else None
+    def _pod_log(self, pod: Object) -> list[str] | None:
+        key, value = CONTROLLER_LABEL
+        is_controller = get_field(pod, "metadata", "labels", key) == value
+        return self._controller_log if is_controller else None
+
+
+def encode_kubeconfig(url: str, token: str, certificate: str) -> dict[str, Any]:
+    """Return a kubeconfig with one context.
+
+    ``certificate`` is the server's own, in PEM: the only certificate authority.
+    """
+    authority = b64encode(certificate.encode()).decode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": CONTEXT, "cluster": {"server": url, "certificate-authority-data": authority}}],
+        "users": [{"name": CONTEXT, "user": {"token": token}}],
+        "contexts": [
+            {"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": "default"}}
+        ],
+        "current-context": CONTEXT,
+    }

@@ -1,1 +1,1 @@
-"""Scenarios: a cluster, what happens to it, and how far each phase must come."""
+"""Scenarios: a cluster, actions on it, and the goal of each phase."""

@@ -1,32 +1,30 @@
-"""What a scenario says."""
+"""Model of a scenario file."""
 
 from datetime import timedelta
 
 import msgspec
 
 from dovetail.ports.kube_client import Object
-from dovetail.simulator.ec2.latencies import USUAL as USUAL_CLOUD
-from dovetail.simulator.ec2.latencies import Latencies as CloudLatencies
-from dovetail.simulator.kubelet.latencies import Latencies as KubeletLatencies
+from dovetail.simulator.latencies import DEFAULT_CLOUD_LATENCIES, CloudLatencies, KubeletLatencies
 
-USUAL_LIMIT = timedelta(minutes=15)
+DEFAULT_LIMIT = timedelta(minutes=15)
 
 
-class Home(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes that are there beforehand and belong to nobody's NodePool."""
+class ManagedNodeGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes that exist before the first phase and belong to no NodePool (``home``)."""
 
     count: int
     instance_type: str
 
 
 class Apply(msgspec.Struct, frozen=True):
-    """Create objects, or change those that are there."""
+    """Apply objects."""
 
     objects: tuple[Object, ...]
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for another number of replicas."""
+    """Scale an object to a number of replicas."""
 
     kind: str
     name: str
@@ -35,7 +33,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delete(msgspec.Struct, frozen=True, kw_only=True):
-    """Delete an object; without a name, as many as ``count`` says, oldest first."""
+    """Delete an object; without a name the ``count`` oldest."""
 
     kind: str
     name: str = ""
@@ -44,74 +42,77 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Interrupt(msgspec.Struct, frozen=True):
-    """Take spot instances back, all at once: this share of those that run."""
+    """Interrupt a share of the running spot instances, all at once."""
 
     share: float
 
 
-class SellOut(msgspec.Struct, frozen=True, kw_only=True):
-    """Have no capacity: patterns of types, zones and capacity types, and for how long."""
+class CapacityOutage(msgspec.Struct, frozen=True, kw_only=True):
+    """No capacity (``sellOut``) for globs of types, zones and capacity types.
+
+    ``duration`` None means until the end.
+    """
 
     types: str = "*"
     zones: str = "*"
     capacity_types: str = "*"
-    lasts: timedelta | None = None
+    duration: timedelta | None = None
 
 
-class Thin(msgspec.Struct, frozen=True):
-    """Let a share of the pods of every Deployment go, picked at random."""
+class ScaleDown(msgspec.Struct, frozen=True):
+    """Delete a share of the pods of every Deployment, at random (``thin``)."""
 
     share: float
 
 
 class Release(msgspec.Struct, frozen=True):
-    """Publish newer images of a family; node classes that ask for the latest get them."""
+    """Release new AMIs of a family; node classes that select ``@latest`` get them."""
 
     family: str
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Let time pass."""
+    """Wait."""
 
-    lasts: timedelta
+    duration: timedelta
 
 
-Action = Apply | Scale | Delete | Interrupt | SellOut | Thin | Release | Wait
+Action = Apply | Scale | Delete | Interrupt | CapacityOutage | ScaleDown | Release | Wait
 
 
 class Until(msgspec.Struct, frozen=True, kw_only=True):
-    """When a phase is over; what is None does not matter."""
+    """Goal of a phase; None means any value."""
 
     running: int | None = None
-    """So many pods run, and none waits or stops (DaemonSets' aside)."""
+    """Number of running pods, with none pending or terminating, DaemonSets excluded."""
     nodes: int | None = None
-    """So many machines are paid for."""
+    """Number of instances that are billed or launching."""
     drifted: int | None = None
-    """So many claims have drifted."""
+    """Number of drifted NodeClaims."""
     quiet: timedelta | None = None
-    """Nothing was bought or given back for so long."""
+    """Time without a launch or termination."""
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
-    """Something happens, and the cluster answers."""
+    """Actions, and the goal that the cluster must reach after them."""
 
     name: str
     actions: tuple[Action, ...] = ()
     until: Until = Until()
-    limit: timedelta = USUAL_LIMIT
+    limit: timedelta = DEFAULT_LIMIT
     """A phase that takes longer has failed."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole story, reproducible from its seed."""
+    """A scenario; equal seeds give equal runs."""
 
     name: str
     about: str
     region: str = "us-east-1"
     seed: int = 1
-    home: Home | None = None
+    node_group: ManagedNodeGroup | None = None
     objects: tuple[Object, ...] = ()
     """Applied before the first phase."""
     phases: tuple[Phase, ...] = ()
-    cloud: CloudLatencies = USUAL_CLOUD
+    cloud: CloudLatencies = DEFAULT_CLOUD_LATENCIES
     kubelet: KubeletLatencies = KubeletLatencies()

@@ -1,103 +1,109 @@
-"""Where pods run, and all the numbers that follow from it."""
+"""Pods that are bound to nodes, and the resources they use."""
 
 from dovetail.simulator.scheduler.equivalence import PodClass
-from dovetail.simulator.scheduler.framework import Judge
+from dovetail.simulator.scheduler.framework import SchedulingFramework
 from dovetail.simulator.scheduler.node_table import NodeTable
-from dovetail.simulator.scheduler.pod_counts import Counting
-from dovetail.simulator.scheduler.volumes import Attachment, Claims
+from dovetail.simulator.scheduler.pod_counts import PodCounts
+from dovetail.simulator.scheduler.volumes import Attachment, VolumeFilters
 
 
-class Placed:
-    """One pod that has a node, or is about to get it."""
+class BoundPod:
+    """A pod that is bound to a node, or will be once its volumes are bound."""
 
-    __slots__ = ("attachments", "kind", "live", "node", "slot", "uid")
+    __slots__ = ("attachments", "live", "node", "pod_class", "slot", "uid")
 
     def __init__(
-        self, uid: str, kind: PodClass, node: str, *, attachments: tuple[Attachment, ...]
+        self, uid: str, pod_class: PodClass, node: str, *, attachments: tuple[Attachment, ...]
     ) -> None:
         self.uid = uid
-        self.kind = kind
+        self.pod_class = pod_class
         self.node = node
         self.attachments = attachments
         self.slot: int | None = None
-        """None while the node is not there."""
+        """None while the node does not exist."""
         self.live = True
-        """Not about to stop."""
+        """False once the pod is terminating."""
 
 
-class Places:
-    """Keeps what is taken of each node as pods come and go."""
+class BoundPods:
+    """Updates node resources, pod counts, ports and volumes as pods come and go."""
 
-    def __init__(self, table: NodeTable, counting: Counting, claims: Claims, judge: Judge) -> None:
+    def __init__(
+        self,
+        table: NodeTable,
+        pod_counts: PodCounts,
+        volume_filters: VolumeFilters,
+        framework: SchedulingFramework,
+    ) -> None:
         self._table = table
-        self._counting = counting
-        self._claims = claims
-        self._judge = judge
-        self.pods: dict[str, Placed] = {}
-        self._by_node: dict[str, dict[str, Placed]] = {}
+        self._pod_counts = pod_counts
+        self._volume_filters = volume_filters
+        self._framework = framework
+        self.pods: dict[str, BoundPod] = {}
+        self._by_node: dict[str, dict[str, BoundPod]] = {}
 
-    def add(self, placed: Placed) -> None:
-        self.pods[placed.uid] = placed
-        self._by_node.setdefault(placed.node, {})[placed.uid] = placed
-        slot = self._table.slots.get(placed.node)
+    def add(self, bound_pod: BoundPod) -> None:
+        self.pods[bound_pod.uid] = bound_pod
+        self._by_node.setdefault(bound_pod.node, {})[bound_pod.uid] = bound_pod
+        slot = self._table.slots.get(bound_pod.node)
         if slot is not None:
-            self._settle(placed, slot)
+            self._assign(bound_pod, slot)
 
-    def remove(self, uid: str) -> Placed | None:
-        """Free what a pod had; returns it as it was."""
-        placed = self.pods.pop(uid, None)
-        if placed is None:
+    def remove(self, uid: str) -> BoundPod | None:
+        """Release what a pod used; return the pod."""
+        bound_pod = self.pods.pop(uid, None)
+        if bound_pod is None:
             return None
-        beside = self._by_node[placed.node]
-        del beside[uid]
-        if not beside:
-            del self._by_node[placed.node]
-        self._unsettle(placed)
-        return placed
+        on_node = self._by_node[bound_pod.node]
+        del on_node[uid]
+        if not on_node:
+            del self._by_node[bound_pod.node]
+        self._unassign(bound_pod)
+        return bound_pod
 
-    def stops(self, placed: Placed) -> None:
-        """Count a pod no longer as one that stays."""
-        placed.live = False
-        if placed.slot is not None:
-            self._counting.add_live(placed.kind, placed.slot, -1)
+    def mark_terminating(self, bound_pod: BoundPod) -> None:
+        """Exclude a terminating pod from the counts of live pods."""
+        bound_pod.live = False
+        if bound_pod.slot is not None:
+            self._pod_counts.add_live(bound_pod.pod_class, bound_pod.slot, -1)
 
-    def node_came(self, name: str, slot: int) -> None:
-        self._claims.node_came(name, slot)
-        for placed in self._by_node.get(name, {}).values():
-            self._settle(placed, slot)
+    def add_node(self, name: str, slot: int) -> None:
+        self._volume_filters.add_node(name, slot)
+        for bound_pod in self._by_node.get(name, {}).values():
+            self._assign(bound_pod, slot)
 
-    def node_went(self, name: str) -> list[Placed]:
-        """Let go of a node; returns the pods that had it."""
-        here = list(self._by_node.get(name, {}).values())
-        for placed in here:
-            self._unsettle(placed)
-        return here
+    def remove_node(self, name: str) -> list[BoundPod]:
+        """Release what the node's pods used; return them."""
+        on_node = list(self._by_node.get(name, {}).values())
+        for bound_pod in on_node:
+            self._unassign(bound_pod)
+        return on_node
 
-    def _settle(self, placed: Placed, slot: int) -> None:
-        placed.slot = slot
-        self._count(placed, slot, 1)
-        spec = placed.kind.spec
+    def _assign(self, bound_pod: BoundPod, slot: int) -> None:
+        bound_pod.slot = slot
+        self._count(bound_pod, slot, 1)
+        spec = bound_pod.pod_class.spec
         if spec.host_ports:
-            self._judge.ports.add(spec.host_ports, slot)
-        if placed.attachments:
-            self._claims.attach(placed.attachments, slot)
+            self._framework.ports.add(spec.host_ports, slot)
+        if bound_pod.attachments:
+            self._volume_filters.attach(bound_pod.attachments, slot)
 
-    def _unsettle(self, placed: Placed) -> None:
-        slot = placed.slot
+    def _unassign(self, bound_pod: BoundPod) -> None:
+        slot = bound_pod.slot
         if slot is None:
             return
-        self._count(placed, slot, -1)
-        spec = placed.kind.spec
+        self._count(bound_pod, slot, -1)
+        spec = bound_pod.pod_class.spec
         if spec.host_ports:
-            self._judge.ports.remove(spec.host_ports, slot)
-        if placed.attachments:
-            self._claims.detach(placed.attachments, slot)
-        placed.slot = None
+            self._framework.ports.remove(spec.host_ports, slot)
+        if bound_pod.attachments:
+            self._volume_filters.detach(bound_pod.attachments, slot)
+        bound_pod.slot = None
 
-    def _count(self, placed: Placed, slot: int, sign: int) -> None:
-        kind = placed.kind
-        self._table.use(kind.requests, slot, sign)
-        scoring = self._judge.scoring
-        scoring.assumed_cpu.values[slot] += sign * kind.assumed[0]
-        scoring.assumed_memory.values[slot] += sign * kind.assumed[1]
-        self._counting.add(kind, slot, sign, live=placed.live)
+    def _count(self, bound_pod: BoundPod, slot: int, sign: int) -> None:
+        pod_class = bound_pod.pod_class
+        self._table.add_requests(pod_class.requests, slot, sign)
+        scoring = self._framework.scoring
+        scoring.scoring_cpu.values[slot] += sign * pod_class.scoring_requests[0]
+        scoring.scoring_memory.values[slot] += sign * pod_class.scoring_requests[1]
+        self._pod_counts.add(pod_class, slot, sign, live=bound_pod.live)

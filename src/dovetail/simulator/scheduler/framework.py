@@ -1,33 +1,88 @@
-"""Where a pod can run and where it runs best; if nowhere, why."""
+"""Scheduling framework: filters and scores nodes, and explains failures."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Final
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.kube.pod import NodeTerm, PreferredNodeTerm
+from dovetail.model.kube.pod import NodeSelectorTerm, PreferredSchedulingTerm
 from dovetail.model.kube.resources import PODS, Resources
 from dovetail.model.kube.taints import Toleration
-from dovetail.simulator.scheduler.equivalence import PodClass, Read
+from dovetail.simulator.scheduler.equivalence import ClassifiedPod, PodClass
 from dovetail.simulator.scheduler.host_ports import HostPorts
-from dovetail.simulator.scheduler.interpod_filters import Neighbours
-from dovetail.simulator.scheduler.node_filter_cache import CLOSED, Local
-from dovetail.simulator.scheduler.node_filters import PerNode, Selecting, Tolerating, preferring
+from dovetail.simulator.scheduler.interpod_filters import Floats, InterPodFilters
+from dovetail.simulator.scheduler.node_filters import (
+    NodeAffinityFilter,
+    PerNodeCache,
+    TaintFilter,
+    preferred_affinity_weights,
+)
 from dovetail.simulator.scheduler.node_table import Bools, Ints, NodeTable
-from dovetail.simulator.scheduler.pod_counts import Counting
+from dovetail.simulator.scheduler.pod_counts import PodCounts
 from dovetail.simulator.scheduler.scoring import Scoring
-from dovetail.simulator.scheduler.volumes import Claims, Verdict
+from dovetail.simulator.scheduler.volumes import VolumeConstraints, VolumeFilters
 
+INFEASIBLE: Final = -np.inf
 Reasons = Callable[[Bools], list[tuple[str, int]]]
-"""Tells, for the nodes in a mask, why and how many are out."""
-Demands = tuple[FrozenDict[str, str], tuple[NodeTerm, ...], tuple[Toleration, ...], Resources]
-"""All that a pod asks of a node alone."""
+"""Return the reasons and node counts for the nodes in a mask."""
+NodeRequirements = tuple[
+    FrozenDict[str, str], tuple[NodeSelectorTerm, ...], tuple[Toleration, ...], Resources
+]
+"""Requirements of a pod on a node, regardless of other pods."""
+
+
+class NodeFilterCache:
+    """Scores of all nodes by labels, taints and resources, or ``INFEASIBLE``."""
+
+    def __init__(
+        self,
+        table: NodeTable,
+        scoring: Scoring,
+        pod_class: PodClass,
+        affinity_filter: NodeAffinityFilter,
+        taint_filter: TaintFilter,
+    ) -> None:
+        self._table = table
+        self._scoring = scoring
+        self._pod_class = pod_class
+        self.affinity_filter = affinity_filter
+        self.taint_filter = taint_filter
+        for name, _ in pod_class.requests:
+            table.ensure_resource(name)
+        self._scores: Floats = np.zeros(0)
+        self._seen = 0
+
+    @property
+    def scores(self) -> Floats:
+        """The score of each slot; read only."""
+        changed = self._table.changed_since(self._seen)
+        self._seen = self._table.change_count
+        if changed is None or len(self._scores) != len(self._table.facts):
+            self._scores = np.full(len(self._table.facts), INFEASIBLE)
+            changed = np.flatnonzero(self._table.present)
+        if changed.size:
+            self._scores[changed] = self._evaluate(changed)
+        return self._scores
+
+    def insufficient(self, slots: Ints) -> Bools:
+        """Return a mask of the slots that lack a requested resource."""
+        table, insufficient = self._table, np.zeros(len(slots), dtype=np.bool_)
+        for name, amount in self._pod_class.requests:
+            insufficient |= (
+                table.allocatable[name].values[slots] - table.requested[name].values[slots] < amount
+            )
+        return insufficient
+
+    def _evaluate(self, slots: Ints) -> Floats:
+        closed = self.insufficient(slots) | ~self.affinity_filter.at(slots) | self.taint_filter.rejects(slots)
+        return np.where(closed, INFEASIBLE, self._scoring.resource_scores(self._pod_class, slots))
 
 
 class Unschedulable(Exception):
-    """No node can take the pod; the text is what users read in the pod's condition."""
+    """No node fits the pod; the message is that of its PodScheduled condition."""
 
     def __init__(self, message: str, reasons: frozenset[str]) -> None:
         super().__init__(message)
@@ -35,170 +90,182 @@ class Unschedulable(Exception):
         self.reasons = reasons
 
 
-class Judge:
-    """Filters and scores nodes for pods, a class at a time."""
+class SchedulingFramework:
+    """Runs filters and scores for one pod class at a time."""
 
-    def __init__(self, table: NodeTable, counting: Counting, claims: Claims) -> None:
+    def __init__(self, table: NodeTable, pod_counts: PodCounts, volume_filters: VolumeFilters) -> None:
         self._table = table
-        self._claims = claims
-        self.neighbours = Neighbours(table, counting)
-        self.scoring = Scoring(table, self.neighbours)
+        self._volume_filters = volume_filters
+        self.interpod_filters = InterPodFilters(table, pod_counts)
+        self.scoring = Scoring(table, self.interpod_filters)
         self.ports = HostPorts(table)
-        # Classes that ask for the same share it, and it goes with the last of them.
-        self._locals: WeakValueDictionary[Demands, Local] = WeakValueDictionary()
-        self._local_of: dict[PodClass, Local] = {}
-        self._selecting: dict[tuple[FrozenDict[str, str], tuple[NodeTerm, ...]], Selecting] = {}
-        self._tolerating: dict[tuple[Toleration, ...], Tolerating] = {}
-        self._preferring: dict[tuple[PreferredNodeTerm, ...], PerNode] = {}
+        # Shared by classes with equal requirements; weak, so it goes with the last of them.
+        self._node_caches: WeakValueDictionary[NodeRequirements, NodeFilterCache] = WeakValueDictionary()
+        self._cache_of_class: dict[PodClass, NodeFilterCache] = {}
+        self._affinity_filters: dict[
+            tuple[FrozenDict[str, str], tuple[NodeSelectorTerm, ...]], NodeAffinityFilter
+        ] = {}
+        self._taint_filters: dict[tuple[Toleration, ...], TaintFilter] = {}
+        self._preferred_weights: dict[tuple[PreferredSchedulingTerm, ...], PerNodeCache] = {}
 
-    def best(self, pod: Read, needs: Verdict) -> int:
-        """Return the slot of the best node; raises ``Unschedulable``."""
-        kind = pod.kind
-        local = self._local(kind)
-        scores = local.scores
-        for refused, _ in self._dynamic(pod, needs):
-            if refused is not None:
-                scores = np.where(refused, CLOSED, scores)
+    def select_node(self, pod: ClassifiedPod, volumes: VolumeConstraints) -> int:
+        """Return the slot of the best node; raise ``Unschedulable`` if none fits."""
+        pod_class = pod.pod_class
+        node_cache = self._node_cache(pod_class)
+        scores = node_cache.scores
+        for rejected, _ in self._pod_filters(pod, volumes):
+            if rejected is not None:
+                scores = np.where(rejected, INFEASIBLE, scores)
         best = scores.max()
-        if best == CLOSED:
-            raise self._why(pod, needs)
-        soft, preferred = local.tolerating.soft, self._preferred(kind)
-        if soft is not None or preferred is not None or self.scoring.has_wishes(kind):
-            candidates = np.flatnonzero(scores > CLOSED)
+        if best == INFEASIBLE:
+            raise self._explain(pod, volumes)
+        prefer_no_schedule = node_cache.taint_filter.prefer_no_schedule
+        preferred = self._preferred(pod_class)
+        if prefer_no_schedule is not None or preferred is not None or self.scoring.has_preferences(pod_class):
+            candidates = np.flatnonzero(scores > INFEASIBLE)
             scores = scores.copy()
-            scores[candidates] += self.scoring.wishes(
-                kind,
+            scores[candidates] += self.scoring.preference_scores(
+                pod_class,
                 candidates,
-                soft_taints=soft,
+                prefer_no_schedule=prefer_no_schedule,
                 preferred=None if preferred is None else preferred.values,
             )
             best = scores.max()
         ties = np.flatnonzero(scores == best)
         return int(ties[0] if len(ties) == 1 else ties[np.argmin(self._table.ranks[ties])])
 
-    def takes(self, pod: Read, needs: Verdict, node: str) -> int | None:
-        """Return the slot of a node that can take the pod, however good it is."""
+    def check_node(self, pod: ClassifiedPod, volumes: VolumeConstraints, node: str) -> int | None:
+        """Return the slot of a node if it passes all filters; ignores the score."""
         slot = self._table.slots.get(node)
-        if slot is None or self._local(pod.kind).scores[slot] == CLOSED:
+        if slot is None or self._node_cache(pod.pod_class).scores[slot] == INFEASIBLE:
             return None
-        refused = any(bool(mask[slot]) for mask, _ in self._dynamic(pod, needs) if mask is not None)
-        return None if refused else slot
+        rejected = any(bool(mask[slot]) for mask, _ in self._pod_filters(pod, volumes) if mask is not None)
+        return None if rejected else slot
 
-    def forget(self, kind: PodClass) -> None:
-        """Let go of what is remembered about a class of which there are no pods."""
-        self._local_of.pop(kind, None)
+    def forget(self, pod_class: PodClass) -> None:
+        """Drop the caches of a class that has no pods left."""
+        self._cache_of_class.pop(pod_class, None)
 
-    def could_help(self, pod: Read, slots: Ints) -> bool:
-        """Tell whether changes of some nodes may have made room for a pod there."""
-        if pod.only_node:
-            slots = slots[slots == self._table.slots.get(pod.only_node, -1)]
-        return bool((self._local(pod.kind).scores[slots] > CLOSED).any())
+    def may_fit_on(self, pod: ClassifiedPod, slots: Ints) -> bool:
+        """Return True if one of the changed nodes may now fit the pod."""
+        if pod.pinned_node:
+            slots = slots[slots == self._table.slots.get(pod.pinned_node, -1)]
+        return bool((self._node_cache(pod.pod_class).scores[slots] > INFEASIBLE).any())
 
-    def tolerates(self, pod: Read, slot: int) -> bool:
-        """Tell whether a node's taints let a pod in."""
-        return not self._local(pod.kind).tolerating.refuses(np.array([slot])).any()
+    def tolerates(self, pod: ClassifiedPod, slot: int) -> bool:
+        """Return True if a pod tolerates a node's taints."""
+        return not self._node_cache(pod.pod_class).taint_filter.rejects(np.array([slot])).any()
 
-    def _filters(self, pod: Read, needs: Verdict) -> Iterator[tuple[Bools | None, Reasons | str]]:
-        """Hand out where each rule refuses the pod, in kube-scheduler's order, and why."""
-        local = self._local(pod.kind)
-        tolerating, every = local.tolerating, np.arange(len(self._table.facts))
-        yield tolerating.closed, "node(s) were unschedulable"
-        yield tolerating.codes > 0, lambda out: _taints(tolerating, out)
-        yield ~local.selecting.mask, "node(s) didn't match Pod's node affinity/selector"
-        yield local.short(every), lambda out: self._shortages(pod.kind, out)
-        yield from self._dynamic(pod, needs)
+    def _all_filters(
+        self, pod: ClassifiedPod, volumes: VolumeConstraints
+    ) -> Iterator[tuple[Bools | None, Reasons | str]]:
+        """Yield a mask of the nodes that each filter rejects, and the reason.
 
-    def _dynamic(self, pod: Read, needs: Verdict) -> Iterator[tuple[Bools | None, str]]:
-        """Hand out where pods and volumes elsewhere refuse the pod, and why."""
-        kind, spec = pod.kind, pod.kind.spec
-        if pod.only_node:
-            yield self._all_but(pod.only_node), "node(s) didn't match Pod's node affinity/selector"
+        In kube-scheduler's order of plugins, which decides how a node is counted.
+        """
+        node_cache = self._node_cache(pod.pod_class)
+        taint_filter, all_slots = node_cache.taint_filter, np.arange(len(self._table.facts))
+        yield taint_filter.unschedulable, "node(s) were unschedulable"
+        yield taint_filter.codes > 0, lambda mask: _taint_reasons(taint_filter, mask)
+        yield ~node_cache.affinity_filter.mask, "node(s) didn't match Pod's node affinity/selector"
+        yield (node_cache.insufficient(all_slots), lambda mask: self._resource_reasons(pod.pod_class, mask))
+        yield from self._pod_filters(pod, volumes)
+
+    def _pod_filters(
+        self, pod: ClassifiedPod, volumes: VolumeConstraints
+    ) -> Iterator[tuple[Bools | None, str]]:
+        """Yield the masks of filters that depend on other pods and volumes."""
+        pod_class, spec = pod.pod_class, pod.pod_class.spec
+        if pod.pinned_node:
+            yield (self._all_except(pod.pinned_node), "node(s) didn't match Pod's node affinity/selector")
         if spec.host_ports:
-            ports = self.ports.refusals(spec.host_ports)
+            ports = self.ports.violations(spec.host_ports)
             yield ports, "node(s) didn't have free ports for the requested pod ports"
-        yield from self._claims.refusals(needs)
-        if not kind.is_lonely:
-            local = self._local(kind)
-            spread = self.neighbours.spread_refusals(
-                kind, lambda: local.selecting.mask, lambda: local.tolerating.codes == 0
+        yield from self._volume_filters.violations(volumes)
+        if not pod_class.is_independent:
+            node_cache = self._node_cache(pod_class)
+            spread = self.interpod_filters.spread_violations(
+                pod_class, lambda: node_cache.affinity_filter.mask, lambda: node_cache.taint_filter.codes == 0
             )
             yield spread, "node(s) didn't match pod topology spread constraints"
-            affinity = self.neighbours.affinity_refusals(kind)
+            affinity = self.interpod_filters.affinity_violations(pod_class)
             yield affinity, "node(s) didn't match pod affinity rules"
-            avoiding = self.neighbours.avoidance_refusals(kind)
-            yield avoiding, "node(s) didn't match pod anti-affinity rules"
-        unwelcome = self.neighbours.unwelcome(kind)
-        yield unwelcome, "node(s) didn't satisfy existing pods anti-affinity rules"
+            anti_affinity = self.interpod_filters.anti_affinity_violations(pod_class)
+            yield anti_affinity, "node(s) didn't match pod anti-affinity rules"
+        existing = self.interpod_filters.existing_anti_affinity_violations(pod_class)
+        yield existing, "node(s) didn't satisfy existing pods anti-affinity rules"
 
-    def _all_but(self, name: str) -> Bools:
+    def _all_except(self, name: str) -> Bools:
         others = np.ones(len(self._table.facts), dtype=np.bool_)
         slot = self._table.slots.get(name)
         if slot is not None:
             others[slot] = False
         return others
 
-    def _why(self, pod: Read, needs: Verdict) -> Unschedulable:
-        left = self._table.there
-        total = int(left.sum())
+    def _explain(self, pod: ClassifiedPod, volumes: VolumeConstraints) -> Unschedulable:
+        remaining = self._table.present
+        total = int(remaining.sum())
         if not total:
             return Unschedulable("no nodes available to schedule pods", frozenset())
-        tally: Counter[str] = Counter()
-        for refused, reason in self._filters(pod, needs):
-            if refused is None:
+        counts: Counter[str] = Counter()
+        for rejected, reason in self._all_filters(pod, volumes):
+            if rejected is None:
                 continue
-            out = left & refused
-            left = left & ~refused
-            if not out.any():
+            mask = remaining & rejected
+            remaining = remaining & ~rejected
+            if not mask.any():
                 continue
-            told = [(reason, int(out.sum()))] if isinstance(reason, str) else reason(out)
-            for text, number in told:
-                tally[text] += number
-        shown = ", ".join(sorted(f"{number} {text}" for text, number in tally.items()))
-        return Unschedulable(f"0/{total} nodes are available: {shown}.", frozenset(tally))
+            counted = [(reason, int(mask.sum()))] if isinstance(reason, str) else reason(mask)
+            for text, number in counted:
+                counts[text] += number
+        text_of_counts = ", ".join(sorted(f"{number} {text}" for text, number in counts.items()))
+        return Unschedulable(f"0/{total} nodes are available: {text_of_counts}.", frozenset(counts))
 
-    def _shortages(self, kind: PodClass, out: Bools) -> list[tuple[str, int]]:
-        found = []
-        for name, amount in kind.requests:
-            lacks = self._table.need(name).values - self._table.used[name].values < amount
-            number = int((lacks & out).sum())
+    def _resource_reasons(self, pod_class: PodClass, mask: Bools) -> list[tuple[str, int]]:
+        reasons = []
+        for name, amount in pod_class.requests:
+            insufficient = (
+                self._table.ensure_resource(name).values - self._table.requested[name].values < amount
+            )
+            number = int((insufficient & mask).sum())
             if number:
-                found.append(("Too many pods" if name == PODS else f"Insufficient {name}", number))
-        return found
+                reasons.append(("Too many pods" if name == PODS else f"Insufficient {name}", number))
+        return reasons
 
-    def _local(self, kind: PodClass) -> Local:
-        own = self._local_of.get(kind)
-        if own is not None:
-            return own
-        spec = kind.spec
+    def _node_cache(self, pod_class: PodClass) -> NodeFilterCache:
+        cached = self._cache_of_class.get(pod_class)
+        if cached is not None:
+            return cached
+        spec = pod_class.spec
         key = (spec.node_selector, spec.node_terms, spec.tolerations, spec.requests)
-        known = self._locals.get(key)
-        if known is None:
-            tolerating = self._tolerating.get(spec.tolerations)
-            if tolerating is None:
-                tolerating = Tolerating(self._table, spec.tolerations)
-                self._tolerating[spec.tolerations] = tolerating
-            selecting = self._selecting.get(key[:2])
-            if selecting is None:
-                selecting = self._selecting[key[:2]] = Selecting(self._table, *key[:2])
-            known = Local(self._table, self.scoring, kind, selecting, tolerating)
-            self._locals[key] = known
-        self._local_of[kind] = known
-        return known
+        node_cache = self._node_caches.get(key)
+        if node_cache is None:
+            taint_filter = self._taint_filters.get(spec.tolerations)
+            if taint_filter is None:
+                taint_filter = TaintFilter(self._table, spec.tolerations)
+                self._taint_filters[spec.tolerations] = taint_filter
+            affinity_filter = self._affinity_filters.get(key[:2])
+            if affinity_filter is None:
+                affinity_filter = self._affinity_filters[key[:2]] = NodeAffinityFilter(self._table, *key[:2])
+            node_cache = NodeFilterCache(self._table, self.scoring, pod_class, affinity_filter, taint_filter)
+            self._node_caches[key] = node_cache
+        self._cache_of_class[pod_class] = node_cache
+        return node_cache
 
-    def _preferred(self, kind: PodClass) -> PerNode | None:
-        key = kind.spec.preferred_node_terms
+    def _preferred(self, pod_class: PodClass) -> PerNodeCache | None:
+        key = pod_class.spec.preferred_node_terms
         if not key:
             return None
-        known = self._preferring.get(key)
-        if known is None:
-            known = self._preferring[key] = preferring(self._table, key)
-        return known
+        weights = self._preferred_weights.get(key)
+        if weights is None:
+            weights = self._preferred_weights[key] = preferred_affinity_weights(self._table, key)
+        return weights
 
 
-def _taints(tolerance: Tolerating, out: Bools) -> list[tuple[str, int]]:
-    numbers: Ints = np.bincount(tolerance.codes[out], minlength=len(tolerance.reasons))
+def _taint_reasons(taint_filter: TaintFilter, mask: Bools) -> list[tuple[str, int]]:
+    numbers: Ints = np.bincount(taint_filter.codes[mask], minlength=len(taint_filter.reasons))
     return [
         (f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}", int(number))
-        for taint, number in zip(tolerance.reasons, numbers, strict=True)
+        for taint, number in zip(taint_filter.reasons, numbers, strict=True)
         if taint is not None and number
     ]

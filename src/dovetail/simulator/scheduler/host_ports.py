@@ -1,4 +1,4 @@
-"""Which ports of the nodes are taken."""
+"""Host ports in use on the nodes."""
 
 import numpy as np
 
@@ -7,32 +7,32 @@ from dovetail.simulator.scheduler.node_table import Bools, NodeTable
 
 
 class HostPorts:
-    """Ports of nodes that pods have for themselves."""
+    """Host ports that pods use, by slot."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._taken: dict[tuple[int, str], dict[int, list[HostPort]]] = {}
-        """Port and protocol → slot → who has it."""
+        self._used: dict[tuple[int, str], dict[int, list[HostPort]]] = {}
+        """Port and protocol → slot → ports in use."""
 
     def add(self, ports: tuple[HostPort, ...], slot: int) -> None:
         for port in ports:
-            where = self._taken.setdefault((port.port, port.protocol), {})
-            where.setdefault(slot, []).append(port)
+            by_slot = self._used.setdefault((port.port, port.protocol), {})
+            by_slot.setdefault(slot, []).append(port)
 
     def remove(self, ports: tuple[HostPort, ...], slot: int) -> None:
         for port in ports:
-            where = self._taken[port.port, port.protocol]
-            where[slot].remove(port)
-            if not where[slot]:
-                del where[slot]
+            by_slot = self._used[port.port, port.protocol]
+            by_slot[slot].remove(port)
+            if not by_slot[slot]:
+                del by_slot[slot]
 
-    def refusals(self, ports: tuple[HostPort, ...]) -> Bools | None:
-        """Return where one of the ports is taken."""
+    def violations(self, ports: tuple[HostPort, ...]) -> Bools | None:
+        """Return a mask of the nodes on which one of the ports is in use."""
         if not ports:
             return None
-        refused = np.zeros(len(self._table.facts), dtype=np.bool_)
+        rejected = np.zeros(len(self._table.facts), dtype=np.bool_)
         for port in ports:
-            for slot, held in self._taken.get((port.port, port.protocol), {}).items():
-                if any(port.clashes(one) for one in held):
-                    refused[slot] = True
-        return refused
+            for slot, used_ports in self._used.get((port.port, port.protocol), {}).items():
+                if any(port.conflicts_with(used) for used in used_ports):
+                    rejected[slot] = True
+        return rejected

@@ -1,164 +1,168 @@
-"""Rules between pods: spread, affinity and anti-affinity, for all nodes at once."""
+"""Inter-pod filters and scores: spread, affinity, anti-affinity, for all nodes."""
 
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.model.kube.pod import NodePolicy, Spread
+from dovetail.model.kube.pod import NodeInclusionPolicy, TopologySpreadConstraint
 from dovetail.model.kube.requirements import Operator, RequirementSpec
 from dovetail.model.kube.selectors import LabelSelector
 from dovetail.simulator.scheduler.equivalence import PodClass
-from dovetail.simulator.scheduler.node_table import Bools, Ints, NodeTable, PerSlot
-from dovetail.simulator.scheduler.pod_counts import Chosen, Counting, chosen_by
+from dovetail.simulator.scheduler.node_table import Bools, Ints, NodeColumn, NodeTable
+from dovetail.simulator.scheduler.pod_counts import PodCounts, PodSelector, term_selector
 
 Floats = npt.NDArray[np.float64]
 
 
-class Neighbours:
-    """Judges nodes by the pods that are there already."""
+class InterPodFilters:
+    """Evaluates nodes by the pods that run there. Arrays are of shape [slots]."""
 
-    def __init__(self, table: NodeTable, counting: Counting) -> None:
+    def __init__(self, table: NodeTable, pod_counts: PodCounts) -> None:
         self._table = table
-        self._counting = counting
+        self._pod_counts = pod_counts
 
-    def spread_refusals(
-        self, kind: PodClass, selected: Callable[[], Bools], tolerated: Callable[[], Bools]
+    def spread_violations(
+        self, pod_class: PodClass, selected: Callable[[], Bools], tolerated: Callable[[], Bools]
     ) -> Bools | None:
-        """Return where a spread constraint forbids one more; None when there is none."""
-        hard = [one for one in kind.spec.spreads if one.required]
-        if not hard:
+        """Return where a spread constraint forbids one more pod; None if it has none."""
+        required = [spread for spread in pod_class.spec.spreads if spread.required]
+        if not required:
             return None
         table = self._table
-        labelled = table.there
-        for one in hard:
-            labelled = labelled & (table.domains(one.topology_key).codes.values >= 0)
-        refused = ~labelled
-        for one in hard:
-            counted = labelled
-            if one.node_affinity_policy is NodePolicy.HONOR:
+        has_labels = table.present
+        for spread in required:
+            has_labels = has_labels & (table.domains(spread.topology_key).codes.values >= 0)
+        rejected = ~has_labels
+        for spread in required:
+            counted = has_labels
+            if spread.node_affinity_policy is NodeInclusionPolicy.HONOR:
                 counted = counted & selected()
-            if one.node_taints_policy is NodePolicy.HONOR:
+            if spread.node_taints_policy is NodeInclusionPolicy.HONOR:
                 counted = counted & tolerated()
-            refused |= self._too_skewed(kind, one, counted)
-        return refused
+            rejected |= self._exceeds_max_skew(pod_class, spread, counted)
+        return rejected
 
-    def _too_skewed(self, kind: PodClass, spread: Spread, counted: Bools) -> Bools:
-        chosen = spread_choice(kind, spread)
+    def _exceeds_max_skew(
+        self, pod_class: PodClass, spread: TopologySpreadConstraint, counted: Bools
+    ) -> Bools:
+        selector = spread_selector(pod_class, spread)
         domains = self._table.domains(spread.topology_key)
         codes = domains.codes.values
-        there = codes[counted]
-        matching = self._counting.count((chosen,), live_only=True).values[counted]
-        most = len(domains.numbers)
-        totals = np.bincount(there, weights=matching, minlength=most)
-        present = np.bincount(there, minlength=most) > 0
-        lowest = totals[present].min() if present.any() else 0
+        counted_codes = codes[counted]
+        matching = self._pod_counts.count((selector,), live_only=True).values[counted]
+        domain_count = len(domains.numbers)
+        totals = np.bincount(counted_codes, weights=matching, minlength=domain_count)
+        present = np.bincount(counted_codes, minlength=domain_count) > 0
+        min_count = totals[present].min() if present.any() else 0
         if spread.min_domains is not None and int(present.sum()) < spread.min_domains:
-            lowest = 0
-        joins = 1 if self._counting.matches(chosen, kind) else 0
-        at_node = totals[codes] if most else np.zeros(len(codes))
-        skewed: Bools = at_node + joins - lowest > spread.max_skew
+            min_count = 0
+        self_match = 1 if self._pod_counts.matches(selector, pod_class) else 0
+        domain_counts = totals[codes] if domain_count else np.zeros(len(codes))
+        skewed: Bools = domain_counts + self_match - min_count > spread.max_skew
         return skewed
 
-    def affinity_refusals(self, kind: PodClass) -> Bools | None:
-        """Return where the pods that must be near are not; None when none must."""
-        terms = kind.spec.affinity
+    def affinity_violations(self, pod_class: PodClass) -> Bools | None:
+        """Return where required affinity is not met; None without terms."""
+        terms = pod_class.spec.affinity
         if not terms:
             return None
-        # Kubernetes counts a pod as near only if it meets every one of the terms.
-        choices = tuple(chosen_by(term, kind.namespace) for term in terms)
-        near = self._counting.count(choices, live_only=False)
-        labelled, beside, anywhere = self._table.there, self._table.there, False
+        # Kubernetes counts a pod only if it matches all of the terms.
+        selectors = tuple(term_selector(term, pod_class.namespace) for term in terms)
+        matching = self._pod_counts.count(selectors, live_only=False)
+        has_labels, satisfied, any_match = self._table.present, self._table.present, False
         for term in terms:
             codes = self._table.domains(term.topology_key).codes.values
-            labelled = labelled & (codes >= 0)
-            totals = self._totals(term.topology_key, near)
-            anywhere = anywhere or bool(totals[:-1].any())
-            beside = beside & (totals[codes] > 0)
-        if not anywhere and all(self._counting.matches(one, kind) for one in choices):
-            return ~labelled  # The first of a series may start wherever its labels are known.
-        return ~(labelled & beside)
+            has_labels = has_labels & (codes >= 0)
+            totals = self._totals(term.topology_key, matching)
+            any_match = any_match or bool(totals[:-1].any())
+            satisfied = satisfied & (totals[codes] > 0)
+        if not any_match and all(self._pod_counts.matches(selector, pod_class) for selector in selectors):
+            return ~has_labels  # The first pod of a group that selects itself may start in any domain.
+        return ~(has_labels & satisfied)
 
-    def avoidance_refusals(self, kind: PodClass) -> Bools | None:
-        """Return where a pod must not be near the others, or they not near it."""
-        refused: Bools | None = None
-        for term in kind.spec.anti_affinity:
-            chosen = chosen_by(term, kind.namespace)
-            named = self._counting.count((chosen,), live_only=False)
-            refused = self._or_where(refused, term.topology_key, named)
-        return refused
+    def anti_affinity_violations(self, pod_class: PodClass) -> Bools | None:
+        """Return where a pod's own anti-affinity terms match running pods."""
+        rejected: Bools | None = None
+        for term in pod_class.spec.anti_affinity:
+            selector = term_selector(term, pod_class.namespace)
+            matching = self._pod_counts.count((selector,), live_only=False)
+            rejected = self._or_domains(rejected, term.topology_key, matching)
+        return rejected
 
-    def unwelcome(self, kind: PodClass) -> Bools | None:
-        """Return where pods run that do not want this one near."""
-        refused: Bools | None = None
-        for carrier in self._counting.naming(kind):
-            if carrier.weight == 0:
-                refused = self._or_where(refused, carrier.key, carrier.per_slot)
-        return refused
+    def existing_anti_affinity_violations(self, pod_class: PodClass) -> Bools | None:
+        """Return where running pods have anti-affinity to this class."""
+        rejected: Bools | None = None
+        for term_count in self._pod_counts.terms_matching(pod_class):
+            if term_count.weight == 0:
+                rejected = self._or_domains(rejected, term_count.key, term_count.per_slot)
+        return rejected
 
-    def is_wished_for(self, kind: PodClass) -> bool:
-        """Tell whether pods run that wish pods of this class near, or away."""
-        return any(carrier.weight for carrier in self._counting.naming(kind))
+    def is_preferred_by_pods(self, pod_class: PodClass) -> bool:
+        """Return True if running pods have a preference about pods of this class."""
+        return any(term_count.weight for term_count in self._pod_counts.terms_matching(pod_class))
 
-    def affinity_wishes(self, kind: PodClass) -> Floats | None:
-        """Return how much more each node is wished for because of its pods."""
-        wishes: Floats | None = None
-        spec = kind.spec
-        own = [(one.term, one.weight) for one in spec.preferred_affinity]
-        own += [(one.term, -one.weight) for one in spec.preferred_anti_affinity]
-        for term, weight in own:
-            chosen = chosen_by(term, kind.namespace)
-            named = self._counting.count((chosen,), live_only=False)
-            wishes = self._plus(wishes, term.topology_key, named, weight)
-        for carrier in self._counting.naming(kind):
-            if carrier.weight:
-                wishes = self._plus(wishes, carrier.key, carrier.per_slot, carrier.weight)
-        return wishes
+    def affinity_scores(self, pod_class: PodClass) -> Floats | None:
+        """Return the weighted sum of preferences for each node; None without preferences."""
+        scores: Floats | None = None
+        spec = pod_class.spec
+        preferences = [(preference.term, preference.weight) for preference in spec.preferred_affinity]
+        preferences += [(preference.term, -preference.weight) for preference in spec.preferred_anti_affinity]
+        for term, weight in preferences:
+            selector = term_selector(term, pod_class.namespace)
+            matching = self._pod_counts.count((selector,), live_only=False)
+            scores = self._add_weighted(scores, term.topology_key, matching, weight)
+        for term_count in self._pod_counts.terms_matching(pod_class):
+            if term_count.weight:
+                scores = self._add_weighted(scores, term_count.key, term_count.per_slot, term_count.weight)
+        return scores
 
-    def spread_costs(self, kind: PodClass, among: Ints) -> Floats | None:
-        """Return, for some slots, how crowded their domains are by the soft constraints."""
-        soft = [one for one in kind.spec.spreads if not one.required]
-        if not soft:
+    def spread_penalties(self, pod_class: PodClass, slots: Ints) -> Floats | None:
+        """Return a penalty for each slot by the pods in its domains (ScheduleAnyway)."""
+        preferred = [spread for spread in pod_class.spec.spreads if not spread.required]
+        if not preferred:
             return None
-        costs = np.zeros(len(among))
-        for one in soft:
-            domains = self._table.domains(one.topology_key)
-            chosen = spread_choice(kind, one)
-            matching = self._counting.count((chosen,), live_only=True)
-            totals = self._totals(one.topology_key, matching)
-            codes = domains.codes.values[among]
-            size = len(np.unique(codes[codes >= 0]))
-            crowd = totals[codes] * np.log(size + 2) + (one.max_skew - 1)
-            # A node without the label is as bad as can be.
-            costs += np.where(codes >= 0, crowd, crowd.max(initial=0) + 1)
-        return costs
+        penalties = np.zeros(len(slots))
+        for spread in preferred:
+            domains = self._table.domains(spread.topology_key)
+            selector = spread_selector(pod_class, spread)
+            matching = self._pod_counts.count((selector,), live_only=True)
+            totals = self._totals(spread.topology_key, matching)
+            codes = domains.codes.values[slots]
+            domain_count = len(np.unique(codes[codes >= 0]))
+            penalty = totals[codes] * np.log(domain_count + 2) + (spread.max_skew - 1)
+            # Nodes without the topology label get the highest penalty.
+            penalties += np.where(codes >= 0, penalty, penalty.max(initial=0) + 1)
+        return penalties
 
-    def _totals(self, key: str, per_slot: PerSlot) -> Floats:
-        """Return the number of pods per domain; the last one, at -1, is for nodes without."""
+    def _totals(self, key: str, per_slot: NodeColumn) -> Floats:
+        """Return the number of pods per domain; index -1 is for nodes without the label."""
         domains = self._table.domains(key)
         codes = domains.codes.values
-        most = len(domains.numbers)
-        known = codes >= 0
-        totals = np.bincount(codes[known], weights=per_slot.values[known], minlength=most + 1)
+        domain_count = len(domains.numbers)
+        has_labels = codes >= 0
+        totals = np.bincount(
+            codes[has_labels], weights=per_slot.values[has_labels], minlength=domain_count + 1
+        )
         return totals.astype(np.float64)
 
-    def _or_where(self, refused: Bools | None, key: str, per_slot: PerSlot) -> Bools:
+    def _or_domains(self, rejected: Bools | None, key: str, per_slot: NodeColumn) -> Bools:
         where: Bools = self._totals(key, per_slot)[self._table.domains(key).codes.values] > 0
-        return where if refused is None else refused | where
+        return where if rejected is None else rejected | where
 
-    def _plus(self, wishes: Floats | None, key: str, per_slot: PerSlot, weight: int) -> Floats:
-        more = self._totals(key, per_slot)[self._table.domains(key).codes.values] * weight
-        return more if wishes is None else wishes + more
+    def _add_weighted(self, scores: Floats | None, key: str, per_slot: NodeColumn, weight: int) -> Floats:
+        weighted = self._totals(key, per_slot)[self._table.domains(key).codes.values] * weight
+        return weighted if scores is None else scores + weighted
 
 
-def spread_choice(kind: PodClass, spread: Spread) -> Chosen:
-    """Return whom a spread constraint counts, label keys to match included."""
+def spread_selector(pod_class: PodClass, spread: TopologySpreadConstraint) -> PodSelector:
+    """Return the pods that a spread constraint counts, with ``matchLabelKeys``."""
     selector = spread.selector
     if selector is not None and spread.match_label_keys:
-        more = tuple(
-            RequirementSpec(key, Operator.IN, (kind.labels[key],))
+        weighted = tuple(
+            RequirementSpec(key, Operator.IN, (pod_class.labels[key],))
             for key in spread.match_label_keys
-            if key in kind.labels
+            if key in pod_class.labels
         )
-        selector = LabelSelector(selector.match_labels, (*selector.expressions, *more))
-    return Chosen(selector, (kind.namespace,))
+        selector = LabelSelector(selector.match_labels, (*selector.expressions, *weighted))
+    return PodSelector(selector, (pod_class.namespace,))

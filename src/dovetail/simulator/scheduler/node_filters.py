@@ -1,4 +1,4 @@
-"""What a pod asks of a node alone: labels, taints, being open for pods."""
+"""Node filters: node affinity, taints and cordons."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -6,167 +6,169 @@ from typing import Final
 import numpy as np
 
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.kube.pod import NodeTerm, PreferredNodeTerm
-from dovetail.model.kube.requirements import Operator, RequirementSpec, whole_number
-from dovetail.model.kube.taints import Effect, Taint, Toleration
+from dovetail.model.kube.pod import NodeSelectorTerm, PreferredSchedulingTerm
+from dovetail.model.kube.requirements import Operator, RequirementSpec, parse_integer
+from dovetail.model.kube.taints import Taint, TaintEffect, Toleration
 from dovetail.simulator.scheduler.node_table import Bools, Ints, NodeFacts, NodeTable
 
 _NAME_FIELD: Final = "metadata.name"
-UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", Effect.NO_SCHEDULE)
+UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", TaintEffect.NO_SCHEDULE)
 
 
-class PerNode:
-    """A judgement of each node, made again only for nodes that changed."""
+class PerNodeCache:
+    """A value for each node, recomputed only for nodes that changed."""
 
-    def __init__(self, table: NodeTable, judge: Callable[[NodeFacts], int]) -> None:
+    def __init__(self, table: NodeTable, evaluate: Callable[[NodeFacts], int]) -> None:
         self._table = table
-        self._judge = judge
-        self._verdicts = table.column()
-        self._seen = table.column(-1)
-        self._up_to = -1
+        self._evaluate = evaluate
+        self._results = table.column()
+        self._seen_versions = table.column(-1)
+        self._checked_at = -1
 
     @property
     def values(self) -> Ints:
-        """The verdict on each node; 0 where there is none."""
-        if self._up_to != self._table.changes:
-            stale = np.flatnonzero(self._seen.values != self._table.stamps.values)
+        """The value of each slot; 0 without a node."""
+        if self._checked_at != self._table.changes:
+            stale = np.flatnonzero(self._seen_versions.values != self._table.versions.values)
             for slot in stale.tolist():
                 facts = self._table.facts[slot]
-                self._verdicts.values[slot] = 0 if facts is None else self._judge(facts)
-            self._seen.values[stale] = self._table.stamps.values[stale]
-            self._up_to = self._table.changes
-        return self._verdicts.values
+                self._results.values[slot] = 0 if facts is None else self._evaluate(facts)
+            self._seen_versions.values[stale] = self._table.versions.values[stale]
+            self._checked_at = self._table.changes
+        return self._results.values
 
 
-def expression_holds(one: RequirementSpec, value: str | None) -> bool:
-    """Judge one expression of node affinity against a label's value."""
-    if one.operator is Operator.IN:
-        return value is not None and value in one.values
-    if one.operator is Operator.NOT_IN:
-        return value is None or value not in one.values
-    if one.operator is Operator.EXISTS:
+def matches_expression(expression: RequirementSpec, value: str | None) -> bool:
+    """Return True if a label value matches an expression of node affinity."""
+    if expression.operator is Operator.IN:
+        return value is not None and value in expression.values
+    if expression.operator is Operator.NOT_IN:
+        return value is None or value not in expression.values
+    if expression.operator is Operator.EXISTS:
         return value is not None
-    if one.operator is Operator.DOES_NOT_EXIST:
+    if expression.operator is Operator.DOES_NOT_EXIST:
         return value is None
-    number = None if value is None else whole_number(value)
-    bound = whole_number(one.values[0]) if len(one.values) == 1 else None
+    number = None if value is None else parse_integer(value)
+    bound = parse_integer(expression.values[0]) if len(expression.values) == 1 else None
     if number is None or bound is None:
         return False
-    return number > bound if one.operator is Operator.GT else number < bound
+    return number > bound if expression.operator is Operator.GT else number < bound
 
 
-def term_holds(term: NodeTerm, facts: NodeFacts) -> bool:
-    """Judge one term; one that says nothing selects nothing."""
+def matches_term(term: NodeSelectorTerm, facts: NodeFacts) -> bool:
+    """Return True if a node matches a term; an empty term matches nothing."""
     if not term.expressions and not term.fields:
         return False
     fields = {_NAME_FIELD: facts.name}
     return all(
-        expression_holds(one, facts.labels.get(one.key)) for one in term.expressions
-    ) and all(expression_holds(one, fields.get(one.key)) for one in term.fields)
+        matches_expression(expression, facts.labels.get(expression.key)) for expression in term.expressions
+    ) and all(matches_expression(field, fields.get(field.key)) for field in term.fields)
 
 
-def labels_hold(selector: Mapping[str, str], terms: tuple[NodeTerm, ...], facts: NodeFacts) -> bool:
-    """Judge a node selector and required node affinity."""
+def matches_node_affinity(
+    selector: Mapping[str, str], terms: tuple[NodeSelectorTerm, ...], facts: NodeFacts
+) -> bool:
+    """Return True if a node matches a node selector and required node affinity."""
     if any(facts.labels.get(key) != value for key, value in selector.items()):
         return False
-    return not terms or any(term_holds(term, facts) for term in terms)
+    return not terms or any(matches_term(term, facts) for term in terms)
 
 
-def first_untolerated(
-    taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]
-) -> Taint | None:
-    """Return the first taint that keeps the pod away."""
+def first_untolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Taint | None:
+    """Return the first NoSchedule or NoExecute taint that is not tolerated."""
     for taint in taints:
-        if taint.effect is not Effect.PREFER_NO_SCHEDULE and not _tolerated(taint, tolerations):
+        if taint.effect is not TaintEffect.PREFER_NO_SCHEDULE and not _tolerated(taint, tolerations):
             return taint
     return None
 
 
 def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
-    return any(one.tolerates(taint) for one in tolerations)
+    return any(toleration.tolerates(taint) for toleration in tolerations)
 
 
-class Selecting:
-    """Nodes whose labels a selector and required terms accept; shared by all that ask alike."""
+class NodeAffinityFilter:
+    """Nodes that match a node selector and required terms; shared by equal classes."""
 
     def __init__(
-        self, table: NodeTable, selector: FrozenDict[str, str], terms: tuple[NodeTerm, ...]
+        self, table: NodeTable, selector: FrozenDict[str, str], terms: tuple[NodeSelectorTerm, ...]
     ) -> None:
         self._trivial = not selector and not terms
         self._table = table
-        self._nodes = PerNode(table, lambda facts: labels_hold(selector, terms, facts))
+        self._nodes = PerNodeCache(table, lambda facts: matches_node_affinity(selector, terms, facts))
 
     @property
     def mask(self) -> Bools:
-        return self._table.there if self._trivial else self._nodes.values > 0
+        return self._table.present if self._trivial else self._nodes.values > 0
 
     def at(self, slots: Ints) -> Bools:
-        """Return the same for some slots."""
+        """Return the mask for some slots."""
         column = self._table.presence if self._trivial else self._nodes.values
         chosen: Bools = column[slots] > 0
         return chosen
 
 
-class Tolerating:
-    """Which taint, if any, keeps pods with some tolerations from each node."""
+class TaintFilter:
+    """The first taint of each node that a set of tolerations does not tolerate."""
 
     def __init__(self, table: NodeTable, tolerations: tuple[Toleration, ...]) -> None:
         self._tolerations = tolerations
         self._table = table
         self._known: dict[tuple[Taint, ...], int] = {}
         self.reasons: list[Taint | None] = [None]
-        """What a number in ``codes`` means."""
-        self._hard = PerNode(table, self._judge)
-        self._soft = PerNode(table, self._count_soft)
-        self._any_soft, self._soft_up_to = False, -1
-        self._closed = PerNode(table, lambda facts: facts.unschedulable)
-        self.enters_closed = _tolerated(UNSCHEDULABLE, tolerations)
+        """The taint for each number in ``codes``."""
+        self._hard = PerNodeCache(table, self._evaluate)
+        self._prefer_no_schedule = PerNodeCache(table, self._count_prefer_no_schedule)
+        self._has_prefer_no_schedule, self._prefer_checked_at = False, -1
+        self._unschedulable = PerNodeCache(table, lambda facts: facts.unschedulable)
+        self.tolerates_unschedulable = _tolerated(UNSCHEDULABLE, tolerations)
 
     @property
     def codes(self) -> Ints:
-        """0 where all taints are tolerated, else which one is not: see ``reasons``."""
+        """0 where all taints are tolerated, else an index into ``reasons``."""
         return self._hard.values
 
     @property
-    def soft(self) -> Ints | None:
-        """How many taints each node has that would rather not have the pod; None: nowhere any."""
-        if self._soft_up_to != self._table.changes:
-            self._any_soft = bool(self._soft.values.any())
-            self._soft_up_to = self._table.changes
-        return self._soft.values if self._any_soft else None
+    def prefer_no_schedule(self) -> Ints | None:
+        """Number of untolerated PreferNoSchedule taints per node; None if there are none."""
+        if self._prefer_checked_at != self._table.changes:
+            self._has_prefer_no_schedule = bool(self._prefer_no_schedule.values.any())
+            self._prefer_checked_at = self._table.changes
+        return self._prefer_no_schedule.values if self._has_prefer_no_schedule else None
 
-    def refuses(self, slots: Ints) -> Bools:
-        """Return which of some nodes taints or a cordon keep the pod from."""
-        refused: Bools = self._hard.values[slots] > 0
-        return refused if self.enters_closed else refused | (self._closed.values[slots] > 0)
+    def rejects(self, slots: Ints) -> Bools:
+        """Return which slots a taint or a cordon rejects."""
+        rejected: Bools = self._hard.values[slots] > 0
+        return (
+            rejected if self.tolerates_unschedulable else rejected | (self._unschedulable.values[slots] > 0)
+        )
 
     @property
-    def closed(self) -> Bools:
-        """Nodes that are cordoned, and this pod may not overlook it."""
-        if self.enters_closed:
+    def unschedulable(self) -> Bools:
+        """Cordoned nodes, unless the pod tolerates that."""
+        if self.tolerates_unschedulable:
             return np.zeros(len(self._table.facts), dtype=np.bool_)
-        return self._closed.values > 0
+        return self._unschedulable.values > 0
 
-    def _judge(self, facts: NodeFacts) -> int:
+    def _evaluate(self, facts: NodeFacts) -> int:
         if not facts.taints:
             return 0
-        known = self._known.get(facts.taints)
-        if known is None:
+        code = self._known.get(facts.taints)
+        if code is None:
             taint = first_untolerated(facts.taints, self._tolerations)
             if taint not in self.reasons:
                 self.reasons.append(taint)
-            known = self._known[facts.taints] = self.reasons.index(taint)
-        return known
+            code = self._known[facts.taints] = self.reasons.index(taint)
+        return code
 
-    def _count_soft(self, facts: NodeFacts) -> int:
+    def _count_prefer_no_schedule(self, facts: NodeFacts) -> int:
         return sum(
-            taint.effect is Effect.PREFER_NO_SCHEDULE and not _tolerated(taint, self._tolerations)
+            taint.effect is TaintEffect.PREFER_NO_SCHEDULE and not _tolerated(taint, self._tolerations)
             for taint in facts.taints
         )
 
 
-def preferring(table: NodeTable, terms: tuple[PreferredNodeTerm, ...]) -> PerNode:
-    """Return the weight of the preferred terms that each node meets."""
-    return PerNode(
-        table, lambda facts: sum(one.weight for one in terms if term_holds(one.term, facts))
+def preferred_affinity_weights(table: NodeTable, terms: tuple[PreferredSchedulingTerm, ...]) -> PerNodeCache:
+    """Return the sum of weights of the preferred terms that each node matches."""
+    return PerNodeCache(
+        table, lambda facts: sum(term.weight for term in terms if matches_term(term.term, facts))
     )

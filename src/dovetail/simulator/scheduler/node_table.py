@@ -1,7 +1,7 @@
-"""All nodes as columns of numbers, one place (slot) for each node.
+"""Node table: all nodes as columns of numbers, one slot per node.
 
-A slot is used again when its node is gone. Whoever keeps something per node
-keeps it in a ``PerSlot``, which the table lets grow along.
+A slot is reused when its node is deleted. Other modules keep a number per node in a
+``NodeColumn``, which grows with the table.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,22 +11,22 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.codec.fields import Field, Findings
-from dovetail.codec.kube.requirements import taints
-from dovetail.codec.quantities import resources
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.kube.requirements import decode_taints
+from dovetail.codec.quantities import decode_resources
 from dovetail.model.kube.taints import Taint
 from dovetail.simulator.apiserver.storage.frozen_object import Object
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-_FIRST_SLOTS: Final = 64
-_MOST_TOUCHES: Final = 100_000
-"""So many changes are remembered one by one."""
+_INITIAL_SLOTS: Final = 64
+_MAX_CHANGES: Final = 100_000
+"""Changes that are kept one by one; a reader that lags more starts over."""
 
 
-class PerSlot:
-    """A number for each slot; read ``values`` afresh each time, for it may grow."""
+class NodeColumn:
+    """A number for each slot; the table may replace ``values`` when it grows."""
 
     __slots__ = ("empty", "values")
 
@@ -40,7 +40,7 @@ class PerSlot:
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
-    """What of a node decides who can run there."""
+    """The fields of a node that scheduling depends on."""
 
     name: str
     labels: Mapping[str, str]
@@ -50,11 +50,11 @@ class NodeFacts(msgspec.Struct, frozen=True):
 
 
 class Domains:
-    """The values of one topology label, numbered; -1 where a node lacks it."""
+    """The values of one topology label, numbered; -1 for nodes without the label."""
 
     __slots__ = ("codes", "key", "numbers")
 
-    def __init__(self, key: str, codes: PerSlot) -> None:
+    def __init__(self, key: str, codes: NodeColumn) -> None:
         self.key = key
         self.codes = codes
         self.numbers: dict[str, int] = {}
@@ -66,45 +66,45 @@ class Domains:
 
 
 class NodeTable:
-    """Which nodes there are, what they offer and how much of it is taken."""
+    """Nodes with their allocatable and requested resources."""
 
     def __init__(self) -> None:
         self.slots: dict[str, int] = {}
-        self.facts: list[NodeFacts | None] = [None] * _FIRST_SLOTS
-        self._columns: list[PerSlot] = []
-        self._free = list(range(_FIRST_SLOTS - 1, -1, -1))
-        self._there = self.column()
-        self.stamps = self.column()
-        """Grows with every change of what a node says of itself."""
-        self.room: dict[str, PerSlot] = {}
-        self.used: dict[str, PerSlot] = {}
+        self.facts: list[NodeFacts | None] = [None] * _INITIAL_SLOTS
+        self._columns: list[NodeColumn] = []
+        self._free = list(range(_INITIAL_SLOTS - 1, -1, -1))
+        self._presence = self.column()
+        self.versions = self.column()
+        """Version of each node; grows with every change of its facts."""
+        self.allocatable: dict[str, NodeColumn] = {}
+        self.requested: dict[str, NodeColumn] = {}
         self._domains: dict[str, Domains] = {}
         self.changes = 0
-        """How often what some node says of itself has changed."""
-        self._touched: list[int] = []
-        self._touched_before = 0
+        """Number of changes of node facts so far."""
+        self._changed_slots: list[int] = []
+        self._dropped_changes = 0
         self._ranks: Ints | None = None
-        self._shared: dict[Any, Any] = {}
+        self._decode_cache: dict[Any, Any] = {}
 
-    def column(self, empty: int = 0) -> PerSlot:
-        """Return a number per slot that grows with the table."""
-        made = PerSlot(len(self.facts), empty)
-        self._columns.append(made)
-        return made
+    def column(self, empty: int = 0) -> NodeColumn:
+        """Return a new column that grows with the table."""
+        column = NodeColumn(len(self.facts), empty)
+        self._columns.append(column)
+        return column
 
     @property
     def presence(self) -> Ints:
-        """1 for each slot in which there is a node."""
-        return self._there.values
+        """1 for each slot that has a node."""
+        return self._presence.values
 
     @property
-    def there(self) -> Bools:
-        """Whether there is a node in each slot."""
-        return self._there.values > 0
+    def present(self) -> Bools:
+        """Mask of the slots that have a node."""
+        return self._presence.values > 0
 
     @property
     def ranks(self) -> Ints:
-        """The place of each node among all by name; ties are broken by it."""
+        """Rank of each node by name, which breaks ties."""
         if self._ranks is None:
             self._ranks = np.zeros(len(self.facts), dtype=np.int64)
             for rank, name in enumerate(sorted(self.slots)):
@@ -112,22 +112,22 @@ class NodeTable:
         return self._ranks
 
     @property
-    def touches(self) -> int:
-        """How often something about some node, or what is taken of it, has changed."""
-        return self._touched_before + len(self._touched)
+    def change_count(self) -> int:
+        """Number of changes of nodes or their requested resources so far."""
+        return self._dropped_changes + len(self._changed_slots)
 
-    def touch(self, slot: int) -> None:
-        """Note that something about a node, or what is taken of it, has changed."""
-        self._touched.append(slot)
-        if len(self._touched) > _MOST_TOUCHES:
-            self._touched_before += len(self._touched)
-            self._touched.clear()
+    def mark_changed(self, slot: int) -> None:
+        """Record a change of a node or its requested resources."""
+        self._changed_slots.append(slot)
+        if len(self._changed_slots) > _MAX_CHANGES:
+            self._dropped_changes += len(self._changed_slots)
+            self._changed_slots.clear()
 
-    def changed_since(self, touches: int) -> Ints | None:
-        """Return the slots touched since then; None when that is too long ago to tell."""
-        if touches < self._touched_before:
+    def changed_since(self, change_count: int) -> Ints | None:
+        """Return the slots changed since then; None if that is too long ago."""
+        if change_count < self._dropped_changes:
             return None
-        recent = self._touched[touches - self._touched_before :]
+        recent = self._changed_slots[change_count - self._dropped_changes :]
         if len(recent) > len(self.facts):
             return None
         if len(recent) > 1:
@@ -135,22 +135,25 @@ class NodeTable:
         return np.array(recent, dtype=np.int64)
 
     def domains(self, key: str) -> Domains:
-        known = self._domains.get(key)
-        if known is None:
-            known = self._domains[key] = Domains(key, self.column(-1))
+        domains = self._domains.get(key)
+        if domains is None:
+            domains = self._domains[key] = Domains(key, self.column(-1))
             for slot in self.slots.values():
-                known.set(slot, self.at(slot).labels)
-        return known
+                domains.set(slot, self.at(slot).labels)
+        return domains
 
     def at(self, slot: int) -> NodeFacts:
-        found = self.facts[slot]
-        if found is None:
+        facts = self.facts[slot]
+        if facts is None:
             raise LookupError(f"no node in slot {slot}")
-        return found
+        return facts
 
-    def put(self, node: Object) -> tuple[int, NodeFacts | None] | None:
-        """Take a node over; None when nothing changed that matters, else slot and facts before."""
-        facts = self._read(node)
+    def update(self, node: Object) -> tuple[int, NodeFacts | None] | None:
+        """Add or update a node; return its slot and former facts.
+
+        Return None if no fact changed.
+        """
+        facts = self._decode_facts(node)
         slot = self.slots.get(facts.name)
         before = None if slot is None else self.at(slot)
         if before == facts:
@@ -159,19 +162,19 @@ class NodeTable:
             slot = self._new_slot(facts.name)
         self.facts[slot] = facts
         self.changes += 1
-        self.stamps.values[slot] = self.changes
-        self.touch(slot)
-        for name, column in self.room.items():
+        self.versions.values[slot] = self.changes
+        self.mark_changed(slot)
+        for name, column in self.allocatable.items():
             column.values[slot] = facts.allocatable.get(name, 0)
         for name in facts.allocatable:
-            if name not in self.room:
-                self.need(name).values[slot] = facts.allocatable[name]
+            if name not in self.allocatable:
+                self.ensure_resource(name).values[slot] = facts.allocatable[name]
         for domains in self._domains.values():
             domains.set(slot, facts.labels)
         return slot, before
 
     def remove(self, name: str) -> int | None:
-        """Forget a node; returns the slot it had, which must be emptied of pods first."""
+        """Remove a node and return its slot; its pods must be removed first."""
         slot = self.slots.pop(name, None)
         if slot is None:
             return None
@@ -181,23 +184,23 @@ class NodeTable:
         self._free.append(slot)
         self._ranks = None
         self.changes += 1
-        self.touch(slot)
+        self.mark_changed(slot)
         return slot
 
-    def use(self, requests: Iterable[tuple[str, int]], slot: int, sign: int) -> None:
-        """Count what somebody takes of a node (1), or gives back (-1)."""
+    def add_requests(self, requests: Iterable[tuple[str, int]], slot: int, sign: int) -> None:
+        """Add (sign 1) or subtract (sign -1) requests from a node."""
         for name, amount in requests:
-            self.need(name)
-            self.used[name].values[slot] += sign * amount
-        self.touch(slot)
+            self.ensure_resource(name)
+            self.requested[name].values[slot] += sign * amount
+        self.mark_changed(slot)
 
-    def need(self, resource: str) -> PerSlot:
-        """Return how much of a resource each node has; all resources are known after this."""
-        known = self.room.get(resource)
-        if known is None:
-            known = self.room[resource] = self.column()
-            self.used[resource] = self.column()
-        return known
+    def ensure_resource(self, resource: str) -> NodeColumn:
+        """Return the allocatable column of a resource; create it if it is new."""
+        column = self.allocatable.get(resource)
+        if column is None:
+            column = self.allocatable[resource] = self.column()
+            self.requested[resource] = self.column()
+        return column
 
     def _new_slot(self, name: str) -> int:
         if not self._free:
@@ -208,18 +211,18 @@ class NodeTable:
                 column.grow(2 * before)
         slot = self._free.pop()
         self.slots[name] = slot
-        self._there.values[slot] = 1
+        self._presence.values[slot] = 1
         self._ranks = None
         return slot
 
-    def _read(self, node: Object) -> NodeFacts:
+    def _decode_facts(self, node: Object) -> NodeFacts:
         spec, status = node.get("spec") or {}, node.get("status") or {}
-        findings = Findings(written_by_hand=False, pool=self._shared)
-        offered = "allocatable" if status.get("allocatable") else "capacity"
+        context = DecodeContext(strict=False, cache=self._decode_cache)
+        resource_field = "allocatable" if status.get("allocatable") else "capacity"
         return NodeFacts(
             node["metadata"]["name"],
             node["metadata"].get("labels") or {},
-            taints(Field(spec.get("taints"), findings)),
+            decode_taints(Field(spec.get("taints"), context)),
             bool(spec.get("unschedulable")),
-            resources(Field(status.get(offered), findings)),
+            decode_resources(Field(status.get(resource_field), context)),
         )

@@ -1,90 +1,89 @@
-"""How many pods of a kind run on each node: what rules between pods look at.
+"""Pods per node, counted for inter-pod rules.
 
-Two kinds of numbers are kept up to date with every pod that comes or goes: how
-many pods a selector chooses, and how many pods carry a term about others.
+Two kinds of counts are updated with every pod that comes or goes: pods that a selector
+matches, and pods that have an affinity term.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.kube.pod import PodTerm
+from dovetail.model.kube.pod import PodAffinityTerm
 from dovetail.model.kube.selectors import LabelSelector
 from dovetail.simulator.scheduler.equivalence import PodClass
-from dovetail.simulator.scheduler.node_table import NodeTable, PerSlot
+from dovetail.simulator.scheduler.node_table import NodeColumn, NodeTable
 
 
-class Chosen(msgspec.Struct, frozen=True, cache_hash=True):
-    """The pods that one term or constraint looks at."""
+class PodSelector(msgspec.Struct, frozen=True, cache_hash=True):
+    """The pods that an affinity term or spread constraint selects."""
 
     selector: LabelSelector | None
     namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
 
-    def matches(self, kind: PodClass, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
+    def matches(self, pod_class: PodClass, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
         if self.selector is None or not self.selector.is_valid:
             return False
-        if kind.namespace not in self.namespaces and not self._reaches(kind, namespaces):
+        if pod_class.namespace not in self.namespaces and not self._matches_namespace(pod_class, namespaces):
             return False
-        return self.selector.matches(kind.labels)
+        return self.selector.matches(pod_class.labels)
 
-    def _reaches(self, kind: PodClass, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
-        wide = self.namespace_selector
-        return wide is not None and wide.matches(namespaces.get(kind.namespace, {}))
+    def _matches_namespace(self, pod_class: PodClass, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
+        namespace_selector = self.namespace_selector
+        return namespace_selector is not None and namespace_selector.matches(
+            namespaces.get(pod_class.namespace, {})
+        )
 
 
-def chosen_by(term: PodTerm, namespace: str) -> Chosen:
-    """Return whom a term of a pod in a namespace is about."""
+def term_selector(term: PodAffinityTerm, namespace: str) -> PodSelector:
+    """Return the selector of a term of a pod in a namespace."""
     if not term.namespaces and term.namespace_selector is None:
-        return Chosen(term.selector, (namespace,))
-    return Chosen(term.selector, term.namespaces, term.namespace_selector)
+        return PodSelector(term.selector, (namespace,))
+    return PodSelector(term.selector, term.namespaces, term.namespace_selector)
 
 
-class Count:
-    """How many pods all of some choices name, per node."""
+@dataclass(slots=True, eq=False)
+class SelectorCount:
+    """Number of pods per node that match all of several selectors."""
 
-    __slots__ = ("choices", "live_only", "per_slot")
-
-    def __init__(self, choices: tuple[Chosen, ...], per_slot: PerSlot, *, live_only: bool) -> None:
-        self.choices = choices
-        self.live_only = live_only
-        self.per_slot = per_slot
+    selectors: tuple[PodSelector, ...]
+    per_slot: NodeColumn
+    live_only: bool
 
 
-class Carrier:
-    """How many pods carry a term, per node."""
+@dataclass(slots=True, eq=False)
+class TermCount:
+    """Number of pods per node that have an affinity term."""
 
-    __slots__ = ("chosen", "key", "per_slot", "weight")
-
-    def __init__(self, chosen: Chosen, key: str, weight: int, per_slot: PerSlot) -> None:
-        self.chosen = chosen
-        self.key = key
-        self.weight = weight
-        """0: the term forbids; else how much the pods it names are wished for."""
-        self.per_slot = per_slot
+    selector: PodSelector
+    key: str
+    weight: int
+    """0 for required anti-affinity; else the weight of the preference."""
+    per_slot: NodeColumn
 
 
 _HARD_AFFINITY: Final = 1
-"""What a required affinity counts when nodes are compared for the pods it names."""
+"""Weight of a required affinity term in scores, as in kube-scheduler."""
 
 
-class Counting:
-    """Keeps the numbers as pods come and go."""
+class PodCounts:
+    """Updates the counts as pods come and go."""
 
     def __init__(self, table: NodeTable, classes: Callable[[], Iterable[PodClass]]) -> None:
         self._table = table
         self._classes = classes
         self._namespaces: dict[str, Mapping[str, str]] = {}
-        self._counts: dict[tuple[tuple[Chosen, ...], bool], Count] = {}
-        self._carriers: dict[tuple[Chosen, str, int], Carrier] = {}
-        self._counted_in: dict[PodClass, tuple[int, list[Count]]] = {}
-        self._carried_by: dict[PodClass, list[Carrier]] = {}
-        self._naming: dict[PodClass, tuple[int, list[Carrier]]] = {}
+        self._counts: dict[tuple[tuple[PodSelector, ...], bool], SelectorCount] = {}
+        self._term_counts: dict[tuple[PodSelector, str, int], TermCount] = {}
+        self._counts_of_class: dict[PodClass, tuple[int, list[SelectorCount]]] = {}
+        self._terms_of_class: dict[PodClass, list[TermCount]] = {}
+        self._terms_matching_class: dict[PodClass, tuple[int, list[TermCount]]] = {}
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
-        """Take over a namespace's labels; tells whether terms may reach others now."""
+        """Set a namespace's labels; return True if selectors may match other pods now."""
         before = self._namespaces.get(name)
         if labels is None:
             self._namespaces.pop(name, None)
@@ -92,110 +91,114 @@ class Counting:
             self._namespaces[name] = FrozenDict(labels)
         changed = before is not None and labels is not None and before != labels
         if changed:
-            self._start_over()
+            self._recount()
         return changed
 
-    def matches(self, chosen: Chosen, kind: PodClass) -> bool:
-        return chosen.matches(kind, self._namespaces)
+    def matches(self, selector: PodSelector, pod_class: PodClass) -> bool:
+        return selector.matches(pod_class, self._namespaces)
 
-    def count(self, choices: tuple[Chosen, ...], *, live_only: bool) -> PerSlot:
-        """Return how many pods per node all choices name."""
-        key = (choices, live_only)
-        known = self._counts.get(key)
-        if known is None:
-            known = Count(choices, self._table.column(), live_only=live_only)
-            self._counts[key] = known
-            for kind in self._classes():
-                self._fill(known, kind)
-        return known.per_slot
+    def count(self, selectors: tuple[PodSelector, ...], *, live_only: bool) -> NodeColumn:
+        """Return the number of pods per node that match all selectors."""
+        key = (selectors, live_only)
+        count = self._counts.get(key)
+        if count is None:
+            count = SelectorCount(selectors, self._table.column(), live_only=live_only)
+            self._counts[key] = count
+            for pod_class in self._classes():
+                self._fill(count, pod_class)
+        return count.per_slot
 
-    def add(self, kind: PodClass, slot: int, amount: int, *, live: bool) -> None:
-        """Count a pod that came (1) or went (-1); ``live`` where it is not about to stop."""
-        _change(kind.bound, slot, amount)
-        for count in self._counts_of(kind):
+    def add(self, pod_class: PodClass, slot: int, amount: int, *, live: bool) -> None:
+        """Count a pod that came (1) or went (-1); ``live`` if it is not terminating."""
+        _adjust(pod_class.bound, slot, amount)
+        for count in self._counts_of(pod_class):
             if not count.live_only:
                 count.per_slot.values[slot] += amount
-        for carrier in self._carriers_of(kind):
-            carrier.per_slot.values[slot] += amount
+        for term_count in self._term_counts_of(pod_class):
+            term_count.per_slot.values[slot] += amount
         if live:
-            self.add_live(kind, slot, amount)
+            self.add_live(pod_class, slot, amount)
 
-    def add_live(self, kind: PodClass, slot: int, amount: int) -> None:
-        """Count a pod as one that stays, or no longer."""
-        _change(kind.live, slot, amount)
-        for count in self._counts_of(kind):
+    def add_live(self, pod_class: PodClass, slot: int, amount: int) -> None:
+        """Count a live pod that came (1) or went (-1)."""
+        _adjust(pod_class.live, slot, amount)
+        for count in self._counts_of(pod_class):
             if count.live_only:
                 count.per_slot.values[slot] += amount
 
-    def naming(self, kind: PodClass) -> list[Carrier]:
-        """Return the terms of other pods that name pods of this class."""
-        known = self._naming.get(kind)
-        if known is None or known[0] != len(self._carriers):
-            found = [one for one in self._carriers.values() if self.matches(one.chosen, kind)]
-            known = self._naming[kind] = (len(self._carriers), found)
-        return known[1]
-
-    def forget(self, kind: PodClass) -> None:
-        """Let go of what is remembered about a class of which there are no pods."""
-        self._counted_in.pop(kind, None)
-        self._carried_by.pop(kind, None)
-        self._naming.pop(kind, None)
-
-    def _counts_of(self, kind: PodClass) -> list[Count]:
-        known = self._counted_in.get(kind)
-        if known is None or known[0] != len(self._counts):
-            found = [one for one in self._counts.values() if self._covers(one, kind)]
-            known = self._counted_in[kind] = (len(self._counts), found)
-        return known[1]
-
-    def _covers(self, count: Count, kind: PodClass) -> bool:
-        return all(self.matches(one, kind) for one in count.choices)
-
-    def _carriers_of(self, kind: PodClass) -> list[Carrier]:
-        known = self._carried_by.get(kind)
-        if known is None:
-            known = self._carried_by[kind] = [
-                self._carrier(chosen_by(term, kind.namespace), term.topology_key, weight)
-                for term, weight in _carried(kind)
+    def terms_matching(self, pod_class: PodClass) -> list[TermCount]:
+        """Return the terms of other pods that select pods of this class."""
+        cached = self._terms_matching_class.get(pod_class)
+        if cached is None or cached[0] != len(self._term_counts):
+            matching = [
+                term_count
+                for term_count in self._term_counts.values()
+                if self.matches(term_count.selector, pod_class)
             ]
-        return known
+            cached = self._terms_matching_class[pod_class] = (len(self._term_counts), matching)
+        return cached[1]
 
-    def _carrier(self, chosen: Chosen, key: str, weight: int) -> Carrier:
-        known = self._carriers.get((chosen, key, weight))
-        if known is None:
-            known = Carrier(chosen, key, weight, self._table.column())
-            self._carriers[chosen, key, weight] = known
-        return known
+    def forget(self, pod_class: PodClass) -> None:
+        """Drop the caches of a class that has no pods left."""
+        self._counts_of_class.pop(pod_class, None)
+        self._terms_of_class.pop(pod_class, None)
+        self._terms_matching_class.pop(pod_class, None)
 
-    def _fill(self, count: Count, kind: PodClass) -> None:
-        where = kind.live if count.live_only else kind.bound
-        if where and self._covers(count, kind):
-            for slot, amount in where.items():
+    def _counts_of(self, pod_class: PodClass) -> list[SelectorCount]:
+        cached = self._counts_of_class.get(pod_class)
+        if cached is None or cached[0] != len(self._counts):
+            matching = [count for count in self._counts.values() if self._counts_class(count, pod_class)]
+            cached = self._counts_of_class[pod_class] = (len(self._counts), matching)
+        return cached[1]
+
+    def _counts_class(self, count: SelectorCount, pod_class: PodClass) -> bool:
+        return all(self.matches(selector, pod_class) for selector in count.selectors)
+
+    def _term_counts_of(self, pod_class: PodClass) -> list[TermCount]:
+        cached = self._terms_of_class.get(pod_class)
+        if cached is None:
+            cached = self._terms_of_class[pod_class] = [
+                self._term_count(term_selector(term, pod_class.namespace), term.topology_key, weight)
+                for term, weight in _weighted_terms(pod_class)
+            ]
+        return cached
+
+    def _term_count(self, selector: PodSelector, key: str, weight: int) -> TermCount:
+        term_count = self._term_counts.get((selector, key, weight))
+        if term_count is None:
+            term_count = TermCount(selector, key, weight, self._table.column())
+            self._term_counts[selector, key, weight] = term_count
+        return term_count
+
+    def _fill(self, count: SelectorCount, pod_class: PodClass) -> None:
+        slots = pod_class.live if count.live_only else pod_class.bound
+        if slots and self._counts_class(count, pod_class):
+            for slot, amount in slots.items():
                 count.per_slot.values[slot] += amount
 
-    def _start_over(self) -> None:
-        """Count everything anew: other pods may be meant now."""
-        self._counted_in.clear()
-        self._naming.clear()
+    def _recount(self) -> None:
+        """Count all pods again: selectors may match other pods now."""
+        self._counts_of_class.clear()
+        self._terms_matching_class.clear()
         for count in self._counts.values():
             count.per_slot.values[:] = 0
-            for kind in self._classes():
-                self._fill(count, kind)
+            for pod_class in self._classes():
+                self._fill(count, pod_class)
 
 
-def _carried(kind: PodClass) -> list[tuple[PodTerm, int]]:
-    spec = kind.spec
+def _weighted_terms(pod_class: PodClass) -> list[tuple[PodAffinityTerm, int]]:
+    spec = pod_class.spec
     return [
         *((term, 0) for term in spec.anti_affinity),
         *((term, _HARD_AFFINITY) for term in spec.affinity),
-        *((one.term, one.weight) for one in spec.preferred_affinity),
-        *((one.term, -one.weight) for one in spec.preferred_anti_affinity),
+        *((preference.term, preference.weight) for preference in spec.preferred_affinity),
+        *((preference.term, -preference.weight) for preference in spec.preferred_anti_affinity),
     ]
 
 
-def _change(where: dict[int, int], slot: int, amount: int) -> None:
-    left = where.get(slot, 0) + amount
-    if left:
-        where[slot] = left
+def _adjust(slots: dict[int, int], slot: int, amount: int) -> None:
+    total = slots.get(slot, 0) + amount
+    if total:
+        slots[slot] = total
     else:
-        where.pop(slot, None)
+        slots.pop(slot, None)

@@ -1,146 +1,148 @@
-"""Pods that wait for a node: those to look at now, and those that were refused."""
+"""Scheduling queue: active pods, and unschedulable pods with backoff."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
 from dovetail.simulator.apiserver.storage.frozen_object import Object
-from dovetail.simulator.clock import Engine
-from dovetail.simulator.scheduler.equivalence import PodClass, Read
-from dovetail.simulator.workqueue import Desk
+from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.scheduler.equivalence import ClassifiedPod, PodClass
+from dovetail.simulator.workqueue import WorkQueue
 
 Group = tuple[PodClass, str]
-"""Pods that are refused or placed alike: their class, and the one node they may ask for."""
+"""Pods that are scheduled alike: their class, and the node they are pinned to."""
 
-_FIRST_BACK_OFF: Final = timedelta(seconds=1)
-_LONGEST_BACK_OFF: Final = timedelta(seconds=10)
-_LOOK_AGAIN: Final = timedelta(minutes=5)
-"""After so long refused pods are tried again, whether something changed or not."""
+_INITIAL_BACKOFF: Final = timedelta(seconds=1)
+_MAX_BACKOFF: Final = timedelta(seconds=10)
+_FLUSH_INTERVAL: Final = timedelta(minutes=5)
+"""Unschedulable pods are retried after this time even if nothing changed."""
 
 
-class Entry:
-    """One pod that waits."""
+class QueuedPod:
+    """A pending pod."""
 
     __slots__ = (
+        "classified",
         "key",
         "labels",
         "nominated",
         "number",
         "priority",
-        "read",
+        "reported_reasons",
         "spec",
-        "told",
         "uid",
     )
 
-    def __init__(self, pod: Object, read: Read, *, priority: int, number: int) -> None:
+    def __init__(self, pod: Object, classified: ClassifiedPod, *, priority: int, number: int) -> None:
         meta = pod["metadata"]
         self.uid: str = meta["uid"]
         self.key: tuple[str, str] = (meta["name"], meta["namespace"])
         self.spec = pod["spec"]
         self.labels = meta.get("labels")
         self.nominated = nominated_node(pod)
-        self.read = read
+        self.classified = classified
         self.priority = priority
         self.number = number
-        """The order in which pods came."""
-        self.told: frozenset[str] | None = None
-        """Why it was refused, as its condition says."""
+        """Order of arrival."""
+        self.reported_reasons: frozenset[str] | None = None
+        """Reasons in its PodScheduled condition."""
 
     @property
     def group(self) -> Group:
-        return self.read.kind, self.read.only_node
+        return self.classified.pod_class, self.classified.pinned_node
 
     @property
-    def turn(self) -> tuple[int, int]:
+    def sort_key(self) -> tuple[int, int]:
         return -self.priority, self.number
 
 
 def nominated_node(pod: Object) -> str:
-    """Return the node that somebody has said a pod is to go to; it is tried first."""
+    """Return the nominated node of a pod; it is tried first."""
     name: str = pod["status"].get("nominatedNodeName") or ""
     return name
 
 
-class Refused:
-    """A group of pods for which there was no node."""
+class UnschedulableGroup:
+    """A group of pods that fits no node."""
 
-    __slots__ = ("attempts", "entries", "message", "reasons", "tried", "version")
+    __slots__ = ("attempts", "last_attempt", "message", "pods", "reasons", "version")
 
     def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
+        self.pods: dict[str, QueuedPod] = {}
         self.attempts = 0
-        self.tried: datetime | None = None
+        self.last_attempt: datetime | None = None
         self.message = ""
         self.reasons: frozenset[str] = frozenset()
         self.version = -1
-        """As of which state of the cluster they were refused."""
+        """Version of the cluster when the group was last found unschedulable."""
 
 
-class Queue:
-    """Orders waiting pods by priority, then age; lets refused ones come back."""
+class SchedulingQueue:
+    """Orders pending pods by priority, then arrival; retries unschedulable groups."""
 
-    def __init__(self, engine: Engine, work: Callable[[], None]) -> None:
-        self._engine = engine
-        self._work = Desk[None](engine, lambda _: work())
-        self._return = Desk[Group](engine, self._come_back)
-        self.waiting: dict[str, Entry] = {}
-        self._active: dict[str, Entry] = {}
-        self.refused: dict[Group, Refused] = {}
+    def __init__(self, clock: VirtualClock, work: Callable[[], None]) -> None:
+        self._clock = clock
+        self._cycle_queue = WorkQueue[None](clock, lambda _: work())
+        self._backoff_queue = WorkQueue[Group](clock, self._move_to_active)
+        self.pending: dict[str, QueuedPod] = {}
+        self._active: dict[str, QueuedPod] = {}
+        self.unschedulable: dict[Group, UnschedulableGroup] = {}
 
-    def add(self, entry: Entry) -> None:
-        """Have a pod looked at, in its turn."""
-        self.waiting[entry.uid] = entry
-        self._active[entry.uid] = entry
-        self._work.ask(None)
+    def add(self, queued_pod: QueuedPod) -> None:
+        """Add a pod to the active queue."""
+        self.pending[queued_pod.uid] = queued_pod
+        self._active[queued_pod.uid] = queued_pod
+        self._cycle_queue.add(None)
 
-    def remove(self, uid: str) -> Entry | None:
-        """Take a pod out, wherever it waits."""
-        entry = self.waiting.pop(uid, None)
-        if entry is None:
+    def remove(self, uid: str) -> QueuedPod | None:
+        """Remove a pod from the queue."""
+        queued_pod = self.pending.pop(uid, None)
+        if queued_pod is None:
             return None
         self._active.pop(uid, None)
-        known = self.refused.get(entry.group)
-        if known is not None and uid in known.entries:
-            del known.entries[uid]
-            if not known.entries:
-                self._forget(entry.group)
-        return entry
+        group = self.unschedulable.get(queued_pod.group)
+        if group is not None and uid in group.pods:
+            del group.pods[uid]
+            if not group.pods:
+                self._remove_group(queued_pod.group)
+        return queued_pod
 
-    def take_turns(self) -> Iterable[Entry]:
-        """Hand out the pods to look at, each in its turn; those removed meanwhile are left out."""
-        batch = sorted(self._active.values(), key=lambda one: one.turn)
+    def pop_batch(self) -> Iterable[QueuedPod]:
+        """Yield the active pods in order; skip those removed meanwhile."""
+        batch = sorted(self._active.values(), key=lambda pod: pod.sort_key)
         self._active = {}
-        for entry in batch:
-            if entry.uid in self.waiting:
-                yield entry
+        for queued_pod in batch:
+            if queued_pod.uid in self.pending:
+                yield queued_pod
 
-    def refuse(self, entry: Entry, *, message: str, reasons: frozenset[str], version: int) -> None:
-        """Put a pod aside until something changes that may help."""
-        known = self.refused.setdefault(entry.group, Refused())
-        known.entries[entry.uid] = entry
-        self._return.ask(entry.group, after=_LOOK_AGAIN)
-        if known.version == version:
+    def add_unschedulable(
+        self, queued_pod: QueuedPod, *, message: str, reasons: frozenset[str], version: int
+    ) -> None:
+        """Move a pod to its unschedulable group until a change may help."""
+        group = self.unschedulable.setdefault(queued_pod.group, UnschedulableGroup())
+        group.pods[queued_pod.uid] = queued_pod
+        self._backoff_queue.add(queued_pod.group, after=_FLUSH_INTERVAL)
+        if group.version == version:
             return
-        if known.tried != self._engine.now():
-            known.attempts += 1
-            known.tried = self._engine.now()
-        known.message, known.reasons, known.version = message, reasons, version
+        if group.last_attempt != self._clock.now():
+            group.attempts += 1
+            group.last_attempt = self._clock.now()
+        group.message, group.reasons, group.version = message, reasons, version
 
-    def wake(self, group: Group) -> None:
-        """Let a group be tried again, at once or when it has waited long enough."""
-        known = self.refused[group]
-        back_off = min(_FIRST_BACK_OFF * 2 ** min(known.attempts - 1, 10), _LONGEST_BACK_OFF)
-        now = self._engine.now()
-        due = now if known.tried is None else known.tried + back_off
-        self._return.ask(group, after=max(due - now, timedelta()))
+    def activate(self, group: Group) -> None:
+        """Retry a group, at once or after its backoff."""
+        unschedulable = self.unschedulable[group]
+        backoff = min(_INITIAL_BACKOFF * 2 ** min(unschedulable.attempts - 1, 10), _MAX_BACKOFF)
+        now = self._clock.now()
+        due = now if unschedulable.last_attempt is None else unschedulable.last_attempt + backoff
+        self._backoff_queue.add(group, after=max(due - now, timedelta()))
 
-    def _come_back(self, group: Group) -> None:
-        known = self.refused.get(group)
-        if known is not None:
-            self._active.update(known.entries)
-            self._work.ask(None)
+    def _move_to_active(self, group: Group) -> None:
+        unschedulable = self.unschedulable.get(group)
+        if unschedulable is not None:
+            self._active.update(unschedulable.pods)
+            self._cycle_queue.add(None)
 
-    def _forget(self, group: Group) -> None:
-        del self.refused[group]
-        self._return.forget(group)
+    def _remove_group(self, group: Group) -> None:
+        del self.unschedulable[group]
+        self._backoff_queue.discard(group)

@@ -1,124 +1,134 @@
-"""Which refused pods a change may help: only those are tried again."""
+"""Queueing hints: which unschedulable pods a cluster change may help."""
 
 import numpy as np
 
-from dovetail.simulator.clock import Engine
-from dovetail.simulator.scheduler.equivalence import PodClass, Read
-from dovetail.simulator.scheduler.framework import Judge
-from dovetail.simulator.scheduler.interpod_filters import spread_choice
+from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.scheduler.equivalence import ClassifiedPod, PodClass
+from dovetail.simulator.scheduler.framework import SchedulingFramework
+from dovetail.simulator.scheduler.interpod_filters import spread_selector
 from dovetail.simulator.scheduler.node_table import Ints
-from dovetail.simulator.scheduler.pod_counts import Chosen, Counting, chosen_by
-from dovetail.simulator.scheduler.queue import Group, Queue
-from dovetail.simulator.workqueue import Desk
+from dovetail.simulator.scheduler.pod_counts import PodCounts, PodSelector, term_selector
+from dovetail.simulator.scheduler.queue import Group, SchedulingQueue
+from dovetail.simulator.workqueue import WorkQueue
 
 
-class _News:
-    """What has changed since it was last looked at."""
+class _ClusterChanges:
+    """Changes since the last evaluation."""
 
-    __slots__ = ("came", "domains", "slots", "storage", "went")
+    __slots__ = ("added", "domains", "removed", "slots", "storage")
 
     def __init__(self) -> None:
         self.slots: set[int] = set()
-        self.came: dict[PodClass, None] = {}
-        self.went: dict[PodClass, None] = {}
+        self.added: dict[PodClass, None] = {}
+        self.removed: dict[PodClass, None] = {}
         self.domains = False
         self.storage = False
 
 
-class Hints:
-    """Wakes refused groups, and knows since when nothing has changed for a class.
+class QueueingHints:
+    """Activates unschedulable groups, and versions the cluster for each class.
 
-    Changes are gathered and looked at together, in an event of their own at the
-    same instant: a thousand pods that go at once wake each group once.
+    Changes are collected and evaluated together in a scheduled call at the same instant: a
+    thousand deleted pods activate each group once.
     """
 
-    def __init__(self, engine: Engine, queue: Queue, judge: Judge, counting: Counting) -> None:
+    def __init__(
+        self,
+        clock: VirtualClock,
+        queue: SchedulingQueue,
+        framework: SchedulingFramework,
+        pod_counts: PodCounts,
+    ) -> None:
         self._queue = queue
-        self._judge = judge
-        self._counting = counting
-        self._desk = Desk[None](engine, lambda _: self._look())
-        self._freed = 0
-        """Grows with every change that may make room."""
-        self._placed = 0
-        """Grows with every pod that gets a node."""
-        self._news = _News()
+        self._framework = framework
+        self._pod_counts = pod_counts
+        self._work_queue = WorkQueue[None](clock, lambda _: self._process_changes())
+        self._release_version = 0
+        """Grows with every change that may release resources."""
+        self._assign_version = 0
+        """Grows with every pod that is assigned to a node."""
+        self._changes = _ClusterChanges()
 
-    def version(self, kind: PodClass) -> int:
-        """Return a number that stays while a class that was refused would be refused again."""
-        # More pods on nodes can only help those that look at other pods.
-        return self._freed if kind.is_lonely else -2 - self._freed - self._placed
-
-    def node_changed(self, slot: int, *, new_labels: bool) -> None:
-        """Tell of a node that is new or has changed."""
-        self._news.slots.add(slot)
-        self._news.domains |= new_labels
-        self._room_made()
-
-    def domains_changed(self) -> None:
-        """Tell of a node that is gone, or of rules that reach other pods than before."""
-        self._news.domains = True
-        self._room_made()
-
-    def storage_changed(self) -> None:
-        self._news.storage = True
-        self._room_made()
-
-    def pod_went(self, kind: PodClass, slot: int | None) -> None:
-        """Tell of a pod that is gone from a slot, or (None) about to go and no longer counted."""
-        if slot is not None:
-            self._news.slots.add(slot)
-        self._news.went[kind] = None
-        self._room_made()
-
-    def room_made(self, slot: int) -> None:
-        """Tell of room on a node that is no longer kept for somebody."""
-        self._news.slots.add(slot)
-        self._room_made()
-
-    def placed(self, kind: PodClass) -> None:
-        """Tell of a pod that has got a node."""
-        self._placed += 1
-        if self._queue.refused:
-            self._news.came[kind] = None
-            self._desk.ask(None)
-
-    def _room_made(self) -> None:
-        self._freed += 1
-        if self._queue.refused:
-            self._desk.ask(None)
-
-    def _look(self) -> None:
-        news, self._news = self._news, _News()
-        slots = np.fromiter(news.slots, dtype=np.int64)
-        for group in tuple(self._queue.refused):
-            if self._helps(news, slots, group):
-                self._queue.wake(group)
-
-    def _helps(self, news: "_News", slots: Ints, group: Group) -> bool:
-        kind, spec = group[0], group[0].spec
+    def version(self, pod_class: PodClass) -> int:
+        """Return a version; while it is the same, an unschedulable class stays so."""
+        # More bound pods can only help classes with rules about other pods.
         return (
-            (news.domains and not kind.is_lonely)
-            or (news.storage and bool(spec.volumes))
-            or self._judge.could_help(Read(*group), slots)
-            or any(self._looks_at(kind, one) for one in (*news.came, *news.went))
-            or any(self._avoids(one, kind) for one in news.went)
+            self._release_version
+            if pod_class.is_independent
+            else -2 - self._release_version - self._assign_version
         )
 
-    def _looks_at(self, kind: PodClass, other: PodClass) -> bool:
-        if kind.is_lonely:
+    def node_changed(self, slot: int, *, new_labels: bool) -> None:
+        """Record a new or changed node."""
+        self._changes.slots.add(slot)
+        self._changes.domains |= new_labels
+        self._record_release()
+
+    def domains_changed(self) -> None:
+        """Record a deleted node, or selectors that match other pods than before."""
+        self._changes.domains = True
+        self._record_release()
+
+    def storage_changed(self) -> None:
+        self._changes.storage = True
+        self._record_release()
+
+    def pod_removed(self, pod_class: PodClass, slot: int | None) -> None:
+        """Record a pod that left a slot, or (None) is terminating and no longer counted."""
+        if slot is not None:
+            self._changes.slots.add(slot)
+        self._changes.removed[pod_class] = None
+        self._record_release()
+
+    def resources_released(self, slot: int) -> None:
+        """Record a released reservation on a node."""
+        self._changes.slots.add(slot)
+        self._record_release()
+
+    def pod_assigned(self, pod_class: PodClass) -> None:
+        """Record a pod that was assigned to a node."""
+        self._assign_version += 1
+        if self._queue.unschedulable:
+            self._changes.added[pod_class] = None
+            self._work_queue.add(None)
+
+    def _record_release(self) -> None:
+        self._release_version += 1
+        if self._queue.unschedulable:
+            self._work_queue.add(None)
+
+    def _process_changes(self) -> None:
+        changes, self._changes = self._changes, _ClusterChanges()
+        slots = np.fromiter(changes.slots, dtype=np.int64)
+        for group in tuple(self._queue.unschedulable):
+            if self._may_help(changes, slots, group):
+                self._queue.activate(group)
+
+    def _may_help(self, changes: _ClusterChanges, slots: Ints, group: Group) -> bool:
+        pod_class, spec = group[0], group[0].spec
+        return (
+            (changes.domains and not pod_class.is_independent)
+            or (changes.storage and bool(spec.volumes))
+            or self._framework.may_fit_on(ClassifiedPod(*group), slots)
+            or any(self._selects(pod_class, changed) for changed in (*changes.added, *changes.removed))
+            or any(self._repels(removed, pod_class) for removed in changes.removed)
+        )
+
+    def _selects(self, pod_class: PodClass, other: PodClass) -> bool:
+        if pod_class.is_independent:
             return False
-        return any(self._counting.matches(one, other) for one in _choices(kind))
+        return any(self._pod_counts.matches(selector, other) for selector in _selectors(pod_class))
 
-    def _avoids(self, kind: PodClass, other: PodClass) -> bool:
-        terms = kind.spec.anti_affinity
-        own = kind.namespace
-        return any(self._counting.matches(chosen_by(one, own), other) for one in terms)
+    def _repels(self, pod_class: PodClass, other: PodClass) -> bool:
+        terms = pod_class.spec.anti_affinity
+        own = pod_class.namespace
+        return any(self._pod_counts.matches(term_selector(term, own), other) for term in terms)
 
 
-def _choices(kind: PodClass) -> list[Chosen]:
-    spec = kind.spec
+def _selectors(pod_class: PodClass) -> list[PodSelector]:
+    spec = pod_class.spec
     terms = (*spec.affinity, *spec.anti_affinity)
     return [
-        *(chosen_by(one, kind.namespace) for one in terms),
-        *(spread_choice(kind, one) for one in spec.spreads if one.required),
+        *(term_selector(term, pod_class.namespace) for term in terms),
+        *(spread_selector(pod_class, spread) for spread in spec.spreads if spread.required),
     ]

@@ -1,4 +1,4 @@
-"""The binder: gives every pod that has no node the best one, or says why not."""
+"""Kube-scheduler simulator: binds pending pods to the best node."""
 
 from functools import partial
 from typing import Final
@@ -16,22 +16,23 @@ from dovetail.ports.api_resources import (
     Resource,
 )
 from dovetail.ports.kube_errors import Conflict, NotFound
+from dovetail.simulator.apiserver.interface import find_object
 from dovetail.simulator.apiserver.options import PatchType
 from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.apiserver.storage.frozen_object import Object
 from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
-from dovetail.simulator.clock import Engine
-from dovetail.simulator.scheduler.bound_pods import Placed, Places
-from dovetail.simulator.scheduler.equivalence import PodClass, PodReader
-from dovetail.simulator.scheduler.framework import Judge, Unschedulable
+from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.scheduler.bound_pods import BoundPod, BoundPods
+from dovetail.simulator.scheduler.equivalence import PodClass, PodClassifier
+from dovetail.simulator.scheduler.framework import SchedulingFramework, Unschedulable
+from dovetail.simulator.scheduler.host_ports import HostPorts
 from dovetail.simulator.scheduler.node_table import NodeTable
-from dovetail.simulator.scheduler.nominated_pods import Reserving
-from dovetail.simulator.scheduler.pod_counts import Counting
-from dovetail.simulator.scheduler.queue import Entry, Queue, nominated_node
-from dovetail.simulator.scheduler.queueing_hints import Hints
-from dovetail.simulator.scheduler.status import Telling
-from dovetail.simulator.scheduler.volumes import Claims, Verdict
-from dovetail.simulator.workqueue import follow
+from dovetail.simulator.scheduler.pod_counts import PodCounts
+from dovetail.simulator.scheduler.queue import QueuedPod, SchedulingQueue, nominated_node
+from dovetail.simulator.scheduler.queueing_hints import QueueingHints
+from dovetail.simulator.scheduler.status import StatusWriter
+from dovetail.simulator.scheduler.volumes import VolumeConstraints, VolumeFilters
+from dovetail.simulator.workqueue import start_watch
 
 SCHEDULER: Final = "default-scheduler"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
@@ -39,39 +40,89 @@ _TERMINAL: Final = ("Succeeded", "Failed")
 _STORAGE: Final = (STORAGE_CLASSES, PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS, CSI_NODES)
 
 
-class Binder:
-    """A kube-scheduler that takes no time.
+class NominatedPods:
+    """Requests and host ports of nominated pods, counted on their nodes.
 
-    What it keeps is a picture of the API server's objects, in numbers; a new
-    binder comes to the same picture.
+    Simpler than kube-scheduler: pods of higher priority may not use the reservation, and
+    inter-pod rules do not count nominated pods.
     """
 
-    def __init__(self, api: ApiServer, engine: Engine) -> None:
+    def __init__(self, table: NodeTable, ports: HostPorts) -> None:
+        self._table = table
+        self._ports = ports
+        self._reserved: dict[str, tuple[PodClass, int]] = {}
+        self._pods_by_node: dict[str, dict[str, None]] = {}
+        """Node → UIDs of the pods nominated for it."""
+
+    def add(self, uid: str, pod_class: PodClass, node: str) -> None:
+        """Reserve resources for a pod, if its node exists."""
+        slot = self._table.slots.get(node)
+        if slot is not None:
+            self._reserved[uid] = (pod_class, slot)
+            self._pods_by_node.setdefault(node, {})[uid] = None
+            self._count(pod_class, slot, 1)
+
+    def remove(self, uid: str) -> int | None:
+        """Release a pod's reservation; return its slot."""
+        pod_class, slot = self._reserved.pop(uid, (None, None))
+        if pod_class is None or slot is None:
+            return None
+        facts = self._table.at(slot)
+        del self._pods_by_node[facts.name][uid]
+        self._count(pod_class, slot, -1)
+        return slot
+
+    def pods_on_node(self, node: str) -> tuple[str, ...]:
+        """Return the UIDs of the pods nominated for a node."""
+        return tuple(self._pods_by_node.get(node, ()))
+
+    def remove_node(self, name: str) -> None:
+        """Release all reservations on a deleted node."""
+        for uid in self._pods_by_node.pop(name, ()):
+            pod_class, slot = self._reserved.pop(uid)
+            self._count(pod_class, slot, -1)
+
+    def _count(self, pod_class: PodClass, slot: int, sign: int) -> None:
+        self._table.add_requests(pod_class.requests, slot, sign)
+        if pod_class.spec.host_ports and sign > 0:
+            self._ports.add(pod_class.spec.host_ports, slot)
+        elif pod_class.spec.host_ports:
+            self._ports.remove(pod_class.spec.host_ports, slot)
+
+
+class KubeScheduler:
+    """A kube-scheduler that takes no virtual time.
+
+    Its state derives from the API server's objects alone; a new scheduler computes the same
+    state.
+    """
+
+    def __init__(self, api: ApiServer, clock: VirtualClock) -> None:
         self._api = api
         self._table = NodeTable()
-        self._reader = PodReader()
-        self._claims = Claims(self._table)
-        self._counting = Counting(self._table, lambda: self._reader.classes)
-        self._judge = Judge(self._table, self._counting, self._claims)
-        self._places = Places(self._table, self._counting, self._claims, self._judge)
-        self._reserving = Reserving(self._table, self._judge.ports)
-        self._queue = Queue(engine, self._cycle)
-        self._hints = Hints(engine, self._queue, self._judge, self._counting)
-        self._telling = Telling(api, engine)
+        self._classifier = PodClassifier()
+        self._volume_filters = VolumeFilters(self._table)
+        self._pod_counts = PodCounts(self._table, lambda: self._classifier.classes)
+        self._framework = SchedulingFramework(self._table, self._pod_counts, self._volume_filters)
+        self._bound_pods = BoundPods(self._table, self._pod_counts, self._volume_filters, self._framework)
+        self._nominated_pods = NominatedPods(self._table, self._framework.ports)
+        self._queue = SchedulingQueue(clock, self._cycle)
+        self._hints = QueueingHints(clock, self._queue, self._framework, self._pod_counts)
+        self._status_writer = StatusWriter(api, clock)
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
-        self._usual_priority = 0
+        self._default_priority = 0
         self._number = 0
-        self._binding: dict[str, tuple[Entry, Verdict]] = {}
-        """Pods whose node is chosen and whose volumes are being made there."""
-        # In this order: pods are read in the light of everything else.
-        follow(api, engine, PRIORITY_CLASSES, self._priority_changed)
-        follow(api, engine, NAMESPACES, self._namespace_changed)
+        self._binding: dict[str, tuple[QueuedPod, VolumeConstraints]] = {}
+        """UID → pod with a chosen node whose volumes are being provisioned."""
+        # Pods last: decoding them needs all the other kinds.
+        start_watch(api, clock, PRIORITY_CLASSES, self._priority_changed)
+        start_watch(api, clock, NAMESPACES, self._namespace_changed)
         for resource in _STORAGE:
-            follow(api, engine, resource, partial(self._storage_changed, resource))
-        follow(api, engine, NODES, self._node_changed)
-        follow(api, engine, PODS, self._pod_changed)
+            start_watch(api, clock, resource, partial(self._storage_changed, resource))
+        start_watch(api, clock, NODES, self._node_changed)
+        start_watch(api, clock, PODS, self._pod_changed)
 
-    # --- Being told -----------------------------------------------------------------------
+    # --- Watch events ---------------------------------------------------------------------
 
     def _priority_changed(self, event: WatchEvent) -> None:
         obj = event.object
@@ -80,55 +131,58 @@ class Binder:
         else:
             self._priorities[obj["metadata"]["name"]] = int(obj.get("value") or 0)
             if obj.get("globalDefault"):
-                self._usual_priority = int(obj.get("value") or 0)
+                self._default_priority = int(obj.get("value") or 0)
 
     def _namespace_changed(self, event: WatchEvent) -> None:
         meta = event.object["metadata"]
-        gone = event.type is EventType.DELETED
-        labels = None if gone else meta.get("labels") or {}
-        if self._counting.set_namespace(meta["name"], labels):
+        deleted = event.type is EventType.DELETED
+        labels = None if deleted else meta.get("labels") or {}
+        if self._pod_counts.set_namespace(meta["name"], labels):
             self._hints.domains_changed()
 
     def _storage_changed(self, resource: Resource, event: WatchEvent) -> None:
-        self._claims.take(resource, event.object, gone=event.type is EventType.DELETED)
+        self._volume_filters.update(resource, event.object, deleted=event.type is EventType.DELETED)
         self._hints.storage_changed()
         if resource is PERSISTENT_VOLUME_CLAIMS and self._binding:
-            for uid, (entry, needs) in tuple(self._binding.items()):
-                if all(self._claims.is_bound(one) for one in needs.waiting):
+            for uid, (queued_pod, volumes) in tuple(self._binding.items()):
+                if all(self._volume_filters.is_bound(claim) for claim in volumes.unbound_claims):
                     del self._binding[uid]
-                    self._bind(entry, self._places.pods[uid].node)
+                    self._bind(queued_pod, self._bound_pods.pods[uid].node)
 
     def _node_changed(self, event: WatchEvent) -> None:
         name = event.object["metadata"]["name"]
         if event.type is EventType.DELETED:
-            self._node_went(name)
+            self._node_removed(name)
             return
-        changed = self._table.put(event.object)
+        changed = self._table.update(event.object)
         if changed is None:
             return
         slot, before = changed
         if before is None:
-            self._places.node_came(name, slot)
+            self._bound_pods.add_node(name, slot)
         after = self._table.at(slot)
         new_labels = before is None or before.labels != after.labels
         self._hints.node_changed(slot, new_labels=new_labels)
-        self._wake_nominated(name, slot)
+        self._activate_nominated(name, slot)
 
-    def _wake_nominated(self, node: str, slot: int) -> None:
-        """Have those looked at whose node has opened; to others it looks full by their room."""
-        for uid in self._reserving.kept_on(node):
-            entry = self._queue.waiting.get(uid)
-            if entry is not None and entry.group in self._queue.refused:
-                if self._judge.tolerates(entry.read, slot):
-                    self._queue.wake(entry.group)
+    def _activate_nominated(self, node: str, slot: int) -> None:
+        """Retry nominated pods whose node now tolerates them.
 
-    def _node_went(self, name: str) -> None:
-        for placed in self._places.node_went(name):
-            waiting = self._binding.pop(placed.uid, None)
-            if waiting is not None:
-                self._places.remove(placed.uid)
-                self._queue.add(waiting[0])
-        self._reserving.node_went(name)
+        For the queueing hints the node looks full because of their own reservation.
+        """
+        for uid in self._nominated_pods.pods_on_node(node):
+            queued_pod = self._queue.pending.get(uid)
+            if queued_pod is not None and queued_pod.group in self._queue.unschedulable:
+                if self._framework.tolerates(queued_pod.classified, slot):
+                    self._queue.activate(queued_pod.group)
+
+    def _node_removed(self, name: str) -> None:
+        for bound_pod in self._bound_pods.remove_node(name):
+            pending = self._binding.pop(bound_pod.uid, None)
+            if pending is not None:
+                self._bound_pods.remove(bound_pod.uid)
+                self._queue.add(pending[0])
+        self._nominated_pods.remove_node(name)
         self._table.remove(name)
         self._hints.domains_changed()
 
@@ -136,172 +190,171 @@ class Binder:
         pod = event.object
         uid = pod["metadata"]["uid"]
         if event.type is EventType.DELETED or pod["status"].get("phase") in _TERMINAL:
-            self._gone(uid)
+            self._pod_gone(uid)
         elif "nodeName" in pod["spec"]:
-            self._has_node(pod, uid)
-        elif _is_ours(pod):
-            self._wants_node(pod, uid)
+            self._handle_bound(pod, uid)
+        elif _is_schedulable(pod):
+            self._handle_pending(pod, uid)
         else:
-            self._gone(uid)
+            self._pod_gone(uid)
 
-    def _has_node(self, pod: Object, uid: str) -> None:
-        placed, node = self._places.pods.get(uid), pod["spec"]["nodeName"]
-        if placed is not None and placed.node != node:
-            self._gone(uid)  # Somebody else decided while its volumes were being made.
-            placed = None
-        if placed is None:
-            kind = self._reader.read(pod).kind
-            kind.refs += 1
-            self._drop_waiting(uid)
-            needs = self._claims.verdict(kind)
-            placed = Placed(uid, kind, node, attachments=needs.attachments)
-            self._places.add(placed)
-            self._hints.placed(kind)
-        if placed.live and "deletionTimestamp" in pod["metadata"]:
-            self._places.stops(placed)
-            self._hints.pod_went(placed.kind, None)
+    def _handle_bound(self, pod: Object, uid: str) -> None:
+        bound_pod, node = self._bound_pods.pods.get(uid), pod["spec"]["nodeName"]
+        if bound_pod is not None and bound_pod.node != node:
+            self._pod_gone(uid)  # Bound to another node while its volumes were being provisioned.
+            bound_pod = None
+        if bound_pod is None:
+            pod_class = self._classifier.classify(pod).pod_class
+            pod_class.refs += 1
+            self._remove_queued(uid)
+            volumes = self._volume_filters.constraints_for(pod_class)
+            bound_pod = BoundPod(uid, pod_class, node, attachments=volumes.attachments)
+            self._bound_pods.add(bound_pod)
+            self._hints.pod_assigned(pod_class)
+        if bound_pod.live and "deletionTimestamp" in pod["metadata"]:
+            self._bound_pods.mark_terminating(bound_pod)
+            self._hints.pod_removed(bound_pod.pod_class, None)
 
-    def _wants_node(self, pod: Object, uid: str) -> None:
-        known = self._queue.waiting.get(uid)
-        if known is None and uid in self._places.pods:
-            return  # Chosen already; the event that says so is still to come.
-        if known is not None:
-            if known.spec is pod["spec"] and known.labels is pod["metadata"].get("labels"):
-                self._nominate(known, nominated_node(pod))
+    def _handle_pending(self, pod: Object, uid: str) -> None:
+        queued = self._queue.pending.get(uid)
+        if queued is None and uid in self._bound_pods.pods:
+            return  # Assumed already; the event of the binding has not arrived yet.
+        if queued is not None:
+            if queued.spec is pod["spec"] and queued.labels is pod["metadata"].get("labels"):
+                self._nominate(queued, nominated_node(pod))
                 return
-        read = self._reader.read(pod)
-        read.kind.refs += 1
-        self._drop_waiting(uid)
+        classified = self._classifier.classify(pod)
+        classified.pod_class.refs += 1
+        self._remove_queued(uid)
         self._number += 1
-        entry = Entry(pod, read, priority=self._priority(pod), number=self._number)
-        self._reserving.hold(uid, read.kind, entry.nominated)
-        self._queue.add(entry)
+        queued_pod = QueuedPod(pod, classified, priority=self._priority(pod), number=self._number)
+        self._nominated_pods.add(uid, classified.pod_class, queued_pod.nominated)
+        self._queue.add(queued_pod)
 
-    def _nominate(self, entry: Entry, node: str) -> None:
-        """Keep room for a pod where it is to go, and no longer where it was to go."""
-        if entry.nominated == node:
+    def _nominate(self, queued_pod: QueuedPod, node: str) -> None:
+        """Move a pod's reservation to its new nominated node."""
+        if queued_pod.nominated == node:
             return
-        entry.nominated = node
-        self._free(entry)
-        self._reserving.hold(entry.uid, entry.read.kind, node)
+        queued_pod.nominated = node
+        self._release_reservation(queued_pod)
+        self._nominated_pods.add(queued_pod.uid, queued_pod.classified.pod_class, node)
 
-    def _free(self, entry: Entry) -> None:
-        slot = self._reserving.free(entry.uid)
+    def _release_reservation(self, queued_pod: QueuedPod) -> None:
+        slot = self._nominated_pods.remove(queued_pod.uid)
         if slot is not None:
-            self._hints.room_made(slot)
+            self._hints.resources_released(slot)
 
-    def _gone(self, uid: str) -> None:
-        self._drop_waiting(uid)
+    def _pod_gone(self, uid: str) -> None:
+        self._remove_queued(uid)
         self._binding.pop(uid, None)
-        placed = self._places.pods.get(uid)
-        if placed is not None:
-            slot = placed.slot
-            self._places.remove(uid)
-            self._hints.pod_went(placed.kind, slot)
-            self._release(placed.kind)
+        bound_pod = self._bound_pods.pods.get(uid)
+        if bound_pod is not None:
+            slot = bound_pod.slot
+            self._bound_pods.remove(uid)
+            self._hints.pod_removed(bound_pod.pod_class, slot)
+            self._release_class(bound_pod.pod_class)
 
-    def _drop_waiting(self, uid: str) -> None:
-        entry = self._queue.remove(uid)
-        if entry is not None:
-            self._free(entry)
-            self._release(entry.read.kind)
+    def _remove_queued(self, uid: str) -> None:
+        queued_pod = self._queue.remove(uid)
+        if queued_pod is not None:
+            self._release_reservation(queued_pod)
+            self._release_class(queued_pod.classified.pod_class)
 
-    def _release(self, kind: PodClass) -> None:
-        kind.refs -= 1
-        if not kind.refs:
-            self._reader.forget(kind)
-            self._counting.forget(kind)
-            self._judge.forget(kind)
+    def _release_class(self, pod_class: PodClass) -> None:
+        pod_class.refs -= 1
+        if not pod_class.refs:
+            self._classifier.forget(pod_class)
+            self._pod_counts.forget(pod_class)
+            self._framework.forget(pod_class)
 
     def _priority(self, pod: Object) -> int:
         own = pod["spec"].get("priority")
         if own is not None:
             return int(own)
         name = pod["spec"].get("priorityClassName", "")
-        return self._priorities.get(name, self._usual_priority)
+        return self._priorities.get(name, self._default_priority)
 
-    # --- Choosing -------------------------------------------------------------------------
+    # --- Scheduling cycle -----------------------------------------------------------------
 
     def _cycle(self) -> None:
-        for entry in self._queue.take_turns():
-            kind = entry.read.kind
-            version = self._hints.version(kind)
-            known = self._queue.refused.get(entry.group)
-            if known is not None and known.version == version and not entry.nominated:
-                self._refuse(entry, known.message, known.reasons, version)
+        for queued_pod in self._queue.pop_batch():
+            pod_class = queued_pod.classified.pod_class
+            version = self._hints.version(pod_class)
+            group = self._queue.unschedulable.get(queued_pod.group)
+            if group is not None and group.version == version and not queued_pod.nominated:
+                self._reject(queued_pod, group.message, group.reasons, version)
                 continue
-            needs = self._claims.verdict(kind)
-            self._free(entry)  # Its own room is there for itself.
+            volumes = self._volume_filters.constraints_for(pod_class)
+            self._release_reservation(queued_pod)  # The pod may use its own reservation.
             try:
-                slot = self._judge.takes(entry.read, needs, entry.nominated)
+                slot = self._framework.check_node(queued_pod.classified, volumes, queued_pod.nominated)
                 if slot is None:
-                    slot = self._judge.best(entry.read, needs)
-            except Unschedulable as refusal:
-                self._refuse(entry, refusal.message, refusal.reasons, version)
+                    slot = self._framework.select_node(queued_pod.classified, volumes)
+            except Unschedulable as error:
+                self._reject(queued_pod, error.message, error.reasons, version)
             else:
-                self._place(entry, slot, needs)
+                self._assume(queued_pod, slot, volumes)
 
-    def _refuse(self, entry: Entry, message: str, reasons: frozenset[str], version: int) -> None:
-        self._queue.refuse(entry, message=message, reasons=reasons, version=version)
-        self._forget_nomination(entry)
-        # Only numbers have changed in the message: that is not worth a write per pod.
-        if entry.told == reasons:
+    def _reject(self, queued_pod: QueuedPod, message: str, reasons: frozenset[str], version: int) -> None:
+        self._queue.add_unschedulable(queued_pod, message=message, reasons=reasons, version=version)
+        self._clear_nomination(queued_pod)
+        # Only counts in the message changed: not worth a write per pod.
+        if queued_pod.reported_reasons == reasons:
             return
-        entry.told = reasons
-        try:
-            pod = self._api.get(PODS, *entry.key)
-        except NotFound:
-            return
-        if pod["metadata"]["uid"] == entry.uid and "nodeName" not in pod["spec"]:
-            self._telling.failed(pod, message)
+        queued_pod.reported_reasons = reasons
+        pod = find_object(self._api, PODS, *queued_pod.key)
+        if pod is not None and pod["metadata"]["uid"] == queued_pod.uid and "nodeName" not in pod["spec"]:
+            self._status_writer.record_unschedulable(pod, message)
 
-    def _forget_nomination(self, entry: Entry) -> None:
-        """Have a pod that was refused wait for any node."""
-        if not entry.nominated:
+    def _clear_nomination(self, queued_pod: QueuedPod) -> None:
+        """Clear the nominated node of an unschedulable pod."""
+        if not queued_pod.nominated:
             return
-        entry.nominated = ""
-        patch = {"metadata": {"uid": entry.uid}, "status": {"nominatedNodeName": None}}
+        queued_pod.nominated = ""
+        patch = {"metadata": {"uid": queued_pod.uid}, "status": {"nominatedNodeName": None}}
         try:
-            name, namespace = entry.key
+            name, namespace = queued_pod.key
             self._api.patch(PODS, name, patch, PatchType.MERGE, namespace, subresource="status")
         except (Conflict, NotFound):
             return
 
-    def _place(self, entry: Entry, slot: int, needs: Verdict) -> None:
+    def _assume(self, queued_pod: QueuedPod, slot: int, volumes: VolumeConstraints) -> None:
         node = self._table.at(slot).name
-        self._queue.remove(entry.uid)
-        placed = Placed(entry.uid, entry.read.kind, node, attachments=needs.attachments)
-        self._places.add(placed)
-        self._hints.placed(entry.read.kind)
-        if needs.waiting:
-            self._binding[entry.uid] = (entry, needs)
-            for key in needs.waiting:
+        self._queue.remove(queued_pod.uid)
+        bound_pod = BoundPod(
+            queued_pod.uid, queued_pod.classified.pod_class, node, attachments=volumes.attachments
+        )
+        self._bound_pods.add(bound_pod)
+        self._hints.pod_assigned(queued_pod.classified.pod_class)
+        if volumes.unbound_claims:
+            self._binding[queued_pod.uid] = (queued_pod, volumes)
+            for key in volumes.unbound_claims:
                 self._select_node(key, node)
         else:
-            self._bind(entry, node)
+            self._bind(queued_pod, node)
 
     def _select_node(self, claim: str, node: str) -> None:
-        """Ask for a volume to be made where a node is."""
+        """Request a volume in the zone of a node."""
         namespace, _, name = claim.partition("/")
         patch = {"metadata": {"annotations": {SELECTED_NODE: node}}}
         try:
             self._api.patch(PERSISTENT_VOLUME_CLAIMS, name, patch, PatchType.MERGE, namespace)
         except NotFound:
-            return  # Its pod is told when it comes to be looked at again.
+            return  # The pod is rejected when it is tried again.
 
-    def _bind(self, entry: Entry, node: str) -> None:
+    def _bind(self, queued_pod: QueuedPod, node: str) -> None:
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
-        binding = {"metadata": {"uid": entry.uid}, "target": target}
+        binding = {"metadata": {"uid": queued_pod.uid}, "target": target}
         try:
-            pod = self._api.bind(*entry.key, binding)
+            pod = self._api.bind(*queued_pod.key, binding)
         except (Conflict, NotFound):
-            # Somebody was quicker: the pod is gone, going, or bound elsewhere. Its event follows.
-            self._gone(entry.uid)
+            # The pod was deleted or bound elsewhere; its event follows.
+            self._pod_gone(queued_pod.uid)
         else:
-            self._telling.scheduled(pod, node)
+            self._status_writer.record_scheduled(pod, node)
 
 
-def _is_ours(pod: Object) -> bool:
+def _is_schedulable(pod: Object) -> bool:
     spec = pod["spec"]
     return (
         spec.get("schedulerName", SCHEDULER) == SCHEDULER

@@ -1,54 +1,45 @@
-"""What users read about scheduling: a pod's condition, and Events."""
+"""PodScheduled conditions and Events, as kube-scheduler writes them."""
 
-from typing import Any, Final
+from typing import Final
 
 from dovetail.ports.api_resources import EVENTS, PODS
 from dovetail.ports.kube_errors import ApiError
+from dovetail.simulator.apiserver.conditions import get_conditions, set_condition
 from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.apiserver.storage.frozen_object import Object, freeze
-from dovetail.simulator.apiserver.timestamps import timestamp
-from dovetail.simulator.clock import Engine
+from dovetail.simulator.apiserver.timestamps import format_timestamp
+from dovetail.simulator.clock import VirtualClock
 
 _NAME: Final = "default-scheduler"
 _SOURCE: Final[Object] = freeze({"component": _NAME})
-"""Kept once: there are three Events for each pod of a cluster that has just grown."""
+"""Shared: every new pod of a large cluster gets up to three Events."""
 
 
-class Telling:
-    """Writes conditions and Events as kube-scheduler does."""
+class StatusWriter:
+    """Writes conditions and Events of scheduling."""
 
-    def __init__(self, api: ApiServer, engine: Engine) -> None:
+    def __init__(self, api: ApiServer, clock: VirtualClock) -> None:
         self._api = api
-        self._engine = engine
+        self._clock = clock
 
-    def scheduled(self, pod: Object, node: str) -> None:
+    def record_scheduled(self, pod: Object, node: str) -> None:
         meta = pod["metadata"]
         message = f"Successfully assigned {meta['namespace']}/{meta['name']} to {node}"
         self._event(pod, "Scheduled", message, kind="Normal", action="Binding")
 
-    def failed(self, pod: Object, message: str) -> None:
-        """Say in the pod's status that no node was found."""
-        new = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "Unschedulable",
-            "message": message,
-            "lastTransitionTime": timestamp(self._engine.now()),
-        }
-        conditions = list(pod["status"].get("conditions") or ())
-        for old in conditions:
-            if old["type"] == "PodScheduled" and old["status"] == "False":
-                new["lastTransitionTime"] = old["lastTransitionTime"]
-        others = [one for one in conditions if one["type"] != "PodScheduled"]
-        status: dict[str, Any] = {**pod["status"], "conditions": [*others, new]}
+    def record_unschedulable(self, pod: Object, message: str) -> None:
+        """Set PodScheduled to False and record an Event."""
+        now = format_timestamp(self._clock.now())
+        new = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        status = {**pod["status"], "conditions": set_condition(get_conditions(pod), new, now=now)}
         pod = self._api.update(PODS, {**pod, "status": status}, subresource="status")
         self._event(pod, "FailedScheduling", message, kind="Warning", action="Scheduling")
 
     def _event(self, pod: Object, reason: str, message: str, *, kind: str, action: str) -> None:
         meta = pod["metadata"]
-        now = timestamp(self._engine.now())
+        now = format_timestamp(self._clock.now())
         event = {
-            # The revision makes it unlike the name of any other event.
+            # The resource version makes the name unique.
             "metadata": {"name": f"{meta['name']}.{int(self._api.resource_version):016x}"},
             "involvedObject": {
                 "apiVersion": "v1",
@@ -70,4 +61,4 @@ class Telling:
         try:
             self._api.create(EVENTS, event, meta["namespace"])
         except ApiError:
-            return  # The namespace is on its way out: nobody will miss the event.
+            return  # The namespace is terminating; the Event is lost.

@@ -1,1 +1,1 @@
-"""Volume controllers: claims get volumes, and volumes get attached to nodes."""
+"""Storage controllers: bind claims to volumes and attach volumes to nodes."""

@@ -1,4 +1,7 @@
-"""Volumes get attached to the nodes of the pods that use them, and detached after."""
+"""Attach/detach controller: attaches volumes to the nodes of their pods."""
+
+from datetime import timedelta
+from typing import Final
 
 from dovetail.ports.api_resources import (
     PERSISTENT_VOLUME_CLAIMS,
@@ -7,65 +10,67 @@ from dovetail.ports.api_resources import (
     VOLUME_ATTACHMENTS,
 )
 from dovetail.ports.kube_errors import AlreadyExists, ApiError, NotFound
+from dovetail.simulator.apiserver.interface import find_object
 from dovetail.simulator.apiserver.server import ApiServer
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from dovetail.simulator.apiserver.storage.store import key_of
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from dovetail.simulator.apiserver.storage.store import object_key
 from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
-from dovetail.simulator.clock import Engine
-from dovetail.simulator.storage.latencies import StorageLatencies
-from dovetail.simulator.storage.objects import Key, claims_used, ephemeral_claim, new_attachment
-from dovetail.simulator.workqueue import Desk, follow
+from dovetail.simulator.clock import VirtualClock
+from dovetail.simulator.storage.objects import Key, encode_attachment, encode_ephemeral_claim, list_claims
+from dovetail.simulator.workqueue import WorkQueue, start_watch
 
-Use = tuple[Key, str]
-"""A claim and a node on which pods use it."""
-_TERMINAL = ("Succeeded", "Failed")
+ClaimUse = tuple[Key, str]
+"""A claim, and a node where pods use it."""
+_TERMINAL: Final = ("Succeeded", "Failed")
+_ATTACH_LATENCY: Final = timedelta(seconds=1)
+_DETACH_LATENCY: Final = timedelta(seconds=2)
+"""From the end of the last pod that used a volume on a node."""
 
 
-class Attachments:
-    """Keeps VolumeAttachments in step with pods; makes the claims of ephemeral volumes."""
+class AttachDetachController:
+    """Syncs VolumeAttachments with pods; creates the claims of ephemeral volumes."""
 
-    def __init__(self, api: ApiServer, engine: Engine, latencies: StorageLatencies) -> None:
+    def __init__(self, api: ApiServer, clock: VirtualClock) -> None:
         self._api = api
-        self._latencies = latencies
-        self._attach = Desk[Use](engine, self._look)
-        self._attached = Desk[str](engine, self._mark_attached)
-        self._detach = Desk[Use](engine, self._remove)
+        self._attach_queue = WorkQueue[ClaimUse](clock, self._sync)
+        self._attached_queue = WorkQueue[str](clock, self._mark_attached)
+        self._detach_queue = WorkQueue[ClaimUse](clock, self._delete_attachment)
         self._users: dict[Key, dict[str, set[str]]] = {}
-        """Claim → node → pods there that use it."""
-        self._names: dict[Use, str] = {}
-        """The attachments there are, by what they are for."""
-        follow(api, engine, PERSISTENT_VOLUME_CLAIMS, self._claim_changed)
-        follow(api, engine, PODS, self._pod_changed)
-        follow(api, engine, VOLUME_ATTACHMENTS, self._attachment_changed)
+        """Claim → node → UIDs of the pods that use it there."""
+        self._attachment_names: dict[ClaimUse, str] = {}
+        """Claim and node → name of the VolumeAttachment."""
+        start_watch(api, clock, PERSISTENT_VOLUME_CLAIMS, self._claim_changed)
+        start_watch(api, clock, PODS, self._pod_changed)
+        start_watch(api, clock, VOLUME_ATTACHMENTS, self._attachment_changed)
 
     def _pod_changed(self, event: WatchEvent) -> None:
         pod = event.object
-        used = claims_used(pod)
-        if not used:
+        claims = list_claims(pod)
+        if not claims:
             return
-        gone = event.type is EventType.DELETED
-        over = gone or look(pod, "status", "phase") in _TERMINAL
+        deleted = event.type is EventType.DELETED
+        terminated = deleted or get_field(pod, "status", "phase") in _TERMINAL
         node = pod["spec"].get("nodeName")
-        for key, template in used:
-            if template is not None and not over:
-                self._make_claim(pod, key, template)
-            if node and over:
-                self._stopped((key, node), pod["metadata"]["uid"])
+        for key, template in claims:
+            if template is not None and not terminated:
+                self._create_ephemeral_claim(pod, key, template)
+            if node and terminated:
+                self._pod_stopped((key, node), pod["metadata"]["uid"])
             elif node:
                 nodes = self._users.setdefault(key, {})
                 nodes.setdefault(node, set()).add(pod["metadata"]["uid"])
-                self._attach.ask((key, node))
+                self._attach_queue.add((key, node))
 
-    def _make_claim(self, pod: Object, key: Key, template: Object) -> None:
+    def _create_ephemeral_claim(self, pod: Object, key: Key, template: Object) -> None:
         if pod["metadata"].get("deletionTimestamp"):
             return
         try:
-            self._api.create(PERSISTENT_VOLUME_CLAIMS, ephemeral_claim(pod, key, template))
+            self._api.create(PERSISTENT_VOLUME_CLAIMS, encode_ephemeral_claim(pod, key, template))
         except ApiError:
-            return  # There already, or refused; then the pod tells that it waits for it.
+            return  # It exists already, or was rejected; then the pod stays unschedulable.
 
-    def _stopped(self, use: Use, uid: str) -> None:
-        key, node = use
+    def _pod_stopped(self, claim_use: ClaimUse, uid: str) -> None:
+        key, node = claim_use
         nodes = self._users.get(key, {})
         users = nodes.get(node, set())
         users.discard(uid)
@@ -74,68 +79,62 @@ class Attachments:
         nodes.pop(node, None)
         if not nodes:
             self._users.pop(key, None)
-        if use in self._names:
-            self._detach.ask(use, after=self._latencies.detach)
+        if claim_use in self._attachment_names:
+            self._detach_queue.add(claim_use, after=_DETACH_LATENCY)
 
-    def _is_used(self, use: Use) -> bool:
-        return use[1] in self._users.get(use[0], {})
+    def _is_used(self, claim_use: ClaimUse) -> bool:
+        return claim_use[1] in self._users.get(claim_use[0], {})
 
     def _claim_changed(self, event: WatchEvent) -> None:
-        """Attach what pods, placed before their claim was bound, wait for."""
-        if look(event.object, "status", "phase") == "Bound":
-            key = key_of(event.object)
+        """Attach volumes for pods that were bound before their claim."""
+        if get_field(event.object, "status", "phase") == "Bound":
+            key = object_key(event.object)
             for node in self._users.get(key, {}):
-                self._attach.ask((key, node))
+                self._attach_queue.add((key, node))
 
     def _attachment_changed(self, event: WatchEvent) -> None:
-        one = event.object
+        attachment = event.object
         if event.type is EventType.ADDED:
-            use = self._use_of(one)
-            if use is not None:
-                self._names[use] = one["metadata"]["name"]
-                if not self._is_used(use):
-                    self._detach.ask(use, after=self._latencies.detach)
-        if event.type is not EventType.DELETED and not look(one, "status", "attached"):
-            self._attached.ask(one["metadata"]["name"], after=self._latencies.attach)
+            claim_use = self._attachment_use(attachment)
+            if claim_use is not None:
+                self._attachment_names[claim_use] = attachment["metadata"]["name"]
+                if not self._is_used(claim_use):
+                    self._detach_queue.add(claim_use, after=_DETACH_LATENCY)
+        if event.type is not EventType.DELETED and not get_field(attachment, "status", "attached"):
+            self._attached_queue.add(attachment["metadata"]["name"], after=_ATTACH_LATENCY)
 
-    def _use_of(self, attachment: Object) -> Use | None:
-        name = look(attachment, "spec", "source", "persistentVolumeName") or ""
-        try:
-            claim = look(self._api.get(PERSISTENT_VOLUMES, name), "spec", "claimRef")
-        except NotFound:
-            return None
-        return (claim["namespace"], claim["name"]), attachment["spec"]["nodeName"]
+    def _attachment_use(self, attachment: Object) -> ClaimUse | None:
+        name = get_field(attachment, "spec", "source", "persistentVolumeName") or ""
+        claim = get_field(find_object(self._api, PERSISTENT_VOLUMES, name), "spec", "claimRef")
+        return ((claim["namespace"], claim["name"]), attachment["spec"]["nodeName"]) if claim else None
 
-    def _look(self, use: Use) -> None:
+    def _sync(self, claim_use: ClaimUse) -> None:
         """Attach a claim's volume to a node where a pod uses it."""
-        if not self._is_used(use):
+        if not self._is_used(claim_use):
             return
-        self._detach.forget(use)
-        (namespace, name), node = use
+        self._detach_queue.discard(claim_use)
+        (namespace, name), node = claim_use
         try:
             claim = self._api.get(PERSISTENT_VOLUME_CLAIMS, name, namespace)
             volume = self._api.get(PERSISTENT_VOLUMES, claim["spec"].get("volumeName", ""))
         except NotFound:
             return
-        driver = look(volume, "spec", "csi", "driver")
-        if driver is None or look(claim, "status", "phase") != "Bound":
+        driver = get_field(volume, "spec", "csi", "driver")
+        if driver is None or get_field(claim, "status", "phase") != "Bound":
             return
         try:
-            wanted = new_attachment(volume["metadata"]["name"], driver, node)
-            self._api.create(VOLUME_ATTACHMENTS, wanted)
+            self._api.create(VOLUME_ATTACHMENTS, encode_attachment(volume["metadata"]["name"], driver, node))
         except AlreadyExists:
             return
 
     def _mark_attached(self, name: str) -> None:
-        try:
-            one = self._api.get(VOLUME_ATTACHMENTS, name)
-        except NotFound:
-            return
-        status = {**(one.get("status") or {}), "attached": True}
-        self._api.update(VOLUME_ATTACHMENTS, {**one, "status": status}, subresource="status")
+        attachment = find_object(self._api, VOLUME_ATTACHMENTS, name)
+        if attachment is not None:
+            status = {**(attachment.get("status") or {}), "attached": True}
+            self._api.update(VOLUME_ATTACHMENTS, {**attachment, "status": status}, subresource="status")
 
-    def _remove(self, use: Use) -> None:
+    def _delete_attachment(self, claim_use: ClaimUse) -> None:
         try:
-            self._api.delete(VOLUME_ATTACHMENTS, self._names.pop(use))
+            self._api.delete(VOLUME_ATTACHMENTS, self._attachment_names.pop(claim_use))
         except NotFound:
             return

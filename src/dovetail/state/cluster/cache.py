@@ -1,118 +1,128 @@
-"""The mirror: what the API server says, indexed the way controllers ask."""
+"""Cluster cache: one store per kind, with the indexes that controllers need."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from dovetail.codec.kube.nodes import CsiNode
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.capacitybuffer import CapacityBuffer
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodeoverlay import NodeOverlay
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.storage import VolumeClaim
-from dovetail.model.kube.workloads import DisruptionBudget
+from dovetail.model.kube.storage import PersistentVolumeClaim
+from dovetail.model.kube.workloads import PodDisruptionBudget
 from dovetail.model.node import Node, NodeObject
-from dovetail.model.settings import Gates
+from dovetail.model.settings import FeatureGates
 from dovetail.ports import api_resources as kinds
 from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_client import Object
-from dovetail.state.cluster.decoders import VolumeAttachment, decoder, mirrored
-from dovetail.state.cluster.node_join import Joined
-from dovetail.state.cluster.store import Change, Handler, Index, Listing, Table
+from dovetail.state.cluster.decoders import VolumeAttachment, cached_resources, create_decoder
+from dovetail.state.cluster.node_join import NodeJoin
+from dovetail.state.cluster.store import EventHandler, Index, ObjectChange, Relist, Store
 
-__all__ = ["Change", "Mirror"]
+__all__ = ["ClusterCache", "ObjectChange"]
 _NO_LIMITS: FrozenDict[str, int] = FrozenDict()
 
 
-class Mirror:
-    """Watch events in, answers out; holds what ``state.cluster.decoders`` lists."""
+class ClusterCache:
+    """All stores of the kinds in ``state.cluster.decoders``, with indexes.
 
-    def __init__(self, gates: Gates = Gates()) -> None:  # noqa: B008 - frozen
+    Reads are lookups in dictionaries and never wait. Objects are immutable.
+    """
+
+    def __init__(self, gates: FeatureGates = FeatureGates()) -> None:  # noqa: B008 - frozen
         shared: dict[Any, Any] = {}
-        self.tables: dict[Resource, Table[Any]] = {
-            resource: Table(
-                resource,
-                decoder(resource, shared),
-                keep_wire=resource is kinds.EC2_NODE_CLASSES,
+        self.stores: dict[Resource, Store[Any]] = {
+            resource: Store(
+                resource, create_decoder(resource, shared), keep_raw=resource is kinds.EC2_NODE_CLASSES
             )
-            for resource in mirrored(gates)
+            for resource in cached_resources(gates)
         }
-        self._pods: Table[Pod] = self.tables[kinds.PODS]
-        self._nodes: Table[NodeObject] = self.tables[kinds.NODES]
-        self._claims: Table[NodeClaim] = self.tables[kinds.NODE_CLAIMS]
-        self._pools: Table[NodePool] = self.tables[kinds.NODE_POOLS]
-        self._classes: Table[NodeClass] = self.tables[kinds.EC2_NODE_CLASSES]
+        self._pods: Store[Pod] = self.stores[kinds.PODS]
+        self._nodes: Store[NodeObject] = self.stores[kinds.NODES]
+        self._claims: Store[NodeClaim] = self.stores[kinds.NODE_CLAIMS]
+        self._pools: Store[NodePool] = self.stores[kinds.NODE_POOLS]
+        self._classes: Store[EC2NodeClass] = self.stores[kinds.EC2_NODE_CLASSES]
         self._pods_by_node: Index[str, Pod] = Index(
             self._pods, lambda pod: (pod.node_name,), lambda pod: pod.key
         )
-        self._daemons: Index[str, Pod] = Index(self._pods, _daemon_set_of, lambda pod: pod.key)
+        self._pods_by_daemonset: Index[str, Pod] = Index(self._pods, _get_daemonsets, lambda pod: pod.key)
         self._nodes_by_provider: Index[str, NodeObject] = Index(
-            self._nodes, _provider_of, lambda node: node.name
+            self._nodes, _get_provider_ids, lambda node: node.name
         )
-        self._claims_by_machine: Index[str, NodeClaim] = Index(
-            self._claims,
-            lambda claim: (_instance_of(claim.provider_id),),
-            lambda claim: claim.name,
+        self._claims_by_instance: Index[str, NodeClaim] = Index(
+            self._claims, lambda claim: (_get_instance_id(claim.provider_id),), lambda claim: claim.name
         )
         self._claims_by_pool: Index[str, NodeClaim] = Index(
             self._claims, lambda claim: (claim.pool,), lambda claim: claim.name
         )
-        self._budgets: Index[str, DisruptionBudget] = Index(
-            self.tables[kinds.POD_DISRUPTION_BUDGETS],
-            lambda one: (one.namespace,),
-            lambda one: one.name,
+        self._pdbs_by_namespace: Index[str, PodDisruptionBudget] = Index(
+            self.stores[kinds.POD_DISRUPTION_BUDGETS], lambda pdb: (pdb.namespace,), lambda pdb: pdb.name
         )
-        self._attachments: Index[str, VolumeAttachment] = Index(
-            self.tables[kinds.VOLUME_ATTACHMENTS],
-            lambda one: (one.node_name,),
-            lambda one: one.name,
+        self._attachments_by_node: Index[str, VolumeAttachment] = Index(
+            self.stores[kinds.VOLUME_ATTACHMENTS],
+            lambda attachment: (attachment.node_name,),
+            lambda attachment: attachment.name,
         )
-        self._joined = Joined(self)
+        self._node_join = NodeJoin(self)
 
-    # What is told by the API server.
+    @classmethod
+    def from_objects(cls, objects: Mapping[Resource, Iterable[Any]]) -> "ClusterCache":
+        """Return a cache with decoded objects that no watch updates."""
+        cache = cls()
+        for resource, store in cache.stores.items():
+            store.load(objects.get(resource, ()))
+        return cache
+
+    # -- Writes: lists, watch events and responses of the API server -------------------------
 
     def replace(self, resource: Resource, objects: Iterable[Object], *, revision: str = "") -> None:
-        """Take a whole list of one kind: what is not in it is gone.
+        """Replace all objects of a kind by a list.
 
-        ``revision`` is the list's own resource version: what we wrote after that
-        is not in it, and stays.
+        ``revision`` is the resource version of the list. Objects written after it
+        are not in the list and are kept.
         """
-        self.tables[resource].replace(objects, revision)
+        self.stores[resource].replace(objects, revision)
 
-    def relist(self, resource: Resource) -> Listing[Any]:
-        """Begin to take a whole list that comes page by page."""
-        return self.tables[resource].relist()
+    def begin_relist(self, resource: Resource) -> Relist[Any]:
+        """Begin to replace all objects of a kind by a list that arrives in pages."""
+        return self.stores[resource].begin_relist()
 
-    def put(self, resource: Resource, obj: Object) -> None:
-        """Take one object as the watch tells of it, in the watch's order."""
-        self.tables[resource].put(obj)
+    def apply_event(self, resource: Resource, obj: Object) -> None:
+        """Apply an added or modified object of a watch, in the order of the watch."""
+        self.stores[resource].apply_event(obj)
 
-    def answered(self, resource: Resource, obj: Object) -> None:
-        """Take one object as the answer to a request shows it, however late that comes."""
-        self.tables[resource].answered(obj)
+    def apply_response(self, resource: Resource, obj: Object) -> None:
+        """Apply an object from a response to a request, however late it arrives."""
+        self.stores[resource].apply_response(obj)
 
-    def remove(self, resource: Resource, obj: Object) -> None:
-        """Take note that an object is gone, as the watch tells of it."""
-        self.tables[resource].remove(obj)
+    def delete(self, resource: Resource, obj: Object) -> None:
+        """Apply a deletion of a watch."""
+        self.stores[resource].delete(obj)
 
-    def bury(self, resource: Resource, name: str, namespace: str = "", *, uid: str) -> None:
-        """Drop an object that we have just deleted, before the watch tells of it."""
-        self.tables[resource].bury(name, namespace, uid)
+    def mark_deleted(self, resource: Resource, name: str, namespace: str = "", *, uid: str) -> None:
+        """Remove an object that this process deleted, before the watch reports it."""
+        self.stores[resource].mark_deleted(name, namespace, uid)
 
-    def subscribe(self, resource: Resource, handler: Handler) -> None:
-        """Have a handler told of what is there and of every change.
+    def subscribe(self, resource: Resource, handler: EventHandler) -> None:
+        """Call a handler for every existing object and every later change.
 
-        It is called in the middle of things: it may make notes, not act.
+        Handlers run in the middle of a write: they may take notes and add keys to
+        work queues, but must not write to the cache.
         """
-        self.tables[resource].subscribe(handler)
+        self.stores[resource].subscribe(handler)
 
-    def synced(self) -> bool:
-        """Tell whether every kind has been listed once."""
-        return all(table.listed for table in self.tables.values())
+    def has_synced(self) -> bool:
+        """Return True if every kind has been listed once."""
+        return all(store.has_synced for store in self.stores.values())
 
-    # What controllers ask.
+    # -- Reads -------------------------------------------------------------------------------
+
+    def objects(self) -> dict[Resource, tuple[Any, ...]]:
+        """Return all decoded objects, by kind."""
+        return {resource: store.all() for resource, store in self.stores.items()}
 
     def claim(self, name: str) -> NodeClaim | None:
         return self._claims.get(name)
@@ -120,13 +130,13 @@ class Mirror:
     def claims(self) -> Collection[NodeClaim]:
         return self._claims.all()
 
-    def claims_of(self, machine: str) -> tuple[NodeClaim, ...]:
-        """Return the claims of one machine: one, unless something is wrong.
+    def claims_of(self, instance: str) -> tuple[NodeClaim, ...]:
+        """Return the NodeClaims of an instance: more than one is an error.
 
-        ``machine`` is its provider id or, as AWS' warnings have it, its instance id.
+        ``instance`` is a provider ID or, as in interruption messages, an instance ID.
         """
-        instance = _instance_of(machine)
-        return self._claims_by_machine[instance] if instance else ()
+        instance = _get_instance_id(instance)
+        return self._claims_by_instance[instance] if instance else ()
 
     def claims_in(self, pool: str) -> tuple[NodeClaim, ...]:
         return self._claims_by_pool[pool]
@@ -138,7 +148,7 @@ class Mirror:
         return self._nodes.all()
 
     def nodes_of(self, provider_id: str) -> tuple[NodeObject, ...]:
-        """Return the nodes of one machine: none or one, unless something is wrong."""
+        """Return the nodes with a provider ID: more than one is an error."""
         return self._nodes_by_provider[provider_id]
 
     def pod(self, namespace: str, name: str) -> Pod | None:
@@ -148,12 +158,12 @@ class Mirror:
         return self._pods_by_node[node] if node else ()
 
     def unbound_pods(self) -> tuple[Pod, ...]:
-        """Return the pods that have no node."""
+        """Return the pods without a node."""
         return self._pods_by_node[""]
 
-    def daemon_pods(self, namespace: str, name: str) -> tuple[Pod, ...]:
+    def daemonset_pods(self, namespace: str, name: str) -> tuple[Pod, ...]:
         """Return the pods of one DaemonSet."""
-        return self._daemons[f"{namespace}/{name}"]
+        return self._pods_by_daemonset[f"{namespace}/{name}"]
 
     def pool(self, name: str) -> NodePool | None:
         return self._pools.get(name)
@@ -161,73 +171,73 @@ class Mirror:
     def pools(self) -> Collection[NodePool]:
         return self._pools.all()
 
-    def node_class(self, name: str) -> NodeClass | None:
+    def node_class(self, name: str) -> EC2NodeClass | None:
         return self._classes.get(name)
 
-    def node_classes(self) -> Collection[NodeClass]:
+    def node_classes(self) -> Collection[EC2NodeClass]:
         return self._classes.all()
 
     def raw_node_class(self, name: str) -> Object | None:
-        """Return a node class as it is on the wire: the cloud reads more of it than we do."""
-        return self._classes.wire(name)
+        """Return an undecoded node class: cloud providers read more of it than the model has."""
+        return self._classes.raw(name)
 
     def overlays(self) -> Collection[NodeOverlay]:
-        """Return all NodeOverlays; only where they are switched on."""
-        table: Table[NodeOverlay] = self.tables[kinds.NODE_OVERLAYS]
-        return table.all()
+        """Return all NodeOverlays; KeyError if their feature gate is off."""
+        store: Store[NodeOverlay] = self.stores[kinds.NODE_OVERLAYS]
+        return store.all()
 
     def buffer(self, key: str) -> CapacityBuffer | None:
-        """Return a CapacityBuffer by ``namespace/name``; only where they are switched on."""
-        table: Table[CapacityBuffer] = self.tables[kinds.CAPACITY_BUFFERS]
+        """Return a CapacityBuffer by ``namespace/name``; KeyError if the feature gate is off."""
+        store: Store[CapacityBuffer] = self.stores[kinds.CAPACITY_BUFFERS]
         namespace, _, name = key.partition("/")
-        return table.get(name, namespace)
+        return store.get(name, namespace)
 
-    def budgets_for(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
-        """Return the PodDisruptionBudgets that speak for a pod."""
+    def pdbs_for(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
+        """Return the PodDisruptionBudgets that select a pod."""
         return tuple(
-            one
-            for one in self._budgets[pod.namespace]
-            if one.selector is not None and one.selector.matches(pod.labels)
+            pdb
+            for pdb in self._pdbs_by_namespace[pod.namespace]
+            if pdb.selector is not None and pdb.selector.matches(pod.labels)
         )
 
     def attachments_on(self, node: str) -> tuple[VolumeAttachment, ...]:
-        return self._attachments[node]
+        return self._attachments_by_node[node]
 
-    def volume_claim(self, namespace: str, name: str) -> VolumeClaim | None:
-        table: Table[VolumeClaim] = self.tables[kinds.PERSISTENT_VOLUME_CLAIMS]
-        return table.get(name, namespace)
+    def volume_claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        store: Store[PersistentVolumeClaim] = self.stores[kinds.PERSISTENT_VOLUME_CLAIMS]
+        return store.get(name, namespace)
 
     def volume_limits(self, node: str) -> FrozenDict[str, int]:
-        """Return how many volumes each CSI driver can attach to a node."""
-        table: Table[CsiNode] = self.tables[kinds.CSI_NODES]
-        found = table.get(node)
-        return _NO_LIMITS if found is None else found.limits
+        """Return the maximum number of volumes on a node, by CSI driver."""
+        store: Store[CsiNode] = self.stores[kinds.CSI_NODES]
+        csi_node = store.get(node)
+        return _NO_LIMITS if csi_node is None else csi_node.limits
 
-    def joined(self, identity: str) -> Node | None:
-        """Return claim, node and pods of one machine together.
+    def joined_node(self, provider_id: str) -> Node | None:
+        """Return NodeClaim, Node and pods of one instance together.
 
-        ``identity`` is its provider id; the name, for a node that has none.
+        ``provider_id`` is the name for a node that has no provider ID.
         """
-        return self._joined.get(identity)
+        return self._node_join.get(provider_id)
 
     def joined_nodes(self) -> tuple[Node, ...]:
-        """Return every machine, by name: nodes, and launched claims without one yet."""
-        return self._joined.all()
+        """Return all joined nodes by name, including launched NodeClaims without a node."""
+        return self._node_join.all()
 
-    def unlaunched(self) -> tuple[NodeClaim, ...]:
-        """Return the claims for which nothing has been bought yet, as far as is known."""
-        return tuple(sorted(self._claims_by_machine[""], key=lambda claim: claim.name))
+    def pending_claims(self) -> tuple[NodeClaim, ...]:
+        """Return the NodeClaims whose instance is not known yet, by name."""
+        return tuple(sorted(self._claims_by_instance[""], key=lambda claim: claim.name))
 
 
-def _instance_of(provider_id: str) -> str:
+def _get_instance_id(provider_id: str) -> str:
     return provider_id.rpartition("/")[2]
 
 
-def _provider_of(node: NodeObject) -> tuple[str, ...]:
+def _get_provider_ids(node: NodeObject) -> tuple[str, ...]:
     return (node.provider_id,) if node.provider_id else ()
 
 
-def _daemon_set_of(pod: Pod) -> tuple[str, ...]:
-    if pod.owner is None or not pod.of_daemon_set:
+def _get_daemonsets(pod: Pod) -> tuple[str, ...]:
+    if pod.owner is None or not pod.is_owned_by_daemon_set:
         return ()
     return (f"{pod.namespace}/{pod.owner.name}",)

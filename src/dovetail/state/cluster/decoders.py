@@ -1,29 +1,22 @@
-"""From the wire to what the mirror keeps, kind by kind."""
+"""Decoders of the cluster cache, by kind."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
 
-from dovetail.codec.fields import Field, Findings
-from dovetail.codec.karpenter import (
-    capacitybuffers,
-    nodeclaims,
-    nodeclasses,
-    nodeoverlays,
-    nodepools,
-)
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.karpenter import capacitybuffers, nodeclaims, nodeclasses, nodeoverlays, nodepools
 from dovetail.codec.kube import nodes, storage, workloads
 from dovetail.codec.kube.pods import decode_pod
-from dovetail.model.kube.workloads import Controller
-from dovetail.model.settings import Gates
+from dovetail.model.settings import FeatureGates
 from dovetail.ports import api_resources as kinds
 from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_client import Object
 
 
 class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True):
-    """A volume on its way to a node, on it, or on its way off."""
+    """A volume that is attached to a node, or being attached or detached."""
 
     name: str
     node_name: str
@@ -40,60 +33,54 @@ def _decode_attachment(root: Field) -> VolumeAttachment:
     )
 
 
-def _controller_of(decode: Callable[[Field], workloads.Workload]) -> Callable[[Field], Any]:
-    def read(root: Field) -> Controller | None:
-        return workloads.controller(decode(root))
-
-    return read
+def _decode_controller(decode: Callable[[Field], workloads.Workload]) -> Callable[[Field], Any]:
+    return lambda root: workloads.workload_controller(decode(root))
 
 
 DECODERS: dict[Resource, Callable[[Field], Any]] = {
     kinds.PODS: decode_pod,
     kinds.NODES: nodes.decode_node,
-    kinds.NODE_CLAIMS: nodeclaims.decode_node_claim,
-    kinds.NODE_POOLS: nodepools.decode_node_pool,
-    kinds.EC2_NODE_CLASSES: nodeclasses.decode_node_class,
+    kinds.NODE_CLAIMS: nodeclaims.decode_nodeclaim,
+    kinds.NODE_POOLS: nodepools.decode_nodepool,
+    kinds.EC2_NODE_CLASSES: nodeclasses.decode_nodeclass,
     kinds.DAEMON_SETS: workloads.decode_daemon_set,
-    kinds.REPLICA_SETS: _controller_of(workloads.decode_replica_set),
-    kinds.STATEFUL_SETS: _controller_of(workloads.decode_stateful_set),
-    kinds.POD_DISRUPTION_BUDGETS: workloads.decode_budget,
+    kinds.REPLICA_SETS: _decode_controller(workloads.decode_replica_set),
+    kinds.STATEFUL_SETS: _decode_controller(workloads.decode_stateful_set),
+    kinds.POD_DISRUPTION_BUDGETS: workloads.decode_pod_disruption_budget,
     kinds.SERVICES: workloads.decode_service,
     kinds.NAMESPACES: workloads.decode_namespace,
-    kinds.PERSISTENT_VOLUMES: storage.decode_volume,
-    kinds.PERSISTENT_VOLUME_CLAIMS: storage.decode_claim,
+    kinds.PERSISTENT_VOLUMES: storage.decode_persistent_volume,
+    kinds.PERSISTENT_VOLUME_CLAIMS: storage.decode_persistent_volume_claim,
     kinds.STORAGE_CLASSES: storage.decode_storage_class,
     kinds.CSI_NODES: nodes.decode_csi_node,
     kinds.VOLUME_ATTACHMENTS: _decode_attachment,
-    kinds.NODE_OVERLAYS: nodeoverlays.decode_overlay,
-    kinds.CAPACITY_BUFFERS: capacitybuffers.decode_buffer,
+    kinds.NODE_OVERLAYS: nodeoverlays.decode_nodeoverlay,
+    kinds.CAPACITY_BUFFERS: capacitybuffers.decode_capacitybuffer,
 }
-"""The kinds that are mirrored."""
+"""The cached kinds."""
 
 
-def mirrored(gates: Gates) -> Iterator[Resource]:
-    """Return the kinds to mirror: those of what is switched off need not even be installed."""
-    switched = {
-        kinds.NODE_OVERLAYS: gates.NodeOverlay,
-        kinds.CAPACITY_BUFFERS: gates.CapacityBuffer,
-    }
-    return (one for one in DECODERS if switched.get(one, True))
+def cached_resources(gates: FeatureGates) -> Iterator[Resource]:
+    """Return the kinds to cache; CRDs behind a disabled feature gate need not be installed."""
+    switched = {kinds.NODE_OVERLAYS: gates.NodeOverlay, kinds.CAPACITY_BUFFERS: gates.CapacityBuffer}
+    return (resource for resource in DECODERS if switched.get(resource, True))
 
 
-_MOST_SHARED: Final = 200_000
-"""Parts kept to be shared; beyond that sharing begins anew, lest those of the dead pile up."""
+_MAX_SHARED: Final = 200_000
+"""Maximum number of shared values; beyond it they are dropped, as deleted objects leave theirs."""
 
 
-def decoder(resource: Resource, shared: dict[Any, Any]) -> Callable[[Object], Any]:
-    """Return what reads one kind; equal parts of objects are kept once, in ``shared``.
+def create_decoder(resource: Resource, shared: dict[Any, Any]) -> Callable[[Object], Any]:
+    """Return the decoder of a kind; ``shared`` keeps equal parts of objects once.
 
-    An API server has accepted these objects, so mistakes in them are not looked
-    for: what cannot be read counts as not said.
+    The API server has validated these objects, so there is no validation here:
+    invalid fields count as absent.
     """
     read = DECODERS[resource]
 
     def decode(obj: Object) -> Any:
-        if len(shared) > _MOST_SHARED:
+        if len(shared) > _MAX_SHARED:
             shared.clear()
-        return read(Field(obj, Findings(written_by_hand=False, pool=shared)))
+        return read(Field(obj, DecodeContext(strict=False, cache=shared)))
 
     return decode

@@ -1,4 +1,4 @@
-"""One kind of object as the mirror keeps it: newest version wins, late news is ignored."""
+"""Store and index of the objects of one kind; the newest resource version wins."""
 
 from collections.abc import Callable, Hashable, Iterable, ValuesView
 from typing import Any, Generic, TypeVar
@@ -10,54 +10,57 @@ from dovetail.ports.kube_client import Object
 
 Model = TypeVar("Model")
 ObjectKey = tuple[str, str]
-"""Namespace (empty for what has none) and name."""
+"""Namespace (empty for cluster-scoped kinds) and name."""
 
 
-class Change(msgspec.Struct, frozen=True):
-    """An object before and after; None where it was not there, or is no more."""
+class ObjectChange(msgspec.Struct, frozen=True):
+    """Watch event as handlers see it: the object before and after.
+
+    ``old`` is None for an added, ``new`` for a deleted object.
+    """
 
     resource: Resource
     old: Any
     new: Any
 
     @property
-    def either(self) -> Any:
-        """The object as it is, or as it was last."""
+    def latest(self) -> Any:
+        """The new object, or the last state of a deleted one."""
         return self.old if self.new is None else self.new
 
 
-Handler = Callable[[Change], None]
+EventHandler = Callable[[ObjectChange], None]
 
 
-class _Row(msgspec.Struct, Generic[Model]):
+class _StoredObject(msgspec.Struct, Generic[Model]):
     uid: str
-    revision: int
+    version: int
     model: Model
-    wire: Object | None
+    raw: Object | None
 
 
-class Table(Generic[Model]):
-    """Objects by namespace and name, with indexes that follow every change.
+class Store(Generic[Model]):
+    """Objects by namespace and name; notifies handlers and indexes of every change.
 
-    News comes two ways that know nothing of each other: a watch, in the order in
-    which things happened, and answers to what we wrote, which may be early or
-    late. Resource versions say which of two pictures of one name is the newer.
+    Objects arrive from two sources that are not synchronized: a watch, in order,
+    and responses to own writes, which may be early or late. The higher resource
+    version of two states of one name is the newer one.
     """
 
     def __init__(
-        self, resource: Resource, decode: Callable[[Object], Model], *, keep_wire: bool = False
+        self, resource: Resource, decode: Callable[[Object], Model], *, keep_raw: bool = False
     ) -> None:
         self.resource = resource
-        self.listed = False
+        self.has_synced = False
         self._decode = decode
-        self._keep_wire = keep_wire
-        self._rows: dict[ObjectKey, _Row[Model]] = {}
+        self._keep_raw = keep_raw
+        self._objects: dict[ObjectKey, _StoredObject[Model]] = {}
         self._models: dict[ObjectKey, Model] = {}
-        self._tombs: set[str] = set()
-        """Uids that we deleted, until the watch has told of that."""
-        self._told = 0
-        """The revision up to which watch and lists have told everything."""
-        self._handlers: list[Handler] = []
+        self._tombstones: set[str] = set()
+        """UIDs of objects that this process deleted, until the watch reports it."""
+        self._observed_version = 0
+        """Resource version up to which watch and lists are complete."""
+        self._handlers: list[EventHandler] = []
         self._all: tuple[Model, ...] | None = None
 
     def __len__(self) -> int:
@@ -70,157 +73,168 @@ class Table(Generic[Model]):
         return self._models.values()
 
     def all(self) -> tuple[Model, ...]:
-        """Return everything, by name; the same tuple until something changes."""
+        """Return all objects by namespace and name; the same tuple until one changes."""
         if self._all is None:
             self._all = tuple(self._models[key] for key in sorted(self._models))
         return self._all
 
-    def wire(self, name: str, namespace: str = "") -> Object | None:
-        """Return an object as it was on the wire, in a table that keeps that."""
-        row = self._rows.get((namespace, name))
-        return None if row is None else row.wire
+    def raw(self, name: str, namespace: str = "") -> Object | None:
+        """Return an undecoded object; None in a store without ``keep_raw``."""
+        stored = self._objects.get((namespace, name))
+        return None if stored is None else stored.raw
 
     def uid(self, name: str, namespace: str = "") -> str:
-        """Return the uid of an object; empty when there is none."""
-        row = self._rows.get((namespace, name))
-        return "" if row is None else row.uid
+        """Return the UID of an object; empty if it does not exist."""
+        stored = self._objects.get((namespace, name))
+        return "" if stored is None else stored.uid
 
-    def subscribe(self, handler: Handler) -> None:
-        """Have a handler told of what is there and of every change."""
+    def subscribe(self, handler: EventHandler) -> None:
+        """Call a handler for every existing object and every later change."""
         self._handlers.append(handler)
         for model in tuple(self._models.values()):
-            handler(Change(self.resource, None, model))
+            handler(ObjectChange(self.resource, None, model))
 
-    def put(self, obj: Object) -> None:
-        """Take an object as the watch shows it."""
-        self._told = max(self._told, _revision(obj))
-        self._take(obj)
+    def apply_event(self, obj: Object) -> None:
+        """Apply an added or modified object of a watch."""
+        self._observed_version = max(self._observed_version, _get_version(obj))
+        self._upsert(obj)
 
-    def answered(self, obj: Object) -> None:
-        """Take an object as the answer to a write shows it, which may come late."""
+    def apply_response(self, obj: Object) -> None:
+        """Apply an object from the response to a write; it may be late."""
         meta = obj["metadata"]
-        if _key(meta) not in self._rows and _revision(obj) <= self._told:
-            return  # The watch has told of this already, and of its end.
-        self._take(obj)
+        if _get_key(meta) not in self._objects and _get_version(obj) <= self._observed_version:
+            return  # The watch has already reported this state and the deletion after it.
+        self._upsert(obj)
 
-    def remove(self, obj: Object) -> None:
-        """Take note that an object is gone, as the watch tells it."""
-        self._told = max(self._told, _revision(obj))
+    def delete(self, obj: Object) -> None:
+        """Apply a deletion of a watch."""
+        self._observed_version = max(self._observed_version, _get_version(obj))
         meta = obj["metadata"]
-        self._tombs.discard(meta.get("uid", ""))
-        known = self._rows.get(_key(meta))
-        if known is not None and known.uid == meta.get("uid", ""):
-            self._drop(_key(meta))
+        self._tombstones.discard(meta.get("uid", ""))
+        stored = self._objects.get(_get_key(meta))
+        if stored is not None and stored.uid == meta.get("uid", ""):
+            self._remove(_get_key(meta))
 
-    def bury(self, name: str, namespace: str, uid: str) -> None:
-        """Drop an object that we have just deleted, before the watch tells of it."""
-        known = self._rows.get((namespace, name))
-        if known is not None and known.uid == uid:
-            self._tombs.add(uid)
-            self._drop((namespace, name))
+    def mark_deleted(self, name: str, namespace: str, uid: str) -> None:
+        """Remove an object that this process deleted, before the watch reports it."""
+        stored = self._objects.get((namespace, name))
+        if stored is not None and stored.uid == uid:
+            self._tombstones.add(uid)
+            self._remove((namespace, name))
 
     def replace(self, objects: Iterable[Object], revision: str = "") -> None:
-        """Take a whole list: what is not in it is gone, unless it is newer than the list."""
-        listing = self.relist()
-        listing.take(objects)
-        listing.end(revision)
+        """Replace all objects by a list; objects newer than the list are kept."""
+        relist = self.begin_relist()
+        relist.add(objects)
+        relist.finish(revision)
 
-    def relist(self) -> "Listing[Model]":
-        """Begin to take a whole list that comes page by page."""
-        return Listing(self)
+    def load(self, models: Iterable[Any]) -> None:
+        """Add decoded objects that come from files or another store."""
+        for model in models:
+            if model is not None:
+                key = (model.namespace if self.resource.namespaced else "", model.name)
+                self._objects[key] = _StoredObject("", 0, model, None)
+                self._models[key] = model
+                self._notify(None, model)
+        self.has_synced = True
 
-    def _take(self, obj: Object) -> None:
+    def begin_relist(self) -> "Relist[Model]":
+        """Begin to replace all objects by a list that arrives in pages."""
+        return Relist(self)
+
+    def _upsert(self, obj: Object) -> None:
         meta = obj["metadata"]
-        key, uid, revision = _key(meta), meta.get("uid", ""), _revision(obj)
-        known = self._rows.get(key)
-        if known is not None and revision <= known.revision:
+        key, uid, version = _get_key(meta), meta.get("uid", ""), _get_version(obj)
+        stored = self._objects.get(key)
+        if stored is not None and version <= stored.version:
             return
-        if uid in self._tombs:
-            return  # News from before we deleted it.
-        if known is not None and known.uid != uid:
-            self._drop(key)  # Deleted and made again while nobody looked.
+        if uid in self._tombstones:
+            return  # A state from before the deletion by this process.
+        if stored is not None and stored.uid != uid:
+            self._remove(key)  # Deleted and recreated between two lists.
         model = self._decode(obj)
         old = self._models.get(key)
-        self._rows[key] = _Row(uid, revision, model, obj if self._keep_wire else None)
+        self._objects[key] = _StoredObject(uid, version, model, obj if self._keep_raw else None)
         self._models[key] = model
-        self._tell(old, model)
+        self._notify(old, model)
 
-    def _keep_only(self, seen: set[ObjectKey], uids: set[str], at: int) -> None:
-        for key in self._rows.keys() - seen:
-            if not at or self._rows[key].revision <= at:
-                self._drop(key)
-        self._tombs &= uids  # The list was older than these deaths; the watch will tell.
-        self._told = max(self._told, at)
-        self.listed = True
+    def _finish_relist(self, keys: set[ObjectKey], uids: set[str], version: int) -> None:
+        for key in self._objects.keys() - keys:
+            if not version or self._objects[key].version <= version:
+                self._remove(key)
+        # Deleted objects in the list: it is older than their deletion, which the watch will report.
+        self._tombstones &= uids
+        self._observed_version = max(self._observed_version, version)
+        self.has_synced = True
 
-    def _drop(self, key: ObjectKey) -> None:
-        del self._rows[key]
-        self._tell(self._models.pop(key), None)
+    def _remove(self, key: ObjectKey) -> None:
+        del self._objects[key]
+        self._notify(self._models.pop(key), None)
 
-    def _tell(self, old: Model | None, new: Model | None) -> None:
+    def _notify(self, old: Model | None, new: Model | None) -> None:
         self._all = None
-        change = Change(self.resource, old, new)
+        change = ObjectChange(self.resource, old, new)
         for handler in self._handlers:
             handler(change)
 
 
-class Listing(Generic[Model]):
-    """A list being taken; one that never comes to its end removes nothing."""
+class Relist(Generic[Model]):
+    """A list in pages; objects are removed only when it is finished."""
 
-    def __init__(self, table: Table[Model]) -> None:
-        self._table = table
-        self._seen: set[ObjectKey] = set()
+    def __init__(self, store: Store[Model]) -> None:
+        self._store = store
+        self._keys: set[ObjectKey] = set()
         self._uids: set[str] = set()
 
-    def take(self, objects: Iterable[Object]) -> None:
-        """Take some of the list's objects."""
+    def add(self, objects: Iterable[Object]) -> None:
+        """Add a page."""
         for obj in objects:
-            self._seen.add(_key(obj["metadata"]))
+            self._keys.add(_get_key(obj["metadata"]))
             self._uids.add(obj["metadata"].get("uid", ""))
-            self._table._take(obj)
+            self._store._upsert(obj)
 
-    def end(self, revision: str) -> None:
-        """Drop what was not in the list, which is as of ``revision``."""
-        self._table._keep_only(self._seen, self._uids, int(revision or 0))
+    def finish(self, revision: str) -> None:
+        """Remove objects that are not in the list; ``revision`` is its resource version."""
+        self._store._finish_relist(self._keys, self._uids, int(revision or 0))
 
 
-def _key(meta: Object) -> ObjectKey:
+def _get_key(meta: Object) -> ObjectKey:
     return meta.get("namespace", ""), meta["name"]
 
 
-def _revision(obj: Object) -> int:
+def _get_version(obj: Object) -> int:
     return int(obj["metadata"].get("resourceVersion") or 0)
 
 
-Entry = TypeVar("Entry", bound=Hashable)
+IndexKey = TypeVar("IndexKey", bound=Hashable)
 
 
-class Index(Generic[Entry, Model]):
-    """Objects by something they say; follows a table."""
+class Index(Generic[IndexKey, Model]):
+    """Objects of a store by computed keys; updated with the store."""
 
     def __init__(
         self,
-        table: Table[Model],
-        entries: Callable[[Model], Iterable[Entry]],
-        identity: Callable[[Model], Hashable],
+        store: Store[Model],
+        get_index_keys: Callable[[Model], Iterable[IndexKey]],
+        get_object_key: Callable[[Model], Hashable],
     ) -> None:
-        self._entries = entries
-        self._identity = identity
-        self._found: dict[Entry, dict[Hashable, Model]] = {}
-        table.subscribe(self._follow)
+        self._get_index_keys = get_index_keys
+        self._get_object_key = get_object_key
+        self._objects: dict[IndexKey, dict[Hashable, Model]] = {}
+        store.subscribe(self._update)
 
-    def __getitem__(self, entry: Entry) -> tuple[Model, ...]:
-        found = self._found.get(entry)
-        return tuple(found.values()) if found else ()
+    def __getitem__(self, key: IndexKey) -> tuple[Model, ...]:
+        objects = self._objects.get(key)
+        return tuple(objects.values()) if objects else ()
 
-    def _follow(self, change: Change) -> None:
-        before = () if change.old is None else tuple(self._entries(change.old))
-        after = () if change.new is None else tuple(self._entries(change.new))
-        for entry in before:
-            if entry not in after:
-                left = self._found[entry]
-                left.pop(self._identity(change.old), None)
-                if not left:
-                    del self._found[entry]
-        for entry in after:
-            self._found.setdefault(entry, {})[self._identity(change.new)] = change.new
+    def _update(self, change: ObjectChange) -> None:
+        before = () if change.old is None else tuple(self._get_index_keys(change.old))
+        after = () if change.new is None else tuple(self._get_index_keys(change.new))
+        for key in before:
+            if key not in after:
+                remaining = self._objects[key]
+                remaining.pop(self._get_object_key(change.old), None)
+                if not remaining:
+                    del self._objects[key]
+        for key in after:
+            self._objects.setdefault(key, {})[self._get_object_key(change.new)] = change.new

@@ -1,37 +1,33 @@
-"""Writes that are in the mirror as soon as they are made, before any watch tells of them."""
+"""Write-through: own writes are in the cluster cache before the watch reports them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dovetail.ports.api_resources import PODS, Resource
-from dovetail.ports.kube_client import Kube, Object
+from dovetail.ports.kube_client import KubeClient, Object
 from dovetail.ports.kube_errors import NotFound
-from dovetail.state.cluster.cache import Mirror
+from dovetail.state.cluster.cache import ClusterCache
 
 
-class ReadYourWrites:
-    """A ``Kube`` that shows the mirror every answer of the API server.
+class WriteThroughClient:
+    """A ``KubeClient`` that applies every response of the API server to the cache.
 
-    Without this a controller would act twice on one picture: buy a second
-    machine for pods whose first one the watch has not shown yet.
+    Without it a controller would act twice on stale state: launch a second node
+    for pods whose first NodeClaim the watch has not reported yet.
     """
 
-    def __init__(self, kube: Kube, mirror: Mirror) -> None:
-        self._kube = kube
-        self._mirror = mirror
+    def __init__(self, client: KubeClient, cache: ClusterCache) -> None:
+        self._client = client
+        self._cache = cache
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        return self._seen(resource, await self._kube.get(resource, name, namespace))
+        return self._apply_response(resource, await self._client.get(resource, name, namespace))
 
-    async def list(
-        self, resource: Resource, *, labels: str = "", fields: str = ""
-    ) -> Sequence[Object]:
-        return await self._kube.list(resource, labels=labels, fields=fields)
+    async def list(self, resource: Resource, *, labels: str = "", fields: str = "") -> Sequence[Object]:
+        return await self._client.list(resource, labels=labels, fields=fields)
 
-    async def create(
-        self, resource: Resource, obj: Mapping[str, Any], namespace: str = ""
-    ) -> Object:
-        return self._seen(resource, await self._kube.create(resource, obj, namespace))
+    async def create(self, resource: Resource, obj: Mapping[str, Any], namespace: str = "") -> Object:
+        return self._apply_response(resource, await self._client.create(resource, obj, namespace))
 
     async def patch(
         self,
@@ -42,13 +38,13 @@ class ReadYourWrites:
         *,
         subresource: str = "",
     ) -> Object:
-        answer = await self._kube.patch(resource, name, patch, namespace, subresource=subresource)
+        answer = await self._client.patch(resource, name, patch, namespace, subresource=subresource)
         meta = answer["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("finalizers") and resource is not PODS:
-            # The patch took the last finalizer off, and the object went with it.
-            self._bury(resource, name, namespace, meta["uid"])
+            # The patch removed the last finalizer, and with it the object.
+            self._mark_deleted(resource, name, namespace, meta["uid"])
             return answer
-        return self._seen(resource, answer)
+        return self._apply_response(resource, answer)
 
     async def delete(
         self,
@@ -59,32 +55,30 @@ class ReadYourWrites:
         uid: str = "",
         grace_seconds: int | None = None,
     ) -> Object | None:
-        # Whatever is made under this name while we wait for the answer is another object.
-        meant = uid or self._uid(resource, name, namespace)
+        # Read the UID first: an object created under this name meanwhile is another one.
+        deleted_uid = uid or self._get_uid(resource, name, namespace)
         try:
-            left = await self._kube.delete(
-                resource, name, namespace, uid=uid, grace_seconds=grace_seconds
-            )
+            left = await self._client.delete(resource, name, namespace, uid=uid, grace_seconds=grace_seconds)
         except NotFound:
-            self._bury(resource, name, namespace, meant)
+            self._mark_deleted(resource, name, namespace, deleted_uid)
             raise
         if left is None:
-            self._bury(resource, name, namespace, meant)
+            self._mark_deleted(resource, name, namespace, deleted_uid)
             return None
-        return self._seen(resource, left)
+        return self._apply_response(resource, left)
 
     async def evict(self, name: str, namespace: str, *, uid: str) -> None:
-        await self._kube.evict(name, namespace, uid=uid)
+        await self._client.evict(name, namespace, uid=uid)
 
-    def _uid(self, resource: Resource, name: str, namespace: str) -> str:
-        table = self._mirror.tables.get(resource)
+    def _get_uid(self, resource: Resource, name: str, namespace: str) -> str:
+        table = self._cache.stores.get(resource)
         return "" if table is None else table.uid(name, namespace)
 
-    def _bury(self, resource: Resource, name: str, namespace: str, uid: str) -> None:
-        if resource in self._mirror.tables:
-            self._mirror.bury(resource, name, namespace, uid=uid)
+    def _mark_deleted(self, resource: Resource, name: str, namespace: str, uid: str) -> None:
+        if resource in self._cache.stores:
+            self._cache.mark_deleted(resource, name, namespace, uid=uid)
 
-    def _seen(self, resource: Resource, obj: Object) -> Object:
-        if resource in self._mirror.tables:
-            self._mirror.answered(resource, obj)
+    def _apply_response(self, resource: Resource, obj: Object) -> Object:
+        if resource in self._cache.stores:
+            self._cache.apply_response(resource, obj)
         return obj

@@ -1,134 +1,117 @@
-"""Who keeps nodes from being given back, and what each of them costs."""
+"""Blockers: objects that prevent disruption, and the savings that each prevents."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from dovetail.core.disruption.candidates import Blocker
-from dovetail.core.disruption.command import Stay
+from dovetail.core.disruption.command import KeepReason
 from dovetail.model import labels as label_keys
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.karpenter.condition_types import CONSOLIDATABLE, INITIALIZED
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.karpenter.nodepool import Budget, Disruption, NodePool
+from dovetail.model.kube.conditions import TRUE, Condition, is_true
 from dovetail.ports import api_resources as kinds
 from dovetail.ports.api_resources import Resource
-from dovetail.ports.kube_client import Object
 
-_RIPE: Final = {"type": "Consolidatable", "status": "True", "reason": "Consolidatable"}
+_CONSOLIDATABLE: Final = Condition(status=TRUE, reason=CONSOLIDATABLE)
 
-Objects = Mapping[Resource, Sequence[Object]]
-"""A cluster on the wire, kind by kind."""
+Objects = Mapping[Resource, Sequence[Any]]
+"""Decoded objects of a cluster, by kind."""
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """One who keeps nodes, and what comes of it."""
+class BlockedSavings(msgspec.Struct, frozen=True, kw_only=True):
+    """A blocker with the nodes that it keeps."""
 
     blocker: Blocker
-    because: str
-    """Of the first node, by name."""
+    message: str = msgspec.field(name="because")
+    """Keep reason of the first node by name; ``because`` in JSON."""
     nodes: tuple[str, ...]
     price: float
-    """USD per hour that these nodes cost together."""
+    """USD per hour of all these nodes."""
     saving: float | None = None
-    """USD per hour that could be saved without it; None where nobody reckoned."""
+    """USD per hour that could be saved without the blocker; None: not computed."""
 
 
-def held_by(stays: Iterable[Stay]) -> tuple[Held, ...]:
-    """Return everybody who keeps nodes, the dearest first."""
-    kept: dict[Blocker, list[Stay]] = {}
-    for one in stays:
-        if one.blocker is not None and one.code != "goes":
-            kept.setdefault(one.blocker, []).append(one)
-    found = [
-        Held(
+def group_by_blocker(keep_reasons: Iterable[KeepReason]) -> tuple[BlockedSavings, ...]:
+    """Return all blockers, the most expensive nodes first."""
+    by_blocker: dict[Blocker, list[KeepReason]] = {}
+    for reason in keep_reasons:
+        if reason.blocker is not None and reason.code != "goes":
+            by_blocker.setdefault(reason.blocker, []).append(reason)
+    blocked = [
+        BlockedSavings(
             blocker=blocker,
-            because=ones[0].because,
-            nodes=tuple(one.node for one in ones),
-            price=sum(one.price for one in ones),
+            message=reasons[0].message,
+            nodes=tuple(reason.node for reason in reasons),
+            price=sum(reason.price for reason in reasons),
         )
-        for blocker, ones in kept.items()
+        for blocker, reasons in by_blocker.items()
     ]
-    return tuple(sorted(found, key=lambda one: (-one.price, one.blocker)))
+    return tuple(sorted(blocked, key=lambda entry: (-entry.price, entry.blocker)))
 
 
-def reckoned(
-    held: Sequence[Held],
-    saving: Callable[[Objects], float],
-    objects: Objects,
-    most: int,
-) -> tuple[Held, ...]:
-    """Say of the dearest what could be saved if each alone were not there, and sort by that.
+def compute_savings(
+    blocked: Sequence[BlockedSavings], saving: Callable[[Objects], float], objects: Objects, limit: int
+) -> tuple[BlockedSavings, ...]:
+    """Compute the saving without each of the first ``limit`` blockers; sort by it.
 
-    ``saving`` tells what could be saved in a cluster as it is given.
+    ``saving`` returns the possible saving in a cluster, in USD per hour.
     """
-    usual = saving(objects) if held else 0.0
-    told = [
-        msgspec.structs.replace(one, saving=max(0.0, saving(without(objects, one.blocker)) - usual))
-        for one in held[:most]
+    current = saving(objects) if blocked else 0.0
+    computed = [
+        replace(entry, saving=max(0.0, saving(remove_blocker(objects, entry.blocker)) - current))
+        for entry in blocked[:limit]
     ]
-    told.sort(key=lambda one: (-(one.saving or 0.0), -one.price, one.blocker))
-    return (*told, *held[most:])
+    computed.sort(key=lambda entry: (-(entry.saving or 0.0), -entry.price, entry.blocker))
+    return (*computed, *blocked[limit:])
 
 
-def without(objects: Objects, blocker: Blocker) -> Objects:
-    """Return a cluster in which somebody no longer keeps any node."""
-    resource, change = _LIFTED[blocker.kind]
+def remove_blocker(objects: Objects, blocker: Blocker) -> Objects:
+    """Return the cluster with one blocker removed."""
+    resource, change = _REMOVALS[blocker.kind]
     names = set(blocker.name.split(", "))
-    changed = []
-    for one in objects.get(resource, ()):
-        lifted = change(one) if _name(one) in names else one
-        if lifted is not None:
-            changed.append(lifted)
-    return {**objects, resource: changed}
+    changed = (change(obj) if _get_name(resource, obj) in names else obj for obj in objects.get(resource, ()))
+    return {**objects, resource: [obj for obj in changed if obj is not None]}
 
 
-def in_the_end(objects: Objects) -> Objects:
-    """Return a cluster in which every node has been quiet for long enough."""
-    return {**objects, kinds.NODE_CLAIMS: list(map(_ripe, objects.get(kinds.NODE_CLAIMS, ())))}
+def mark_consolidatable(objects: Objects) -> Objects:
+    """Return the cluster with consolidateAfter passed for every initialized node."""
+    return {**objects, kinds.NODE_CLAIMS: list(map(_mark_claim, objects.get(kinds.NODE_CLAIMS, ())))}
 
 
-def _name(obj: Object) -> str:
-    meta = obj["metadata"]
-    namespace = meta.get("namespace", "")
-    return f"{namespace}/{meta['name']}" if namespace else str(meta["name"])
+def _get_name(resource: Resource, obj: Any) -> str:
+    return f"{obj.namespace}/{obj.name}" if resource.namespaced else str(obj.name)
 
 
-def _ripe(claim: Object) -> Object:
-    """Let a claim be consolidatable, if its node is of use at all."""
-    status = claim.get("status") or {}
-    others = [one for one in status.get("conditions") or () if one["type"] != _RIPE["type"]]
-    if all((one["type"], one["status"]) != ("Initialized", "True") for one in others):
+def _mark_claim(claim: NodeClaim) -> NodeClaim:
+    """Set Consolidatable on an initialized NodeClaim."""
+    if not is_true(claim.conditions, INITIALIZED):
         return claim
-    return {**claim, "status": {**status, "conditions": [*others, _RIPE]}}
+    return replace(claim, conditions=claim.conditions.with_items({CONSOLIDATABLE: _CONSOLIDATABLE}))
 
 
-def _undisturbed(obj: Object) -> Object:
-    meta = obj["metadata"]
-    notes = {
-        key: value
-        for key, value in (meta.get("annotations") or {}).items()
-        if key != label_keys.DO_NOT_DISRUPT
-    }
-    return {**obj, "metadata": {**meta, "annotations": notes}}
+def _remove_annotation(obj: Any) -> Any:
+    annotations = {key: value for key, value in obj.annotations.items() if key != label_keys.DO_NOT_DISRUPT}
+    return replace(obj, annotations=FrozenDict(annotations))
 
 
-def _gone(_: Object) -> None:
+def _remove_object(_: Any) -> None:
     return None
 
 
-def _willing(pool: Object) -> Object:
-    spec: dict[str, Any] = pool["spec"]
-    rules = {
-        **(spec.get("disruption") or {}),
-        "consolidationPolicy": "WhenEmptyOrUnderutilized",
-        "consolidateAfter": "0s",
-        "budgets": [{"nodes": "100%"}],
-    }
-    return {**pool, "spec": {**spec, "disruption": rules}}
+def _allow_all_disruption(pool: NodePool) -> NodePool:
+    """Return a NodePool that consolidates at once, without budgets."""
+    return replace(pool, disruption=Disruption(budgets=(Budget(nodes="100%"),)))
 
 
-_LIFTED: dict[str, tuple[Resource, Callable[[Object], Object | None]]] = {
-    "Pod": (kinds.PODS, _undisturbed),
-    "Node": (kinds.NODES, _undisturbed),
-    "PodDisruptionBudget": (kinds.POD_DISRUPTION_BUDGETS, _gone),
-    "NodePool": (kinds.NODE_POOLS, _willing),
+_REMOVALS: dict[str, tuple[Resource, Callable[[Any], Any]]] = {
+    "Pod": (kinds.PODS, _remove_annotation),
+    "Node": (kinds.NODES, _remove_annotation),
+    "PodDisruptionBudget": (kinds.POD_DISRUPTION_BUDGETS, _remove_object),
+    "NodePool": (kinds.NODE_POOLS, _allow_all_disruption),
 }
-"""How each kind of blocker ceases to be one."""
+"""Kind of blocker → resource, and the change that removes the blocker."""

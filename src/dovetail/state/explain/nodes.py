@@ -1,96 +1,97 @@
-"""Why nodes stay, asked of a mirror: that of a running process, or one filled from a dump."""
+"""Keep reasons of all nodes in a cluster cache, of a process or filled from a dump."""
 
 from collections.abc import Callable
 from datetime import datetime
 
-from dovetail.core.disruption.budgets import Reason, allowance, census, left, mistakes
-from dovetail.core.disruption.candidates import Candidate, Machine, Surroundings
-from dovetail.core.disruption.command import Stay
-from dovetail.core.disruption.context import View, in_window
-from dovetail.core.disruption.explain import Ground, why_nodes_stay
-from dovetail.core.provisioning import is_provisionable, is_usable
+from dovetail.core.disruption.budgets import (
+    count_nodes,
+    count_remaining,
+    get_allowed_disruptions,
+    validate_budgets,
+)
+from dovetail.core.disruption.candidates import Candidate, CandidateContext, StateNode
+from dovetail.core.disruption.command import KeepReason
+from dovetail.core.disruption.context import DisruptionContext, is_within_consolidate_after
+from dovetail.core.disruption.explain import ExplainContext, explain_nodes
 from dovetail.model.cloud.instance_type import InstanceType
-from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.nodeclaim import NodeClaim
-from dovetail.model.karpenter.nodepool import NodePool
+from dovetail.model.karpenter.nodepool import DisruptionReason, NodePool
 from dovetail.model.node import NodeObject
 from dovetail.model.settings import ConsolidationSettings, SchedulingSettings
-from dovetail.state.cluster.cache import Mirror
-from dovetail.state.pods.assignments import Promises
-from dovetail.state.snapshot import Picture
+from dovetail.state.cluster.cache import ClusterCache
+from dovetail.state.instancetypes.by_name import InstanceTypeIndex
+from dovetail.state.snapshot import build_provisioning_snapshot
 
-TypesOf = Callable[[NodePool], tuple[InstanceType, ...]]
+GetInstanceTypes = Callable[[NodePool], tuple[InstanceType, ...]]
 
 
-def explain_nodes(
-    mirror: Mirror,
-    types_of: TypesOf,
+def explain_cluster(
+    cache: ClusterCache,
+    get_instance_types: GetInstanceTypes,
     now: datetime,
     *,
     settings: ConsolidationSettings | None = None,
     scheduling: SchedulingSettings | None = None,
-    unhurried: bool = False,
-) -> tuple[Stay, ...]:
-    """Return for every node why it stays and what it costs, by name.
+    ignore_limits: bool = False,
+) -> tuple[KeepReason, ...]:
+    """Return the keep reason of every node, by name.
 
-    ``unhurried`` asks what could go in the end, however few budgets allow at once.
+    With ``ignore_limits``, as if budgets allowed all nodes at once and all
+    ``consolidateAfter`` had passed: the result that is reached in the end.
     """
-    types = {pool.name: types_of(pool) for pool in mirror.pools()}
-    by_name = {pool: FrozenDict({one.name: one for one in found}) for pool, found in types.items()}
+    types = {pool.name: get_instance_types(pool) for pool in cache.pools()}
+    index = InstanceTypeIndex()
 
-    def room(pool: NodePool, reason: Reason) -> int:
-        if unhurried and not mistakes(pool.disruption.budgets):
-            return len(mirror.claims_in(pool.name))
-        counted = census((one, _node(mirror, one)) for one in mirror.claims_in(pool.name))
-        allowed = allowance(pool.disruption.budgets, reason, total=counted.total, now=now)
-        return left(allowed.allowed, counted)
+    def count_allowed(pool: NodePool, reason: DisruptionReason) -> int:
+        if ignore_limits and not validate_budgets(pool.disruption.budgets):
+            return len(cache.claims_in(pool.name))
+        counts = count_nodes((claim, _get_node(cache, claim)) for claim in cache.claims_in(pool.name))
+        allowed = get_allowed_disruptions(pool.disruption.budgets, reason, total=counts.total, now=now)
+        return count_remaining(allowed.allowed, counts)
 
-    def view(candidates: tuple[Candidate, ...]) -> View:
-        pools = [pool for pool in mirror.pools() if is_usable(pool) and types[pool.name]]
-        waiting = [pod for pod in mirror.unbound_pods() if is_provisionable(pod)]
-        snapshot = Picture(mirror, Promises(mirror)).snapshot(
-            now,
-            pending=sorted(waiting, key=lambda pod: pod.key),
-            pools=pools,
-            types={pool.name: types[pool.name] for pool in pools},
-        )
-        closed = {
+    def create_context(candidates: tuple[Candidate, ...]) -> DisruptionContext:
+        excluded = {
             claim.node_name
-            for pool in mirror.pools()
-            for claim in mirror.claims_in(pool.name)
-            if claim.node_name and in_window(claim, pool, now) and not unhurried
+            for pool in cache.pools()
+            for claim in cache.claims_in(pool.name)
+            if claim.node_name and is_within_consolidate_after(claim, pool, now) and not ignore_limits
         }
-        return View(snapshot=snapshot, candidates=candidates, closed=frozenset(closed))
+        return DisruptionContext(
+            snapshot=build_provisioning_snapshot(cache, types, now),
+            candidates=candidates,
+            excluded_targets=frozenset(excluded),
+        )
 
-    around = Surroundings(
+    candidate_context = CandidateContext(
         now=now,
-        pool=mirror.pool,
-        types=lambda pool: by_name.get(pool.name, FrozenDict()),
-        budgets=mirror.budgets_for,
-        nominated=lambda identity, at: False,
+        get_nodepool=cache.pool,
+        get_instance_types=lambda pool: index.by_name(pool.name, types.get(pool.name, ())),
+        get_pdbs=cache.pdbs_for,
+        is_nominated=lambda provider_id, at: False,
     )
-    wrong = {pool.name: "; ".join(mistakes(pool.disruption.budgets)) for pool in mirror.pools()}
-    ground = Ground(
-        around=around,
-        room=room,
-        mistakes={name: told for name, told in wrong.items() if told},
-        view=view,
+    pools = cache.pools()
+    budget_errors = {pool.name: "; ".join(validate_budgets(pool.disruption.budgets)) for pool in pools}
+    context = ExplainContext(
+        candidates=candidate_context,
+        count_allowed=count_allowed,
+        budget_errors={name: errors for name, errors in budget_errors.items() if errors},
+        create_context=create_context,
         settings=settings or ConsolidationSettings(),
         scheduling=scheduling or SchedulingSettings(),
     )
-    return why_nodes_stay((_machine(mirror, node) for node in mirror.nodes()), ground)
+    return explain_nodes((_get_state_node(cache, node) for node in cache.nodes()), context)
 
 
-def _machine(mirror: Mirror, node: NodeObject) -> Machine:
-    claims = mirror.claims_of(node.provider_id)
-    return Machine(
-        identity=node.provider_id or node.name,
+def _get_state_node(cache: ClusterCache, node: NodeObject) -> StateNode:
+    claims = cache.claims_of(node.provider_id)
+    return StateNode(
+        provider_id=node.provider_id or node.name,
         claim=claims[0] if claims else None,
         node=node,
-        pods=mirror.pods_on(node.name),
+        pods=cache.pods_on(node.name),
     )
 
 
-def _node(mirror: Mirror, claim: NodeClaim) -> NodeObject | None:
-    nodes = mirror.nodes_of(claim.provider_id)
+def _get_node(cache: ClusterCache, claim: NodeClaim) -> NodeObject | None:
+    nodes = cache.nodes_of(claim.provider_id)
     return nodes[0] if nodes else None

@@ -1,21 +1,21 @@
-"""Instance types by name, worked out once for as long as they stay the same."""
+"""Instance types by name, computed once per tuple of types."""
 
 from collections.abc import Mapping
 
 from dovetail.model.cloud.instance_type import InstanceType
 
 
-class TypesByName:
-    """A cloud answers with the same tuple until something changes; so does this."""
+class InstanceTypeIndex:
+    """Caches a mapping per owner: providers return the same tuple until types change."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[InstanceType, ...], Mapping[str, InstanceType]]] = {}
+        self._indexes: dict[str, tuple[tuple[InstanceType, ...], Mapping[str, InstanceType]]] = {}
 
-    def of(self, owner: str, types: tuple[InstanceType, ...]) -> Mapping[str, InstanceType]:
-        """Return the types of a node class or pool, ``owner``, by their names."""
-        known = self._known.get(owner)
-        if known is not None and known[0] is types:
-            return known[1]
-        made = {one.name: one for one in types}
-        self._known[owner] = (types, made)
-        return made
+    def by_name(self, owner: str, types: tuple[InstanceType, ...]) -> Mapping[str, InstanceType]:
+        """Return the instance types of an ``owner``, a node class or NodePool, by name."""
+        cached = self._indexes.get(owner)
+        if cached is not None and cached[0] is types:
+            return cached[1]
+        index = {instance_type.name: instance_type for instance_type in types}
+        self._indexes[owner] = (types, index)
+        return index

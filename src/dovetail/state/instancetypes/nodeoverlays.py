@@ -1,10 +1,10 @@
-"""The NodeOverlays that hold, and what they make of instance types."""
+"""Valid NodeOverlays, and their effect on instance types."""
 
 from collections.abc import Iterable
 
 import msgspec
 
-from dovetail.core.nodeoverlay import Layer, overlaid
+from dovetail.core.nodeoverlay import CompiledOverlay, apply_overlays
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodeoverlay import NodeOverlay
@@ -13,69 +13,69 @@ from dovetail.model.karpenter.nodepool import NodePool
 Types = tuple[InstanceType, ...]
 
 
-class _Laid(msgspec.Struct):
-    """What a pool was last given, and from what."""
+class _PoolOverlay(msgspec.Struct):
+    """Instance types of a NodePool before and after overlays."""
 
     pool: NodePool
-    given: Types
-    made: Types
-    each: dict[str, tuple[InstanceType, InstanceType]]
-    """Type → as the cloud has it, and as overlays have it."""
+    base_types: Types
+    types: Types
+    by_name: dict[str, tuple[InstanceType, InstanceType]]
+    """Name → (type of the cloud provider, type with overlays)."""
 
 
-class Overlays:
-    """Applied to what the cloud sells, by the clouds' adapters; answers the same until it changes.
+class NodeOverlays:
+    """Applies overlays to instance types; returns the same tuple until one changes.
 
-    Until somebody has looked at a pool it can buy nothing: at wrong prices the
-    wrong machines would be bought.
+    A NodePool has no instance types until overlays are validated for it: wrong
+    prices would launch the wrong instance types.
     """
 
-    def __init__(self, *, on: bool = False) -> None:
-        self._on = on
-        self._layers: list[Layer] = []
+    def __init__(self, *, enabled: bool = False) -> None:
+        self._enabled = enabled
+        self._compiled: list[CompiledOverlay] = []
         self._overlays: tuple[NodeOverlay, ...] = ()
-        self._looked_at: frozenset[str] = frozenset()
-        self._laid: dict[str, _Laid] = {}
-        self._sold: dict[str, Types] = {}
+        self._validated_pools: frozenset[str] = frozenset()
+        self._by_pool: dict[str, _PoolOverlay] = {}
+        self._base_types: dict[str, Types] = {}
 
-    def settle(self, valid: tuple[NodeOverlay, ...], pools: Iterable[str]) -> bool:
-        """Take the overlays that hold for these pools; tell whether anything changed."""
+    def update(self, valid: tuple[NodeOverlay, ...], pools: Iterable[str]) -> bool:
+        """Set the valid overlays and the validated NodePools; return True if changed."""
         pools = frozenset(pools)
-        if (valid, pools) == (self._overlays, self._looked_at):
+        if (valid, pools) == (self._overlays, self._validated_pools):
             return False
         if valid != self._overlays:
             self._overlays = valid
-            self._layers = [Layer(one) for one in valid]
-            self._laid.clear()
-        self._looked_at = pools
+            self._compiled = [CompiledOverlay(overlay) for overlay in valid]
+            self._by_pool.clear()
+        self._validated_pools = pools
         return True
 
-    def sold(self, pool: str) -> Types:
-        """Return what the cloud last said it sells to a pool."""
-        return self._sold.get(pool, ())
+    def get_base_types(self, pool: str) -> Types:
+        """Return the last instance types of a NodePool without overlays."""
+        return self._base_types.get(pool, ())
 
-    def applied(self, pool: NodePool, types: Types) -> Types:
-        """Return what a pool can buy, as users have it."""
-        if not self._on:
+    def apply(self, pool: NodePool, types: Types) -> Types:
+        """Return the instance types of a NodePool with overlays."""
+        if not self._enabled:
             return types
-        self._sold[pool.name] = types
-        if pool.name not in self._looked_at:
+        self._base_types[pool.name] = types
+        if pool.name not in self._validated_pools:
             return ()
-        known = self._laid.get(pool.name)
-        if known is None or known.pool.template.labels != pool.template.labels:
-            known = self._laid[pool.name] = _Laid(pool, (), (), {})
-        if known.given is not types:
-            known.made = tuple(self._lay(known, pool, one) for one in types)
-            known.given = types
-        return known.made
+        cached = self._by_pool.get(pool.name)
+        if cached is None or cached.pool.template.labels != pool.template.labels:
+            cached = self._by_pool[pool.name] = _PoolOverlay(pool, (), (), {})
+        if cached.base_types is not types:
+            cached.types = tuple(self._apply_to_type(cached, pool, instance_type) for instance_type in types)
+            cached.base_types = types
+        return cached.types
 
-    def applied_to(self, claim: NodeClaim, types: Types) -> Types:
-        """Return what a claim can buy: overlays are for claims of pools that were looked at."""
-        known = self._laid.get(claim.pool)
-        return types if known is None else self.applied(known.pool, types)
+    def apply_to_claim(self, claim: NodeClaim, types: Types) -> Types:
+        """Return instance types with the overlays of a NodeClaim's NodePool, if validated."""
+        cached = self._by_pool.get(claim.pool)
+        return types if cached is None else self.apply(cached.pool, types)
 
-    def _lay(self, known: _Laid, pool: NodePool, kind: InstanceType) -> InstanceType:
-        before = known.each.get(kind.name)
-        if before is None or before[0] is not kind:
-            before = known.each[kind.name] = kind, overlaid(kind, pool, self._layers)
+    def _apply_to_type(self, cached: _PoolOverlay, pool: NodePool, base: InstanceType) -> InstanceType:
+        before = cached.by_name.get(base.name)
+        if before is None or before[0] is not base:
+            before = cached.by_name[base.name] = base, apply_overlays(base, pool, self._compiled)
         return before[1]

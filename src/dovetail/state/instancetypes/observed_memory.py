@@ -1,4 +1,4 @@
-"""How much memory nodes turned out to have, by image and instance type."""
+"""Memory capacity observed on nodes, by AMI and instance type."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,57 +8,57 @@ from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.resources import MEMORY
 from dovetail.model.node import NodeObject
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
-from dovetail.state.cluster.cache import Mirror
-from dovetail.state.cluster.store import Change
+from dovetail.state.cluster.cache import ClusterCache
+from dovetail.state.cluster.store import ObjectChange
 
 _NOTHING: FrozenDict[str, int] = FrozenDict()
 
 
-class MemorySeen:
-    """The least that was seen of each; an estimate is for what nobody has seen yet.
+class ObservedMemory:
+    """Minimum observed memory; instance types without an observation are estimated.
 
-    What a kernel keeps for itself depends on the image, so another image means
-    estimating again. After a restart all nodes are seen anew.
+    The memory that a kernel reserves depends on the AMI, so observations are per
+    AMI. After a restart all nodes are observed again.
     """
 
-    def __init__(self, mirror: Mirror) -> None:
-        self._mirror = mirror
-        self._seen: dict[str, dict[str, int]] = {}
-        """Image → instance type → bytes."""
-        self._answers: dict[tuple[str, ...], FrozenDict[str, int]] = {}
-        # Of both, for either may be heard of first.
-        mirror.subscribe(NODES, self._node_changed)
-        mirror.subscribe(NODE_CLAIMS, self._claim_changed)
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+        self._bytes_by_image: dict[str, dict[str, int]] = {}
+        """AMI → instance type → bytes."""
+        self._results: dict[tuple[str, ...], FrozenDict[str, int]] = {}
+        # Node and NodeClaim arrive in any order.
+        cache.subscribe(NODES, self._on_node)
+        cache.subscribe(NODE_CLAIMS, self._on_claim)
 
-    def of(self, images: Iterable[str]) -> Mapping[str, int]:
-        """Return instance type → bytes; the same object until something else is seen."""
+    def get(self, images: Iterable[str]) -> Mapping[str, int]:
+        """Return instance type → bytes; the same object until there are new observations."""
         key = tuple(images)
-        known = self._answers.get(key)
-        if known is None:
+        result = self._results.get(key)
+        if result is None:
             least: dict[str, int] = {}
             for image in key:
-                for name, amount in self._seen.get(image, _NOTHING).items():
+                for name, amount in self._bytes_by_image.get(image, _NOTHING).items():
                     least[name] = min(amount, least.get(name, amount))
-            known = self._answers[key] = FrozenDict(least)
-        return known
+            result = self._results[key] = FrozenDict(least)
+        return result
 
-    def _node_changed(self, change: Change) -> None:
+    def _on_node(self, change: ObjectChange) -> None:
         if change.new is not None:
-            for claim in self._mirror.claims_of(change.new.provider_id):
-                self._note(change.new, claim)
+            for claim in self._cache.claims_of(change.new.provider_id):
+                self._record(change.new, claim)
 
-    def _claim_changed(self, change: Change) -> None:
+    def _on_claim(self, change: ObjectChange) -> None:
         if change.new is not None and change.new.provider_id:
-            for node in self._mirror.nodes_of(change.new.provider_id):
-                self._note(node, change.new)
+            for node in self._cache.nodes_of(change.new.provider_id):
+                self._record(node, change.new)
 
-    def _note(self, node: NodeObject, claim: NodeClaim) -> None:
+    def _record(self, node: NodeObject, claim: NodeClaim) -> None:
         name = node.labels.get(label_keys.INSTANCE_TYPE, "")
         amount = node.capacity.get(MEMORY, 0)
         is_registered = node.labels.get(label_keys.REGISTERED) == "true"
         if not (name and amount and claim.image_id and is_registered):
             return
-        seen = self._seen.setdefault(claim.image_id, {})
-        if amount < seen.get(name, amount + 1):
-            seen[name] = amount
-            self._answers.clear()
+        by_type = self._bytes_by_image.setdefault(claim.image_id, {})
+        if amount < by_type.get(name, amount + 1):
+            by_type[name] = amount
+            self._results.clear()

@@ -6,160 +6,168 @@ from datetime import datetime
 import msgspec
 
 from dovetail.core.instancetypes.billing import Usage
-from dovetail.core.instancetypes.build import NOTHING_SEEN, instance_types
-from dovetail.core.instancetypes.discounts import Discounts, ListPrices, Place
-from dovetail.core.instancetypes.settings import DEFAULT_SETTINGS, MachineSettings
+from dovetail.core.instancetypes.build import NO_OBSERVED_MEMORY, build_instance_types
+from dovetail.core.instancetypes.discounts import Discounts, ListPrices, OfferingKey
+from dovetail.core.instancetypes.settings import DEFAULT_SETTINGS, InstanceTypeSettings
 from dovetail.model.cloud.discounts import NO_DISCOUNTS, DiscountBook
-from dovetail.model.cloud.ec2_catalog import Machine, Region
-from dovetail.model.cloud.instance_type import InstanceType, Offering
+from dovetail.model.cloud.ec2_catalog import Ec2InstanceType, Region
+from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import EMPTY
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
-from dovetail.model.karpenter.ec2nodeclass_launch import Found
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.karpenter.ec2nodeclass_launch import ResolvedResources
 from dovetail.model.kube.conditions import NO_CONDITIONS
-from dovetail.state.instancetypes.observed_memory import MemorySeen
-from dovetail.state.instancetypes.unavailable_offerings import Scarce, Scarcity, is_scarce
+from dovetail.state.instancetypes.observed_memory import ObservedMemory
+from dovetail.state.instancetypes.unavailable_offerings import (
+    UnavailableOffering,
+    UnavailableOfferings,
+    is_unavailable,
+)
 
 
-class _Entry(msgspec.Struct, kw_only=True):
-    """What one node class can buy: when nothing is scarce, and now."""
+class _CachedTypes(msgspec.Struct, kw_only=True):
+    """Instance types of one node class."""
 
-    seen: NodeClass
-    """As it was last asked for."""
-    shaping: NodeClass
-    """The part of it that types depend on."""
+    node_class: EC2NodeClass
+    """The node class of the last request."""
+    fingerprint: EC2NodeClass
+    """The fields that instance types depend on."""
     memory: Mapping[str, int]
-    """What nodes were seen to have."""
-    listed: tuple[InstanceType, ...]
+    """Observed memory: instance type → bytes."""
+    list_priced: tuple[InstanceType, ...]
     """At list prices."""
-    full: tuple[InstanceType, ...]
-    places: dict[str, int]
+    discounted: tuple[InstanceType, ...]
+    """At discounted prices, all offerings available."""
+    indexes: dict[str, int]
+    """Name → index in the tuples."""
     current: tuple[InstanceType, ...]
-    marks: frozenset[Scarce] = frozenset()
+    """At discounted prices, without unavailable offerings."""
+    unavailable: frozenset[UnavailableOffering] = frozenset()
     prices: ListPrices = ListPrices(())
-    steps: list[float] = []
-    """All on-demand prices, in order."""
+    on_demand_prices: list[float] = []
+    """All on-demand prices, sorted."""
     usage: Usage | None = None
-    cover: tuple[float, ...] | None = None
+    coverage: tuple[float, ...] | None = None
 
 
-class Shelf:
-    """Answers with the same tuple until something changes.
+class InstanceTypeProvider:
+    """Cached instance types per node class; the same tuple until something changes.
 
-    Building all types takes a tenth of a second, so that scarcity replaces only
-    the types that it concerns, and commitments that are used up only those that
-    they covered.
+    Building all types takes a tenth of a second. A change of unavailable offerings
+    therefore rebuilds only the types that it concerns, and a change of commitment
+    coverage only those that were covered.
     """
 
     def __init__(
         self,
-        machines: tuple[Machine, ...],
+        catalog: tuple[Ec2InstanceType, ...],
         *,
         region: Region,
         prices: PriceBook,
-        scarcity: Scarcity,
-        settings: MachineSettings = DEFAULT_SETTINGS,
+        unavailable: UnavailableOfferings,
+        settings: InstanceTypeSettings = DEFAULT_SETTINGS,
         discounts: DiscountBook = NO_DISCOUNTS,
-        running: Callable[[], Mapping[Place, int]] = dict,
-        memory: MemorySeen | None = None,
+        running: Callable[[], Mapping[OfferingKey, int]] = dict,
+        memory: ObservedMemory | None = None,
     ) -> None:
-        """Start empty; ``running`` counts the instances that use up commitments."""
-        self._machines = machines
+        """Create an empty cache; ``running`` counts the instances that use commitments."""
+        self._catalog = catalog
         self._region = region
         self._prices = prices
-        self._scarcity = scarcity
+        self._unavailable = unavailable
         self._settings = settings
         self._discounts = Discounts(discounts, region=region.name)
         self._running = running
         self._memory = memory
-        self._entries: dict[str, _Entry] = {}
+        self._cached: dict[str, _CachedTypes] = {}
 
-    def supply(self, machines: tuple[Machine, ...], *, region: Region, prices: PriceBook) -> None:
-        """Take a newer catalogue and newer prices; those that are equal change nothing."""
-        if (machines, region, prices) == (self._machines, self._region, self._prices):
+    def update_catalog(
+        self, catalog: tuple[Ec2InstanceType, ...], *, region: Region, prices: PriceBook
+    ) -> None:
+        """Set a newer catalog and prices; equal ones keep the cache."""
+        if (catalog, region, prices) == (self._catalog, self._region, self._prices):
             return
-        self._machines = machines
+        self._catalog = catalog
         self._region = region
         self._prices = prices
-        self._entries.clear()
+        self._cached.clear()
 
-    def instance_types(self, node_class: NodeClass, *, now: datetime) -> tuple[InstanceType, ...]:
-        """Return all types as the class would get them; what is scarce is not available."""
-        entry = self._entry(node_class)
+    def instance_types(self, node_class: EC2NodeClass, *, now: datetime) -> tuple[InstanceType, ...]:
+        """Return the instance types of a node class, unavailable offerings marked as such."""
+        entry = self._get_cached(node_class)
         if self._discounts.has_commitments:
             self._reprice(entry)
-        marks = self._scarcity.marks(now)
-        if marks is not entry.marks:
-            _restock(entry, marks)
+        unavailable = self._unavailable.get(now)
+        if unavailable is not entry.unavailable:
+            _update_availability(entry, unavailable)
         return entry.current
 
-    def _entry(self, node_class: NodeClass) -> _Entry:
-        known = self._entries.get(node_class.name)
-        memory = self._memory_of(node_class)
-        if known is not None and known.memory == memory and known.seen is node_class:
-            return known
-        shaping = _shaping(node_class)
-        if known is not None and known.memory == memory and known.shaping == shaping:
-            known.seen = node_class
-            return known
-        listed = instance_types(
-            self._machines,
+    def _get_cached(self, node_class: EC2NodeClass) -> _CachedTypes:
+        cached = self._cached.get(node_class.name)
+        memory = self._get_observed_memory(node_class)
+        if cached is not None and cached.memory == memory and cached.node_class is node_class:
+            return cached
+        fingerprint = _get_fingerprint(node_class)
+        if cached is not None and cached.memory == memory and cached.fingerprint == fingerprint:
+            cached.node_class = node_class
+            return cached
+        list_priced = build_instance_types(
+            self._catalog,
             region=self._region,
             node_class=node_class,
             prices=self._prices,
             settings=self._settings,
-            memory=memory,
+            observed_memory=memory,
         )
-        full = self._discounts.applied(listed)
-        places = {one.name: place for place, one in enumerate(full)}
-        made = _Entry(
-            seen=node_class,
-            shaping=shaping,
+        discounted = self._discounts.apply(list_priced)
+        indexes = {instance_type.name: index for index, instance_type in enumerate(discounted)}
+        entry = _CachedTypes(
+            node_class=node_class,
+            fingerprint=fingerprint,
             memory=memory,
-            listed=listed,
-            full=full,
-            places=places,
-            current=full,
+            list_priced=list_priced,
+            discounted=discounted,
+            indexes=indexes,
+            current=discounted,
         )
         if self._discounts.has_commitments:
-            made.prices = ListPrices([listed])
-            made.steps = made.prices.on_demand()
-        self._entries[node_class.name] = made
-        return made
+            entry.prices = ListPrices([list_priced])
+            entry.on_demand_prices = entry.prices.on_demand()
+        self._cached[node_class.name] = entry
+        return entry
 
-    def _memory_of(self, node_class: NodeClass) -> Mapping[str, int]:
+    def _get_observed_memory(self, node_class: EC2NodeClass) -> Mapping[str, int]:
         if self._memory is None:
-            return NOTHING_SEEN
-        return self._memory.of(one.id for one in node_class.found.images)
+            return NO_OBSERVED_MEMORY
+        return self._memory.get(ami.id for ami in node_class.resolved.amis)
 
-    def _reprice(self, entry: _Entry) -> None:
-        """Bring prices up to what commitments cover now."""
+    def _reprice(self, entry: _CachedTypes) -> None:
+        """Update prices to the current coverage by commitments."""
         usage = entry.prices.usage(self._running())
         if usage == entry.usage:
             return
         entry.usage = usage
         bill = self._discounts.bill(usage)
-        cover = self._discounts.cover(bill, entry.steps)
-        if cover == entry.cover:
+        coverage = self._discounts.coverage_key(bill, entry.on_demand_prices)
+        if coverage == entry.coverage:
             return
-        entry.cover = cover
-        priced = self._discounts.applied(entry.listed, bill)
-        entry.full = tuple(
-            old if new == old else new for new, old in zip(priced, entry.full, strict=True)
-        )
-        entry.current = tuple(_with_scarcity(one, entry.marks) for one in entry.full)
+        entry.coverage = coverage
+        priced = self._discounts.apply(entry.list_priced, bill)
+        pairs = zip(priced, entry.discounted, strict=True)
+        entry.discounted = tuple(old if new == old else new for new, old in pairs)
+        unavailable = entry.unavailable
+        entry.current = tuple(_apply_unavailable(option, unavailable) for option in entry.discounted)
 
 
-def _shaping(node_class: NodeClass) -> NodeClass:
-    """Return a class without what changes all the time and shapes no type.
+def _get_fingerprint(node_class: EC2NodeClass) -> EC2NodeClass:
+    """Return a node class without the fields that do not affect instance types.
 
-    Its status is written every minute: addresses run out, and the order of its
-    subnets with them.
+    Its status changes every minute, with the free addresses and order of subnets.
     """
     return msgspec.structs.replace(
         node_class,
-        found=Found(
-            images=node_class.found.images, placement_group=node_class.found.placement_group
+        resolved=ResolvedResources(
+            amis=node_class.resolved.amis, placement_group=node_class.resolved.placement_group
         ),
         conditions=NO_CONDITIONS,
         annotations=EMPTY,
@@ -170,33 +178,27 @@ def _shaping(node_class: NodeClass) -> NodeClass:
     )
 
 
-def _restock(entry: _Entry, marks: frozenset[Scarce]) -> None:
-    """Bring the types that differ between two pictures up to the newer one."""
-    changed = entry.marks ^ marks
-    entry.marks = marks
-    named = {one.instance_type for one in changed}
-    everything = any(one.concerns_all_types for one in changed)
+def _update_availability(entry: _CachedTypes, unavailable: frozenset[UnavailableOffering]) -> None:
+    """Rebuild the types whose unavailable offerings changed."""
+    changed = entry.unavailable ^ unavailable
+    entry.unavailable = unavailable
+    names = {offering.instance_type for offering in changed}
+    covers_all = any(offering.covers_all_types for offering in changed)
     current = list(entry.current)
-    for name in entry.places if everything else named & entry.places.keys():
-        place = entry.places[name]
-        current[place] = _with_scarcity(entry.full[place], marks)
+    for name in entry.indexes if covers_all else names & entry.indexes.keys():
+        index = entry.indexes[name]
+        current[index] = _apply_unavailable(entry.discounted[index], unavailable)
     if any(new is not old for new, old in zip(current, entry.current, strict=True)):
         entry.current = tuple(current)
 
 
-def _with_scarcity(full: InstanceType, marks: frozenset[Scarce]) -> InstanceType:
-    offerings = tuple(_closed_if_scarce(full.name, one, marks) for one in full.offerings)
-    if all(new is old for new, old in zip(offerings, full.offerings, strict=True)):
-        return full
-    return msgspec.structs.replace(full, offerings=offerings)
-
-
-def _closed_if_scarce(name: str, offering: Offering, marks: frozenset[Scarce]) -> Offering:
-    if (offering.available or offering.lacks_price) and is_scarce(
-        marks,
-        capacity_type=offering.capacity_type,
-        instance_type=name,
-        zone=offering.zone,
-    ):
-        return msgspec.structs.replace(offering, available=False, lacks_price=False)
-    return offering
+def _apply_unavailable(entry: InstanceType, unavailable: frozenset[UnavailableOffering]) -> InstanceType:
+    return entry.with_offerings(
+        msgspec.structs.replace(offering, available=False, price_missing=False)
+        if (offering.available or offering.price_missing)
+        and is_unavailable(
+            unavailable, capacity_type=offering.capacity_type, instance_type=entry.name, zone=offering.zone
+        )
+        else offering
+        for offering in entry.offerings
+    )

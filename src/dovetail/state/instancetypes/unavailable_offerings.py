@@ -1,4 +1,4 @@
-"""Offerings that could not be had lately, and until when to leave them alone."""
+"""Unavailable offerings: offerings with a recent capacity error, excluded for a while."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -12,81 +12,81 @@ TTL: Final = timedelta(minutes=3)
 ANY: Final = ""
 
 
-class Scarce(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True, order=True):
-    """What ran out: one pool, or all pools that agree with the fields that are set."""
+class UnavailableOffering(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True, order=True):
+    """One offering, or all offerings that match the fields that are set."""
 
     capacity_type: str = ANY
     instance_type: str = ANY
     zone: str = ANY
 
     @property
-    def concerns_all_types(self) -> bool:
+    def covers_all_types(self) -> bool:
         return self.instance_type == ANY
 
 
-class Scarcity:
-    """Marks that go by themselves after ``TTL``; marking again prolongs.
+class UnavailableOfferings:
+    """Unavailable offerings that expire after ``TTL``; marking again prolongs it.
 
-    Every method that takes ``now`` first lets go of what has expired, so nobody
-    needs to sweep.
+    Every method with a parameter ``now`` removes expired entries first, so that no
+    periodic cleanup is needed.
     """
 
     def __init__(self) -> None:
-        self._until: dict[Scarce, datetime] = {}
-        self._expiries: list[tuple[datetime, Scarce]] = []
+        self._until: dict[UnavailableOffering, datetime] = {}
+        self._expirations: list[tuple[datetime, UnavailableOffering]] = []
         self._version = 0
-        self._shared: frozenset[Scarce] | None = frozenset()
+        self._current: frozenset[UnavailableOffering] | None = frozenset()
 
-    def mark(self, many: Iterable[Scarce], *, now: datetime) -> None:
-        """Leave these alone for a while."""
-        self._let_go(now)
+    def mark_unavailable(self, offerings: Iterable[UnavailableOffering], *, now: datetime) -> None:
+        """Mark offerings as unavailable for ``TTL``."""
+        self._expire(now)
         until = now + TTL
-        for one in many:
-            if one not in self._until:
-                self._changed()
-            self._until[one] = until
-            heappush(self._expiries, (until, one))
+        for offering in offerings:
+            if offering not in self._until:
+                self._invalidate()
+            self._until[offering] = until
+            heappush(self._expirations, (until, offering))
 
-    def lift(self, many: Iterable[Scarce]) -> None:
-        """Have these be as if they had never been marked."""
-        for one in many:
-            if self._until.pop(one, None) is not None:
-                self._changed()
+    def clear(self, offerings: Iterable[UnavailableOffering]) -> None:
+        """Make offerings available again."""
+        for offering in offerings:
+            if self._until.pop(offering, None) is not None:
+                self._invalidate()
 
     def version(self, now: datetime) -> int:
-        """Return a number that is another one whenever the picture is."""
-        self._let_go(now)
+        """Return a number that changes whenever the set of unavailable offerings does."""
+        self._expire(now)
         return self._version
 
-    def marks(self, now: datetime) -> frozenset[Scarce]:
-        """Return what is scarce: the same object until it changes."""
-        self._let_go(now)
-        if self._shared is None:
-            self._shared = frozenset(self._until)
-        return self._shared
+    def get(self, now: datetime) -> frozenset[UnavailableOffering]:
+        """Return all unavailable offerings; the same object until they change."""
+        self._expire(now)
+        if self._current is None:
+            self._current = frozenset(self._until)
+        return self._current
 
-    def _let_go(self, now: datetime) -> None:
-        """Drop marks that have expired, and entries of marks that were prolonged."""
-        while self._expiries:
-            at, one = self._expiries[0]
-            prolonged = self._until[one] != at if one in self._until else True
+    def _expire(self, now: datetime) -> None:
+        """Remove expired offerings, and heap entries of prolonged ones."""
+        while self._expirations:
+            at, offering = self._expirations[0]
+            prolonged = self._until[offering] != at if offering in self._until else True
             if at > now and not prolonged:
                 return
-            heappop(self._expiries)
+            heappop(self._expirations)
             if not prolonged:
-                del self._until[one]
-                self._changed()
+                del self._until[offering]
+                self._invalidate()
 
-    def _changed(self) -> None:
+    def _invalidate(self) -> None:
         self._version += 1
-        self._shared = None
+        self._current = None
 
 
-def is_scarce(
-    marks: frozenset[Scarce], *, capacity_type: str, instance_type: str, zone: str
+def is_unavailable(
+    unavailable: frozenset[UnavailableOffering], *, capacity_type: str, instance_type: str, zone: str
 ) -> bool:
-    """Tell whether any mark covers this pool."""
+    """Return True if any entry covers an offering."""
     return any(
-        Scarce(capacity_type=kind, instance_type=name, zone=where) in marks
+        UnavailableOffering(capacity_type=kind, instance_type=name, zone=where) in unavailable
         for kind, name, where in product((capacity_type, ANY), (instance_type, ANY), (zone, ANY))
     )

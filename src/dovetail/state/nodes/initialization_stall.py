@@ -1,30 +1,31 @@
-"""Nodes that joined long ago and never became what was hoped for."""
+"""Nodes that registered long ago and are still not initialized."""
 
 from datetime import datetime, timedelta
 from typing import Final
 
+from dovetail.model.karpenter.condition_types import INITIALIZED, REGISTERED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import is_true
-from dovetail.state.cluster.cache import Mirror
+from dovetail.state.cluster.cache import ClusterCache
 
-PATIENCE: Final = timedelta(minutes=15)
-"""As long as a machine may take to join; nothing that a node waits for then takes longer."""
+STALL_TIMEOUT: Final = timedelta(minutes=15)
+"""Equal to the registration timeout; initialization does not take longer than that."""
 
 
-def is_stuck(claim: NodeClaim, mirror: Mirror, now: datetime) -> bool:
-    """Tell whether pods wait in vain for a node to be initialized.
+def is_initialization_stalled(claim: NodeClaim, cache: ClusterCache, now: datetime) -> bool:
+    """Return True if pods should no longer wait for a node's initialization.
 
-    Only when others of its pool have come further since: where none has, the next
-    node would get stuck as well, and one would be bought after the other.
+    Requires that another node of the NodePool was initialized since. Otherwise the
+    next node would stall as well, and nodes would be launched without end.
     """
-    since = _since(claim, "Registered")
-    if since is None or since + PATIENCE > now or is_true(claim.conditions, "Initialized"):
+    since = _get_transition_time(claim, REGISTERED)
+    if since is None or since + STALL_TIMEOUT > now or is_true(claim.conditions, INITIALIZED):
         return False
     return any(
-        (other := _since(one, "Initialized")) is not None and other > since
-        for one in mirror.claims_in(claim.pool)
+        (initialized := _get_transition_time(other, INITIALIZED)) is not None and initialized > since
+        for other in cache.claims_in(claim.pool)
     )
 
 
-def _since(claim: NodeClaim, kind: str) -> datetime | None:
-    return claim.conditions[kind].since if is_true(claim.conditions, kind) else None
+def _get_transition_time(claim: NodeClaim, kind: str) -> datetime | None:
+    return claim.conditions[kind].last_transition_time if is_true(claim.conditions, kind) else None

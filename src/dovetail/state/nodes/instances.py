@@ -1,56 +1,56 @@
-"""Machines as the cloud last showed them, so that few questions need a call."""
+"""Cache of instances, to save calls to the cloud API."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from dovetail.core.nodeclass.drift import Machine, class_drift
+from dovetail.core.nodeclass.drift import InstanceFacts, get_nodeclass_drift_reason
 from dovetail.model.cloud.instance_type import InstanceType
-from dovetail.model.karpenter.ec2nodeclass import NodeClass
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.ports.cloudprovider import Instance
 
-_FRESH: Final = timedelta(minutes=5)
-"""Longer than between two listings, shorter than anybody minds: groups of a machine may change."""
+_TTL: Final = timedelta(minutes=5)
+"""Longer than the interval between two lists; security groups of an instance may change."""
 
 
-class Sightings:
-    """Remembers what was listed, found or bought lately; nothing is lost with it."""
+class InstanceCache:
+    """Instances by provider ID, from lists, lookups and launches; safe to lose."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[datetime, Instance]] = {}
+        self._instances: dict[str, tuple[datetime, Instance]] = {}
 
-    def listed(self, machines: Iterable[Instance], *, now: datetime) -> None:
-        """Take all that are there now; others are forgotten."""
-        self._seen = {one.provider_id: (now, one) for one in machines}
+    def replace_all(self, instances: Iterable[Instance], *, now: datetime) -> None:
+        """Replace the cache by a list of all instances."""
+        self._instances = {instance.provider_id: (now, instance) for instance in instances}
 
-    def saw(self, machine: Instance, *, now: datetime) -> None:
-        """Take one more."""
-        self._seen[machine.provider_id] = (now, machine)
+    def add(self, instance: Instance, *, now: datetime) -> None:
+        """Add or update one instance."""
+        self._instances[instance.provider_id] = (now, instance)
 
-    def ever(self, provider_id: str) -> Instance | None:
-        """Return a machine as it was last seen, however long ago."""
-        seen = self._seen.get(provider_id)
-        return None if seen is None else seen[1]
+    def get(self, provider_id: str) -> Instance | None:
+        """Return an instance, however old its entry is."""
+        entry = self._instances.get(provider_id)
+        return None if entry is None else entry[1]
 
     def all(self) -> list[Instance]:
-        """Return all that were seen and not forgotten."""
-        return [one for _, one in self._seen.values()]
+        """Return all instances."""
+        return [instance for _, instance in self._instances.values()]
 
-    def recent(self, provider_id: str, *, now: datetime) -> Instance | None:
-        """Return a machine that was seen within a few minutes."""
-        seen = self._seen.get(provider_id)
-        return seen[1] if seen is not None and now - seen[0] < _FRESH else None
+    def get_fresh(self, provider_id: str, *, now: datetime) -> Instance | None:
+        """Return an instance if its entry is not older than the TTL."""
+        entry = self._instances.get(provider_id)
+        return entry[1] if entry is not None and now - entry[0] < _TTL else None
 
 
-def drift_of(
-    seen: Instance, claim: NodeClaim, node_class: NodeClass, types: Mapping[str, InstanceType]
+def get_instance_drift(
+    instance: Instance, claim: NodeClaim, node_class: EC2NodeClass, types: Mapping[str, InstanceType]
 ) -> str | None:
-    """Return why a class would not launch a claim's machine as it was seen, or None."""
-    machine = Machine(
-        subnet=seen.subnet,
-        security_groups=frozenset(seen.security_groups),
-        capacity_type=seen.capacity_type,
-        reservation=seen.reservation,
+    """Return why a NodeClaim's instance has drifted from its node class, or None."""
+    facts = InstanceFacts(
+        subnet=instance.subnet_id,
+        security_groups=frozenset(instance.security_group_ids),
+        capacity_type=instance.capacity_type,
+        reservation=instance.capacity_reservation_id,
     )
-    return class_drift(claim, node_class, machine, types)
+    return get_nodeclass_drift_reason(claim, node_class, facts, types)

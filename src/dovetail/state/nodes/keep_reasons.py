@@ -1,25 +1,25 @@
-"""Why each node is still there: the latest answer to that question."""
+"""The latest keep reason of each node."""
 
 from collections.abc import Collection, Iterable
 
-from dovetail.core.disruption.command import Stay
+from dovetail.core.disruption.command import KeepReason
 
 
-class Stays:
-    """One answer a node, by its name."""
+class KeepReasons:
+    """Keep reasons by node name."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Stay] = {}
+        self._reasons: dict[str, KeepReason] = {}
 
-    def note(self, stays: Iterable[Stay]) -> None:
-        self._known.update((one.node, one) for one in stays)
+    def record(self, keep_reasons: Iterable[KeepReason]) -> None:
+        self._reasons.update((reason.node, reason) for reason in keep_reasons)
 
-    def forget(self, node: str) -> None:
-        """Let go of a node that goes, or has gone."""
-        self._known.pop(node, None)
+    def remove(self, node: str) -> None:
+        """Remove the reason of a node that is disrupted or deleted."""
+        self._reasons.pop(node, None)
 
-    def of(self, node: str) -> Stay | None:
-        return self._known.get(node)
+    def get(self, node: str) -> KeepReason | None:
+        return self._reasons.get(node)
 
-    def all(self) -> Collection[Stay]:
-        return self._known.values()
+    def all(self) -> Collection[KeepReason]:
+        return self._reasons.values()

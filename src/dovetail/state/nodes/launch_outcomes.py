@@ -1,34 +1,30 @@
-"""How the last launches of each pool ended; forgotten with the process, and then guessed."""
+"""Results of the last launches of each NodePool; inferred from its condition after a restart."""
 
-from dovetail.core.nodepool.registration_health import (
-    REGISTRATION_HEALTHY,
-    Outcomes,
-    outcomes_behind,
-    with_outcome,
-)
+from dovetail.core.nodepool.registration_health import Outcomes, add_outcome, infer_outcomes
+from dovetail.model.karpenter.condition_types import NODE_REGISTRATION_HEALTHY
 from dovetail.model.karpenter.nodepool import NodePool
-from dovetail.model.kube.conditions import status_of
+from dovetail.model.kube.conditions import condition_status
 
 
 class LaunchOutcomes:
-    """By the pool's uid: a pool that was made anew starts afresh.
+    """Launch outcomes by UID of the NodePool: a recreated NodePool has none.
 
-    After a restart a pool's own condition says about as much as is needed.
+    After a restart the condition NodeRegistrationHealthy is precise enough.
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, Outcomes] = {}
+        self._outcomes: dict[str, Outcomes] = {}
 
-    def of(self, pool: NodePool) -> Outcomes:
-        """Return the last outcomes of a pool."""
-        known = self._known.get(pool.uid)
-        if known is None:
-            return outcomes_behind(status_of(pool.conditions, REGISTRATION_HEALTHY))
-        return known
+    def get(self, pool: NodePool) -> Outcomes:
+        """Return the last outcomes of a NodePool."""
+        outcomes = self._outcomes.get(pool.uid)
+        if outcomes is None:
+            return infer_outcomes(condition_status(pool.conditions, NODE_REGISTRATION_HEALTHY))
+        return outcomes
 
-    def add(self, pool: NodePool, success: bool) -> None:
-        self._known[pool.uid] = with_outcome(self.of(pool), success)
+    def record(self, pool: NodePool, success: bool) -> None:
+        self._outcomes[pool.uid] = add_outcome(self.get(pool), success)
 
     def reset(self, pool: NodePool) -> None:
-        """Forget: the pool or its node class has changed."""
-        self._known[pool.uid] = ()
+        """Clear the outcomes after the NodePool or its node class changed."""
+        self._outcomes[pool.uid] = ()

@@ -1,31 +1,31 @@
-"""Nodes that pods were sent to lately: nobody may take those away just now."""
+"""Node nominations: nodes reserved for pods for a short time, safe from disruption."""
 
 from datetime import datetime, timedelta
 from itertools import islice
 
-WINDOW = timedelta(seconds=20)
-"""Twice the longest batching window: time enough for the next look at the same pods."""
+NOMINATION_WINDOW = timedelta(seconds=20)
+"""Twice the maximum batch duration: enough for the next scheduling of the same pods."""
 
 
-class Nominations:
-    """Until when each node (by provider id, or name) is spoken for."""
+class NodeNominations:
+    """End of the nomination of each node, by provider ID or name."""
 
     def __init__(self) -> None:
         self._until: dict[str, datetime] = {}
 
-    def nominate(self, identity: str, now: datetime) -> None:
-        # In the order nominated: those that have run out come first.
-        self._until.pop(identity, None)
-        for known, until in tuple(islice(self._until.items(), 2)):
+    def nominate(self, provider_id: str, now: datetime) -> None:
+        # Entries are in the order of nomination, so that expired ones come first.
+        self._until.pop(provider_id, None)
+        for nominated, until in tuple(islice(self._until.items(), 2)):
             if until <= now:
-                del self._until[known]
-        self._until[identity] = now + WINDOW
+                del self._until[nominated]
+        self._until[provider_id] = now + NOMINATION_WINDOW
 
-    def nominated(self, identity: str, now: datetime) -> bool:
-        until = self._until.get(identity)
+    def is_nominated(self, provider_id: str, now: datetime) -> bool:
+        until = self._until.get(provider_id)
         if until is None:
             return False
         if until <= now:
-            del self._until[identity]
+            del self._until[provider_id]
             return False
         return True

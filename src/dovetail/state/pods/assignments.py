@@ -1,194 +1,191 @@
-"""Pods that were promised a node: one on its way, or one with room for them."""
+"""Pod assignments: pending pods and the NodeClaims that were launched for them."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
+from dovetail.model.karpenter.condition_types import INITIALIZED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import is_true
 from dovetail.model.kube.pod import Pod
-from dovetail.model.labels import PROMISED_TO, REPLACES
+from dovetail.model.labels import ASSIGNED_PODS_ANNOTATION, REPLACES_ANNOTATION
 from dovetail.ports import api_resources as kinds
-from dovetail.state.cluster.cache import Change, Mirror
-from dovetail.state.nodes.initialization_stall import is_stuck
+from dovetail.state.cluster.cache import ClusterCache, ObjectChange
+from dovetail.state.nodes.initialization_stall import is_initialization_stalled
 
-SETTLE = timedelta(seconds=30)
-"""How long after its node is ready a pod may take to be bound before it is planned anew.
+BINDING_TIMEOUT = timedelta(seconds=30)
+"""Time for a pod to be bound after initialization, before it is scheduled again.
 
-kube-scheduler looks at a pod that it has refused again within ten seconds, but a large
-plan's pods come one after the other.
+kube-scheduler retries an unschedulable pod within ten seconds, but it binds the pods
+of a large plan one after the other.
 """
-SETTLE_NOMINATED = timedelta(minutes=5)
+NOMINATED_BINDING_TIMEOUT = timedelta(minutes=5)
 """The same while one of the pods is still nominated for the node.
 
-kube-scheduler takes the nomination from a pod that it has refused: their turn has not
-come yet. After five minutes it looks at every pod again.
+kube-scheduler clears the nomination of a pod that it rejects, so these pods have not
+been tried yet. After five minutes it retries every pod.
 """
 
 
-class Promises:
-    """Keeps a pod with the claim that was made for it.
+class PodAssignments:
+    """Assigns each pod to the NodeClaim that was launched for it.
 
-    Without them every pass would pack the same waiting pods anew into the same
-    nodes, and a packing that comes out a little worse buys a node for the rest.
-    Claims say for whom they were made, so that a restart recalls it.
+    Without assignments every scheduling pass would pack the same pending pods again.
+    A slightly worse packing would then launch a node for the rest. NodeClaims name
+    their pods in an annotation, so that a restart restores the assignments.
     """
 
-    def __init__(self, mirror: Mirror) -> None:
-        self._mirror = mirror
-        self._claim_of: dict[str, str] = {}
-        self._pods_of: dict[str, dict[str, tuple[str, str]]] = {}
-        self._unread: set[str] = set()
-        """Claims that others made, a process before this one as a rule."""
-        mirror.subscribe(kinds.PODS, self._of_pod)
-        mirror.subscribe(kinds.NODE_CLAIMS, self._of_claim)
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+        self._claim_by_pod: dict[str, str] = {}
+        self._pods_by_claim: dict[str, dict[str, tuple[str, str]]] = {}
+        self._undecoded_claims: set[str] = set()
+        """NodeClaims created by another process, usually before a restart."""
+        cache.subscribe(kinds.PODS, self._on_pod)
+        cache.subscribe(kinds.NODE_CLAIMS, self._on_claim)
 
-    def make(self, claim: str, pods: Iterable[Pod]) -> None:
-        """Promise pods the node of a claim; an earlier promise to them is over.
+    def assign(self, claim: str, pods: Iterable[Pod]) -> None:
+        """Assign pods to a NodeClaim; replaces earlier assignments of these pods.
 
-        Pods that run may be promised a node that is there already: they come to it
-        when they have to leave theirs, and until then nobody else plans for them.
+        Running pods can be assigned to an existing node: they move there when their
+        node is deleted, and are not scheduled elsewhere until then.
 
-        Deciding takes a while: pods that have found a place or have gone since
-        then are promised nothing.
+        A decision takes time: pods that were bound or deleted since are not assigned.
         """
         for pod in pods:
-            self._break(pod.uid)
-            if self._still_wants(pod):
-                self._claim_of[pod.uid] = claim
-                self._pods_of.setdefault(claim, {})[pod.uid] = (pod.namespace, pod.name)
+            self._remove(pod.uid)
+            if self._needs_node(pod):
+                self._claim_by_pod[pod.uid] = claim
+                self._pods_by_claim.setdefault(claim, {})[pod.uid] = (pod.namespace, pod.name)
 
-    def holds(self, pod: Pod) -> bool:
-        """Tell whether a pod needs no other node for now."""
-        return pod.uid in self._claim_of
+    def is_assigned(self, pod: Pod) -> bool:
+        """Return True if a pod has an assignment and needs no other node."""
+        return pod.uid in self._claim_by_pod
 
     def release(self, pods: Iterable[Pod]) -> None:
-        """End the promises to pods: they stay where they are after all."""
+        """Remove the assignments of pods."""
         for pod in pods:
-            self._break(pod.uid)
+            self._remove(pod.uid)
 
-    def kept_by(self, claim: str) -> tuple[Pod, ...]:
-        """Return the pods that a claim's node is expected to take."""
-        promised = self._pods_of.get(claim)
-        if not promised:
+    def pods_of(self, claim: str) -> tuple[Pod, ...]:
+        """Return the pods assigned to a NodeClaim."""
+        assigned = self._pods_by_claim.get(claim)
+        if not assigned:
             return ()
-        found = (self._mirror.pod(*key) for key in promised.values())
-        return tuple(pod for pod in found if pod is not None)
+        pods = (self._cache.pod(*key) for key in assigned.values())
+        return tuple(pod for pod in pods if pod is not None)
 
     def __len__(self) -> int:
-        return len(self._claim_of)
+        return len(self._claim_by_pod)
 
     def claims(self) -> tuple[str, ...]:
-        """Return the claims whose nodes are waited for."""
-        return tuple(self._pods_of)
+        """Return the names of all NodeClaims with assigned pods."""
+        return tuple(self._pods_by_claim)
 
-    def lapse(self, now: datetime) -> None:
-        """End the promises that nothing will come of.
+    def expire(self, now: datetime) -> None:
+        """Remove the assignments that will not be fulfilled.
 
-        Their node is there and pods that wait are still not on it, or it will never
-        be of use, or the claim was never written. Pods that still have to leave
-        their old node keep theirs. Recalls what was promised before a restart, once
-        everything has been listed.
+        Their node is initialized and pending pods are still not bound, or its
+        initialization has stalled, or the NodeClaim was never created. Pods that are
+        still on their old node keep theirs. Restores assignments from before a
+        restart once the cache has synced.
         """
-        if self._unread and self._mirror.synced():
-            self._recall()
-        for name in tuple(self._pods_of):
-            claim = self._mirror.claim(name)
-            if claim is None or claim.deleting or is_stuck(claim, self._mirror, now):
-                self._break_all(name)
-            elif settled(claim, now):
-                waiting = [pod for pod in self.kept_by(name) if not pod.node_name]
-                unheard = any(pod.nominated_node for pod in waiting)
-                if not unheard or settled(claim, now, after=SETTLE_NOMINATED):
+        if self._undecoded_claims and self._cache.has_synced():
+            self._restore()
+        for name in tuple(self._pods_by_claim):
+            claim = self._cache.claim(name)
+            if claim is None or claim.deleting or is_initialization_stalled(claim, self._cache, now):
+                self._remove_all(name)
+            elif has_been_initialized_for(claim, now):
+                waiting = [pod for pod in self.pods_of(name) if not pod.node_name]
+                untried = any(pod.nominated_node_name for pod in waiting)
+                if not untried or has_been_initialized_for(claim, now, after=NOMINATED_BINDING_TIMEOUT):
                     self.release(waiting)
 
-    def crowded_out(self, node_name: str) -> list[Pod]:
-        """End promises of a node that others have filled; return the pods it cannot take.
+    def release_displaced(self, node_name: str) -> list[Pod]:
+        """Remove and return the assigned pods that no longer fit their node.
 
-        kube-scheduler binds as it likes: a pod that was to share a node with others
-        may find it taken by some that were to go elsewhere.
+        kube-scheduler does not know assignments: it may fill a node with pods that
+        were assigned elsewhere.
         """
-        node = self._mirror.node(node_name)
-        claims = self._mirror.claims_of(node.provider_id) if node is not None else ()
-        if len(claims) != 1 or not is_true(claims[0].conditions, "Initialized"):
+        node = self._cache.node(node_name)
+        claims = self._cache.claims_of(node.provider_id) if node is not None else ()
+        if len(claims) != 1 or not is_true(claims[0].conditions, INITIALIZED):
             return []
-        waiting = self.kept_by(claims[0].name)
-        joined = self._mirror.joined(claims[0].provider_id) if waiting else None
+        waiting = self.pods_of(claims[0].name)
+        joined = self._cache.joined_node(claims[0].provider_id) if waiting else None
         if joined is None:
             return []
         room = joined.available()
-        lost = [pod for pod in waiting if not pod.spec.requests.fits_in(room)]
-        for pod in lost:
-            self._break(pod.uid)
-        return lost
+        displaced = [pod for pod in waiting if not pod.spec.requests.fits_in(room)]
+        for pod in displaced:
+            self._remove(pod.uid)
+        return displaced
 
-    def _recall(self) -> None:
-        """Read from claims for whom they were made; of several, the newest counts."""
-        claims = [claim for name in self._unread if (claim := self._mirror.claim(name))]
-        self._unread.clear()
-        for claim in sorted(claims, key=lambda one: (str(one.created or ""), one.name)):
-            self.make(claim.name, self._named_by(claim))
+    def _restore(self) -> None:
+        """Decode assignments from NodeClaims; the newest NodeClaim of a pod counts."""
+        claims = [claim for name in self._undecoded_claims if (claim := self._cache.claim(name))]
+        self._undecoded_claims.clear()
+        for claim in sorted(claims, key=lambda claim: (str(claim.created or ""), claim.name)):
+            self.assign(claim.name, self._decode_pods(claim))
 
-    def _named_by(self, claim: NodeClaim) -> Iterator[Pod]:
-        # What replaces a node was made for pods that run there until it is ready.
-        moving = REPLACES in claim.annotations
-        for entry in claim.annotations.get(PROMISED_TO, "").split(","):
+    def _decode_pods(self, claim: NodeClaim) -> Iterator[Pod]:
+        # A replacement is assigned pods that run on the old node until it is initialized.
+        moving = REPLACES_ANNOTATION in claim.annotations
+        for entry in claim.annotations.get(ASSIGNED_PODS_ANNOTATION, "").split(","):
             namespace, _, rest = entry.partition("/")
             name, _, uid = rest.partition("/")
-            pod = self._mirror.pod(namespace, name)
+            pod = self._cache.pod(namespace, name)
             if pod is not None and pod.uid == uid and (moving or not pod.node_name):
                 yield pod
 
-    def _still_wants(self, pod: Pod) -> bool:
-        now = self._mirror.pod(pod.namespace, pod.name)
-        return (
-            now is not None
-            and now.uid == pod.uid
-            and now.node_name == pod.node_name
-            and not _is_over(now)
-        )
+    def _needs_node(self, pod: Pod) -> bool:
+        current = self._cache.pod(pod.namespace, pod.name)
+        if current is None or current.uid != pod.uid or current.node_name != pod.node_name:
+            return False
+        return not _is_finished(current)
 
-    def _of_pod(self, change: Change) -> None:
+    def _on_pod(self, change: ObjectChange) -> None:
         old, new = change.old, change.new
-        if old is not None and old.uid in self._claim_of:
-            if new is None or _is_over(new) or new.node_name != old.node_name:
-                self._break(old.uid)
+        if old is not None and old.uid in self._claim_by_pod:
+            if new is None or _is_finished(new) or new.node_name != old.node_name:
+                self._remove(old.uid)
 
-    def _of_claim(self, change: Change) -> None:
+    def _on_claim(self, change: ObjectChange) -> None:
         new: NodeClaim | None = change.new
         if new is None or new.deleting:
-            self._unread.discard(change.either.name)
-            self._break_all(change.either.name)
-        elif change.old is None and new.name not in self._pods_of:
-            waited_for = not is_true(new.conditions, "Initialized") or REPLACES in new.annotations
-            if PROMISED_TO in new.annotations and waited_for:
-                self._unread.add(new.name)
+            self._undecoded_claims.discard(change.latest.name)
+            self._remove_all(change.latest.name)
+        elif change.old is None and new.name not in self._pods_by_claim:
+            waited_for = not is_true(new.conditions, INITIALIZED) or REPLACES_ANNOTATION in new.annotations
+            if ASSIGNED_PODS_ANNOTATION in new.annotations and waited_for:
+                self._undecoded_claims.add(new.name)
 
-    def _break(self, uid: str) -> None:
-        claim = self._claim_of.pop(uid, None)
+    def _remove(self, uid: str) -> None:
+        claim = self._claim_by_pod.pop(uid, None)
         if claim is not None:
-            left = self._pods_of[claim]
-            left.pop(uid, None)
-            if not left:
-                del self._pods_of[claim]
+            remaining = self._pods_by_claim[claim]
+            remaining.pop(uid, None)
+            if not remaining:
+                del self._pods_by_claim[claim]
 
-    def _break_all(self, claim: str) -> None:
-        for uid in tuple(self._pods_of.get(claim, ())):
-            self._break(uid)
+    def _remove_all(self, claim: str) -> None:
+        for uid in tuple(self._pods_by_claim.get(claim, ())):
+            self._remove(uid)
 
 
-def _is_over(pod: Pod) -> bool:
-    """Tell whether a pod needs no node any more; its successor asks for itself.
+def _is_finished(pod: Pod) -> bool:
+    """Return True if a pod needs no node any more; a successor is scheduled itself.
 
-    A StatefulSet makes the successor only when the pod is gone, so that its place
-    is kept until then.
+    A StatefulSet creates the successor only after the pod is gone, so that its
+    assignment is kept until then.
     """
     succeeded_late = pod.owner is not None and pod.owner.kind == "StatefulSet"
-    return pod.terminal or (pod.deleting and not succeeded_late)
+    return pod.is_terminal or (pod.deleting and not succeeded_late)
 
 
-def settled(claim: NodeClaim, now: datetime, after: timedelta = SETTLE) -> bool:
-    """Tell whether a claim's node was complete for so long that its pods should be there."""
-    if not is_true(claim.conditions, "Initialized"):
+def has_been_initialized_for(claim: NodeClaim, now: datetime, after: timedelta = BINDING_TIMEOUT) -> bool:
+    """Return True if a NodeClaim has been initialized for a time."""
+    if not is_true(claim.conditions, INITIALIZED):
         return False
-    since = claim.conditions["Initialized"].since
+    since = claim.conditions[INITIALIZED].last_transition_time
     return since is not None and since + after <= now

@@ -1,4 +1,4 @@
-"""Which pods are to leave their nodes, shared by who wants them gone and who asks them."""
+"""Pods to evict, shared by drain and the eviction queue."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -9,80 +9,80 @@ import msgspec
 from dovetail.model.kube.pod import Pod
 
 PodKey = tuple[str, str, str]
-"""Namespace, name and uid: a new pod under an old name is somebody else."""
+"""Namespace, name and UID: a recreated pod is another pod."""
 
 BudgetKey = tuple[str, str]
 """Namespace and name of a PodDisruptionBudget."""
 
 
 class Eviction(msgspec.Struct, kw_only=True):
-    """A pod that is to go."""
+    """A pod to evict."""
 
     node: str
     deadline: datetime | None = None
-    """When it must have gone, whatever it or its budgets say."""
+    """When it must be gone, whatever protects it."""
     attempts: int = 0
-    """How often in a row it could not be evicted."""
-    kept_by: BudgetKey | None = None
-    """The PodDisruptionBudget that refused it last."""
+    """Number of failed evictions in a row."""
+    blocked_by: BudgetKey | None = None
+    """The PodDisruptionBudget that blocked the last attempt."""
 
 
-class Evictions:
-    """Pods that are to go, kept in memory only: draining adds them again after a restart."""
+class PendingEvictions:
+    """Pods to evict, in memory only: drain adds them again after a restart."""
 
     def __init__(self) -> None:
-        self._wanted: dict[PodKey, Eviction] = {}
-        self._kept: dict[BudgetKey, dict[PodKey, None]] = {}
+        self._evictions: dict[PodKey, Eviction] = {}
+        self._blocked: dict[BudgetKey, dict[PodKey, None]] = {}
         self._listeners: list[Callable[[PodKey], None]] = []
 
     def subscribe(self, listener: Callable[[PodKey], None]) -> None:
-        """Have a listener told of every pod that is wanted gone, or gone sooner."""
+        """Call a listener for every pod to evict, and when a deadline becomes earlier."""
         self._listeners.append(listener)
-        for key in self._wanted:
+        for key in self._evictions:
             listener(key)
 
     def add(self, pod: Pod, *, deadline: datetime | None) -> None:
-        """Want a pod gone. Of several deadlines the earliest stands.
+        """Add a pod; of several deadlines the earliest counts.
 
-        Says nothing new to listeners unless there is something new: whoever
-        was refused an eviction waits a while, and keeps waiting.
+        Listeners are called only for a new pod or an earlier deadline, so that a
+        pod in backoff stays there.
         """
         key = (pod.namespace, pod.name, pod.uid)
-        known = self._wanted.get(key)
-        if known is None:
-            self._wanted[key] = Eviction(node=pod.node_name, deadline=deadline)
-        elif deadline is not None and (known.deadline is None or deadline < known.deadline):
-            known.deadline = deadline
+        eviction = self._evictions.get(key)
+        if eviction is None:
+            self._evictions[key] = Eviction(node=pod.node_name, deadline=deadline)
+        elif deadline is not None and (eviction.deadline is None or deadline < eviction.deadline):
+            eviction.deadline = deadline
         else:
             return
         for listener in self._listeners:
             listener(key)
 
     def get(self, key: PodKey) -> Eviction | None:
-        return self._wanted.get(key)
+        return self._evictions.get(key)
 
-    def keep(self, key: PodKey, budget: BudgetKey) -> None:
-        """Note which budget refused a pod's eviction."""
-        wanted = self._wanted[key]
-        if wanted.kept_by != budget:
-            self._let_go(key, wanted)
-            wanted.kept_by = budget
-            self._kept.setdefault(budget, {})[key] = None
+    def record_blocked(self, key: PodKey, budget: BudgetKey) -> None:
+        """Record the PodDisruptionBudget that blocked a pod's eviction."""
+        eviction = self._evictions[key]
+        if eviction.blocked_by != budget:
+            self._unblock(key, eviction)
+            eviction.blocked_by = budget
+            self._blocked.setdefault(budget, {})[key] = None
 
-    def kept_by(self, budget: BudgetKey, most: int) -> list[PodKey]:
-        """Return some of the pods that a budget refused, those first who have waited longest."""
-        return list(islice(self._kept.get(budget, ()), most))
+    def get_blocked(self, budget: BudgetKey, limit: int) -> list[PodKey]:
+        """Return up to ``limit`` pods blocked by a budget, longest blocked first."""
+        return list(islice(self._blocked.get(budget, ()), limit))
 
-    def drop(self, key: PodKey) -> None:
-        """Want nothing of a pod any more: it goes, or has gone."""
-        wanted = self._wanted.pop(key, None)
-        if wanted is not None:
-            self._let_go(key, wanted)
+    def remove(self, key: PodKey) -> None:
+        """Remove a pod that terminates or is gone."""
+        eviction = self._evictions.pop(key, None)
+        if eviction is not None:
+            self._unblock(key, eviction)
 
-    def _let_go(self, key: PodKey, wanted: Eviction) -> None:
-        if wanted.kept_by is None:
+    def _unblock(self, key: PodKey, eviction: Eviction) -> None:
+        if eviction.blocked_by is None:
             return
-        others = self._kept[wanted.kept_by]
-        del others[key]
-        if not others:
-            del self._kept[wanted.kept_by]
+        blocked = self._blocked[eviction.blocked_by]
+        del blocked[key]
+        if not blocked:
+            del self._blocked[eviction.blocked_by]

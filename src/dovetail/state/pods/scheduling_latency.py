@@ -1,26 +1,26 @@
-"""How long pods waited until it was decided about them."""
+"""Time from the first observation of a pending pod to its first scheduling decision."""
 
 from datetime import datetime, timedelta
 
 
-class Decisions:
-    """Since when each pod has been asking; kept for as long as the pod is there."""
+class SchedulingLatency:
+    """Start of waiting of each pod, by UID; kept until the pod is deleted."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, datetime | None] = {}
+        self._pending_since: dict[str, datetime | None] = {}
 
-    def asked(self, uid: str, now: datetime) -> None:
-        """Note that a pod waits, unless it is known already."""
-        self._asked.setdefault(uid, now)
+    def record_pending(self, uid: str, now: datetime) -> None:
+        """Record that a pod is pending, if it is not recorded yet."""
+        self._pending_since.setdefault(uid, now)
 
-    def decided(self, uid: str, now: datetime) -> timedelta | None:
-        """Return how long the first decision about a pod took; None for later ones."""
-        since = self._asked.get(uid)
+    def record_decision(self, uid: str, now: datetime) -> timedelta | None:
+        """Return the time to the first decision about a pod; None for later decisions."""
+        since = self._pending_since.get(uid)
         if since is None:
             return None
-        self._asked[uid] = None
+        self._pending_since[uid] = None
         return now - since
 
-    def forget(self, uid: str) -> None:
-        """Let go of a pod that is gone."""
-        self._asked.pop(uid, None)
+    def remove(self, uid: str) -> None:
+        """Remove a deleted pod."""
+        self._pending_since.pop(uid, None)

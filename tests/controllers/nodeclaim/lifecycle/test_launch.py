@@ -8,164 +8,164 @@ from dovetail.model.frozen import FrozenDict
 from dovetail.ports.api_resources import NODE_CLAIMS
 from dovetail.ports.cloudprovider import (
     CloudError,
-    CreateFailed,
-    InsufficientCapacity,
-    NodeClassNotReady,
+    CreateError,
+    InsufficientCapacityError,
+    NodeClassNotReadyError,
 )
 from dovetail.ports.kube_errors import InternalError
-from tests.support import wire
-from tests.support.cloud import SHAPE
-from tests.support.world import World, condition
+from tests.support.controllers.cloud_provider import SHAPE
+from tests.support.controllers.environment import ControllerEnvironment, condition
+from tests.support.kube import manifests
 
 
-def test_a_new_claim_gets_one_machine() -> None:
-    world = World().run(lifecycle.registration)
+def test_new_nodeclaim_gets_one_instance() -> None:
+    env = ControllerEnvironment().run(lifecycle.controller)
 
-    world.add(NODE_CLAIMS, wire.claim())
+    env.add(NODE_CLAIMS, manifests.claim())
 
-    assert world.cloud.bought == ["claim"]
-    assert world.claim().provider_id in world.cloud.machines
-
-
-def test_a_claim_of_somebody_elses_node_class_is_left_alone() -> None:
-    world = World().run(lifecycle.registration)
-
-    world.add(NODE_CLAIMS, wire.claim(node_class=wire.SOMEBODY_ELSES))
-
-    assert world.cloud.asked == []
-    assert world.claim().finalizers == ()
-    assert world.writes == []
+    assert env.cloud.launched == ["claim"]
+    assert env.claim().provider_id in env.cloud.instances
 
 
-def test_a_launched_claim_says_what_was_bought() -> None:
-    world = World().run(lifecycle.registration)
+def test_nodeclaim_of_another_provider_is_ignored() -> None:
+    env = ControllerEnvironment().run(lifecycle.controller)
 
-    world.add(NODE_CLAIMS, wire.claim())
+    env.add(NODE_CLAIMS, manifests.claim(node_class=manifests.FOREIGN_NODE_CLASS))
 
-    claim = world.claim()
+    assert env.cloud.requests == []
+    assert env.claim().finalizers == ()
+    assert env.writes == []
+
+
+def test_launched_nodeclaim_describes_its_instance() -> None:
+    env = ControllerEnvironment().run(lifecycle.controller)
+
+    env.add(NODE_CLAIMS, manifests.claim())
+
+    claim = env.claim()
     assert condition(claim.conditions, "Launched") == ("True", "Launched")
     assert claim.image_id == "ami-1"
     assert claim.capacity == claim.allocatable == SHAPE
     assert claim.labels[label_keys.INSTANCE_TYPE] == "m5.xlarge"
-    (line,) = world.log.said("launched nodeclaim")
+    (line,) = env.log.entries("launched nodeclaim")
     assert line["provider_id"] == claim.provider_id
 
 
-def test_a_label_that_the_claim_has_already_is_kept() -> None:
-    world = World().run(lifecycle.registration)
-    world.cloud.labels = FrozenDict({"team": "cloud", "rack": "7"})
+def test_existing_label_of_a_nodeclaim_is_kept() -> None:
+    env = ControllerEnvironment().run(lifecycle.controller)
+    env.cloud.labels = FrozenDict({"team": "cloud", "rack": "7"})
 
-    world.add(NODE_CLAIMS, wire.claim(labels={"team": "mine"}))
+    env.add(NODE_CLAIMS, manifests.claim(labels={"team": "mine"}))
 
-    assert world.claim().labels["team"] == "mine"
-    assert world.claim().labels["rack"] == "7"
+    assert env.claim().labels["team"] == "mine"
+    assert env.claim().labels["rack"] == "7"
 
 
 @pytest.mark.parametrize(
-    ("error", "reason", "told"),
+    ("error", "reason", "events"),
     [
         (
-            InsufficientCapacity("m5.large/spot/us-east-1a has none"),
+            InsufficientCapacityError("m5.large/spot/us-east-1a has none"),
             "insufficient_capacity",
             ["InsufficientCapacityError"],
         ),
-        (NodeClassNotReady("default is not ready"), "nodeclass_not_ready", []),
+        (NodeClassNotReadyError("default is not ready"), "nodeclass_not_ready", []),
     ],
 )
-def test_what_cannot_be_had_deletes_the_claim_so_that_others_are_tried(
-    error: CloudError, reason: str, told: list[str]
+def test_insufficient_capacity_or_unready_node_class_deletes_the_nodeclaim(
+    error: CloudError, reason: str, events: list[str]
 ) -> None:
-    world = World().run(lifecycle.registration)
-    world.cloud.fail("create", error)
+    env = ControllerEnvironment().run(lifecycle.controller)
+    env.cloud.fail("create", error)
 
-    world.add(NODE_CLAIMS, wire.claim())
+    env.add(NODE_CLAIMS, manifests.claim())
 
-    assert world.get(NODE_CLAIMS, "claim") is None
-    assert world.cloud.machines == {}
-    assert world.events.about("claim") == told
-    assert world.metrics.total("karpenter_nodeclaims_disrupted_total", reason=reason) == 1
+    assert env.get(NODE_CLAIMS, "claim") is None
+    assert env.cloud.instances == {}
+    assert env.events.reasons("claim") == events
+    assert env.metrics.total("karpenter_nodeclaims_disrupted_total", reason=reason) == 1
 
 
-def test_a_cloud_that_says_why_is_quoted_and_asked_again() -> None:
-    world = World().run(lifecycle.registration)
-    world.cloud.fail("create", CreateFailed("Unauthorized", "not allowed to RunInstances"))
+def test_create_error_sets_its_reason_and_is_retried() -> None:
+    env = ControllerEnvironment().run(lifecycle.controller)
+    env.cloud.fail("create", CreateError("Unauthorized", "not allowed to RunInstances"))
 
-    world.add(NODE_CLAIMS, wire.claim())
-    failed = world.claim().conditions["Launched"]
-    world.wait(1)
+    env.add(NODE_CLAIMS, manifests.claim())
+    failed = env.claim().conditions["Launched"]
+    env.wait(1)
 
     assert (failed.status, failed.reason) == ("Unknown", "Unauthorized")
     assert failed.message == "not allowed to RunInstances"
-    assert condition(world.claim().conditions, "Launched") == ("True", "Launched")
+    assert condition(env.claim().conditions, "Launched") == ("True", "Launched")
 
 
-def test_any_other_error_is_shortened_and_tried_again_ever_more_rarely() -> None:
-    world = World().run(lifecycle.registration)
-    world.cloud.fail("create", *[CloudError("x" * 500)] * 100)
+def test_other_errors_are_truncated_and_retried_with_backoff() -> None:
+    env = ControllerEnvironment().run(lifecycle.controller)
+    env.cloud.fail("create", *[CloudError("x" * 500)] * 100)
 
-    world.add(NODE_CLAIMS, wire.claim())
-    world.wait(62)
+    env.add(NODE_CLAIMS, manifests.claim())
+    env.wait(62)
 
-    failed = world.claim().conditions["Launched"]
+    failed = env.claim().conditions["Launched"]
     assert (failed.status, failed.reason) == ("Unknown", "LaunchFailed")
     assert failed.message == "x" * 300 + "…"
     # At 0, 1, 3, 7, 15, 31 seconds; the next at 63.
-    assert len(world.cloud.calls("create")) == 6
+    assert len(env.cloud.calls("create")) == 6
 
 
-def test_the_finalizer_is_there_before_anything_is_bought() -> None:
-    world = World().run(lifecycle.registration)
-    world.faults.fail("patch", NODE_CLAIMS, InternalError("etcd is away"))
+def test_finalizer_is_added_before_the_launch() -> None:
+    env = ControllerEnvironment().run(lifecycle.controller)
+    env.failing_client.fail("patch", NODE_CLAIMS, InternalError("etcd is away"))
 
-    world.add(NODE_CLAIMS, wire.claim())
+    env.add(NODE_CLAIMS, manifests.claim())
 
-    assert world.cloud.asked == []
-    world.wait(1)
-    assert world.claim().finalizers == (label_keys.TERMINATION_FINALIZER,)
-    assert world.cloud.bought == ["claim"]
+    assert env.cloud.requests == []
+    env.wait(1)
+    assert env.claim().finalizers == (label_keys.TERMINATION_FINALIZER,)
+    assert env.cloud.launched == ["claim"]
 
 
-def test_a_status_that_could_not_be_written_does_not_ask_the_cloud_again() -> None:
-    world = World().run(lifecycle.registration)
-    world.faults.fail("patch status", NODE_CLAIMS, InternalError("etcd is away"))
+def test_failed_status_write_does_not_launch_again() -> None:
+    env = ControllerEnvironment().run(lifecycle.controller)
+    env.failing_client.fail("patch status", NODE_CLAIMS, InternalError("etcd is away"))
 
-    world.add(NODE_CLAIMS, wire.claim())
-    world.wait(1)
+    env.add(NODE_CLAIMS, manifests.claim())
+    env.wait(1)
 
-    assert world.claim().provider_id
-    assert world.cloud.calls("create") == ["claim"]
+    assert env.claim().provider_id
+    assert env.cloud.calls("create") == ["claim"]
 
 
 @pytest.mark.parametrize("writes", [1, 2, 3])
-def test_controllers_killed_after_any_write_buy_no_second_machine(writes: int) -> None:
-    world = World().run(lifecycle.registration)
-    world.die_after(writes)
+def test_controllers_that_crash_after_any_write_launch_no_second_instance(writes: int) -> None:
+    env = ControllerEnvironment().run(lifecycle.controller)
+    env.crash_after(writes)
 
-    world.add(NODE_CLAIMS, wire.claim())
-    world.restart()
+    env.add(NODE_CLAIMS, manifests.claim())
+    env.restart()
 
-    assert world.cloud.bought == ["claim"]
-    assert world.claim().provider_id in world.cloud.machines
-
-
-def test_a_claim_deleted_while_its_status_could_not_be_written_leaves_no_machine() -> None:
-    world = World().run(lifecycle.registration)
-    world.faults.fail("patch status", NODE_CLAIMS, InternalError("etcd is away"))
-    world.add(NODE_CLAIMS, wire.claim())
-
-    world.delete(NODE_CLAIMS, "claim")
-    world.wait(10)
-
-    assert world.get(NODE_CLAIMS, "claim") is None
-    assert world.cloud.machines == {}
+    assert env.cloud.launched == ["claim"]
+    assert env.claim().provider_id in env.cloud.instances
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = World().run(lifecycle.registration)
-    world.add(NODE_CLAIMS, wire.claim())
-    before = world.versions()
+def test_nodeclaim_deleted_after_a_failed_status_write_leaves_no_instance() -> None:
+    env = ControllerEnvironment().run(lifecycle.controller)
+    env.failing_client.fail("patch status", NODE_CLAIMS, InternalError("etcd is away"))
+    env.add(NODE_CLAIMS, manifests.claim())
 
-    world.runtime.ask("nodeclaim.lifecycle", "claim")
-    world.wait(0)
+    env.delete(NODE_CLAIMS, "claim")
+    env.wait(10)
 
-    assert world.versions() == before
+    assert env.get(NODE_CLAIMS, "claim") is None
+    assert env.cloud.instances == {}
+
+
+def test_second_reconcile_changes_nothing() -> None:
+    env = ControllerEnvironment().run(lifecycle.controller)
+    env.add(NODE_CLAIMS, manifests.claim())
+    before = env.versions()
+
+    env.manager.enqueue("nodeclaim.lifecycle", "claim")
+    env.wait(0)
+
+    assert env.versions() == before

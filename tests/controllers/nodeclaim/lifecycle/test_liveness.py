@@ -1,174 +1,173 @@
 """Liveness: LV1–LV10 of the lifecycle checklist."""
 
 from datetime import timedelta
-from functools import partial
 
 from dovetail.controllers.nodeclaim.lifecycle import controller as lifecycle
 from dovetail.controllers.nodeclaim.lifecycle import liveness
-from dovetail.core.nodeclaim.lifecycle import Timeouts
+from dovetail.core.nodeclaim.lifecycle import LifecycleTimeouts
 from dovetail.ports.api_resources import NODE_CLAIMS, NODE_POOLS, NODES
-from dovetail.ports.cloudprovider import CloudError, CreateFailed
-from tests.support import wire
-from tests.support.world import World, condition
+from dovetail.ports.cloudprovider import CloudError, CreateError
+from tests.support.controllers.environment import ControllerEnvironment, condition
+from tests.support.kube import manifests
 
 MINUTE = 60
 DISRUPTED = "karpenter_nodeclaims_disrupted_total"
 
 
-def a_world() -> World:
-    return World().run(lifecycle.registration, liveness.registration)
+def an_environment() -> ControllerEnvironment:
+    return ControllerEnvironment().run(lifecycle.controller, liveness.controller)
 
 
-def never_launching(world: World) -> World:
-    world.cloud.fail("create", *[CreateFailed("Unauthorized", "no")] * 1000)
-    return world
+def never_launching(env: ControllerEnvironment) -> ControllerEnvironment:
+    env.cloud.fail("create", *[CreateError("Unauthorized", "no")] * 1000)
+    return env
 
 
-def add(world: World, name: str = "claim", **claim: object) -> World:
-    world.add(NODE_CLAIMS, wire.claim(name, **claim))
-    return world
+def add(env: ControllerEnvironment, name: str = "claim", **claim: object) -> ControllerEnvironment:
+    env.add(NODE_CLAIMS, manifests.claim(name, **claim))
+    return env
 
 
-def test_a_machine_that_has_no_node_after_a_quarter_of_an_hour_is_given_back() -> None:
-    world = add(a_world())
+def test_nodeclaim_not_registered_after_fifteen_minutes_is_deleted() -> None:
+    env = add(an_environment())
 
-    world.wait(15 * MINUTE - 1)
-    before = world.get(NODE_CLAIMS, "claim")
-    world.wait(6)
-
-    assert before is not None
-    assert world.get(NODE_CLAIMS, "claim") is None
-    assert world.cloud.machines == {}
-    assert world.metrics.total(DISRUPTED, reason="registration_timeout") == 1
-
-
-def test_a_claim_of_somebody_elses_is_left_alone() -> None:
-    world = add(a_world(), node_class=wire.SOMEBODY_ELSES)
-
-    world.wait(3600)
-
-    assert world.get(NODE_CLAIMS, "claim") is not None
-
-
-def test_a_registered_claim_has_all_the_time_in_the_world() -> None:
-    world = add(a_world())
-    world.add(NODES, wire.node(provider_id=world.claim().provider_id, ready=False))
-
-    world.wait(24 * 3600)
-
-    assert condition(world.claim().conditions, "Initialized") == ("Unknown", "NodeNotReady")
-
-
-def test_a_claim_that_is_not_launched_after_five_minutes_is_given_up_on_the_dot() -> None:
-    world = add(never_launching(a_world()))
-
-    world.wait(5 * MINUTE - 1)
-    before = world.get(NODE_CLAIMS, "claim")
-    world.wait(1)
+    env.wait(15 * MINUTE - 1)
+    before = env.get(NODE_CLAIMS, "claim")
+    env.wait(6)
 
     assert before is not None
-    assert world.get(NODE_CLAIMS, "claim") is None
-    assert world.metrics.total(DISRUPTED, reason="launch_timeout") == 1
+    assert env.get(NODE_CLAIMS, "claim") is None
+    assert env.cloud.instances == {}
+    assert env.metrics.total(DISRUPTED, reason="registration_timeout") == 1
 
 
-def test_how_long_launching_may_take_can_be_set() -> None:
-    patience = Timeouts(launch=timedelta(seconds=45))
-    world = World().run(lifecycle.registration, partial(liveness.registration, timeouts=patience))
-    add(never_launching(world))
+def test_nodeclaim_of_another_provider_is_ignored() -> None:
+    env = add(an_environment(), node_class=manifests.FOREIGN_NODE_CLASS)
 
-    world.wait(30)
-    before = world.get(NODE_CLAIMS, "claim")
-    world.wait(30)
+    env.wait(3600)
+
+    assert env.get(NODE_CLAIMS, "claim") is not None
+
+
+def test_registered_nodeclaim_has_no_timeout() -> None:
+    env = add(an_environment())
+    env.add(NODES, manifests.node(provider_id=env.claim().provider_id, ready=False))
+
+    env.wait(24 * 3600)
+
+    assert condition(env.claim().conditions, "Initialized") == ("Unknown", "NodeNotReady")
+
+
+def test_nodeclaim_not_launched_after_five_minutes_is_deleted() -> None:
+    env = add(never_launching(an_environment()))
+
+    env.wait(5 * MINUTE - 1)
+    before = env.get(NODE_CLAIMS, "claim")
+    env.wait(1)
 
     assert before is not None
-    assert world.get(NODE_CLAIMS, "claim") is None
+    assert env.get(NODE_CLAIMS, "claim") is None
+    assert env.metrics.total(DISRUPTED, reason="launch_timeout") == 1
 
 
-def test_the_time_counts_from_when_the_condition_changed_not_from_creation() -> None:
-    world = add(World())
-    world.wait(20 * MINUTE)
-    # Somebody has launched it and registration was looked at anew since.
+def test_launch_timeout_is_configurable() -> None:
+    timeouts = LifecycleTimeouts(launch=timedelta(seconds=45))
+    env = ControllerEnvironment().run(lifecycle.controller, liveness.controller, lifecycle_timeouts=timeouts)
+    add(never_launching(env))
+
+    env.wait(30)
+    before = env.get(NODE_CLAIMS, "claim")
+    env.wait(30)
+
+    assert before is not None
+    assert env.get(NODE_CLAIMS, "claim") is None
+
+
+def test_timeout_counts_from_the_transition_of_the_condition() -> None:
+    env = add(ControllerEnvironment())
+    env.wait(20 * MINUTE)
+    # The launch and a registration attempt were recorded later than the creation.
     since = "2026-01-01T09:19:00Z"
-    looked_at = [
+    conditions = [
         {"type": kind, "status": status, "reason": "x", "lastTransitionTime": since}
         for kind, status in (("Launched", "True"), ("Registered", "Unknown"))
     ]
-    world.patch(NODE_CLAIMS, "claim", {"status": {"conditions": looked_at}}, subresource="status")
+    env.patch(NODE_CLAIMS, "claim", {"status": {"conditions": conditions}}, subresource="status")
 
-    world.run(liveness.registration).wait(14 * MINUTE - 1)
-    before = world.get(NODE_CLAIMS, "claim")
-    world.wait(1)
+    env.run(liveness.controller).wait(14 * MINUTE - 1)
+    before = env.get(NODE_CLAIMS, "claim")
+    env.wait(1)
 
     assert before is not None
-    assert world.get(NODE_CLAIMS, "claim") is None
+    assert env.get(NODE_CLAIMS, "claim") is None
 
 
-# What the pool hears of it.
+# Registration health of the NodePool.
 
 
-def time_out(world: World, name: str, *, uid: str = "") -> None:
-    owner = wire.owner("NodePool", "default", uid=uid or world.pool().uid)
-    add(world, name, owners=[owner]).wait(20 * MINUTE)
-    assert world.get(NODE_CLAIMS, name) is None
+def time_out(env: ControllerEnvironment, name: str, *, uid: str = "") -> None:
+    owner = manifests.owner("NodePool", "default", uid=uid or env.pool().uid)
+    add(env, name, owners=[owner]).wait(20 * MINUTE)
+    assert env.get(NODE_CLAIMS, name) is None
 
 
-def healthy(world: World) -> tuple[str, str]:
-    return condition(world.pool().conditions, "NodeRegistrationHealthy")
+def healthy(env: ControllerEnvironment) -> tuple[str, str]:
+    return condition(env.pool().conditions, "NodeRegistrationHealthy")
 
 
-def test_the_second_failure_makes_a_pool_unhealthy() -> None:
-    world = a_world()
-    world.add(NODE_POOLS, wire.pool())
+def test_second_timeout_makes_a_nodepool_unhealthy() -> None:
+    env = an_environment()
+    env.add(NODE_POOLS, manifests.pool())
 
-    time_out(world, "one")
-    after_one = healthy(world)
-    time_out(world, "two")
+    time_out(env, "one")
+    after_one = healthy(env)
+    time_out(env, "two")
 
     assert after_one == ("", "")
-    assert healthy(world) == ("False", "RegistrationFailed")
+    assert healthy(env) == ("False", "RegistrationFailed")
 
 
-def test_a_pool_that_was_healthy_hears_why_nothing_launches() -> None:
-    world = a_world()
-    world.add(NODE_POOLS, wire.pool())
-    owner = wire.owner("NodePool", "default", uid=world.pool().uid)
-    add(world, "good", owners=[owner])
-    world.add(NODES, wire.node(provider_id=world.claim("good").provider_id))
-    assert healthy(world)[0] == "True"
+def test_unhealthy_nodepool_has_the_reason_of_the_failed_launch() -> None:
+    env = an_environment()
+    env.add(NODE_POOLS, manifests.pool())
+    owner = manifests.owner("NodePool", "default", uid=env.pool().uid)
+    add(env, "good", owners=[owner])
+    env.add(NODES, manifests.node(provider_id=env.claim("good").provider_id))
+    assert healthy(env)[0] == "True"
 
-    never_launching(world)
-    time_out(world, "one")
-    time_out(world, "two")
+    never_launching(env)
+    time_out(env, "one")
+    time_out(env, "two")
 
-    assert healthy(world) == ("False", "Unauthorized")
-
-
-def test_a_pool_that_was_made_anew_hears_nothing_of_old_claims() -> None:
-    world = a_world()
-    world.add(NODE_POOLS, wire.pool())
-
-    other = world.add(NODE_POOLS, wire.pool("other"))["metadata"]["uid"]
-    time_out(world, "one", uid=other)
-    time_out(world, "two", uid=other)
-
-    assert healthy(world) == ("", "")
+    assert healthy(env) == ("False", "Unauthorized")
 
 
-def test_scarce_capacity_is_no_failure_of_the_pool() -> None:
-    world = a_world()
-    world.add(NODE_POOLS, wire.pool())
+def test_recreated_nodepool_ignores_outcomes_of_old_nodeclaims() -> None:
+    env = an_environment()
+    env.add(NODE_POOLS, manifests.pool())
 
-    world.cloud.fail("create", CloudError("throttled"))
-    add(world, owners=[wire.owner("NodePool", "default", uid=world.pool().uid)])
+    other = env.add(NODE_POOLS, manifests.pool("other"))["metadata"]["uid"]
+    time_out(env, "one", uid=other)
+    time_out(env, "two", uid=other)
 
-    assert world.outcomes.of(world.pool()) == ()
+    assert healthy(env) == ("", "")
 
 
-def test_a_second_pass_changes_nothing() -> None:
-    world = add(a_world())
-    before = world.versions()
+def test_insufficient_capacity_is_no_failure_of_the_nodepool() -> None:
+    env = an_environment()
+    env.add(NODE_POOLS, manifests.pool())
 
-    world.runtime.ask("nodeclaim.liveness", "claim")
-    world.wait(60)
+    env.cloud.fail("create", CloudError("throttled"))
+    add(env, owners=[manifests.owner("NodePool", "default", uid=env.pool().uid)])
 
-    assert world.versions() == before
+    assert env.launch_outcomes.get(env.pool()) == ()
+
+
+def test_second_reconcile_changes_nothing() -> None:
+    env = add(an_environment())
+    before = env.versions()
+
+    env.manager.enqueue("nodeclaim.liveness", "claim")
+    env.wait(60)
+
+    assert env.versions() == before

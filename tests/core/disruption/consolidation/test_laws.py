@@ -1,4 +1,4 @@
-"""What holds for every pass over every cluster."""
+"""Properties of consolidation passes, for generated clusters."""
 
 import os
 
@@ -6,20 +6,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dovetail.core.disruption.consolidation.consolidate import consolidate
-from dovetail.core.disruption.consolidation.evaluator import Ground
-from dovetail.core.disruption.consolidation.validation import Recheck
-from dovetail.core.disruption.simulation import WhatIf
+from dovetail.core.disruption.consolidation.evaluator import ConsolidationEvaluator
+from dovetail.core.disruption.consolidation.validation import CommandValidator
+from dovetail.core.disruption.simulation import SchedulingSimulation
 from dovetail.model.settings import ConsolidationSettings
 from dovetail.model.snapshot import ClusterSnapshot
-from tests.support.checker import check
-from tests.support.consolidating import (
+from tests.support.disruption.consolidation import (
     after,
     as_plan,
+    context_of,
     leaving,
     plain,
     running_clusters,
-    view_of,
 )
+from tests.support.scheduling.checker.plan_checker import check
 
 LONG = int(os.environ.get("DOVETAIL_ATTACK", "0"))
 attack = settings(
@@ -34,64 +34,70 @@ worlds = st.one_of(running_clusters(), running_clusters().map(plain))
 choices = st.builds(
     ConsolidationSettings,
     spot_to_spot=st.booleans(),
-    spot_types=st.sampled_from([2, 15]),
-    most_replacements=st.sampled_from([None, 1]),
-    min_saving_per_cost=st.sampled_from([0.0, 0.0005, 0.02]),
+    min_spot_types=st.sampled_from([2, 15]),
+    max_replacements=st.sampled_from([None, 1]),
+    min_saving_per_pod=st.sampled_from([0.0, 0.0005, 0.02]),
 )
 rooms = st.integers(0, 4)
 
 
-def room_in(snapshot: ClusterSnapshot, room: int) -> dict[str, int]:
-    return {pool.name: room for pool in snapshot.node_pools}
+def allowed_in(snapshot: ClusterSnapshot, room: int) -> dict[str, int]:
+    return {pool.name: room for pool in snapshot.nodepools}
 
 
 @attack
 @given(worlds, rooms, choices)
-def test_no_pass_goes_over_a_budget_and_every_candidate_goes_or_says_why_it_stays(
+def test_pass_respects_budgets_and_gives_each_candidate_a_command_or_keep_reason(
     snapshot: ClusterSnapshot, room: int, chosen: ConsolidationSettings
 ) -> None:
-    view = view_of(snapshot)
+    context = context_of(snapshot)
 
-    found = consolidate(view, room_in(snapshot, room), settings=chosen)
+    result = consolidate(context, allowed_in(snapshot, room), settings=chosen)
 
-    gone = [one for move in found.moves for one in move.removed]
-    for pool in snapshot.node_pools:
-        assert sum(one.pool.name == pool.name for one in gone) <= room
-    names = [one.node.name for one in gone] + [one.node for one in found.stays]
-    assert sorted(names) == sorted(one.node.name for one in view.candidates)
-    assert all(one.code and one.because for one in found.stays)
-
-
-@attack
-@given(worlds, choices)
-def test_every_pod_has_a_place_to_go_and_nothing_is_bought_that_is_dearer(
-    snapshot: ClusterSnapshot, chosen: ConsolidationSettings
-) -> None:
-    found = consolidate(view_of(snapshot), room_in(snapshot, 4), settings=chosen)
-
-    for move in found.moves:
-        gone = {one.node.name for one in move.removed}
-        assert [str(one) for one in check(leaving(snapshot, gone), as_plan(move))] == []
-        before = sum(one.price for one in move.removed)
-        for bought in move.replacements:
-            assert bought.price < before
-        if move.replacements:
-            assert sum(one.price for one in move.replacements) < before
-        snapshot = after(snapshot, [move])
+    removed = [candidate for command in result.commands for candidate in command.candidates]
+    for pool in snapshot.nodepools:
+        assert sum(candidate.pool.name == pool.name for candidate in removed) <= room
+    names = [keep_reason.node.name for keep_reason in removed] + [
+        keep_reason.node for keep_reason in result.keep_reasons
+    ]
+    assert sorted(names) == sorted(candidate.node.name for candidate in context.candidates)
+    assert all(keep_reason.code and keep_reason.message for keep_reason in result.keep_reasons)
 
 
 @attack
 @given(worlds, choices)
-def test_nodes_that_are_weighed_together_are_judged_as_each_of_them_alone(
+def test_commands_place_every_pod_and_launch_nothing_more_expensive(
     snapshot: ClusterSnapshot, chosen: ConsolidationSettings
 ) -> None:
-    whatif = WhatIf(view_of(snapshot))
-    ground = Ground(whatif, chosen, {})
-    there = [one for one in whatif.view.candidates if one.node.name in whatif.hosts]
+    result = consolidate(context_of(snapshot), allowed_in(snapshot, 4), settings=chosen)
 
-    together = ground.weigh_all(there)
+    for command in result.commands:
+        removed = {candidate.node.name for candidate in command.candidates}
+        assert [str(violation) for violation in check(leaving(snapshot, removed), as_plan(command))] == []
+        before = sum(candidate.price for candidate in command.candidates)
+        for new_price in command.replacements:
+            assert new_price.price < before
+        if command.replacements:
+            assert sum(replacement.price for replacement in command.replacements) < before
+        snapshot = after(snapshot, [command])
 
-    assert together == {one.node.name: ground.weigh(one) for one in there}
+
+@attack
+@given(worlds, choices)
+def test_batch_estimates_equal_single_estimates(
+    snapshot: ClusterSnapshot, chosen: ConsolidationSettings
+) -> None:
+    simulation = SchedulingSimulation(context_of(snapshot))
+    evaluator = ConsolidationEvaluator(simulation, chosen, {})
+    present = [
+        candidate
+        for candidate in simulation.context.candidates
+        if candidate.node.name in simulation.node_indexes
+    ]
+
+    together = evaluator.estimate_all_savings(present)
+
+    assert together == {candidate.node.name: evaluator.estimate_savings(candidate) for candidate in present}
 
 
 @attack
@@ -99,35 +105,31 @@ def test_nodes_that_are_weighed_together_are_judged_as_each_of_them_alone(
 def test_two_passes_on_the_same_cluster_agree(
     snapshot: ClusterSnapshot, room: int, chosen: ConsolidationSettings
 ) -> None:
-    view, allowed = view_of(snapshot), room_in(snapshot, room)
+    context, allowed = context_of(snapshot), allowed_in(snapshot, room)
 
-    assert consolidate(view, allowed, settings=chosen) == consolidate(
-        view, allowed, settings=chosen
-    )
+    assert consolidate(context, allowed, settings=chosen) == consolidate(context, allowed, settings=chosen)
 
 
 @attack
 @given(worlds, st.integers(1, 4), choices)
-def test_passes_come_to_an_end(
+def test_repeated_passes_reach_a_fixed_point(
     snapshot: ClusterSnapshot, room: int, chosen: ConsolidationSettings
 ) -> None:
     for _ in range(MOST_PASSES):
-        found = consolidate(view_of(snapshot), room_in(snapshot, room), settings=chosen)
-        if not found.moves:
+        result = consolidate(context_of(snapshot), allowed_in(snapshot, room), settings=chosen)
+        if not result.commands:
             break
-        snapshot = after(snapshot, found.moves)
+        snapshot = after(snapshot, result.commands)
 
-    assert consolidate(view_of(snapshot), room_in(snapshot, room), settings=chosen).moves == ()
+    assert consolidate(context_of(snapshot), allowed_in(snapshot, room), settings=chosen).commands == ()
 
 
 @attack
 @given(worlds, rooms)
-def test_nothing_is_said_against_moves_while_nothing_has_changed(
-    snapshot: ClusterSnapshot, room: int
-) -> None:
-    view, allowed = view_of(snapshot), room_in(snapshot, room)
-    moves = consolidate(view, allowed).moves
+def test_commands_are_valid_while_nothing_changes(snapshot: ClusterSnapshot, room: int) -> None:
+    context, allowed = context_of(snapshot), allowed_in(snapshot, room)
+    moves = consolidate(context, allowed).commands
 
-    again = Recheck(view, allowed)
+    again = CommandValidator(context, allowed)
 
-    assert [again.objection(move) for move in moves] == [None] * len(moves)
+    assert [again.validate(command) for command in moves] == [None] * len(moves)

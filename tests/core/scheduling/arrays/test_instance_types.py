@@ -1,15 +1,15 @@
-"""What is kept from one pass to the next must not show."""
+"""Cached instance type arrays do not influence later plans."""
 
 import numpy as np
 import pytest
 
-from dovetail.core.scheduling.arrays.instance_types import stock_of
+from dovetail.core.scheduling.arrays.instance_types import compile_instance_types
 from dovetail.core.scheduling.solver import solve
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.kube.resources import CPU, NODES
-from tests.support.build import a_daemon_set, a_pool, cluster, pods
-from tests.support.catalog import ON_DEMAND, Z1, a_type, offerings
+from tests.support.scheduling.builders import a_daemon_set, a_pool, cluster, pods
+from tests.support.scheduling.instance_types import ON_DEMAND, Z1, a_type, offerings
 
 
 def two_types(price: float = 1.0) -> tuple[InstanceType, ...]:
@@ -23,44 +23,44 @@ def two_types(price: float = 1.0) -> tuple[InstanceType, ...]:
 def test_the_same_tuple_is_compiled_once() -> None:
     types = two_types()
 
-    assert stock_of(types) is stock_of(types)
+    assert compile_instance_types(types) is compile_instance_types(types)
 
 
 def test_a_tuple_made_anew_is_compiled_anew() -> None:
-    dear = stock_of(two_types(price=2.0))
-    cheap = stock_of(two_types(price=1.0))
+    expensive = compile_instance_types(two_types(price=2.0))
+    cheap = compile_instance_types(two_types(price=1.0))
 
-    assert (dear.price == 2 * cheap.price).all()
+    assert (expensive.price == 2 * cheap.price).all()
 
 
 def test_compiled_types_stay_right_however_many_others_came_since() -> None:
     types = two_types()
-    before = stock_of(types).allocatable(CPU).tolist()
+    before = compile_instance_types(types).allocatable(CPU).tolist()
 
     for price in range(1, 100):
-        stock_of(two_types(price=float(price)))
+        compile_instance_types(two_types(price=float(price)))
 
-    assert stock_of(types).allocatable(CPU).tolist() == before
+    assert compile_instance_types(types).allocatable(CPU).tolist() == before
 
 
-def test_whatever_pods_ask_for_the_answers_stay_the_same() -> None:
-    stock = stock_of(two_types())
+def test_cached_columns_do_not_depend_on_what_pods_request() -> None:
+    table = compile_instance_types(two_types())
     names = [f"example.com/{number}" for number in range(1000)]
 
     for name in names:
-        assert stock.allocatable(name).tolist() == [0.0, 0.0]
-        assert stock.capacity(name).tolist() == [0.0, 0.0]
-        assert stock.kinds_of(name).distinct == (None,)
+        assert table.allocatable(name).tolist() == [0.0, 0.0]
+        assert table.capacity(name).tolist() == [0.0, 0.0]
+        assert table.label_codes(name).distinct == (None,)
 
-    assert stock.capacity(NODES).tolist() == [1.0, 1.0]
-    assert stock.capacity(CPU).tolist() == [8000.0, 2000.0]
-    assert len(stock.kinds_of(label_keys.INSTANCE_TYPE).distinct) == 2
+    assert table.capacity(NODES).tolist() == [1.0, 1.0]
+    assert table.capacity(CPU).tolist() == [8000.0, 2000.0]
+    assert len(table.label_codes(label_keys.INSTANCE_TYPE).distinct) == 2
 
 
-def test_nobody_can_change_what_all_share() -> None:
-    stock = stock_of(two_types())
+def test_shared_arrays_are_read_only() -> None:
+    table = compile_instance_types(two_types())
 
-    for shared in (stock.price, stock.allocatable(CPU), stock.capacity(CPU)):
+    for shared in (table.price, table.allocatable(CPU), table.capacity(CPU)):
         with pytest.raises(ValueError, match="read-only"):
             shared += np.ones_like(shared)
 

@@ -1,4 +1,4 @@
-"""DaemonSets: what they take of every new node."""
+"""DaemonSet overhead on new nodes."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from dovetail.model import labels as label_keys
-from dovetail.model.kube.pod import HostPort, NodeTerm
-from dovetail.model.kube.pod_requests import Container, pod_requests
+from dovetail.model.kube.pod import HostPort, NodeSelectorTerm
+from dovetail.model.kube.pod_requests import Container, compute_pod_requests
 from dovetail.model.kube.resources import Resources
 from dovetail.model.plan import Constraint
 from dovetail.model.settings import Packing, SchedulingSettings
-from tests.support.build import (
+from tests.support.scheduling.builders import (
     a_daemon_set,
     a_pod,
     a_pool,
@@ -23,9 +23,9 @@ from tests.support.build import (
     taint,
     tolerate,
 )
-from tests.support.catalog import SIZE, Z1, incremental
-from tests.support.outcome import new_node_of, reasons, type_names, unplaced
-from tests.support.solving import checked as solve
+from tests.support.scheduling.instance_types import SIZE, Z1, incremental
+from tests.support.scheduling.plans import new_node_of, reasons, type_names, unplaced
+from tests.support.scheduling.solver import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
 POD = a_pod("p", cpu="1", memory="1Gi")
@@ -35,57 +35,57 @@ LARGE: dict[str, Any] = {"cpu": "2", "memory": "2Gi"}
 
 
 def type_with(daemon: Any, pool: Any = None, packing: Packing = Packing.CHEAPEST) -> list[str]:
-    """The type the pod gets in a cluster with this DaemonSet."""
-    world = cluster([POD], None if pool is None else [pool], daemon_sets=[daemon])
-    return type_names(solve(world, SchedulingSettings(packing=packing)))
+    """Return the type that the pod gets in a cluster with this DaemonSet."""
+    snapshot = cluster([POD], None if pool is None else [pool], daemon_sets=[daemon])
+    return type_names(solve(snapshot, SchedulingSettings(packing=packing)))
 
 
 # --- P58 to P61 -------------------------------------------------------------------------------
 
 
 @BOTH
-def test_p58_a_daemon_takes_its_share_of_the_node(packing: Packing) -> None:
+def test_p58_a_daemon_set_takes_its_share_of_the_node(packing: Packing) -> None:
     assert type_with(a_daemon_set("agent", **LARGE), packing=packing) == ["default"]
 
 
-def test_p58_without_the_daemon_a_smaller_node_does() -> None:
+def test_p58_without_the_daemon_set_a_smaller_node_does() -> None:
     assert type_names(solve(cluster([POD]))) == ["small"]
 
 
-def test_p59_a_startup_taint_does_not_keep_the_daemon_away() -> None:
+def test_p59_a_startup_taint_does_not_keep_the_daemon_set_away() -> None:
     pool = a_pool(startup_taints=[taint("cilium", "starting")])
 
     assert type_with(a_daemon_set("agent", **LARGE), pool) == ["default"]
 
 
-def test_p60_a_daemon_that_fits_nowhere_keeps_the_pod_waiting() -> None:
-    world = cluster([POD], daemon_sets=[a_daemon_set("agent", cpu="10000", memory="10000Gi")])
+def test_p60_a_daemon_set_that_fits_nowhere_leaves_the_pod_pending() -> None:
+    snapshot = cluster([POD], daemon_sets=[a_daemon_set("agent", cpu="10000", memory="10000Gi")])
 
-    plan = solve(world)
+    plan = solve(snapshot)
 
     assert reasons(plan) == {"p": [Constraint.RESOURCES]}
 
 
-def test_p60_the_init_containers_of_a_daemon_count() -> None:
+def test_p60_the_init_containers_of_a_daemon_set_count() -> None:
     small = Container(requests=Resources.parse({"cpu": "100m"}))
     large = Container(requests=Resources.parse({"cpu": "2", "memory": "2Gi"}))
-    spec = a_spec(requests=pod_requests([small], [large]))
+    spec = a_spec(requests=compute_pod_requests([small], [large]))
 
     assert type_with(a_daemon_set("agent", spec=spec)) == ["default"]
 
 
-def test_p61_what_the_newest_pod_of_a_daemon_requests_counts_more_than_the_template() -> None:
+def test_p61_what_the_newest_pod_of_a_daemon_set_requests_counts_more_than_the_template() -> None:
     template = a_daemon_set("agent", cpu="100m", memory="1Mi")
     grown = a_daemon_set("agent", **LARGE).pod
 
-    assert type_with(msgspec.structs.replace(template, newest=grown)) == ["default"]
+    assert type_with(msgspec.structs.replace(template, newest_pod=grown)) == ["default"]
 
 
 def test_p61_a_pod_that_shrank_counts_too() -> None:
     template = a_daemon_set("agent", **LARGE)
     shrunk = a_daemon_set("agent", cpu="100m", memory="1Mi").pod
 
-    assert type_with(msgspec.structs.replace(template, newest=shrunk)) == ["small"]
+    assert type_with(msgspec.structs.replace(template, newest_pod=shrunk)) == ["small"]
 
 
 # --- P62, P63, P66: which daemons come along --------------------------------------------------
@@ -100,11 +100,11 @@ def test_p61_a_pod_that_shrank_counts_too() -> None:
         {"node_terms": [node_term(("node", "Exists"))]},
     ],
 )
-def test_p62_a_daemon_that_runs_elsewhere_takes_nothing(elsewhere: dict[str, Any]) -> None:
+def test_p62_a_daemon_set_that_runs_elsewhere_takes_nothing(elsewhere: dict[str, Any]) -> None:
     assert type_with(a_daemon_set("agent", **LARGE, **elsewhere)) == ["small"]
 
 
-def test_p62_a_daemon_that_does_not_tolerate_the_pools_taint_takes_nothing() -> None:
+def test_p62_a_daemon_set_that_does_not_tolerate_the_pools_taint_takes_nothing() -> None:
     pod = msgspec.structs.replace(POD, spec=a_spec(requests=POD.spec.requests, tolerations=[ALL]))
     daemon = a_daemon_set("agent", **LARGE)
 
@@ -113,7 +113,7 @@ def test_p62_a_daemon_that_does_not_tolerate_the_pools_taint_takes_nothing() -> 
     assert type_names(plan) == ["small"]
 
 
-def test_p62_a_daemon_that_tolerates_the_pools_taint_takes_its_share() -> None:
+def test_p62_a_daemon_set_that_tolerates_the_pools_taint_takes_its_share() -> None:
     pod = msgspec.structs.replace(POD, spec=a_spec(requests=POD.spec.requests, tolerations=[ALL]))
     daemon = a_daemon_set("agent", **LARGE, tolerations=[ALL])
 
@@ -132,7 +132,7 @@ def test_p62_a_daemon_that_tolerates_the_pools_taint_takes_its_share() -> None:
         {"node_selector": {label_keys.OS: "linux"}},
     ],
 )
-def test_p63_a_daemon_whose_selector_the_pool_meets_takes_its_share(here: dict[str, Any]) -> None:
+def test_p63_a_daemon_set_whose_selector_the_pool_meets_takes_its_share(here: dict[str, Any]) -> None:
     daemon = a_daemon_set("agent", **LARGE, **here)
 
     assert type_with(daemon, a_pool(labels={"team": "red"})) == ["default"]
@@ -144,7 +144,7 @@ def test_p66_one_alternative_that_matches_is_enough() -> None:
     assert type_with(a_daemon_set("agent", **LARGE, node_terms=terms)) == ["default"]
 
 
-def test_p66_several_pools_and_types_are_judged_alike() -> None:
+def test_p66_the_same_rules_hold_for_several_nodepools_and_types() -> None:
     # Upstream drops alternatives from the shared daemon while it looks at one pool.
     terms = [node_term(("team", "In", ["red"])), node_term(("team", "In", ["blue"]))]
     pools = [a_pool("first", labels={"team": "blue"}), a_pool("second", labels={"team": "red"})]
@@ -158,13 +158,13 @@ def test_p66_several_pools_and_types_are_judged_alike() -> None:
     assert type_names(plan) == ["default", "default"]
 
 
-def test_p66_what_a_daemon_merely_wishes_is_ignored() -> None:
-    wish = prefer_node(1, ("node", "In", ["other"]))
+def test_p66_preferences_of_a_daemon_set_are_ignored() -> None:
+    preference = prefer_node(1, ("node", "In", ["other"]))
 
-    assert type_with(a_daemon_set("agent", **LARGE, preferred_node_terms=[wish])) == ["default"]
+    assert type_with(a_daemon_set("agent", **LARGE, preferred_node_terms=[preference])) == ["default"]
 
 
-def test_p66_a_pool_that_prefers_to_be_left_alone_gets_its_daemons_all_the_same() -> None:
+def test_p66_a_pool_with_a_soft_taint_still_gets_its_daemon_sets() -> None:
     pool = a_pool(taints=[taint("busy", effect="PreferNoSchedule")])
 
     assert type_with(a_daemon_set("agent", **LARGE), pool) == ["default"]
@@ -173,7 +173,7 @@ def test_p66_a_pool_that_prefers_to_be_left_alone_gets_its_daemons_all_the_same(
 # --- P64, P65 ---------------------------------------------------------------------------------
 
 
-def test_p64_a_daemon_for_large_types_does_not_burden_small_ones() -> None:
+def test_p64_a_daemon_set_for_large_types_does_not_burden_small_ones() -> None:
     pool = a_pool(requirements=[(SIZE, "Exists")])
     daemon = a_daemon_set("agent", cpu="4", node_selector={SIZE: "large"})
 
@@ -182,7 +182,7 @@ def test_p64_a_daemon_for_large_types_does_not_burden_small_ones() -> None:
     assert type_names(plan) == ["fake-it-0"]
 
 
-def test_p64_a_daemon_for_small_types_does_not_burden_large_ones() -> None:
+def test_p64_a_daemon_set_for_small_types_does_not_burden_large_ones() -> None:
     pool = a_pool(requirements=[(SIZE, "Exists")])
     daemon = a_daemon_set("agent", cpu="3.5", node_selector={SIZE: "small"})
 
@@ -191,7 +191,7 @@ def test_p64_a_daemon_for_small_types_does_not_burden_large_ones() -> None:
     assert type_names(plan) == ["fake-it-4"]
 
 
-def test_p64_every_type_passed_on_holds_the_pods_and_its_own_daemons() -> None:
+def test_p64_every_type_listed_holds_the_pods_and_its_own_daemon_sets() -> None:
     pool = a_pool(requirements=[(SIZE, "Exists")])
     daemon = a_daemon_set("agent", cpu="4", node_selector={SIZE: "large"})
 
@@ -203,36 +203,34 @@ def test_p64_every_type_passed_on_holds_the_pods_and_its_own_daemons() -> None:
     assert names == {"fake-it-2", "fake-it-3", "fake-it-6", "fake-it-7"}
 
 
-def test_p65_the_affinity_to_one_node_of_a_live_daemon_pod_is_overlooked() -> None:
-    bound_to_its_node = NodeTerm(fields=(requirement("metadata.name", "In", ["node-7"]),))
-    template = a_daemon_set(
-        "agent", cpu="100m", node_terms=[node_term((label_keys.ZONE, "Exists"))]
-    )
+def test_p65_the_affinity_to_one_node_of_a_live_daemon_pod_is_ignored() -> None:
+    bound_to_its_node = NodeSelectorTerm(fields=(requirement("metadata.name", "In", ["node-7"]),))
+    template = a_daemon_set("agent", cpu="100m", node_terms=[node_term((label_keys.ZONE, "Exists"))])
     live = a_daemon_set("agent", **LARGE, node_terms=[bound_to_its_node]).pod
 
-    assert type_with(msgspec.structs.replace(template, newest=live)) == ["default"]
+    assert type_with(msgspec.structs.replace(template, newest_pod=live)) == ["default"]
 
 
 def test_p65_a_template_without_affinity_of_its_own_counts_as_well() -> None:
-    bound_to_its_node = NodeTerm(fields=(requirement("metadata.name", "In", ["node-7"]),))
+    bound_to_its_node = NodeSelectorTerm(fields=(requirement("metadata.name", "In", ["node-7"]),))
     template = a_daemon_set("agent", cpu="100m")
     live = a_daemon_set("agent", **LARGE, node_terms=[bound_to_its_node]).pod
 
-    assert type_with(msgspec.structs.replace(template, newest=live)) == ["default"]
+    assert type_with(msgspec.structs.replace(template, newest_pod=live)) == ["default"]
 
 
-def test_p65_the_templates_affinity_decides_where_the_daemon_runs() -> None:
+def test_p65_the_templates_affinity_decides_where_the_daemon_set_runs() -> None:
     elsewhere = [node_term(("node", "In", ["other"]))]
     template = a_daemon_set("agent", cpu="100m", node_terms=elsewhere)
     live = a_daemon_set("agent", **LARGE).pod
 
-    assert type_with(msgspec.structs.replace(template, newest=live)) == ["small"]
+    assert type_with(msgspec.structs.replace(template, newest_pod=live)) == ["small"]
 
 
 # --- P67: ports -------------------------------------------------------------------------------
 
 
-def test_p67_the_port_of_a_daemon_is_taken_on_every_new_node() -> None:
+def test_p67_the_port_of_a_daemon_set_is_taken_on_every_new_node() -> None:
     daemon = a_daemon_set("agent", ports=[8080])
 
     plan = solve(cluster([a_pod("p", ports=[8080])], daemon_sets=[daemon]))
@@ -248,12 +246,12 @@ def test_p67_another_protocol_is_another_port() -> None:
     assert unplaced(plan) == []
 
 
-def test_p67_types_that_the_daemon_does_not_run_on_still_have_the_port() -> None:
+def test_p67_types_that_the_daemon_set_does_not_run_on_still_have_the_port() -> None:
     pool = a_pool(requirements=[(SIZE, "Exists")])
     daemon = a_daemon_set("agent", ports=[8080], node_selector={SIZE: "small"})
-    world = cluster([a_pod("p", ports=[8080])], [pool], incremental(5), daemon_sets=[daemon])
+    snapshot = cluster([a_pod("p", ports=[8080])], [pool], incremental(5), daemon_sets=[daemon])
 
-    plan = solve(world)
+    plan = solve(snapshot)
 
     assert new_node_of(plan, "p").instance_type.name == "fake-it-4"
 
@@ -262,9 +260,9 @@ def test_p67_types_that_the_daemon_does_not_run_on_still_have_the_port() -> None
 
 
 @pytest.mark.parametrize("key", [label_keys.INITIALIZED, label_keys.REGISTERED])
-def test_s30_a_daemon_that_waits_for_the_node_to_be_ready_takes_its_share(key: str) -> None:
+def test_s30_a_daemon_set_that_waits_for_the_node_to_be_ready_takes_its_share(key: str) -> None:
     assert type_with(a_daemon_set("agent", **LARGE, node_selector={key: "true"})) == ["default"]
 
 
-def test_s66_a_daemon_that_needs_devices_takes_nothing() -> None:
+def test_s66_a_daemon_set_that_needs_devices_takes_nothing() -> None:
     assert type_with(a_daemon_set("agent", **LARGE, needs_devices=True)) == ["small"]

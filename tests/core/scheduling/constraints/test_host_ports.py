@@ -1,12 +1,12 @@
-"""Ports of the node that pods take for themselves."""
+"""Host ports."""
 
 import pytest
 
 from dovetail.model.kube.pod import HostPort
 from dovetail.model.settings import Packing, SchedulingSettings
-from tests.support.build import a_node, a_pod, cluster
-from tests.support.outcome import node_of, pods_per_node, unplaced
-from tests.support.solving import checked as solve
+from tests.support.scheduling.builders import a_node, a_pod, cluster
+from tests.support.scheduling.plans import node_of, pods_per_node, unplaced
+from tests.support.scheduling.solver import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
 
@@ -31,7 +31,7 @@ def test_s51_pods_with_other_ports_fill_the_same_nodes(packing: Packing) -> None
 
 @BOTH
 @pytest.mark.parametrize(
-    ("one", "other", "together"),
+    ("first", "second", "together"),
     [
         (HostPort(80, ip="10.0.0.1"), HostPort(80, ip="10.0.0.2"), True),
         (HostPort(80, "TCP"), HostPort(80, "UDP"), True),
@@ -39,12 +39,12 @@ def test_s51_pods_with_other_ports_fill_the_same_nodes(packing: Packing) -> None
         (HostPort(80, ip="::"), HostPort(80, ip="10.0.0.1"), False),
     ],
 )
-def test_s51_address_and_protocol_decide_whether_ports_clash(
-    one: HostPort, other: HostPort, together: bool, packing: Packing
+def test_s51_address_and_protocol_decide_whether_ports_conflict(
+    first: HostPort, second: HostPort, together: bool, packing: Packing
 ) -> None:
-    world = cluster([a_pod("a", ports=[one]), a_pod("b", ports=[other])])
+    snapshot = cluster([a_pod("a", ports=[first]), a_pod("b", ports=[second])])
 
-    plan = solve(world, SchedulingSettings(packing=packing))
+    plan = solve(snapshot, SchedulingSettings(packing=packing))
 
     assert unplaced(plan) == []
     assert (node_of(plan, "a") == node_of(plan, "b")) is together
@@ -60,8 +60,8 @@ def test_s51_a_port_taken_on_an_existing_node_is_taken() -> None:
 
 
 @BOTH
-def test_a_pod_with_several_ports_clashes_on_any_of_them(packing: Packing) -> None:
-    world = cluster(
+def test_a_pod_with_several_ports_conflicts_on_any_of_them(packing: Packing) -> None:
+    snapshot = cluster(
         [
             a_pod("a", cpu="300m", ports=[80, 443]),
             a_pod("b", cpu="200m", ports=[443, 8443]),
@@ -69,7 +69,7 @@ def test_a_pod_with_several_ports_clashes_on_any_of_them(packing: Packing) -> No
         ]
     )
 
-    plan = solve(world, SchedulingSettings(packing=packing))
+    plan = solve(snapshot, SchedulingSettings(packing=packing))
 
     assert node_of(plan, "a") != node_of(plan, "b")
     assert node_of(plan, "c") != node_of(plan, "b")

@@ -5,19 +5,19 @@ from collections.abc import Callable
 import pytest
 
 from dovetail.model import labels as label_keys
-from dovetail.model.kube.pod import NodeTerm, Pod
+from dovetail.model.kube.pod import NodeSelectorTerm, Pod
 from dovetail.model.plan import Constraint
-from tests.support.build import a_pod, a_pool, cluster, node_term, prefer_node, requirement
-from tests.support.catalog import ON_DEMAND, SPOT, Z1, Z2, Z3
-from tests.support.outcome import (
+from tests.support.scheduling.builders import a_pod, a_pool, cluster, node_term, prefer_node, requirement
+from tests.support.scheduling.instance_types import ON_DEMAND, SPOT, Z1, Z2, Z3
+from tests.support.scheduling.plans import (
     expected_labels,
     new_node_of,
     reasons,
-    refusals_of,
+    reasons_of,
     unplaced,
     zones_of,
 )
-from tests.support.solving import checked as solve
+from tests.support.scheduling.solver import checked as solve
 
 Asking = Callable[[str, str], Pod]
 
@@ -33,7 +33,7 @@ KNOWN = [
     ("beta.kubernetes.io/arch", "arm64"),
 ]
 UNKNOWN = [
-    (label_keys.NODEPOOL, "nobody"),
+    (label_keys.NODEPOOL, "absent"),
     (label_keys.ZONE, "mars-1a"),
     (label_keys.INSTANCE_TYPE, "enormous"),
     (label_keys.ARCH, "riscv"),
@@ -61,17 +61,15 @@ def test_p14_p15_a_well_known_label_is_honoured(asking: Asking, key: str, value:
     plan = solve(cluster([pod]))
 
     node = new_node_of(plan, "p")
-    stable = label_keys.stable_key(key)
+    stable = label_keys.normalize_key(key)
     assert expected_labels(node)[stable] == value
-    assert node.requirements.allowed(stable).has(value)
-    assert all(kind.requirements.allowed(stable).has(value) for kind in node.instance_types)
+    assert node.requirements.get_or_exists(stable).has(value)
+    assert all(kind.requirements.get_or_exists(stable).has(value) for kind in node.instance_types)
 
 
 @pytest.mark.parametrize("asking", [by_selector, by_affinity], ids=["p14-selector", "p15-affinity"])
 @pytest.mark.parametrize(("key", "value"), UNKNOWN)
-def test_p14_p15_a_value_that_nobody_offers_leaves_the_pod_waiting(
-    asking: Asking, key: str, value: str
-) -> None:
+def test_p14_p15_an_unknown_label_value_leaves_the_pod_pending(asking: Asking, key: str, value: str) -> None:
     pod = asking(key, value)
 
     plan = solve(cluster([pod, a_pod("other")]))
@@ -79,7 +77,7 @@ def test_p14_p15_a_value_that_nobody_offers_leaves_the_pod_waiting(
     assert unplaced(plan) == ["p"]
 
 
-def test_p16_a_key_that_no_pool_defines_leaves_the_pod_waiting() -> None:
+def test_p16_a_key_that_no_pool_defines_leaves_the_pod_pending() -> None:
     plan = solve(cluster([a_pod("p", node_selector={"foo": "bar"})]))
 
     assert reasons(plan) == {"p": [Constraint.REQUIREMENT]}
@@ -89,11 +87,10 @@ def test_p16_a_key_that_no_pool_defines_leaves_the_pod_waiting() -> None:
 
 
 @pytest.mark.parametrize(
-    "key",
-    [label_keys.HOSTNAME, "karpenter.sh/test", "sub.karpenter.sh/test", label_keys.REGISTERED],
+    "key", [label_keys.HOSTNAME, "karpenter.sh/test", "sub.karpenter.sh/test", label_keys.REGISTERED]
 )
 @pytest.mark.parametrize("asking", [by_selector, by_affinity], ids=["selector", "affinity"])
-def test_p17_p18_s6_a_restricted_label_is_refused_whatever_the_pools(
+def test_p17_p18_s6_a_restricted_label_makes_a_pod_unschedulable_whatever_the_pools(
     asking: Asking, key: str
 ) -> None:
     pod = asking(key, "red")
@@ -101,47 +98,47 @@ def test_p17_p18_s6_a_restricted_label_is_refused_whatever_the_pools(
     plan = solve(cluster([pod, a_pod("other")]))
 
     assert unplaced(plan) == ["p"]
-    [refusal] = refusals_of(plan, "p")
-    assert (refusal.nodepool, refusal.constraint) == ("", Constraint.INVALID)
-    assert key in refusal.message
+    [reason] = reasons_of(plan, "p")
+    assert (reason.nodepool, reason.constraint) == ("", Constraint.INVALID_POD)
+    assert key in reason.message
 
 
-def test_s16_a_pod_that_wants_no_pool_gets_none() -> None:
+def test_s16_a_pod_that_excludes_all_pools_gets_no_node() -> None:
     term = node_term((label_keys.NODEPOOL, "DoesNotExist"))
 
     plan = solve(cluster([a_pod("p", node_terms=[term])]))
 
-    [refusal] = refusals_of(plan, "p")
-    assert (refusal.nodepool, refusal.constraint) == ("", Constraint.INVALID)
+    [reason] = reasons_of(plan, "p")
+    assert (reason.nodepool, reason.constraint) == ("", Constraint.INVALID_POD)
 
 
-def test_s16_wanting_no_pool_above_all_counts_too() -> None:
-    wish = prefer_node(1, (label_keys.NODEPOOL, "DoesNotExist"))
+def test_s16_excluding_all_pools_as_the_heaviest_preference_counts_too() -> None:
+    preference = prefer_node(1, (label_keys.NODEPOOL, "DoesNotExist"))
 
-    plan = solve(cluster([a_pod("p", preferred_node_terms=[wish])]))
+    plan = solve(cluster([a_pod("p", preferred_node_terms=[preference])]))
 
-    assert reasons(plan) == {"p": [Constraint.INVALID]}
+    assert reasons(plan) == {"p": [Constraint.INVALID_POD]}
 
 
-def test_s17_match_fields_are_refused() -> None:
-    term = NodeTerm(fields=(requirement("metadata.name", "In", ["n"]),))
+def test_s17_match_fields_make_a_pod_unschedulable() -> None:
+    term = NodeSelectorTerm(fields=(requirement("metadata.name", "In", ["n"]),))
 
     plan = solve(cluster([a_pod("p", node_terms=[term])]))
 
-    [refusal] = refusals_of(plan, "p")
-    assert refusal.constraint is Constraint.INVALID
-    assert "matchFields" in refusal.message
+    [reason] = reasons_of(plan, "p")
+    assert reason.constraint is Constraint.INVALID_POD
+    assert "matchFields" in reason.message
 
 
 def test_an_empty_affinity_term_matches_no_node_as_kubernetes_has_it() -> None:
-    # Upstream reads it as no demand and buys a node that kube-scheduler refuses.
-    plan = solve(cluster([a_pod("p", node_terms=[NodeTerm()])]))
+    # Karpenter reads it as no requirement and launches a node that kube-scheduler rejects.
+    plan = solve(cluster([a_pod("p", node_terms=[NodeSelectorTerm()])]))
 
     assert unplaced(plan) == ["p"]
 
 
 def test_an_empty_affinity_term_beside_another_leaves_the_other() -> None:
-    terms = [NodeTerm(), node_term((label_keys.ZONE, "In", [Z3]))]
+    terms = [NodeSelectorTerm(), node_term((label_keys.ZONE, "In", [Z3]))]
 
     plan = solve(cluster([a_pod("p", node_terms=terms)]))
 
@@ -152,13 +149,10 @@ def test_an_empty_affinity_term_beside_another_leaves_the_other() -> None:
 
 
 @pytest.mark.parametrize(
-    "key",
-    ["kubernetes.io/team", "sub.kubernetes.io/team", "k8s.io/team", "sub.k8s.io/team", "team"],
+    "key", ["kubernetes.io/team", "sub.kubernetes.io/team", "k8s.io/team", "sub.k8s.io/team", "team"]
 )
 @pytest.mark.parametrize("defined", ["label", "requirement"])
-def test_p19_keys_of_kubernetes_domains_are_usable_once_a_pool_defines_them(
-    key: str, defined: str
-) -> None:
+def test_p19_keys_of_kubernetes_domains_are_usable_once_a_pool_defines_them(key: str, defined: str) -> None:
     pool = (
         a_pool(labels={key: "red"})
         if defined == "label"
@@ -170,13 +164,13 @@ def test_p19_keys_of_kubernetes_domains_are_usable_once_a_pool_defines_them(
     assert new_node_of(plan, "p").labels[key] == "red"
 
 
-def test_s1_the_labels_of_the_pool_reach_the_nodes_of_pods_that_did_not_ask() -> None:
+def test_s1_the_labels_of_the_pool_reach_the_nodes_of_pods_without_a_selector() -> None:
     plan = solve(cluster([a_pod("p")], [a_pool(labels={"team": "red"})]))
 
     assert new_node_of(plan, "p").labels["team"] == "red"
 
 
-def test_s2_a_selector_against_the_pools_label_leaves_the_pod_waiting() -> None:
+def test_s2_a_selector_against_the_pools_label_leaves_the_pod_pending() -> None:
     pod = a_pod("p", node_selector={"team": "blue"})
 
     plan = solve(cluster([pod], [a_pool(labels={"team": "red"})]))
@@ -219,7 +213,7 @@ def test_s8_zones_may_be_excluded() -> None:
     assert zones_of(plan) == {Z3: 1}
 
 
-def test_s8_excluding_every_zone_leaves_the_pod_waiting() -> None:
+def test_s8_excluding_every_zone_leaves_the_pod_pending() -> None:
     term = node_term((label_keys.ZONE, "NotIn", [Z1, Z2, Z3, "mars-1a"]))
 
     plan = solve(cluster([a_pod("p", node_terms=[term])]))
@@ -227,7 +221,7 @@ def test_s8_excluding_every_zone_leaves_the_pod_waiting() -> None:
     assert unplaced(plan) == ["p"]
 
 
-def test_s9_a_wish_narrows_what_is_required() -> None:
+def test_s9_a_preference_narrows_what_is_required() -> None:
     pod = a_pod(
         "p",
         node_terms=[node_term((label_keys.ZONE, "In", [Z1, Z2, Z3, "mars-1a"]))],
@@ -239,10 +233,8 @@ def test_s9_a_wish_narrows_what_is_required() -> None:
     assert zones_of(plan) == {Z2: 1}
 
 
-@pytest.mark.parametrize(
-    ("operator", "values"), [("In", ["mars-1a"]), ("NotIn", [Z1, Z2, Z3, "mars-1a"])]
-)
-def test_s10_a_wish_that_cannot_be_met_is_given_up(operator: str, values: list[str]) -> None:
+@pytest.mark.parametrize(("operator", "values"), [("In", ["mars-1a"]), ("NotIn", [Z1, Z2, Z3, "mars-1a"])])
+def test_s10_a_preference_that_cannot_be_met_is_dropped(operator: str, values: list[str]) -> None:
     pod = a_pod(
         "p",
         node_terms=[node_term((label_keys.ZONE, "In", [Z1, Z2, Z3]))],
@@ -254,15 +246,12 @@ def test_s10_a_wish_that_cannot_be_met_is_given_up(operator: str, values: list[s
     assert unplaced(plan) == []
 
 
-def test_s11_selector_wish_and_requirement_are_all_met() -> None:
+def test_s11_selector_preference_and_requirement_are_all_met() -> None:
     pod = a_pod(
         "p",
         node_selector={label_keys.ZONE: Z3},
         node_terms=[
-            node_term(
-                (label_keys.ZONE, "In", [Z1, Z3]),
-                (label_keys.INSTANCE_TYPE, "In", ["default", "arm"]),
-            )
+            node_term((label_keys.ZONE, "In", [Z1, Z3]), (label_keys.INSTANCE_TYPE, "In", ["default", "arm"]))
         ],
         preferred_node_terms=[prefer_node(1, (label_keys.INSTANCE_TYPE, "NotIn", ["default"]))],
     )

@@ -4,16 +4,10 @@ import pytest
 
 from dovetail.model import labels as label_keys
 from dovetail.model.settings import Packing, SchedulingSettings
-from tests.support.build import Entry, a_pod, a_pool, cluster, node_term
-from tests.support.catalog import INTEGER, SIZE, SPECIAL, incremental
-from tests.support.outcome import (
-    expected_labels,
-    new_node_of,
-    node_of,
-    type_names,
-    unplaced,
-)
-from tests.support.solving import checked as solve
+from tests.support.scheduling.builders import Entry, a_pod, a_pool, cluster, node_term
+from tests.support.scheduling.instance_types import INTEGER, SIZE, SPECIAL, incremental
+from tests.support.scheduling.plans import expected_labels, new_node_of, node_of, type_names, unplaced
+from tests.support.scheduling.solver import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
 KNOWS_SPECIAL = a_pool(requirements=[(SPECIAL, "NotIn", ["never"])])
@@ -33,12 +27,8 @@ def test_s7_the_pool_may_bound_a_number(operator: str, bound: str, expected: str
     assert type_names(plan) == [expected]
 
 
-@pytest.mark.parametrize(
-    ("operator", "bound", "expected"), [("Gt", "8", "arm"), ("Lt", "3", "small")]
-)
-def test_s7_the_pod_may_bound_a_number_that_the_pool_knows(
-    operator: str, bound: str, expected: str
-) -> None:
+@pytest.mark.parametrize(("operator", "bound", "expected"), [("Gt", "8", "arm"), ("Lt", "3", "small")])
+def test_s7_the_pod_may_bound_a_number_that_the_pool_knows(operator: str, bound: str, expected: str) -> None:
     pod = a_pod("p", node_terms=[node_term((INTEGER, operator, [bound]))])
 
     plan = solve(cluster([pod], [a_pool(requirements=[(INTEGER, "Exists")])]))
@@ -59,7 +49,9 @@ def test_s7_the_pod_may_bound_a_number_that_the_pool_knows(
         (("team", "Gt", ["1"]), False),
     ],
 )
-def test_s12_an_undefined_key_serves_only_who_can_do_without_it(entry: Entry, placed: bool) -> None:
+def test_s12_an_undefined_key_matches_only_requirements_that_allow_absence(
+    entry: Entry, placed: bool
+) -> None:
     plan = solve(cluster([a_pod("p", node_terms=[node_term(entry)])]))
 
     assert unplaced(plan) == ([] if placed else ["p"])
@@ -109,8 +101,8 @@ def test_s12_a_pool_that_only_excludes_a_value_still_defines_the_key() -> None:
         [("team", "Gt", ["5"]), ("team", "Lt", ["3"])],
     ],
 )
-def test_contradicting_demands_do_not_add_up_to_no_demand(entries: list[Entry]) -> None:
-    # Upstream reads these as "the label may be absent" and buys a node the pod cannot use.
+def test_contradicting_requirements_do_not_add_up_to_no_requirement(entries: list[Entry]) -> None:
+    # Karpenter reads these as "the label may be absent" and launches a node the pod cannot use.
     plan = solve(cluster([a_pod("p", node_terms=[node_term(*entries)])]))
 
     assert unplaced(plan) == ["p"]
@@ -122,7 +114,7 @@ TEAMS = a_pool(requirements=[("team", "In", ["red", "green", "blue"])])
 
 
 @BOTH
-def test_s14_overlapping_demands_share_a_node_in_the_overlap(packing: Packing) -> None:
+def test_s14_overlapping_requirements_share_a_node_in_the_overlap(packing: Packing) -> None:
     pods = [
         a_pod("a", node_terms=[node_term(("team", "In", ["red", "green"]))]),
         a_pod("b", node_terms=[node_term(("team", "In", ["green", "blue"]))]),
@@ -135,7 +127,7 @@ def test_s14_overlapping_demands_share_a_node_in_the_overlap(packing: Packing) -
 
 
 @BOTH
-def test_s14_disjoint_demands_get_different_nodes(packing: Packing) -> None:
+def test_s14_disjoint_requirements_get_different_nodes(packing: Packing) -> None:
     pods = [
         a_pod("a", node_terms=[node_term(("team", "In", ["red"]))]),
         a_pod("b", node_terms=[node_term(("team", "In", ["green", "blue"]))]),
@@ -148,7 +140,7 @@ def test_s14_disjoint_demands_get_different_nodes(packing: Packing) -> None:
 
 
 @BOTH
-def test_s15_wanting_any_value_does_not_overwrite_a_value_that_is_fixed(packing: Packing) -> None:
+def test_s15_exists_does_not_replace_a_fixed_value(packing: Packing) -> None:
     pods = [
         a_pod("a", cpu="200m", node_selector={"team": "red"}),
         a_pod("b", node_terms=[node_term(("team", "Exists"))]),
@@ -174,9 +166,7 @@ def test_s27_a_label_of_the_instance_types_chooses_among_them(size: str, expecte
 
 
 @pytest.mark.parametrize(("size", "kind"), [("large", "fake-it-0"), ("small", "fake-it-4")])
-def test_s27_a_label_and_a_type_that_does_not_have_it_leave_the_pod_waiting(
-    size: str, kind: str
-) -> None:
+def test_s27_a_label_and_a_type_that_does_not_have_it_leave_the_pod_pending(size: str, kind: str) -> None:
     pod = a_pod("p", node_selector={SIZE: size, label_keys.INSTANCE_TYPE: kind})
 
     plan = solve(cluster([pod], [a_pool(requirements=[(SIZE, "Exists")])], incremental(5)))
@@ -184,7 +174,7 @@ def test_s27_a_label_and_a_type_that_does_not_have_it_leave_the_pod_waiting(
     assert unplaced(plan) == ["p"]
 
 
-def test_s28_a_label_that_only_some_types_have_may_be_demanded() -> None:
+def test_s28_a_label_that_only_some_types_have_may_be_required() -> None:
     pod = a_pod("p", node_terms=[node_term((SPECIAL, "Exists"))])
 
     plan = solve(cluster([pod], [KNOWS_SPECIAL], incremental(5)))

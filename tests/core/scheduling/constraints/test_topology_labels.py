@@ -1,4 +1,4 @@
-"""Spreading over capacity types, architectures and labels of one's own."""
+"""Spread over capacity types, architectures and custom labels."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import pytest
 
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.nodepool import NodePool
-from dovetail.model.kube.pod import NodePolicy, Phase, Spread
-from tests.support.build import (
+from dovetail.model.kube.pod import NodeInclusionPolicy, PodPhase, TopologySpreadConstraint
+from tests.support.scheduling.builders import (
     a_node,
     a_pod,
     a_pool,
@@ -18,36 +18,36 @@ from tests.support.build import (
     taint,
     tolerate,
 )
-from tests.support.catalog import ON_DEMAND, SPOT, Z1
-from tests.support.outcome import capacity_types_of, domains_of, placed, unplaced
-from tests.support.solving import solved
+from tests.support.scheduling.instance_types import ON_DEMAND, SPOT, Z1
+from tests.support.scheduling.plans import capacity_types_of, domains_of, placed, unplaced
+from tests.support.scheduling.solver import solved
 
 APP = {"app": "web"}
 CAPACITY, ARCH = label_keys.CAPACITY_TYPE, label_keys.ARCH
 RACK = "rack"
 
 
-def over(key: str, **more: Any) -> list[Spread]:
+def over(key: str, **more: Any) -> list[TopologySpreadConstraint]:
     return [spread(key, APP, **more)]
 
 
-def buying(kind: str) -> NodePool:
+def launching(kind: str) -> NodePool:
     return a_pool(requirements=[(CAPACITY, "In", [kind])])
 
 
 def test_four_pods_are_level_over_spot_and_on_demand() -> None:
     # T16
-    world = cluster(pods(4, labels=APP, spreads=over(CAPACITY)))
+    snapshot = cluster(pods(4, labels=APP, spreads=over(CAPACITY)))
 
-    assert capacity_types_of(solved(world)) == {SPOT: 2, ON_DEMAND: 2}
+    assert capacity_types_of(solved(snapshot)) == {SPOT: 2, ON_DEMAND: 2}
 
 
-def test_a_spot_pod_holds_back_a_pool_that_buys_on_demand_only() -> None:
+def test_a_spot_pod_holds_back_a_pool_that_launches_on_demand_only() -> None:
     # T16
     old = a_node("old", zone=Z1, capacity_type=SPOT, room=1, pods=[a_pod("r", labels=APP)])
-    world = cluster(pods(5, labels=APP, spreads=over(CAPACITY)), [buying(ON_DEMAND)], nodes=[old])
+    snapshot = cluster(pods(5, labels=APP, spreads=over(CAPACITY)), [launching(ON_DEMAND)], nodes=[old])
 
-    plan = solved(world)
+    plan = solved(snapshot)
 
     assert capacity_types_of(plan) == {ON_DEMAND: 2}
     assert len(unplaced(plan)) == 3
@@ -57,16 +57,16 @@ def test_a_soft_spread_over_capacity_types_does_not_hold_back() -> None:
     # T16
     old = a_node("old", zone=Z1, capacity_type=SPOT, room=1, pods=[a_pod("r", labels=APP)])
     soft = over(CAPACITY, required=False)
-    world = cluster(pods(5, labels=APP, spreads=soft), [buying(ON_DEMAND)], nodes=[old])
+    snapshot = cluster(pods(5, labels=APP, spreads=soft), [launching(ON_DEMAND)], nodes=[old])
 
-    assert capacity_types_of(solved(world)) == {ON_DEMAND: 5}
+    assert capacity_types_of(solved(snapshot)) == {ON_DEMAND: 5}
 
 
 def test_only_live_pods_on_nodes_with_the_label_count_for_capacity_types() -> None:
     # T11
     ignored = [
         a_pod("other", labels={"app": "db"}),
-        a_pod("done", labels=APP, phase=Phase.FAILED),
+        a_pod("done", labels=APP, phase=PodPhase.FAILED),
         a_pod("leaving", labels=APP, deleting=True),
         a_pod("elsewhere", labels=APP, namespace="other"),
     ]
@@ -74,72 +74,66 @@ def test_only_live_pods_on_nodes_with_the_label_count_for_capacity_types() -> No
         a_node("spot", capacity_type=SPOT, room=3, pods=ignored),
         a_node("bare", room=1, pods=[a_pod("nowhere", labels=APP)]),
     ]
-    world = cluster(pods(4, labels=APP, spreads=over(CAPACITY)), nodes=nodes)
+    snapshot = cluster(pods(4, labels=APP, spreads=over(CAPACITY)), nodes=nodes)
 
-    assert capacity_types_of(solved(world)) == {SPOT: 2, ON_DEMAND: 2}
+    assert capacity_types_of(solved(snapshot)) == {SPOT: 2, ON_DEMAND: 2}
 
 
-def test_a_pod_that_insists_on_spot_does_not_look_at_on_demand_nodes() -> None:
+def test_a_pod_that_requires_spot_does_not_count_on_demand_nodes() -> None:
     # T17
     old = a_node("old", zone=Z1, capacity_type=ON_DEMAND, room=1, pods=[a_pod("r", labels=APP)])
     terms = [node_term((CAPACITY, "In", [SPOT]))]
-    world = cluster(
-        pods(5, labels=APP, spreads=over(CAPACITY), node_terms=terms), [a_pool()], nodes=[old]
-    )
+    snapshot = cluster(pods(5, labels=APP, spreads=over(CAPACITY), node_terms=terms), [a_pool()], nodes=[old])
 
-    assert capacity_types_of(solved(world)) == {SPOT: 5}
+    assert capacity_types_of(solved(snapshot)) == {SPOT: 5}
 
 
-@pytest.mark.parametrize(
-    ("key", "had", "sold"), [(CAPACITY, ON_DEMAND, SPOT), (ARCH, "amd64", "arm64")]
-)
-def test_a_pod_that_insists_on_nothing_looks_at_all_nodes(key: str, had: str, sold: str) -> None:
+@pytest.mark.parametrize(("key", "had", "sold"), [(CAPACITY, ON_DEMAND, SPOT), (ARCH, "amd64", "arm64")])
+def test_a_pod_that_requires_nothing_counts_all_nodes(key: str, had: str, sold: str) -> None:
     # T17
     old = a_node("old", zone=Z1, labels={key: had}, room=1, pods=[a_pod("r", labels=APP)])
     pool = a_pool(requirements=[(key, "In", [sold])])
-    world = cluster(pods(5, labels=APP, spreads=over(key)), [pool], nodes=[old])
+    snapshot = cluster(pods(5, labels=APP, spreads=over(key)), [pool], nodes=[old])
 
-    plan = solved(world)
+    plan = solved(snapshot)
 
     assert domains_of(plan, key) == {sold: 2}
     assert len(unplaced(plan)) == 3
 
 
-def test_a_label_of_ones_own_gives_a_ratio_of_spot_to_on_demand() -> None:
+def test_a_label_of_its_own_gives_a_ratio_of_spot_to_on_demand() -> None:
     # T19
     spot = a_pool("spot", [(CAPACITY, "In", [SPOT]), (RACK, "In", ["2", "3", "4", "5"])])
     firm = a_pool("firm", [(CAPACITY, "In", [ON_DEMAND]), (RACK, "In", ["1"])])
-    world = cluster(pods(20, labels=APP, spreads=over(RACK)), [spot, firm])
+    snapshot = cluster(pods(20, labels=APP, spreads=over(RACK)), [spot, firm])
 
-    plan = solved(world)
+    plan = solved(snapshot)
 
     assert domains_of(plan, RACK) == dict.fromkeys("12345", 4)
     assert capacity_types_of(plan) == {SPOT: 16, ON_DEMAND: 4}
 
 
 @pytest.mark.parametrize(
-    ("policy", "expected"), [(NodePolicy.IGNORE, 1), (NodePolicy.HONOR, 5)], ids=str
+    ("policy", "expected"), [(NodeInclusionPolicy.IGNORE, 1), (NodeInclusionPolicy.HONOR, 5)], ids=str
 )
 def test_racks_behind_a_taint_count_unless_taints_are_honoured(
-    policy: NodePolicy, expected: int
+    policy: NodeInclusionPolicy, expected: int
 ) -> None:
     # T22
-    walled = [
-        a_node(f"n-{rack}", labels={RACK: rack}, taints=(taint("wall"),)) for rack in ("foo", "bar")
-    ]
+    walled = [a_node(f"n-{rack}", labels={RACK: rack}, taints=(taint("wall"),)) for rack in ("foo", "bar")]
     rule = over(RACK, node_taints_policy=policy)
-    world = cluster(pods(5, labels=APP, spreads=rule), [a_pool(labels={RACK: "baz"})], nodes=walled)
+    snapshot = cluster(pods(5, labels=APP, spreads=rule), [a_pool(labels={RACK: "baz"})], nodes=walled)
 
-    plan = solved(world)
+    plan = solved(snapshot)
 
     assert domains_of(plan, RACK) == {"baz": expected}
 
 
 @pytest.mark.parametrize(
-    ("policy", "expected"), [(NodePolicy.IGNORE, 1), (NodePolicy.HONOR, 2)], ids=str
+    ("policy", "expected"), [(NodeInclusionPolicy.IGNORE, 1), (NodeInclusionPolicy.HONOR, 2)], ids=str
 )
 def test_racks_of_a_tainted_pool_count_unless_taints_are_honoured(
-    policy: NodePolicy, expected: int
+    policy: NodeInclusionPolicy, expected: int
 ) -> None:
     # T22
     pools = [
@@ -147,9 +141,9 @@ def test_racks_of_a_tainted_pool_count_unless_taints_are_honoured(
         a_pool("open", labels={RACK: "bar"}),
     ]
     rule = over(RACK, node_taints_policy=policy)
-    world = cluster(pods(2, labels=APP, spreads=rule), pools)
+    snapshot = cluster(pods(2, labels=APP, spreads=rule), pools)
 
-    assert len(placed(solved(world))) == expected
+    assert len(placed(solved(snapshot))) == expected
 
 
 def test_pools_that_exclude_each_other_are_spread_over_each_for_itself() -> None:
@@ -159,33 +153,29 @@ def test_pools_that_exclude_each_other_are_spread_over_each_for_itself() -> None
         a_pool("x", [(RACK, "In", ["foo", "bar"])], taints=[taint("x")]),
         a_pool("y", [(RACK, "In", ["foo", "baz"])], taints=[taint("y")]),
     ]
-    rule = over(RACK, node_taints_policy=NodePolicy.HONOR)
-    series = {
-        wall: pods(3, wall, labels=APP, spreads=rule, tolerations=[tolerate(wall)]) for wall in "xy"
-    }
-    world = cluster([*series["x"], *series["y"]], pools)
+    rule = over(RACK, node_taints_policy=NodeInclusionPolicy.HONOR)
+    series = {wall: pods(3, wall, labels=APP, spreads=rule, tolerations=[tolerate(wall)]) for wall in "xy"}
+    snapshot = cluster([*series["x"], *series["y"]], pools)
 
-    plan = solved(world)
+    plan = solved(snapshot)
 
     assert sorted(domains_of(plan, RACK, series["x"]).values()) == [1, 2]
     assert sorted(domains_of(plan, RACK, series["y"]).values()) == [1, 2]
 
 
 @pytest.mark.parametrize(
-    ("policy", "expected"), [(NodePolicy.IGNORE, 1), (NodePolicy.HONOR, 5)], ids=str
+    ("policy", "expected"), [(NodeInclusionPolicy.IGNORE, 1), (NodeInclusionPolicy.HONOR, 5)], ids=str
 )
 def test_racks_that_a_pod_does_not_select_count_unless_affinity_is_honoured(
-    policy: NodePolicy, expected: int
+    policy: NodeInclusionPolicy, expected: int
 ) -> None:
     # T24
-    foreign = [
-        a_node(f"n-{rack}", labels={RACK: rack, "team": "theirs"}) for rack in ("foo", "bar")
-    ]
+    foreign = [a_node(f"n-{rack}", labels={RACK: rack, "team": "theirs"}) for rack in ("foo", "bar")]
     rule = over(RACK, node_affinity_policy=policy)
-    world = cluster(
+    snapshot = cluster(
         pods(5, labels=APP, spreads=rule, node_selector={"team": "ours"}),
         [a_pool(labels={RACK: "baz", "team": "ours"})],
         nodes=foreign,
     )
 
-    assert domains_of(solved(world), RACK) == {"baz": expected}
+    assert domains_of(solved(snapshot), RACK) == {"baz": expected}

@@ -1,19 +1,19 @@
-"""The benchmark's lower bound is one: no fleet, not even the best, costs less."""
+"""The lower bound of the benchmark: no fleet, not even the best, costs less."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.bound import CONFIGURATION, FLUID, Work, fluid_bound, lower_bound
+from bench.bound import CONFIGURATION, FLUID, FleetDemand, fluid_bound, lower_bound
 from dovetail.core.scheduling.fleet import Demand, cheapest_fleet
 
 GI = 2**30
 
 
-def best_price(work: Work) -> float:
-    """Exact for the few pods that these tests have."""
+def best_price(work: FleetDemand) -> float:
+    """Return the exact optimum for the few pods of these tests."""
     demand = Demand(work.sizes, work.counts.astype(np.int64), work.alloc, work.price)
-    return float(sum(work.price[one.type_index] * one.copies for one in cheapest_fleet(demand)))
+    return float(sum(work.price[bundle.type_index] * bundle.copies for bundle in cheapest_fleet(demand)))
 
 
 @settings(deadline=None, max_examples=30)
@@ -30,7 +30,7 @@ def test_the_best_fleet_of_all_does_not_undercut_the_bound(
     kinds = len(cores)
     sizes = np.array([[c, m * GI, 1] for c, m in zip(cores, memory, strict=False)], dtype=float)
     alloc = np.array([[8000, 64 * GI, 10], [16000, 64 * GI, 58], [32000, 256 * GI, 110]])
-    work = Work(sizes, np.array(counts[:kinds], dtype=float), alloc, np.array(price) / 1000)
+    work = FleetDemand(sizes, np.array(counts[:kinds], dtype=float), alloc, np.array(price) / 1000)
 
     bound = lower_bound(work, rounds)
 
@@ -40,7 +40,7 @@ def test_the_best_fleet_of_all_does_not_undercut_the_bound(
 
 def test_pods_that_cannot_share_a_node_raise_the_bound_above_the_fluid_one() -> None:
     sizes = np.array([[5000, GI, 1], [4500, 2 * GI, 1]], dtype=float)
-    work = Work(sizes, np.array([10.0, 10.0]), np.array([[8000.0, 32 * GI, 50]]), np.array([0.4]))
+    work = FleetDemand(sizes, np.array([10.0, 10.0]), np.array([[8000.0, 32 * GI, 50]]), np.array([0.4]))
 
     bound = lower_bound(work, rounds=5)
 
@@ -51,7 +51,7 @@ def test_pods_that_cannot_share_a_node_raise_the_bound_above_the_fluid_one() -> 
 
 def test_pods_that_fill_nodes_without_a_gap_are_bounded_by_the_fluid_relaxation() -> None:
     sizes = np.array([[1000, 4 * GI, 1]], dtype=float)
-    work = Work(sizes, np.array([80.0]), np.array([[8000.0, 32 * GI, 50]]), np.array([0.4]))
+    work = FleetDemand(sizes, np.array([80.0]), np.array([[8000.0, 32 * GI, 50]]), np.array([0.4]))
 
     bound = lower_bound(work, rounds=3)
 

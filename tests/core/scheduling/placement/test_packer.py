@@ -1,16 +1,16 @@
-"""How pods are put together on nodes."""
+"""Packing of pods on nodes."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.model import labels as label_keys
-from dovetail.model.kube.resources import total
+from dovetail.model.kube.resources import sum_resources
 from dovetail.model.settings import Packing, SchedulingSettings
-from tests.support.build import a_pod, a_pool, cluster, pods
-from tests.support.catalog import DEFAULT_TYPES, Z1, Z2, incremental
-from tests.support.outcome import new_node_of, node_of, pods_per_node, type_names, unplaced
-from tests.support.solving import checked as solve
+from tests.support.scheduling.builders import a_pod, a_pool, cluster, pods
+from tests.support.scheduling.instance_types import DEFAULT_TYPES, Z1, Z2, incremental
+from tests.support.scheduling.plans import new_node_of, node_of, pods_per_node, type_names, unplaced
+from tests.support.scheduling.solver import checked as solve
 
 BOTH = pytest.mark.parametrize("packing", list(Packing))
 FEWEST = SchedulingSettings(packing=Packing.FEWEST)
@@ -49,14 +49,14 @@ def test_s22_forty_pods_two_to_a_node_and_twenty_more_fill_the_gaps() -> None:
 
 
 def test_s22_the_cheapest_fleet_costs_no_more_than_the_tightest() -> None:
-    world = cluster(
+    snapshot = cluster(
         [
             *pods(40, "large", memory="1.8G", node_selector=AMD),
             *pods(20, "filling", memory="400M", node_selector=AMD),
         ]
     )
 
-    assert solve(world).price <= solve(world, FEWEST).price + 1e-9
+    assert solve(snapshot).price <= solve(snapshot, FEWEST).price + 1e-9
 
 
 @BOTH
@@ -68,12 +68,10 @@ def test_s23_the_pod_count_of_a_type_is_kept(packing: Packing) -> None:
 
 
 @BOTH
-def test_s24_a_large_and_a_small_pod_that_do_not_fit_together_get_their_own_types(
-    packing: Packing,
-) -> None:
-    world = cluster([a_pod("large", cpu="4.5"), a_pod("little", cpu="1")], types=incremental(5))
+def test_s24_a_large_and_a_small_pod_that_do_not_fit_together_get_their_own_types(packing: Packing) -> None:
+    snapshot = cluster([a_pod("large", cpu="4.5"), a_pod("little", cpu="1")], types=incremental(5))
 
-    plan = solve(world, SchedulingSettings(packing=packing))
+    plan = solve(snapshot, SchedulingSettings(packing=packing))
 
     assert new_node_of(plan, "large").instance_type.name == "fake-it-4"
     assert new_node_of(plan, "little").instance_type.name == "fake-it-1"
@@ -94,7 +92,7 @@ def test_s25_a_type_for_one_pod_takes_one_pod(packing: Packing) -> None:
 
 @BOTH
 @pytest.mark.parametrize(
-    ("key", "one", "other"),
+    ("key", "first", "second"),
     [
         (label_keys.ARCH, "amd64", "arm64"),
         (label_keys.OS, "linux", "windows"),
@@ -103,12 +101,12 @@ def test_s25_a_type_for_one_pod_takes_one_pod(packing: Packing) -> None:
         (label_keys.CAPACITY_TYPE, "spot", "on-demand"),
     ],
 )
-def test_s26_pods_that_want_different_nodes_get_different_nodes(
-    key: str, one: str, other: str, packing: Packing
+def test_s26_pods_that_require_different_nodes_get_different_nodes(
+    key: str, first: str, second: str, packing: Packing
 ) -> None:
-    world = cluster([a_pod("a", node_selector={key: one}), a_pod("b", node_selector={key: other})])
+    snapshot = cluster([a_pod("a", node_selector={key: first}), a_pod("b", node_selector={key: second})])
 
-    plan = solve(world, SchedulingSettings(packing=packing))
+    plan = solve(snapshot, SchedulingSettings(packing=packing))
 
     assert unplaced(plan) == []
     assert node_of(plan, "a") != node_of(plan, "b")
@@ -121,9 +119,9 @@ def test_s26_pods_that_want_different_nodes_get_different_nodes(
 @given(st.lists(st.integers(100, 1200), min_size=3, max_size=3))
 def test_s29_three_pods_that_fit_one_node_land_on_one_node(millicores: list[int]) -> None:
     types = [kind for kind in DEFAULT_TYPES if kind.name in ("small", "default")]
-    world = cluster([a_pod(f"p{i}", cpu=f"{m}m") for i, m in enumerate(millicores)], types=types)
+    snapshot = cluster([a_pod(f"p{i}", cpu=f"{m}m") for i, m in enumerate(millicores)], types=types)
 
-    plan = solve(world, FEWEST)
+    plan = solve(snapshot, FEWEST)
 
     assert len(plan.nodes) == 1
 
@@ -131,21 +129,19 @@ def test_s29_three_pods_that_fit_one_node_land_on_one_node(millicores: list[int]
 @BOTH
 @settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(sizes=st.lists(st.integers(100, 9000), min_size=1, max_size=12))
-def test_s29_every_type_passed_on_holds_what_was_put_on_the_node(
-    sizes: list[int], packing: Packing
-) -> None:
+def test_s29_every_type_listed_holds_what_was_put_on_the_node(sizes: list[int], packing: Packing) -> None:
     types = incremental(10)
-    before = [(kind.capacity.spelled(), kind.overhead.spelled()) for kind in types]
-    world = cluster([a_pod(f"p{i}", cpu=f"{m}m") for i, m in enumerate(sizes)], types=types)
+    before = [(kind.capacity.to_quantities(), kind.overhead.to_quantities()) for kind in types]
+    snapshot = cluster([a_pod(f"p{i}", cpu=f"{m}m") for i, m in enumerate(sizes)], types=types)
 
-    plan = solve(world, SchedulingSettings(packing=packing))
+    plan = solve(snapshot, SchedulingSettings(packing=packing))
 
     assert unplaced(plan) == []
     for node in plan.nodes:
-        needed = total(pod.spec.requests for pod in node.pods)
+        needed = sum_resources(pod.spec.requests for pod in node.pods)
         assert node.requested == needed
         assert all(needed.fits_in(kind.allocatable) for kind in node.instance_types)
-    assert [(kind.capacity.spelled(), kind.overhead.spelled()) for kind in types] == before
+    assert [(kind.capacity.to_quantities(), kind.overhead.to_quantities()) for kind in types] == before
 
 
 # --- Choices of ours --------------------------------------------------------------------------
@@ -158,11 +154,10 @@ def test_the_same_snapshot_gives_the_same_plan_in_any_order_of_its_parts(packing
 
     def outcome(reverse: bool) -> list[tuple[str, str, list[str]]]:
         step = -1 if reverse else 1
-        world = cluster(some[::step], pools[::step], DEFAULT_TYPES[::step])
-        plan = solve(world, SchedulingSettings(packing=packing))
+        snapshot = cluster(some[::step], pools[::step], DEFAULT_TYPES[::step])
+        plan = solve(snapshot, SchedulingSettings(packing=packing))
         return [
-            (node.name, node.instance_type.name, sorted(pod.name for pod in node.pods))
-            for node in plan.nodes
+            (node.name, node.instance_type.name, sorted(pod.name for pod in node.pods)) for node in plan.nodes
         ]
 
     assert outcome(False) == outcome(True)
@@ -171,16 +166,16 @@ def test_the_same_snapshot_gives_the_same_plan_in_any_order_of_its_parts(packing
 def test_a_cluster_without_pods_gets_an_empty_plan() -> None:
     plan = solve(cluster([]))
 
-    assert (plan.nodes, plan.existing, plan.unplaced) == ((), (), ())
+    assert (plan.nodes, plan.existing, plan.unschedulable) == ((), (), ())
     assert plan.price == 0
 
 
 @BOTH
-def test_every_pod_is_answered_exactly_once(packing: Packing) -> None:
+def test_every_pod_is_placed_or_unschedulable_exactly_once(packing: Packing) -> None:
     some = [*pods(50, "fits", cpu="700m"), *pods(3, "too-large", cpu="100")]
 
     plan = solve(cluster(some), SchedulingSettings(packing=packing))
 
     answered = [pod.key for node in plan.nodes for pod in node.pods]
-    answered += [one.pod.key for one in plan.unplaced]
+    answered += [entry.pod.key for entry in plan.unschedulable]
     assert sorted(answered) == sorted(pod.key for pod in some)

@@ -1,4 +1,4 @@
-"""The default packing is the cheapest there is, as far as brute force can tell."""
+"""The default packing is as cheap as the best fleet found by brute force."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.kube.pod import Pod
-from dovetail.model.kube.resources import total
+from dovetail.model.kube.resources import sum_resources
 from dovetail.model.settings import Packing, SchedulingSettings
-from tests.support.build import a_daemon_set, a_pod, a_pool, cluster, pods
-from tests.support.catalog import DEFAULT_TYPES, Z1, Z3, a_type, incremental
-from tests.support.outcome import new_node_of
-from tests.support.solving import checked as solve
+from tests.support.scheduling.builders import a_daemon_set, a_pod, a_pool, cluster, pods
+from tests.support.scheduling.instance_types import DEFAULT_TYPES, Z1, Z3, a_type, incremental
+from tests.support.scheduling.plans import new_node_of
+from tests.support.scheduling.solver import checked as solve
 
 FEWEST = SchedulingSettings(packing=Packing.FEWEST)
 NODE_COST = SchedulingSettings().node_cost
@@ -38,35 +38,33 @@ sizes = st.tuples(
 
 
 def least_cost(some: Sequence[Pod], types: Sequence[InstanceType]) -> float:
-    """What the cheapest fleet costs, found by trying every way to share nodes."""
-    everyone = (1 << len(some)) - 1
-    node = [float("inf")] * (everyone + 1)
-    for group in range(1, everyone + 1):
-        needed = total(pod.spec.requests for i, pod in enumerate(some) if group >> i & 1)
+    """Return the cost of the cheapest fleet, by trying every way to share nodes."""
+    all_pods = (1 << len(some)) - 1
+    node = [float("inf")] * (all_pods + 1)
+    for group in range(1, all_pods + 1):
+        needed = sum_resources(pod.spec.requests for i, pod in enumerate(some) if group >> i & 1)
         fitting = [kind for kind in types if needed.fits_in(kind.allocatable)]
         prices = [offering.price for kind in fitting for offering in kind.offerings]
         node[group] = min(prices, default=float("inf")) + NODE_COST
-    best = [0.0] + [float("inf")] * everyone
-    for group in range(1, everyone + 1):
+    best = [0.0] + [float("inf")] * all_pods
+    for group in range(1, all_pods + 1):
         part = group
         while part:
             if part & (group & -group):  # The lowest pod is in exactly one part.
                 best[group] = min(best[group], node[part] + best[group ^ part])
             part = (part - 1) & group
-    return best[everyone]
+    return best[all_pods]
 
 
 @settings(max_examples=40, deadline=None, derandomize=True, database=None)
 @given(
-    asked=st.lists(sizes, min_size=1, max_size=7),
+    requests=st.lists(sizes, min_size=1, max_size=7),
     types=st.sampled_from([FLEXIBLE, DEFAULT_TYPES, incremental(8)]),
 )
 def test_a_few_pods_get_the_cheapest_fleet_there_is(
-    asked: list[tuple[int, int]], types: tuple[InstanceType, ...]
+    requests: list[tuple[int, int]], types: tuple[InstanceType, ...]
 ) -> None:
-    some = [
-        a_pod(f"p{i}", cpu=f"{cpu}m", memory=f"{memory}Mi") for i, (cpu, memory) in enumerate(asked)
-    ]
+    some = [a_pod(f"p{i}", cpu=f"{cpu}m", memory=f"{memory}Mi") for i, (cpu, memory) in enumerate(requests)]
 
     plan = solve(cluster(some, types=types))
 
@@ -74,20 +72,20 @@ def test_a_few_pods_get_the_cheapest_fleet_there_is(
     assert cost == pytest.approx(least_cost(some, types))
 
 
-def in_two_zones(cheap: float, dear: float, **size: Any) -> list[InstanceType]:
+def in_two_zones(cheap: float, expensive: float, **size: Any) -> list[InstanceType]:
     return [
         a_type(
             "t",
             offered=[
                 Offering(zone=Z1, capacity_type="spot", price=cheap),
-                Offering(zone=Z3, capacity_type="spot", price=dear),
+                Offering(zone=Z3, capacity_type="spot", price=expensive),
             ],
             **size,
         )
     ]
 
 
-def test_a_free_pod_joins_a_pinned_one_although_its_own_zone_would_be_cheaper() -> None:
+def test_an_unconstrained_pod_joins_a_pinned_one_although_its_own_zone_would_be_cheaper() -> None:
     some = [a_pod("free"), a_pod("pinned", node_selector={label_keys.ZONE: Z3})]
 
     plan = solve(cluster(some, types=in_two_zones(1.0, 1.2)))
@@ -95,7 +93,7 @@ def test_a_free_pod_joins_a_pinned_one_although_its_own_zone_would_be_cheaper() 
     assert plan.price == pytest.approx(1.2)
 
 
-def test_free_pods_fill_the_gaps_that_pinned_ones_leave() -> None:
+def test_unconstrained_pods_fill_the_gaps_that_pinned_ones_leave() -> None:
     some = [
         *pods(20, "free", cpu="500m"),
         *pods(20, "pinned", cpu="500m", node_selector={label_keys.ZONE: Z3}),
@@ -107,7 +105,7 @@ def test_free_pods_fill_the_gaps_that_pinned_ones_leave() -> None:
     assert plan.price == pytest.approx(1.0 + 2 * 1.2)
 
 
-def test_a_free_pod_joins_one_that_insists_on_on_demand() -> None:
+def test_an_unconstrained_pod_joins_one_that_requires_on_demand() -> None:
     kind = a_type(
         "t",
         offered=[
@@ -122,7 +120,7 @@ def test_a_free_pod_joins_one_that_insists_on_on_demand() -> None:
     assert plan.price == pytest.approx(1.0)
 
 
-def test_a_free_pod_joins_one_that_chose_another_pool_of_the_same_weight() -> None:
+def test_an_unconstrained_pod_joins_one_that_chose_another_pool_of_the_same_weight() -> None:
     some = [a_pod("free"), a_pod("pinned", node_selector={label_keys.NODEPOOL: "a"})]
 
     plan = solve(cluster(some, [a_pool("a"), a_pool("b")]))
@@ -135,22 +133,22 @@ pins = st.sampled_from([{}, {}, {label_keys.ZONE: Z1}, {label_keys.ZONE: Z3}])
 
 @settings(max_examples=40, deadline=None, derandomize=True, database=None)
 @given(
-    asked=st.lists(st.tuples(sizes, pins), min_size=1, max_size=8), dear=st.sampled_from([1.0, 1.3])
+    requests=st.lists(st.tuples(sizes, pins), min_size=1, max_size=8), expensive=st.sampled_from([1.0, 1.3])
 )
 def test_the_cheapest_fleet_never_costs_more_than_the_one_with_the_fewest_nodes(
-    asked: list[tuple[tuple[int, int], dict[str, str]]], dear: float
+    requests: list[tuple[tuple[int, int], dict[str, str]]], expensive: float
 ) -> None:
     types = [
-        *in_two_zones(1.0, dear, cpu=4, memory="8Gi", pods=20),
+        *in_two_zones(1.0, expensive, cpu=4, memory="8Gi", pods=20),
         a_type("large", cpu=16, memory="32Gi", pods=50, price=4.1),
     ]
     some = [
         a_pod(f"p{i}", cpu=f"{cpu}m", memory=f"{memory}Mi", node_selector=pin)
-        for i, ((cpu, memory), pin) in enumerate(asked)
+        for i, ((cpu, memory), pin) in enumerate(requests)
     ]
-    world = cluster(some, types=types)
+    snapshot = cluster(some, types=types)
 
-    cheapest, fewest = solve(world), solve(world, FEWEST)
+    cheapest, fewest = solve(snapshot), solve(snapshot, FEWEST)
 
     def cost(plan: Any) -> float:
         return float(plan.price + NODE_COST * len(plan.nodes))
@@ -158,7 +156,7 @@ def test_the_cheapest_fleet_never_costs_more_than_the_one_with_the_fewest_nodes(
     assert cost(cheapest) <= cost(fewest) + 1e-9
 
 
-def test_daemons_are_paid_for_on_every_node() -> None:
+def test_daemon_sets_are_paid_for_on_every_node() -> None:
     # Two small nodes would be cheaper, did the daemon not run on both.
     types = [
         a_type("little", cpu="1.1", memory="2Gi", price=1.0),
@@ -173,12 +171,12 @@ def test_daemons_are_paid_for_on_every_node() -> None:
     assert [node.instance_type.name for node in beside.nodes] == ["large"]
 
 
-def test_a_heavier_pool_is_used_although_it_is_dearer() -> None:
+def test_a_heavier_pool_is_used_although_it_is_more_expensive() -> None:
     plan = solve(
         cluster(
             [a_pod("p")],
             [a_pool("heavy", weight=5), a_pool("light")],
-            {"heavy": [a_type("dear", price=50.0)], "light": [a_type("cheap", price=0.1)]},
+            {"heavy": [a_type("expensive", price=50.0)], "light": [a_type("cheap", price=0.1)]},
         )
     )
 
@@ -187,11 +185,11 @@ def test_a_heavier_pool_is_used_although_it_is_dearer() -> None:
 
 def test_pools_of_equal_weight_compete_on_price() -> None:
     # Upstream takes the last by name, whatever it costs.
-    world = cluster(
+    snapshot = cluster(
         pods(3, cpu="1.5"),
         [a_pool("a"), a_pool("b")],
-        {"a": [a_type("cheap", price=0.1)], "b": [a_type("dear", price=50.0)]},
+        {"a": [a_type("cheap", price=0.1)], "b": [a_type("expensive", price=50.0)]},
     )
 
-    assert {node.nodepool for node in solve(world).nodes} == {"a"}
-    assert {node.nodepool for node in solve(world, FEWEST).nodes} == {"b"}
+    assert {node.nodepool for node in solve(snapshot).nodes} == {"a"}
+    assert {node.nodepool for node in solve(snapshot, FEWEST).nodes} == {"b"}

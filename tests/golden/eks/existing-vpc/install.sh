@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the templates do not make, in the order in which it can be made.
-# Charts in directories are looked for where you are.
+# Installs what the templates do not create, in dependency order.
+# Chart directories are relative to the current directory.
 set -eu
 here=$(dirname "$0")
 : "${EKS_CLUSTER_DEV_EKS_CLUSTER_ENDPOINT:?the endpoint of eks-cluster dev-eks-cluster}"

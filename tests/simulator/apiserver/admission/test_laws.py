@@ -1,4 +1,4 @@
-"""Whatever is written: it is stored or refused with a Status, and the server goes on."""
+"""Any custom resource is stored or rejected with a Status; the server never fails."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, Resource
 from dovetail.ports.kube_errors import ApiError
 from dovetail.simulator.apiserver.storage.frozen_object import Object, thaw
-from tests.codec.inputs.test_any_input import JUNK, places, with_junk
+from tests.codec.inputs.test_any_input import JUNK, field_paths, with_junk
 from tests.contract.apiserver.objects import a_node_claim, a_node_class, a_node_pool
-from tests.support.cluster import Cluster
+from tests.support.simulator.api_server import Cluster
 
 GOOD: list[tuple[Resource, dict[str, Any]]] = [
     (NODE_POOLS, a_node_pool("p", disruption={"budgets": [{"nodes": "1"}]}, limits={"cpu": 1})),
@@ -29,7 +29,7 @@ def refused(write: Callable[[], Object]) -> Object | None:
         return None if code in (400, 422) else {"unexpected": code}
 
 
-def test_what_is_spoilt_here_is_good_to_begin_with() -> None:
+def test_the_unmodified_objects_are_valid() -> None:
     cluster = Cluster()
 
     for resource, obj in GOOD:
@@ -38,11 +38,11 @@ def test_what_is_spoilt_here_is_good_to_begin_with() -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(GOOD), st.data())
-def test_a_custom_resource_with_anything_anywhere_is_stored_or_refused(
+def test_a_custom_resource_with_junk_anywhere_is_stored_or_rejected(
     good: tuple[Resource, dict[str, Any]], data: st.DataObject
 ) -> None:
     resource, obj = good
-    path = data.draw(st.sampled_from([one for one in places(obj) if one]))
+    path = data.draw(st.sampled_from([place for place in field_paths(obj) if place]))
     cluster = Cluster()
 
     stored = refused(lambda: cluster.create(resource, with_junk(obj, path, data.draw(JUNK))))
@@ -51,5 +51,5 @@ def test_a_custom_resource_with_anything_anywhere_is_stored_or_refused(
     spoilt["metadata"] = other["metadata"]
     changed = refused(lambda: cluster.update(resource, spoilt))
 
-    for one in (stored, changed):
-        assert one is None or cluster.update(resource, one) == one
+    for candidate in (stored, changed):
+        assert candidate is None or cluster.update(resource, candidate) == candidate

@@ -7,9 +7,9 @@ import pytest
 from dovetail.ports.api_resources import DEPLOYMENTS, NODES, PODS, SERVICES
 from dovetail.ports.kube_errors import ApiError, BadRequest, Invalid
 from dovetail.simulator.apiserver.options import PatchType
-from dovetail.simulator.apiserver.patch.json_patch import json_patch, merge_patch
-from dovetail.simulator.apiserver.patch.strategic_merge import strategic_merge
-from tests.support.cluster import Cluster, a_node
+from dovetail.simulator.apiserver.patch.json_patch import apply_json_patch, apply_merge_patch
+from dovetail.simulator.apiserver.patch.strategic_merge import apply_strategic_merge_patch
+from tests.support.simulator.api_server import Cluster, a_node
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from tests.support.cluster import Cluster, a_node
     ],
 )
 def test_merge_patches_give_what_rfc_7386_says(target: Any, patch: Any, merged: Any) -> None:
-    assert merge_patch(target, patch) == merged
+    assert apply_merge_patch(target, patch) == merged
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,8 @@ def test_merge_patches_give_what_rfc_7386_says(target: Any, patch: Any, merged: 
         ({"": 1}, {"op": "replace", "path": "/", "value": 2}, {"": 2}),
     ],
 )  # fmt: skip
-def test_json_patches_give_what_rfc_6902_says(
-    document: Any, operation: dict[str, Any], patched: Any
-) -> None:
-    assert json_patch(document, [operation]) == patched
+def test_json_patches_give_what_rfc_6902_says(document: Any, operation: dict[str, Any], patched: Any) -> None:
+    assert apply_json_patch(document, [operation]) == patched
 
 
 @pytest.mark.parametrize(
@@ -80,13 +78,13 @@ def test_json_patches_give_what_rfc_6902_says(
         ({"path": "/a"}, BadRequest),
     ],
 )
-def test_a_json_patch_that_cannot_be_is_refused_and_changes_nothing(
+def test_an_invalid_json_patch_is_rejected_and_changes_nothing(
     operation: dict[str, Any], error: type[ApiError]
 ) -> None:
     document = {"a": 1, "list": [1]}
 
     with pytest.raises(error):
-        json_patch(document, [{"op": "add", "path": "/first", "value": 1}, operation])
+        apply_json_patch(document, [{"op": "add", "path": "/first", "value": 1}, operation])
 
     assert document == {"a": 1, "list": [1]}
 
@@ -99,26 +97,19 @@ def test_a_strategic_merge_finds_list_items_by_their_key() -> None:
         ]
     }
     patch = {
-        "containers": [
-            {"name": "a", "env": [{"name": "Y", "value": "2"}]},
-            {"name": "c", "image": "c:1"},
-        ]
+        "containers": [{"name": "a", "env": [{"name": "Y", "value": "2"}]}, {"name": "c", "image": "c:1"}]
     }
 
-    merged = strategic_merge(PODS, target, patch)
+    merged = apply_strategic_merge_patch(PODS, target, patch)
 
     assert merged["containers"] == [
-        {
-            "name": "a",
-            "image": "a:1",
-            "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}],
-        },
+        {"name": "a", "image": "a:1", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}]},
         {"name": "b", "image": "b:1"},
         {"name": "c", "image": "c:1"},
     ]
 
 
-def test_a_strategic_merge_obeys_its_directives() -> None:
+def test_a_strategic_merge_applies_its_directives() -> None:
     target = {
         "volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}}],
         "finalizers": ["x", "y"],
@@ -136,7 +127,7 @@ def test_a_strategic_merge_obeys_its_directives() -> None:
         "selector": {"$patch": "delete"},
     }
 
-    merged = strategic_merge(DEPLOYMENTS, target, patch)
+    merged = apply_strategic_merge_patch(DEPLOYMENTS, target, patch)
 
     assert merged == {
         "volumes": [{"name": "c", "emptyDir": {}}, {"name": "b", "emptyDir": {}}],
@@ -149,23 +140,23 @@ def test_a_strategic_merge_obeys_its_directives() -> None:
 def test_a_whole_list_can_be_replaced_by_a_strategic_merge() -> None:
     patch = {"env": [{"$patch": "replace"}, {"name": "B", "value": "2"}]}
 
-    merged = strategic_merge(PODS, {"env": [{"name": "A", "value": "1"}]}, patch)
+    merged = apply_strategic_merge_patch(PODS, {"env": [{"name": "A", "value": "1"}]}, patch)
 
     assert merged == {"env": [{"name": "B", "value": "2"}]}
 
 
 def test_a_list_item_without_its_key_cannot_be_merged() -> None:
     with pytest.raises(BadRequest, match="merge key: name"):
-        strategic_merge(PODS, {}, {"containers": [{"image": "a"}]})
+        apply_strategic_merge_patch(PODS, {}, {"containers": [{"image": "a"}]})
     with pytest.raises(BadRequest, match="directive"):
-        strategic_merge(PODS, {}, {"spec": {"$patch": "explode"}})
+        apply_strategic_merge_patch(PODS, {}, {"spec": {"$patch": "explode"}})
 
 
 def test_ports_of_containers_and_of_services_have_different_keys() -> None:
-    container = strategic_merge(
+    container = apply_strategic_merge_patch(
         PODS, {"ports": [{"containerPort": 80}]}, {"ports": [{"containerPort": 80, "name": "w"}]}
     )
-    service = strategic_merge(
+    service = apply_strategic_merge_patch(
         SERVICES, {"ports": [{"port": 80}]}, {"ports": [{"port": 80, "name": "w"}]}
     )
 
@@ -177,7 +168,7 @@ def test_taints_and_tolerations_are_replaced_whole() -> None:
     taint = {"key": "a", "effect": "NoSchedule"}
     other = {"key": "b", "effect": "NoSchedule"}
 
-    assert strategic_merge(NODES, {"taints": [taint]}, {"taints": [other]}) == {"taints": [other]}
+    assert apply_strategic_merge_patch(NODES, {"taints": [taint]}, {"taints": [other]}) == {"taints": [other]}
 
 
 @pytest.mark.parametrize(
@@ -190,7 +181,7 @@ def test_taints_and_tolerations_are_replaced_whole() -> None:
         ([{"op": "add", "path": "", "value": 1}], PatchType.JSON),
     ],
 )
-def test_a_patch_that_leaves_no_such_object_is_a_bad_request(patch: Any, how: PatchType) -> None:
+def test_a_patch_that_removes_the_metadata_is_a_bad_request(patch: Any, how: PatchType) -> None:
     cluster = Cluster()
     cluster.create(NODES, a_node("n"))
 

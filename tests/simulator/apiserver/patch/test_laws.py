@@ -6,10 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail.ports.api_resources import PODS
-from dovetail.simulator.apiserver.patch.json_patch import json_patch, merge_patch
-from dovetail.simulator.apiserver.patch.managed_fields import decode, encode, leaves
-from dovetail.simulator.apiserver.patch.server_side_apply import Manager, apply, ownership_of
-from dovetail.simulator.apiserver.patch.strategic_merge import strategic_merge
+from dovetail.simulator.apiserver.patch.json_patch import apply_json_patch, apply_merge_patch
+from dovetail.simulator.apiserver.patch.managed_fields import decode_fields_v1, encode_fields_v1, field_values
+from dovetail.simulator.apiserver.patch.server_side_apply import (
+    FieldManager,
+    apply_configuration,
+    decode_managed_fields,
+)
+from dovetail.simulator.apiserver.patch.strategic_merge import apply_strategic_merge_patch
 from dovetail.simulator.apiserver.storage.frozen_object import FrozenObject, freeze, thaw
 
 unhurried = settings(deadline=None)
@@ -21,9 +25,7 @@ scalars = st.one_of(st.booleans(), st.integers(-2, 2), st.sampled_from(["", "x",
 def objects(leaf: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     values = st.recursive(
         leaf,
-        lambda inner: st.one_of(
-            st.lists(inner, max_size=3), st.dictionaries(names, inner, max_size=3)
-        ),
+        lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(names, inner, max_size=3)),
         max_leaves=8,
     )
     return st.dictionaries(names, values, max_size=4)
@@ -42,7 +44,7 @@ configs = st.fixed_dictionaries(
         "spec": st.fixed_dictionaries(
             {},
             optional={
-                "containers": st.lists(items, max_size=3, unique_by=lambda one: one["name"]),
+                "containers": st.lists(items, max_size=3, unique_by=lambda item: item["name"]),
                 "nodeSelector": st.dictionaries(names, st.sampled_from("xy"), max_size=3),
                 "tolerations": st.lists(st.fixed_dictionaries({"key": names}), max_size=2),
                 "priority": st.integers(0, 2),
@@ -55,15 +57,15 @@ configs = st.fixed_dictionaries(
 @unhurried
 @given(documents, patches)
 def test_a_merge_patch_applied_twice_is_applied_once(target: Any, patch: Any) -> None:
-    once = merge_patch(target, patch)
+    once = apply_merge_patch(target, patch)
 
-    assert merge_patch(once, patch) == once
+    assert apply_merge_patch(once, patch) == once
 
 
 @unhurried
 @given(documents)
 def test_an_empty_merge_patch_changes_nothing(target: Any) -> None:
-    assert merge_patch(target, {}) == target
+    assert apply_merge_patch(target, {}) == target
 
 
 @unhurried
@@ -77,7 +79,7 @@ def test_between_any_two_documents_there_is_a_merge_patch(before: Any, after: An
             patch[name] = difference(old.get(name), value)
         return patch
 
-    assert merge_patch(before, difference(before, after)) == after
+    assert apply_merge_patch(before, difference(before, after)) == after
 
 
 @unhurried
@@ -85,23 +87,21 @@ def test_between_any_two_documents_there_is_a_merge_patch(before: Any, after: An
 def test_no_patch_touches_what_it_is_applied_to(target: Any, patch: Any) -> None:
     frozen, kept = freeze(target), thaw(target)
 
-    merge_patch(frozen, patch)
-    strategic_merge(PODS, frozen, patch)
+    apply_merge_patch(frozen, patch)
+    apply_strategic_merge_patch(PODS, frozen, patch)
 
     assert frozen == kept
 
 
 @unhurried
 @given(documents, patches)
-def test_where_no_list_has_a_key_a_strategic_merge_is_a_merge_patch_of_non_null_lists(
-    target: Any, patch: Any
-) -> None:
-    assert strategic_merge(PODS, target, patch) == merge_patch(target, patch)
+def test_without_keyed_lists_a_strategic_merge_equals_a_merge_patch(target: Any, patch: Any) -> None:
+    assert apply_strategic_merge_patch(PODS, target, patch) == apply_merge_patch(target, patch)
 
 
 @unhurried
 @given(documents, names, documents)
-def test_adding_and_removing_the_same_field_is_nothing(target: Any, name: str, value: Any) -> None:
+def test_adding_and_removing_the_same_field_changes_nothing(target: Any, name: str, value: Any) -> None:
     path = "/new~1" + name.replace("~", "~0").replace("/", "~1")
     operations = [
         {"op": "add", "path": path, "value": value},
@@ -109,7 +109,7 @@ def test_adding_and_removing_the_same_field_is_nothing(target: Any, name: str, v
         {"op": "remove", "path": path},
     ]
 
-    assert json_patch(target, operations) == target
+    assert apply_json_patch(target, operations) == target
 
 
 @unhurried
@@ -126,39 +126,37 @@ def test_frozen_documents_equal_the_original_and_thaw_to_it(document: Any) -> No
 @unhurried
 @given(configs)
 def test_field_sets_survive_their_wire_format(config: Any) -> None:
-    fields = frozenset(leaves(PODS, config))
+    fields = frozenset(field_values(PODS, config))
 
-    assert decode(encode(fields)) == fields
+    assert decode_fields_v1(encode_fields_v1(fields)) == fields
 
 
 def applied(live: Any, config: Any, who: str, *, force: bool = True) -> Any:
-    manager = Manager(who, "Apply")
-    return freeze(apply(PODS, live, config, manager, force=force, now="t"))
+    manager = FieldManager(who, "Apply")
+    return freeze(apply_configuration(PODS, live, config, manager, force=force, now="t"))
 
 
 @unhurried
 @given(configs, configs, configs)
-def test_a_forced_apply_makes_the_configuration_true_and_owned(
-    first: Any, second: Any, third: Any
-) -> None:
+def test_a_forced_apply_sets_and_owns_the_configuration(first: Any, second: Any, third: Any) -> None:
     live = freeze({"metadata": {"name": "x"}})
     for config, who in ((first, "me"), (second, "you")):
         live = applied(live, config, who)
 
     after = applied(live, third, "me")
 
-    found = leaves(PODS, after)
-    for path, value in leaves(PODS, third).items():
+    values = field_values(PODS, after)
+    for path, value in field_values(PODS, third).items():
         # A map or list applied empty keeps what others have in it.
-        assert value in ({}, []) or found[path] == value
-    assert ownership_of(after).get(Manager("me", "Apply"), (frozenset(), ""))[0] == frozenset(
-        leaves(PODS, third)
+        assert value in ({}, []) or values[path] == value
+    assert decode_managed_fields(after).get(FieldManager("me", "Apply"), (frozenset(), ""))[0] == frozenset(
+        field_values(PODS, third)
     )
 
 
 @unhurried
 @given(configs, configs)
-def test_who_applies_the_same_twice_changes_nothing(first: Any, second: Any) -> None:
+def test_applying_the_same_configuration_twice_changes_nothing(first: Any, second: Any) -> None:
     live = applied(freeze({"metadata": {"name": "x"}}), first, "you")
     once = applied(live, second, "me")
 
@@ -167,10 +165,10 @@ def test_who_applies_the_same_twice_changes_nothing(first: Any, second: Any) -> 
 
 @unhurried
 @given(configs, configs)
-def test_who_applies_nothing_any_more_leaves_nothing_behind(first: Any, second: Any) -> None:
+def test_applying_an_empty_configuration_removes_all_owned_fields(first: Any, second: Any) -> None:
     start = applied(freeze({"metadata": {"name": "x"}}), first, "you")
     live = applied(applied(start, {"metadata": {"name": "x"}}, "you"), second, "me")
 
     after = applied(live, {"metadata": {"name": "x"}}, "me")
 
-    assert {path for path, value in leaves(PODS, after).items() if value not in ({}, [])} == set()
+    assert {path for path, value in field_values(PODS, after).items() if value not in ({}, [])} == set()

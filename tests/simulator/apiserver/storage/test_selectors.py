@@ -1,15 +1,15 @@
-"""Selectors: what they select, and what is none."""
+"""Label and field selectors: matches, and invalid selectors."""
 
 import pytest
 
 from dovetail.ports.kube_errors import BadRequest
 from dovetail.simulator.apiserver.storage.selectors import (
-    Selection,
+    SelectionPredicate,
+    decode_label_selector,
+    format_label_selector,
     labels_match,
-    parse_fields,
-    parse_labels,
-    selector_text,
-    terms_of,
+    parse_field_selector,
+    parse_label_selector,
 )
 
 
@@ -43,13 +43,13 @@ from dovetail.simulator.apiserver.storage.selectors import (
     ],
 )
 def test_a_label_selector_selects(selector: str, labels: dict[str, str], selected: bool) -> None:
-    assert labels_match(parse_labels(selector), labels) is selected
+    assert labels_match(parse_label_selector(selector), labels) is selected
 
 
 @pytest.mark.parametrize("text", ["a=b=c", "a in b", "a in (b", "=b", "a,,b", "a>x", "a in (b c)"])
-def test_what_is_no_label_selector_is_a_bad_request(text: str) -> None:
-    with pytest.raises(BadRequest, match="no label selector"):
-        parse_labels(text)
+def test_an_invalid_label_selector_is_a_bad_request(text: str) -> None:
+    with pytest.raises(BadRequest, match="not a label selector"):
+        parse_label_selector(text)
 
 
 @pytest.mark.parametrize(
@@ -73,16 +73,16 @@ def test_a_field_selector_selects(plural: str, selector: str, selected: bool) ->
         "status": {"phase": "Running"},
     }
 
-    assert Selection(fields=parse_fields(selector, plural)).matches(obj) is selected
+    assert SelectionPredicate(fields=parse_field_selector(selector, plural)).matches(obj) is selected
 
 
 @pytest.mark.parametrize("text", ["spec.image=x", "spec.nodeName", "=a"])
 def test_fields_that_cannot_be_selected_by_are_a_bad_request(text: str) -> None:
     with pytest.raises(BadRequest):
-        parse_fields(text, "pods")
+        parse_field_selector(text, "pods")
 
 
-def test_a_selector_object_means_the_same_as_its_text() -> None:
+def test_a_selector_object_matches_like_its_string_form() -> None:
     selector = {
         "matchLabels": {"app": "web"},
         "matchExpressions": [
@@ -93,7 +93,7 @@ def test_a_selector_object_means_the_same_as_its_text() -> None:
         ],
     }
 
-    text = selector_text(selector)
+    text = format_label_selector(selector)
 
     assert text == "app=web,tier in (a,b),env notin (test),x.io/y,!z"
-    assert parse_labels(text) == terms_of(selector)
+    assert parse_label_selector(text) == decode_label_selector(selector)

@@ -1,14 +1,14 @@
-"""How much of the past the simulated server keeps, and how it wakes watchers."""
+"""The bounded watch cache, bookmarks, and the notification of watchers."""
 
 import pytest
 
 from dovetail.ports.api_resources import NODES, PODS
 from dovetail.ports.kube_errors import BadRequest, Gone
 from dovetail.simulator.apiserver.options import ListOptions, WatchOptions
-from tests.support.cluster import Cluster, a_node, a_pod, seen
+from tests.support.simulator.api_server import Cluster, a_node, a_pod, seen
 
 
-def test_history_is_bounded_and_a_watch_from_before_it_is_gone() -> None:
+def test_the_watch_cache_is_bounded_and_a_watch_from_before_it_is_gone() -> None:
     cluster = Cluster(remember=10)
     start = cluster.resource_version
     for number in range(30):
@@ -22,7 +22,7 @@ def test_history_is_bounded_and_a_watch_from_before_it_is_gone() -> None:
     assert len(seen(cluster.watch(NODES, WatchOptions(resource_version=recent)))) == 10
 
 
-def test_after_a_compaction_only_the_present_can_be_watched() -> None:
+def test_after_a_compaction_only_the_current_version_can_be_watched() -> None:
     cluster = Cluster()
     before = cluster.resource_version
     cluster.create(NODES, a_node("n"))
@@ -35,21 +35,21 @@ def test_after_a_compaction_only_the_present_can_be_watched() -> None:
     cluster.watch(NODES, WatchOptions(resource_version=cluster.resource_version))
 
 
-def test_bookmarks_tell_those_who_asked_how_far_they_are() -> None:
+def test_bookmarks_are_sent_to_watches_that_allow_them() -> None:
     cluster = Cluster()
-    asked = cluster.watch(NODES, WatchOptions(bookmarks=True))
+    with_bookmarks = cluster.watch(NODES, WatchOptions(allow_bookmarks=True))
     other = cluster.watch(NODES)
     cluster.create(PODS, a_pod("elsewhere"))
 
     cluster.send_bookmarks()
 
-    (event,) = asked.take()
+    (event,) = with_bookmarks.poll()
     assert event.type == "BOOKMARK"
     assert event.object["metadata"] == {"resourceVersion": cluster.resource_version}
-    assert other.take() == []
+    assert other.poll() == []
 
 
-def test_a_watcher_is_called_once_for_all_that_it_has_not_taken_yet() -> None:
+def test_a_watcher_is_notified_once_until_it_polls() -> None:
     cluster = Cluster()
     calls: list[str] = []
     watch = cluster.watch(NODES, notify=lambda: calls.append("look"))
@@ -58,12 +58,12 @@ def test_a_watcher_is_called_once_for_all_that_it_has_not_taken_yet() -> None:
     cluster.create(NODES, a_node("b"))
     assert calls == ["look"]
 
-    watch.take()
+    watch.poll()
     cluster.create(NODES, a_node("c"))
     assert calls == ["look", "look"]
 
 
-def test_a_stopped_watch_hears_no_more() -> None:
+def test_a_stopped_watch_gets_no_more_events() -> None:
     cluster = Cluster()
     watch = cluster.watch(NODES)
 
@@ -71,18 +71,18 @@ def test_a_stopped_watch_hears_no_more() -> None:
     watch.stop()
     cluster.create(NODES, a_node("a"))
 
-    assert watch.take() == []
+    assert watch.poll() == []
 
 
-def test_a_list_left_half_read_is_forgotten_in_the_end() -> None:
+def test_a_partly_read_list_expires_in_the_end() -> None:
     cluster = Cluster()
     for name in "ab":
         cluster.create(NODES, a_node(name))
-    old = cluster.list(NODES, ListOptions(limit=1)).continue_from
+    old = cluster.list(NODES, ListOptions(limit=1)).continue_token
     for _ in range(100):
         cluster.list(NODES, ListOptions(limit=1))
 
     with pytest.raises(Gone, match="start a new list"):
-        cluster.list(NODES, ListOptions(continue_from=old))
+        cluster.list(NODES, ListOptions(continue_token=old))
     with pytest.raises(BadRequest):
-        cluster.list(NODES, ListOptions(continue_from="nonsense"))
+        cluster.list(NODES, ListOptions(continue_token="nonsense"))  # noqa: S106 - not a password

@@ -1,37 +1,44 @@
-"""DaemonSets: one pod on each node that is fit for it."""
+"""DaemonSet controller."""
 
 from collections import Counter
 
 from dovetail.ports.api_resources import DAEMON_SETS, NODES, PODS
 from dovetail.simulator.apiserver.options import PatchType
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from tests.support.cluster import names
-from tests.support.workloads import Working, a_template, a_workload, images, new_image, set_pod
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from tests.support.simulator.api_server import names
+from tests.support.simulator.controller_manager import (
+    WorkloadCluster,
+    a_template,
+    a_workload,
+    images,
+    new_image,
+    set_pod,
+)
 
 TAINT = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
 
 
-def daemons(*nodes: str, **spec: object) -> Working:
-    cluster = Working(*nodes)
+def daemons(*nodes: str, **spec: object) -> WorkloadCluster:
+    cluster = WorkloadCluster(*nodes)
     cluster.create(DAEMON_SETS, a_workload("agent", **spec))
     cluster.wait(5)
     return cluster
 
 
-def where(cluster: Working) -> list[str]:
-    return sorted(one["spec"]["nodeName"] for one in cluster.pods())
+def where(cluster: WorkloadCluster) -> list[str]:
+    return sorted(pod["spec"]["nodeName"] for pod in cluster.pods())
 
 
-def status(cluster: Working) -> Object:
-    found: Object = cluster.get(DAEMON_SETS, "agent", "default")["status"]
-    return found
+def status(cluster: WorkloadCluster) -> Object:
+    written: Object = cluster.get(DAEMON_SETS, "agent", "default")["status"]
+    return written
 
 
-def taint(cluster: Working, node: str, *taints: dict[str, str]) -> None:
+def taint(cluster: WorkloadCluster, node: str, *taints: dict[str, str]) -> None:
     cluster.patch(NODES, node, {"spec": {"taints": list(taints)}}, PatchType.MERGE)
 
 
-def test_every_node_gets_one_pod_and_a_new_node_gets_its_own() -> None:
+def test_every_node_gets_one_pod_and_so_does_a_new_node() -> None:
     cluster = daemons("n1", "n2")
 
     cluster.join("n3")
@@ -49,22 +56,16 @@ def test_every_node_gets_one_pod_and_a_new_node_gets_its_own() -> None:
     }
 
 
-def test_a_daemon_pod_can_be_bound_only_to_its_node_and_tolerates_what_daemons_do() -> None:
+def test_a_daemon_pod_is_pinned_to_its_node_and_has_the_daemon_tolerations() -> None:
     cluster = daemons("n1")
 
     (pod,) = cluster.pods()
-    assert look(
-        pod,
-        "spec",
-        "affinity",
-        "nodeAffinity",
-        "requiredDuringSchedulingIgnoredDuringExecution",
+    assert get_field(
+        pod, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
     ) == {
-        "nodeSelectorTerms": [
-            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
-        ]
+        "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
     }
-    tolerated = {(one["key"], one["effect"]) for one in pod["spec"]["tolerations"]}
+    tolerated = {(toleration["key"], toleration["effect"]) for toleration in pod["spec"]["tolerations"]}
     assert tolerated == {
         ("node.kubernetes.io/not-ready", "NoExecute"),
         ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -75,7 +76,7 @@ def test_a_daemon_pod_can_be_bound_only_to_its_node_and_tolerates_what_daemons_d
     }
 
 
-def test_the_node_selector_chooses_nodes_and_follows_their_labels() -> None:
+def test_the_node_selector_follows_the_labels_of_nodes() -> None:
     cluster = daemons("n1", template=a_template("agent", nodeSelector={"gpu": "yes"}))
     cluster.join("n2", gpu="yes")
     cluster.wait(5)
@@ -89,7 +90,7 @@ def test_the_node_selector_chooses_nodes_and_follows_their_labels() -> None:
     assert where(cluster) == ["n1"]
 
 
-def test_required_affinity_chooses_nodes_by_any_of_its_terms() -> None:
+def test_required_affinity_selects_nodes_by_any_of_its_terms() -> None:
     terms = [
         {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]},
         {"matchExpressions": [{"key": "cores", "operator": "Gt", "values": ["8"]}]},
@@ -106,21 +107,21 @@ def test_required_affinity_chooses_nodes_by_any_of_its_terms() -> None:
     assert where(cluster) == ["in-a", "large"]
 
 
-def test_a_taint_keeps_new_daemons_off_but_only_no_execute_sends_them_away() -> None:
+def test_a_taint_prevents_new_daemons_and_only_no_execute_removes_running_ones() -> None:
     cluster = daemons("n1", "n2")
 
     taint(cluster, "n1", TAINT)
     cluster.wait(5)
-    with_taint, misplaced = where(cluster), status(cluster)["numberMisscheduled"]
+    with_taint, misscheduled = where(cluster), status(cluster)["numberMisscheduled"]
     taint(cluster, "n1", {**TAINT, "effect": "NoExecute"})
     cluster.wait(5)
 
-    assert (with_taint, misplaced) == (["n1", "n2"], 1)
+    assert (with_taint, misscheduled) == (["n1", "n2"], 1)
     assert where(cluster) == ["n2"]
     assert status(cluster)["desiredNumberScheduled"] == 1
 
 
-def test_a_tainted_node_gets_its_daemon_when_the_taint_goes() -> None:
+def test_a_node_gets_its_daemon_when_the_taint_is_removed() -> None:
     cluster = daemons("n1")
     node = {"metadata": {"name": "n2"}, "spec": {"taints": [TAINT]}}
     cluster.create(NODES, node)
@@ -147,7 +148,7 @@ def test_a_cordoned_node_keeps_and_gets_daemons() -> None:
     assert names(cluster.pods()) != [pod]
 
 
-def test_a_pod_that_failed_is_replaced_after_a_moment() -> None:
+def test_a_failed_pod_is_replaced_after_a_delay() -> None:
     cluster = daemons("n1")
     (failed,) = names(cluster.pods())
 
@@ -162,18 +163,18 @@ def test_an_update_replaces_one_pod_at_a_time() -> None:
     cluster = daemons("n1", "n2", "n3", "n4")
 
     cluster.change(DAEMON_SETS, "agent", new_image("app:2"))
-    seen = []
+    history = []
     for _ in range(12):
         cluster.wait(1)
-        seen.append(status(cluster).get("numberUnavailable", 0))
+        history.append(status(cluster).get("numberUnavailable", 0))
 
     assert images(cluster.pods()) == ["app:2"] * 4
-    assert max(seen) == 1
+    assert max(history) == 1
     assert status(cluster)["updatedNumberScheduled"] == 4
     assert status(cluster)["observedGeneration"] == 2
 
 
-def test_an_update_takes_as_many_at_a_time_as_it_may() -> None:
+def test_an_update_replaces_max_unavailable_pods_at_a_time() -> None:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}}
     cluster = daemons("n1", "n2", "n3", "n4", updateStrategy=strategy)
 
@@ -183,7 +184,7 @@ def test_an_update_takes_as_many_at_a_time_as_it_may() -> None:
     assert Counter(images(cluster.pods())) == {"app:1": 2, "app:2": 2}
 
 
-def test_on_delete_leaves_it_to_the_user_when_pods_change() -> None:
+def test_on_delete_updates_only_deleted_pods() -> None:
     cluster = daemons("n1", "n2", updateStrategy={"type": "OnDelete"})
     cluster.change(DAEMON_SETS, "agent", new_image("app:2"))
     cluster.wait(10)
@@ -197,20 +198,20 @@ def test_on_delete_leaves_it_to_the_user_when_pods_change() -> None:
     assert images(cluster.pods()) == ["app:1", "app:2"]
 
 
-def test_a_deleted_daemon_set_takes_its_pods_with_it_and_can_come_back() -> None:
+def test_a_deleted_daemonset_deletes_its_pods_and_can_be_created_again() -> None:
     cluster = daemons("n1", "n2")
 
     cluster.delete(DAEMON_SETS, "agent", "default")
     cluster.wait(5)
-    gone = cluster.pods()
+    deleted = cluster.pods()
     cluster.create(DAEMON_SETS, a_workload("agent"))
     cluster.wait(5)
 
-    assert gone == []
+    assert deleted == []
     assert where(cluster) == ["n1", "n2"]
 
 
-def test_a_heartbeat_of_a_node_writes_nothing() -> None:
+def test_a_node_heartbeat_causes_no_writes() -> None:
     cluster = daemons("n1", "n2")
     beat = {"status": {"images": [{"names": ["app:1"]}]}}
     cluster.patch(NODES, "n1", beat, PatchType.MERGE, subresource="status")

@@ -1,4 +1,4 @@
-"""Deployments: scaling, rolling updates, what they say of themselves."""
+"""Deployment controller: scaling, rolling updates, status."""
 
 from collections import Counter
 from datetime import timedelta
@@ -6,73 +6,74 @@ from datetime import timedelta
 import pytest
 
 from dovetail.ports.api_resources import DEPLOYMENTS, PODS, REPLICA_SETS
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
 from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
-from dovetail.simulator.workqueue import follow
-from tests.support.cluster import names
-from tests.support.workloads import Working, a_workload, condition_of, images, new_image
+from dovetail.simulator.workqueue import start_watch
+from tests.support.simulator.api_server import names
+from tests.support.simulator.controller_manager import (
+    WorkloadCluster,
+    a_workload,
+    condition_of,
+    images,
+    new_image,
+)
 
 
 def a_running_deployment(
     replicas: int, *, boot: float = 1, stop: float = 1, **spec: object
-) -> Working:
-    cluster = Working(boot=boot, stop=stop)
+) -> WorkloadCluster:
+    cluster = WorkloadCluster(boot=boot, stop=stop)
     cluster.create(DEPLOYMENTS, a_workload(replicas=replicas, **spec))
     cluster.wait(5)
     return cluster
 
 
-def status(cluster: Working) -> Object:
-    found: Object = cluster.get(DEPLOYMENTS, "web", "default")["status"]
-    return found
+def status(cluster: WorkloadCluster) -> Object:
+    written: Object = cluster.get(DEPLOYMENTS, "web", "default")["status"]
+    return written
 
 
 def rolling(surge: int | str, unavailable: int | str) -> dict[str, object]:
-    return {
-        "type": "RollingUpdate",
-        "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable},
-    }
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
 
 
 class Extremes:
-    """The most pods there were and the fewest that were ready, at the end of every instant."""
+    """Maximum number of pods and minimum of ready ones, at the end of every instant."""
 
-    def __init__(self, cluster: Working) -> None:
-        self._engine = cluster.engine
+    def __init__(self, cluster: WorkloadCluster) -> None:
+        self._clock = cluster.clock
         self.most, self.fewest_ready = 0, 10**6
         self._pods: dict[str, Object] = {}
-        follow(cluster, cluster.engine, PODS, self._heard)
+        start_watch(cluster, cluster.clock, PODS, self._handle_event)
 
-    def _heard(self, event: WatchEvent) -> None:
+    def _handle_event(self, event: WatchEvent) -> None:
         name = event.object["metadata"]["name"]
         if event.type is EventType.DELETED:
             self._pods.pop(name, None)
         else:
             self._pods[name] = event.object
-        self._engine.after(timedelta(), self._count, priority=9)
+        self._clock.call_later(timedelta(), self._count, priority=9)
 
     def _count(self) -> None:
-        living = [
-            one for one in self._pods.values() if not one["metadata"].get("deletionTimestamp")
-        ]
-        ready = [one for one in living if condition_of(one, "Ready")[0] == "True"]
+        living = [pod for pod in self._pods.values() if not pod["metadata"].get("deletionTimestamp")]
+        ready = [pod for pod in living if condition_of(pod, "Ready")[0] == "True"]
         self.most = max(self.most, len(living))
         self.fewest_ready = min(self.fewest_ready, len(ready))
 
 
-def test_a_deployment_gets_a_replica_set_named_after_its_template_and_that_its_pods() -> None:
+def test_a_deployment_creates_a_replicaset_named_after_its_template_hash_which_creates_pods() -> None:
     cluster = a_running_deployment(3)
 
     (replica_set,) = cluster.list(REPLICA_SETS).items
     mark = replica_set["metadata"]["labels"]["pod-template-hash"]
     assert replica_set["metadata"]["name"] == f"web-{mark}"
-    assert [one["metadata"]["labels"] for one in cluster.pods()] == [
+    assert [pod["metadata"]["labels"] for pod in cluster.pods()] == [
         {"app": "web", "pod-template-hash": mark}
     ] * 3
-    assert all(one["metadata"]["name"].startswith(f"web-{mark}-") for one in cluster.pods())
+    assert all(pod["metadata"]["name"].startswith(f"web-{mark}-") for pod in cluster.pods())
 
 
-def test_a_finished_rollout_is_what_kubectl_rollout_status_waits_for() -> None:
+def test_a_complete_rollout_satisfies_kubectl_rollout_status() -> None:
     cluster = a_running_deployment(3)
 
     deployment = cluster.get(DEPLOYMENTS, "web", "default")
@@ -88,7 +89,7 @@ def test_a_finished_rollout_is_what_kubectl_rollout_status_waits_for() -> None:
     assert condition_of(deployment, "Progressing") == ("True", "NewReplicaSetAvailable")
 
 
-def test_scaling_up_and_down_changes_the_one_replica_set_and_no_revision() -> None:
+def test_scaling_changes_the_replicaset_and_no_revision() -> None:
     cluster = a_running_deployment(3)
 
     cluster.scale(DEPLOYMENTS, "web", 7)
@@ -105,7 +106,7 @@ def test_scaling_up_and_down_changes_the_one_replica_set_and_no_revision() -> No
     assert annotations["deployment.kubernetes.io/revision"] == "1"
 
 
-def test_scaling_to_nothing_leaves_no_pods_and_a_complete_deployment() -> None:
+def test_scaling_to_zero_leaves_no_pods_and_a_complete_deployment() -> None:
     cluster = a_running_deployment(3)
 
     cluster.scale(DEPLOYMENTS, "web", 0)
@@ -126,24 +127,24 @@ def test_scaling_to_nothing_leaves_no_pods_and_a_complete_deployment() -> None:
         (0, 0, 10, 9),
     ],
 )
-def test_a_rolling_update_keeps_to_its_surge_and_to_what_must_stay_available(
+def test_a_rolling_update_respects_max_surge_and_max_unavailable(
     surge: int | str, unavailable: int | str, most: int, fewest_ready: int
 ) -> None:
     cluster = a_running_deployment(10, strategy=rolling(surge, unavailable))
-    seen = Extremes(cluster)
+    extremes = Extremes(cluster)
     cluster.wait(0)
-    seen.fewest_ready = 10
+    extremes.fewest_ready = 10
 
     cluster.change(DEPLOYMENTS, "web", new_image("app:2"))
     cluster.wait(120)
 
     assert images(cluster.pods()) == ["app:2"] * 10
     assert status(cluster)["updatedReplicas"] == status(cluster)["replicas"] == 10
-    assert seen.most == most
-    assert seen.fewest_ready == fewest_ready
+    assert extremes.most == most
+    assert extremes.fewest_ready == fewest_ready
 
 
-def test_an_update_whose_pods_never_become_ready_stops_and_is_late_in_the_end() -> None:
+def test_an_update_whose_pods_never_become_ready_stops_and_exceeds_its_deadline() -> None:
     cluster = a_running_deployment(10, strategy=rolling(2, 0), progressDeadlineSeconds=60)
     cluster.kubelet.broken = "app:bad"
 
@@ -158,7 +159,7 @@ def test_an_update_whose_pods_never_become_ready_stops_and_is_late_in_the_end() 
     assert late == ("False", "ProgressDeadlineExceeded")
 
 
-def test_an_update_in_trouble_is_replaced_by_the_next_and_broken_pods_go_first() -> None:
+def test_a_failing_update_is_replaced_by_the_next_and_unavailable_pods_go_first() -> None:
     cluster = a_running_deployment(4, strategy=rolling(1, 1))
     cluster.kubelet.broken = "app:bad"
     cluster.change(DEPLOYMENTS, "web", new_image("app:bad"))
@@ -171,7 +172,7 @@ def test_an_update_in_trouble_is_replaced_by_the_next_and_broken_pods_go_first()
     assert condition_of(cluster.get(DEPLOYMENTS, "web", "default"), "Progressing")[0] == "True"
 
 
-def test_going_back_to_an_earlier_template_uses_its_replica_set_under_a_new_revision() -> None:
+def test_a_rollback_reuses_the_replicaset_with_a_new_revision() -> None:
     cluster = a_running_deployment(2)
     (first,) = names(cluster.list(REPLICA_SETS).items)
     cluster.change(DEPLOYMENTS, "web", new_image("app:2"))
@@ -198,10 +199,10 @@ def test_rollout_restart_replaces_every_pod() -> None:
     after = cluster.pods()
     assert len(after) == 4
     assert before.isdisjoint(names(after))
-    assert all(one["metadata"]["annotations"] == stamp for one in after)
+    assert all(pod["metadata"]["annotations"] == stamp for pod in after)
 
 
-def test_recreate_lets_the_last_old_pod_go_before_the_first_new_one_comes() -> None:
+def test_recreate_deletes_the_last_old_pod_before_the_first_new_one() -> None:
     cluster = a_running_deployment(3, stop=10, strategy={"type": "Recreate"})
 
     cluster.change(DEPLOYMENTS, "web", new_image("app:2"))
@@ -229,7 +230,7 @@ def test_a_paused_deployment_scales_but_does_not_update_until_it_is_resumed() ->
     assert images(cluster.pods()) == ["app:2"] * 4
 
 
-def test_scaling_in_the_middle_of_an_update_grows_old_and_new_in_proportion() -> None:
+def test_scaling_during_an_update_is_proportional() -> None:
     cluster = a_running_deployment(10, strategy=rolling(5, 0))
     cluster.kubelet.broken = "app:bad"
     cluster.change(DEPLOYMENTS, "web", new_image("app:bad"))
@@ -242,7 +243,7 @@ def test_scaling_in_the_middle_of_an_update_grows_old_and_new_in_proportion() ->
     assert counts == {"app:1": 17, "app:bad": 8}
 
 
-def test_only_as_many_old_replica_sets_are_kept_as_the_history_asks_for() -> None:
+def test_old_replicasets_are_kept_up_to_the_history_limit() -> None:
     cluster = a_running_deployment(1, revisionHistoryLimit=2)
 
     for version in range(2, 7):
@@ -250,13 +251,13 @@ def test_only_as_many_old_replica_sets_are_kept_as_the_history_asks_for() -> Non
         cluster.wait(20)
 
     kept = [
-        one["metadata"]["annotations"]["deployment.kubernetes.io/revision"]
-        for one in cluster.list(REPLICA_SETS).items
+        replica_set["metadata"]["annotations"]["deployment.kubernetes.io/revision"]
+        for replica_set in cluster.list(REPLICA_SETS).items
     ]
     assert sorted(kept) == ["4", "5", "6"]
 
 
-def test_min_ready_seconds_hold_an_update_back() -> None:
+def test_min_ready_seconds_delay_an_update() -> None:
     cluster = a_running_deployment(2, strategy=rolling(1, 0), minReadySeconds=30)
     cluster.wait(60)
 
@@ -269,7 +270,7 @@ def test_min_ready_seconds_hold_an_update_back() -> None:
     assert images(cluster.pods()) == ["app:2", "app:2"]
 
 
-def test_a_deleted_deployment_takes_everything_with_it() -> None:
+def test_a_deleted_deployment_deletes_everything_it_owns() -> None:
     cluster = a_running_deployment(3)
 
     cluster.delete(DEPLOYMENTS, "web", "default")
@@ -279,7 +280,7 @@ def test_a_deleted_deployment_takes_everything_with_it() -> None:
     assert cluster.pods() == []
 
 
-def test_a_new_deployment_adopts_the_replica_set_that_an_orphaning_deletion_left() -> None:
+def test_a_new_deployment_adopts_an_orphaned_replicaset() -> None:
     cluster = a_running_deployment(3)
     before = names(cluster.pods())
     (replica_set,) = cluster.list(REPLICA_SETS).items
@@ -291,10 +292,10 @@ def test_a_new_deployment_adopts_the_replica_set_that_an_orphaning_deletion_left
     cluster.wait(5)
 
     assert names(cluster.pods()) == before
-    assert look(cluster.get(DEPLOYMENTS, "web", "default"), "status", "availableReplicas") == 3
+    assert get_field(cluster.get(DEPLOYMENTS, "web", "default"), "status", "availableReplicas") == 3
 
 
-def test_what_has_settled_is_not_written_again() -> None:
+def test_a_second_sync_writes_nothing() -> None:
     cluster = a_running_deployment(3)
     before = cluster.resource_version
 
@@ -303,11 +304,11 @@ def test_what_has_settled_is_not_written_again() -> None:
     assert cluster.resource_version == before
 
 
-def test_two_runs_of_one_story_end_in_the_same_names() -> None:
-    def story() -> list[str]:
+def test_two_equal_runs_generate_the_same_names() -> None:
+    def scenario() -> list[str]:
         cluster = a_running_deployment(5)
         cluster.change(DEPLOYMENTS, "web", new_image("app:2"))
         cluster.wait(30)
         return names(cluster.pods())
 
-    assert story() == story()
+    assert scenario() == scenario()

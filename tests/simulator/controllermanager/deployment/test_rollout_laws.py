@@ -1,91 +1,96 @@
-"""Laws of a rolling update, whatever becomes ready when."""
+"""Laws of a rolling update, for any pods that become ready."""
 
 from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.simulator.controllermanager.deployment.rollout import Part, Room, rescale, roll
+from dovetail.simulator.controllermanager.deployment.rollout import (
+    ReplicaSetSize,
+    RolloutBounds,
+    rollout_step,
+    scale_replica_sets,
+)
 
 
-class Scene(NamedTuple):
-    room: Room
-    new: Part
-    olds: list[Part]
+class Rollout(NamedTuple):
+    bounds: RolloutBounds
+    new: ReplicaSetSize
+    old_sets: list[ReplicaSetSize]
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> Scene:
-    """A Deployment somewhere on the way, with any number of pods available."""
+def rollouts(draw: st.DrawFn) -> Rollout:
+    """A Deployment in the middle of a rollout, with any number of pods available."""
     replicas = draw(st.integers(0, 12))
     surge = draw(st.integers(0, 5))
     unavailable = draw(st.integers(0 if surge else 1, 5))
-    room = Room(replicas, surge, min(unavailable, replicas))
+    bounds = RolloutBounds(replicas, surge, min(unavailable, replicas))
 
-    def part(name: str) -> Part:
+    def part(name: str) -> ReplicaSetSize:
         size = draw(st.integers(0, 12))
-        return Part(name, size, draw(st.integers(0, size)), replicas, replicas + surge)
+        return ReplicaSetSize(name, size, draw(st.integers(0, size)), replicas, replicas + surge)
 
-    olds = [part(f"old{at}") for at in range(draw(st.integers(0, 3)))]
-    return Scene(room, part("new"), olds)
+    old_sets = [part(f"old{at}") for at in range(draw(st.integers(0, 3)))]
+    return Rollout(bounds, part("new"), old_sets)
 
 
-def after(scene: Scene) -> Scene:
-    """The scene when the step is taken and no pod has become ready since."""
-    sizes = roll(*scene)
+def next_rollout(rollout: Rollout) -> Rollout:
+    """The rollout after the step, before any pod has become ready."""
+    sizes = rollout_step(*rollout)
 
-    def resized(part: Part) -> Part:
+    def resized(part: ReplicaSetSize) -> ReplicaSetSize:
         size = sizes.get(part.name, part.replicas)
         return part._replace(replicas=size, available=min(size, part.available))
 
-    return Scene(scene.room, resized(scene.new), [resized(one) for one in scene.olds])
+    return Rollout(rollout.bounds, resized(rollout.new), [resized(old) for old in rollout.old_sets])
 
 
-def total(scene: Scene) -> int:
-    return scene.new.replicas + sum(one.replicas for one in scene.olds)
+def total(rollout: Rollout) -> int:
+    return rollout.new.replicas + sum(old.replicas for old in rollout.old_sets)
 
 
-def available(scene: Scene) -> int:
-    return scene.new.available + sum(one.available for one in scene.olds)
+def available(rollout: Rollout) -> int:
+    return rollout.new.available + sum(old.available for old in rollout.old_sets)
 
 
-@given(scenes())
-def test_a_step_never_asks_for_more_pods_than_the_surge_allows(scene: Scene) -> None:
-    room = scene.room
+@given(rollouts())
+def test_a_step_never_exceeds_max_surge(rollout: Rollout) -> None:
+    bounds = rollout.bounds
 
-    assert total(after(scene)) <= max(total(scene), room.replicas + room.surge)
+    assert total(next_rollout(rollout)) <= max(total(rollout), bounds.replicas + bounds.surge)
 
 
-@given(scenes())
-def test_a_step_takes_no_pod_that_must_stay_available(scene: Scene) -> None:
-    # More of the new than asked for is a scale down, which takes what it is told to.
-    if scene.new.replicas > scene.room.replicas:
+@given(rollouts())
+def test_a_step_never_goes_below_the_minimum_available(rollout: Rollout) -> None:
+    # More new pods than desired is a scale-down, which may delete available ones.
+    if rollout.new.replicas > rollout.bounds.replicas:
         return
 
-    assert available(after(scene)) >= min(available(scene), scene.room.least_available)
+    assert available(next_rollout(rollout)) >= min(available(rollout), rollout.bounds.min_available)
 
 
-@given(scenes())
-def test_an_update_whose_pods_all_become_ready_comes_to_its_end(scene: Scene) -> None:
+@given(rollouts())
+def test_an_update_whose_pods_become_ready_completes(rollout: Rollout) -> None:
     for _ in range(100):
-        scene = after(scene)
-        ready = [one._replace(available=one.replicas) for one in (scene.new, *scene.olds)]
-        scene = Scene(scene.room, ready[0], ready[1:])
+        rollout = next_rollout(rollout)
+        ready = [size._replace(available=size.replicas) for size in (rollout.new, *rollout.old_sets)]
+        rollout = Rollout(rollout.bounds, ready[0], ready[1:])
 
-    assert scene.new.replicas == scene.room.replicas
-    assert all(one.replicas == 0 for one in scene.olds)
-    assert not roll(*scene)
+    assert rollout.new.replicas == rollout.bounds.replicas
+    assert all(old.replicas == 0 for old in rollout.old_sets)
+    assert not rollout_step(*rollout)
 
 
-@given(scenes(), st.integers(0, 20))
-def test_a_rescale_in_the_middle_fills_what_is_allowed_exactly(scene: Scene, wanted: int) -> None:
-    room = Room(wanted, scene.room.surge, min(scene.room.unavailable, wanted))
-    before = {one.name: one.replicas for one in (scene.new, *scene.olds)}
+@given(rollouts(), st.integers(0, 20))
+def test_scaling_during_an_update_reaches_exactly_the_maximum(rollout: Rollout, replicas: int) -> None:
+    bounds = RolloutBounds(replicas, rollout.bounds.surge, min(rollout.bounds.unavailable, replicas))
+    before = {size.name: size.replicas for size in (rollout.new, *rollout.old_sets)}
     several = sum(size > 0 for size in before.values()) > 1
-    saturated = scene.new.replicas == scene.new.available == scene.new.desired_then == wanted
+    saturated = rollout.new.replicas == rollout.new.available == rollout.new.desired_at_resize == replicas
 
-    sizes = {**before, **rescale(room, scene.new, scene.olds, rolling=True)}
+    sizes = {**before, **scale_replica_sets(bounds, rollout.new, rollout.old_sets, rolling=True)}
 
     assert all(size >= 0 for size in sizes.values())
     if several and not saturated:
-        assert sum(sizes.values()) == room.most
+        assert sum(sizes.values()) == bounds.max_pods

@@ -1,4 +1,4 @@
-"""Jobs: pods that run to an end, and what becomes of those that do not."""
+"""Job controller."""
 
 from typing import Any
 
@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from dovetail.ports.api_resources import JOBS, PODS
 from dovetail.ports.kube_errors import NotFound
-from dovetail.simulator.apiserver.delete import DeleteOptions, Propagation
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from dovetail.simulator.controllermanager.job.indexed import read_indexes, write_indexes
-from tests.support.cluster import names
-from tests.support.workloads import Working, a_template, condition_of, set_pod
+from dovetail.simulator.apiserver.options import DeleteOptions, PropagationPolicy
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from dovetail.simulator.controllermanager.job.controller import decode_indexes, encode_indexes
+from tests.support.simulator.api_server import names
+from tests.support.simulator.controller_manager import WorkloadCluster, a_template, condition_of, set_pod
 
-ORPHAN = DeleteOptions(propagation=Propagation.ORPHAN)
+ORPHAN = DeleteOptions(propagation_policy=PropagationPolicy.ORPHAN)
 
 
-def a_job(**spec: Any) -> Working:
-    cluster = Working()
+def a_job(**spec: Any) -> WorkloadCluster:
+    cluster = WorkloadCluster()
     template = a_template("job", restartPolicy="Never")
     meta = {"name": "job", "namespace": "default"}
     cluster.create(JOBS, {"metadata": meta, "spec": {"template": template, **spec}})
@@ -26,20 +26,20 @@ def a_job(**spec: Any) -> Working:
     return cluster
 
 
-def job(cluster: Working) -> Object:
+def job(cluster: WorkloadCluster) -> Object:
     return cluster.get(JOBS, "job", "default")
 
 
-def running(cluster: Working) -> list[Object]:
-    return [one for one in cluster.pods() if look(one, "status", "phase") == "Running"]
+def running(cluster: WorkloadCluster) -> list[Object]:
+    return [pod for pod in cluster.pods() if get_field(pod, "status", "phase") == "Running"]
 
 
-def end(cluster: Working, pod: Object, phase: str = "Succeeded") -> None:
+def end(cluster: WorkloadCluster, pod: Object, phase: str = "Succeeded") -> None:
     set_pod(cluster, ("default", pod["metadata"]["name"]), phase=phase, ready=False)
     cluster.wait(5)
 
 
-def test_a_job_runs_one_pod_and_is_complete_when_that_has_succeeded() -> None:
+def test_a_job_runs_one_pod_and_is_complete_when_it_has_succeeded() -> None:
     cluster = a_job()
     (pod,) = running(cluster)
 
@@ -52,7 +52,7 @@ def test_a_job_runs_one_pod_and_is_complete_when_that_has_succeeded() -> None:
     assert names(cluster.pods()) == [pod["metadata"]["name"]]
 
 
-def test_as_many_pods_run_at_once_as_may_until_enough_have_succeeded() -> None:
+def test_parallelism_limits_running_pods_until_completions_are_reached() -> None:
     cluster = a_job(completions=5, parallelism=2)
 
     at_once = []
@@ -66,7 +66,7 @@ def test_as_many_pods_run_at_once_as_may_until_enough_have_succeeded() -> None:
     assert condition_of(job(cluster), "Complete")[0] == "True"
 
 
-def test_without_completions_the_first_success_ends_the_supply_of_pods() -> None:
+def test_without_completions_no_pods_are_started_after_the_first_success() -> None:
     cluster = a_job(parallelism=3)
     first, second, third = running(cluster)
 
@@ -80,7 +80,7 @@ def test_without_completions_the_first_success_ends_the_supply_of_pods() -> None
     assert condition_of(job(cluster), "Complete")[0] == "True"
 
 
-def test_a_failed_pod_is_tried_again_after_a_wait_that_doubles() -> None:
+def test_a_failed_pod_is_replaced_with_exponential_backoff() -> None:
     cluster = a_job(backoffLimit=3)
 
     end(cluster, running(cluster)[0], "Failed")
@@ -97,7 +97,7 @@ def test_a_failed_pod_is_tried_again_after_a_wait_that_doubles() -> None:
     assert job(cluster)["status"]["failed"] == 2
 
 
-def test_a_job_that_fails_too_often_has_failed() -> None:
+def test_a_job_fails_after_its_backoff_limit() -> None:
     cluster = a_job(backoffLimit=1)
 
     for _ in range(2):
@@ -108,7 +108,7 @@ def test_a_job_that_fails_too_often_has_failed() -> None:
     assert running(cluster) == []
 
 
-def test_a_pod_that_is_deleted_counts_as_failed_and_is_replaced_and_does_not_linger() -> None:
+def test_a_deleted_pod_counts_as_failed_is_replaced_and_is_removed() -> None:
     cluster = a_job()
     (pod,) = running(cluster)
 
@@ -120,7 +120,7 @@ def test_a_pod_that_is_deleted_counts_as_failed_and_is_replaced_and_does_not_lin
     assert pod["metadata"]["name"] not in names(cluster.pods())
 
 
-def test_pods_that_ended_stay_counted_when_somebody_removes_them() -> None:
+def test_terminated_pods_stay_counted_after_their_deletion() -> None:
     cluster = a_job(completions=2)
     (pod,) = running(cluster)
     end(cluster, pod)
@@ -134,7 +134,7 @@ def test_pods_that_ended_stay_counted_when_somebody_removes_them() -> None:
     assert condition_of(job(cluster), "Complete")[0] == "True"
 
 
-def test_a_job_past_its_deadline_has_failed_and_its_pods_are_stopped() -> None:
+def test_a_job_past_its_active_deadline_fails_and_its_pods_are_deleted() -> None:
     cluster = a_job(activeDeadlineSeconds=60)
 
     cluster.wait(65)
@@ -143,7 +143,7 @@ def test_a_job_past_its_deadline_has_failed_and_its_pods_are_stopped() -> None:
     assert cluster.pods() == []
 
 
-def test_a_finished_job_is_removed_with_its_pods_when_its_time_is_over() -> None:
+def test_a_finished_job_is_deleted_with_its_pods_after_its_ttl() -> None:
     cluster = a_job(ttlSecondsAfterFinished=100)
     end(cluster, running(cluster)[0])
 
@@ -157,7 +157,7 @@ def test_a_finished_job_is_removed_with_its_pods_when_its_time_is_over() -> None
     assert cluster.pods() == []
 
 
-def test_a_suspended_job_stops_its_pods_and_goes_on_when_it_is_resumed() -> None:
+def test_a_suspended_job_deletes_its_pods_and_continues_when_resumed() -> None:
     cluster = a_job()
 
     cluster.change(JOBS, "job", {"spec": {"suspend": True}})
@@ -175,28 +175,25 @@ def test_a_suspended_job_stops_its_pods_and_goes_on_when_it_is_resumed() -> None
 def test_an_indexed_job_has_one_success_for_every_index() -> None:
     cluster = a_job(completions=3, parallelism=2, completionMode="Indexed")
 
-    seen = []
+    history = []
     while running(cluster):
         pod = running(cluster)[0]
-        seen.append(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"])
+        history.append(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"])
         end(cluster, pod)
 
-    assert sorted(seen) == ["0", "1", "2"]
+    assert sorted(history) == ["0", "1", "2"]
     assert job(cluster)["status"]["completedIndexes"] == "0-2"
     assert condition_of(job(cluster), "Complete")[0] == "True"
 
 
-def test_an_index_that_failed_is_done_by_another_pod() -> None:
+def test_a_failed_index_is_retried_by_another_pod() -> None:
     cluster = a_job(completions=2, parallelism=2, completionMode="Indexed")
     first = running(cluster)[0]
 
     end(cluster, first, "Failed")
     cluster.wait(20)
 
-    held = [
-        one["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]
-        for one in running(cluster)
-    ]
+    held = [pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] for pod in running(cluster)]
     assert sorted(held) == ["0", "1"]
 
 
@@ -210,7 +207,7 @@ def test_a_deleted_job_leaves_nothing_behind() -> None:
     assert cluster.pods() == []
 
 
-def test_pods_that_a_deleted_job_let_go_can_be_deleted() -> None:
+def test_pods_orphaned_by_a_deleted_job_can_be_deleted() -> None:
     cluster = a_job()
     cluster.delete(JOBS, "job", "default", options=ORPHAN)
     cluster.wait(1)
@@ -222,7 +219,7 @@ def test_pods_that_a_deleted_job_let_go_can_be_deleted() -> None:
     assert cluster.pods() == []
 
 
-def test_two_jobs_from_one_manifest_do_not_take_each_others_pods() -> None:
+def test_two_jobs_from_one_manifest_do_not_adopt_each_others_pods() -> None:
     cluster = a_job()
     cluster.create(
         JOBS,
@@ -233,10 +230,10 @@ def test_two_jobs_from_one_manifest_do_not_take_each_others_pods() -> None:
     )
     cluster.wait(5)
 
-    owners = sorted(one["metadata"]["ownerReferences"][0]["name"] for one in cluster.pods())
+    owners = sorted(pod["metadata"]["ownerReferences"][0]["name"] for pod in cluster.pods())
     assert owners == ["job", "twin"]
 
 
 @given(st.sets(st.integers(min_value=0, max_value=200)))
-def test_indexes_read_back_as_they_were_written(indexes: set[int]) -> None:
-    assert read_indexes(write_indexes(indexes)) == indexes
+def test_indexes_survive_encoding_and_decoding(indexes: set[int]) -> None:
+    assert decode_indexes(encode_indexes(indexes)) == indexes

@@ -1,18 +1,18 @@
-"""CronJobs: Jobs on time, no more of them than wanted."""
+"""CronJob controller."""
 
 from typing import Any
 
 from dovetail.ports.api_resources import CRON_JOBS, JOBS
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from tests.support.cluster import names
-from tests.support.workloads import Working, a_template, set_pod
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from tests.support.simulator.api_server import names
+from tests.support.simulator.controller_manager import WorkloadCluster, a_template, set_pod
 
 MINUTE = 60
 
 
-def every_five_minutes(**spec: Any) -> Working:
-    """Starts at nine, with a Job each time the minute can be divided by five."""
-    cluster = Working()
+def every_five_minutes(**spec: Any) -> WorkloadCluster:
+    """A CronJob that runs every five minutes; it is nine o'clock."""
+    cluster = WorkloadCluster()
     job = {"spec": {"template": a_template("job", restartPolicy="Never")}}
     cluster.create(
         CRON_JOBS,
@@ -24,25 +24,25 @@ def every_five_minutes(**spec: Any) -> Working:
     return cluster
 
 
-def jobs(cluster: Working) -> list[Object]:
+def jobs(cluster: WorkloadCluster) -> list[Object]:
     return list(cluster.list(JOBS).items)
 
 
-def status(cluster: Working) -> Object:
-    found: Object = cluster.get(CRON_JOBS, "tidy", "default")["status"]
-    return found
+def status(cluster: WorkloadCluster) -> Object:
+    written: Object = cluster.get(CRON_JOBS, "tidy", "default")["status"]
+    return written
 
 
-def finish(cluster: Working, phase: str = "Succeeded") -> None:
-    """Let the pods that run come to their end."""
+def finish(cluster: WorkloadCluster, phase: str = "Succeeded") -> None:
+    """Complete the running pods."""
     cluster.wait(2)
     for pod in cluster.pods():
-        if look(pod, "status", "phase") == "Running":
+        if get_field(pod, "status", "phase") == "Running":
             set_pod(cluster, ("default", pod["metadata"]["name"]), phase=phase, ready=False)
     cluster.wait(2)
 
 
-def test_a_job_starts_each_time_the_schedule_comes_round() -> None:
+def test_a_job_starts_at_each_scheduled_time() -> None:
     cluster = every_five_minutes()
 
     cluster.wait(4 * MINUTE)
@@ -51,15 +51,15 @@ def test_a_job_starts_each_time_the_schedule_comes_round() -> None:
 
     assert early == []
     scheduled = [
-        one["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
-        for one in jobs(cluster)
+        job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
+        for job in jobs(cluster)
     ]
     assert scheduled == ["2026-01-01T09:05:00Z", "2026-01-01T09:10:00Z"]
     assert status(cluster)["lastScheduleTime"] == "2026-01-01T09:10:00Z"
-    assert [one["name"] for one in status(cluster)["active"]] == names(jobs(cluster))
+    assert [reference["name"] for reference in status(cluster)["active"]] == names(jobs(cluster))
 
 
-def test_finished_jobs_are_kept_as_far_as_the_history_goes() -> None:
+def test_finished_jobs_are_kept_up_to_the_history_limits() -> None:
     cluster = every_five_minutes(successfulJobsHistoryLimit=2)
     cluster.wait(10)
 
@@ -72,7 +72,7 @@ def test_finished_jobs_are_kept_as_far_as_the_history_goes() -> None:
     assert status(cluster)["lastSuccessfulTime"] == "2026-01-01T09:25:08Z"
 
 
-def test_forbid_lets_no_job_start_while_one_runs_and_makes_up_for_it_after() -> None:
+def test_forbid_delays_a_job_while_another_runs() -> None:
     cluster = every_five_minutes(concurrencyPolicy="Forbid")
 
     cluster.wait(12 * MINUTE)
@@ -83,17 +83,17 @@ def test_forbid_lets_no_job_start_while_one_runs_and_makes_up_for_it_after() -> 
     assert len(jobs(cluster)) == 2
 
 
-def test_replace_ends_the_job_that_runs() -> None:
+def test_replace_deletes_the_running_job() -> None:
     cluster = every_five_minutes(concurrencyPolicy="Replace")
 
     cluster.wait(11 * MINUTE)
 
     (only,) = jobs(cluster)
-    assert [one["name"] for one in status(cluster)["active"]] == [only["metadata"]["name"]]
+    assert [reference["name"] for reference in status(cluster)["active"]] == [only["metadata"]["name"]]
     assert status(cluster)["lastScheduleTime"] == "2026-01-01T09:10:00Z"
 
 
-def test_a_suspended_cron_job_starts_nothing_and_catches_up_once() -> None:
+def test_a_suspended_cronjob_starts_nothing_and_catches_up_once() -> None:
     cluster = every_five_minutes(suspend=True)
     cluster.wait(60 * MINUTE)
     suspended = jobs(cluster)
@@ -105,7 +105,7 @@ def test_a_suspended_cron_job_starts_nothing_and_catches_up_once() -> None:
     assert len(jobs(cluster)) == 1
 
 
-def test_a_start_that_is_too_late_is_left_out() -> None:
+def test_a_start_past_its_deadline_is_skipped() -> None:
     cluster = every_five_minutes(suspend=True, startingDeadlineSeconds=30)
     cluster.wait(62 * MINUTE)
 
@@ -115,7 +115,7 @@ def test_a_start_that_is_too_late_is_left_out() -> None:
     assert jobs(cluster) == []
 
 
-def test_a_deleted_cron_job_takes_its_jobs_and_their_pods_with_it() -> None:
+def test_a_deleted_cronjob_deletes_its_jobs_and_their_pods() -> None:
     cluster = every_five_minutes()
     cluster.wait(6 * MINUTE)
 

@@ -1,4 +1,4 @@
-"""Nodes that fall silent, fall ill or vanish, and what becomes of their pods."""
+"""Node controllers: unreachable, unhealthy and deleted nodes, and their pods."""
 
 from typing import Any
 
@@ -7,21 +7,21 @@ import pytest
 from dovetail.ports.api_resources import DAEMON_SETS, LEASES, NODES, PODS, REPLICA_SETS
 from dovetail.ports.kube_errors import NotFound
 from dovetail.simulator.apiserver.options import PatchType
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from tests.support.cluster import a_pod, names, with_finalizer
-from tests.support.workloads import Working, a_workload, condition_of, set_pod
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from tests.support.simulator.api_server import a_pod, names, with_finalizer
+from tests.support.simulator.controller_manager import WorkloadCluster, a_workload, condition_of, set_pod
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
 NOT_READY = "node.kubernetes.io/not-ready"
 
 
-def taints(cluster: Working, node: str) -> list[tuple[str, str]]:
-    found = look(cluster.get(NODES, node), "spec", "taints") or ()
-    return sorted((one["key"], one["effect"]) for one in found)
+def taints(cluster: WorkloadCluster, node: str) -> list[tuple[str, str]]:
+    taints = get_field(cluster.get(NODES, node), "spec", "taints") or ()
+    return sorted((taint["key"], taint["effect"]) for taint in taints)
 
 
-def report(cluster: Working, node: str, **conditions: str) -> None:
-    """Write conditions as the node's kubelet would, and let it be heard from."""
+def report(cluster: WorkloadCluster, node: str, **conditions: str) -> None:
+    """Write conditions as the node's kubelet would, with a heartbeat."""
     said = [
         {"type": kind, "status": status, "lastHeartbeatTime": cluster.text()}
         for kind, status in conditions.items()
@@ -30,11 +30,11 @@ def report(cluster: Working, node: str, **conditions: str) -> None:
     cluster.patch(NODES, node, patch, PatchType.MERGE, subresource="status")
 
 
-def taint(cluster: Working, node: str, *added: dict[str, str]) -> None:
+def taint(cluster: WorkloadCluster, node: str, *added: dict[str, str]) -> None:
     cluster.patch(NODES, node, {"spec": {"taints": list(added)}}, PatchType.MERGE)
 
 
-def exists(cluster: Working, resource: Any, name: str, namespace: str = "") -> bool:
+def exists(cluster: WorkloadCluster, resource: Any, name: str, namespace: str = "") -> bool:
     try:
         cluster.get(resource, name, namespace)
     except NotFound:
@@ -42,19 +42,19 @@ def exists(cluster: Working, resource: Any, name: str, namespace: str = "") -> b
     return True
 
 
-def a_pod_on(cluster: Working, node: str, name: str = "p", **spec: Any) -> tuple[str, str]:
+def a_pod_on(cluster: WorkloadCluster, node: str, name: str = "p", **spec: Any) -> tuple[str, str]:
     cluster.create(PODS, a_pod(name, nodeName=node, **spec))
     cluster.wait(2)
     return "default", name
 
 
-def is_there_and_stays(cluster: Working, key: tuple[str, str]) -> bool:
+def is_there_and_stays(cluster: WorkloadCluster, key: tuple[str, str]) -> bool:
     there = exists(cluster, PODS, key[1], key[0])
     return there and not cluster.get(PODS, key[1], key[0])["metadata"].get("deletionTimestamp")
 
 
-def test_a_node_that_is_not_heard_from_for_forty_seconds_is_unknown_and_tainted() -> None:
-    cluster = Working("steady")
+def test_a_node_without_a_heartbeat_for_forty_seconds_is_unknown_and_tainted() -> None:
+    cluster = WorkloadCluster("steady")
     cluster.join("silent", beats_for=0)
 
     cluster.wait(39)
@@ -70,7 +70,7 @@ def test_a_node_that_is_not_heard_from_for_forty_seconds_is_unknown_and_tainted(
 
 
 def test_a_node_that_keeps_renewing_its_lease_stays_ready() -> None:
-    cluster = Working("steady")
+    cluster = WorkloadCluster("steady")
     cluster.join("n", beats_for=0)
 
     for _ in range(20):
@@ -81,8 +81,8 @@ def test_a_node_that_keeps_renewing_its_lease_stays_ready() -> None:
     assert condition_of(cluster.get(NODES, "n"), "Ready")[0] == "True"
 
 
-def test_a_node_that_never_reported_is_given_a_minute() -> None:
-    cluster = Working("steady")
+def test_a_node_that_never_reported_is_unknown_after_a_minute() -> None:
+    cluster = WorkloadCluster("steady")
     cluster.create(NODES, {"metadata": {"name": "mute"}, "spec": {}})
 
     cluster.wait(59)
@@ -94,8 +94,8 @@ def test_a_node_that_never_reported_is_given_a_minute() -> None:
     assert late == ("Unknown", "NodeStatusNeverUpdated")
 
 
-def test_a_node_that_is_heard_from_again_loses_its_taints() -> None:
-    cluster = Working("steady")
+def test_a_node_that_reports_again_loses_its_taints() -> None:
+    cluster = WorkloadCluster("steady")
     cluster.join("n", beats_for=0)
     cluster.wait(60)
 
@@ -105,8 +105,8 @@ def test_a_node_that_is_heard_from_again_loses_its_taints() -> None:
     assert taints(cluster, "n") == []
 
 
-def test_pods_on_a_silent_node_are_not_ready() -> None:
-    cluster = Working("steady")
+def test_pods_on_an_unreachable_node_are_not_ready() -> None:
+    cluster = WorkloadCluster("steady")
     cluster.join("n", beats_for=0)
     key = a_pod_on(cluster, "n")
     before = condition_of(cluster.get(PODS, "p", "default"), "Ready")[0]
@@ -122,18 +122,15 @@ def test_pods_on_a_silent_node_are_not_ready() -> None:
     ("conditions", "expected"),
     [
         ({"Ready": "False"}, [(NOT_READY, "NoExecute"), (NOT_READY, "NoSchedule")]),
-        (
-            {"Ready": "True", "DiskPressure": "True"},
-            [("node.kubernetes.io/disk-pressure", "NoSchedule")],
-        ),
+        ({"Ready": "True", "DiskPressure": "True"}, [("node.kubernetes.io/disk-pressure", "NoSchedule")]),
         ({"Ready": "True", "DiskPressure": "False"}, []),
     ],
     ids=str,
 )
-def test_what_a_kubelet_reports_becomes_taints(
+def test_reported_conditions_become_taints(
     conditions: dict[str, str], expected: list[tuple[str, str]]
 ) -> None:
-    cluster = Working("n")
+    cluster = WorkloadCluster("n")
 
     report(cluster, "n", **conditions)
     cluster.wait(1)
@@ -141,8 +138,8 @@ def test_what_a_kubelet_reports_becomes_taints(
     assert taints(cluster, "n") == expected
 
 
-def test_a_cordoned_node_has_the_taint_for_it_until_it_is_uncordoned_and_others_stay() -> None:
-    cluster = Working("n")
+def test_a_cordoned_node_has_the_unschedulable_taint_and_other_taints_stay() -> None:
+    cluster = WorkloadCluster("n")
     taint(cluster, "n", {"key": "mine", "effect": "NoSchedule"})
 
     cluster.patch(NODES, "n", {"spec": {"unschedulable": True}}, PatchType.MERGE)
@@ -155,12 +152,12 @@ def test_a_cordoned_node_has_the_taint_for_it_until_it_is_uncordoned_and_others_
     assert taints(cluster, "n") == [("mine", "NoSchedule")]
 
 
-def test_pods_leave_a_silent_node_five_minutes_after_it_is_tainted_and_daemons_stay() -> None:
-    cluster = Working("steady", stop=3600)
+def test_pods_are_evicted_from_an_unreachable_node_after_five_minutes_and_daemons_stay() -> None:
+    cluster = WorkloadCluster("steady", stop=3600)
     cluster.join("n", beats_for=0)
     cluster.create(DAEMON_SETS, a_workload("agent"))
     key = a_pod_on(cluster, "n")
-    daemon = next(one for one in cluster.pods(app="agent") if one["spec"]["nodeName"] == "n")
+    daemon = next(pod for pod in cluster.pods(app="agent") if pod["spec"]["nodeName"] == "n")
 
     cluster.wait(330)
     early = is_there_and_stays(cluster, key)
@@ -168,13 +165,13 @@ def test_pods_leave_a_silent_node_five_minutes_after_it_is_tainted_and_daemons_s
 
     assert early
     assert not is_there_and_stays(cluster, key)
-    gone = cluster.get(PODS, "p", "default")
-    assert condition_of(gone, "DisruptionTarget") == ("True", "DeletionByTaintManager")
+    deleted = cluster.get(PODS, "p", "default")
+    assert condition_of(deleted, "DisruptionTarget") == ("True", "DeletionByTaintManager")
     assert is_there_and_stays(cluster, ("default", daemon["metadata"]["name"]))
 
 
-def test_pods_stay_on_a_node_that_comes_back_in_time() -> None:
-    cluster = Working("n")
+def test_pods_stay_on_a_node_that_reports_again_in_time() -> None:
+    cluster = WorkloadCluster("n")
     key = a_pod_on(cluster, "n")
     report(cluster, "n", Ready="False")
     cluster.wait(200)
@@ -185,21 +182,21 @@ def test_pods_stay_on_a_node_that_comes_back_in_time() -> None:
     assert is_there_and_stays(cluster, key)
 
 
-def test_a_pod_leaves_at_once_where_it_does_not_tolerate_at_all() -> None:
-    cluster = Working("n")
+def test_a_pod_without_a_toleration_is_evicted_at_once() -> None:
+    cluster = WorkloadCluster("n")
     key = a_pod_on(cluster, "n")
-    patient = [{"key": "karpenter.sh/unregistered", "operator": "Exists"}]
-    stays = a_pod_on(cluster, "n", "patient", tolerations=patient)
+    tolerations = [{"key": "karpenter.sh/unregistered", "operator": "Exists"}]
+    tolerating = a_pod_on(cluster, "n", "tolerating", tolerations=tolerations)
 
     taint(cluster, "n", {"key": "karpenter.sh/unregistered", "effect": "NoExecute"})
     cluster.wait(0)
 
     assert not is_there_and_stays(cluster, key)
-    assert is_there_and_stays(cluster, stays)
+    assert is_there_and_stays(cluster, tolerating)
 
 
-def test_a_pod_that_lands_on_a_tainted_node_leaves_after_the_time_it_tolerates() -> None:
-    cluster = Working("n")
+def test_a_pod_bound_to_a_tainted_node_is_evicted_after_its_toleration_seconds() -> None:
+    cluster = WorkloadCluster("n")
     taint(cluster, "n", {"key": "full", "effect": "NoExecute"})
     for_ten = [{"key": "full", "operator": "Exists", "tolerationSeconds": 10}]
     cluster.wait(60)
@@ -212,8 +209,8 @@ def test_a_pod_that_lands_on_a_tainted_node_leaves_after_the_time_it_tolerates()
     assert not is_there_and_stays(cluster, ("default", "late"))
 
 
-def test_pods_say_how_long_they_tolerate_a_lost_node_unless_they_have_their_own_view() -> None:
-    cluster = Working("n")
+def test_pods_get_default_toleration_seconds_unless_they_set_their_own() -> None:
+    cluster = WorkloadCluster("n")
     own = {"key": NOT_READY, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
 
     cluster.create(PODS, a_pod("plain"))
@@ -221,17 +218,19 @@ def test_pods_say_how_long_they_tolerate_a_lost_node_unless_they_have_their_own_
     cluster.create(PODS, a_pod("all", tolerations=[{"operator": "Exists"}]))
 
     def said(name: str) -> list[tuple[str, int]]:
-        found = cluster.get(PODS, name, "default")["spec"]["tolerations"]
-        return [(one.get("key", ""), one.get("tolerationSeconds", -1)) for one in found]
+        tolerations = cluster.get(PODS, name, "default")["spec"]["tolerations"]
+        return [
+            (toleration.get("key", ""), toleration.get("tolerationSeconds", -1)) for toleration in tolerations
+        ]
 
     assert said("plain") == [(NOT_READY, 300), (UNREACHABLE, 300)]
     assert said("own") == [(NOT_READY, 5), (UNREACHABLE, 300)]
     assert said("all") == [("", -1)]
 
 
-def test_a_node_whose_instance_is_gone_is_deleted_soon_after_it_is_not_ready() -> None:
+def test_a_node_whose_instance_is_gone_is_deleted_once_it_is_not_ready() -> None:
     alive = {"aws:///us-east-1a/i-kept"}
-    cluster = Working("kept", "lost", "fine", instance_exists=lambda name: name in alive)
+    cluster = WorkloadCluster("kept", "lost", "fine", instance_exists=lambda name: name in alive)
     report(cluster, "kept", Ready="False")
     report(cluster, "lost", Ready="False")
 
@@ -240,9 +239,9 @@ def test_a_node_whose_instance_is_gone_is_deleted_soon_after_it_is_not_ready() -
     assert names(cluster.list(NODES).items) == ["fine", "kept"]
 
 
-def test_a_cloud_that_cannot_answer_costs_no_node() -> None:
+def test_no_node_is_deleted_while_the_cloud_cannot_be_asked() -> None:
     answers: list[bool | None] = [None, None, None]
-    cluster = Working("n", instance_exists=lambda _: answers.pop() if answers else False)
+    cluster = WorkloadCluster("n", instance_exists=lambda _: answers.pop() if answers else False)
     report(cluster, "n", Ready="False")
 
     cluster.wait(16)
@@ -253,8 +252,8 @@ def test_a_cloud_that_cannot_answer_costs_no_node() -> None:
     assert names(cluster.list(NODES).items) == []
 
 
-def test_a_lost_node_with_a_finalizer_is_asked_to_go_once() -> None:
-    cluster = Working("other", instance_exists=lambda name: name.endswith("other"))
+def test_a_node_with_a_finalizer_is_deleted_once() -> None:
+    cluster = WorkloadCluster("other", instance_exists=lambda name: name.endswith("other"))
     status = {"conditions": [{"type": "Ready", "status": "Unknown"}]}
     node: Object = {"metadata": {"name": "n"}, "spec": {"providerID": "i-n"}, "status": status}
     cluster.create(NODES, with_finalizer(node, "karpenter.sh/termination"))
@@ -267,8 +266,8 @@ def test_a_lost_node_with_a_finalizer_is_asked_to_go_once() -> None:
     assert cluster.get(NODES, "n")["metadata"] == first["metadata"]
 
 
-def test_pods_of_a_node_that_is_gone_are_removed_and_replaced_elsewhere() -> None:
-    cluster = Working("n1", stop=3600)
+def test_pods_of_a_deleted_node_are_removed_and_replaced() -> None:
+    cluster = WorkloadCluster("n1", stop=3600)
     cluster.create(REPLICA_SETS, a_workload(replicas=2))
     cluster.wait(5)
 
@@ -276,11 +275,11 @@ def test_pods_of_a_node_that_is_gone_are_removed_and_replaced_elsewhere() -> Non
     cluster.join("n2")
     cluster.wait(45)
 
-    assert [one["spec"]["nodeName"] for one in cluster.pods()] == ["n2", "n2"]
+    assert [pod["spec"]["nodeName"] for pod in cluster.pods()] == ["n2", "n2"]
 
 
 def test_pods_of_a_node_that_registers_again_in_time_are_kept() -> None:
-    cluster = Working("n1")
+    cluster = WorkloadCluster("n1")
     key = a_pod_on(cluster, "n1")
     node = cluster.delete(NODES, "n1")
 
@@ -291,8 +290,8 @@ def test_pods_of_a_node_that_registers_again_in_time_are_kept() -> None:
     assert is_there_and_stays(cluster, key)
 
 
-def test_a_pod_bound_to_a_node_that_never_was_is_removed() -> None:
-    cluster = Working("n1")
+def test_a_pod_bound_to_a_node_that_never_existed_is_removed() -> None:
+    cluster = WorkloadCluster("n1")
     cluster.create(PODS, a_pod("p", nodeName="nowhere"))
 
     cluster.wait(45)
@@ -300,8 +299,8 @@ def test_a_pod_bound_to_a_node_that_never_was_is_removed() -> None:
     assert not exists(cluster, PODS, "p", "default")
 
 
-def test_a_pod_that_ended_stays_to_be_looked_at() -> None:
-    cluster = Working("n1")
+def test_a_terminated_pod_is_kept() -> None:
+    cluster = WorkloadCluster("n1")
     key = a_pod_on(cluster, "n1")
 
     set_pod(cluster, key, phase="Succeeded", ready=False)

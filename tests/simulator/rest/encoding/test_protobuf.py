@@ -3,7 +3,7 @@
 import pytest
 
 from dovetail.ports.kube_errors import BadRequest, UnsupportedMediaType
-from dovetail.simulator.rest.encoding.protobuf import read_protobuf
+from dovetail.simulator.rest.encoding.protobuf import decode_protobuf
 
 
 def number(value: int) -> bytes:
@@ -38,7 +38,7 @@ def test_a_deployment_is_read_with_its_numbers_maps_and_amounts() -> None:
     pod = field(1, volume) + field(2, container) + field(4, 0) + field(11, 0)
     spec = field(1, 3) + field(3, field(2, pod)) + field(4, strategy)
 
-    read = read_protobuf(envelope("apps/v1", "Deployment", META + field(2, spec)))
+    read = decode_protobuf(envelope("apps/v1", "Deployment", META + field(2, spec)))
 
     assert read == {
         "apiVersion": "apps/v1",
@@ -50,11 +50,7 @@ def test_a_deployment_is_read_with_its_numbers_maps_and_amounts() -> None:
                 "spec": {
                     "volumes": [{"name": "scratch", "emptyDir": {}}],
                     "containers": [
-                        {
-                            "name": "app",
-                            "image": "app:1",
-                            "resources": {"requests": {"cpu": "250m"}},
-                        }
+                        {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": "250m"}}}
                     ],
                     "terminationGracePeriodSeconds": 0,
                     "hostNetwork": False,
@@ -70,8 +66,8 @@ def test_times_bytes_and_negative_numbers_are_read() -> None:
     secret = field(1, field(1, "s") + born) + field(2, field(1, "key") + field(2, b"\x00\xff"))
     priority = field(1, field(1, "low")) + field(2, -7)
 
-    kept = read_protobuf(envelope("v1", "Secret", secret))
-    low = read_protobuf(envelope("scheduling.k8s.io/v1", "PriorityClass", priority))
+    kept = decode_protobuf(envelope("v1", "Secret", secret))
+    low = decode_protobuf(envelope("scheduling.k8s.io/v1", "PriorityClass", priority))
 
     assert kept["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
     assert kept["data"] == {"key": "AP8="}
@@ -83,10 +79,10 @@ def test_a_message_cut_anywhere_in_its_object_is_refused() -> None:
     whole = envelope("apps/v1", "Deployment", content)
 
     for end in range(len(whole) - len(content), len(whole)):
-        with pytest.raises(BadRequest, match="broken protobuf"):
-            read_protobuf(whole[:end])
+        with pytest.raises(BadRequest, match="not valid protobuf"):
+            decode_protobuf(whole[:end])
 
 
 def test_a_kind_without_numbers_is_not_taken() -> None:
     with pytest.raises(UnsupportedMediaType, match="send JSON"):
-        read_protobuf(envelope("example.com/v1", "Unicorn", b""))
+        decode_protobuf(envelope("example.com/v1", "Unicorn", b""))

@@ -1,150 +1,125 @@
-"""The end of a claim: its nodes go first, then its machine, then the claim itself."""
+"""Finalizer of NodeClaims: Nodes are deleted first, then the instance terminates.
 
-from typing import Protocol
+``controllers/node/termination.py`` says who terminates an instance when.
+"""
 
 from dovetail.codec.patches.nodeclaims import status_patch
-from dovetail.codec.quantities import show_instant
-from dovetail.controllers.runtime.manager import Requeue
+from dovetail.codec.quantities import encode_time
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.event_reasons import TERMINATION_GRACE_PERIOD_EXPIRING
+from dovetail.controllers.nodeclaim.lifecycle.launch import Launcher
+from dovetail.controllers.runtime.manager import RequeueAfter
 from dovetail.core.nodeclaim.lifecycle import (
-    INSTANCE_TERMINATING,
-    REGISTERED,
-    drain_deadline,
-    next_look,
-    stated,
+    get_new_drain_deadline,
+    get_termination_poll_interval,
+    set_claim_condition,
 )
 from dovetail.model import labels as label_keys
+from dovetail.model.karpenter.condition_types import INSTANCE_TERMINATING, REGISTERED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.conditions import TRUE, is_true
 from dovetail.ports.api_resources import NODE_CLAIMS, NODES
-from dovetail.ports.cloudprovider import Cloud, InstanceNotFound
-from dovetail.ports.event_loop import Clock
-from dovetail.ports.kube_client import Kube
+from dovetail.ports.cloudprovider import InstanceNotFoundError
 from dovetail.ports.kube_errors import NotFound
-from dovetail.ports.telemetry import Events, Log, Metrics
-from dovetail.state.cluster.cache import Mirror
+from dovetail.ports.metrics import (
+    NODECLAIMS_INSTANCE_TERMINATION_DURATION,
+    NODECLAIMS_TERMINATED,
+    NODECLAIMS_TERMINATION_DURATION,
+    NodeClaimTerminatedLabels,
+    NodePoolLabels,
+)
 
 
-class Purchases(Protocol):
-    """Remembers machines that are bought and not yet written down."""
+class Finalizer(ControllerBase):
+    """Removes the finalizer of a NodeClaim once its Nodes and its instance are gone."""
 
-    def unwritten(self, claim: NodeClaim) -> str: ...
+    def __init__(self, context: ControllerContext, launcher: Launcher) -> None:
+        super().__init__(context)
+        self._launcher = launcher
 
-    def forget(self, claim: NodeClaim) -> None: ...
-
-
-class Finalizer:
-    """Lets a claim go once nothing is left that it stands for."""
-
-    def __init__(
-        self,
-        *,
-        mirror: Mirror,
-        kube: Kube,
-        cloud: Cloud,
-        clock: Clock,
-        purchases: Purchases,
-        log: Log,
-        events: Events,
-        metrics: Metrics,
-    ) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._cloud = cloud
-        self._clock = clock
-        self._purchases = purchases
-        self._log = log
-        self._events = events
-        self._metrics = metrics
-
-    async def finalize(self, claim: NodeClaim) -> Requeue | None:
-        """Take the next step of a claim that is being deleted."""
+    async def finalize(self, claim: NodeClaim) -> RequeueAfter | None:
+        """Advance the deletion of a NodeClaim."""
         if label_keys.TERMINATION_FINALIZER not in claim.finalizers:
             return None
-        claim = await self._with_deadline(claim)
-        if is_true(claim.conditions, REGISTERED) and await self._has_nodes(claim):
-            return None  # Their going is told.
-        provider_id = claim.provider_id or self._purchases.unwritten(claim)
+        claim = await self._set_deadline(claim)
+        if is_true(claim.conditions, REGISTERED) and await self._delete_nodes(claim):
+            return None  # The watch event of the last Node triggers the next reconcile.
+        provider_id = self._launcher.get_provider_id(claim)
         if provider_id:
-            gone = await self._terminate(provider_id)
-            claim = await self._note_terminating(claim)
-            if not gone:
-                return Requeue(after=next_look(claim, self._clock.now()))
-        await self._let_go(claim)
+            is_gone = await self._terminate(provider_id)
+            claim = await self._set_terminating(claim)
+            if not is_gone:
+                return RequeueAfter(get_termination_poll_interval(claim, self._loop.now()))
+        await self._remove_finalizer(claim)
+        self._report(claim)
         return None
 
-    async def _with_deadline(self, claim: NodeClaim) -> NodeClaim:
-        deadline = drain_deadline(claim)
+    async def _set_deadline(self, claim: NodeClaim) -> NodeClaim:
+        """Annotate the NodeClaim with the end of its termination grace period."""
+        deadline = get_new_drain_deadline(claim)
         if deadline is None:
             return claim
-        text = show_instant(deadline) or ""
-        await self._kube.patch(
-            NODE_CLAIMS,
-            claim.name,
-            {
-                "metadata": {
-                    "resourceVersion": claim.resource_version,
-                    "annotations": {label_keys.TERMINATION_TIMESTAMP: text},
-                }
-            },
-        )
+        text = encode_time(deadline) or ""
+        metadata = {
+            "resourceVersion": claim.resource_version,
+            "annotations": {label_keys.TERMINATION_TIMESTAMP: text},
+        }
+        await self._kube.patch(NODE_CLAIMS, claim.name, {"metadata": metadata})
         self._log.info("annotated nodeclaim", nodeclaim=claim.name, deadline=text)
-        self._events.publish(
-            NODE_CLAIMS,
-            claim.name,
-            uid=claim.uid,
-            reason="TerminationGracePeriodExpiring",
-            message=f"All pods will be deleted by {text}",
-            warning=True,
-            same=(claim.name,),
-        )
-        return self._mirror.claim(claim.name) or claim
+        message = f"All pods will be deleted by {text}"
+        self._events.publish(claim, TERMINATION_GRACE_PERIOD_EXPIRING, message, dedupe_key=(claim.name,))
+        return self._cache.claim(claim.name) or claim
 
-    async def _has_nodes(self, claim: NodeClaim) -> bool:
-        for node in self._mirror.nodes_of(claim.provider_id):
+    async def _delete_nodes(self, claim: NodeClaim) -> bool:
+        """Delete all Nodes of a NodeClaim; return True while any is left."""
+        for node in self._cache.nodes_of(claim.provider_id):
             if node.deleting:
                 continue
             try:
                 await self._kube.delete(NODES, node.name, uid=node.uid)
             except NotFound:
-                continue  # Somebody was quicker.
-        return bool(self._mirror.nodes_of(claim.provider_id))
+                continue  # Deleted by another client.
+        return bool(self._cache.nodes_of(claim.provider_id))
 
     async def _terminate(self, provider_id: str) -> bool:
-        """Have the machine terminate; True once it has."""
+        """Request the termination of an instance; return True once it is gone."""
         try:
-            await self._cloud.delete(provider_id)
-        except InstanceNotFound:
+            await self._cloud_provider.delete(provider_id)
+        except InstanceNotFoundError:
             return True
         return False
 
-    async def _note_terminating(self, claim: NodeClaim) -> NodeClaim:
-        after = stated(claim, self._clock.now(), INSTANCE_TERMINATING, TRUE)
+    async def _set_terminating(self, claim: NodeClaim) -> NodeClaim:
+        after = set_claim_condition(claim, self._loop.now(), INSTANCE_TERMINATING, TRUE)
         patch = status_patch(claim, after)
         if not patch:
             return claim
         await self._kube.patch(NODE_CLAIMS, claim.name, patch, subresource="status")
-        return self._mirror.claim(claim.name) or claim
+        return self._cache.claim(claim.name) or claim
 
-    async def _let_go(self, claim: NodeClaim) -> None:
-        left = [one for one in claim.finalizers if one != label_keys.TERMINATION_FINALIZER]
-        meta = {"resourceVersion": claim.resource_version, "finalizers": left or None}
-        await self._kube.patch(NODE_CLAIMS, claim.name, {"metadata": meta})
-        self._purchases.forget(claim)
+    async def _remove_finalizer(self, claim: NodeClaim) -> None:
+        remaining = [name for name in claim.finalizers if name != label_keys.TERMINATION_FINALIZER]
+        metadata = {"resourceVersion": claim.resource_version, "finalizers": remaining or None}
+        await self._kube.patch(NODE_CLAIMS, claim.name, {"metadata": metadata})
+        self._launcher.forget(claim)
 
+    def _report(self, claim: NodeClaim) -> None:
         self._log.info("deleted nodeclaim", nodeclaim=claim.name, provider_id=claim.provider_id)
-        now, pool = self._clock.now(), claim.pool
-        self._metrics.count(
-            "karpenter_nodeclaims_terminated_total",
-            nodepool=pool,
-            capacity_type=claim.labels.get(label_keys.CAPACITY_TYPE, ""),
-            zone=claim.labels.get(label_keys.ZONE, ""),
+        now, pool = self._loop.now(), claim.pool
+        self._metrics.inc(
+            NODECLAIMS_TERMINATED,
+            NodeClaimTerminatedLabels(
+                nodepool=pool,
+                capacity_type=claim.labels.get(label_keys.CAPACITY_TYPE, ""),
+                zone=claim.labels.get(label_keys.ZONE, ""),
+            ),
         )
         terminating = claim.conditions.get(INSTANCE_TERMINATING)
-        asked_at = None if terminating is None else terminating.since
-        for name, since in (
-            ("termination_duration_seconds", claim.deleted_at),
-            ("instance_termination_duration_seconds", asked_at),
+        terminating_since = None if terminating is None else terminating.last_transition_time
+        for histogram, since in (
+            (NODECLAIMS_TERMINATION_DURATION, claim.deleted_at),
+            (NODECLAIMS_INSTANCE_TERMINATION_DURATION, terminating_since),
         ):
             if since is not None:
                 seconds = (now - since).total_seconds()
-                self._metrics.observe(f"karpenter_nodeclaims_{name}", seconds, nodepool=pool)
+                self._metrics.observe(histogram, seconds, NodePoolLabels(nodepool=pool))

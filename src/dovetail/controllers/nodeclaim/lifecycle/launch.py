@@ -1,78 +1,69 @@
-"""Launch: one machine for one claim, never two."""
+"""Launch: one instance per NodeClaim, never two."""
 
 from datetime import timedelta
 from typing import Final
 
 import msgspec
 
-from dovetail.controllers.nodeclaim_deletion import retire
-from dovetail.core.nodeclaim.lifecycle import Bought, Unmet, awaits_launch, shortened
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.event_reasons import INSUFFICIENT_CAPACITY
+from dovetail.controllers.nodeclaim_deletion import delete_nodeclaim
+from dovetail.core.nodeclaim.lifecycle import LaunchResult, UnmetCondition, is_unlaunched, truncate_message
 from dovetail.errors import DovetailError
 from dovetail.model.karpenter.nodeclaim import NodeClaim
-from dovetail.ports.api_resources import NODE_CLAIMS
 from dovetail.ports.cloudprovider import (
-    Cloud,
-    CreateFailed,
+    CreateError,
     Instance,
-    InsufficientCapacity,
-    NodeClassNotReady,
+    InsufficientCapacityError,
+    NodeClassNotReadyError,
 )
-from dovetail.ports.event_loop import Clock
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.telemetry import Events, Log, Metrics
 
-_REMEMBERED: Final = timedelta(hours=1)
+_CACHE_TTL: Final = timedelta(hours=1)
 
 
-class NotLaunched(msgspec.Struct, frozen=True):
-    """There is no machine yet: what to say on the claim, and the error to come back with."""
+class LaunchFailure(msgspec.Struct, frozen=True):
+    """The launch failed and is retried: the condition to set, and the error to raise."""
 
-    why: Unmet
+    condition: UnmetCondition
     error: DovetailError
 
 
-class GivenUp(msgspec.Struct, frozen=True):
-    """The claim was deleted: what it asks for cannot be had."""
+class NodeClaimDeleted(msgspec.Struct, frozen=True):
+    """The launch failed, and a retry cannot succeed: the NodeClaim was deleted."""
 
 
-class Launcher:
-    """Buys machines, and remembers for a while what it bought.
+class Launcher(ControllerBase):
+    """Launches instances, and caches those whose NodeClaim has no provider ID yet.
 
-    The memory spares a call when writing the status failed. Correctness does not
-    hang on it: the cloud returns the same machine for the same claim.
+    The cache saves a call if the status write fails. Without it, the cloud
+    provider would return the same instance for the same NodeClaim.
     """
 
-    def __init__(
-        self, *, cloud: Cloud, kube: Kube, clock: Clock, log: Log, events: Events, metrics: Metrics
-    ) -> None:
-        self._cloud = cloud
-        self._kube = kube
-        self._clock = clock
-        self._log = log
-        self._events = events
-        self._metrics = metrics
-        self._bought: dict[str, Instance] = {}
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._launched: dict[str, Instance] = {}
+        """NodeClaim UID → instance, in launch order."""
 
-    async def launch(self, claim: NodeClaim) -> Bought | NotLaunched | GivenUp | None:
-        """Return the claim's new machine; None when launching is behind it."""
-        if not awaits_launch(claim):
-            self._bought.pop(claim.uid, None)
+    async def launch(self, claim: NodeClaim) -> LaunchResult | LaunchFailure | NodeClaimDeleted | None:
+        """Return the new instance of a NodeClaim, None if it was launched before."""
+        if not is_unlaunched(claim):
+            self.forget(claim)
             return None
-        instance = self._bought.get(claim.uid)
+        instance = self._launched.get(claim.uid)
         if instance is None:
             try:
-                instance = await self._cloud.create(claim)
-            except InsufficientCapacity as error:
-                self._tell_of_scarcity(claim, error)
-                return await self._give_up(claim, "insufficient_capacity", error)
-            except NodeClassNotReady as error:
-                return await self._give_up(claim, "nodeclass_not_ready", error)
-            except CreateFailed as error:
-                return NotLaunched(Unmet(error.reason, shortened(str(error))), error)
+                instance = await self._cloud_provider.create(claim)
+            except InsufficientCapacityError as error:
+                message = f"NodeClaim {claim.name} event: {truncate_message(str(error))}"
+                self._events.publish(claim, INSUFFICIENT_CAPACITY, message, dedupe_key=(claim.name,))
+                return await self._delete(claim, "insufficient_capacity", error)
+            except NodeClassNotReadyError as error:
+                return await self._delete(claim, "nodeclass_not_ready", error)
             except DovetailError as error:
-                return NotLaunched(Unmet("LaunchFailed", shortened(str(error))), error)
+                reason = error.reason if isinstance(error, CreateError) else "LaunchFailed"
+                return LaunchFailure(UnmetCondition(reason, truncate_message(str(error))), error)
             self._remember(claim.uid, instance)
-        return Bought(
+        return LaunchResult(
             provider_id=instance.provider_id,
             image_id=instance.image_id,
             labels=instance.labels,
@@ -81,35 +72,24 @@ class Launcher:
             allocatable=instance.allocatable,
         )
 
-    def unwritten(self, claim: NodeClaim) -> str:
-        """Return the machine of a claim that does not say so yet; empty when there is none."""
-        found = self._bought.get(claim.uid)
-        return "" if found is None else found.provider_id
+    def get_provider_id(self, claim: NodeClaim) -> str:
+        """Return the instance of a NodeClaim, also before the status write; or empty."""
+        instance = self._launched.get(claim.uid)
+        return claim.provider_id or ("" if instance is None else instance.provider_id)
 
     def forget(self, claim: NodeClaim) -> None:
-        self._bought.pop(claim.uid, None)
+        """Remove a NodeClaim from the cache."""
+        self._launched.pop(claim.uid, None)
 
     def _remember(self, uid: str, instance: Instance) -> None:
-        oldest = self._clock.now() - _REMEMBERED
-        # In the order bought: those that are too old come first.
-        for known, one in list(self._bought.items()):
-            if one.launched is not None and one.launched > oldest:
+        expired = self._loop.now() - _CACHE_TTL
+        for cached_uid, cached in list(self._launched.items()):
+            if cached.launch_time is not None and cached.launch_time > expired:
                 break
-            del self._bought[known]
-        self._bought[uid] = instance
+            del self._launched[cached_uid]
+        self._launched[uid] = instance
 
-    async def _give_up(self, claim: NodeClaim, reason: str, error: DovetailError) -> GivenUp:
+    async def _delete(self, claim: NodeClaim, reason: str, error: DovetailError) -> NodeClaimDeleted:
         self._log.error("failed launching nodeclaim", nodeclaim=claim.name, error=str(error))
-        await retire(claim, reason, kube=self._kube, metrics=self._metrics)
-        return GivenUp()
-
-    def _tell_of_scarcity(self, claim: NodeClaim, error: DovetailError) -> None:
-        self._events.publish(
-            NODE_CLAIMS,
-            claim.name,
-            uid=claim.uid,
-            reason="InsufficientCapacityError",
-            message=f"NodeClaim {claim.name} event: {shortened(str(error))}",
-            warning=True,
-            same=(claim.name,),
-        )
+        await delete_nodeclaim(self._context, claim, reason)
+        return NodeClaimDeleted()

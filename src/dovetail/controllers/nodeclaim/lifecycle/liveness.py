@@ -1,94 +1,52 @@
-"""Gives up claims whose machine does not come, or does not become a node, in time."""
+"""Liveness: deletes NodeClaims that are not launched or registered in time."""
 
-from typing import Final
-
-from dovetail.controllers.nodeclaim_deletion import retire
-from dovetail.controllers.nodepool.registration_outcomes import PoolHealth
-from dovetail.controllers.runtime.manager import Registration, Requeue
-from dovetail.core.nodeclaim.lifecycle import Overdue, Timeouts, overdue
+from dovetail.controllers.context import ControllerBase, ControllerContext
+from dovetail.controllers.nodeclaim_deletion import delete_nodeclaim
+from dovetail.controllers.nodepool.registration_health import RegistrationOutcomes
+from dovetail.controllers.runtime.manager import Controller, RequeueAfter, enqueue_object
+from dovetail.core.nodeclaim.lifecycle import TimedOut, check_timeouts
 from dovetail.ports.api_resources import NODE_CLAIMS
-from dovetail.ports.event_loop import Clock, Loop
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.telemetry import Log, Metrics
-from dovetail.state.cluster.cache import Mirror
-from dovetail.state.nodes.launch_outcomes import LaunchOutcomes
-
-_USUAL: Final = Timeouts()
 
 
-class Liveness:
-    """Looks at a claim when its time is up.
+class LivenessController(ControllerBase):
+    """Reconciles a NodeClaim when its timeout passes.
 
-    It stands beside the lifecycle controller, so that a launch that hangs or
-    fails again and again does not keep it from being given up in time.
+    Separate from the lifecycle controller, because a launch that hangs or is in
+    backoff must not delay the timeout.
     """
 
-    def __init__(
-        self,
-        *,
-        mirror: Mirror,
-        kube: Kube,
-        clock: Clock,
-        health: PoolHealth,
-        log: Log,
-        metrics: Metrics,
-        timeouts: Timeouts,
-    ) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._clock = clock
-        self._health = health
-        self._log = log
-        self._metrics = metrics
-        self._timeouts = timeouts
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._outcomes = RegistrationOutcomes(context)
+        self._timeouts = context.lifecycle_timeouts
 
-    async def reconcile(self, name: str) -> Requeue | None:
+    async def reconcile(self, name: str) -> RequeueAfter | None:
         # Observe.
-        claim = self._mirror.claim(name)
-        if claim is None or claim.deleting or not claim.node_class.supported:
+        claim = self._cache.claim(name)
+        if claim is None or claim.deleting or not claim.node_class.is_supported:
             return None
-        now = self._clock.now()
+        now = self._loop.now()
 
         # Decide.
-        verdict = overdue(claim, now, self._timeouts)
-        if verdict is None:
+        timeout = check_timeouts(claim, now, self._timeouts)
+        if timeout is None:
             return None
-        if not isinstance(verdict, Overdue):
-            return Requeue(after=verdict - now)
+        if not isinstance(timeout, TimedOut):
+            return RequeueAfter(timeout - now)
 
         # Act.
-        await self._health.timed_out(claim)
-        gone = await retire(claim, verdict.reason, kube=self._kube, metrics=self._metrics)
+        await self._outcomes.record_timeout(claim)
+        is_deleted = await delete_nodeclaim(self._context, claim, timeout.reason)
 
-        # Tell.
-        if gone:
-            self._log.info(
-                "terminating due to timeout", nodeclaim=claim.name, reason=verdict.reason
-            )
+        # Report.
+        if is_deleted:
+            self._log.info("terminating due to timeout", nodeclaim=claim.name, reason=timeout.reason)
         return None
 
 
-def registration(
-    *,
-    mirror: Mirror,
-    kube: Kube,
-    loop: Loop,
-    outcomes: LaunchOutcomes,
-    log: Log,
-    metrics: Metrics,
-    timeouts: Timeouts = _USUAL,
-) -> Registration:
-    """Return the controller."""
-    return Registration(
-        name="nodeclaim.liveness",
-        controller=Liveness(
-            mirror=mirror,
-            kube=kube,
-            clock=loop,
-            health=PoolHealth(mirror=mirror, kube=kube, clock=loop, outcomes=outcomes),
-            log=log,
-            metrics=metrics,
-            timeouts=timeouts,
-        ),
-        watches=[(NODE_CLAIMS, lambda change: (change.either.name,))],
+def controller(context: ControllerContext) -> Controller:
+    """Return the registration of this controller."""
+    reconciler = LivenessController(context)
+    return Controller(
+        name="nodeclaim.liveness", reconciler=reconciler, watches=[(NODE_CLAIMS, enqueue_object)]
     )

@@ -1,165 +1,137 @@
-"""Registration: the claim's node is found and becomes one of ours."""
+"""Registration: finds the Node of a NodeClaim, and copies labels and taints to it."""
 
-from collections.abc import Sequence
 from datetime import timedelta
-from typing import Protocol
+from typing import Final
 
 import msgspec
 
-from dovetail.codec.patches.nodes import adoption_patch
+from dovetail.codec.patches.nodes import registration_patch
+from dovetail.controllers.context import ControllerBase, ControllerContext, HookResult
+from dovetail.controllers.event_reasons import UNREGISTERED_TAINT_MISSING
+from dovetail.controllers.pod.nomination import PodNominator
 from dovetail.core.nodeclaim.lifecycle import (
-    REGISTERED,
-    Unmet,
-    awaits_registration,
-    lost_taint,
-    refreshed,
-    registered,
-    taints_to_add,
-    the_node,
-    unmet,
+    UnmetCondition,
+    get_missing_taints,
+    get_single_node,
+    is_unregistered,
+    lacks_unregistered_taint,
+    refresh_condition,
+    set_registered,
+    set_unmet_condition,
 )
 from dovetail.errors import DovetailError
 from dovetail.model import labels as label_keys
+from dovetail.model.karpenter.condition_types import REGISTERED
 from dovetail.model.karpenter.nodeclaim import NodeClaim
-from dovetail.model.kube.taints import UNREGISTERED
+from dovetail.model.kube.taints import UNREGISTERED_TAINT
 from dovetail.model.node import NodeObject
-from dovetail.ports.api_resources import NODE_CLAIMS, NODES
-from dovetail.ports.event_loop import Loop
-from dovetail.ports.kube_client import Kube
-from dovetail.ports.telemetry import Events, Log
-from dovetail.state.cluster.cache import Mirror
+from dovetail.ports.api_resources import NODES
+
+_PARTITION_POLL: Final = timedelta(seconds=1)
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What a hook says: the claim with what it knows now, or to come back later."""
+class RegistrationResult(msgspec.Struct, frozen=True):
+    """NodeClaim after a registration attempt, and when to try again."""
 
     claim: NodeClaim
-    again_in: timedelta | None = None
-    """None: nothing holds registration back."""
-
-
-class Hook(Protocol):
-    """Something of the cloud's that must be known before pods may come."""
-
-    name: str
-
-    async def before_registration(self, claim: NodeClaim) -> Answer: ...
-
-
-class Nominates(Protocol):
-    """Tells pods of their node before anybody else may come to it."""
-
-    async def before_pods_come(self, claim: NodeClaim, node: str) -> None: ...
-
-
-class Registered(msgspec.Struct, frozen=True):
-    """How far registration came."""
-
-    claim: NodeClaim
-    again_in: timedelta | None = None
+    requeue_after: timedelta | None = None
     error: DovetailError | None = None
+    pending_hooks: tuple[str, ...] = ()
 
 
-class Registrar:
-    """Finds nodes by provider id and hands them what their claims say."""
+class PartitionHook:
+    """``RegistrationHook`` that sets the label of the placement group partition.
 
-    def __init__(
-        self,
-        *,
-        mirror: Mirror,
-        kube: Kube,
-        loop: Loop,
-        log: Log,
-        events: Events,
-        hooks: Sequence[Hook] = (),
-        nominating: Nominates | None = None,
-    ) -> None:
-        self._mirror = mirror
-        self._kube = kube
-        self._loop = loop
-        self._log = log
-        self._events = events
-        self._hooks = hooks
-        self._nominating = nominating
+    Pods may be spread by partition, so the label must be set before pods are
+    bound. EC2 chooses the partition if the label is empty.
+    """
 
-    async def register(self, claim: NodeClaim) -> Registered:
-        """Return the claim after looking for its node; nothing is written to the claim."""
+    name = "placement-group-partition"
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._cloud_provider = context.cloud_provider
+
+    async def before_registration(self, claim: NodeClaim) -> HookResult:
+        key = label_keys.PLACEMENT_GROUP_PARTITION
+        if claim.labels.get(key) != "":
+            return HookResult(claim)
+        partition = (await self._cloud_provider.get(claim.provider_id)).placement_group_partition
+        if not partition:
+            return HookResult(claim, requeue_after=_PARTITION_POLL)
+        labels = claim.labels.with_items({key: partition})
+        return HookResult(msgspec.structs.replace(claim, labels=labels))
+
+
+class Registrar(ControllerBase):
+    """Registers the Node with the provider ID of a NodeClaim."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._hooks = (*context.registration_hooks, PartitionHook(context))
+        self._nominator = PodNominator(context) if context.feature_gates.NominatedNodeName else None
+
+    async def register(self, claim: NodeClaim) -> RegistrationResult:
+        """Return the NodeClaim with the Registered condition; the caller writes it."""
         now = self._loop.now()
-        if not awaits_registration(claim):
-            return Registered(refreshed(claim, now, REGISTERED))
-        node = the_node(self._mirror.nodes_of(claim.provider_id))
-        if isinstance(node, Unmet):
-            return Registered(unmet(claim, now, REGISTERED, node))
-        if lost_taint(node):
-            self._tell_of_lost_taint(claim, node)
+        if not is_unregistered(claim):
+            return RegistrationResult(refresh_condition(claim, now, REGISTERED))
+        node = get_single_node(self._cache.nodes_of(claim.provider_id))
+        if isinstance(node, UnmetCondition):
+            return RegistrationResult(set_unmet_condition(claim, now, REGISTERED, node))
+        if lacks_unregistered_taint(node):
+            self._report_missing_taint(claim, node)
 
-        asked = await self._ask_hooks(claim)
-        claim = asked.claim
-        if asked.pending:
-            await self._adopt(node, claim, finished=False)
-            why = Unmet("RegistrationHookPending", ", ".join(asked.pending))
-            held = unmet(claim, now, REGISTERED, why)
-            return Registered(held, again_in=asked.again_in, error=asked.error)
-        if self._nominating is not None:
-            await self._nominating.before_pods_come(claim, node.name)
-        await self._adopt(node, claim, finished=True)
-        return Registered(registered(claim, node, now))
+        result = await self._run_hooks(claim)
+        claim = result.claim
+        if result.pending_hooks:
+            await self._sync_node(node, claim, is_final=False)
+            unmet = UnmetCondition("RegistrationHookPending", ", ".join(result.pending_hooks))
+            return msgspec.structs.replace(result, claim=set_unmet_condition(claim, now, REGISTERED, unmet))
+        if self._nominator is not None:
+            # Before the taint is removed: no pod can be bound to the Node yet.
+            await self._nominator.nominate_for(claim, node.name)
+        await self._sync_node(node, claim, is_final=True)
+        return RegistrationResult(set_registered(claim, node, now))
 
-    async def _ask_hooks(self, claim: NodeClaim) -> "_Asked":
-        answers = await self._loop.together(
-            [hook.before_registration(claim) for hook in self._hooks]
-        )
+    async def _run_hooks(self, claim: NodeClaim) -> RegistrationResult:
+        """Run all hooks concurrently and merge their labels and annotations."""
+        results = await self._loop.gather([hook.before_registration(claim) for hook in self._hooks])
         pending: list[str] = []
         error: DovetailError | None = None
-        waits: list[timedelta] = []
-        for hook, answer in zip(self._hooks, answers, strict=True):
-            if isinstance(answer, DovetailError):
+        delays: list[timedelta] = []
+        for hook, result in zip(self._hooks, results, strict=True):
+            if isinstance(result, DovetailError):
                 pending.append(hook.name)
-                error = error or answer
-            elif isinstance(answer, Exception):
-                raise answer
+                error = error or result
+            elif isinstance(result, Exception):
+                raise result
             else:
                 claim = msgspec.structs.replace(
                     claim,
-                    labels=claim.labels.with_items(answer.claim.labels),
-                    annotations=claim.annotations.with_items(answer.claim.annotations),
+                    labels=claim.labels.with_items(result.claim.labels),
+                    annotations=claim.annotations.with_items(result.claim.annotations),
                 )
-                if answer.again_in is not None:
+                if result.requeue_after is not None:
                     pending.append(hook.name)
-                    waits.append(answer.again_in)
-        return _Asked(claim, tuple(pending), min(waits, default=None), error)
+                    delays.append(result.requeue_after)
+        return RegistrationResult(claim, min(delays, default=None), error, tuple(pending))
 
-    async def _adopt(self, node: NodeObject, claim: NodeClaim, *, finished: bool) -> None:
-        patch = adoption_patch(
+    async def _sync_node(self, node: NodeObject, claim: NodeClaim, *, is_final: bool) -> None:
+        """Copy labels, taints and finalizer to the Node; finally, let pods in."""
+        patch = registration_patch(
             await self._kube.get(NODES, node.name),
             claim,
             finalizer=label_keys.TERMINATION_FINALIZER,
-            labels={label_keys.REGISTERED: "true"} if finished else {},
-            add=taints_to_add(claim, node),
-            drop=(UNREGISTERED,) if finished else (),
+            labels={label_keys.REGISTERED: "true"} if is_final else {},
+            add=get_missing_taints(claim, node),
+            drop=(UNREGISTERED_TAINT,) if is_final else (),
         )
         if patch:
             await self._kube.patch(NODES, node.name, patch)
 
-    def _tell_of_lost_taint(self, claim: NodeClaim, node: NodeObject) -> None:
-        self._log.error(
-            "node is missing the unregistered taint", nodeclaim=claim.name, node=node.name
+    def _report_missing_taint(self, claim: NodeClaim, node: NodeObject) -> None:
+        self._log.error("node is missing the unregistered taint", nodeclaim=claim.name, node=node.name)
+        message = (
+            f"Taint {UNREGISTERED_TAINT.key} is missing on the node; pods may be bound before registration"
         )
-        self._events.publish(
-            NODE_CLAIMS,
-            claim.name,
-            uid=claim.uid,
-            reason="UnregisteredTaintMissing",
-            message=f"Taint {UNREGISTERED.key} is missing on the node; pods may come too early",
-            warning=True,
-            same=(claim.name,),
-        )
-
-
-class _Asked(msgspec.Struct, frozen=True):
-    """What all hooks together say."""
-
-    claim: NodeClaim
-    pending: tuple[str, ...]
-    again_in: timedelta | None
-    error: DovetailError | None
+        self._events.publish(claim, UNREGISTERED_TAINT_MISSING, message, dedupe_key=(claim.name,))

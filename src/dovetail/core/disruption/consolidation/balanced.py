@@ -1,77 +1,76 @@
-"""The policy Balanced: a move must save its share of what it disturbs."""
+"""Consolidation policy Balanced: savings must be in proportion to the disruption."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from dovetail.core.disruption.candidates import Candidate, eviction_cost, price_of
+from dovetail.core.disruption.candidates import Candidate, eviction_cost, get_node_price
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodepool import ConsolidationPolicy
 from dovetail.model.node import Node
 from dovetail.model.snapshot import ClusterSnapshot
 
-_ENOUGH: Final = 1e-9
-"""A score that falls short by no more than this is as good."""
+_TOLERANCE: Final = 1e-9
+"""Amount by which ``k`` times the score may miss 1."""
 
 
 class PoolTotals(msgspec.Struct, frozen=True):
-    """What a whole pool costs, and what moving all of its pods would be worth avoiding."""
+    """Price and disruption cost of all nodes of a NodePool."""
 
-    cost: float = 0.0
+    price: float = 0.0
     """USD per hour."""
-    disruption: float = 0.0
+    disruption_cost: float = 0.0
 
 
-def score(saving: float, disruption: float, totals: PoolTotals | None) -> float:
-    """Return a move's share of its pool's cost over its share of the pool's disruption."""
-    if totals is None or totals.cost <= 0 or totals.disruption <= 0 or saving <= 0:
+def compute_score(saving: float, disruption_cost: float, totals: PoolTotals | None) -> float:
+    """Return the share of the NodePool's price saved per share of its disruption cost."""
+    if totals is None or totals.price <= 0 or totals.disruption_cost <= 0 or saving <= 0:
         return 0.0
-    if disruption <= 0:
+    if disruption_cost <= 0:
         return float("inf")
-    return (saving / totals.cost) / (disruption / totals.disruption)
+    return (saving / totals.price) / (disruption_cost / totals.disruption_cost)
 
 
-def pool_totals(
-    candidates: Iterable[Candidate], snapshot: ClusterSnapshot
-) -> dict[str, PoolTotals]:
-    """Reckon the totals of every pool that has candidates: all of its nodes count."""
-    known = {one.node.name: one for one in candidates}
-    pools = {one.pool.name for one in known.values()}
-    types = {pool: _by_name(snapshot.instance_types.get(pool, ())) for pool in pools}
+def compute_pool_totals(candidates: Iterable[Candidate], snapshot: ClusterSnapshot) -> dict[str, PoolTotals]:
+    """Return the totals of every NodePool with candidates, over all of its nodes."""
+    by_node = {candidate.name: candidate for candidate in candidates}
+    pools = {candidate.pool.name for candidate in by_node.values()}
+    types = {pool: _index_by_name(snapshot.instance_types.get(pool, ())) for pool in pools}
     price, disruption = dict.fromkeys(sorted(pools), 0.0), dict.fromkeys(pools, 0.0)
     for node in snapshot.nodes:
         if node.pool not in pools:
             continue
-        candidate = known.get(node.name)
-        price[node.pool] += candidate.price if candidate else price_of(node, types[node.pool])
-        disruption[node.pool] += candidate.cost if candidate else _cost(node)
+        candidate = by_node.get(node.name)
+        price[node.pool] += candidate.price if candidate else get_node_price(node, types[node.pool])
+        disruption[node.pool] += candidate.disruption_cost if candidate else _get_disruption_cost(node)
     return {pool: PoolTotals(price[pool], disruption[pool]) for pool in price}
 
 
-def _by_name(types: Iterable[InstanceType]) -> dict[str, InstanceType]:
-    return {one.name: one for one in types}
+def _index_by_name(types: Iterable[InstanceType]) -> dict[str, InstanceType]:
+    return {instance_type.name: instance_type for instance_type in types}
 
 
-def _cost(node: Node) -> float:
-    return 1.0 + sum(max(0.0, eviction_cost(pod)) for pod in node.pods if not pod.of_daemon_set)
+def _get_disruption_cost(node: Node) -> float:
+    return 1.0 + sum(max(0.0, eviction_cost(pod)) for pod in node.pods if not pod.is_owned_by_daemon_set)
 
 
-def approves(
-    removed: Sequence[Candidate], saving: float, totals: Mapping[str, PoolTotals], k: float
+def meets_balanced_policy(
+    candidates: Sequence[Candidate], saving: float, totals: Mapping[str, PoolTotals], k: float
 ) -> bool:
-    """Tell whether every Balanced pool that loses nodes finds a move worth it.
+    """Return True if every NodePool with policy Balanced gets a score of 1/k or more.
 
-    The saving is divided between pools by the price of what they lose; pools
-    with another policy have no say.
+    The saving is divided between NodePools by the price of their candidates.
+    NodePools with another policy are not checked.
     """
-    price = sum(one.price for one in removed)
-    for pool in sorted({one.pool.name for one in removed}):
-        own = [one for one in removed if one.pool.name == pool]
+    price = sum(candidate.price for candidate in candidates)
+    for pool in sorted({candidate.pool.name for candidate in candidates}):
+        own = [candidate for candidate in candidates if candidate.pool.name == pool]
         if own[0].pool.disruption.policy is not ConsolidationPolicy.BALANCED:
             continue
-        share = saving * sum(one.price for one in own) / price if price > 0 else 0.0
-        reached = score(share, sum(one.cost for one in own), totals.get(pool))
-        if reached * k < 1.0 - _ENOUGH:
+        own_price = sum(candidate.price for candidate in own)
+        share = saving * own_price / price if price > 0 else 0.0
+        disruption_cost = sum(candidate.disruption_cost for candidate in own)
+        if compute_score(share, disruption_cost, totals.get(pool)) * k < 1.0 - _TOLERANCE:
             return False
-    return bool(removed)
+    return bool(candidates)

@@ -1,8 +1,8 @@
-"""The same question for every node at once: who has to stay, from arrays alone.
+"""Estimates for all candidates at once.
 
-In a cluster that is well filled nearly every node's pods need a new node that
-costs as much. Asked one by one that takes most of a pass; here hundreds of
-nodes are asked together, each with its own copy of the room that others have.
+In a well filled cluster the pods of nearly every node need a new node of the same
+price. To estimate nodes one by one takes most of a pass. A batch estimates
+hundreds of nodes together, each with its own copy of the free resources.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,122 +10,136 @@ from typing import Final
 
 import numpy as np
 
-from dovetail.core.disruption.consolidation.estimate import NEVER, Guess, QuickLook
+from dovetail.core.disruption.consolidation.estimate import INFINITE_PRICE, Estimate, Estimator
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 
 _WINDOW: Final = 32
-"""So many hosts with room are looked at for pods of a kind; who needs more is asked alone."""
-_AT_A_TIME: Final = 2**20
-"""So many numbers the copies of one round may have."""
+"""Nodes tried for each pod shape; a removed node that needs more is estimated alone."""
+_MAX_BATCH_VALUES: Final = 2**20
+"""Size limit of the array of free resources of one batch (8 MiB)."""
 
 
-class Sweep:
-    """Finds what would have to be bought for each host's pods if it alone were gone."""
+class BatchEstimator:
+    """Estimates the replacement for each node, removed alone.
 
-    def __init__(self, quick: QuickLook) -> None:
-        self._quick = quick
-        kinds = [quick.with_room(kind) for kind in range(len(quick.sizes))]
-        seen = np.unique(np.concatenate([np.zeros(0, int), *(some[:_WINDOW] for some in kinds)]))
-        self._hosts: Ints = seen.astype(np.int64)
-        # One more column, without any room, for kinds that have fewer hosts than others.
-        self._columns: Ints = np.full((len(kinds), _WINDOW), len(seen), dtype=np.int64)
-        for kind, some in enumerate(kinds):
-            self._columns[kind, : len(some[:_WINDOW])] = seen.searchsorted(some[:_WINDOW])
-        self._more: Bools = np.array([len(some) > _WINDOW for some in kinds], dtype=bool)
-        asked = quick.sizes > 0
-        self._divisors: Floats = np.where(asked, quick.sizes, 1.0)
-        self._ignored: Floats = np.where(asked, 0.0, np.inf)
-        self._starting: Bools = np.isin([*self._hosts, -1], sorted(quick.starts))
+    Only the first nodes with room for any shape matter. They are columns; each
+    shape has a window of columns, filled up with a last column without room.
+    """
 
-    def guesses(self, hosts: Sequence[int]) -> dict[int, Guess]:
-        """Return the answer for hosts, as far as it is clear without the places of pods.
+    def __init__(self, estimator: Estimator) -> None:
+        self._estimator = estimator
+        requests = estimator.requests
+        candidates = [estimator.get_nodes_with_room(shape) for shape in range(len(requests))]
+        windows = [nodes[:_WINDOW] for nodes in candidates]
+        used = np.unique(np.concatenate([np.zeros(0, int), *windows]))
+        self._nodes: Ints = used.astype(np.int64)  # [columns]
+        # [shapes, window]
+        self._columns: Ints = np.full((len(windows), _WINDOW), len(used), dtype=np.int64)
+        for shape, window in enumerate(windows):
+            self._columns[shape, : len(window)] = used.searchsorted(window)
+        self._truncated: Bools = np.array([len(nodes) > _WINDOW for nodes in candidates], dtype=bool)
+        # A resource that is not requested allows infinitely many pods. [shapes, resources]
+        is_requested = requests > 0
+        self._divisors: Floats = np.where(is_requested, requests, 1.0)
+        self._unrequested: Floats = np.where(is_requested, 0.0, np.inf)
+        self._uninitialized: Bools = np.isin([*self._nodes, -1], sorted(estimator.uninitialized_nodes))
 
-        It is what ``QuickLook.ask`` says, without places and, where a node that is
-        starting is needed, without a price. Left out are plain hosts whose pods all
-        find a place: there the places are the answer.
+    def estimate_all(self, nodes: Sequence[int]) -> dict[int, Estimate]:
+        """Return estimates for removing each node alone, without placements.
+
+        They equal those of ``Estimator.estimate``, without placements and, if an
+        uninitialized node is needed, without a price. Nodes are left out if the
+        window was too small, or if the estimate is exact and no new node is needed:
+        then the placements are the result.
         """
-        found: dict[int, Guess] = {}
-        wide = max(1, (len(self._hosts) + 1) * self._quick.sizes.shape[1])
-        step = max(1, _AT_A_TIME // wide)
-        for first in range(0, len(hosts), step):
-            found.update(self._round(hosts[first : first + step]))
-        return found
+        estimates: dict[int, Estimate] = {}
+        width = max(1, (len(self._nodes) + 1) * self._estimator.requests.shape[1])
+        step = max(1, _MAX_BATCH_VALUES // width)
+        for first in range(0, len(nodes), step):
+            estimates.update(self._estimate_batch(nodes[first : first + step]))
+        return estimates
 
-    def _round(self, hosts: Sequence[int]) -> Iterator[tuple[int, Guess]]:
-        left, unclear, starting = self._left(hosts)
-        for row in np.flatnonzero(starting >= 0).tolist():
-            yield hosts[row], Guess(NEVER, [], starting=int(starting[row]))
-        clear = ~unclear & (starting < 0)
-        for row in np.flatnonzero(~left.any(axis=1) & clear).tolist():
-            if not self._quick.knows([hosts[row]]):
-                yield hosts[row], Guess(0.0, [])
-        alike: dict[tuple[int, ...], list[int]] = {}
-        for row in np.flatnonzero(left.any(axis=1) & clear).tolist():
-            theirs = {self._quick.asks[kind] for kind in np.flatnonzero(left[row]).tolist()}
-            alike.setdefault(tuple(sorted(theirs)), []).append(row)
-        for asks, rows in alike.items():
-            for row, guess in zip(
-                rows, self._quick.prices(asks, left[rows] @ self._quick.sizes), strict=True
-            ):
-                if guess.price != NEVER:
-                    yield hosts[row], guess
+    def _estimate_batch(self, nodes: Sequence[int]) -> Iterator[tuple[int, Estimate]]:
+        estimator = self._estimator
+        unplaced, is_truncated, uninitialized = self._place_batch(nodes)
+        for row in np.flatnonzero(uninitialized >= 0).tolist():
+            node = int(uninitialized[row])
+            yield nodes[row], Estimate(INFINITE_PRICE, [], uninitialized_node=node)
+        is_complete = ~is_truncated & (uninitialized < 0)
+        for row in np.flatnonzero(~unplaced.any(axis=1) & is_complete).tolist():
+            if not estimator.is_exact([nodes[row]]):
+                yield nodes[row], Estimate(0.0, [])
+        # Loads with equal constraints are priced together.
+        rows_by_constraints: dict[tuple[int, ...], list[int]] = {}
+        for row in np.flatnonzero(unplaced.any(axis=1) & is_complete).tolist():
+            shapes = np.flatnonzero(unplaced[row]).tolist()
+            key = tuple(sorted({estimator.constraints[shape] for shape in shapes}))
+            rows_by_constraints.setdefault(key, []).append(row)
+        for constraints, rows in rows_by_constraints.items():
+            estimates = estimator.estimate_prices(constraints, unplaced[rows] @ estimator.requests)
+            for row, estimate in zip(rows, estimates, strict=True):
+                if estimate.price != INFINITE_PRICE:
+                    yield nodes[row], estimate
 
-    def _left(self, hosts: Sequence[int]) -> tuple[Floats, Bools, Ints]:
-        """Return how many pods of each kind find no place, for each who asks.
+    def _place_batch(self, nodes: Sequence[int]) -> tuple[Floats, Bools, Ints]:
+        """Place the pods of each removed node by first fit, shape by shape.
 
-        And whose answer is not clear, and who needs which host that is starting.
+        Returns unplaced pods [removed, shapes], whether the window was too small
+        [removed], and the first uninitialized node that is needed or -1 [removed].
         """
-        quick = self._quick
-        wanted = self._wanted(hosts)
-        room = self._room(hosts)
-        unclear = np.zeros(len(hosts), dtype=bool)
-        starting: Ints = np.full(len(hosts), -1)
-        left = np.zeros_like(wanted)
-        order = self._order(wanted)
-        for turn in range(int((wanted > 0).sum(axis=1).max(initial=0))):
-            kinds = order[:, turn]
-            asking = np.flatnonzero(wanted[np.arange(len(hosts)), kinds])
-            kinds = kinds[asking]
-            many = wanted[asking, kinds]
-            columns = self._columns[kinds]
-            rows = asking[:, None]
-            free = room[rows, columns]
-            fits = free / self._divisors[kinds][:, None] + self._ignored[kinds][:, None]
-            slots = np.floor(np.maximum(fits.min(axis=2), 0.0))
+        requests = self._estimator.requests
+        counts = self._count_pods(nodes)  # [removed, shapes]
+        free = self._get_free(nodes)  # [removed, columns, resources]
+        is_truncated = np.zeros(len(nodes), dtype=bool)
+        uninitialized: Ints = np.full(len(nodes), -1)
+        unplaced = np.zeros_like(counts)
+        order = self._order_shapes(counts)
+        # Step n places the n-th largest shape of every removed node that has so many shapes.
+        for step in range(int((counts > 0).sum(axis=1).max(initial=0))):
+            shapes = order[:, step]
+            active = np.flatnonzero(counts[np.arange(len(nodes)), shapes])
+            shapes = shapes[active]
+            pods = counts[active, shapes]
+            columns = self._columns[shapes]  # [active, window]
+            rows = active[:, None]
+            room = free[rows, columns]  # [active, window, resources]
+            fits = room / self._divisors[shapes][:, None] + self._unrequested[shapes][:, None]
+            slots = np.floor(np.maximum(fits.min(axis=2), 0.0))  # pods: [active, window]
             before = slots.cumsum(axis=1) - slots
-            taken = np.clip(many[:, None] - before, 0.0, slots)
-            room[rows, columns] = free - taken[:, :, None] * quick.sizes[kinds][:, None]
-            rest = many - taken.sum(axis=1)
-            left[asking, kinds] = rest
-            needed = (taken > 0) & self._starting[columns]
-            new = needed.any(axis=1) & ~unclear[asking] & (starting[asking] < 0)
-            first = columns[new, needed[new].argmax(axis=1)]
-            starting[asking[new]] = self._hosts[first]
-            unclear[asking] |= (rest > 0) & self._more[kinds]
-        return left, unclear, starting
+            placed = np.clip(pods[:, None] - before, 0.0, slots)
+            free[rows, columns] = room - placed[:, :, None] * requests[shapes][:, None]
+            remaining = pods - placed.sum(axis=1)
+            unplaced[active, shapes] = remaining
+            needed = (placed > 0) & self._uninitialized[columns]
+            is_first = needed.any(axis=1) & ~is_truncated[active] & (uninitialized[active] < 0)
+            column = columns[is_first, needed[is_first].argmax(axis=1)]
+            uninitialized[active[is_first]] = self._nodes[column]
+            is_truncated[active] |= (remaining > 0) & self._truncated[shapes]
+        return unplaced, is_truncated, uninitialized
 
-    def _wanted(self, hosts: Sequence[int]) -> Floats:
-        wanted = np.zeros((len(hosts), len(self._quick.sizes)))
-        for row, host in enumerate(hosts):
-            for kind, count in self._quick.counts([host]).items():
-                wanted[row, kind] = count
-        return wanted
+    def _count_pods(self, nodes: Sequence[int]) -> Floats:
+        """Return the number of pods: [removed, shapes]."""
+        counts = np.zeros((len(nodes), len(self._estimator.requests)))
+        for row, node in enumerate(nodes):
+            for shape, count in self._estimator.count_pods([node]).items():
+                counts[row, shape] = count
+        return counts
 
-    def _room(self, hosts: Sequence[int]) -> Floats:
-        """Return [who asks, host, resource]: what is free as each of them sees it."""
-        free = self._quick.base[:, self._hosts].T
-        nothing = np.full((1, free.shape[1]), -1.0)
-        room = np.repeat(np.concatenate([free, nothing])[None], len(hosts), axis=0)
-        own = self._hosts.searchsorted(hosts)
-        for row, (host, column) in enumerate(zip(hosts, own.tolist(), strict=True)):
-            if column < len(self._hosts) and self._hosts[column] == host:
-                room[row, column] = -1.0
-        return room
+    def _get_free(self, nodes: Sequence[int]) -> Floats:
+        """Return free resources without the removed node: [removed, columns, resources]."""
+        free = self._estimator.free[:, self._nodes].T
+        padding = np.full((1, free.shape[1]), -1.0)
+        copies = np.repeat(np.concatenate([free, padding])[None], len(nodes), axis=0)
+        own = self._nodes.searchsorted(nodes)
+        for row, (node, column) in enumerate(zip(nodes, own.tolist(), strict=True)):
+            if column < len(self._nodes) and self._nodes[column] == node:
+                copies[row, column] = -1.0
+        return copies
 
-    def _order(self, wanted: Floats) -> Ints:
-        """Return each one's kinds, largest first by their share of what it asks for."""
-        sizes = self._quick.sizes
-        total = np.maximum(wanted @ sizes, 1.0)
-        share = (sizes[None] / total[:, None]).sum(axis=2)
-        order: Ints = np.argsort(np.where(wanted > 0, -share, np.inf), axis=1, kind="stable")
+    def _order_shapes(self, counts: Floats) -> Ints:
+        """Return shapes, largest share of the total requests first: [removed, shapes]."""
+        requests = self._estimator.requests
+        total = np.maximum(counts @ requests, 1.0)
+        share = (requests[None] / total[:, None]).sum(axis=2)
+        order: Ints = np.argsort(np.where(counts > 0, -share, np.inf), axis=1, kind="stable")
         return order

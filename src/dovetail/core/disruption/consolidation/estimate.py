@@ -1,268 +1,290 @@
-"""The same questions for pods without ties: arrays only, a fraction of a millisecond.
+"""Estimate of the replacement for removed nodes, from arrays alone.
 
-Pods whose places depend on other pods, ports or volumes, and pools with limits in
-sight, minValues or reservations are for the solver itself (``WhatIf.ask``).
+An estimate takes a fraction of a millisecond, a scheduling simulation some ten
+times longer. It ignores topology, host ports, volumes and preferences. It is not
+available for NodePools near a limit or with minValues or capacity reservations.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from dovetail.core.disruption.simulation import WhatIf
-from dovetail.core.scheduling.arrays.claim_states import DEAD
-from dovetail.core.scheduling.arrays.price_index import Shelves
+from dovetail.core.disruption.simulation import SchedulingSimulation
+from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE
+from dovetail.core.scheduling.arrays.price_index import PriceIndexes
 from dovetail.core.scheduling.arrays.types import Floats, Ints
 from dovetail.core.scheduling.pods.volumes import NO_VOLUMES
 from dovetail.model import labels as label_keys
 
-NEVER = float("inf")
-_WINDOW = 32
-_STALE = 64
-"""So many changes of the ground later, lists of hosts with room are made anew."""
+INFINITE_PRICE: Final = float("inf")
+_WINDOW: Final = 32
+"""Nodes tried in the first step of a placement; each further step tries four times as many."""
+_MAX_STALENESS: Final = 64
+"""Number of applied commands after which the list of nodes with room is rebuilt."""
 
 
-class Guess(NamedTuple):
-    """What would become of the pods of some hosts."""
+class Estimate(NamedTuple):
+    """Estimated placement of the pods of removed nodes."""
 
     price: float
-    """USD per hour of the one node to be bought; 0: none is; infinite: one would not do."""
-    placed: list[tuple[int, int, int]]
-    """(kind, host, pods); ``QuickLook.kind`` says of which kind a class is."""
-    lost: int = -1
-    """The first kind that fits on no node at all."""
-    starting: int = -1
-    """A host that is needed and has not started up."""
-    spot: bool = False
-    """The node to be bought could be a spot node."""
-    kind: str = ""
-    """The cheapest type that would do."""
+    """USD per hour of the new node; 0: none is needed; infinite: one is not enough."""
+    placements: list[tuple[int, int, int]]
+    """(pod shape, existing node, number of pods); see ``Estimator.shape_of_class``."""
+    unplaceable_shape: int = -1
+    """The first pod shape that fits no node at all; -1: none."""
+    uninitialized_node: int = -1
+    """An existing node that is needed but not initialized; -1: none."""
+    may_be_spot: bool = False
+    """The new node may be a spot instance."""
+    instance_type: str = ""
+    """The cheapest sufficient instance type of the new node."""
 
 
-class QuickLook:
-    """Answers for hosts with plain pods only."""
+class Estimator:
+    """Estimates placements for the cluster of a scheduling simulation.
 
-    def __init__(self, whatif: WhatIf) -> None:
-        self._whatif = whatif
-        problem = self._problem = whatif.problem
-        self.kind: list[int] = []
-        """Class → number of what hosts see of it: its size and its ask."""
-        kinds: dict[tuple[tuple[float, ...], int], int] = {}
-        self._plain: list[bool] = []
-        for one in whatif.trial.classes:
-            forms = len(problem.forms[id(one)])
-            # The last has given up every wish: others ask for more.
-            want = whatif.trial.placer.want(one, forms - 1)
-            seen = (tuple(want.size.tolist()), want.ask)
-            self.kind.append(kinds.setdefault(seen, len(kinds)))
-            self._plain.append(
-                forms == 1
-                and not (want.rules or want.host_counters or want.zonal_counters)
-                and not (want.ports or want.volumes)
-                and want.alternatives is NO_VOLUMES.alternatives
+    A pod shape is what a node sees of an equivalence class: resource requests and
+    node constraint. Classes that differ in nothing else share a shape.
+    """
+
+    def __init__(self, simulation: SchedulingSimulation) -> None:
+        self._simulation = simulation
+        problem = self._problem = simulation.problem
+        self.shape_of_class: list[int] = []
+        """Equivalence class → pod shape."""
+        shapes: dict[tuple[tuple[float, ...], int], int] = {}
+        self._is_simple: list[bool] = []
+        for pod_class in simulation.trial.classes:
+            form_count = len(problem.relaxed_specs[id(pod_class)])
+            # The last form has no preferences left: it constrains nodes least.
+            compiled = simulation.trial.placer.compile_class(pod_class, form_count - 1)
+            shape = (tuple(compiled.requests.tolist()), compiled.constraint)
+            self.shape_of_class.append(shapes.setdefault(shape, len(shapes)))
+            self._is_simple.append(
+                form_count == 1
+                and not (compiled.rules or compiled.hostname_groups or compiled.domain_groups)
+                and not (compiled.port_bits or compiled.volume_claims)
+                and compiled.volume_topologies is NO_VOLUMES.topologies
             )
-        self.asks = [ask for _, ask in kinds]
-        """Kind → what it asks of nodes."""
-        shape = (len(kinds), len(problem.axis))
-        self.sizes: Floats = np.array([size for size, _ in kinds], dtype=float).reshape(shape)
-        """Kind → what one pod takes."""
-        self._asked = [
-            [(r, amount) for r, amount in enumerate(size) if amount > 0]
-            for size in self.sizes.tolist()
-        ]
-        board = problem.board
-        self._plain_pools = all(one.unlimited or one.ample for one in board.allowances) and not any(
-            board.picky or board.reservations.offered(pool) for pool in range(len(problem.tables))
+        self.constraints = [constraint for _, constraint in shapes]
+        """Pod shape → node constraint."""
+        self.requests: Floats = np.array([requests for requests, _ in shapes], dtype=float).reshape(
+            (len(shapes), len(problem.resource_names))
         )
-        self.starts = {h for h in range(problem.hosts.existing) if whatif.is_starting(h)}
-        self._shelves = Shelves(problem.space)
-        self._roomy: dict[int, tuple[int, Ints]] = {}
-        self._new: dict[tuple[int, ...], list[list[int]]] = {}
-        self._may_be_spot: dict[int, bool] = {}
-        self._changes = 0
-        self.base: Floats = np.zeros(0)
-        """What hosts have free."""
-        self._free: Floats = np.zeros(0)
-        """The same, in the midst of a question."""
-        self._rows: list[Floats] = []
+        """Requests of one pod: [shapes, resources]."""
+        self._nonzero_requests = [
+            [(resource, amount) for resource, amount in enumerate(requests) if amount > 0]
+            for requests in self.requests.tolist()
+        ]
+        placement = problem.placement
+        self._has_simple_nodepools = all(
+            headroom.is_unlimited or headroom.allows_every_type for headroom in placement.limit_headrooms
+        ) and not any(
+            placement.min_values_pools or placement.reservations.is_offered(pool)
+            for pool in range(len(problem.tables))
+        )
+        self.uninitialized_nodes = {
+            node for node in range(problem.nodes.existing_count) if simulation.is_uninitialized(node)
+        }
+        self._price_index = PriceIndexes(problem.space)
+        self._nodes_with_room: dict[int, tuple[int, Ints]] = {}
+        self._new_states: dict[tuple[int, ...], list[list[int]]] = {}
+        self._spot_states: dict[int, bool] = {}
+        self._version = 0
+        self.free: Floats = np.zeros(0)
+        """Free resources of existing nodes: [resources, nodes]."""
+        self._scratch: Floats = np.zeros(0)
+        """A copy of ``free`` that an estimate changes, and resets at its end."""
+        self._scratch_rows: list[Floats] = []
         self.refresh()
 
     def refresh(self) -> None:
-        """Look again at what hosts have free: something was kept."""
-        hosts = self._problem.hosts
-        end = hosts.existing
-        self.base = hosts.top[:, :end] - hosts.used[:, :end]
-        self._free = self.base.copy()
-        self._rows = list(self._free)
-        self._changes += 1
+        """Read free resources again, after a command was applied."""
+        nodes = self._problem.nodes
+        end = nodes.existing_count
+        self.free = nodes.available[:, :end] - nodes.used[:, :end]
+        self._scratch = self.free.copy()
+        self._scratch_rows = list(self._scratch)
+        self._version += 1
 
-    def knows(self, gone: list[int]) -> bool:
-        """Tell whether these hosts have plain pods only."""
-        loads = self._whatif.loads
-        return self.bounds(gone) and all(
-            self._plain[number] for host in gone for number in loads.get(host, ())
+    def is_exact(self, removed: list[int]) -> bool:
+        """Return True if nothing that an estimate ignores applies to the nodes' pods."""
+        pods_by_node = self._simulation.pods_by_node
+        return self.is_bound(removed) and all(
+            self._is_simple[pod_class] for node in removed for pod_class in pods_by_node.get(node, ())
         )
 
-    def bounds(self, gone: list[int]) -> bool:
-        """Tell whether nothing better than the answer for these hosts can be hoped for.
+    def is_bound(self, removed: list[int]) -> bool:
+        """Return True if an estimate for these nodes is a lower bound of the price.
 
-        It leaves out ties, ports, volumes and wishes; with them it is dearer, if anything.
+        What it ignores (topology, ports, volumes, preferences) only adds to the price.
         """
-        return self._plain_pools and not self._whatif.hopeless(gone)
+        return self._has_simple_nodepools and not self._simulation.get_unschedulable(removed)
 
-    def ask(self, gone: list[int]) -> Guess:
-        """Find places for the pods of these hosts, largest first, first fit."""
-        demand = self._demand(gone)
-        self._free[:, gone] = -1.0
-        placed: list[tuple[int, int, int]] = []
-        left: list[tuple[int, int]] = []
-        for kind, count in demand:
-            rest = self._fill(kind, count, placed)
-            if rest:
-                left.append((kind, rest))
-        self._put_back([*gone, *(host for _, host, _ in placed)])
-        starting = -1
-        if self.starts:
-            starting = next((host for _, host, _ in placed if host in self.starts), -1)
-        guess = self._buy(left, placed) if left else Guess(0.0, placed)
-        return guess._replace(starting=starting)
+    def estimate(self, removed: list[int]) -> Estimate:
+        """Place the pods of these nodes by first fit, largest first."""
+        demand = self._order_demand(removed)
+        self._scratch[:, removed] = -1.0
+        placements: list[tuple[int, int, int]] = []
+        unplaced: list[tuple[int, int]] = []
+        for shape, count in demand:
+            remaining = self._place(shape, count, placements)
+            if remaining:
+                unplaced.append((shape, remaining))
+        self._reset([*removed, *(node for _, node, _ in placements)])
+        uninitialized = -1
+        if self.uninitialized_nodes:
+            uninitialized = next((node for _, node, _ in placements if node in self.uninitialized_nodes), -1)
+        if unplaced:
+            estimate = self._price_new_node(unplaced, placements)
+        else:
+            estimate = Estimate(0.0, placements)
+        return estimate._replace(uninitialized_node=uninitialized)
 
-    def counts(self, gone: Iterable[int]) -> dict[int, int]:
-        """Return how many pods of each kind need a place if these hosts are gone."""
+    def count_pods(self, removed: Iterable[int]) -> dict[int, int]:
+        """Return the number of pods of each shape on these nodes."""
         counts: dict[int, int] = {}
-        for host in gone:
-            for number, pods in self._whatif.loads.get(host, {}).items():
-                kind = self.kind[number]
-                counts[kind] = counts.get(kind, 0) + len(pods)
+        for node in removed:
+            for pod_class, pods in self._simulation.pods_by_node.get(node, {}).items():
+                shape = self.shape_of_class[pod_class]
+                counts[shape] = counts.get(shape, 0) + len(pods)
         return counts
 
-    def _demand(self, gone: list[int]) -> list[tuple[int, int]]:
-        """Return (kind, pods), largest first by their share of what is asked for."""
-        counts = self.counts(gone)
-        kinds = sorted(counts)
-        if len(kinds) < 2:
+    def _order_demand(self, removed: list[int]) -> list[tuple[int, int]]:
+        """Return (shape, pods), largest share of the total requests first."""
+        counts = self.count_pods(removed)
+        shapes = sorted(counts)
+        if len(shapes) < 2:
             return list(counts.items())
-        sizes = self.sizes[kinds]
-        total = np.maximum(np.array([counts[kind] for kind in kinds]) @ sizes, 1.0)
-        order = np.argsort(-(sizes / total).sum(axis=1), kind="stable")
-        return [(kinds[at], counts[kinds[at]]) for at in order.tolist()]
+        requests = self.requests[shapes]  # [shapes, resources]
+        total = np.maximum(np.array([counts[shape] for shape in shapes]) @ requests, 1.0)
+        order = np.argsort(-(requests / total).sum(axis=1), kind="stable")
+        return [(shapes[index], counts[shapes[index]]) for index in order.tolist()]
 
-    def _fill(self, kind: int, count: int, placed: list[tuple[int, int, int]]) -> int:
-        """Use hosts in their order; returns how many pods found none."""
-        roomy, asked, size = self.with_room(kind), self._asked[kind], self.sizes[kind]
-        at, width = 0, _WINDOW
-        while at < len(roomy):
-            window = roomy[at : at + width]
-            at, width = at + width, width * 4
-            r, amount = asked[0]
-            room = self._rows[r].take(window) / amount
-            for r, amount in asked[1:]:
-                np.minimum(room, self._rows[r].take(window) / amount, out=room)
-            for place in (room >= 1.0).nonzero()[0].tolist():
-                host = int(window[place])
-                taken = min(count, int(room[place]))
-                self._free[:, host] -= size * taken
-                placed.append((kind, host, taken))
-                count -= taken
+    def _place(self, shape: int, count: int, placements: list[tuple[int, int, int]]) -> int:
+        """Place pods on existing nodes in order; return the number of unplaced pods."""
+        nodes = self.get_nodes_with_room(shape)
+        nonzero, requests = self._nonzero_requests[shape], self.requests[shape]
+        start, width = 0, _WINDOW
+        while start < len(nodes):
+            window = nodes[start : start + width]
+            start, width = start + width, width * 4
+            resource, amount = nonzero[0]
+            slots = self._scratch_rows[resource].take(window) / amount  # pods per node
+            for resource, amount in nonzero[1:]:
+                np.minimum(slots, self._scratch_rows[resource].take(window) / amount, out=slots)
+            for index in (slots >= 1.0).nonzero()[0].tolist():
+                node = int(window[index])
+                placed = min(count, int(slots[index]))
+                self._scratch[:, node] -= requests * placed
+                placements.append((shape, node, placed))
+                count -= placed
                 if not count:
                     return 0
         return count
 
-    def with_room(self, kind: int) -> Ints:
-        """Return the hosts that may have room for a pod: what was so not long ago."""
-        known = self._roomy.get(kind)
-        if known is None or self._changes - known[0] >= _STALE:
-            fine = self._problem.hosts.welcoming(self.asks[kind]).copy()
-            for r, amount in self._asked[kind]:
-                fine &= self.base[r] >= amount
-            known = self._roomy[kind] = (self._changes, np.flatnonzero(fine))
-        return known[1]
+    def get_nodes_with_room(self, shape: int) -> Ints:
+        """Return the existing nodes with room for a pod; the list may be slightly stale.
 
-    def _put_back(self, hosts: list[int]) -> None:
-        self._free[:, hosts] = self.base[:, hosts]
+        Stale entries are harmless: commands only take room, and ``_place`` checks it.
+        """
+        cached = self._nodes_with_room.get(shape)
+        if cached is None or self._version - cached[0] >= _MAX_STALENESS:
+            has_room = self._problem.nodes.nodes_matching(self.constraints[shape]).copy()
+            for resource, amount in self._nonzero_requests[shape]:
+                has_room &= self.free[resource] >= amount
+            cached = self._nodes_with_room[shape] = (self._version, np.flatnonzero(has_room))
+        return cached[1]
+
+    def _reset(self, nodes: list[int]) -> None:
+        self._scratch[:, nodes] = self.free[:, nodes]
 
     # -- one new node ---------------------------------------------------------------------
 
-    def _buy(self, left: list[tuple[int, int]], placed: list[tuple[int, int, int]]) -> Guess:
-        """Price the cheapest single node for what is left."""
-        need = np.zeros(self.sizes.shape[1])
-        for kind, count in left:
-            need += self.sizes[kind] * count
-        asks = tuple(sorted({self.asks[kind] for kind, _ in left}))
-        (found,) = self.prices(asks, need[None])
-        lost = -1
-        if found.price == NEVER:
-            lost = next((kind for kind, _ in left if not self._fits_anywhere(kind)), -1)
-        return found._replace(placed=placed, lost=lost)
+    def _price_new_node(self, pods: list[tuple[int, int]], placed: list[tuple[int, int, int]]) -> Estimate:
+        """Return the estimate with the cheapest single node for unplaced (shape, pods)."""
+        load = np.zeros(self.requests.shape[1])
+        for shape, count in pods:
+            load += self.requests[shape] * count
+        constraints = tuple(sorted({self.constraints[shape] for shape, _ in pods}))
+        (estimate,) = self.estimate_prices(constraints, load[None])
+        unplaceable = -1
+        if estimate.price == INFINITE_PRICE:
+            unplaceable = next((shape for shape, _ in pods if not self._fits_new_node(shape)), -1)
+        return estimate._replace(placements=placed, unplaceable_shape=unplaceable)
 
-    def prices(self, asks: tuple[int, ...], needs: Floats) -> list[Guess]:
-        """Price the cheapest single node for each of several loads [load, resource].
+    def estimate_prices(self, constraints: tuple[int, ...], loads: Floats) -> list[Estimate]:
+        """Return the cheapest single node for each of several loads [loads, resources].
 
-        All their pods have these asks. Pools of less weight are for loads that
-        no node of the others holds.
+        A node must satisfy all constraints. NodePools of lower weight serve only
+        loads that no node of a higher weight holds.
         """
-        found = [Guess(NEVER, [])] * len(needs)
-        waiting = np.arange(len(needs))
-        for tier in self._states(asks):
-            best: Floats = np.full(len(waiting), NEVER)
-            which: list[tuple[int, str]] = [(DEAD, "")] * len(waiting)
+        estimates = [Estimate(INFINITE_PRICE, [])] * len(loads)
+        unpriced = np.arange(len(loads))
+        for tier in self._get_states(constraints):
+            best: Floats = np.full(len(unpriced), INFINITE_PRICE)
+            chosen: list[tuple[int, str]] = [(INFEASIBLE, "")] * len(unpriced)
             for state in tier:
-                shelf = self._shelves.of(state)
-                places = shelf.cheapest_fit(needs[waiting].T)
-                for at, place in enumerate(places.tolist()):
-                    if place < len(shelf.prices) and shelf.prices[place] < best[at]:
-                        best[at] = shelf.prices[place]
-                        which[at] = (state, self._type_name(state, int(shelf.rows[place])))
-            for at, load in enumerate(waiting.tolist()):
-                if best[at] != NEVER:
-                    state, name = which[at]
-                    found[load] = Guess(float(best[at]), [], spot=self._spot(state), kind=name)
-            waiting = waiting[best == NEVER]
-        return found
+                prices = self._price_index.get(state)
+                positions = prices.cheapest_fit(loads[unpriced].T)
+                for index, position in enumerate(positions.tolist()):
+                    if position < len(prices.prices) and prices.prices[position] < best[index]:
+                        best[index] = prices.prices[position]
+                        row = int(prices.rows[position])
+                        chosen[index] = (state, self._get_type_name(state, row))
+            for index, load in enumerate(unpriced.tolist()):
+                if best[index] != INFINITE_PRICE:
+                    state, name = chosen[index]
+                    estimates[load] = Estimate(
+                        float(best[index]), [], may_be_spot=self._can_be_spot(state), instance_type=name
+                    )
+            unpriced = unpriced[best == INFINITE_PRICE]
+        return estimates
 
-    def _type_name(self, state: int, row: int) -> str:
+    def _get_type_name(self, state: int, row: int) -> str:
         space = self._problem.space
-        return space.pools[space.states[state].pool].rows[row].type.name
+        return space.tables[space.states[state].pool].rows[row].type.name
 
-    def _fits_anywhere(self, kind: int) -> bool:
-        size = self.sizes[kind][:, None]
-        for tier in self._states((self.asks[kind],)):
+    def _fits_new_node(self, shape: int) -> bool:
+        requests = self.requests[shape][:, None]
+        for tier in self._get_states((self.constraints[shape],)):
             for state in tier:
-                shelf = self._shelves.of(state)
-                if int(shelf.cheapest_fit(size)[0]) < len(shelf.prices):
+                prices = self._price_index.get(state)
+                if int(prices.cheapest_fit(requests)[0]) < len(prices.prices):
                     return True
         return False
 
-    def _states(self, asks: tuple[int, ...]) -> list[list[int]]:
-        """Return the claims that could take pods with all these asks, by weight of pools."""
-        known = self._new.get(asks)
-        if known is None:
+    def _get_states(self, constraints: tuple[int, ...]) -> list[list[int]]:
+        """Return the claim states that satisfy all constraints, by weight of NodePools."""
+        tiers = self._new_states.get(constraints)
+        if tiers is None:
             space = self._problem.space
-            known = []
-            for roots in space.tiers():
+            tiers = []
+            for roots in space.roots_by_weight():
                 states = []
                 for state in roots:
-                    for ask in asks:
-                        state = space.move(state, ask)
-                    if state != DEAD:
+                    for constraint in constraints:
+                        state = space.narrow(state, constraint)
+                    if state != INFEASIBLE:
                         states.append(state)
-                known.append(states)
-            self._new[asks] = known
-        return known
+                tiers.append(states)
+            self._new_states[constraints] = tiers
+        return tiers
 
-    def _spot(self, state: int) -> bool:
-        known = self._may_be_spot.get(state)
-        if known is None:
+    def _can_be_spot(self, state: int) -> bool:
+        can_be_spot = self._spot_states.get(state)
+        if can_be_spot is None:
             space = self._problem.space
-            found = space.states[state]
-            table = space.pools[found.pool]
-            known = any(
-                fine
+            claim_state = space.states[state]
+            table = space.tables[claim_state.pool]
+            can_be_spot = any(
+                is_allowed
                 and label_keys.SPOT in column[label_keys.CAPACITY_TYPE].values
-                and bool(np.isfinite(table.price[found.rows, index]).any())
-                for index, (fine, column) in enumerate(
-                    zip(found.columns.tolist(), table.columns, strict=True)
+                and bool(np.isfinite(table.price[claim_state.rows, index]).any())
+                for index, (is_allowed, column) in enumerate(
+                    zip(claim_state.columns.tolist(), table.columns, strict=True)
                 )
             )
-            self._may_be_spot[state] = known
-        return known
+            self._spot_states[state] = can_be_spot
+        return can_be_spot

@@ -1,234 +1,249 @@
-"""What each node would save, reckoned on top of the moves chosen so far."""
+"""Consolidation evaluator: savings of removing nodes, after the commands so far."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from dovetail.core.disruption.candidates import Candidate
-from dovetail.core.disruption.command import Move
-from dovetail.core.disruption.consolidation.balanced import PoolTotals, approves
-from dovetail.core.disruption.consolidation.batch_estimate import Sweep
-from dovetail.core.disruption.consolidation.estimate import NEVER, Guess, QuickLook
-from dovetail.core.disruption.consolidation.replacement_price import Market, Ruling, rule_on
-from dovetail.core.disruption.simulation import Outcome, WhatIf
+from dovetail.core.disruption.command import Command
+from dovetail.core.disruption.consolidation.balanced import PoolTotals, meets_balanced_policy
+from dovetail.core.disruption.consolidation.batch_estimate import BatchEstimator
+from dovetail.core.disruption.consolidation.estimate import INFINITE_PRICE, Estimate, Estimator
+from dovetail.core.disruption.consolidation.replacement_price import (
+    SPOT_TO_SPOT_DISABLED,
+    OfferingPriceCache,
+    PricedReplacements,
+    narrow_replacements,
+)
+from dovetail.core.disruption.simulation import SchedulingSimulation, SimulationOutcome
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.pod import Pod
 from dovetail.model.plan import ExistingPlacement
 from dovetail.model.settings import ConsolidationSettings
 
-_CLOSE: Final = 1e-9
+_TOLERANCE: Final = 1e-9
+"""USD per hour by which a saving may miss a threshold."""
 
 
-class Verdict(NamedTuple):
-    """What taking nodes away would save, or why it would not do."""
+class Evaluation(NamedTuple):
+    """Saving of removing nodes, or the reason to keep them."""
 
     saving: float = 0.0
-    """USD per hour; at most, where a node would have to be bought."""
+    """USD per hour; an upper bound if a node has to be launched."""
     code: str = ""
-    because: str = ""
-    guess: Guess | None = None
-    """Where everybody goes, when nothing is bought and no pod has ties."""
-    hoped: bool = False
-    """It would save so much if no pod had ties; what it does save the solver must say."""
+    """Code of the keep reason; empty: the nodes can be removed."""
+    message: str = ""
+    estimate: Estimate | None = None
+    """Placement of the pods, if it is exact and no node has to be launched."""
+    is_upper_bound: bool = False
+    """From an inexact estimate: a simulation must confirm the saving."""
 
 
-class Ground:
-    """The cluster as it will be once the moves chosen so far are made."""
+class ConsolidationEvaluator:
+    """Evaluates candidates in the cluster as it is after the commands applied so far."""
 
     def __init__(
-        self, whatif: WhatIf, settings: ConsolidationSettings, totals: Mapping[str, PoolTotals]
+        self,
+        simulation: SchedulingSimulation,
+        settings: ConsolidationSettings,
+        totals: Mapping[str, PoolTotals],
     ) -> None:
-        self._whatif = whatif
+        self._simulation = simulation
         self._settings = settings
         self._totals = totals
-        self._market = Market()
-        self.quick = QuickLook(whatif)
-        self.least_per_cost = settings.min_saving_per_cost
+        self._offering_prices = OfferingPriceCache()
+        self.estimator = Estimator(simulation)
+        self.min_saving_per_cost = settings.min_saving_per_pod
         self.version = 0
-        """Goes up with every move that is chosen."""
-        self.receives: dict[str, str] = {}
-        """Node → a node whose pods it takes; it stays this time."""
+        """Increases with every command; evaluations of older versions are stale."""
+        self.receiving_nodes: dict[str, str] = {}
+        """Node that receives pods → removed node; a receiving node is kept in this pass."""
 
-    def weigh_all(self, candidates: Iterable[Candidate]) -> dict[str, Verdict]:
-        """Say of every node what its removal alone would save at most, as ``weigh`` does."""
-        there = {self._whatif.hosts[one.node.name]: one for one in candidates}
-        known = [host for host in there if self.quick.bounds([host])]
-        guesses = Sweep(self.quick).guesses(known)
+    def estimate_all_savings(self, candidates: Iterable[Candidate]) -> dict[str, Evaluation]:
+        """Return ``estimate_savings`` of every candidate, most of them in one batch."""
+        by_index = {self._simulation.node_indexes[candidate.name]: candidate for candidate in candidates}
+        bounded = [node for node in by_index if self.estimator.is_bound([node])]
+        estimates = BatchEstimator(self.estimator).estimate_all(bounded)
         return {
-            one.node.name: self._weigh_with(one, host, guesses[host])
-            if host in guesses
-            else self.weigh(one)
-            for host, one in there.items()
+            candidate.name: self._evaluate_estimate(candidate, node, estimates[node])
+            if node in estimates
+            else self.estimate_savings(candidate)
+            for node, candidate in by_index.items()
         }
 
-    def weigh(self, one: Candidate) -> Verdict:
-        """Say what a node's removal would save at most.
+    def estimate_savings(self, candidate: Candidate) -> Evaluation:
+        """Return an upper bound of the saving of removing one node.
 
-        In a cluster that is well filled nearly every node has to stay even if its
-        pods had no ties: for those the solver need not be asked.
+        In a well filled cluster an estimate rejects nearly every candidate, which
+        saves its simulation.
         """
-        host = self._whatif.hosts[one.node.name]
-        if not self.quick.bounds([host]):
-            return self.weigh_exactly(one)
-        return self._weigh_with(one, host, self.quick.ask([host]))
+        node = self._simulation.node_indexes[candidate.name]
+        if not self.estimator.is_bound([node]):
+            return self.simulate_savings(candidate)
+        return self._evaluate_estimate(candidate, node, self.estimator.estimate([node]))
 
-    def _weigh_with(self, one: Candidate, host: int, guess: Guess) -> Verdict:
-        plain = self.quick.knows([host])
-        if guess.starting >= 0:
-            return self._starting(self._whatif.problem.hosts.nodes[guess.starting].name)
-        if guess.price == 0.0:
-            fine = Verdict(one.price, guess=guess) if plain else Verdict(one.price, hoped=True)
-            return self._worth([one], one.price, fine)
-        if guess.lost >= 0:
-            return Verdict(code="no-place", because=self._blocked([host]))
-        if guess.price == NEVER and not plain:
-            return self.weigh_exactly(one)
-        problem = self._unsold(one, guess)
-        if problem is not None:
-            return problem
-        saving = one.price - guess.price
-        return self._worth([one], saving, Verdict(saving, hoped=not plain))
+    def _evaluate_estimate(self, candidate: Candidate, node: int, estimate: Estimate) -> Evaluation:
+        is_exact = self.estimator.is_exact([node])
+        if estimate.uninitialized_node >= 0:
+            uninitialized = self._simulation.problem.nodes.existing_nodes[estimate.uninitialized_node]
+            return self._reject_uninitialized(uninitialized.name)
+        if estimate.price == 0.0:
+            exact = estimate if is_exact else None
+            accepted = Evaluation(candidate.price, estimate=exact, is_upper_bound=not is_exact)
+            return self._check_thresholds([candidate], candidate.price, accepted)
+        if estimate.unplaceable_shape >= 0:
+            return Evaluation(code="no-place", message=self._get_blocked_reason([node]))
+        if estimate.price == INFINITE_PRICE and not is_exact:
+            return self.simulate_savings(candidate)
+        rejection = self._reject_price(candidate, estimate)
+        if rejection is not None:
+            return rejection
+        saving = candidate.price - estimate.price
+        return self._check_thresholds([candidate], saving, Evaluation(saving, is_upper_bound=not is_exact))
 
-    def _unsold(self, one: Candidate, guess: Guess) -> Verdict | None:
-        """Return why no replacement is bought, as far as its price alone tells."""
-        if one.price <= 0:
-            return Verdict(code="no-price", because="what it costs now is not known")
-        if guess.price == NEVER:
-            why = "its pods would need more than one new node"
-            return Verdict(code="not-cheaper", because=why)
-        if guess.price >= one.price:
-            why = (
-                f"the cheapest new node for its pods, {guess.kind}, costs "
-                f"{guess.price:.4f} USD per hour; it costs {one.price:.4f}"
+    def _reject_price(self, candidate: Candidate, estimate: Estimate) -> Evaluation | None:
+        """Return why the price alone rules out the estimated replacement, or None."""
+        if candidate.price <= 0:
+            return Evaluation(code="no-price", message="its price is unknown")
+        if estimate.price == INFINITE_PRICE:
+            message = "its pods would need more than one new node"
+            return Evaluation(code="not-cheaper", message=message)
+        if estimate.price >= candidate.price:
+            message = (
+                f"the cheapest new node for its pods, {estimate.instance_type}, costs "
+                f"{estimate.price:.4f} USD per hour; it costs {candidate.price:.4f}"
             )
-            return Verdict(code="not-cheaper", because=why)
-        if guess.spot and self.keeps_spot([one]):
-            why = "spot nodes are not replaced by spot (gate SpotToSpotConsolidation)"
-            return Verdict(code="spot-to-spot", because=why)
+            return Evaluation(code="not-cheaper", message=message)
+        if estimate.may_be_spot and self.is_spot_to_spot_disabled([candidate]):
+            return Evaluation(code="spot-to-spot", message=SPOT_TO_SPOT_DISABLED)
         return None
 
-    def weigh_exactly(self, one: Candidate) -> Verdict:
-        """Have the solver say it: some ten times slower."""
-        outcome = self._whatif.ask([self._whatif.hosts[one.node.name]], fewest=True)
-        move, verdict = self._judge([one], outcome)
-        return verdict if move is None else Verdict(move.saving)
+    def simulate_savings(self, candidate: Candidate) -> Evaluation:
+        """Return the saving by scheduling simulation: some ten times slower."""
+        return self.simulate_set([candidate], fewest_nodes=True)
 
-    def _blocked(self, gone: list[int]) -> str:
-        return self._whatif.ask(gone, fewest=True).blocked
+    def _get_blocked_reason(self, removed: list[int]) -> str:
+        return self._simulation.simulate(removed, fewest_nodes=True).blocked_reason
 
     @staticmethod
-    def _starting(name: str) -> Verdict:
-        why = f"its pods would go to Node {name}, which is still starting"
-        return Verdict(code="not-ready", because=why)
+    def _reject_uninitialized(name: str) -> Evaluation:
+        message = f"its pods would go to Node {name}, which is not initialized"
+        return Evaluation(code="not-ready", message=message)
 
-    # -- choosing --------------------------------------------------------------------------
+    # -- Apply commands --------------------------------------------------------------------
 
-    def take(self, removed: Sequence[Candidate], verdict: Verdict) -> Move | Verdict:
-        """Make a move part of the ground; or say why it does not do after all."""
-        if verdict.guess is not None:
-            (one,) = removed
-            return self._take_plain(one, verdict.guess)
-        return self.take_set(removed, fewest=True)
+    def apply(self, candidates: Sequence[Candidate], evaluation: Evaluation) -> Command | Evaluation:
+        """Apply the removal of nodes; if it is rejected after all, return why."""
+        if evaluation.estimate is not None:
+            (candidate,) = candidates
+            return self._apply_estimate(candidate, evaluation.estimate)
+        return self.apply_simulated(candidates, fewest_nodes=True)
 
-    def take_set(self, removed: Sequence[Candidate], *, fewest: bool) -> Move | Verdict:
-        """Do so for nodes that go together, by the solver."""
-        found: list[Move | Verdict] = []
+    def apply_simulated(self, candidates: Sequence[Candidate], *, fewest_nodes: bool) -> Command | Evaluation:
+        """Apply the removal of nodes together, by scheduling simulation."""
+        results: list[Command | Evaluation] = []
 
-        def keep_if(outcome: Outcome) -> bool:
-            move, verdict = self._judge(removed, outcome)
-            found.append(verdict if move is None else move)
-            return move is not None
+        def keep_if(outcome: SimulationOutcome) -> bool:
+            command, evaluation = self._evaluate_outcome(candidates, outcome)
+            results.append(evaluation if command is None else command)
+            return command is not None
 
-        gone = [self._whatif.hosts[one.node.name] for one in removed]
-        self._whatif.ask(gone, fewest=fewest, keep_if=keep_if)
-        if isinstance(found[0], Move):
-            self._changed(found[0])
-        return found[0]
+        removed = self._get_indexes(candidates)
+        self._simulation.simulate(removed, fewest_nodes=fewest_nodes, keep_if=keep_if)
+        (result,) = results
+        if isinstance(result, Command):
+            self._record(result)
+        return result
 
-    def keeps_spot(self, removed: Sequence[Candidate]) -> bool:
-        """Tell whether nodes are all spot, and not to be replaced by others of the kind."""
+    def _get_indexes(self, candidates: Sequence[Candidate]) -> list[int]:
+        return [self._simulation.node_indexes[candidate.name] for candidate in candidates]
+
+    def is_spot_to_spot_disabled(self, candidates: Sequence[Candidate]) -> bool:
+        """Return True if all nodes are spot and must not be replaced by spot nodes."""
         return not self._settings.spot_to_spot and all(
-            one.node.labels.get(label_keys.CAPACITY_TYPE) == label_keys.SPOT for one in removed
+            candidate.node.labels.get(label_keys.CAPACITY_TYPE) == label_keys.SPOT for candidate in candidates
         )
 
-    def price_set(self, removed: Sequence[Candidate], *, fewest: bool) -> Verdict:
-        """Say what nodes would save that go together."""
-        gone = [self._whatif.hosts[one.node.name] for one in removed]
-        move, verdict = self._judge(removed, self._whatif.ask(gone, fewest=fewest))
-        return verdict if move is None else Verdict(move.saving)
+    def simulate_set(self, candidates: Sequence[Candidate], *, fewest_nodes: bool) -> Evaluation:
+        """Return the saving of removing nodes together, by scheduling simulation."""
+        outcome = self._simulation.simulate(self._get_indexes(candidates), fewest_nodes=fewest_nodes)
+        command, evaluation = self._evaluate_outcome(candidates, outcome)
+        return evaluation if command is None else Evaluation(command.saving)
 
-    def _take_plain(self, one: Candidate, guess: Guess) -> Move:
-        whatif, host = self._whatif, self._whatif.hosts[one.node.name]
-        alike: dict[int, list[Pod]] = {}
-        for number, pods in sorted(whatif.loads.get(host, {}).items()):
-            alike.setdefault(self.quick.kind[number], []).extend(pods)
-        waiting = {kind: iter(pods) for kind, pods in alike.items()}
-        arriving: dict[str, list[Pod]] = {}
-        hosts = whatif.problem.hosts
-        for kind, target, count in guess.placed:
-            hosts.used[:, target] += self.quick.sizes[kind] * count
-            name = hosts.nodes[target].name
-            pods = arriving.setdefault(name, [])
-            pods += [next(waiting[kind]) for _ in range(count)]
-        whatif.trial.close([host])
-        placements = tuple(ExistingPlacement(name, pods) for name, pods in arriving.items())
-        move = Move(removed=(one,), placements=placements, saving=one.price)
-        self._changed(move)
-        return move
+    def _apply_estimate(self, candidate: Candidate, estimate: Estimate) -> Command:
+        """Apply an exact estimate without a new node: no simulation is needed."""
+        simulation, removed = self._simulation, self._simulation.node_indexes[candidate.name]
+        pods_by_shape: dict[int, list[Pod]] = {}
+        for pod_class, pods in sorted(simulation.pods_by_node.get(removed, {}).items()):
+            pods_by_shape.setdefault(self.estimator.shape_of_class[pod_class], []).extend(pods)
+        unplaced = {shape: iter(pods) for shape, pods in pods_by_shape.items()}
+        pods_by_target: dict[str, list[Pod]] = {}
+        nodes = simulation.problem.nodes
+        for shape, target, count in estimate.placements:
+            nodes.used[:, target] += self.estimator.requests[shape] * count
+            pods = pods_by_target.setdefault(nodes.existing_nodes[target].name, [])
+            pods += [next(unplaced[shape]) for _ in range(count)]
+        simulation.trial.close([removed])
+        placements = tuple(ExistingPlacement(name, pods) for name, pods in pods_by_target.items())
+        command = Command(candidates=(candidate,), placements=placements, saving=candidate.price)
+        self._record(command)
+        return command
 
-    def _changed(self, move: Move) -> None:
+    def _record(self, command: Command) -> None:
         self.version += 1
-        self.quick.refresh()
-        for one in move.placements:
-            self.receives[one.node] = move.removed[0].node.name
+        self.estimator.refresh()
+        for placement in command.placements:
+            self.receiving_nodes[placement.node] = command.candidates[0].name
 
-    # -- judging ---------------------------------------------------------------------------
+    # -- Evaluate outcomes -----------------------------------------------------------------
 
-    def _judge(self, removed: Sequence[Candidate], outcome: Outcome) -> tuple[Move | None, Verdict]:
-        if outcome.unplaced:
-            return None, Verdict(code="no-place", because=outcome.blocked)
-        if outcome.starting:
-            return None, self._starting(outcome.starting)
-        ruling = Ruling()
-        if outcome.nodes:
-            most = self._settings.most_replacements
-            if most is not None and len(outcome.nodes) > most:
-                why = f"its pods would need {len(outcome.nodes)} new nodes"
-                return None, Verdict(code="not-cheaper", because=why)
-            hoped = sum(one.price for one in removed) - outcome.price
-            verdict = self._worth(removed, hoped, Verdict(hoped))
-            if hoped > 0 and verdict.code:  # The rules on prices can only make it less.
-                return None, verdict
-            ruling = rule_on(outcome.nodes, removed, self._settings, self._market)
-            if ruling.code:
-                return None, Verdict(code=ruling.code, because=ruling.because)
-        saving = sum(one.price for one in removed) - sum(one.price for one in ruling.nodes)
-        verdict = self._worth(removed, saving, Verdict(saving))
-        if verdict.code:
-            return None, verdict
-        move = Move(
-            removed=tuple(removed),
-            replacements=ruling.nodes,
+    def _evaluate_outcome(
+        self, candidates: Sequence[Candidate], outcome: SimulationOutcome
+    ) -> tuple[Command | None, Evaluation]:
+        if outcome.unschedulable:
+            return None, Evaluation(code="no-place", message=outcome.blocked_reason)
+        if outcome.uninitialized_node:
+            return None, self._reject_uninitialized(outcome.uninitialized_node)
+        replacements = PricedReplacements()
+        price = sum(candidate.price for candidate in candidates)
+        if outcome.new_nodes:
+            limit = self._settings.max_replacements
+            if limit is not None and len(outcome.new_nodes) > limit:
+                message = f"its pods would need {len(outcome.new_nodes)} new nodes"
+                return None, Evaluation(code="not-cheaper", message=message)
+            # Narrowing is expensive and can only reduce the saving: check thresholds first.
+            bound = price - outcome.price
+            evaluation = self._check_thresholds(candidates, bound, Evaluation(bound))
+            if bound > 0 and evaluation.code:
+                return None, evaluation
+            prices = self._offering_prices
+            replacements = narrow_replacements(outcome.new_nodes, candidates, self._settings, prices)
+            if replacements.code:
+                return None, Evaluation(code=replacements.code, message=replacements.message)
+        saving = price - sum(node.price for node in replacements.nodes)
+        evaluation = self._check_thresholds(candidates, saving, Evaluation(saving))
+        if evaluation.code:
+            return None, evaluation
+        command = Command(
+            candidates=tuple(candidates),
+            replacements=replacements.nodes,
             placements=outcome.placements,
             saving=saving,
         )
-        return move, verdict
+        return command, evaluation
 
-    def _worth(self, removed: Sequence[Candidate], saving: float, fine: Verdict) -> Verdict:
-        """Hold a saving against the thresholds."""
-        disruption = sum(self._whatif.costs[one.node.name] for one in removed)
+    def _check_thresholds(self, nodes: Sequence[Candidate], saving: float, result: Evaluation) -> Evaluation:
+        """Return ``result`` if the saving meets all thresholds, else why not."""
+        disruption_cost = sum(self._simulation.disruption_costs[node.name] for node in nodes)
         settings = self._settings
-        if saving <= 0 and any(one.price > 0 for one in removed):
-            return Verdict(code="not-cheaper", because="it would save nothing")
-        least = max(settings.min_saving, settings.min_saving_per_cost * disruption)
-        known = all(one.price > 0 for one in removed)
-        # A node whose price nobody knows costs something; without it that is saved.
-        if saving < least - _CLOSE and (known or settings.min_saving > 0):
-            why = (
-                f"it would save {saving:.4f} USD per hour; "
-                f"moving its pods is worth it from {least:.4f} on"
-            )
-            return Verdict(code="below-threshold", because=why)
-        if not approves(removed, saving, self._totals, settings.balanced_k):
-            why = f"it would save {saving:.4f} USD per hour, too little for the policy Balanced"
-            return Verdict(code="balanced", because=why)
-        return fine
+        if saving <= 0 and any(node.price > 0 for node in nodes):
+            return Evaluation(code="not-cheaper", message="it would save nothing")
+        threshold = max(settings.min_saving, settings.min_saving_per_pod * disruption_cost)
+        has_prices = all(node.price > 0 for node in nodes)
+        # A node of unknown price costs something, so its removal saves something.
+        if saving < threshold - _TOLERANCE and (has_prices or settings.min_saving > 0):
+            message = f"it would save {saving:.4f} USD per hour; moving its pods must save {threshold:.4f}"
+            return Evaluation(code="below-threshold", message=message)
+        if not meets_balanced_policy(nodes, saving, self._totals, settings.balanced_k):
+            message = f"it would save {saving:.4f} USD per hour, too little for the policy Balanced"
+            return Evaluation(code="balanced", message=message)
+        return result

@@ -1,8 +1,8 @@
-"""Nodes that are worth replacing together, though none is alone.
+"""Multi-node consolidation: sets of nodes that are worth replacing only together.
 
-What pods are worth at the prices of the shop tells how much of a node's price is
-waste. Sets are made of the most wasteful nodes; what the solver would buy for
-all of their pods together decides.
+The waste of a node is its price minus the value of its pods. The value is the
+pods' share of the cheapest fleet, from the dual prices of a linear program. Sets
+consist of the most wasteful nodes; a scheduling simulation of each set decides.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,169 +11,182 @@ from typing import Final
 import numpy as np
 
 from dovetail.core.disruption.candidates import Candidate
-from dovetail.core.disruption.command import Move
-from dovetail.core.disruption.consolidation.evaluator import Ground
-from dovetail.core.disruption.simulation import WhatIf
-from dovetail.core.scheduling.arrays.claim_states import DEAD
+from dovetail.core.disruption.command import Command
+from dovetail.core.disruption.consolidation.evaluator import ConsolidationEvaluator
+from dovetail.core.disruption.simulation import SchedulingSimulation
+from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE
 from dovetail.core.scheduling.arrays.types import Floats
-from dovetail.core.scheduling.fleet.lp_solver import INFINITE, Programme
+from dovetail.core.scheduling.fleet.lp_solver import INFINITE, LinearProgram
 
-_SIZES: Final = (2, 3, 4, 8, 16)
+_SET_SIZES: Final = (2, 3, 4, 8, 16)
+_MAX_FEWEST_NODES: Final = 4
+"""Sets of up to this size need no fleet search: one or two larger nodes are enough."""
+_PACKING_LOSS: Final = 0.04
+"""Share of the price by which a small fleet typically exceeds the value of its pods."""
 
-_FEW: Final = 4
-"""Up to so many nodes need no search for a fleet: one or two larger ones will do."""
-_NO_BETTER: Final = 0.04
-"""Fleets that are bought for a few nodes hardly come nearer to what their pods are worth."""
 
+class MultiNodeSearch:
+    """Searches the set of nodes with the highest saving per disruption cost."""
 
-class SetSearch:
-    """Looks for the set that saves most for its disruption."""
+    def __init__(self, evaluator: ConsolidationEvaluator, simulation: SchedulingSimulation) -> None:
+        self._evaluator = evaluator
+        self._simulation = simulation
+        self._pod_values = _PodValues(simulation)
+        self._min_saving_per_cost = evaluator.min_saving_per_cost
+        self._sizes: tuple[int, ...] = _SET_SIZES
+        self._simulated_sets = 0
 
-    def __init__(self, ground: Ground, whatif: WhatIf) -> None:
-        self._ground = ground
-        self._whatif = whatif
-        self._worth = _Worth(whatif)
-        self._least = ground.least_per_cost
-        self._sizes: tuple[int, ...] = _SIZES
-        self._asked = 0
-
-    def waste(self, one: Candidate) -> float:
-        """Return how much of a node's price its pods are not worth, at most."""
-        return one.price - self._worth.of_host(self._whatif.hosts[one.node.name])
+    def get_waste(self, candidate: Candidate) -> float:
+        """Return an upper bound of what replacing a node can save, in USD per hour."""
+        node = self._simulation.node_indexes[candidate.name]
+        return candidate.price - self._pod_values.get_node_value(node)
 
     @property
-    def tired(self) -> bool:
-        """Whether it has looked at enough sets for one pass; the next follows at once.
+    def is_exhausted(self) -> bool:
+        """True if enough sets were simulated for one pass; the next pass follows at once.
 
-        Only to be asked when one was found: nothing is given up that way.
+        Check it only after a set was found: otherwise sets would be given up.
         """
-        return self._asked >= 2 * len(_SIZES)
+        return self._simulated_sets >= 2 * len(_SET_SIZES)
 
-    def best(self, nodes: Sequence[Candidate], room: Mapping[str, int]) -> Move | None:
-        """Make the best set part of the ground, if there is any worth it.
+    def apply_best(self, candidates: Sequence[Candidate], allowed: Mapping[str, int]) -> Command | None:
+        """Apply the best set; None: no set reaches the threshold.
 
-        Sets of the size that was best last time, or nearly, are tried first: what
-        is left looks much the same.
+        Sizes near the last best one are tried first, because the remaining
+        candidates are similar.
         """
-        found = self._best(nodes, room)
-        if found is None and self._sizes != _SIZES:
-            self._sizes = _SIZES
-            found = self._best(nodes, room)
-        if found is not None:
-            size = len(found.removed)
-            self._sizes = tuple(one for one in _SIZES if size / 2 < one < size * 2)
-        return found
+        command = self._search(candidates, allowed)
+        if command is None and self._sizes != _SET_SIZES:
+            self._sizes = _SET_SIZES
+            command = self._search(candidates, allowed)
+        if command is not None:
+            best = len(command.candidates)
+            self._sizes = tuple(size for size in _SET_SIZES if best / 2 < size < best * 2)
+        return command
 
-    def _best(self, nodes: Sequence[Candidate], room: Mapping[str, int]) -> Move | None:
-        waste = {one.node.name: self.waste(one) for one in nodes if one.price > 0}
-        wasteful = [one for one in nodes if waste.get(one.node.name, 0.0) > 0]
+    def _search(self, candidates: Sequence[Candidate], allowed: Mapping[str, int]) -> Command | None:
+        waste = {candidate.name: self.get_waste(candidate) for candidate in candidates if candidate.price > 0}
+        wasteful = [candidate for candidate in candidates if waste.get(candidate.name, 0.0) > 0]
         best: tuple[float, Sequence[Candidate]] | None = None
-        for some in self._sets(wasteful, waste, room):
-            cost = sum(self._whatif.costs[one.node.name] for one in some)
-            lost = _NO_BETTER * sum(one.price for one in some)
-            hope = (sum(waste[one.node.name] for one in some) - lost) / cost
-            if hope < self._least or (best is not None and hope <= best[0]):
+        for node_set in self._generate_sets(wasteful, waste, allowed):
+            names = [candidate.name for candidate in node_set]
+            cost = sum(self._simulation.disruption_costs[name] for name in names)
+            loss = _PACKING_LOSS * sum(candidate.price for candidate in node_set)
+            bound = (sum(waste[name] for name in names) - loss) / cost
+            if bound < self._min_saving_per_cost or (best is not None and bound <= best[0]):
                 continue
-            if self._ground.keeps_spot(some):
+            if self._evaluator.is_spot_to_spot_disabled(node_set):
                 continue
-            self._asked += 1
-            verdict = self._ground.price_set(some, fewest=len(some) <= _FEW)
-            if not verdict.code and (best is None or verdict.saving / cost > best[0]):
-                best = (verdict.saving / cost, some)
+            self._simulated_sets += 1
+            fewest = len(node_set) <= _MAX_FEWEST_NODES
+            evaluation = self._evaluator.simulate_set(node_set, fewest_nodes=fewest)
+            if not evaluation.code and (best is None or evaluation.saving / cost > best[0]):
+                best = (evaluation.saving / cost, node_set)
         if best is None:
             return None
-        found = self._ground.take_set(best[1], fewest=len(best[1]) <= _FEW)
-        return found if isinstance(found, Move) else None
+        result = self._evaluator.apply_simulated(best[1], fewest_nodes=len(best[1]) <= _MAX_FEWEST_NODES)
+        return result if isinstance(result, Command) else None
 
-    def _sets(
-        self, nodes: Sequence[Candidate], waste: Mapping[str, float], room: Mapping[str, int]
+    def _generate_sets(
+        self,
+        candidates: Sequence[Candidate],
+        waste: Mapping[str, float],
+        allowed_disruptions: Mapping[str, int],
     ) -> Iterator[Sequence[Candidate]]:
-        """Yield the most wasteful nodes, by what moving them costs and as such."""
-        costs = self._whatif.costs
-        by_ratio = sorted(
-            nodes, key=lambda one: (-waste[one.node.name] / costs[one.node.name], one.node.name)
-        )
-        by_waste = sorted(nodes, key=lambda one: (-waste[one.node.name], one.node.name))
-        seen: set[frozenset[str]] = set()
+        """Yield sets of the most wasteful nodes, by waste per disruption cost and by waste."""
+        costs = self._simulation.disruption_costs
+
+        def rank_by_ratio(candidate: Candidate) -> tuple[float, str]:
+            name = candidate.name
+            return (-waste[name] / costs[name], name)
+
+        by_ratio = sorted(candidates, key=rank_by_ratio)
+        by_waste = sorted(candidates, key=lambda candidate: (-waste[candidate.name], candidate.name))
+        generated: set[frozenset[str]] = set()
         for order in (by_ratio, by_waste):
-            allowed = _within(order, room)
+            allowed = _limit_to_budgets(order, allowed_disruptions)
             for size in self._sizes:
                 if size > len(allowed):
                     break
-                some = allowed[:size]
-                names = frozenset(one.node.name for one in some)
-                if names not in seen:
-                    seen.add(names)
-                    yield some
+                node_set = allowed[:size]
+                names = frozenset(candidate.name for candidate in node_set)
+                if names not in generated:
+                    generated.add(names)
+                    yield node_set
 
 
-def _within(nodes: Iterable[Candidate], room: Mapping[str, int]) -> list[Candidate]:
-    left = dict(room)
-    allowed = []
-    for one in nodes:
-        if left.get(one.pool.name, 0) > 0:
-            left[one.pool.name] -= 1
-            allowed.append(one)
-    return allowed
+def _limit_to_budgets(candidates: Iterable[Candidate], allowed: Mapping[str, int]) -> list[Candidate]:
+    remaining = dict(allowed)
+    selected = []
+    for candidate in candidates:
+        if remaining.get(candidate.pool.name, 0) > 0:
+            remaining[candidate.pool.name] -= 1
+            selected.append(candidate)
+    return selected
 
 
-class _Worth:
-    """What pods are worth: what their part of the cheapest fleet would cost, were it divisible."""
+class _PodValues:
+    """Value of pods: their share of the cheapest fleet's price if nodes were divisible."""
 
-    def __init__(self, whatif: WhatIf) -> None:
-        self._whatif = whatif
-        self._problem = whatif.problem
+    def __init__(self, simulation: SchedulingSimulation) -> None:
+        self._simulation = simulation
+        self._problem = simulation.problem
         totals: dict[tuple[int, ...], Floats] = {}
         states: list[tuple[int, ...]] = []
-        for one in whatif.trial.classes:
-            want = whatif.trial.placer.want(one, 0)
-            states.append(self._states(want.ask))
+        for pod_class in simulation.trial.classes:
+            compiled = simulation.trial.placer.compile_class(pod_class, 0)
+            states.append(self._get_states(compiled.constraint))
         counts = [0] * len(states)
-        for load in whatif.loads.values():
-            for number, pods in load.items():
-                counts[number] += len(pods)
-        for number, count in enumerate(counts):
+        for pods_by_class in simulation.pods_by_node.values():
+            for index, pods in pods_by_class.items():
+                counts[index] += len(pods)
+        for index, count in enumerate(counts):
             if count:
-                known = totals.setdefault(states[number], np.zeros(len(self._problem.axis)))
-                known += self._size(number) * count
-        values = {key: self._values(key, total) for key, total in sorted(totals.items())}
-        self._of_class = [
-            float(values[key] @ self._size(number)) if key in values else 0.0
-            for number, key in enumerate(states)
+                total = totals.setdefault(states[index], np.zeros(len(self._problem.resource_names)))
+                total += self._get_requests(index) * count
+        values = {key: self._price_resources(key, total) for key, total in sorted(totals.items())}
+        self._class_values = [
+            float(values[key] @ self._get_requests(index)) if key in values else 0.0
+            for index, key in enumerate(states)
         ]
 
-    def of_host(self, host: int) -> float:
-        load = self._whatif.loads.get(host, {})
-        return sum(self._of_class[number] * len(pods) for number, pods in load.items())
+    def get_node_value(self, node: int) -> float:
+        """Return the value of a node's pods in USD per hour."""
+        pods_by_class = self._simulation.pods_by_node.get(node, {})
+        return sum(self._class_values[index] * len(pods) for index, pods in pods_by_class.items())
 
-    def _size(self, number: int) -> Floats:
-        return self._whatif.trial.placer.want(self._whatif.trial.classes[number], 0).size
+    def _get_requests(self, index: int) -> Floats:
+        return self._simulation.trial.placer.compile_class(self._simulation.trial.classes[index], 0).requests
 
-    def _states(self, ask: int) -> tuple[int, ...]:
-        """Return the claims that pods with this ask would open."""
+    def _get_states(self, constraint: int) -> tuple[int, ...]:
+        """Return the states of new claims that satisfy a node constraint."""
         space = self._problem.space
-        found = {space.move(root, ask) for root in space.roots}
-        return tuple(sorted(found - {DEAD}))
+        states = {space.narrow(root, constraint) for root in space.roots}
+        return tuple(sorted(states - {INFEASIBLE}))
 
-    def _values(self, states: tuple[int, ...], total: Floats) -> Floats:
-        """Return what each resource is worth: no node holds more value than it costs."""
+    def _price_resources(self, states: tuple[int, ...], total: Floats) -> Floats:
+        """Return dual prices of resources: no node holds more value than its price.
+
+        ``total`` are the requests of all pods that fit these states: [resources].
+        """
         space = self._problem.space
-        alloc, price = [], []
+        allocatable, prices = [], []
         for state in states:
-            table = space.pools[space.states[state].pool]
+            table = space.tables[space.states[state].pool]
             cost = space.cost[state][: len(table.rows)]
-            fine = np.isfinite(cost) & (table.alloc >= 0).all(axis=1)
-            alloc.append(table.alloc[fine])
-            price.append(cost[fine])
+            is_usable = np.isfinite(cost) & (table.alloc >= 0).all(axis=1)
+            allocatable.append(table.alloc[is_usable])
+            prices.append(cost[is_usable])
         values = np.zeros(len(total))
-        asked = total > 0
-        if not sum(map(len, alloc)) or not asked.any():
+        is_requested = total > 0
+        if not sum(map(len, allocatable)) or not is_requested.any():
             return values
-        room = np.vstack(alloc)[:, asked] / total[asked]
-        if not (room > 0).any(axis=0).all():
+        # Share of the total requests that one node of each type holds: [types, resources].
+        shares = np.vstack(allocatable)[:, is_requested] / total[is_requested]
+        if not (shares > 0).any(axis=0).all():
             return values
-        rows = int(asked.sum())
-        programme = Programme(np.ones(rows), np.full(rows, INFINITE))
-        programme.add_dense_columns(np.concatenate(price), room)
-        values[asked] = np.maximum(programme.solve().duals, 0.0) / total[asked]
+        rows = int(is_requested.sum())
+        program = LinearProgram(np.ones(rows), np.full(rows, INFINITE))
+        program.add_dense_columns(np.concatenate(prices), shares)
+        values[is_requested] = np.maximum(program.solve().duals, 0.0) / total[is_requested]
         return values

@@ -1,7 +1,7 @@
-"""Which of the types that would do are cheap enough to replace what is there.
+"""Price rules for replacements: instance types that are certainly cheaper.
 
-A replacement is judged by the dearest price that it may be launched at, not by
-the one to hope for: otherwise the next pass would find it worth replacing.
+The maximum launch price of a replacement counts, not the expected one. Otherwise
+the next pass might find the replacement itself worth replacing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,239 +10,207 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from dovetail.core.disruption.candidates import Candidate
+from dovetail.core.instancetypes.offerings import CAPACITY_TYPE_ORDER, OfferingFilter, collect_values
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.kube.requirements import Requirement, Requirements
 from dovetail.model.plan import PlannedNode
 from dovetail.model.settings import ConsolidationSettings
 
-_IN_ORDER: Final = (label_keys.RESERVED, label_keys.SPOT, label_keys.ON_DEMAND)
-"""Which capacity type a launch takes, the first that can be had."""
-_PLACES: Final = (
+_OFFERING_KEYS: Final = (
     label_keys.ZONE,
     label_keys.CAPACITY_TYPE,
     label_keys.ZONE_ID,
     label_keys.CAPACITY_RESERVATION_ID,
 )
-_NEVER: Final = float("inf")
+_INFINITE_PRICE: Final = float("inf")
+SPOT_TO_SPOT_DISABLED = "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
 
 
-class Ruling(NamedTuple):
-    """The replacements as they may be launched, or why they may not."""
+class PricedReplacements(NamedTuple):
+    """Replacements narrowed to cheaper instance types, or the reason to keep the nodes."""
 
     nodes: tuple[PlannedNode, ...] = ()
     code: str = ""
-    because: str = ""
+    """Code of the keep reason; empty: the replacements can be launched."""
+    message: str = ""
 
 
-class Sale:
-    """The offerings that some requirements leave, and what they cost."""
+class OfferingPrices(OfferingFilter):
+    """Offerings that requirements allow, with their prices."""
 
-    def __init__(self, wanted: Requirements) -> None:
-        self._wanted = wanted
-        self._places: dict[tuple[str, str, str, str], bool] = {}
-        self._worst: dict[int, float] = {}
+    def __init__(self, requirements: Requirements) -> None:
+        super().__init__(requirements)
+        self._max_prices: dict[int, float] = {}
 
-    def offerings(self, kind: InstanceType) -> list[Offering]:
-        return [one for one in kind.offerings if one.available and self._allows(one)]
+    def get_max_price(self, instance_type: InstanceType) -> float:
+        """Return the maximum launch price in USD per hour; infinite: no offering."""
+        price = self._max_prices.get(id(instance_type))
+        if price is None:
+            offerings = self.get_offerings(instance_type)
+            available = {offering.capacity_type for offering in offerings}
+            first = next((name for name in CAPACITY_TYPE_ORDER if name in available), "")
+            prices = [offering.price for offering in offerings if offering.capacity_type == first]
+            price = self._max_prices[id(instance_type)] = max(prices, default=_INFINITE_PRICE)
+        return price
 
-    def worst(self, kind: InstanceType) -> float:
-        """Return the most that a launch of a type may cost; infinite where none is possible."""
-        known = self._worst.get(id(kind))
-        if known is None:
-            fine = self.offerings(kind)
-            first = next(
-                (name for name in _IN_ORDER if any(one.capacity_type == name for one in fine)), ""
-            )
-            prices = [one.price for one in fine if one.capacity_type == first]
-            known = self._worst[id(kind)] = max(prices, default=_NEVER)
-        return known
+    def get_cheapest(self, instance_type: InstanceType) -> Offering:
+        """Return the cheapest allowed offering, ties by zone and capacity type."""
+        return min(
+            self.get_offerings(instance_type),
+            key=lambda offering: (offering.price, offering.zone, offering.capacity_type),
+        )
 
-    def best(self, kind: InstanceType) -> Offering:
-        return min(self.offerings(kind), key=lambda o: (o.price, o.zone, o.capacity_type))
-
-    def has_spot(self, kind: InstanceType) -> bool:
-        return any(one.capacity_type == label_keys.SPOT for one in self.offerings(kind))
-
-    def _allows(self, one: Offering) -> bool:
-        # Thousands of offerings share a few places.
-        key = (one.zone, one.capacity_type, one.zone_id, one.reservation_id)
-        known = self._places.get(key)
-        if known is None:
-            known = self._places[key] = self._wanted.clash(one.requirements()) is None
-        return known
+    def has_spot(self, instance_type: InstanceType) -> bool:
+        offerings = self.get_offerings(instance_type)
+        return any(offering.capacity_type == label_keys.SPOT for offering in offerings)
 
 
-class Market:
-    """The sales of one pass: many claims ask for the same places.
+class OfferingPriceCache:
+    """Offering prices of one pass: many claims share requirements on offerings.
 
-    Types are known by identity, so it must not outlive the catalogue it looks at.
+    Instance types are compared by identity, so the cache must not outlive them.
     """
 
     def __init__(self) -> None:
-        self._sales: dict[tuple[Requirement | None, ...], Sale] = {}
+        self._prices: dict[tuple[Requirement | None, ...], OfferingPrices] = {}
 
-    def sale(self, wanted: Requirements) -> Sale:
-        key = tuple(wanted.get(name) for name in _PLACES)
-        known = self._sales.get(key)
-        if known is None:
-            known = self._sales[key] = Sale(wanted)
-        return known
+    def get(self, requirements: Requirements) -> OfferingPrices:
+        key = tuple(requirements.get(name) for name in _OFFERING_KEYS)
+        prices = self._prices.get(key)
+        if prices is None:
+            prices = self._prices[key] = OfferingPrices(requirements)
+        return prices
 
 
-def rule_on(
+def narrow_replacements(
     nodes: Sequence[PlannedNode],
-    removed: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     settings: ConsolidationSettings,
-    market: Market,
-) -> Ruling:
-    """Narrow replacements to what is surely cheaper than the nodes that go."""
-    before = sum(one.price for one in removed)
-    if any(one.price <= 0 for one in removed):
-        return Ruling(code="no-price", because="what it costs now is not known")
-    expected = sum(one.price for one in nodes)
-    if expected >= before:
-        return Ruling(code="not-cheaper", because=_dearer(expected, before))
-    case = _Case(removed, settings, market, len(nodes))
-    kept: list[PlannedNode] = []
-    for one in nodes:
-        # Together the dearest launches of all replacements stay below what goes.
-        share = one.price / expected if expected > 0 else 1.0 / len(nodes)
-        ruling = case.rule_on(one, one.price + (before - expected) * share)
-        if ruling.code:
-            return ruling
-        kept += ruling.nodes
-    return Ruling(tuple(kept))
+    price_cache: OfferingPriceCache,
+) -> PricedReplacements:
+    """Narrow replacements to types that are certainly cheaper than the candidates."""
+    price = sum(candidate.price for candidate in candidates)
+    if any(candidate.price <= 0 for candidate in candidates):
+        return PricedReplacements(code="no-price", message="its price is unknown")
+    expected = sum(node.price for node in nodes)
+    if expected >= price:
+        return PricedReplacements(code="not-cheaper", message=_format_not_cheaper(expected, price))
+    replacement_filter = _ReplacementFilter(candidates, settings, price_cache, len(nodes))
+    narrowed: list[PlannedNode] = []
+    for node in nodes:
+        # The sum of the maximum prices of all replacements stays below the candidates' price.
+        share = node.price / expected if expected > 0 else 1.0 / len(nodes)
+        result = replacement_filter.narrow(node, node.price + (price - expected) * share)
+        if result.code:
+            return result
+        narrowed += result.nodes
+    return PricedReplacements(tuple(narrowed))
 
 
-class _Case:
-    """Nodes that go, and how many come for them."""
+class _ReplacementFilter:
+    """Narrows the replacements of one set of candidates."""
 
     def __init__(
         self,
-        removed: Sequence[Candidate],
+        candidates: Sequence[Candidate],
         settings: ConsolidationSettings,
-        market: Market,
-        lot: int,
+        price_cache: OfferingPriceCache,
+        replacement_count: int,
     ) -> None:
-        self._removed = removed
+        self._candidates = candidates
         self._settings = settings
-        self._market = market
-        self._lot = lot
-        self._all_spot = all(_capacity_type(one) == label_keys.SPOT for one in removed)
+        self._price_cache = price_cache
+        self._replacement_count = replacement_count
+        capacity_types = {candidate.node.labels.get(label_keys.CAPACITY_TYPE) for candidate in candidates}
+        self._all_spot = capacity_types <= {label_keys.SPOT}
 
-    def rule_on(self, node: PlannedNode, ceiling: float) -> Ruling:
-        """Narrow one node to types that are surely launched for less than the ceiling."""
-        wanted = node.requirements
-        may_be_spot = wanted[label_keys.CAPACITY_TYPE].has(label_keys.SPOT)
-        like_for_like = self._all_spot and may_be_spot
-        if like_for_like:
+    def narrow(self, node: PlannedNode, max_price: float) -> PricedReplacements:
+        """Narrow one node to types that certainly cost less than ``max_price``."""
+        requirements = node.requirements
+        may_be_spot = requirements[label_keys.CAPACITY_TYPE].has(label_keys.SPOT)
+        is_spot_to_spot = self._all_spot and may_be_spot
+        if is_spot_to_spot:
             if not self._settings.spot_to_spot:
-                return Ruling(
-                    code="spot-to-spot",
-                    because="spot nodes are not replaced by spot (gate SpotToSpotConsolidation)",
-                )
-            wanted = _pinned_to_spot(wanted)
-        sale = self._market.sale(wanted)
-        types = [one for one in node.instance_types if sale.worst(one) < ceiling]
-        if len(self._removed) > 1:
-            types = _other_than(types, sale, self._removed, self._lot)
+                return PricedReplacements(code="spot-to-spot", message=SPOT_TO_SPOT_DISABLED)
+            requirements = _require(requirements, label_keys.CAPACITY_TYPE, [label_keys.SPOT])
+        prices = self._price_cache.get(requirements)
+        types = [option for option in node.instance_types if prices.get_max_price(option) < max_price]
+        if len(self._candidates) > 1:
+            types = _exclude_existing_types(types, prices, self._candidates, self._replacement_count)
         if not types:
-            return Ruling(
-                code="not-cheaper",
-                because="no type that would do is sure to be launched for less than "
-                f"{ceiling:.4f} USD per hour",
-            )
-        if may_be_spot and any(sale.has_spot(one) for one in types):
-            # A launch that finds no spot capacity shall fail, not take dearer on-demand.
-            wanted = _pinned_to_spot(wanted)
-            sale = self._market.sale(wanted)
-            types = [one for one in types if sale.has_spot(one)]
-        if like_for_like and len(self._removed) == 1:
-            enough = self._settings.spot_types
-            if len(types) < enough:
-                return Ruling(
-                    code="spot-to-spot",
-                    because=f"only {len(types)} cheaper spot types would do; "
-                    f"fewer than {enough} are too few to choose from",
-                )
-            types = types[: max(enough, _needed(types, wanted))]
-        lacking = _lacks_variety(types, wanted)
-        if lacking:
-            return Ruling(
-                code="min-values",
-                because=f"cheaper types alone do not meet minValues of {lacking}",
-            )
-        return Ruling((_narrowed(node, types, wanted, sale),))
+            message = f"no sufficient instance type is certain to cost less than {max_price:.4f} USD per hour"
+            return PricedReplacements(code="not-cheaper", message=message)
+        if may_be_spot and any(prices.has_spot(instance_type) for instance_type in types):
+            # A launch without spot capacity must fail, not fall back to on-demand prices.
+            requirements = _require(requirements, label_keys.CAPACITY_TYPE, [label_keys.SPOT])
+            prices = self._price_cache.get(requirements)
+            types = [instance_type for instance_type in types if prices.has_spot(instance_type)]
+        if is_spot_to_spot and len(self._candidates) == 1:
+            minimum = self._settings.min_spot_types
+            if len(types) < minimum:
+                number = f"only {len(types)} cheaper spot instance types are sufficient"
+                message = f"{number}; at least {minimum} are required"
+                return PricedReplacements(code="spot-to-spot", message=message)
+            types = types[: max(minimum, _count_needed_types(types, requirements))]
+        unmet = _find_unmet_min_values(types, requirements)
+        if unmet:
+            message = f"cheaper types alone do not meet minValues of {unmet}"
+            return PricedReplacements(code="min-values", message=message)
+        return PricedReplacements((_narrow_node(node, types, requirements, prices),))
 
 
-def _other_than(
-    types: list[InstanceType], sale: Sale, removed: Sequence[Candidate], lot: int
+def _exclude_existing_types(
+    types: list[InstanceType], prices: OfferingPrices, candidates: Sequence[Candidate], replacement_count: int
 ) -> list[InstanceType]:
-    """Leave out what is there already: keeping one such node is better than buying it."""
-    names = {one.name for one in types}
-    same = [one for one in removed if one.node.labels.get(label_keys.INSTANCE_TYPE) in names]
+    """Exclude types of the candidates: keeping such a node is better than launching one."""
+    names = {instance_type.name for instance_type in types}
+    same = [node for node in candidates if node.node.labels.get(label_keys.INSTANCE_TYPE) in names]
     if not same:
         return types
-    if lot > 1:
-        there = {one.node.labels.get(label_keys.INSTANCE_TYPE) for one in same}
-        return [one for one in types if one.name not in there]
-    cheapest = min(one.price for one in same)
-    return [one for one in types if sale.worst(one) < cheapest]
+    if replacement_count > 1:
+        existing = {candidate.node.labels.get(label_keys.INSTANCE_TYPE) for candidate in same}
+        return [instance_type for instance_type in types if instance_type.name not in existing]
+    cheapest = min(candidate.price for candidate in same)
+    return [instance_type for instance_type in types if prices.get_max_price(instance_type) < cheapest]
 
 
-def _lacks_variety(types: Iterable[InstanceType], wanted: Requirements) -> str:
-    """Return the first label of which these types have fewer values than minValues wants."""
+def _find_unmet_min_values(types: Iterable[InstanceType], requirements: Requirements) -> str:
+    """Return the first label with fewer values than its minValues; empty: none."""
     listed = list(types)
-    for key, one in sorted(wanted.items()):
-        if one.min_values is not None and len(_values(listed, key, one)) < one.min_values:
+    for key, requirement in sorted(requirements.items()):
+        minimum = requirement.min_values
+        if minimum is not None and len(collect_values(listed, key, requirement)) < minimum:
             return key
     return ""
 
 
-def _needed(types: Sequence[InstanceType], wanted: Requirements) -> int:
-    """Return how many of the cheapest types it takes to meet minValues."""
-    return next(
-        (n for n in range(1, len(types)) if not _lacks_variety(types[:n], wanted)), len(types)
-    )
+def _count_needed_types(types: Sequence[InstanceType], requirements: Requirements) -> int:
+    """Return how many of the cheapest types are needed to meet minValues."""
+    counts = range(1, len(types))
+    sufficient = (count for count in counts if not _find_unmet_min_values(types[:count], requirements))
+    return next(sufficient, len(types))
 
 
-def _values(types: Iterable[InstanceType], key: str, wanted: Requirement) -> set[str]:
-    found: set[str] = set()
-    for kind in types:
-        own = kind.requirements.get(key)
-        if own is not None and not own.complement:
-            found |= {value for value in own.values if wanted.has(value)}
-    return found
-
-
-def _narrowed(
-    node: PlannedNode, types: list[InstanceType], wanted: Requirements, sale: Sale
+def _narrow_node(
+    node: PlannedNode, types: list[InstanceType], requirements: Requirements, prices: OfferingPrices
 ) -> PlannedNode:
-    names = frozenset(one.name for one in types)
-    asked = wanted[label_keys.INSTANCE_TYPE]
-    named = Requirement(label_keys.INSTANCE_TYPE, False, names, min_values=asked.min_values)
-    best = {one.name: sale.best(one) for one in types}
-    ordered = sorted(types, key=lambda one: (best[one.name].price, one.name))
+    cheapest = {instance_type.name: prices.get_cheapest(instance_type) for instance_type in types}
+    order = {name: (offering.price, name) for name, offering in cheapest.items()}
+    ordered = sorted(types, key=lambda instance_type: order[instance_type.name])
     return replace(
         node,
         instance_types=tuple(ordered),
-        offering=best[ordered[0].name],
-        requirements=Requirements({**wanted, label_keys.INSTANCE_TYPE: named}),
+        offering=cheapest[ordered[0].name],
+        requirements=_require(requirements, label_keys.INSTANCE_TYPE, cheapest),
     )
 
 
-def _pinned_to_spot(wanted: Requirements) -> Requirements:
-    low = wanted[label_keys.CAPACITY_TYPE].min_values
-    only = Requirement(
-        label_keys.CAPACITY_TYPE, False, frozenset({label_keys.SPOT}), min_values=low
-    )
-    return Requirements({**wanted, label_keys.CAPACITY_TYPE: only})
+def _require(requirements: Requirements, key: str, values: Iterable[str]) -> Requirements:
+    """Return requirements with other values of one label, and the same minValues."""
+    required = Requirement(key, False, frozenset(values), min_values=requirements[key].min_values)
+    return Requirements({**requirements, key: required})
 
 
-def _capacity_type(one: Candidate) -> str:
-    return one.node.labels.get(label_keys.CAPACITY_TYPE, "")
-
-
-def _dearer(price: float, before: float) -> str:
+def _format_not_cheaper(price: float, before: float) -> str:
     return f"the cheapest nodes for its pods cost {price:.4f} USD per hour, it costs {before:.4f}"

@@ -1,101 +1,112 @@
-"""Is a move still right? Asked again on a new picture, shortly before it is made."""
+"""Validation: evaluate consolidation commands again, shortly before they start."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
-
-from dovetail.core.disruption.command import Move
-from dovetail.core.disruption.context import View
-from dovetail.core.disruption.simulation import Outcome, WhatIf
+from dovetail.core.disruption.command import Command
+from dovetail.core.disruption.context import DisruptionContext
+from dovetail.core.disruption.method import ValidationFailure, ValidationResult
+from dovetail.core.disruption.simulation import SchedulingSimulation, SimulationOutcome
 from dovetail.model.plan import PlannedNode
 from dovetail.model.settings import SchedulingSettings
 
 
-class Objection(msgspec.Struct, frozen=True):
-    """Why a move is dropped."""
+def validate_commands(
+    commands: Sequence[Command],
+    context: DisruptionContext,
+    allowed_disruptions: Mapping[str, int],
+    scheduling: SchedulingSettings,
+) -> ValidationResult:
+    """Validate commands in their order on a new context."""
+    validator = CommandValidator(context, allowed_disruptions, scheduling, commands=commands)
+    valid: list[Command] = []
+    failures: list[tuple[Command, ValidationFailure]] = []
+    for command in commands:
+        failure = validator.validate(command)
+        if failure is None:
+            valid.append(command)
+        else:
+            failures.append((command, failure))
+    return ValidationResult(tuple(valid), tuple(failures))
 
-    code: str
-    """``churn``, ``budget`` or ``scheduling``."""
-    because: str
 
-
-class Recheck:
-    """Looks at moves again, in their order; those that pass are the ground for the next."""
+class CommandValidator:
+    """Validates commands one by one; each valid one changes the state for the next."""
 
     def __init__(
         self,
-        view: View,
-        room: Mapping[str, int],
+        context: DisruptionContext,
+        allowed_disruptions: Mapping[str, int],
         scheduling: SchedulingSettings | None = None,
         *,
-        moves: Iterable[Move] | None = None,
+        commands: Iterable[Command] | None = None,
     ) -> None:
-        """Look at a new picture; where it is known which ``moves`` will be asked about, quicker."""
-        self._room = dict(room)
-        only = None
-        if moves is not None:
-            there = {one.node.name for one in view.candidates}
-            only = there & {one.node.name for move in moves for one in move.removed}
-        self._whatif = WhatIf(view, scheduling, only=only)
-        self._names = {one.node.name for one in view.candidates} & set(self._whatif.hosts)
+        """Compile a context; faster if all ``commands`` to validate are given."""
+        self._allowed_disruptions = dict(allowed_disruptions)
+        candidates = {candidate.name for candidate in context.candidates}
+        names = None
+        if commands is not None:
+            names = candidates & {candidate.name for command in commands for candidate in command.candidates}
+        self._simulation = SchedulingSimulation(context, scheduling, node_names=names)
+        self._node_names = candidates & set(self._simulation.node_indexes)
 
-    def objection(self, move: Move) -> Objection | None:
-        """Return what is against a move now; None: it may be made."""
-        for one in move.removed:
-            if one.node.name not in self._names:
-                return Objection("churn", f"Node {one.node.name} may not be disrupted any more")
-        pools = [one.pool.name for one in move.removed]
+    def validate(self, command: Command) -> ValidationFailure | None:
+        """Return why a command is no longer valid; None: it is, and is applied."""
+        for candidate in command.candidates:
+            if candidate.name not in self._node_names:
+                return ValidationFailure("churn", f"Node {candidate.name} may not be disrupted any more")
+        pools = [candidate.pool.name for candidate in command.candidates]
         for pool in sorted(set(pools)):
-            if pools.count(pool) > self._room.get(pool, 0):
-                return Objection("budget", f"NodePool {pool!r} has no budget left for it")
-        problem = self._problem(move)
+            if pools.count(pool) > self._allowed_disruptions.get(pool, 0):
+                return ValidationFailure("budget", f"NodePool {pool!r} has no budget left for it")
+        problem = self._simulate(command)
         if problem:
-            return Objection("scheduling", problem)
-        self._names -= {one.node.name for one in move.removed}
+            return ValidationFailure("scheduling", problem)
+        self._node_names -= {candidate.name for candidate in command.candidates}
         for pool in pools:
-            self._room[pool] -= 1
+            self._allowed_disruptions[pool] -= 1
         return None
 
-    def _problem(self, move: Move) -> str:
-        gone = [self._whatif.hosts[one.node.name] for one in move.removed]
+    def _simulate(self, command: Command) -> str:
+        """Return how the simulation differs from the command; empty: it does not."""
+        removed = [self._simulation.node_indexes[candidate.name] for candidate in command.candidates]
         problem = ""
-        # The move may have been found either way.
-        for fewest in (True, False):
+        # The command may come from either packing.
+        for fewest_nodes in (True, False):
             problem = ""
 
-            def agrees(outcome: Outcome) -> bool:
+            def is_equal(outcome: SimulationOutcome) -> bool:
                 nonlocal problem
-                problem = _difference(move, outcome)
+                problem = _compare(command, outcome)
                 return not problem
 
-            self._whatif.ask(gone, fewest=fewest, keep_if=agrees)
+            self._simulation.simulate(removed, fewest_nodes=fewest_nodes, keep_if=is_equal)
             if not problem:
                 break
         return problem
 
 
-def _difference(move: Move, outcome: Outcome) -> str:
-    """Say in what the answer is another now; empty: it is as good."""
-    if outcome.blocked:
-        return outcome.blocked
-    if len(outcome.nodes) != len(move.replacements):
-        return f"{len(outcome.nodes)} new nodes are needed now, not {len(move.replacements)}"
-    if not _covers(outcome.nodes, move.replacements):
+def _compare(command: Command, outcome: SimulationOutcome) -> str:
+    """Return in what a simulation is worse than the command; empty: in nothing."""
+    if outcome.blocked_reason:
+        return outcome.blocked_reason
+    if len(outcome.new_nodes) != len(command.replacements):
+        return f"{len(outcome.new_nodes)} new nodes are needed now, not {len(command.replacements)}"
+    if not _can_launch(outcome.new_nodes, command.replacements):
         return "other instance types are needed now"
     return ""
 
 
-def _covers(fresh: Sequence[PlannedNode], planned: Sequence[PlannedNode]) -> bool:
-    """Tell whether each planned node may still be launched as any of its types."""
+def _can_launch(new_nodes: Sequence[PlannedNode], planned: Sequence[PlannedNode]) -> bool:
+    """Return True if each planned node may still be launched as any of its types."""
     options = [
-        (one.nodepool, {kind.name for kind in one.instance_types})
-        for one in sorted(fresh, key=lambda one: one.price)
+        (node.nodepool, {instance_type.name for instance_type in node.instance_types})
+        for node in sorted(new_nodes, key=lambda node: node.price)
     ]
-    for one in sorted(planned, key=lambda one: one.price):
-        wanted = {kind.name for kind in one.instance_types}
-        for at, (pool, names) in enumerate(options):
-            if pool == one.nodepool and wanted <= names:
-                del options[at]
+    for node in sorted(planned, key=lambda node: node.price):
+        planned_names = {instance_type.name for instance_type in node.instance_types}
+        for index, (pool, names) in enumerate(options):
+            if pool == node.nodepool and planned_names <= names:
+                del options[index]
                 break
         else:
             return False

@@ -1,9 +1,16 @@
-"""What a claim has been narrowed to, as a number.
+"""Claim states: what claims have been narrowed to, interned as integers.
 
-A claim's requirements change only when a class of pods joins it, and few
-different sets of them ever occur. Each distinct set is a *state*; joining is a
-table look-up from state to state, and "which types are left, at what price" is
-one row of an array. State 0 is the dead one: nothing can be bought.
+The requirements of a claim change only when a class of pods is added to it, and
+few distinct sets of requirements ever occur. Each distinct (NodePool,
+requirements) pair is a *claim state* with an integer id. Requirement algebra runs
+once per (claim state, node constraint) pair; afterwards adding a class is a
+look-up in an array::
+
+    targets = space.narrow_all(constraint)         # [claim states] int64
+    new_states = targets[nodes.claim_state[claims]]
+
+"Which types are left, and at what price" is one row of ``cost``. State 0 is
+INFEASIBLE: no type is left. It maps to itself under every constraint.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,211 +19,237 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.instance_types import NEVER
-from dovetail.core.scheduling.arrays.nodepools import PoolTable
+from dovetail.core.scheduling.arrays.instance_types import UNAVAILABLE
+from dovetail.core.scheduling.arrays.nodepools import NodePoolTable
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.requirements import Requirement, Requirements
-from dovetail.model.kube.taints import Toleration, untolerated
+from dovetail.model.kube.taints import Toleration, find_untolerated_taint
 
-DEAD = 0
+# Callers rely on the value: ``states.nonzero()`` selects the feasible ones.
+INFEASIBLE = 0
 
 
-class State(NamedTuple):
-    """A pool's claim with these requirements: its types and offering columns."""
+class ClaimState(NamedTuple):
+    """A NodePool and the requirements of a claim of it."""
 
     pool: int
+    """Index into ``ClaimStateSpace.tables``."""
     requirements: Requirements
     rows: Bools
+    """[types]: rows of the NodePoolTable that the requirements allow."""
     columns: Bools
+    """[offerings]: columns of the NodePoolTable that the requirements allow."""
 
 
-class Ask(NamedTuple):
-    """What a class wants of a node's labels and taints."""
+class NodeConstraint(NamedTuple):
+    """Node labels and taints that a class of pods accepts."""
 
     requirements: Requirements
     tolerations: tuple[Toleration, ...]
-    pools: tuple[bool, ...]
-    """Which pools' taints it tolerates."""
+    tolerates_pool: tuple[bool, ...]
+    """[pools]: True where the taints of the NodePool are tolerated."""
 
 
-class StateSpace:
-    """All states met so far, and how asks lead from one to another."""
+class ClaimStateSpace:
+    """All claim states and node constraints met so far, and transitions between them.
 
-    def __init__(self, pools: Sequence[PoolTable]) -> None:
-        self.pools = pools
-        self._width = max((len(pool.rows) for pool in pools), default=0)
-        self.cost: Floats = np.full((16, self._width), NEVER)
-        """Price of the cheapest way to have a row in a state; infinite: not at all."""
-        nothing = np.zeros(0, dtype=bool)
-        self.states: list[State] = [State(-1, Requirements(), nothing, nothing)]
+    Ids are given in the order of first use, which is deterministic.
+    """
+
+    def __init__(self, tables: Sequence[NodePoolTable]) -> None:
+        self.tables = tables
+        self._width = max((len(table.rows) for table in tables), default=0)
+        self.cost: Floats = np.full((16, self._width), UNAVAILABLE)
+        """[claim states, types]: price of the cheapest available offering, USD per hour.
+
+        Infinite: the type is not available in this state. Both axes may be longer than
+        needed: states are added, and pools have different numbers of types.
+        """
+        no_rows = np.zeros(0, dtype=bool)
+        self.states: list[ClaimState] = [ClaimState(-1, Requirements(), no_rows, no_rows)]
+        # [claim states]: index of the NodePool.
         self.pool_of: Ints = np.full(16, -1, dtype=np.int64)
-        self._numbers: dict[tuple[int, Requirements], int] = {}
-        self.asks: list[Ask] = []
-        self._ask_numbers: dict[tuple[Requirements, tuple[Toleration, ...]], int] = {}
-        self._rows: list[Ints] = []
-        self._known: list[int] = []
-        self._moves: dict[tuple[int, int], int] = {}
-        self._fitting: dict[int, Ints] = {}
+        self._state_ids: dict[tuple[int, Requirements], int] = {}
+        self.constraints: list[NodeConstraint] = []
+        self._constraint_ids: dict[tuple[Requirements, tuple[Toleration, ...]], int] = {}
+        # Per constraint: [claim states] target states, and how many of them are computed.
+        self._transitions: list[Ints] = []
+        self._transition_counts: list[int] = []
+        self._narrowed: dict[tuple[int, int], int] = {}
+        self._rows_by_price: dict[int, Ints] = {}
         self.roots = [
-            self._number_of(
+            self._intern_state(
                 index,
-                pool.base,
-                self._narrow_rows(index, np.ones(len(pool.rows), dtype=bool), pool.base.values()),
+                table.requirements,
+                self._narrow_rows(index, np.ones(len(table.rows), dtype=bool), table.requirements.values()),
                 self._narrow_columns(
-                    index, np.ones(len(pool.columns), dtype=bool), pool.base.values()
+                    index, np.ones(len(table.columns), dtype=bool), table.requirements.values()
                 ),
             )
-            for index, pool in enumerate(pools)
+            for index, table in enumerate(tables)
         ]
 
-    def tiers(self) -> list[list[int]]:
-        """Return the roots of pools that can buy anything, heaviest first, equals together."""
-        alive = [root for root in self.roots if root != DEAD]
-        return [list(some) for _, some in groupby(alive, key=self.weight)]
+    def roots_by_weight(self) -> list[list[int]]:
+        """Return the roots of usable pools, by descending weight of the pool.
+
+        A root is the claim state of an empty claim. Pools of equal weight share a
+        list, in the order of ``tables``.
+        """
+        feasible = [root for root in self.roots if root != INFEASIBLE]
+        return [list(roots) for _, roots in groupby(feasible, key=self.weight)]
 
     def weight(self, state: int) -> int:
-        """Return the weight of a state's pool."""
-        return self.pools[self.states[state].pool].pool.weight
+        """Return the weight of the NodePool of a claim state."""
+        return self.tables[self.states[state].pool].pool.weight
 
-    def ask(self, wanted: Requirements, tolerations: tuple[Toleration, ...]) -> int:
-        """Return the number of this ask."""
-        key = (wanted, tolerations)
-        number = self._ask_numbers.get(key)
+    def intern_constraint(self, requirements: Requirements, tolerations: tuple[Toleration, ...]) -> int:
+        """Return the id of a node constraint."""
+        key = (requirements, tolerations)
+        number = self._constraint_ids.get(key)
         if number is None:
-            number = self._ask_numbers[key] = len(self.asks)
+            number = self._constraint_ids[key] = len(self.constraints)
             pools = tuple(
-                untolerated(pool.pool.template.taints, tolerations) is None for pool in self.pools
+                find_untolerated_taint(table.pool.template.taints, tolerations) is None
+                for table in self.tables
             )
-            self.asks.append(Ask(wanted, tolerations, pools))
-            self._rows.append(np.zeros(16, dtype=np.int64))
-            self._known.append(1)
+            self.constraints.append(NodeConstraint(requirements, tolerations, pools))
+            self._transitions.append(np.zeros(16, dtype=np.int64))
+            self._transition_counts.append(1)
         return number
 
-    def also(self, ask: int, more: Requirements) -> int:
-        """Return the ask that wants ``more`` besides."""
+    def extend_constraint(self, constraint: int, more: Requirements) -> int:
+        """Return the id of a constraint with ``more`` requirements added."""
         if not more:
-            return ask
-        base = self.asks[ask]
-        return self.ask(base.requirements.and_also(more.values()), base.tolerations)
+            return constraint
+        base = self.constraints[constraint]
+        return self.intern_constraint(base.requirements.intersection(more.values()), base.tolerations)
 
-    def move(self, state: int, ask: int) -> int:
-        """Return the state a claim is in once a class with this ask joins it."""
-        if state == DEAD:
-            return DEAD
-        key = (state, ask)
-        target = self._moves.get(key)
+    def narrow(self, state: int, constraint: int) -> int:
+        """Return the claim state after a class with this constraint is added."""
+        if state == INFEASIBLE:
+            return INFEASIBLE
+        key = (state, constraint)
+        target = self._narrowed.get(key)
         if target is None:
-            target = self._moves[key] = self._move(self.states[state], self.asks[ask], state)
+            target = self._narrow(self.states[state], self.constraints[constraint], state)
+            self._narrowed[key] = target
         return target
 
-    def _move(self, state: State, ask: Ask, number: int) -> int:
-        if not ask.pools[state.pool]:
-            return DEAD
-        if not ask.requirements:
+    def _narrow(self, state: ClaimState, constraint: NodeConstraint, number: int) -> int:
+        if not constraint.tolerates_pool[state.pool]:
+            return INFEASIBLE
+        if not constraint.requirements:
             return number
-        if state.requirements.why_incompatible(
-            ask.requirements, undefined_ok=label_keys.WELL_KNOWN
-        ):
-            return DEAD
-        # A label that the pool does not have stays away, whoever can do without it.
-        wanted = {
-            key: one
-            for key, one in ask.requirements.items()
+        if state.requirements.find_conflict(constraint.requirements, allow_undefined=label_keys.WELL_KNOWN):
+            return INFEASIBLE
+        # A constraint such as "label does not exist" on a label unknown to the pool holds
+        # by itself. It must not become a requirement of the NodeClaim.
+        requirements = {
+            key: requirement
+            for key, requirement in constraint.requirements.items()
             if key in state.requirements or key in label_keys.WELL_KNOWN
         }
-        merged = state.requirements.and_also(wanted.values())
+        merged = state.requirements.intersection(requirements.values())
         if merged == state.requirements:
             return number
-        known = self._numbers.get((state.pool, merged))
-        if known is not None:
-            return known
+        existing = self._state_ids.get((state.pool, merged))
+        if existing is not None:
+            return existing
         changed = [
-            one
-            for key, one in merged.items()
-            if key in wanted and state.requirements.get(key) != one
+            requirement
+            for key, requirement in merged.items()
+            if key in requirements and state.requirements.get(key) != requirement
         ]
-        return self._number_of(
+        return self._intern_state(
             state.pool,
             merged,
             self._narrow_rows(state.pool, state.rows, changed),
             self._narrow_columns(state.pool, state.columns, changed),
         )
 
-    def targets(self, ask: int) -> Ints:
-        """Return, for every state there is, the state after joining."""
-        row, known = self._rows[ask], self._known[ask]
+    def narrow_all(self, constraint: int) -> Ints:
+        """Return [claim states]: target state of every state under a constraint.
+
+        The array is longer than the number of states; the rest is INFEASIBLE.
+        """
+        row, computed = self._transitions[constraint], self._transition_counts[constraint]
         count = len(self.states)
-        while known < count:  # Moving may make new states; they are covered as well.
+        while computed < count:  # Narrowing may add states, which are narrowed in the next round.
             if len(row) < count:
-                row = self._rows[ask] = np.concatenate(
+                row = self._transitions[constraint] = np.concatenate(
                     [row, np.zeros(max(count, len(row)), dtype=np.int64)]
                 )
-            for state in range(known, count):
-                row[state] = self.move(state, ask)
-            known, count = count, len(self.states)
-        self._known[ask] = known
+            for state in range(computed, count):
+                row[state] = self.narrow(state, constraint)
+            computed, count = count, len(self.states)
+        self._transition_counts[constraint] = computed
         return row
 
-    def restrict(self, state: int, one: Requirement) -> int:
-        """Return the state with one more requirement, whoever wants it."""
-        return self.narrowed(state, Requirements.of([one]))
+    def add_requirement(self, state: int, requirement: Requirement) -> int:
+        """Return the claim state with one more requirement; taints are ignored."""
+        return self.add_requirements(state, Requirements.from_requirements([requirement]))
 
-    def narrowed(self, state: int, more: Requirements) -> int:
-        """Return the state with more requirements, whoever wants them."""
-        return self.move(state, self.ask(more, _EVERYTHING))
+    def add_requirements(self, state: int, more: Requirements) -> int:
+        """Return the claim state with more requirements; taints are ignored."""
+        return self.narrow(state, self.intern_constraint(more, _TOLERATE_ALL))
 
     def _narrow_rows(self, pool: int, rows: Bools, more: Iterable[Requirement]) -> Bools:
-        table = self.pools[pool]
-        for one in more:
-            rows = rows & table.rows_allowing(one)
+        table = self.tables[pool]
+        for requirement in more:
+            rows = rows & table.rows_matching(requirement)
         return rows
 
     def _narrow_columns(self, pool: int, columns: Bools, more: Iterable[Requirement]) -> Bools:
-        table = self.pools[pool]
-        for one in more:
-            columns = columns & table.columns_allowing(one)
+        table = self.tables[pool]
+        for requirement in more:
+            columns = columns & table.columns_matching(requirement)
         return columns
 
-    def _number_of(self, pool: int, wanted: Requirements, rows: Bools, columns: Bools) -> int:
-        table = self.pools[pool]
-        cost = np.full(self._width, NEVER)
+    def _intern_state(self, pool: int, requirements: Requirements, rows: Bools, columns: Bools) -> int:
+        """Return the id of a claim state, computing its prices if it is new."""
+        table = self.tables[pool]
+        cost = np.full(self._width, UNAVAILABLE)
         if rows.any() and columns.any():
             best = table.price[:, columns].min(axis=1)
-            cost[: len(rows)] = np.where(rows, best, NEVER)
+            cost[: len(rows)] = np.where(rows, best, UNAVAILABLE)
         reserved = [
             (row, offering.price)
             for row, offering in table.reserved
-            if rows[row] and not wanted.clash(offering.requirements())
+            if rows[row] and not requirements.find_disjoint_key(offering.requirements())
         ]
-        if wanted.get(label_keys.CAPACITY_TYPE) == _RESERVED_ONLY:
+        # Reserved offerings have prices only in states that are bound to a reservation.
+        # Elsewhere they must not attract claims: their slots are limited.
+        if requirements.get(label_keys.CAPACITY_TYPE) == _RESERVED_ONLY:
             for row, price in reserved:
                 cost[row] = min(cost[row], price)
+        # ``In []`` with "must exist": no label value can satisfy it.
         contradictory = any(
-            one.present and not one.complement and not one.values for one in wanted.values()
+            requirement.must_exist and not requirement.complement and not requirement.values
+            for requirement in requirements.values()
         )
         if contradictory or (not np.isfinite(cost).any() and not reserved):
-            number = DEAD
+            number = INFEASIBLE
         else:
             number = len(self.states)
-            self.states.append(State(pool, wanted, rows, columns))
+            self.states.append(ClaimState(pool, requirements, rows, columns))
             if number >= len(self.cost):
-                self.cost = np.concatenate([self.cost, np.full_like(self.cost, NEVER)])
+                self.cost = np.concatenate([self.cost, np.full_like(self.cost, UNAVAILABLE)])
                 self.pool_of = np.concatenate([self.pool_of, np.full_like(self.pool_of, -1)])
             self.cost[number] = cost
             self.pool_of[number] = pool
-        self._numbers[(pool, wanted)] = number
+        self._state_ids[(pool, requirements)] = number
         return number
 
-    def in_price_order(self, state: int) -> Ints:
-        """Return the rows that can be had in this state, cheapest first."""
-        order = self._fitting.get(state)
+    def rows_by_price(self, state: int) -> Ints:
+        """Return the available rows of a claim state, cheapest first; ties by row."""
+        order = self._rows_by_price.get(state)
         if order is None:
             cost = self.cost[state]
             order = np.argsort(cost, kind="stable")[: int(np.isfinite(cost).sum())]
-            self._fitting[state] = order
+            self._rows_by_price[state] = order
         return order
 
 
 _RESERVED_ONLY = Requirement.one_of(label_keys.CAPACITY_TYPE, label_keys.RESERVED)
-_EVERYTHING = (Toleration(operator="Exists"),)
+_TOLERATE_ALL = (Toleration(operator="Exists"),)

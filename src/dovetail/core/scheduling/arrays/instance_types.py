@@ -1,8 +1,8 @@
-"""Instance types as arrays, compiled once for every pass that sees them.
+"""Instance types as arrays, compiled once per tuple of types.
 
-Clouds answer with the same tuple of types until something changes, and it takes
-a tenth of a second to compile a region's, so that what depends on nothing else
-is kept by the identity of that tuple.
+The instance type provider returns the same tuple until something changes, and
+compiling the types of a region takes a tenth of a second. So the compiled arrays
+are cached by the identity of that tuple.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,21 +13,21 @@ import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Floats, Ints
 from dovetail.model import labels as label_keys
-from dovetail.model.cloud.instance_type import InstanceType, Offering, allocatable
+from dovetail.model.cloud.instance_type import InstanceType, Offering, compute_allocatable
 from dovetail.model.kube.requirements import Requirement, Requirements
 from dovetail.model.kube.resources import NODES, Resources
 
-NEVER = float("inf")
-_MOST_STOCKS = 32
-"""Tuples of types kept; a pool of its own node class or overlays has its own."""
-_MOST_KEYS = 256
-"""Resources and labels kept of each; pods may name any, most name the same few."""
+UNAVAILABLE = float("inf")
+_MAX_COMPILED = 32
+"""Compiled tuples in the cache: NodePools with their own node class have their own."""
+_MAX_CACHED_KEYS = 256
+"""Resources and labels cached per table. Pods may use any; most use the same few."""
 
-_Kept = TypeVar("_Kept")
+_T = TypeVar("_T")
 
 
 class Row(NamedTuple):
-    """A type, or the part of its offerings that share one allocatable."""
+    """An instance type, or the part of its offerings that share one allocatable."""
 
     type: InstanceType
     allocatable: Resources
@@ -35,33 +35,36 @@ class Row(NamedTuple):
     offerings: tuple[Offering, ...]
 
 
-class Kinds(NamedTuple):
-    """What rows say about one label."""
+class LabelCodes(NamedTuple):
+    """The requirements of all rows on one label, dictionary-encoded."""
 
     distinct: tuple[Requirement | None, ...]
     codes: Ints
-    """For each row, which of them."""
+    """[rows]: index into ``distinct``."""
 
 
-class Stock:
-    """Types and their offerings; shared, so that nobody may change it."""
+class InstanceTypeTable:
+    """Instance types and offerings as arrays; shared, so it must not be changed.
+
+    Rows are sorted by type name, which breaks all ties between types.
+    """
 
     def __init__(self, types: Sequence[InstanceType]) -> None:
-        ordered = sorted(types, key=lambda one: one.name)
-        self.rows = tuple(row for one in ordered for row in _rows(one))
+        ordered = sorted(types, key=lambda instance_type: instance_type.name)
+        self.rows = tuple(row for instance_type in ordered for row in _rows(instance_type))
         self.columns: tuple[Requirements, ...]
-        """Zone and capacity type, and what else an offering decides."""
+        """Zone, capacity type and zone id of each offering column."""
         self.price: Floats
-        """``price[row, column]``; infinite where it cannot be had."""
+        """[rows, columns]: USD per hour; infinite where there is no available offering."""
         self.reserved: tuple[tuple[int, Offering], ...]
-        """(row, offering) of capacity that is paid for already."""
+        """(row, offering) of capacity reservations with free slots."""
         self._price_columns()
         self._allocatable: dict[str, Floats] = {}
         self._capacity: dict[str, Floats] = {}
-        self._kinds: dict[str, Kinds] = {}
+        self._label_codes: dict[str, LabelCodes] = {}
 
     def _price_columns(self) -> None:
-        known: dict[tuple[str, str, str], int] = {}
+        column_ids: dict[tuple[str, str, str], int] = {}
         described: list[Requirements] = []
         reserved: list[tuple[int, Offering]] = []
         rows: list[int] = []
@@ -76,54 +79,54 @@ class Stock:
                         reserved.append((index, offering))
                     continue
                 key = (offering.zone, offering.capacity_type, offering.zone_id)
-                column = known.get(key)
+                column = column_ids.get(key)
                 if column is None:
-                    column = known[key] = len(known)
+                    column = column_ids[key] = len(column_ids)
                     described.append(offering.requirements())
                 rows.append(index)
                 columns.append(column)
                 prices.append(offering.price)
         self.columns = tuple(described)
         self.reserved = tuple(reserved)
-        self.price = np.full((len(self.rows), len(known)), NEVER)
+        self.price = np.full((len(self.rows), len(column_ids)), UNAVAILABLE)
         if prices:
             np.minimum.at(self.price, (rows, columns), prices)
         self.price.setflags(write=False)
 
     def allocatable(self, name: str) -> Floats:
-        """Return how much of a resource each row has for DaemonSets and pods."""
+        """Return [rows]: allocatable for DaemonSets and pods."""
         rows = self.rows
-        return _kept(
-            self._allocatable, name, lambda: _column(row.allocatable.get(name, 0) for row in rows)
-        )
+        return _cached(self._allocatable, name, lambda: _column(row.allocatable.get(name, 0) for row in rows))
 
     def capacity(self, name: str) -> Floats:
-        """Return what each row counts for against a limit."""
+        """Return [rows]: capacity that counts against NodePool limits."""
         if name == NODES:
             return np.ones(len(self.rows))
-        return _kept(
-            self._capacity, name, lambda: _column(row.capacity.get(name, 0) for row in self.rows)
-        )
+        return _cached(self._capacity, name, lambda: _column(row.capacity.get(name, 0) for row in self.rows))
 
-    def kinds_of(self, key: str) -> Kinds:
-        """Return the distinct requirements of rows on a label, and each row's number."""
-        return _kept(self._kinds, key, lambda: self._find_kinds(key))
+    def label_codes(self, key: str) -> LabelCodes:
+        """Return the distinct requirements of all rows on a label, and each row's code."""
+        return _cached(self._label_codes, key, lambda: self._compute_label_codes(key))
 
-    def _find_kinds(self, key: str) -> Kinds:
-        numbers: dict[Requirement | None, int] = {}
+    def _compute_label_codes(self, key: str) -> LabelCodes:
+        codes_by_requirement: dict[Requirement | None, int] = {}
         codes = [
-            numbers.setdefault(row.type.requirements.get(key), len(numbers)) for row in self.rows
+            codes_by_requirement.setdefault(row.type.requirements.get(key), len(codes_by_requirement))
+            for row in self.rows
         ]
-        return Kinds(tuple(numbers), np.array(codes, dtype=np.int64))
+        return LabelCodes(tuple(codes_by_requirement), np.array(codes, dtype=np.int64))
 
 
-def stock_of(types: tuple[InstanceType, ...]) -> Stock:
-    """Return these types compiled; the same for the same tuple."""
-    return _compiled(_Same(types))
+def compile_instance_types(types: tuple[InstanceType, ...]) -> InstanceTypeTable:
+    """Return the compiled table of these types; the same object for the same tuple."""
+    return _compile(_Identity(types))
 
 
-class _Same:
-    """A tuple that equals only itself, and lives as long as what is known of it."""
+class _Identity:
+    """Cache key that compares a tuple by identity and keeps it alive.
+
+    While the key is cached, the id of the tuple cannot be reused.
+    """
 
     __slots__ = ("types",)
 
@@ -131,44 +134,51 @@ class _Same:
         self.types = types
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.types is other.types
+        return isinstance(other, _Identity) and self.types is other.types
 
     def __hash__(self) -> int:
         return id(self.types)
 
 
-@lru_cache(maxsize=_MOST_STOCKS)
-def _compiled(same: _Same) -> Stock:
-    return Stock(same.types)
+@lru_cache(maxsize=_MAX_COMPILED)
+def _compile(identity: _Identity) -> InstanceTypeTable:
+    return InstanceTypeTable(identity.types)
 
 
-def _kept(known: dict[str, _Kept], key: str, make: Callable[[], _Kept]) -> _Kept:
-    found = known.get(key)
-    if found is None:
-        found = make()
-        if len(known) >= _MOST_KEYS:
-            known.clear()
-        known[key] = found
-    return found
+def _cached(cache: dict[str, _T], key: str, make: Callable[[], _T]) -> _T:
+    value = cache.get(key)
+    if value is None:
+        value = make()
+        if len(cache) >= _MAX_CACHED_KEYS:
+            cache.clear()
+        cache[key] = value
+    return value
 
 
 def _column(amounts: Iterable[int]) -> Floats:
-    made = np.fromiter(amounts, dtype=np.float64)
-    made.setflags(write=False)
-    return made
+    array = np.fromiter(amounts, dtype=np.float64)
+    array.setflags(write=False)
+    return array
 
 
-def _rows(one: InstanceType) -> list[Row]:
-    """Split a type by the allocatable that its offerings give it (nearly always one)."""
-    if not any(o.capacity_override or o.overhead_override for o in one.offerings):
-        return [Row(one, one.allocatable, one.capacity, one.offerings)] if one.offerings else []
+def _rows(instance_type: InstanceType) -> list[Row]:
+    """Return the rows of a type: one per distinct allocatable of its offerings.
+
+    NodeOverlays may override capacity per offering. Nearly all types have one row.
+    """
+    if not any(o.capacity_override or o.overhead_override for o in instance_type.offerings):
+        return (
+            [Row(instance_type, instance_type.allocatable, instance_type.capacity, instance_type.offerings)]
+            if instance_type.offerings
+            else []
+        )
     groups: dict[tuple[Resources | None, Resources | None], list[Offering]] = {}
-    for offering in one.offerings:
+    for offering in instance_type.offerings:
         key = (offering.capacity_override, offering.overhead_override)
         groups.setdefault(key, []).append(offering)
     rows = []
     for (capacity, overhead), offerings in groups.items():
-        full = Resources({**one.capacity, **(capacity or {})})
-        lost = Resources({**one.overhead, **(overhead or {})})
-        rows.append(Row(one, allocatable(full, lost), full, tuple(offerings)))
+        full = Resources({**instance_type.capacity, **(capacity or {})})
+        lost = Resources({**instance_type.overhead, **(overhead or {})})
+        rows.append(Row(instance_type, compute_allocatable(full, lost), full, tuple(offerings)))
     return rows

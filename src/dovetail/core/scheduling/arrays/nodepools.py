@@ -1,25 +1,26 @@
-"""The catalogue of one NodePool, with what its DaemonSets leave of each type.
+"""The instance types of one NodePool as arrays, after DaemonSet overhead.
 
-``alloc[row, resource]`` is what pods can have of a type once its DaemonSets are
-there; ``price[row, column]`` is the price through an offering column (zone and
-capacity type), infinite where it cannot be had.
+Rows are instance types, columns are offerings (zone and capacity type)::
+
+    alloc [rows, resources]   allocatable that DaemonSet pods leave for other pods
+    price [rows, columns]     USD per hour; infinite where not available
 """
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.instance_types import stock_of
+from dovetail.core.scheduling.arrays.instance_types import compile_instance_types
 from dovetail.core.scheduling.arrays.types import Bools, Floats
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.requirements import Operator, Requirement
-from dovetail.model.kube.resources import NOTHING, Resources
+from dovetail.model.kube.resources import NO_RESOURCES, Resources
 
 
-class PoolTable:
-    """What one NodePool could buy, as arrays."""
+class NodePoolTable:
+    """Instance types that one NodePool could launch."""
 
     def __init__(
         self,
@@ -30,88 +31,100 @@ class PoolTable:
         reservations: bool = True,
     ) -> None:
         self.pool = pool
-        self.base = pool.requirements()
-        self.axis = tuple(axis)
+        self.requirements = pool.requirements()
+        self.resource_names = tuple(axis)
         self._reservations = reservations
-        self._stock = stock_of(types)
-        self.rows = self._stock.rows
-        self.columns = self._stock.columns
-        self.price = self._stock.price
-        self.reserved = self._stock.reserved if reservations else ()
-        """(row, offering) of capacity that is paid for already."""
-        self.alloc: Floats = self._beside([self._stock.allocatable(name) for name in self.axis])
-        self.daemon_requests: list[Resources] = [NOTHING] * len(self.rows)
-        self._masks: dict[Requirement, Bools] = {}
+        self._types = compile_instance_types(types)
+        self.rows = self._types.rows
+        self.columns = self._types.columns
+        self.price = self._types.price
+        self.reserved = self._types.reserved if reservations else ()
+        """(row, offering) of capacity reservations."""
+        columns = [self._types.allocatable(name) for name in self.resource_names]
+        self.alloc: Floats = self._stack_columns(columns)
+        self.daemon_requests: list[Resources] = [NO_RESOURCES] * len(self.rows)
+        self._row_masks: dict[Requirement, Bools] = {}
         self._column_masks: dict[Requirement, Bools] = {}
 
-    def _beside(self, columns: Sequence[Floats]) -> Floats:
+    def _stack_columns(self, columns: Sequence[Floats]) -> Floats:
         return np.column_stack(columns) if columns else np.zeros((len(self.rows), 0))
 
-    def charge_daemons(self, rows: Bools, asked: Resources) -> None:
-        """Take the DaemonSets of these rows, together, off what pods can have of them."""
+    def subtract_daemonsets(self, rows: Bools, requests: Resources) -> None:
+        """Subtract the requests of DaemonSet pods from ``alloc`` of rows [rows]."""
         for row in np.flatnonzero(rows).tolist():
-            self.daemon_requests[row] = asked
-        self.alloc[rows] -= vector(asked, self.axis)
-        for name, amount in asked.items():
-            if amount > 0:  # Types for which their DaemonSets alone are too much.
-                self.alloc[rows & (self._stock.allocatable(name) < amount)] = -1.0
+            self.daemon_requests[row] = requests
+        self.alloc[rows] -= to_vector(requests, self.resource_names)
+        for name, amount in requests.items():
+            if amount > 0:  # DaemonSet pods alone do not fit: the type takes no pods.
+                self.alloc[rows & (self._types.allocatable(name) < amount)] = -1.0
 
-    def rows_allowing(self, one: Requirement) -> Bools:
-        """Return which rows have a value that ``one`` allows (or do not know the key)."""
-        mask = self._masks.get(one)
-        if mask is None:
-            kinds, codes = self._stock.kinds_of(one.key)
-            fine = [kind is None or _together(one, kind) for kind in kinds]
-            mask = self._masks[one] = np.array(fine, dtype=bool)[codes]
-        return mask
+    def rows_matching(self, requirement: Requirement) -> Bools:
+        """Return [rows]: True where a type may have a label value that is allowed.
 
-    def columns_allowing(self, one: Requirement) -> Bools:
-        mask = self._column_masks.get(one)
+        A type that does not know the label is allowed.
+        """
+        mask = self._row_masks.get(requirement)
         if mask is None:
-            fine = [
-                one.key not in column or _together(one, column[one.key]) for column in self.columns
+            distinct, codes = self._types.label_codes(requirement.key)
+            allowed = [
+                requirement_of_rows is None or _overlap(requirement, requirement_of_rows)
+                for requirement_of_rows in distinct
             ]
-            mask = self._column_masks[one] = np.array(fine, dtype=bool)
+            mask = self._row_masks[requirement] = np.array(allowed, dtype=bool)[codes]
         return mask
 
-    def values_of(self, key: str) -> set[str]:
-        """Return the values of ``key`` that nodes of this pool could have."""
-        wanted = self.base.get(key)
-        found: set[str] = set(wanted.values) if wanted and not wanted.complement else set()
-        kinds: list[Requirement | None] = [*self._stock.kinds_of(key).distinct]
-        kinds += [column.get(key) for column in self.columns]
-        for kind in kinds:
-            if kind is not None and not kind.complement:
-                found |= {v for v in kind.values if wanted is None or wanted.has(v)}
-        if not found and wanted is not None and key not in label_keys.WELL_KNOWN:
-            found = {some_value(wanted)} - {""}  # The value its nodes will be given.
-        return found if self._reservations else found - {label_keys.RESERVED}
+    def columns_matching(self, requirement: Requirement) -> Bools:
+        """Return [columns]: True where an offering may have an allowed label value."""
+        mask = self._column_masks.get(requirement)
+        if mask is None:
+            allowed = [
+                requirement.key not in column or _overlap(requirement, column[requirement.key])
+                for column in self.columns
+            ]
+            mask = self._column_masks[requirement] = np.array(allowed, dtype=bool)
+        return mask
 
-    def defines(self, key: str) -> bool:
-        """Tell whether a type's own label decides the value of ``key``."""
-        return any(kind is not None for kind in self._stock.kinds_of(key).distinct)
+    def label_values(self, key: str) -> set[str]:
+        """Return the values that a label may have on nodes of this pool."""
+        own = self.requirements.get(key)
+        values: set[str] = set(own.values) if own and not own.complement else set()
+        distinct: list[Requirement | None] = [*self._types.label_codes(key).distinct]
+        distinct += [column.get(key) for column in self.columns]
+        for requirement_of_rows in distinct:
+            if requirement_of_rows is not None and not requirement_of_rows.complement:
+                values |= {v for v in requirement_of_rows.values if own is None or own.has(v)}
+        if not values and own is not None and key not in label_keys.WELL_KNOWN:
+            values = {pick_value(own)} - {""}  # The value that the plan builder sets.
+        return values if self._reservations else values - {label_keys.RESERVED}
+
+    def defines_label(self, key: str) -> bool:
+        """Return True if instance types define a label themselves."""
+        return any(requirement is not None for requirement in self._types.label_codes(key).distinct)
 
     def capacities(self, names: Sequence[str]) -> Floats:
-        """Return the full capacity of each row, for comparison with limits."""
-        return self._beside([self._stock.capacity(name) for name in names])
+        """Return [rows, names]: capacity of each type, for comparison with limits."""
+        return self._stack_columns([self._types.capacity(name) for name in names])
 
 
-def _together(one: Requirement, other: Requirement) -> bool:
-    return one.overlaps(other) or (one.tolerates_absence and other.tolerates_absence)
+def _overlap(requirement: Requirement, other: Requirement) -> bool:
+    return requirement.overlaps(other) or (requirement.allows_absence and other.allows_absence)
 
 
-def some_value(one: Requirement) -> str:
-    """Return a value that a requirement allows: the first by name, or the smallest number."""
-    if one.operator is Operator.IN:
-        return min(one.values)
-    if one.operator is Operator.DOES_NOT_EXIST:
+def pick_value(requirement: Requirement) -> str:
+    """Return an allowed value: the first by name, or the smallest number.
+
+    Empty: the label must not exist, or the range is empty.
+    """
+    if requirement.operator is Operator.IN:
+        return min(requirement.values)
+    if requirement.operator is Operator.DOES_NOT_EXIST:
         return ""
-    number = one.gte if one.gte is not None else 0
-    while str(number) in one.values:
+    number = requirement.gte if requirement.gte is not None else 0
+    while str(number) in requirement.values:
         number += 1
-    return str(number) if one.has(str(number)) else ""
+    return str(number) if requirement.has(str(number)) else ""
 
 
-def vector(amounts: Mapping[str, int], axis: Sequence[str]) -> Floats:
-    """Write amounts as an array along ``axis``."""
+def to_vector(amounts: Mapping[str, int], axis: Sequence[str]) -> Floats:
+    """Return amounts as a vector [names]."""
     return np.array([float(amounts.get(name, 0)) for name in axis])

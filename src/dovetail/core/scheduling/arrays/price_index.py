@@ -1,72 +1,79 @@
-"""The types of a state by price, and the cheapest of them that holds a load."""
+"""Price index: the instance types of a claim state by price."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.claim_states import StateSpace
+from dovetail.core.scheduling.arrays.claim_states import ClaimStateSpace
 from dovetail.core.scheduling.arrays.types import Floats, Ints
 
-_WIDEST = 64
+_MAX_WIDTH = 64
+"""Types compared per load and step; steps grow from 1 because most loads fit early."""
 
 
-class Shelf(NamedTuple):
-    """What can be had in a state, cheapest first."""
+class PriceIndex(NamedTuple):
+    """The available types of a claim state, cheapest first.
+
+    A *position* is an index into these arrays, not a row of the NodePoolTable.
+    """
 
     alloc: Floats
-    """[resource, place]"""
+    """[resources, positions]: allocatable for pods."""
     prices: Floats
+    """[positions]: USD per hour, ascending."""
     rows: Ints
-    tops: Floats
-    """[resource, place]: the most that any type up to there has."""
+    """[positions]: row of the type in the NodePoolTable."""
+    running_max: Floats
+    """[resources, positions]: maximum of ``alloc`` up to each position."""
 
-    def cheapest_fit(self, needs: Floats, most: Floats | None = None) -> Ints:
-        """Return the place of the first type that holds each load; past the end: none does.
+    def cheapest_fit(self, loads: Floats, max_prices: Floats | None = None) -> Ints:
+        """Return [loads]: position of the cheapest type that holds each load.
 
-        ``needs`` is [resource, load]. Types dearer than ``most`` [load] are not
-        looked at.
+        ``loads`` is [resources, loads]. Types above ``max_prices`` [loads] are
+        not considered. ``len(self.prices)`` means that no type fits.
         """
-        none = len(self.prices)
-        place = np.zeros(needs.shape[1], dtype=np.int64)
-        # No type before this place is large enough in every resource by itself.
-        for top, need in zip(self.tops, needs, strict=True):
-            np.maximum(place, top.searchsorted(need), out=place)
-        end = (
-            np.full(len(place), none)
-            if most is None
-            else self.prices.searchsorted(most, side="right")
-        )
-        place[place >= end] = none
-        loads = (place < none).nonzero()[0]
-        first, end, needs = place[loads], end[loads], needs[:, loads]
+        no_fit = len(self.prices)
+        position = np.zeros(loads.shape[1], dtype=np.int64)
+        # Before this position no type is large enough, resource by resource.
+        for running_max, load in zip(self.running_max, loads, strict=True):
+            np.maximum(position, running_max.searchsorted(load), out=position)
+        end = np.full(len(position), no_fit)
+        if max_prices is not None:
+            end = self.prices.searchsorted(max_prices, side="right")
+        position[position >= end] = no_fit
+        # Search on from there, for all loads at once, in steps of ``width`` types.
+        pending = (position < no_fit).nonzero()[0]  # indexes into ``position``
+        first, end, loads = position[pending], end[pending], loads[:, pending]
         width = 1
-        while len(loads):
-            looked_at = first[:, None] + np.arange(width)
-            fits = looked_at < end[:, None]
-            for has, need in zip(self.alloc, needs, strict=True):
-                fits &= has.take(looked_at, mode="clip") >= need[:, None]
-            found = fits.any(axis=1)
-            place[loads] = np.where(found, first + fits.argmax(axis=1), none)
-            still = (~found & (first + width < end)).nonzero()[0]
-            loads, first, end = loads[still], first[still] + width, end[still]
-            needs = needs[:, still]
-            width = min(width * 4, _WIDEST)
-        return place
+        while len(pending):
+            candidates = first[:, None] + np.arange(width)  # [pending, width]
+            fits = candidates < end[:, None]
+            for alloc, load in zip(self.alloc, loads, strict=True):
+                fits &= alloc.take(candidates, mode="clip") >= load[:, None]
+            any_fits = fits.any(axis=1)
+            position[pending] = np.where(any_fits, first + fits.argmax(axis=1), no_fit)
+            rest = (~any_fits & (first + width < end)).nonzero()[0]
+            pending, first, end = pending[rest], first[rest] + width, end[rest]
+            loads = loads[:, rest]
+            width = min(width * 4, _MAX_WIDTH)
+        return position
 
 
-class Shelves:
-    """The shelf of each state, made when it is first asked for."""
+class PriceIndexes:
+    """Price index of each claim state, built on first use."""
 
-    def __init__(self, space: StateSpace) -> None:
+    def __init__(self, space: ClaimStateSpace) -> None:
         self._space = space
-        self._known: dict[int, Shelf] = {}
+        self._cache: dict[int, PriceIndex] = {}
 
-    def of(self, state: int) -> Shelf:
-        known = self._known.get(state)
-        if known is None:
-            rows = self._space.in_price_order(state)
-            table = self._space.pools[self._space.states[state].pool]
+    def get(self, state: int) -> PriceIndex:
+        """Return the price index of a claim state."""
+        price_index = self._cache.get(state)
+        if price_index is None:
+            rows = self._space.rows_by_price(state)
+            table = self._space.tables[self._space.states[state].pool]
             alloc = np.ascontiguousarray(table.alloc[rows].T)
-            tops = np.maximum.accumulate(alloc, axis=1)
-            known = self._known[state] = Shelf(alloc, self._space.cost[state][rows], rows, tops)
-        return known
+            running_max = np.maximum.accumulate(alloc, axis=1)
+            price_index = PriceIndex(alloc, self._space.cost[state][rows], rows, running_max)
+            self._cache[state] = price_index
+        return price_index

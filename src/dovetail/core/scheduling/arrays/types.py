@@ -1,4 +1,8 @@
-"""Array types of the compiled problem."""
+"""Array types of the solver.
+
+Amounts of resources are whole numbers below 2**53 in float64 (CPU in millicores,
+memory in bytes), so sums, differences and floored quotients are exact.
+"""
 
 import numpy as np
 import numpy.typing as npt

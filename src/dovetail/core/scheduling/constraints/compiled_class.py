@@ -1,137 +1,123 @@
-"""One form of one class, compiled: what placing it has to look at."""
+"""Compiled class: one relaxed spec of an equivalence class, ready for placement."""
 
+from copy import copy
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from dovetail.core.scheduling.arrays.types import Floats
-from dovetail.core.scheduling.constraints.topology import Counter, Kind, Rule
+from dovetail.core.scheduling.constraints.topology import RuleKind, TopologyGroup, TopologyRule
 from dovetail.core.scheduling.pods.equivalence import PodClass
 from dovetail.model.kube.requirements import Requirements
 
 
-class Held(NamedTuple):
-    """A rule that a class states; ``own``: its pods count themselves."""
+class OwnRule(NamedTuple):
+    """A topology rule of the class itself."""
 
-    rule: Rule
-    own: bool
+    rule: TopologyRule
+    selects_self: bool
+    """The rule's selector matches the pods of the class."""
 
 
-class Ties:
-    """How a class is tied to other pods; classes that differ in size only share it."""
+class ClassTopology:
+    """Topology of a class: its own rules, and those that its pods may violate.
+
+    *Hostname* rules and groups count per node, *domain* rules and groups per value
+    of any other topology key. Classes that differ only in requests share the object.
+    """
 
     __slots__ = (
-        "cap",
-        "host_counters",
-        "host_rules",
-        "inverse",
-        "keys",
-        "needs_company",
-        "owned_keys",
-        "rules",
-        "zonal_counters",
-        "zonal_inverse",
-        "zonal_rules",
+        *("rules", "hostname_rules", "domain_rules", "inverse_hostname_rules", "inverse_domain_rules"),
+        *("hostname_groups", "domain_groups", "own_keys", "topology_keys"),
+        *("max_per_node", "has_hostname_affinity"),
     )
 
-    def __init__(self, rules: list[Rule], counters: list[Counter]) -> None:
-        counted = {id(counter) for counter in counters}
-        held = [Held(rule, id(rule.counter) in counted) for rule in rules]
+    def __init__(self, rules: list[TopologyRule], groups: list[TopologyGroup]) -> None:
+        counted_ids = {id(group) for group in groups}
+        own_rules = [OwnRule(rule, id(rule.group) in counted_ids) for rule in rules]
         self.rules = rules
-        self.host_rules = [one for one in held if one.rule.counter.by_host]
-        self.zonal_rules = [one for one in held if not one.rule.counter.by_host]
-        self.host_counters = [one for one in counters if one.by_host]
-        self.zonal_counters = [one for one in counters if not one.by_host]
-        self.inverse = [
-            rule
-            for counter in self.host_counters
-            for rule in counter.rules
-            if not rule.soft and rule.kind in (Kind.ANTI, Kind.SPREAD)
-        ]
-        """Others' demands that these pods would break by their mere presence."""
-        self.zonal_inverse = [
-            rule
-            for counter in self.zonal_counters
-            for rule in counter.rules
-            if not rule.soft and rule.kind is Kind.ANTI
-        ]
-        self.owned_keys = {one.rule.counter.key for one in self.zonal_rules}
-        counted_on = {
-            counter.key
-            for counter in self.zonal_counters
-            if any(not rule.soft or rule in rules for rule in counter.rules)
+        self.hostname_rules = [own for own in own_rules if own.rule.group.is_hostname]
+        self.domain_rules = [own for own in own_rules if not own.rule.group.is_hostname]
+        self.hostname_groups = [group for group in groups if group.is_hostname]
+        self.domain_groups = [group for group in groups if not group.is_hostname]
+        required = [rule for group in self.hostname_groups for rule in group.rules if not rule.soft]
+        self.inverse_hostname_rules = [rule for rule in required if rule.kind is not RuleKind.AFFINITY]
+        """Rules of other pods that pods of this class violate by their presence.
+
+        As in Karpenter's inverse topology. For domains spread is missing: the groups
+        of other classes are levelled by ``DomainAssignment``.
+        """
+        required = [rule for group in self.domain_groups for rule in group.rules if not rule.soft]
+        self.inverse_domain_rules = [rule for rule in required if rule.kind is RuleKind.ANTI_AFFINITY]
+        self.own_keys = {own.rule.group.key for own in self.domain_rules}
+        counted_keys = {
+            group.key
+            for group in self.domain_groups
+            if any(not rule.soft or rule in rules for rule in group.rules)
         }
-        self.keys = tuple(sorted(self.owned_keys | counted_on))
-        """The label keys on which the place must be decided."""
-        self.cap = _cap_on_a_fresh_host(self.host_rules)
-        """How many of its pods a new node takes, by its own rules; None: any number."""
-        self.needs_company = any(one.rule.kind is Kind.AFFINITY for one in self.host_rules)
-        """Its pods must share a host with certain others."""
+        self.topology_keys = tuple(sorted(self.own_keys | counted_keys))
+        """Topology keys for which a domain must be chosen before a node is.
+
+        Its own keys, and those by which rules of other pods count its pods. Sorted:
+        a ``DomainTuple`` has this order.
+        """
+        self.max_per_node = _max_per_new_node(self.hostname_rules)
+        """Pods of this class that its own rules allow on an empty node; None: any number."""
+        self.has_hostname_affinity = any(own.rule.kind is RuleKind.AFFINITY for own in self.hostname_rules)
+        """Pods must share a node with pods that a selector matches."""
+
+    def without_hostname_affinity(self) -> "ClassTopology":
+        topology = copy(self)
+        rules = self.hostname_rules
+        topology.hostname_rules = [own for own in rules if own.rule.kind is not RuleKind.AFFINITY]
+        topology.has_hostname_affinity = False
+        return topology
 
 
-class Want:
-    """What one form of a class asks for."""
+@dataclass(slots=True, eq=False)
+class CompiledClass(ClassTopology):
+    """One relaxed spec of a class: what placement has to check."""
 
-    __slots__ = (
-        "alternatives",
-        "ask",
-        "clashes",
-        "free",
-        "pod_class",
-        "ports",
-        "reach",
-        "size",
-        "size_number",
-        "ties",
-        "volumes",
-        *Ties.__slots__,
-    )
+    pod_class: PodClass
+    requests: Floats
+    """[resources]. Interned: equal requests are the same array."""
+    requests_id: int
+    """Id of ``requests``, for caches."""
+    constraint: int
+    required_terms: tuple[Requirements, ...]
+    """Node selector and required node affinity terms of the unrelaxed spec.
 
-    def __init__(
-        self,
-        pod_class: PodClass,
-        *,
-        size: Floats,
-        size_number: int,
-        ask: int,
-        reach: tuple[Requirements, ...],
-        alternatives: list[Requirements],
-        ties: Ties,
-    ) -> None:
-        self.pod_class = pod_class
-        self.size = size
-        self.size_number = size_number
-        self.ask = ask
-        self.reach = reach
-        """Where the pods could ever be, as alternatives; empty: anywhere."""
-        self.alternatives = alternatives
-        """Where its volumes can be, tried in order; one that demands nothing if it has none."""
-        self.ties = ties
-        # Said again here because placing asks for them at every step.
-        self.rules = ties.rules
-        self.host_rules = ties.host_rules
-        self.zonal_rules = ties.zonal_rules
-        self.host_counters = ties.host_counters
-        self.zonal_counters = ties.zonal_counters
-        self.inverse = ties.inverse
-        self.zonal_inverse = ties.zonal_inverse
-        self.owned_keys = ties.owned_keys
-        self.keys = ties.keys
-        self.cap = ties.cap
-        self.needs_company = ties.needs_company
-        self.ports = 0
-        """Host ports it takes, as bits."""
-        self.clashes = 0
-        """Host ports it cannot live beside, as bits."""
-        self.volumes: dict[str, frozenset[str]] = {}
-        """CSI driver → claims it attaches."""
-        self.free = False
-        """Nobody else's rule depends on which host its pods share."""
+    Alternatives; empty: any node. They decide which domains a spread constraint counts.
+    """
+    volume_topologies: list[Requirements]
+    """Node requirements of its volumes, as alternatives in the order to try.
+
+    Without volumes: one alternative that requires nothing.
+    """
+    topology: ClassTopology
+    volume_claims: dict[str, frozenset[str]]
+    """CSI driver → PersistentVolumeClaims that a pod attaches."""
+    port_bits: int = 0
+    """Host ports that a pod uses, as a bit set."""
+    conflicting_port_bits: int = 0
+    """Host ports that conflict with them, as a bit set."""
+    is_independent: bool = False
+    """True if no rule of another class depends on which of its pods share a node.
+
+    Such a class may be deferred to the fleet search, which counts pods per node of
+    one class only.
+    """
+
+    def __post_init__(self) -> None:
+        # Inner loops read the shared topology: copied, it costs one look-up less.
+        for name in ClassTopology.__slots__:
+            setattr(self, name, getattr(self.topology, name))
 
 
-def _cap_on_a_fresh_host(rules: list[Held]) -> int | None:
-    caps = []
-    for rule, own in rules:
-        if rule.kind is Kind.SPREAD and own:
-            caps.append(rule.skew)
-        elif rule.kind is Kind.ANTI and own:
-            caps.append(1)
-    return min(caps, default=None)
+def _max_per_new_node(rules: list[OwnRule]) -> int | None:
+    limits = []
+    for rule, selects_self in rules:
+        if rule.kind is RuleKind.SPREAD and selects_self:
+            limits.append(rule.max_skew)
+        elif rule.kind is RuleKind.ANTI_AFFINITY and selects_self:
+            limits.append(1)
+    return min(limits, default=None)

@@ -1,120 +1,118 @@
-"""What DaemonSets take of a node before any other pod does."""
+"""DaemonSet overhead: requests and host ports of DaemonSet pods on each node."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
-from dovetail.core.scheduling.arrays.nodepools import PoolTable
+from dovetail.core.scheduling.arrays.nodepools import NodePoolTable
 from dovetail.core.scheduling.arrays.types import Bools
-from dovetail.core.scheduling.constraints.topology import node_alternatives
-from dovetail.core.scheduling.pods.watched_labels import noticed
+from dovetail.core.scheduling.constraints.topology import required_node_terms
+from dovetail.core.scheduling.pods.watched_labels import watched_labels
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.pod import HostPort, PodSpec
-from dovetail.model.kube.requirements import ANYTHING, Requirement, Requirements
-from dovetail.model.kube.resources import Resources, total
-from dovetail.model.kube.taints import Effect, Taint, untolerated
+from dovetail.model.kube.requirements import NO_REQUIREMENTS, Requirement, Requirements
+from dovetail.model.kube.resources import Resources, sum_resources
+from dovetail.model.kube.taints import Taint, TaintEffect, find_untolerated_taint
 from dovetail.model.kube.workloads import DaemonSet
 from dovetail.model.node import Node
 
-_ONCE_RUNNING = Requirements.of(
-    [
-        Requirement.one_of(label_keys.REGISTERED, "true"),
-        Requirement.one_of(label_keys.INITIALIZED, "true"),
-    ]
+_INITIALIZED_LABELS = Requirements.from_requirements(
+    [Requirement.one_of(label_keys.REGISTERED, "true"), Requirement.one_of(label_keys.INITIALIZED, "true")]
 )
 
 
-def daemon_spec(daemon: DaemonSet) -> PodSpec:
-    """Return the spec its next pod will have.
+def daemonset_pod_spec(daemon: DaemonSet) -> PodSpec:
+    """Return the spec of the next pod of a DaemonSet.
 
-    A live pod knows its true requests, but is tied to its node by affinity; the
-    template knows where pods may go.
+    A live pod has its true requests (LimitRanges and webhooks applied), but the
+    DaemonSet controller pins it to its node by affinity. The template has the node
+    affinity that the user wrote.
     """
-    if daemon.newest is None:
+    if daemon.newest_pod is None:
         return daemon.pod.spec
-    return replace(daemon.newest.spec, node_terms=daemon.pod.spec.node_terms)
+    return replace(daemon.newest_pod.spec, node_terms=daemon.pod.spec.node_terms)
 
 
-def charge_daemons(table: PoolTable, daemons: Sequence[DaemonSet]) -> list[tuple[HostPort, Bools]]:
-    """Take DaemonSets off each type of a pool; return the host ports they hold, by row."""
+def subtract_daemonsets(table: NodePoolTable, daemons: Sequence[DaemonSet]) -> list[tuple[HostPort, Bools]]:
+    """Subtract DaemonSet requests from each type; return host ports in use, by row."""
     if not daemons:
         return []
     ports: list[tuple[HostPort, Bools]] = []
     taints = table.pool.template.taints
-    served: list[tuple[PodSpec, Bools]] = []
+    scheduled: list[tuple[PodSpec, Bools]] = []
     for daemon in daemons:
-        spec = daemon_spec(daemon)
-        if spec.needs_devices or _keeps_off(taints, spec):
+        spec = daemonset_pod_spec(daemon)
+        if spec.needs_devices or _is_repelled(taints, spec):
             continue
-        rows = _rows_served(table, spec)
-        served.append((spec, rows))
+        rows = _rows_scheduled(table, spec)
+        scheduled.append((spec, rows))
         ports += [(port, rows) for port in spec.host_ports]
-    _charge_alike(table, served)
+    _subtract_by_set(table, scheduled)
     return ports
 
 
-def _charge_alike(table: PoolTable, served: Sequence[tuple[PodSpec, Bools]]) -> None:
-    """Charge the rows together that get the same DaemonSets; there are few such sets."""
-    if not served or not table.rows:
+def _subtract_by_set(table: NodePoolTable, scheduled: Sequence[tuple[PodSpec, Bools]]) -> None:
+    """Subtract requests once per distinct set of DaemonSets; there are few sets."""
+    if not scheduled or not table.rows:
         return
-    sets, codes = np.unique(np.array([rows for _, rows in served]), axis=1, return_inverse=True)
+    sets, codes = np.unique(np.array([rows for _, rows in scheduled]), axis=1, return_inverse=True)
     for number in range(sets.shape[1]):
-        there = [spec.requests for (spec, _), on in zip(served, sets[:, number], strict=True) if on]
-        if there:
-            table.charge_daemons(codes.ravel() == number, total(there))
+        running = [spec.requests for (spec, _), on in zip(scheduled, sets[:, number], strict=True) if on]
+        if running:
+            table.subtract_daemonsets(codes.ravel() == number, sum_resources(running))
 
 
-def _rows_served(table: PoolTable, spec: PodSpec) -> Bools:
-    base = table.base.and_also(_ONCE_RUNNING.values())
-    served = np.zeros(len(table.rows), dtype=bool)
-    for wanted in node_alternatives(spec) or (ANYTHING,):
-        if base.why_incompatible(wanted, undefined_ok=label_keys.WELL_KNOWN):
+def _rows_scheduled(table: NodePoolTable, spec: PodSpec) -> Bools:
+    base = table.requirements.intersection(_INITIALIZED_LABELS.values())
+    scheduled = np.zeros(len(table.rows), dtype=bool)
+    for term in required_node_terms(spec) or (NO_REQUIREMENTS,):
+        if base.find_conflict(term, allow_undefined=label_keys.WELL_KNOWN):
             continue
         rows = np.ones(len(table.rows), dtype=bool)
-        for one in wanted.values():
-            rows &= table.rows_allowing(one)
-        served |= rows
-    return served
+        for requirement in term.values():
+            rows &= table.rows_matching(requirement)
+        scheduled |= rows
+    return scheduled
 
 
-class Outstanding:
-    """What DaemonSets will still take of existing nodes.
+class DaemonSetOverhead:
+    """Requests of DaemonSet pods that existing nodes do not run yet.
 
-    Nodes that look alike to every DaemonSet are judged once.
+    Computed once per distinct (labels, taints), with only the labels that
+    DaemonSets select by.
     """
 
     def __init__(self, daemons: Sequence[DaemonSet]) -> None:
-        self._specs = [spec for spec in map(daemon_spec, daemons) if not spec.needs_devices]
-        asked = [
-            wanted for spec in self._specs for wanted in (node_alternatives(spec) or (ANYTHING,))
-        ]
-        self._keys = frozenset(key for wanted in asked for key in wanted)
-        self._due: dict[tuple[Requirements, tuple[Taint, ...]], Resources] = {}
+        self._specs = [spec for spec in map(daemonset_pod_spec, daemons) if not spec.needs_devices]
+        terms = [term for spec in self._specs for term in (required_node_terms(spec) or (NO_REQUIREMENTS,))]
+        self._keys = frozenset(key for term in terms for key in term)
+        self._requests: dict[tuple[Requirements, tuple[Taint, ...]], Resources] = {}
 
-    def on(self, node: Node) -> Resources:
-        seen = noticed(node, self._keys)
+    def remaining_on(self, node: Node) -> Resources:
+        """Return the requests of the DaemonSet pods still to be created on a node."""
+        labels = watched_labels(node, self._keys)
         taints = node.effective_taints()
-        due = self._due.get((seen, taints))
-        if due is None:
-            due = self._due[(seen, taints)] = total(
+        requests = self._requests.get((labels, taints))
+        if requests is None:
+            requests = self._requests[(labels, taints)] = sum_resources(
                 spec.requests
                 for spec in self._specs
-                if not _keeps_off(taints, spec)
+                if not _is_repelled(taints, spec)
                 and any(
-                    seen.why_incompatible(wanted) is None
-                    for wanted in (node_alternatives(spec) or (ANYTHING,))
+                    labels.find_conflict(term) is None
+                    for term in (required_node_terms(spec) or (NO_REQUIREMENTS,))
                 )
             )
-        there = total(
+        running = sum_resources(
             pod.spec.requests
-            for alike in node.alike
-            if alike.pods[0].of_daemon_set
-            for pod in alike.pods
+            for group in node.pod_groups
+            if group.pods[0].is_owned_by_daemon_set
+            for pod in group.pods
         )
-        return (due - there).never_negative() if there else due
+        return (requests - running).clamp_at_zero() if running else requests
 
 
-def _keeps_off(taints: Sequence[Taint], spec: PodSpec) -> bool:
-    hard = [taint for taint in taints if taint.effect is not Effect.PREFER_NO_SCHEDULE]
-    return untolerated(hard, spec.tolerations) is not None
+def _is_repelled(taints: Sequence[Taint], spec: PodSpec) -> bool:
+    hard = [taint for taint in taints if taint.effect is not TaintEffect.PREFER_NO_SCHEDULE]
+    return find_untolerated_taint(hard, spec.tolerations) is not None

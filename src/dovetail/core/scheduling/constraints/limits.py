@@ -1,88 +1,98 @@
-"""How much more a NodePool may buy."""
+"""Limit headroom: what NodePool limits still allow."""
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.nodepools import PoolTable
+from dovetail.core.scheduling.arrays.nodepools import NodePoolTable
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
-from dovetail.model.kube.resources import Resources, total
+from dovetail.model.kube.resources import Resources, sum_resources
 from dovetail.model.node import Node
 
 
-class Allowance:
-    """What is left of a pool's limits; spent by the capacity of nominal types.
+class LimitHeadroom:
+    """Remaining ``spec.limits`` of a NodePool.
 
-    A claim's alternatives may take more only as far as all claims could.
+    Claims consume the capacity of their nominal types. Other types of a claim may
+    be larger, as long as the limits hold whichever types are launched.
     """
 
-    def __init__(self, table: PoolTable, nodes: Iterable[Node]) -> None:
+    def __init__(self, table: NodePoolTable, nodes: Iterable[Node]) -> None:
         limits = table.pool.limits or Resources()
         self.names = sorted(limits)
-        spent = total(
+        used = sum_resources(
             node.effective_capacity()
             for node in (nodes if limits else ())
             if node.pool == table.pool.name and not node.deleting
         )
-        self.left: Floats = np.array([float(limits[n] - spent.get(n, 0)) for n in self.names])
+        # [names]: remaining amount; negative if existing nodes exceed the limit.
+        self.remaining: Floats = np.array([float(limits[n] - used.get(n, 0)) for n in self.names])
+        # [types, names]
         self.capacity: Floats = table.capacities(self.names)
-        self._most: list[float] = self.capacity.max(axis=0, initial=0.0).tolist()
-        self._alternatives: dict[int, Bools] = {}
+        self._max_capacity: list[float] = self.capacity.max(axis=0, initial=0.0).tolist()
+        self._allowed_alternatives: dict[int, Bools] = {}
 
     @property
-    def unlimited(self) -> bool:
+    def is_unlimited(self) -> bool:
         return not self.names
 
     @property
-    def ample(self) -> bool:
-        """Tell whether any type at all may be bought."""
-        return all(most <= left for most, left in zip(self._most, self.left, strict=True))
+    def allows_every_type(self) -> bool:
+        """True if a node of any type may be launched."""
+        return all(
+            capacity <= left for capacity, left in zip(self._max_capacity, self.remaining, strict=True)
+        )
 
-    def affordable(self) -> Bools:
-        """Return the rows of which one more may be bought."""
-        return np.asarray((self.capacity <= self.left).all(axis=1))
+    def allowed_rows(self) -> Bools:
+        """Return [types]: True where one more node may be launched."""
+        return np.asarray((self.capacity <= self.remaining).all(axis=1))
 
-    def copies(self, row: int) -> float:
-        """Return how many of this row may be bought."""
+    def max_copies(self, row: int) -> float:
+        """Return how many nodes of a type may be launched; may be infinite."""
         need = self.capacity[row]
-        asked = need > 0
-        if not asked.any():
+        needed = need > 0
+        if not needed.any():
             return float("inf")
-        return float(np.floor(self.left[asked] / need[asked]).min())
+        return float(np.floor(self.remaining[needed] / need[needed]).min())
 
-    def spend(self, row: int, copies: int) -> None:
-        self.left = self.left - self.capacity[row] * copies
+    def consume(self, row: int, copies: int) -> None:
+        """Subtract the capacity of ``copies`` nodes of a type."""
+        self.remaining = self.remaining - self.capacity[row] * copies
 
-    def could_swap(self, old: Ints, new: Ints) -> Bools:
-        """Return which single swaps of types what is left allows; arrays broadcast."""
+    def can_swap(self, old: Ints, new: Ints) -> Bools:
+        """Return True for each single swap ``old`` → ``new`` that fits; arrays broadcast."""
         extra = self.capacity[new] - self.capacity[old]
-        return np.asarray((extra <= self.left).all(axis=-1))
+        return np.asarray((extra <= self.remaining).all(axis=-1))
 
-    def change(self, old: Ints, new: Ints) -> bool:
-        """Swap types for others, if what is left allows all of it."""
+    def try_swap(self, old: Ints, new: Ints) -> bool:
+        """Swap types ``old`` [claims] for ``new`` if all swaps fit together.
+
+        Return False, and change nothing, if they do not.
+        """
         extra = (self.capacity[new] - self.capacity[old]).sum(axis=0)
-        if not (extra <= self.left).all():
+        if not (extra <= self.remaining).all():
             return False
-        self.left = self.left - extra
+        self.remaining = self.remaining - extra
         return True
 
-    def reopen(self, left: Floats) -> None:
-        """Begin anew with so much left."""
-        self.left = left
-        self._alternatives.clear()
+    def reset(self, left: Floats) -> None:
+        """Set the remaining amounts, for a new trial."""
+        self.remaining = left
+        self._allowed_alternatives.clear()
 
     def covers(self, capacity: Sequence[float], count: int) -> bool:
-        """Tell whether ``count`` nodes of this capacity may be bought."""
-        return all(one * count <= left for one, left in zip(capacity, self.left, strict=True))
+        """Return True if ``count`` nodes of this capacity [names] may be launched."""
+        return all(amount * count <= left for amount, left in zip(capacity, self.remaining, strict=True))
 
-    def alternatives(self, row: int, claims: int) -> Bools:
-        """Return the rows that may stand in for this one on a claim.
+    def allowed_alternatives(self, row: int, claims: int) -> Bools:
+        """Return [types]: types that a claim with this nominal type may list.
 
-        What is left of the limits is shared by all claims of the pool, so that
-        they hold whichever types are launched.
+        All claims of the pool share the remaining amounts equally, so the limits hold
+        whichever types are launched.
         """
-        known = self._alternatives.get(row)
-        if known is None:
-            most = self.capacity[row] + self.left / max(1, claims)
-            known = self._alternatives[row] = np.asarray((self.capacity <= most).all(axis=1))
-        return known
+        allowed = self._allowed_alternatives.get(row)
+        if allowed is None:
+            max_capacity = self.capacity[row] + self.remaining / max(1, claims)
+            allowed = np.asarray((self.capacity <= max_capacity).all(axis=1))
+            self._allowed_alternatives[row] = allowed
+        return allowed

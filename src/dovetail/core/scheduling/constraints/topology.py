@@ -1,12 +1,13 @@
-"""Who is counted where: spread, affinity and anti-affinity as counters and rules.
+"""Topology groups and rules: spread, affinity and anti-affinity.
 
-A *counter* counts the pods that a selector matches, by the value of a node
-label. A *rule* is a demand on a counter, shared by all classes that state it in
-the same words. Hostname counters are arrays over hosts; all others are small
-dictionaries over domains.
+A *topology group* counts the pods that a selector matches, per value (domain) of a
+node label. A *topology rule* is a constraint on a group: maximum skew, affinity or
+anti-affinity. Classes that state equal rules share them. Groups on the hostname
+label have an array over nodes; all others a small dictionary over domains.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -14,34 +15,34 @@ import numpy as np
 
 from dovetail.core.scheduling.arrays.types import Ints
 from dovetail.core.scheduling.pods.equivalence import PodClass
-from dovetail.core.scheduling.pods.pending import namespaces_of
+from dovetail.core.scheduling.pods.pending import resolve_namespaces
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.kube.pod import NodePolicy, PodSpec, PodTerm, Spread
+from dovetail.model.kube.pod import NodeInclusionPolicy, PodAffinityTerm, PodSpec, TopologySpreadConstraint
 from dovetail.model.kube.requirements import Operator, Requirements, RequirementSpec
 from dovetail.model.kube.selectors import LabelSelector
-from dovetail.model.kube.taints import Taint, Toleration, untolerated
+from dovetail.model.kube.taints import Taint, Toleration, find_untolerated_taint
 
 
 class NodeFilter(NamedTuple):
-    """Which nodes a spread constraint looks at at all."""
+    """Nodes that a topology spread constraint counts."""
 
     terms: tuple[Requirements, ...] = ()
-    """One of them must hold; none: every node."""
+    """Alternatives of which a node must meet one; empty: every node."""
     tolerations: tuple[Toleration, ...] | None = None
-    """Set: only nodes whose taints these tolerate."""
+    """If set: only nodes whose taints they tolerate."""
     keys: tuple[str, ...] = ()
-    """Labels a node must have: those of the pod's other spreads, as kube-scheduler counts."""
+    """Labels that a node must have: keys of the pod's other spreads, as in kube-scheduler."""
 
-    def passes(self, labels: Requirements, taints: Iterable[Taint], *, new: bool) -> bool:
-        """Judge a node, or (``new``) a claim whose labels may still be open."""
+    def matches(self, labels: Requirements, taints: Iterable[Taint], *, new: bool) -> bool:
+        """Return True if a node counts; ``new``: a claim, whose labels may be undefined."""
         open_keys = label_keys.WELL_KNOWN if new else frozenset()
         if any(key not in labels and key not in open_keys for key in self.keys):
             return False
-        if self.tolerations is not None and untolerated(taints, self.tolerations) is not None:
+        if self.tolerations is not None and find_untolerated_taint(taints, self.tolerations) is not None:
             return False
         return not self.terms or any(
-            labels.why_incompatible(term, undefined_ok=open_keys) is None for term in self.terms
+            labels.find_conflict(term, allow_undefined=open_keys) is None for term in self.terms
         )
 
 
@@ -51,231 +52,193 @@ Scope = tuple[frozenset[str] | None, LabelSelector | None]
 """Namespaces (None: all) and the selector that pods in them must match."""
 
 
-class Counter:
-    """Matching pods per domain of one label key."""
+def _no_pods() -> Ints:
+    return np.zeros(0, dtype=np.int64)
 
-    __slots__ = ("counts", "filter", "key", "matched", "namespaces", "others", "rules", "selector")
 
-    def __init__(
-        self,
-        key: str,
-        namespaces: frozenset[str] | None,
-        selector: LabelSelector | None,
-        node_filter: NodeFilter,
-        others: tuple[Scope, ...] = (),
-    ) -> None:
-        self.key = key
-        self.namespaces = namespaces
-        self.selector = selector if selector is None or selector.is_valid else None
-        self.filter = EVERY_NODE if node_filter == EVERY_NODE else node_filter
-        self.others = others
-        """Further scopes a pod must be in to be counted."""
-        self.counts: dict[str, int] = {}
-        """Domain → matching pods; every known domain is present."""
-        self.matched: Ints = np.zeros(0, dtype=np.int64)
-        """For hostname: host → matching pods."""
-        self.rules: list[Rule] = []
+@dataclass(slots=True, eq=False)
+class TopologyGroup:
+    """Counter of matching pods per domain of one topology key."""
+
+    key: str
+    namespaces: frozenset[str] | None
+    selector: LabelSelector | None
+    node_filter: NodeFilter
+    extra_scopes: tuple[Scope, ...]
+    """Further scopes that a pod must match to be counted."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Domain → matching pods. Every known domain is present, also with 0 pods: the
+    minimum of a spread is taken over them.
+    """
+    node_counts: Ints = field(default_factory=_no_pods)
+    """[nodes]: matching pods, if the key is hostname."""
+    rules: list["TopologyRule"] = field(default_factory=list)
 
     @property
-    def by_host(self) -> bool:
+    def is_hostname(self) -> bool:
         return self.key == label_keys.HOSTNAME
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Return True if a pod with these labels is counted."""
         if self.selector is None:
             return False
         if self.namespaces is not None and namespace not in self.namespaces:
             return False
         return self.selector.matches(labels) and all(
-            (names is None or namespace in names)
-            and selector is not None
-            and selector.matches(labels)
-            for names, selector in self.others
+            (names is None or namespace in names) and selector is not None and selector.matches(labels)
+            for names, selector in self.extra_scopes
         )
 
 
-class Kind(Enum):
-    """What a rule demands."""
+class RuleKind(Enum):
+    """Kind of a topology rule."""
 
     SPREAD = "spread"
     AFFINITY = "affinity"
-    ANTI = "anti-affinity"
+    ANTI_AFFINITY = "anti-affinity"
 
 
-class Rule:
-    """A demand on a counter, and where the pods are that make it."""
+@dataclass(slots=True, eq=False)
+class TopologyRule:
+    """Constraint on a topology group, and where the pods are that state it."""
 
-    __slots__ = (
-        "counter",
-        "honors_affinity",
-        "kind",
-        "min_domains",
-        "owned",
-        "owners",
-        "skew",
-        "soft",
-    )
-
-    def __init__(
-        self, counter: Counter, kind: Kind, *, skew: int, min_domains: int, honors: bool, soft: bool
-    ) -> None:
-        self.counter = counter
-        self.kind = kind
-        self.skew = skew
-        self.min_domains = min_domains
-        self.honors_affinity = honors
-        self.soft = soft
-        """A wish: it binds the pod that has it, never others."""
-        self.owners: dict[str, int] = {}
-        """Domain → pods that make this demand."""
-        self.owned: Ints = np.zeros(0, dtype=np.int64)
-        """For hostname: host → pods that make this demand."""
+    group: TopologyGroup
+    kind: RuleKind
+    max_skew: int = 0
+    min_domains: int = 0
+    honors_affinity: bool = True
+    soft: bool = False
+    """A preference: it restricts the pods that state it, never others."""
+    owners: dict[str, int] = field(default_factory=dict)
+    """Domain → pods that state this rule, for inverse anti-affinity."""
+    node_owners: Ints = field(default_factory=_no_pods)
+    """[nodes]: pods that state this rule, if the key is hostname."""
 
 
 class Topology:
-    """All counters and rules of one problem."""
+    """All topology groups and rules of one problem, deduplicated."""
 
     def __init__(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
         self._namespaces = namespaces
-        self._counters: dict[tuple[object, ...], Counter] = {}
-        self._rules: dict[tuple[object, ...], Rule] = {}
-        self._by_label: dict[tuple[str, str], list[Counter]] = {}
-        self._unindexed: list[Counter] = []
+        self._groups: dict[tuple[object, ...], TopologyGroup] = {}
+        self._rules: dict[tuple[object, ...], TopologyRule] = {}
+        self._by_label: dict[tuple[str, str], list[TopologyGroup]] = {}
+        self._unindexed: list[TopologyGroup] = []
 
     @property
-    def counters(self) -> Iterable[Counter]:
-        return self._counters.values()
+    def groups(self) -> Iterable[TopologyGroup]:
+        return self._groups.values()
 
-    def rules_of(self, one: PodClass, spec: PodSpec) -> list[Rule]:
-        """Return the rules that this form of a class states, made if they are new."""
-        rules = [self._spread_rule(one, spread) for spread in spec.spreads]
-        # kube-scheduler looks for one pod that meets all affinity terms at once.
-        together = tuple(self._scope(one.namespace, term) for term in spec.affinity)
+    def rules_for(self, pod_class: PodClass, spec: PodSpec) -> list[TopologyRule]:
+        """Return the topology rules of one spec of a class; creates new ones."""
+        rules = [self._spread_rule(pod_class, spread) for spread in spec.spreads]
+        # kube-scheduler requires one pod that matches all affinity terms at once.
+        all_scopes = tuple(self._scope(pod_class.namespace, term) for term in spec.affinity)
         rules += [
-            self._term_rule(one.namespace, Kind.AFFINITY, term, soft=False, together=together)
+            self._term_rule(pod_class.namespace, RuleKind.AFFINITY, term, soft=False, all_scopes=all_scopes)
             for term in spec.affinity
         ]
-        stated: list[tuple[Kind, PodTerm, bool]] = [
-            *((Kind.ANTI, term, False) for term in spec.anti_affinity),
-            *((Kind.AFFINITY, wish.term, True) for wish in spec.preferred_affinity),
-            *((Kind.ANTI, wish.term, True) for wish in spec.preferred_anti_affinity),
+        terms: list[tuple[RuleKind, PodAffinityTerm, bool]] = [
+            *((RuleKind.ANTI_AFFINITY, term, False) for term in spec.anti_affinity),
+            *((RuleKind.AFFINITY, preference.term, True) for preference in spec.preferred_affinity),
+            *((RuleKind.ANTI_AFFINITY, preference.term, True) for preference in spec.preferred_anti_affinity),
         ]
-        rules += [
-            self._term_rule(one.namespace, kind, term, soft=soft) for kind, term, soft in stated
-        ]
+        rules += [self._term_rule(pod_class.namespace, kind, term, soft=soft) for kind, term, soft in terms]
         return rules
 
-    def _spread_rule(self, one: PodClass, spread: Spread) -> Rule:
+    def _spread_rule(self, pod_class: PodClass, spread: TopologySpreadConstraint) -> TopologyRule:
         selector = spread.selector
-        pinned = tuple(
-            RequirementSpec(key, Operator.IN, (one.labels[key],))
+        matched_labels = tuple(
+            RequirementSpec(key, Operator.IN, (pod_class.labels[key],))
             for key in spread.match_label_keys
-            if key in one.labels
+            if key in pod_class.labels
         )
-        if selector is not None and pinned:
-            selector = LabelSelector(selector.match_labels, (*selector.expressions, *pinned))
-        honors = spread.node_affinity_policy is NodePolicy.HONOR
-        counter = self._counter(
-            spread.topology_key,
-            frozenset({one.namespace}),
-            selector,
-            NodeFilter(
-                node_alternatives(one.spec) if honors else (),
-                one.spec.tolerations if spread.node_taints_policy is NodePolicy.HONOR else None,
-                _other_keys(one.spec, spread),
-            ),
+        if selector is not None and matched_labels:
+            selector = LabelSelector(selector.match_labels, (*selector.expressions, *matched_labels))
+        honors_affinity = spread.node_affinity_policy is NodeInclusionPolicy.HONOR
+        honors_taints = spread.node_taints_policy is NodeInclusionPolicy.HONOR
+        node_filter = NodeFilter(
+            required_node_terms(pod_class.spec) if honors_affinity else (),
+            pod_class.spec.tolerations if honors_taints else None,
+            _other_spread_keys(pod_class.spec, spread),
         )
-        return self._rule(
-            counter,
-            Kind.SPREAD,
-            skew=spread.max_skew,
-            min_domains=spread.min_domains or 0,
-            honors=honors,
-            soft=not spread.required,
-        )
+        group = self._group(spread.topology_key, (frozenset({pod_class.namespace}), selector), node_filter)
+        min_domains, soft = spread.min_domains or 0, not spread.required
+        rule = TopologyRule(group, RuleKind.SPREAD, spread.max_skew, min_domains, honors_affinity, soft)
+        return self._rule(rule)
 
-    def _scope(self, namespace: str, term: PodTerm) -> Scope:
-        looked_at = namespaces_of(
-            namespace, term.namespaces, term.namespace_selector, self._namespaces
-        )
-        return (looked_at, term.selector)
+    def _scope(self, namespace: str, term: PodAffinityTerm) -> Scope:
+        namespaces = resolve_namespaces(namespace, term.namespaces, term.namespace_selector, self._namespaces)
+        return (namespaces, term.selector)
 
     def _term_rule(
         self,
         namespace: str,
-        kind: Kind,
-        term: PodTerm,
+        kind: RuleKind,
+        term: PodAffinityTerm,
         *,
         soft: bool,
-        together: tuple[Scope, ...] = (),
-    ) -> Rule:
+        all_scopes: tuple[Scope, ...] = (),
+    ) -> TopologyRule:
         scope = self._scope(namespace, term)
-        others = tuple(one for one in together if one != scope)
-        counter = self._counter(term.topology_key, *scope, EVERY_NODE, others)
-        return self._rule(counter, kind, skew=0, min_domains=0, honors=True, soft=soft)
+        extra_scopes = tuple(other for other in all_scopes if other != scope)
+        group = self._group(term.topology_key, scope, EVERY_NODE, extra_scopes)
+        return self._rule(TopologyRule(group, kind, soft=soft))
 
-    def anti_affinity_rules(self, namespace: str, spec: PodSpec) -> list[Rule]:
-        """Return the anti-affinity that pods already running insist on."""
-        return [
-            self._term_rule(namespace, Kind.ANTI, term, soft=False) for term in spec.anti_affinity
-        ]
+    def anti_affinity_rules(self, namespace: str, spec: PodSpec) -> list[TopologyRule]:
+        """Return the required anti-affinity rules of running pods."""
+        kind = RuleKind.ANTI_AFFINITY
+        return [self._term_rule(namespace, kind, term, soft=False) for term in spec.anti_affinity]
 
-    def _counter(
-        self,
-        key: str,
-        namespaces: frozenset[str] | None,
-        selector: LabelSelector | None,
-        node_filter: NodeFilter,
-        others: tuple[Scope, ...] = (),
-    ) -> Counter:
-        stable = label_keys.stable_key(key)
-        identity = (stable, namespaces, selector, node_filter, others)
-        counter = self._counters.get(identity)
-        if counter is None:
-            counter = self._counters[identity] = Counter(
-                stable, namespaces, selector, node_filter, others
-            )
-            if counter.selector is not None and counter.selector.match_labels:
-                first = min(counter.selector.match_labels.items())
-                self._by_label.setdefault(first, []).append(counter)
-            elif counter.selector is not None:
-                self._unindexed.append(counter)
-        return counter
+    def _group(
+        self, key: str, scope: Scope, node_filter: NodeFilter, extra_scopes: tuple[Scope, ...] = ()
+    ) -> TopologyGroup:
+        key = label_keys.normalize_key(key)
+        namespaces, selector = scope
+        identity = (key, namespaces, selector, node_filter, extra_scopes)
+        group = self._groups.get(identity)
+        if group is None:
+            selector = selector if selector is None or selector.is_valid else None
+            node_filter = EVERY_NODE if node_filter == EVERY_NODE else node_filter
+            group = TopologyGroup(key, namespaces, selector, node_filter, extra_scopes)
+            self._groups[identity] = group
+            if selector is not None and selector.match_labels:
+                self._by_label.setdefault(min(selector.match_labels.items()), []).append(group)
+            elif selector is not None:
+                self._unindexed.append(group)
+        return group
 
-    def _rule(
-        self, counter: Counter, kind: Kind, *, skew: int, min_domains: int, honors: bool, soft: bool
-    ) -> Rule:
-        # Wishes for spread count like demands: who only wishes still levels.
-        identity = (id(counter), kind, skew, min_domains, honors, soft)
-        rule = self._rules.get(identity)
-        if rule is None:
-            rule = Rule(counter, kind, skew=skew, min_domains=min_domains, honors=honors, soft=soft)
-            self._rules[identity] = rule
-            counter.rules.append(rule)
-        return rule
+    def _rule(self, rule: TopologyRule) -> TopologyRule:
+        """Return the known rule that is equal to a new one; else the new one."""
+        # Preferred spreads are rules too: pods that state them are levelled alike.
+        group = rule.group
+        identity = (id(group), rule.kind, rule.max_skew, rule.min_domains, rule.honors_affinity, rule.soft)
+        known = self._rules.setdefault(identity, rule)
+        if known is rule:
+            group.rules.append(rule)
+        return known
 
-    def selecting(self, namespace: str, labels: FrozenDict[str, str]) -> list[Counter]:
-        """Return the counters that count a pod with these labels."""
-        found = [c for c in self._unindexed if c.selects(namespace, labels)]
+    def groups_selecting(self, namespace: str, labels: FrozenDict[str, str]) -> list[TopologyGroup]:
+        """Return the groups that count a pod with these labels."""
+        groups = [c for c in self._unindexed if c.selects(namespace, labels)]
         for item in labels.items():
-            for counter in self._by_label.get(item, ()):
-                if counter.selects(namespace, labels):
-                    found.append(counter)
-        return found
+            for group in self._by_label.get(item, ()):
+                if group.selects(namespace, labels):
+                    groups.append(group)
+        return groups
 
 
-def _other_keys(spec: PodSpec, spread: Spread) -> tuple[str, ...]:
-    keys = {label_keys.stable_key(other.topology_key) for other in spec.spreads if other.required}
-    return tuple(sorted(keys - {label_keys.stable_key(spread.topology_key), label_keys.HOSTNAME}))
+def _other_spread_keys(spec: PodSpec, spread: TopologySpreadConstraint) -> tuple[str, ...]:
+    keys = {label_keys.normalize_key(other.topology_key) for other in spec.spreads if other.required}
+    return tuple(sorted(keys - {label_keys.normalize_key(spread.topology_key), label_keys.HOSTNAME}))
 
 
-def node_alternatives(spec: PodSpec) -> tuple[Requirements, ...]:
-    """Return what a pod demands of nodes, as alternatives; empty: nothing."""
+def required_node_terms(spec: PodSpec) -> tuple[Requirements, ...]:
+    """Return node selector and required node affinity as alternatives; empty: any node."""
     if not spec.node_selector and not spec.node_terms:
         return ()
-    selector = Requirements.of_labels(spec.node_selector)
+    selector = Requirements.from_labels(spec.node_selector)
     if not spec.node_terms:
         return (selector,) if selector else ()
-    return tuple(
-        selector.and_also(Requirements.of_specs(term.expressions).values())
-        for term in spec.node_terms
-    )
+    terms = [Requirements.from_specs(term.expressions) for term in spec.node_terms]
+    return tuple(selector.intersection(term.values()) for term in terms)

@@ -1,128 +1,136 @@
-"""The last few nodes, chosen together."""
+"""Beam search: choose a few nodes together."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.core.scheduling.fleet.demand import Floats, Ints
-from dovetail.core.scheduling.fleet.patterns import balances, fill, most_value
-from dovetail.core.scheduling.fleet.problem import Problem, total_value
+from dovetail.core.scheduling.arrays.types import Floats, Ints
+from dovetail.core.scheduling.fleet.patterns import fill, resource_weightings, value_bound
+from dovetail.core.scheduling.fleet.problem import FleetProblem, total_value
 
-_WIDTH = 3
-_TYPES = 24
-_SAME = 1e-9
+# Partial fleets kept per step.
+_BEAM_WIDTH = 3
+# Types tried for each next node.
+_MAX_TYPES = 24
+# USD per hour: smaller differences are ignored.
+_EPSILON = 1e-9
+# (type, pods [K]) of each node.
 Nodes = tuple[tuple[int, Floats], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Partial:
-    """Some nodes bought, some pods left."""
+class _PartialFleet:
+    """Some nodes chosen, some pods unplaced."""
 
     cost: float
-    left: Floats
+    unplaced: Floats
     nodes: Nodes
 
 
 @dataclass(frozen=True, slots=True)
 class _Children:
-    """Fleets of a beam with one more node each; row by row."""
+    """Partial fleets of a beam, each with one more node; one row per child."""
 
-    parents: list[_Partial]
+    parents: list[_PartialFleet]
     parent: Ints
     types: Ints
     pods: Floats
-    left: Floats
+    unplaced: Floats
     cost: Floats
 
-    def pick(self, row: int) -> _Partial:
+    def pick(self, row: int) -> _PartialFleet:
+        """Return one row as a partial fleet."""
         node = (int(self.types[row]), self.pods[row])
         nodes = (*self.parents[int(self.parent[row])].nodes, node)
-        return _Partial(float(self.cost[row]), self.left[row], nodes)
+        return _PartialFleet(float(self.cost[row]), self.unplaced[row], nodes)
 
 
-def last_nodes(problem: Problem, left: Floats, values: Floats) -> Nodes:
-    """Return cheap nodes that hold all pods left: a beam search, node by node.
+def beam_search(problem: FleetProblem, unplaced: Floats, values: Floats) -> Nodes:
+    """Return cheap nodes that hold all unplaced pods [K].
 
-    Unfinished fleets are compared by their cost plus the value of what they
-    leave; each is also finished at once with one node, where one holds it all.
+    Partial fleets are compared by their cost plus the value of their unplaced
+    pods. Each is also completed with a single node, if one holds all of them.
     """
-    classes = np.flatnonzero(left)
+    classes = np.flatnonzero(unplaced)
     if not len(classes):
         return ()
-    part = problem.of_classes(classes, left[classes])
+    part = problem.restrict_to(classes, unplaced[classes])
     nodes = _search(part, values[classes])
-    return tuple((kind, _spread(counts, classes, len(left))) for kind, counts in nodes)
+    return tuple((type_index, _expand_counts(counts, classes, len(unplaced))) for type_index, counts in nodes)
 
 
-def _spread(counts: Floats, classes: Ints, kinds: int) -> Floats:
-    whole = np.zeros(kinds)
-    whole[classes] = counts
-    return whole
+def _expand_counts(counts: Floats, classes: Ints, class_count: int) -> Floats:
+    """Return counts of some classes as counts [K] of all classes."""
+    all_counts = np.zeros(class_count)
+    all_counts[classes] = counts
+    return all_counts
 
 
-def _search(problem: Problem, values: Floats) -> Nodes:
-    types, weights = _candidates(problem, values)
-    beam = [_Partial(0.0, problem.counts, ())]
-    last, price = _one_more(problem, problem.counts[None], np.zeros(1))
+def _search(problem: FleetProblem, values: Floats) -> Nodes:
+    types, weights = _candidate_types(problem, values)
+    beam = [_PartialFleet(0.0, problem.counts, ())]
+    last, price = _complete_with_one_node(problem, problem.counts[None], np.zeros(1))
     best: Nodes = ((int(last[0]), problem.counts),)
     cheapest = float(price[0])
     while beam:
         children = _expand(problem, values, beam, types, weights)
-        last, price = _one_more(problem, children.left, children.cost)
+        last, price = _complete_with_one_node(problem, children.unplaced, children.cost)
         row = int(price.argmin()) if len(price) else 0
-        if len(price) and price[row] < cheapest - _SAME:
+        if len(price) and price[row] < cheapest - _EPSILON:
             done, cheapest = children.pick(row), float(price[row])
-            more = ((int(last[row]), done.left),) if done.left.any() else ()
+            more = ((int(last[row]), done.unplaced),) if done.unplaced.any() else ()
             best = (*done.nodes, *more)
-        beam = _most_promising(children, values, cheapest)
+        beam = _select_beam(children, values, cheapest)
     return best
 
 
-def _candidates(problem: Problem, values: Floats) -> tuple[Ints, Floats]:
-    """Return types that may be worth their price, and two ways to fill each."""
-    ways = balances(problem.sizes.shape[1])
-    bound = most_value(values, problem.share, problem.most, ways)
+def _candidate_types(problem: FleetProblem, values: Floats) -> tuple[Ints, Floats]:
+    """Return the types with the best bounds, and two weightings to fill each with."""
+    weightings = resource_weightings(problem.sizes.shape[1])
+    bound = value_bound(values, problem.share, problem.max_pods, weightings)
     gain = bound.min(axis=1) / problem.price
-    chosen = np.argsort(-gain, kind="stable")[:_TYPES]
-    # A class that fits on few types must not lose them all.
-    holder = np.where(problem.most >= 1, problem.price[:, None], np.inf).argmin(axis=0)
-    chosen = np.union1d(chosen, holder)
-    tried = min(2, len(ways))
-    way = np.argsort(bound[chosen], axis=1, kind="stable")[:, :tried].ravel()
-    return np.repeat(chosen, tried), ways[way]
+    chosen = np.argsort(-gain, kind="stable")[:_MAX_TYPES]
+    # Keep a type for every class, also for those that fit on few types.
+    cheapest_holder = np.where(problem.max_pods >= 1, problem.price[:, None], np.inf).argmin(axis=0)
+    chosen = np.union1d(chosen, cheapest_holder)
+    tried = min(2, len(weightings))
+    weighting = np.argsort(bound[chosen], axis=1, kind="stable")[:, :tried].ravel()
+    return np.repeat(chosen, tried), weightings[weighting]
 
 
 def _expand(
-    problem: Problem, values: Floats, beam: list[_Partial], types: Ints, weights: Floats
+    problem: FleetProblem, values: Floats, beam: list[_PartialFleet], types: Ints, weights: Floats
 ) -> _Children:
-    """Buy one more node of each type for each fleet of the beam."""
+    """Add one node of each type to each partial fleet of the beam."""
+    # One row per (partial fleet, type): [beam × types].
     parent = np.repeat(np.arange(len(beam)), len(types))
-    kinds = np.tile(types, len(beam))
-    left = np.array([partial.left for partial in beam])[parent]
-    limits = np.minimum(problem.most[kinds], left)
-    room = problem.alloc[kinds]
+    node_types = np.tile(types, len(beam))
+    unplaced = np.array([partial.unplaced for partial in beam])[parent]
+    limits = np.minimum(problem.max_pods[node_types], unplaced)
+    room = problem.alloc[node_types]
     pods = fill(problem, values, room, limits, np.tile(weights, (len(beam), 1)))
-    cost = np.array([partial.cost for partial in beam])[parent] + problem.price[kinds]
+    cost = np.array([partial.cost for partial in beam])[parent] + problem.price[node_types]
     used = np.flatnonzero(pods.any(axis=1))
-    left = left[used] - pods[used]
-    return _Children(beam, parent[used], kinds[used], pods[used], left, cost[used])
+    unplaced = unplaced[used] - pods[used]
+    return _Children(beam, parent[used], node_types[used], pods[used], unplaced, cost[used])
 
 
-def _one_more(problem: Problem, left: Floats, cost: Floats) -> tuple[Ints, Floats]:
-    """Finish each fleet with at most one more node; returns its type and the whole price."""
-    last, price = problem.one_node(left)
-    return last, cost + np.where(left.any(axis=1), price, 0.0)
+def _complete_with_one_node(problem: FleetProblem, unplaced: Floats, cost: Floats) -> tuple[Ints, Floats]:
+    """Complete each fleet with at most one more node; return its type and the total cost."""
+    last, price = problem.cheapest_single_node(unplaced)
+    return last, cost + np.where(unplaced.any(axis=1), price, 0.0)
 
 
-def _most_promising(children: _Children, values: Floats, cheapest: float) -> list[_Partial]:
-    hoped = children.cost + total_value(children.left, values)
-    chosen: list[_Partial] = []
+def _select_beam(children: _Children, values: Floats, cheapest: float) -> list[_PartialFleet]:
+    """Return the partial fleets with the lowest estimates, without duplicates."""
+    estimate = children.cost + total_value(children.unplaced, values)
+    chosen: list[_PartialFleet] = []
     seen: set[bytes] = set()
-    for row in np.argsort(hoped, kind="stable").tolist():
-        if len(chosen) == _WIDTH or hoped[row] >= cheapest - _SAME:
+    for row in np.argsort(estimate, kind="stable").tolist():
+        if len(chosen) == _BEAM_WIDTH or estimate[row] >= cheapest - _EPSILON:
             break
-        key = children.left[row].tobytes()
-        if key not in seen and children.left[row].any():
+        key = children.unplaced[row].tobytes()
+        if key not in seen and children.unplaced[row].any():
             seen.add(key)
             chosen.append(children.pick(row))
     return chosen

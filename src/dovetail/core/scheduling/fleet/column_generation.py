@@ -1,148 +1,158 @@
-"""Column generation: which patterns, how often, were nodes divisible."""
+"""Column generation: how often to use which pattern, if nodes were divisible."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.core.scheduling.fleet.demand import Floats, Ints
-from dovetail.core.scheduling.fleet.even_split import dealt
-from dovetail.core.scheduling.fleet.lp_relaxation import Worth
-from dovetail.core.scheduling.fleet.lp_solver import INFINITE, Programme
+from dovetail.core.scheduling.arrays.types import Floats, Ints
+from dovetail.core.scheduling.fleet.lp_relaxation import FluidRelaxation
+from dovetail.core.scheduling.fleet.lp_solver import INFINITE, LinearProgram
 from dovetail.core.scheduling.fleet.patterns import (
     Patterns,
-    around_each_class,
-    balances,
-    most_value,
-    promising,
+    generate_patterns,
+    patterns_with_each_class,
+    resource_weightings,
+    split_fluid_fleet,
+    value_bound,
 )
-from dovetail.core.scheduling.fleet.problem import Problem
+from dovetail.core.scheduling.fleet.problem import FleetProblem
 
-# A class may stay unserved at a price a little above what the fluid relaxation says a
-# pod is worth: that keeps values from swinging while few patterns are known. Where no
-# pattern comes that cheap the price rises, in later rounds.
-_ABOVE, _RISE, _RISING_FROM = 0.05, 1.03, 0.3
-_TYPES_TRIED = 16
-_HOPEFUL = 0.985
+# A class may stay unserved at a price a little above its value in the fluid
+# relaxation. That keeps values from oscillating while few patterns exist. Where no
+# pattern is that cheap, the price is raised in later rounds (after this share).
+_UNSERVED_MARKUP, _UNSERVED_RAISE, _RAISE_FROM = 0.05, 1.03, 0.3
+# Types searched for new patterns.
+_MAX_CANDIDATES = 16
+# Skip types whose bound on value per price is below.
+_MIN_YIELD = 0.985
+# Stop when no pattern has a higher yield, or when the cost is this close to the bound.
 _CONVERGED = 1.003
-_CLOSE = 1.003
-_BETTER = 1 + 1e-6
-# On small nodes it matters which few pods meet; there every class has its turn.
-_FEW_PODS = 15
-_SMALL_TYPES = 4
+_NEAR_BOUND = 1.003
+# Only patterns with a reduced cost below zero can improve the fleet.
+_MIN_IMPROVEMENT = 1 + 1e-6
+# On small nodes it matters which few pods share a node: seed patterns with every class.
+_SMALL_NODE_PODS = 15
+_SMALL_TYPES_PER_ROUND = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
-    """A fractional fleet: pattern i of the pool ``often[i]`` times."""
+class FractionalFleet:
+    """A fractional fleet: pattern i is used ``multiplicity[i]`` times."""
 
     types: Ints
     counts: Floats
-    often: Floats
+    multiplicity: Floats
     values: Floats
-    """[K]: what one more pod of each class would cost."""
+    """[K]: marginal cost of one more pod of each class (dual values)."""
     weights: Floats
-    """[T, R]: how the resources of a node of each type weigh against each other."""
-    hopeful: Ints
-    """Types that may yield their price, best first."""
+    """[T, R]: weights of the resources on a node of each type."""
+    candidate_types: Ints
+    """Types whose pods may be worth their price, best first."""
     node_price: float
-    """Of a node, in the mean."""
+    """Mean price of a node."""
 
 
-def generate(problem: Problem, worth: Worth, rounds: int) -> Mix:
-    """Find a good mix of patterns in a fixed number of rounds.
+def generate_columns(problem: FleetProblem, relaxation: FluidRelaxation, rounds: int) -> FractionalFleet:
+    """Return a good fractional fleet after at most ``rounds`` rounds.
 
-    Each round prices pods by the linear programme over the patterns known,
-    and looks for nodes whose pods are worth more than they cost.
+    Each round takes pod values from the linear program over all patterns, and adds
+    patterns whose pods are worth more than the node costs.
     """
-    master = _Master(problem, worth)
-    ways = balances(problem.sizes.shape[1])
-    values = worth.values * (1 + _ABOVE / 2)
-    hopeful = _hopeful_types(problem, values, ways)
-    master.add(dealt(problem, worth, values, ways), 0.0)
-    for turn in range(rounds):
-        found = promising(problem, values, problem.counts, hopeful, ways, _HOPEFUL)
-        master.add(found, _BETTER)
-        small = _small_types(found, turn)
+    master = _Master(problem, relaxation)
+    weightings = resource_weightings(problem.sizes.shape[1])
+    values = relaxation.values * (1 + _UNSERVED_MARKUP / 2)
+    candidate_types = _candidate_types(problem, values, weightings)
+    master.add(split_fluid_fleet(problem, relaxation, values, weightings), 0.0)
+    for round_number in range(rounds):
+        patterns = generate_patterns(problem, values, problem.counts, candidate_types, weightings, _MIN_YIELD)
+        master.add(patterns, _MIN_IMPROVEMENT)
+        small = _small_types(patterns, round_number)
         if len(small):
-            weights = _weights(problem, values, ways, small)
-            master.add(around_each_class(problem, values, problem.counts, small, weights), _BETTER)
-        if turn >= _RISING_FROM * rounds and not master.raise_unserved():
-            if found.yields.max() < _CONVERGED:
+            weights = _best_weightings(problem, values, weightings, small)
+            seeded = patterns_with_each_class(problem, values, problem.counts, small, weights)
+            master.add(seeded, _MIN_IMPROVEMENT)
+        if round_number >= _RAISE_FROM * rounds and not master.raise_unserved_price():
+            if patterns.yields.max() < _CONVERGED:
                 break
         values = master.solve()
-        if master.cost < worth.bound * _CLOSE:
+        if master.cost < relaxation.bound * _NEAR_BOUND:
             break
     master.solve()
-    weights = _weights(problem, values, ways, np.arange(len(problem.price)))
-    node_price = master.cost / max(1.0, float(master.often.sum()))
-    return Mix(master.types, master.counts, master.often, values, weights, hopeful, node_price)
+    weights = _best_weightings(problem, values, weightings, np.arange(len(problem.price)))
+    node_price = master.cost / max(1.0, float(master.multiplicity.sum()))
+    return FractionalFleet(
+        master.types, master.counts, master.multiplicity, values, weights, candidate_types, node_price
+    )
 
 
 class _Master:
-    """The linear programme over all patterns found: each class must be covered."""
+    """Master problem: a linear program over all patterns that covers each class.
 
-    def __init__(self, problem: Problem, worth: Worth) -> None:
+    Columns: first one "unserved" column per class, then one per pattern.
+    """
+
+    def __init__(self, problem: FleetProblem, relaxation: FluidRelaxation) -> None:
         self._problem = problem
-        self._least_values = worth.values * 0.5
-        kinds = len(problem.counts)
-        self._programme = Programme(problem.counts, np.full(kinds, INFINITE))
-        self._price_unserved = worth.values * (1 + _ABOVE)
+        self._min_values = relaxation.values * 0.5
+        class_count = len(problem.counts)
+        self._program = LinearProgram(problem.counts, np.full(class_count, INFINITE))
+        self._price_unserved = relaxation.values * (1 + _UNSERVED_MARKUP)
         self._unserved = problem.counts
-        self._programme.add_dense_columns(self._price_unserved, np.eye(kinds))
+        self._program.add_dense_columns(self._price_unserved, np.eye(class_count))
         self._seen: set[tuple[int, bytes]] = set()
         self.types: Ints = np.zeros(0, np.int64)
-        self.counts: Floats = np.zeros((0, kinds))
-        self.often: Floats = np.zeros(0)
+        self.counts: Floats = np.zeros((0, class_count))
+        self.multiplicity: Floats = np.zeros(0)
         self.cost = INFINITE
 
-    def add(self, found: Patterns, least_yield: float) -> None:
-        """Take in what is new and good enough."""
-        fresh = []
-        for row in np.flatnonzero(found.yields > least_yield).tolist():
-            key = (int(found.types[row]), found.counts[row].tobytes())
+    def add(self, patterns: Patterns, min_yield: float) -> None:
+        """Add patterns that are new and have more than ``min_yield``."""
+        new_rows = []
+        for row in np.flatnonzero(patterns.yields > min_yield).tolist():
+            key = (int(patterns.types[row]), patterns.counts[row].tobytes())
             if key not in self._seen:
                 self._seen.add(key)
-                fresh.append(row)
-        if fresh:
-            types, counts = found.types[fresh], found.counts[fresh]
+                new_rows.append(row)
+        if new_rows:
+            types, counts = patterns.types[new_rows], patterns.counts[new_rows]
             self.types = np.concatenate([self.types, types])
             self.counts = np.concatenate([self.counts, counts])
-            self._programme.add_dense_columns(self._problem.price[types], counts)
+            self._program.add_dense_columns(self._problem.price[types], counts)
 
-    def raise_unserved(self) -> bool:
-        """Make it dearer to leave pods unserved; tells whether any are."""
-        short = np.flatnonzero(self._unserved > 0)
-        self._price_unserved[short] *= _RISE
-        self._programme.change_costs(short, self._price_unserved[short])
-        return bool(len(short))
+    def raise_unserved_price(self) -> bool:
+        """Raise the price of unserved pods; return True if there are any."""
+        unserved = np.flatnonzero(self._unserved > 0)
+        self._price_unserved[unserved] *= _UNSERVED_RAISE
+        self._program.change_costs(unserved, self._price_unserved[unserved])
+        return bool(len(unserved))
 
     def solve(self) -> Floats:
-        """Find the cheapest mix; returns what a pod of each class is worth in it."""
-        solved = self._programme.solve()
-        self.cost = solved.objective
-        self._unserved, self.often = np.split(solved.values, [len(self._problem.counts)])
-        return np.maximum(solved.duals, self._least_values)
+        """Solve the program; return the pod values [K]."""
+        solution = self._program.solve()
+        self.cost = solution.objective
+        self._unserved, self.multiplicity = np.split(solution.values, [len(self._problem.counts)])
+        return np.maximum(solution.duals, self._min_values)
 
 
-def _hopeful_types(problem: Problem, values: Floats, ways: Floats) -> Ints:
+def _candidate_types(problem: FleetProblem, values: Floats, weightings: Floats) -> Ints:
     """Return the types with the highest bound on their yield, best first."""
-    bound = most_value(values, problem.share, problem.most, ways).min(axis=1) / problem.price
-    order: Ints = np.argsort(-bound, kind="stable")[:_TYPES_TRIED]
+    bound = value_bound(values, problem.share, problem.max_pods, weightings).min(axis=1) / problem.price
+    order: Ints = np.argsort(-bound, kind="stable")[:_MAX_CANDIDATES]
     return order
 
 
-def _small_types(found: Patterns, turn: int) -> Ints:
-    """Return some types with few pods a node, others each turn."""
-    few = np.flatnonzero(found.counts.sum(axis=1) <= _FEW_PODS)
-    best_first = few[np.argsort(-found.yields[few], kind="stable")]
-    kinds = list(dict.fromkeys(found.types[best_first].tolist()))
-    some = min(_SMALL_TYPES, len(kinds))
-    chosen = [kinds[(turn * _SMALL_TYPES + i) % len(kinds)] for i in range(some)]
+def _small_types(patterns: Patterns, round_number: int) -> Ints:
+    """Return some types with few pods per node, different ones in each round."""
+    few = np.flatnonzero(patterns.counts.sum(axis=1) <= _SMALL_NODE_PODS)
+    best_first = few[np.argsort(-patterns.yields[few], kind="stable")]
+    types = list(dict.fromkeys(patterns.types[best_first].tolist()))
+    number = min(_SMALL_TYPES_PER_ROUND, len(types))
+    chosen = [types[(round_number * _SMALL_TYPES_PER_ROUND + i) % len(types)] for i in range(number)]
     return np.array(chosen, dtype=np.int64)
 
 
-def _weights(problem: Problem, values: Floats, ways: Floats, types: Ints) -> Floats:
-    """Return for each type the weighing of resources that bounds its value best."""
-    bound = most_value(values, problem.share[types], problem.most[types], ways)
-    weights: Floats = ways[bound.argmin(axis=1)]
+def _best_weightings(problem: FleetProblem, values: Floats, weightings: Floats, types: Ints) -> Floats:
+    """Return [types, R]: the weighting that bounds the value of each type best."""
+    bound = value_bound(values, problem.share[types], problem.max_pods[types], weightings)
+    weights: Floats = weightings[bound.argmin(axis=1)]
     return weights

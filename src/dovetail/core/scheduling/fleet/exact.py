@@ -1,80 +1,84 @@
-"""The optimum itself, where the work is small or all pods are the same."""
+"""Exact optimum for very small demands and for a single class."""
 
 import numpy as np
 
-from dovetail.core.scheduling.fleet.demand import Floats, Ints
-from dovetail.core.scheduling.fleet.problem import Problem
+from dovetail.core.scheduling.arrays.types import Floats, Ints
+from dovetail.core.scheduling.fleet.problem import FleetProblem
 from dovetail.core.scheduling.fleet.rounding import Fleet
 
-_MOST_STATES = 400
-_LONGEST_TABLE = 1024
-# Of two fleets at one price the one with fewer nodes wins; far below any real price.
-_PER_NODE = 1e-10
+# Combinations of pods in the table of ``pack_small``.
+_MAX_STATES = 400
+# Pods in the table of ``pack_identical``.
+_MAX_TABLE = 1024
+# USD per node, far below any real price: of equal fleets the one with fewer nodes wins.
+_NODE_EPSILON = 1e-10
 
 
-def pack_identical(problem: Problem) -> Fleet:
-    """Pack pods of one class: which nodes, when all that counts is how many they hold.
+def pack_identical(problem: FleetProblem) -> Fleet:
+    """Pack pods of one class: only the number of pods per node matters.
 
-    Far from the end the type with the cheapest place for a pod is right; the
-    last stretch, a few of the largest nodes long, is worked out exactly.
+    Most pods go to the type with the lowest price per pod. The last part, a few of
+    the largest nodes long, is solved by dynamic programming over the pods left.
     """
     fleet = Fleet(problem, problem.counts)
-    holds, types = _places(problem)
-    price = problem.price[types] + _PER_NODE
-    waiting = int(problem.counts[0])
-    table = max(_LONGEST_TABLE, 2 * int(holds.max()))
-    best = int(np.argmin(price / holds))
-    bulk = max(0, waiting - table) // int(holds[best])
-    if bulk:
-        fleet.buy(int(types[best]), np.array([float(holds[best])]), bulk)
-        waiting -= bulk * int(holds[best])
-    cheapest, choice = np.zeros(waiting + 1), np.zeros(waiting + 1, dtype=np.int64)
-    for pods in range(1, waiting + 1):
-        total = price + cheapest[np.maximum(pods - holds, 0)]
+    pods_per_node, types = _pods_per_type(problem)
+    price = problem.price[types] + _NODE_EPSILON
+    unplaced = int(problem.counts[0])
+    table = max(_MAX_TABLE, 2 * int(pods_per_node.max()))
+    best = int(np.argmin(price / pods_per_node))
+    bulk_nodes = max(0, unplaced - table) // int(pods_per_node[best])
+    if bulk_nodes:
+        fleet.add_nodes(int(types[best]), np.array([float(pods_per_node[best])]), bulk_nodes)
+        unplaced -= bulk_nodes * int(pods_per_node[best])
+    cheapest, choice = np.zeros(unplaced + 1), np.zeros(unplaced + 1, dtype=np.int64)
+    # cheapest[n]: price of the best fleet for n pods; choice[n]: its last node.
+    for pods in range(1, unplaced + 1):
+        total = price + cheapest[np.maximum(pods - pods_per_node, 0)]
         choice[pods] = at = int(total.argmin())
         cheapest[pods] = total[at]
-    while waiting > 0:
-        at = int(choice[waiting])
-        taken = min(waiting, int(holds[at]))
-        fleet.buy(int(types[at]), np.array([float(taken)]), 1)
-        waiting -= taken
+    while unplaced > 0:
+        at = int(choice[unplaced])
+        added = min(unplaced, int(pods_per_node[at]))
+        fleet.add_nodes(int(types[at]), np.array([float(added)]), 1)
+        unplaced -= added
     return fleet
 
 
-def _places(problem: Problem) -> tuple[Ints, Ints]:
-    """Return how many pods useful types hold, and the types; more pods, higher price."""
-    holds = problem.most[:, 0].astype(np.int64)
-    order = np.lexsort((np.arange(len(holds)), problem.price, -holds))
+def _pods_per_type(problem: FleetProblem) -> tuple[Ints, Ints]:
+    """Return pods per node and types, without dominated types; ascending in both."""
+    pods_per_node = problem.max_pods[:, 0].astype(np.int64)
+    order = np.lexsort((np.arange(len(pods_per_node)), problem.price, -pods_per_node))
     cheaper = np.minimum.accumulate(problem.price[order])
     first = np.concatenate([[True], problem.price[order][1:] < cheaper[:-1]])
-    kept = order[first & (holds[order] >= 1)][::-1]
-    return holds[kept], kept
+    kept = order[first & (pods_per_node[order] >= 1)][::-1]
+    return pods_per_node[kept], kept
 
 
 def is_small(counts: Floats) -> bool:
-    """Tell whether there are few enough ways to take some of the pods."""
-    return bool(np.log1p(counts).sum() <= np.log(_MOST_STATES))
+    """Return True if the table of ``pack_small`` is small enough."""
+    return bool(np.log1p(counts).sum() <= np.log(_MAX_STATES))
 
 
-def pack_small(problem: Problem, counts: Floats) -> Fleet:
-    """Pack few pods at the least price there is.
+def pack_small(problem: FleetProblem, counts: Floats) -> Fleet:
+    """Pack few pods at the lowest possible price, by dynamic programming.
 
-    A state is how many pods of each class are still waiting. The best way on
-    from a state buys a node for some of them, among them one of its first
-    class, and goes on from what remains.
+    A state is the number of unplaced pods of each class. From each state the best
+    step adds a node with some of them, at least one of the first unplaced class.
     """
     fleet = Fleet(problem, counts)
     present = np.flatnonzero(counts)
     radix = counts[present].astype(np.int64) + 1
+    # [states, K]: mixed-radix numbers, so removing option o from state s gives s - o.
     states = np.indices(tuple(radix)).reshape(len(radix), -1).T.astype(np.float64)
-    types, price = problem.of_classes(present, counts[present]).one_node(states)
-    price = price + _PER_NODE
+    types, price = problem.restrict_to(present, counts[present]).cheapest_single_node(states)
+    price = price + _NODE_EPSILON
     cheapest, choice = np.zeros(len(states)), np.zeros(len(states), dtype=np.int64)
-    buyable = np.flatnonzero(np.isfinite(price))
+    feasible = np.flatnonzero(np.isfinite(price))
     for state in range(1, len(states)):
         pods = states[state]
         first = int(np.flatnonzero(pods)[0])
-        options = buyable[buyable <= state]
+        # Nodes (as states) that hold part of the pods, among them one of the first class.
+        options = feasible[feasible <= state]
         part = states[options]
         options = options[(part <= pods).all(axis=1) & (part[:, first] >= 1)]
         total = price[options] + cheapest[state - options]
@@ -82,9 +86,9 @@ def pack_small(problem: Problem, counts: Floats) -> Fleet:
         choice[state], cheapest[state] = options[at], total[at]
     state = len(states) - 1
     while state:
-        bought = int(choice[state])
+        chosen_state = int(choice[state])
         node = np.zeros(len(counts))
-        node[present] = states[bought]
-        fleet.buy(int(types[bought]), node, 1)
-        state -= bought
+        node[present] = states[chosen_state]
+        fleet.add_nodes(int(types[chosen_state]), node, 1)
+        state -= chosen_state
     return fleet

@@ -1,92 +1,100 @@
-"""What pods are worth, were they divisible."""
+"""Fluid relaxation: the cheapest fleet if nodes and pods were divisible."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.core.scheduling.fleet.demand import Floats, Ints
-from dovetail.core.scheduling.fleet.lp_solver import INFINITE, Programme
-from dovetail.core.scheduling.fleet.problem import Problem, best_value
+from dovetail.core.scheduling.arrays.types import Floats, Ints
+from dovetail.core.scheduling.fleet.lp_solver import INFINITE, LinearProgram
+from dovetail.core.scheduling.fleet.problem import FleetProblem, best_value_types
 
-_SLOT_ROWS = 12
-_SMALLEST_VALUE = 1e-4
-_HARDLY = 1e-7
+# Capped classes that get a slot resource: those that need most nodes.
+_MAX_SLOT_ROWS = 12
+# Lower bound of a pod's value, as share of the node price it occupies.
+_MIN_VALUE_SHARE = 1e-4
+# Nodes: smaller fractions count as zero.
+_EPSILON = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
-    """The optimum of the fluid relaxation."""
+class FluidRelaxation:
+    """Optimum of the fluid relaxation."""
 
     bound: float
-    """No fleet costs less."""
+    """Lower bound of the cost of any fleet, in USD per hour."""
     values: Floats
-    """[K]: what housing one more pod of a class costs; above zero."""
+    """[K]: marginal cost of one more pod of each class; above zero."""
     types: Ints
-    """Types that the relaxation buys."""
+    """[U]: types that the optimum uses."""
     nodes: Floats
-    """How many of each, in fractions."""
+    """[U]: fractional number of nodes of each."""
     per_node: Floats
-    """[len(types), K]: pods of each class on a node of each of them, in the mean."""
+    """[U, K]: mean number of pods of each class on a node of each type."""
 
 
-def fluid_worth(problem: Problem) -> Worth:
-    """Solve the relaxation in which nodes and pods may be split.
+def solve_fluid_relaxation(problem: FleetProblem) -> FluidRelaxation:
+    """Solve the relaxation as a linear program.
 
-    Pods of class k go to type t only where a whole one fits. Beside the
-    resources each class that is capped per node has a row of its own: its
-    slots.
+    Pods of class k may use type t only if a whole one fits. Each class with a
+    binding maximum per node has an extra resource: its slots.
+
+    Rows: one per class (all pods placed, as share 1), then one per type and
+    resource (use <= room). Columns: one per feasible (type, class) pair, then one
+    per type (number of nodes).
     """
     sizes, alloc = _with_slots(problem)
-    types = best_value(alloc, problem.price, problem.most >= 1)
+    types = best_value_types(alloc, problem.price, problem.max_pods >= 1)
     alloc = alloc[types]
-    kinds, resources = sizes.shape
-    # Everything is scaled by the total demand: bytes and millicores in one matrix
-    # would be beyond what a simplex can tell apart.
+    class_count, resources = sizes.shape
+    # Scale by the total demand: bytes and millicores in one matrix would exceed the
+    # numerical range of the simplex method.
     total = problem.counts @ sizes
     part = sizes * (problem.counts / np.where(total > 0, total, 1.0)[:, None]).T
     room = alloc / np.where(total > 0, total, 1.0)
-    holder, held = np.nonzero(problem.most[types] >= 1)
-    rows = kinds + len(types) * resources
-    lower = np.concatenate([np.ones(kinds), np.full(rows - kinds, -INFINITE)])
-    upper = np.concatenate([np.full(kinds, INFINITE), np.zeros(rows - kinds)])
-    programme = Programme(lower, upper)
+    type_of_pair, class_of_pair = np.nonzero(problem.max_pods[types] >= 1)
+    rows = class_count + len(types) * resources
+    lower = np.concatenate([np.ones(class_count), np.full(rows - class_count, -INFINITE)])
+    upper = np.concatenate([np.full(class_count, INFINITE), np.zeros(rows - class_count)])
+    program = LinearProgram(lower, upper)
     columns = np.arange(resources)
-    index = np.column_stack([held, kinds + holder[:, None] * resources + columns])
-    entry = np.column_stack([np.ones(len(held)), part[held]])
-    starts = np.arange(len(held)) * (resources + 1)
-    programme.add_columns(np.zeros(len(held)), starts, index.ravel(), entry.ravel())
+    index = np.column_stack([class_of_pair, class_count + type_of_pair[:, None] * resources + columns])
+    entry = np.column_stack([np.ones(len(class_of_pair)), part[class_of_pair]])
+    starts = np.arange(len(class_of_pair)) * (resources + 1)
+    program.add_columns(np.zeros(len(class_of_pair)), starts, index.ravel(), entry.ravel())
     starts = np.arange(len(types)) * resources
-    programme.add_columns(
-        problem.price[types], starts, kinds + np.arange(rows - kinds), -room.ravel()
+    program.add_columns(
+        problem.price[types], starts, class_count + np.arange(rows - class_count), -room.ravel()
     )
-    solved = programme.solve()
-    values = solved.duals[:kinds] / problem.counts
+    solution = program.solve()
+    values = solution.duals[:class_count] / problem.counts
     whole_node = (problem.price[:, None] * problem.share.max(axis=2)).min(axis=0)
-    values = np.maximum(values, _SMALLEST_VALUE * whole_node)
-    placed = np.zeros((len(types), kinds))
-    placed[holder, held] = solved.values[: len(held)] * problem.counts[held]
-    nodes = solved.values[len(held) :]
-    bought = np.flatnonzero(nodes > _HARDLY)
-    per_node = placed[bought] / nodes[bought, None]
-    return Worth(solved.objective, values, types[bought], nodes[bought], per_node)
+    values = np.maximum(values, _MIN_VALUE_SHARE * whole_node)
+    placed = np.zeros((len(types), class_count))
+    placed[type_of_pair, class_of_pair] = (
+        solution.values[: len(class_of_pair)] * problem.counts[class_of_pair]
+    )
+    nodes = solution.values[len(class_of_pair) :]
+    used_types = np.flatnonzero(nodes > _EPSILON)
+    per_node = placed[used_types] / nodes[used_types, None]
+    return FluidRelaxation(solution.objective, values, types[used_types], nodes[used_types], per_node)
 
 
-def _with_slots(problem: Problem) -> tuple[Floats, Floats]:
-    """Add a resource per class whose cap binds: a node has as many slots as the cap."""
+def _with_slots(problem: FleetProblem) -> tuple[Floats, Floats]:
+    """Add a slot resource for classes with a binding maximum per node."""
     sizes, alloc = problem.sizes, problem.alloc
-    per_node = problem.most.max(axis=0)
-    unlimited = np.minimum(_ample(problem), problem.counts)
-    capped = np.flatnonzero(per_node < unlimited)
-    needed = problem.counts[capped] / per_node[capped]
-    capped = capped[np.argsort(-needed, kind="stable")[:_SLOT_ROWS]]
-    slots = np.zeros((len(sizes), len(capped)))
-    slots[capped, np.arange(len(capped))] = 1.0
-    room = np.broadcast_to(per_node[capped], (len(alloc), len(capped)))
+    per_node = problem.max_pods.max(axis=0)
+    unlimited = np.minimum(_uncapped_pods(problem), problem.counts)
+    capped_classes = np.flatnonzero(per_node < unlimited)
+    needed = problem.counts[capped_classes] / per_node[capped_classes]
+    capped_classes = capped_classes[np.argsort(-needed, kind="stable")[:_MAX_SLOT_ROWS]]
+    slots = np.zeros((len(sizes), len(capped_classes)))
+    slots[capped_classes, np.arange(len(capped_classes))] = 1.0
+    room = np.broadcast_to(per_node[capped_classes], (len(alloc), len(capped_classes)))
     return np.hstack([sizes, slots]), np.hstack([alloc, room])
 
 
-def _ample(problem: Problem) -> Floats:
-    """How many pods of each class the roomiest type would hold, were there no cap."""
+def _uncapped_pods(problem: FleetProblem) -> Floats:
+    """Return [K]: pods of each class on the largest type, without maximum per node."""
     with np.errstate(divide="ignore"):
         fitting: Floats = np.floor(1.0 / problem.share.max(axis=2) + 1e-9).max(axis=0)
     return fitting

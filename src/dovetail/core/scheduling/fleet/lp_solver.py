@@ -1,4 +1,4 @@
-"""Linear programmes through HiGHS, kept to what the fleet search needs."""
+"""Linear programs with HiGHS, reduced to what the fleet search needs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,25 +6,25 @@ from typing import Any
 import highspy
 import numpy as np
 
-from dovetail.core.scheduling.fleet.demand import Floats, Ints
+from dovetail.core.scheduling.arrays.types import Floats, Ints
 
 INFINITE: float = highspy.kHighsInf
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
-    """An optimal vertex."""
+class LpSolution:
+    """Optimal solution."""
 
     objective: float
     values: Floats
     duals: Floats
-    """One per row."""
+    """[rows]"""
 
 
-class Programme:
-    """A minimisation whose columns and bounds may change between solves.
+class LinearProgram:
+    """A minimization whose columns and costs may change between solves.
 
-    The basis is kept, so that solving again after a small change is cheap.
+    The simplex basis is kept, so solving again after a small change is cheap.
     """
 
     def __init__(self, row_lower: Floats, row_upper: Floats) -> None:
@@ -39,18 +39,11 @@ class Programme:
         self._columns = 0
 
     def add_columns(self, cost: Floats, starts: Ints, rows: Ints, values: Floats) -> None:
-        """Append nonnegative columns, given sparse: entries of column i begin at starts[i]."""
+        """Append non-negative sparse columns; entries of column i start at ``starts[i]``."""
         added = len(cost)
-        self._highs.addCols(
-            added,
-            cost,
-            np.zeros(added),
-            np.full(added, INFINITE),
-            len(values),
-            starts.astype(np.int32),
-            rows.astype(np.int32),
-            values,
-        )
+        lower, upper = np.zeros(added), np.full(added, INFINITE)
+        starts, rows = starts.astype(np.int32), rows.astype(np.int32)
+        self._highs.addCols(added, cost, lower, upper, len(values), starts, rows, values)
         self._columns += added
 
     def add_dense_columns(self, cost: Floats, matrix: Floats) -> None:
@@ -60,14 +53,14 @@ class Programme:
         self.add_columns(cost, starts, row, matrix[column, row])
 
     def change_costs(self, columns: Ints, costs: Floats) -> None:
-        """Give columns another cost."""
+        """Change the cost of columns."""
         for column, cost in zip(columns.tolist(), costs.tolist(), strict=True):
             self._highs.changeColCost(column, cost)
 
-    def solve(self) -> Solved:
+    def solve(self) -> LpSolution:
         self._highs.run()
         solution = self._highs.getSolution()
-        return Solved(
+        return LpSolution(
             self._highs.getInfo().objective_function_value,
             np.array(solution.col_value),
             np.array(solution.row_dual),

@@ -1,16 +1,23 @@
-"""Ways to fill one node: pods that go together and are worth its price."""
+"""Patterns: sets of pods that fill one node and are worth its price."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.core.scheduling.fleet.demand import Floats, Ints
-from dovetail.core.scheduling.fleet.problem import Problem, total_value, whole_pods
+from dovetail.core.scheduling.arrays.types import Floats, Ints
+from dovetail.core.scheduling.fleet.lp_relaxation import FluidRelaxation
+from dovetail.core.scheduling.fleet.problem import FleetProblem, total_value, whole_pods
 
-_MOST_SWAPPED_CLASSES = 96
-_HARDLY = 1e-9
-_AT_ONCE = 0.5
-_WORTH_POLISHING = 0.96
+# Above, the K × K table of swaps costs more than it brings.
+_MAX_SWAPPED_CLASSES = 96
+# Relative gain below which a swap does not count.
+_EPSILON = 1e-9
+# Share of the fitting pods of a class that ``fill`` adds at once.
+_BULK_SHARE = 0.5
+# Only patterns with at least this share of the best yield are improved by swaps.
+_SWAP_THRESHOLD = 0.96
+# Nodes per type of an even split: enough for distinct patterns.
+_MAX_EVEN_NODES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,157 +27,203 @@ class Patterns:
     types: Ints
     counts: Floats
     yields: Floats
-    """Value of the pods per dollar of the node."""
+    """[N]: value of the pods divided by the price of the node."""
 
 
-def balances(resources: int) -> Floats:
-    """Return [L, R] ways to weigh resources against each other, each adding up to one.
+def resource_weightings(resources: int) -> Floats:
+    """Return [L, R] weightings of resources; each row sums to one.
 
-    Two resources bind as a rule, cpu and memory; the rest count little, or,
-    one at a time, a lot.
+    Usually CPU and memory, the first two resources, run out first. The others get
+    little weight, or one of them at a time a lot.
     """
     if resources == 1:
         return np.ones((1, 1))
     rest = 0.03 if resources > 2 else 0.0
-    ways = []
+    weightings = []
     for first in (0.2, 0.35, 0.5, 0.6, 0.7, 0.85):
-        way = np.full(resources, rest / max(1, resources - 2))
-        way[0], way[1] = first * (1 - rest), (1 - first) * (1 - rest)
-        ways.append(way)
+        weighting = np.full(resources, rest / max(1, resources - 2))
+        weighting[0], weighting[1] = first * (1 - rest), (1 - first) * (1 - rest)
+        weightings.append(weighting)
     for other in range(2, resources):
-        way = np.full(resources, 0.4 / (resources - 1))
-        way[other] = 0.6
-        ways.append(way)
-    return np.array(ways)
+        weighting = np.full(resources, 0.4 / (resources - 1))
+        weighting[other] = 0.6
+        weightings.append(weighting)
+    return np.array(weightings)
 
 
-def most_value(values: Floats, share: Floats, most: Floats, ways: Floats) -> Floats:
-    """Return [T, L]: above what no node of type t can hold, by each way of weighing.
+def value_bound(values: Floats, share: Floats, max_pods: Floats, weightings: Floats) -> Floats:
+    """Return [T, L]: upper bound of the value on a node of type t, per weighting.
 
-    Each way turns the resources into one; the knapsack with divisible pods
-    that is left is solved by taking the densest pods first.
+    A weighting reduces all resources to one. The fractional knapsack that remains
+    is solved by taking the pods with the highest value per load first.
     """
-    load = share @ ways.T  # [T, K, L]
+    load = share @ weightings.T  # [T, K, L]
     load = np.clip(load.transpose(0, 2, 1), 1e-15, 1e15)
+    # [T, L, K] from here on; classes sorted by value per load.
     order = np.argsort(-(values / load), axis=2)
     size = np.take_along_axis(load, order, axis=2)
-    limit = np.take_along_axis(np.broadcast_to(most[:, None, :], load.shape), order, axis=2)
+    limit = np.take_along_axis(np.broadcast_to(max_pods[:, None, :], load.shape), order, axis=2)
     offered = size * limit
     before = np.cumsum(offered, axis=2) - offered
-    taken = np.clip(1.0 - before, 0.0, offered) / size
-    bound: Floats = (taken * values[order]).sum(axis=2)
+    added = np.clip(1.0 - before, 0.0, offered) / size
+    bound: Floats = (added * values[order]).sum(axis=2)
     return bound
 
 
-def fill(problem: Problem, values: Floats, free: Floats, limits: Floats, weights: Floats) -> Floats:
-    """Fill nodes with the pods of most value for the room that they take.
+def fill(problem: FleetProblem, values: Floats, free: Floats, limits: Floats, weights: Floats) -> Floats:
+    """Fill nodes with the most valuable pods per resource; return pods added [N, K].
 
-    Row i is a node with ``free[i]`` room, which is used up in place, that takes
-    at most ``limits[i]`` more pods of each class. Room is priced by
-    ``weights[i]`` and by its scarcity: what is nearly used up becomes dear, so
-    that all resources run out together. Half of what would fit is taken at
-    once. Returns the pods added [N, K].
+    Row i is a node with ``free[i]`` resources (reduced in place) that takes at most
+    ``limits[i]`` more pods of each class. A resource is priced by ``weights[i]``
+    divided by what is left of it, so that all resources run out together. Half of
+    the pods that fit are added at once.
     """
     sizes, columns = problem.sizes, problem.sizes.T.copy()
+    # [R, K]: resources per unit of value.
     per_value = columns / values
     counts = np.zeros_like(limits)
-    live = np.arange(len(free))
-    room, left, open_to = free.copy(), limits.copy(), limits >= 1
-    while len(live):
-        # Room only shrinks: what does not fit now never will.
+    active = np.arange(len(free))
+    room, unplaced, can_add = free.copy(), limits.copy(), limits >= 1
+    while len(active):
+        # Free resources only shrink: what does not fit now never will.
         for r, size in enumerate(columns):
-            open_to &= room[:, r, None] >= size
-        cost = (weights[live] / np.maximum(room, 1.0)) @ per_value
-        cost[~open_to] = np.inf
+            can_add &= room[:, r, None] >= size
+        cost = (weights[active] / np.maximum(room, 1.0)) @ per_value
+        cost[~can_add] = np.inf
         best = cost.argmin(axis=1)
-        row = np.arange(len(live))
-        going = open_to[row, best]
+        row = np.arange(len(active))
+        progressing = can_add[row, best]
         fitting = whole_pods(room, sizes[best])
-        taken = np.minimum(np.maximum(1.0, np.floor(fitting * _AT_ONCE)), left[row, best])
-        taken[~going] = 0.0
-        counts[live, best] += taken
-        left[row, best] -= taken
-        open_to[row, best] &= left[row, best] >= 1
-        room -= taken[:, None] * sizes[best]
-        if not going.all():
-            free[live] = room
-            live, room, left, open_to = live[going], room[going], left[going], open_to[going]
+        added = np.minimum(np.maximum(1.0, np.floor(fitting * _BULK_SHARE)), unplaced[row, best])
+        added[~progressing] = 0.0
+        counts[active, best] += added
+        unplaced[row, best] -= added
+        can_add[row, best] &= unplaced[row, best] >= 1
+        room -= added[:, None] * sizes[best]
+        if not progressing.all():
+            free[active] = room
+            active, room = active[progressing], room[progressing]
+            unplaced, can_add = unplaced[progressing], can_add[progressing]
     return counts
 
 
-def exchange(
-    problem: Problem, values: Floats, limits: Floats, counts: Floats, free: Floats, rounds: int
+def swap_pods(
+    problem: FleetProblem, values: Floats, limits: Floats, counts: Floats, free: Floats, rounds: int
 ) -> None:
-    """Improve nodes in place: one pod leaves, a more valuable one takes its room."""
-    kinds = len(values)
-    if kinds > _MOST_SWAPPED_CLASSES:
+    """Improve nodes in place: replace a pod by a more valuable one that fits."""
+    class_count = len(values)
+    if class_count > _MAX_SWAPPED_CLASSES:
         return
+    # [K, K]: gain of replacing a pod of class i by one of class j; best swaps first.
     gain = values[None, :] - values[:, None]
-    leaves, comes = np.nonzero(gain > _HARDLY * values.max())
-    if not len(leaves):
+    removed, added_class = np.nonzero(gain > _EPSILON * values.max())
+    if not len(removed):
         return
-    order = np.argsort(-gain[leaves, comes], kind="stable")
-    leaves, comes = leaves[order], comes[order]
-    more = problem.sizes[comes] - problem.sizes[leaves]
+    order = np.argsort(-gain[removed, added_class], kind="stable")
+    removed, added_class = removed[order], added_class[order]
+    more = problem.sizes[added_class] - problem.sizes[removed]
     rows = np.arange(len(counts))
     for _ in range(rounds):
-        possible = (counts > 0)[rows][:, leaves] & (counts < limits)[rows][:, comes]
+        possible = (counts > 0)[rows][:, removed] & (counts < limits)[rows][:, added_class]
         for r in range(more.shape[1]):
             possible &= more[:, r] <= free[rows, r, None]
         first = possible.argmax(axis=1)
-        better = possible[np.arange(len(rows)), first] if len(leaves) else np.zeros(0, np.bool_)
-        rows, first = rows[better], first[better]
+        improved = possible[np.arange(len(rows)), first] if len(removed) else np.zeros(0, np.bool_)
+        rows, first = rows[improved], first[improved]
         if not len(rows):
             return
-        counts[rows, leaves[first]] -= 1
-        counts[rows, comes[first]] += 1
+        counts[rows, removed[first]] -= 1
+        counts[rows, added_class[first]] += 1
         free[rows] -= more[first]
 
 
-def promising(
-    problem: Problem, values: Floats, left: Floats, types: Ints, ways: Floats, least: float
+def generate_patterns(
+    problem: FleetProblem, values: Floats, unplaced: Floats, types: Ints, weightings: Floats, min_yield: float
 ) -> Patterns:
-    """Return patterns of the given types, two each, for pods that are left.
+    """Return two patterns for each of the given types, from unplaced pods [K].
 
-    Types whose best conceivable yield is below ``least`` are passed over.
+    Types whose upper bound of the yield is below ``min_yield`` are skipped.
     """
-    most = np.minimum(problem.most[types], left)
-    bound = most_value(values, problem.share[types], most, ways)
-    good = bound.min(axis=1) >= least * problem.price[types]
+    max_pods = np.minimum(problem.max_pods[types], unplaced)
+    bound = value_bound(values, problem.share[types], max_pods, weightings)
+    good = bound.min(axis=1) >= min_yield * problem.price[types]
     if not good.any():
         good[:] = True
-    tried = min(2, len(ways))
-    way = np.argsort(bound[good], axis=1, kind="stable")[:, :tried]
+    tried = min(2, len(weightings))
+    weighting = np.argsort(bound[good], axis=1, kind="stable")[:, :tried]
     rows = np.repeat(types[good], tried)
     start = np.zeros((len(rows), len(values)))
-    return complete(problem, values, left, rows, start, ways[way.ravel()])
+    return complete_patterns(problem, values, unplaced, rows, start, weightings[weighting.ravel()])
 
 
-def around_each_class(
-    problem: Problem, values: Floats, left: Floats, types: Ints, weights: Floats
+def patterns_with_each_class(
+    problem: FleetProblem, values: Floats, unplaced: Floats, types: Ints, weights: Floats
 ) -> Patterns:
-    """Return for each of the types and each class the best node found that has such a pod."""
-    kinds = len(values)
-    rows, first = np.nonzero(np.minimum(problem.most[types], left) >= 1)
-    start = np.zeros((len(rows), kinds))
+    """Return, for each type and class, the best pattern found with such a pod."""
+    class_count = len(values)
+    rows, first = np.nonzero(np.minimum(problem.max_pods[types], unplaced) >= 1)
+    start = np.zeros((len(rows), class_count))
     start[np.arange(len(rows)), first] = 1.0
-    return complete(problem, values, left, types[rows], start, weights[rows])
+    return complete_patterns(problem, values, unplaced, types[rows], start, weights[rows])
 
 
-def complete(
-    problem: Problem,
-    values: Floats,
-    left: Floats,
-    types: Ints,
-    start: Floats,
-    weights: Floats,
+def complete_patterns(
+    problem: FleetProblem, values: Floats, unplaced: Floats, types: Ints, start: Floats, weights: Floats
 ) -> Patterns:
-    """Fill nodes that hold some pods already, and polish those that come out well."""
+    """Fill nodes that already hold ``start`` [N, K] pods; improve the good ones by swaps."""
     free = problem.alloc[types] - start @ problem.sizes
-    limits = np.minimum(problem.most[types], left)
+    limits = np.minimum(problem.max_pods[types], unplaced)
     counts = start + fill(problem, values, free, limits - start, weights)
     yields = total_value(counts, values) / problem.price[types]
-    close = np.flatnonzero(yields >= _WORTH_POLISHING * yields.max())
-    types, counts, free = types[close], counts[close], free[close]
-    exchange(problem, values, limits[close], counts, free, 3)
+    good = np.flatnonzero(yields >= _SWAP_THRESHOLD * yields.max())
+    types, counts, free = types[good], counts[good], free[good]
+    swap_pods(problem, values, limits[good], counts, free, 3)
     return Patterns(types, counts, total_value(counts, values) / problem.price[types])
+
+
+def split_fluid_fleet(
+    problem: FleetProblem, relaxation: FluidRelaxation, values: Floats, weightings: Floats
+) -> Patterns:
+    """Return patterns for a few nodes of each type of the fluid optimum."""
+    rows: list[Ints] = []
+    counts: list[Floats] = []
+    max_pods = problem.max_pods[relaxation.types]
+    weighting = value_bound(values, problem.share[relaxation.types], max_pods, weightings).argmin(axis=1)
+    for at, type_index in enumerate(relaxation.types.tolist()):
+        nodes = min(_MAX_EVEN_NODES, max(1, int(relaxation.nodes[at])))
+        weights = weightings[weighting[at]]
+        quota = np.floor(relaxation.per_node[at] * nodes + 0.5)
+        pods, free = _split_evenly(problem, type_index, quota, nodes, weights)
+        limits = np.broadcast_to(problem.max_pods[type_index], pods.shape) - pods
+        pods += fill(problem, values, free, limits, np.tile(weights, (nodes, 1)))
+        limits = np.broadcast_to(problem.max_pods[type_index], pods.shape)
+        swap_pods(problem, values, limits, pods, free, 3)
+        rows.append(np.full(nodes, type_index))
+        counts.append(pods)
+    types, pods = np.concatenate(rows), np.concatenate(counts)
+    return Patterns(types, pods, total_value(pods, values) / problem.price[types])
+
+
+def _split_evenly(
+    problem: FleetProblem, type_index: int, quota: Floats, nodes: int, weights: Floats
+) -> tuple[Floats, Floats]:
+    """Distribute ``quota`` [K] pods over ``nodes`` nodes of one type, largest first.
+
+    The remainder of a class goes to the nodes with most of what it needs. Pods that
+    do not fit are left out. Return counts [N, K] and free resources [N, R].
+    """
+    alloc, share = problem.alloc[type_index], problem.share[type_index]
+    free = np.tile(alloc, (nodes, 1))
+    counts = np.zeros((nodes, len(quota)))
+    # [K, R]: how much each class needs of each resource.
+    need_weight = share * weights / np.maximum(alloc, 1.0)
+    classes = np.flatnonzero((quota >= 1) & (problem.max_pods[type_index] >= 1))
+    for k in classes[np.argsort(-share[classes].max(axis=1), kind="stable")].tolist():
+        room = np.minimum(whole_pods(free, problem.sizes[k]), problem.max_pods[type_index, k])
+        each, remainder = divmod(quota[k], nodes)
+        added = np.full(nodes, each)
+        added[np.argsort(-(free @ need_weight[k]), kind="stable")[: int(remainder)]] += 1
+        added = np.minimum(added, room)
+        counts[:, k] = added
+        free -= added[:, None] * problem.sizes[k]
+    return counts, free

@@ -1,153 +1,185 @@
-"""A demand made ready for search: only what can matter is left in it."""
+"""Fleet problem: a demand without resources, classes and types that cannot matter."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from dovetail.core.scheduling.fleet.demand import Bools, Demand, Floats, Ints
+from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
 
-_BLOCK = 64
-_SAME_DIRECTION = 1e-9
-# A pod's share of what a type has none of: finite, so that sums stay numbers.
-_NO_ROOM, _NEVER = 1e-3, 1e6
+# Types compared in one array operation.
+_CHUNK = 64
+_EPSILON = 1e-9
+# Share of a pod in a resource that a type lacks: finite, so that sums stay finite.
+_MIN_ALLOC, _MAX_SHARE = 1e-3, 1e6
+
+
+DEFAULT_EFFORT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Classes with pods, the resources they ask for, and the types worth buying."""
+class Demand:
+    """Pods to place, as classes of identical pods, and the available instance types.
+
+    Amounts are whole numbers below 2**53 in float64, so sums, differences and
+    floored quotients are exact.
+    """
+
+    sizes: Floats
+    """[K, R]: requests of one pod of each class."""
+    counts: Ints
+    """[K]: number of pods of each class."""
+    alloc: Floats
+    """[T, R]: allocatable for pods on a node of each type."""
+    price: Floats
+    """[T]: USD per hour of a node, with the node cost of the settings."""
+    max_per_node: Ints | None = None
+    """[K]: maximum number of pods of a class on one node; None: any number."""
+    effort: int = DEFAULT_EFFORT
+    """Rounds of column generation: a count, not a time, so equal input gives equal output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Nodes of one type that hold the same pods."""
+
+    type_index: int
+    counts: Ints
+    """[K]: pods of each class on one node."""
+    copies: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetProblem:
+    """Classes with pods, the resources they request, and the useful types."""
 
     sizes: Floats
     counts: Floats
-    """[K] whole numbers; float64 because all arithmetic with them is."""
+    """[K]: whole numbers; float64 because all arithmetic with them is."""
     alloc: Floats
     price: Floats
     types: Ints
-    """[T]: position of each type in the demand."""
-    most: Floats
-    """[T, K]: how many pods of a class a node of the type holds at most."""
+    """[T]: index of each type in the demand."""
+    max_pods: Floats
+    """[T, K]: maximum number of pods of a class on a node of the type."""
     share: Floats
-    """[T, K, R]: the part of a node that one pod takes."""
+    """[T, K, R]: share of a node's resource that one pod takes."""
 
-    def of_classes(self, classes: Ints, counts: Floats) -> "Problem":
-        """Return the same problem with only some classes, and as many pods as given."""
-        most = np.minimum(self.most[:, classes], counts)
+    def restrict_to(self, classes: Ints, counts: Floats) -> "FleetProblem":
+        """Return the problem with only some classes, and ``counts`` pods of each."""
+        max_pods = np.minimum(self.max_pods[:, classes], counts)
         share = self.share[:, classes]
-        return Problem(self.sizes[classes], counts, self.alloc, self.price, self.types, most, share)
+        return FleetProblem(self.sizes[classes], counts, self.alloc, self.price, self.types, max_pods, share)
 
-    def cheapest_holding(self, used: Floats) -> Ints:
-        """Return for each row of ``used`` [N, R] the cheapest type with that much room."""
-        best: Ints = np.where(covered(used, self.alloc), self.price, np.inf).argmin(axis=1)
+    def cheapest_types(self, used: Floats) -> Ints:
+        """Return [N]: the cheapest type with room for each row of ``used`` [N, R]."""
+        best: Ints = np.where(fits_in(used, self.alloc), self.price, np.inf).argmin(axis=1)
         return best
 
-    def one_node(self, counts: Floats) -> tuple[Ints, Floats]:
-        """Return for each row of ``counts`` [N, K] the cheapest type that holds it, and its price.
+    def cheapest_single_node(self, counts: Floats) -> tuple[Ints, Floats]:
+        """Return the cheapest type that holds each row of ``counts``, and its price.
 
-        The price is infinite where no single node holds so many pods.
+        ``counts`` is [N, K], both results are [N]. The price is infinite where no single
+        node holds so many pods.
         """
-        fits = covered(counts @ self.sizes, self.alloc)
-        # Where the pods fit, only a cap can forbid them, and that is the same on all types.
-        fits &= (counts <= self.most.max(axis=0)).all(axis=1)[:, None]
+        fits = fits_in(counts @ self.sizes, self.alloc)
+        # Where the resources fit, only the maximum per node can forbid it. It is the same on
+        # all types.
+        fits &= (counts <= self.max_pods.max(axis=0)).all(axis=1)[:, None]
         price = np.where(fits, self.price, np.inf)
         return price.argmin(axis=1), price.min(axis=1)
 
 
 def total_value(counts: Floats, values: Floats) -> Floats:
-    """Return what the pods of each row of ``counts`` [N, K] are worth.
+    """Return [N]: total value of the pods in each row of ``counts`` [N, K].
 
-    Not ``@``: on matrices of this size BLAS wakes its threads, which then spin
-    for longer than the product takes, and add up in an order of their own.
+    Not ``@``: for matrices of this size BLAS starts threads that spin longer than
+    the product takes, and sum in another order.
     """
-    worth: Floats = np.einsum("nk,k->n", counts, values)
-    return worth
+    total: Floats = np.einsum("nk,k->n", counts, values)
+    return total
 
 
 def whole_pods(room: Floats, size: Floats) -> Floats:
-    """Return how many pods fit: the least of floor(room / size); exact.
-
-    ``room`` [..., R] and ``size`` [..., R] broadcast; a request of zero always fits.
-    """
+    """Return how many pods fit: minimum of floor(room / size); exact."""
     quotient = np.where(size > 0, room / np.maximum(size, 1.0), np.inf)
     fitting: Floats = np.floor(quotient.min(axis=-1))
     return fitting
 
 
-def compile_demand(demand: Demand) -> tuple[Problem, Ints]:
-    """Return the problem and the positions of its classes in the demand.
-
-    Raises ``ValueError`` when a class fits on no type.
-    """
+def compile_demand(demand: Demand) -> tuple[FleetProblem, Ints]:
+    """Return the problem, and the indexes of its classes in the demand."""
     present = np.flatnonzero(demand.counts > 0)
     sizes = demand.sizes[present]
-    asked = (sizes > 0).any(axis=0)
-    sizes, counts = sizes[:, asked], demand.counts[present].astype(np.float64)
+    requested = (sizes > 0).any(axis=0)
+    sizes, counts = sizes[:, requested], demand.counts[present].astype(np.float64)
     caps = counts
     if demand.max_per_node is not None:
         caps = np.minimum(counts, np.maximum(demand.max_per_node[present], 0))
-    together = bool((caps == counts).all())
-    kept = _worth_buying(counts @ sizes, demand.alloc[:, asked], demand.price, together)
-    alloc = demand.alloc[kept][:, asked]
-    most = np.clip(whole_pods(alloc[:, None, :], sizes[None, :, :]), 0.0, caps)
-    homeless = np.flatnonzero(most.max(axis=0, initial=0.0) < 1)
-    if len(homeless):
-        raise ValueError(f"class {present[homeless[0]]} fits on no type")
-    useful = (most >= 1).any(axis=1)
-    kept, alloc, most = kept[useful], alloc[useful], most[useful]
-    share = np.minimum(sizes[None] / np.maximum(alloc[:, None], _NO_ROOM), _NEVER)
-    problem = Problem(sizes, counts, alloc, demand.price[kept], kept, most, share)
+    may_share_one_node = bool((caps == counts).all())
+    kept = _useful_types(counts @ sizes, demand.alloc[:, requested], demand.price, may_share_one_node)
+    alloc = demand.alloc[kept][:, requested]
+    max_pods = np.clip(whole_pods(alloc[:, None, :], sizes[None, :, :]), 0.0, caps)
+    unplaceable = np.flatnonzero(max_pods.max(axis=0, initial=0.0) < 1)
+    if len(unplaceable):
+        raise ValueError(f"class {present[unplaceable[0]]} fits on no type")
+    usable = (max_pods >= 1).any(axis=1)
+    kept, alloc, max_pods = kept[usable], alloc[usable], max_pods[usable]
+    share = np.minimum(sizes[None] / np.maximum(alloc[:, None], _MIN_ALLOC), _MAX_SHARE)
+    problem = FleetProblem(sizes, counts, alloc, demand.price[kept], kept, max_pods, share)
     return problem, present
 
 
-def _worth_buying(total: Floats, alloc: Floats, price: Floats, together: bool) -> Ints:
-    """Drop types that another one replaces at no greater price, whatever they hold.
+def _useful_types(total: Floats, alloc: Floats, price: Floats, may_share_one_node: bool) -> Ints:
+    """Return the types that no other type dominates at the same or a lower price.
 
-    Room beyond the whole demand is worth nothing, so it is cut off first: of
-    the types that are larger than the work only the cheapest stays, and none
-    dearer than that when all pods may go ``together``.
+    Room beyond the whole demand has no value, so it is cut off first. Of the types
+    larger than the demand only the cheapest stays; and no more expensive type at
+    all, if ``may_share_one_node``.
     """
-    useful = np.flatnonzero(np.isfinite(price) & (alloc > 0).any(axis=1))
-    holds_all = (total <= alloc[useful]).all(axis=1)
-    if together and holds_all.any():
-        useful = useful[price[useful] <= price[useful][holds_all].min()]
-    room = np.minimum(alloc[useful], total)
-    order = np.lexsort((useful, alloc[useful].sum(axis=1), -room.sum(axis=1), price[useful]))
-    return np.sort(useful[order[_undominated(room[order])]])
+    usable = np.flatnonzero(np.isfinite(price) & (alloc > 0).any(axis=1))
+    holds_all = (total <= alloc[usable]).all(axis=1)
+    if may_share_one_node and holds_all.any():
+        usable = usable[price[usable] <= price[usable][holds_all].min()]
+    room = np.minimum(alloc[usable], total)
+    order = np.lexsort((usable, alloc[usable].sum(axis=1), -room.sum(axis=1), price[usable]))
+    return np.sort(usable[order[_pareto_front(room[order])]])
 
 
-def _undominated(room: Floats) -> Ints:
-    """Return the rows, cheapest first, that no earlier row covers."""
+def _pareto_front(room: Floats) -> Ints:
+    """Return the rows of ``room`` (cheapest first) that no earlier row dominates."""
     front = np.zeros((0, room.shape[1]))
     kept: list[int] = []
-    for start in range(0, len(room), _BLOCK):
-        block = room[start : start + _BLOCK]
-        alive = np.flatnonzero(~covered(block, front).any(axis=1))
-        within = covered(block[alive], block[alive])
-        alive = alive[~np.tril(within, k=-1).any(axis=1)]
-        kept.extend((start + alive).tolist())
-        front = np.concatenate([front, block[alive]])
+    for start in range(0, len(room), _CHUNK):
+        block = room[start : start + _CHUNK]
+        kept_rows = np.flatnonzero(~fits_in(block, front).any(axis=1))
+        within = fits_in(block[kept_rows], block[kept_rows])
+        kept_rows = kept_rows[~np.tril(within, k=-1).any(axis=1)]
+        kept.extend((start + kept_rows).tolist())
+        front = np.concatenate([front, block[kept_rows]])
     return np.array(kept, dtype=np.int64)
 
 
-def covered(rows: Floats, others: Floats) -> Bools:
-    """Return [i, j]: whether ``others[j]`` has at least the room of ``rows[i]``."""
-    covered = np.ones((len(rows), len(others)), dtype=np.bool_)
-    for resource in range(rows.shape[1]):
-        covered &= rows[:, resource, None] <= others[None, :, resource]
-    return covered
+def fits_in(loads: Floats, room: Floats) -> Bools:
+    """Return [i, j]: True if ``loads[i]`` fits in ``room[j]``."""
+    fits = np.ones((len(loads), len(room)), dtype=np.bool_)
+    for resource in range(loads.shape[1]):
+        fits &= loads[:, resource, None] <= room[None, :, resource]
+    return fits
 
 
-def best_value(room: Floats, price: Floats, holds: Bools) -> Ints:
-    """Return the types that give some mix of resources most cheaply, were pods divisible.
+def best_value_types(room: Floats, price: Floats, holds: Bools) -> Ints:
+    """Return the types that offer some mix of resources at the lowest price.
 
-    A type goes when another gives more of everything per dollar and ``holds``
+    A type is dropped if another offers more of everything per dollar and ``holds``
     [T, K] every class that it holds.
     """
     per_dollar = room / price[:, None]
-    beaten = covered(per_dollar, per_dollar * (1 + _SAME_DIRECTION))
-    misses = np.einsum("ik,jk->ij", holds.astype(np.float64), (~holds).astype(np.float64))
-    beaten &= misses == 0
-    # Of two that beat each other the first stays.
+    dominated = fits_in(per_dollar, per_dollar * (1 + _EPSILON))
+    missing_classes = np.einsum("ik,jk->ij", holds.astype(np.float64), (~holds).astype(np.float64))
+    dominated &= missing_classes == 0
+    # Of two types that dominate each other the first stays.
     first = np.tri(len(per_dollar), k=-1, dtype=np.bool_)
-    beaten &= ~beaten.T | first
-    np.fill_diagonal(beaten, val=False)
-    kept: Ints = np.flatnonzero(~beaten.any(axis=1))
+    dominated &= ~dominated.T | first
+    np.fill_diagonal(dominated, val=False)
+    kept: Ints = np.flatnonzero(~dominated.any(axis=1))
     return kept

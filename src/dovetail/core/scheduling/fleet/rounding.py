@@ -1,24 +1,27 @@
-"""A fleet in the making: whole nodes, and the pods that still wait."""
+"""Rounding: from a fractional fleet to whole nodes."""
 
 import numpy as np
 
-from dovetail.core.scheduling.fleet.beam_search import last_nodes
-from dovetail.core.scheduling.fleet.column_generation import Mix
-from dovetail.core.scheduling.fleet.demand import Floats
-from dovetail.core.scheduling.fleet.patterns import balances, fill, promising
-from dovetail.core.scheduling.fleet.problem import Problem
+from dovetail.core.scheduling.arrays.types import Floats
+from dovetail.core.scheduling.fleet.beam_search import beam_search
+from dovetail.core.scheduling.fleet.column_generation import FractionalFleet
+from dovetail.core.scheduling.fleet.patterns import fill, generate_patterns, resource_weightings
+from dovetail.core.scheduling.fleet.problem import FleetProblem
 
-_GOOD = 0.985
-_FAIR_PART, _SMALL_PART = 0.5, 0.1
-_LAST_NODES = 6.0
+# Value per price below which a refilled node is not added.
+_MIN_YIELD = 0.985
+# Fractional parts that are rounded up; small ones only while many pods are unplaced.
+_LARGE_FRACTION, _SMALL_FRACTION = 0.5, 0.1
+# Value of unplaced pods, in mean node prices, that is left to the beam search.
+_BEAM_NODES = 6.0
 
 
 class Fleet:
-    """Nodes bought so far, as rows of equal ones, and what is left to house."""
+    """Nodes chosen so far, as rows of equal nodes, and the unplaced pods [K]."""
 
-    def __init__(self, problem: Problem, left: Floats) -> None:
+    def __init__(self, problem: FleetProblem, unplaced: Floats) -> None:
         self.problem = problem
-        self.left = left.copy()
+        self.unplaced = unplaced.copy()
         self.types: list[int] = []
         self.counts: list[Floats] = []
         self.copies: list[int] = []
@@ -27,85 +30,84 @@ class Fleet:
     def cost(self) -> float:
         return float(self.problem.price[self.types] @ np.array(self.copies, dtype=np.float64))
 
-    def buy(self, type_index: int, counts: Floats, copies: int) -> None:
+    def add_nodes(self, type_index: int, counts: Floats, copies: int) -> None:
         self.types.append(type_index)
         self.counts.append(counts)
         self.copies.append(copies)
-        self.left -= counts * copies
+        self.unplaced -= counts * copies
 
-    def fits_left(self, counts: Floats) -> int:
-        """How many nodes with these pods the waiting pods can fill."""
-        some = counts > 0
-        if not some.any():
+    def max_copies(self, counts: Floats) -> int:
+        """Return how many nodes with these pods [K] the unplaced pods can fill."""
+        present = counts > 0
+        if not present.any():
             return 0
-        return int(np.floor((self.left[some] / counts[some]).min()))
+        return int(np.floor((self.unplaced[present] / counts[present]).min()))
 
 
-def take(fleet: Fleet, mix: Mix) -> None:
-    """Buy the whole part of a fractional mix, then patterns it has a fair part of.
+def add_whole_nodes(fleet: Fleet, mix: FractionalFleet) -> None:
+    """Add the whole part of a fractional fleet, then patterns with a large fraction.
 
-    Patterns of a mix may overlap: where a class has run out the node is filled
-    with what is left, and bought if that still is worth the price. What few
-    nodes can hold is left to the search for the last ones, which is better at it.
+    Patterns may overlap. Where a class has run out, the node is filled with other
+    pods and added if it is still worth its price. What a few nodes can hold is left
+    to the beam search, which is better at it.
     """
-    whole = np.floor(mix.often + 1e-6)
-    part = mix.often - whole
-    for row in np.argsort(-mix.often, kind="stable").tolist():
-        _buy_up_to(fleet, mix, row, int(whole[row]))
-    few = _LAST_NODES * mix.node_price
-    for row in np.argsort(-part, kind="stable").tolist():
-        if part[row] < _FAIR_PART and (part[row] < _SMALL_PART or fleet.left @ mix.values < few):
+    whole = np.floor(mix.multiplicity + 1e-6)
+    fraction = mix.multiplicity - whole
+    for row in np.argsort(-mix.multiplicity, kind="stable").tolist():
+        _add_up_to(fleet, mix, row, int(whole[row]))
+    beam_value = _BEAM_NODES * mix.node_price
+    for row in np.argsort(-fraction, kind="stable").tolist():
+        if fraction[row] < _LARGE_FRACTION and (
+            fraction[row] < _SMALL_FRACTION or fleet.unplaced @ mix.values < beam_value
+        ):
             return
-        _buy_up_to(fleet, mix, row, 1)
+        _add_up_to(fleet, mix, row, 1)
 
 
-def _buy_up_to(fleet: Fleet, mix: Mix, row: int, wanted: int) -> None:
-    kind, counts = int(mix.types[row]), mix.counts[row]
-    problem, weights = fleet.problem, mix.weights[kind]
-    while wanted > 0:
-        copies = min(wanted, fleet.fits_left(counts))
+def _add_up_to(fleet: Fleet, mix: FractionalFleet, row: int, copies_wanted: int) -> None:
+    type_index, counts = int(mix.types[row]), mix.counts[row]
+    problem, weights = fleet.problem, mix.weights[type_index]
+    while copies_wanted > 0:
+        copies = min(copies_wanted, fleet.max_copies(counts))
         if not copies:
-            counts = np.minimum(counts, fleet.left)
-            free = problem.alloc[kind] - counts @ problem.sizes
-            limits = np.minimum(fleet.left, problem.most[kind]) - counts
+            counts = np.minimum(counts, fleet.unplaced)
+            free = problem.alloc[type_index] - counts @ problem.sizes
+            limits = np.minimum(fleet.unplaced, problem.max_pods[type_index]) - counts
             counts = counts + fill(problem, mix.values, free[None], limits[None], weights[None])[0]
-            if counts @ mix.values < _GOOD * problem.price[kind]:
+            if counts @ mix.values < _MIN_YIELD * problem.price[type_index]:
                 return
-            copies = min(wanted, fleet.fits_left(counts))
-        fleet.buy(kind, counts, copies)
-        wanted -= copies
+            copies = min(copies_wanted, fleet.max_copies(counts))
+        fleet.add_nodes(type_index, counts, copies)
+        copies_wanted -= copies
 
 
-def finish(fleet: Fleet, mix: Mix) -> None:
-    """House all that wait, node by node, best value for money first.
-
-    The last few nodes are chosen together.
-    """
+def add_remaining_nodes(fleet: Fleet, mix: FractionalFleet) -> None:
+    """Place all remaining pods: best yield first, the last few nodes by beam search."""
     problem, values = fleet.problem, mix.values
-    ways = balances(problem.sizes.shape[1])
-    while fleet.left @ values > _LAST_NODES * mix.node_price:
-        found = promising(problem, values, fleet.left, mix.hopeful, ways, 0.9)
-        best = int(np.argmax(found.yields))
-        copies = fleet.fits_left(found.counts[best])
-        fleet.buy(int(found.types[best]), found.counts[best], copies)
-    for kind, counts in last_nodes(problem, fleet.left, values):
-        fleet.buy(kind, counts, 1)
+    weightings = resource_weightings(problem.sizes.shape[1])
+    while fleet.unplaced @ values > _BEAM_NODES * mix.node_price:
+        patterns = generate_patterns(problem, values, fleet.unplaced, mix.candidate_types, weightings, 0.9)
+        best = int(np.argmax(patterns.yields))
+        copies = fleet.max_copies(patterns.counts[best])
+        fleet.add_nodes(int(patterns.types[best]), patterns.counts[best], copies)
+    for type_index, counts in beam_search(problem, fleet.unplaced, values):
+        fleet.add_nodes(type_index, counts, 1)
 
 
-def buy_apart(problem: Problem) -> Fleet:
-    """Give each class nodes of its own, of its best type: what any fleet must beat."""
+def pack_by_class(problem: FleetProblem) -> Fleet:
+    """Return a fleet with separate nodes for each class: what any other must beat."""
     with np.errstate(divide="ignore"):
-        nodes = np.ceil(problem.counts / problem.most)
+        nodes = np.ceil(problem.counts / problem.max_pods)
     best = (nodes * problem.price[:, None]).argmin(axis=0)
     fleet = Fleet(problem, problem.counts)
-    for k, kind in enumerate(best.tolist()):
-        most = float(problem.most[kind, k])
-        one = np.zeros(len(problem.counts))
-        one[k] = most
-        copies, rest = divmod(float(problem.counts[k]), most)
-        fleet.buy(kind, one, int(copies))
-        if rest:
-            one = np.zeros(len(problem.counts))
-            one[k] = rest
-            fleet.buy(kind, one, 1)
+    for k, type_index in enumerate(best.tolist()):
+        max_pods = float(problem.max_pods[type_index, k])
+        counts = np.zeros(len(problem.counts))
+        counts[k] = max_pods
+        copies, remainder = divmod(float(problem.counts[k]), max_pods)
+        fleet.add_nodes(type_index, counts, int(copies))
+        if remainder:
+            counts = np.zeros(len(problem.counts))
+            counts[k] = remainder
+            fleet.add_nodes(type_index, counts, 1)
     return fleet

@@ -1,106 +1,113 @@
-"""The cheapest fleet that holds all pods of a demand."""
+"""Fleet search: the cheapest fleet that holds all pods of a demand."""
 
 import numpy as np
 
-from dovetail.core.scheduling.fleet.beam_search import last_nodes
-from dovetail.core.scheduling.fleet.column_generation import generate
-from dovetail.core.scheduling.fleet.demand import Bundle, Demand, Ints
+from dovetail.core.scheduling.arrays.types import Ints
+from dovetail.core.scheduling.fleet.beam_search import beam_search
+from dovetail.core.scheduling.fleet.column_generation import generate_columns
 from dovetail.core.scheduling.fleet.exact import is_small, pack_identical, pack_small
-from dovetail.core.scheduling.fleet.lp_relaxation import Worth, fluid_worth
-from dovetail.core.scheduling.fleet.problem import Problem, compile_demand
-from dovetail.core.scheduling.fleet.rounding import Fleet, buy_apart, finish, take
+from dovetail.core.scheduling.fleet.lp_relaxation import FluidRelaxation, solve_fluid_relaxation
+from dovetail.core.scheduling.fleet.problem import Bundle, Demand, FleetProblem, compile_demand
+from dovetail.core.scheduling.fleet.rounding import Fleet, add_remaining_nodes, add_whole_nodes, pack_by_class
 
+# Fleets of up to so many nodes (in the relaxation) are tried by beam search.
 _FEW_NODES = 4
-_MOST_CLASSES = 128
-_LEAST_EFFORT = 4
-# Cost over the fluid bound at which the search stops: after the quick way, after columns.
-_GOOD, _FAIR = 1.03, 1.1
-_FEW_CLASSES, _MOST_ROUNDS = 24, 32
+# Classes in one search; more are split.
+_MAX_CLASSES = 128
+# Rounds of column generation per part, at least.
+_MIN_EFFORT = 4
+# Ratio of cost to the fluid bound at which the search stops: after beam search, after
+# column generation.
+_GOOD_AFTER_BEAM, _GOOD_AFTER_COLUMNS = 1.03, 1.1
+# Up to so many classes rounds are doubled, up to so many rounds.
+_FEW_CLASSES, _MAX_ROUNDS = 24, 32
 
 
 def cheapest_fleet(demand: Demand) -> list[Bundle]:
-    """Return nodes that hold every pod once, for as little money as can be found.
+    """Return nodes that hold every pod once, as cheap as the search finds.
 
     Raises ``ValueError`` when a class fits on no type.
     """
     if not (demand.counts > 0).any():
         return []
     problem, classes = compile_demand(demand)
-    kinds, bundles = len(demand.counts), []
-    for part in _in_parts(problem):
+    class_count, bundles = len(demand.counts), []
+    for part in _split_classes(problem):
         counts = problem.counts[part]
-        effort = max(_LEAST_EFFORT, demand.effort * len(part) // len(classes))
-        fleet = _pack(problem.of_classes(part, counts), min(effort, demand.effort))
-        bundles.extend(_bundles(fleet, classes[part], kinds))
+        effort = max(_MIN_EFFORT, demand.effort * len(part) // len(classes))
+        fleet = _pack_part(problem.restrict_to(part, counts), min(effort, demand.effort))
+        bundles.extend(_bundles(fleet, classes[part], class_count))
     return bundles
 
 
-def _in_parts(problem: Problem) -> list[Ints]:
-    """Divide very many classes into parts that are alike, to keep the work linear.
+def _split_classes(problem: FleetProblem) -> list[Ints]:
+    """Split very many classes into similar parts, to keep the work linear.
 
-    Classes are dealt out in the order of their proportions and sizes, so each
-    part can balance its nodes as well as the whole could.
+    Classes are sorted by size and proportion of resources and distributed in turn,
+    so each part can balance its nodes as well as the whole.
     """
-    kinds = len(problem.counts)
-    parts = -(-kinds // _MOST_CLASSES)
+    class_count = len(problem.counts)
+    parts = -(-class_count // _MAX_CLASSES)
     if parts == 1:
-        return [np.arange(kinds)]
+        return [np.arange(class_count)]
     share = problem.sizes / problem.sizes.max(axis=0)
     band = np.floor(np.log2(share.max(axis=1)))
-    order = np.lexsort((np.arange(kinds), share[:, 0] / share.sum(axis=1), band))
+    order = np.lexsort((np.arange(class_count), share[:, 0] / share.sum(axis=1), band))
     return [np.sort(order[first::parts]) for first in range(parts)]
 
 
-def _pack(problem: Problem, effort: int) -> Fleet:
+def _pack_part(problem: FleetProblem, effort: int) -> Fleet:
+    """Return the best of: one class per node, beam search, column generation."""
     if is_small(problem.counts):
         return pack_small(problem, problem.counts)
     if len(problem.counts) == 1:
         return pack_identical(problem)
-    worth = fluid_worth(problem)
-    best = buy_apart(problem)
-    if worth.nodes.sum() <= _FEW_NODES:
-        best = _cheaper(best, _by_beam(problem, worth))
-        if best.cost <= _GOOD * worth.bound:
+    relaxation = solve_fluid_relaxation(problem)
+    best = pack_by_class(problem)
+    if relaxation.nodes.sum() <= _FEW_NODES:
+        best = _cheaper(best, _pack_by_beam_search(problem, relaxation))
+        if best.cost <= _GOOD_AFTER_BEAM * relaxation.bound:
             return best
     rounds = effort
     while True:
-        best = _cheaper(best, _by_columns(problem, worth, rounds))
-        small = len(problem.counts) <= _FEW_CLASSES and rounds < _MOST_ROUNDS
-        if not small or best.cost <= _FAIR * worth.bound:
+        best = _cheaper(best, _pack_by_column_generation(problem, relaxation, rounds))
+        small = len(problem.counts) <= _FEW_CLASSES and rounds < _MAX_ROUNDS
+        if not small or best.cost <= _GOOD_AFTER_COLUMNS * relaxation.bound:
             return best
-        rounds *= 2  # Few classes can afford it, and where rules divide types they need it.
+        rounds *= 2  # Affordable for few classes, and needed where rules divide the types.
 
 
-def _cheaper(one: Fleet, other: Fleet) -> Fleet:
-    return other if other.cost <= one.cost else one
+def _cheaper(best: Fleet, other: Fleet) -> Fleet:
+    """Return the cheaper fleet; ``other`` if they cost the same."""
+    return other if other.cost <= best.cost else best
 
 
-def _by_beam(problem: Problem, worth: Worth) -> Fleet:
+def _pack_by_beam_search(problem: FleetProblem, relaxation: FluidRelaxation) -> Fleet:
     fleet = Fleet(problem, problem.counts)
-    for kind, counts in last_nodes(problem, problem.counts, worth.values):
-        fleet.buy(kind, counts, 1)
+    for type_index, counts in beam_search(problem, problem.counts, relaxation.values):
+        fleet.add_nodes(type_index, counts, 1)
     return fleet
 
 
-def _by_columns(problem: Problem, worth: Worth, rounds: int) -> Fleet:
+def _pack_by_column_generation(problem: FleetProblem, relaxation: FluidRelaxation, rounds: int) -> Fleet:
     fleet = Fleet(problem, problem.counts)
-    mix = generate(problem, worth, rounds)
-    take(fleet, mix)
-    finish(fleet, mix)
+    mix = generate_columns(problem, relaxation, rounds)
+    add_whole_nodes(fleet, mix)
+    add_remaining_nodes(fleet, mix)
     return fleet
 
 
-def _bundles(fleet: Fleet, classes: Ints, kinds: int) -> list[Bundle]:
-    """Merge equal nodes; each gets the cheapest type that holds its pods."""
+def _bundles(fleet: Fleet, classes: Ints, class_count: int) -> list[Bundle]:
+    """Return equal nodes as bundles; each gets the cheapest type that holds its pods."""
     rows = np.array(fleet.counts)
-    types = fleet.problem.cheapest_holding(rows @ fleet.problem.sizes)
+    types = fleet.problem.cheapest_types(rows @ fleet.problem.sizes)
     merged: dict[tuple[int, bytes], int] = {}
-    for row, kind, copies in zip(rows, types.tolist(), fleet.copies, strict=True):
-        key = (kind, row.tobytes())
+    for row, type_index, copies in zip(rows, types.tolist(), fleet.copies, strict=True):
+        key = (type_index, row.tobytes())
         merged[key] = merged.get(key, 0) + copies
     bundles = []
-    for (kind, packed), copies in merged.items():
-        counts = np.zeros(kinds, dtype=np.int64)
+    for (type_index, packed), copies in merged.items():
+        counts = np.zeros(class_count, dtype=np.int64)
         counts[classes] = np.frombuffer(packed)
-        bundles.append(Bundle(int(fleet.problem.types[kind]), counts, copies))
+        bundles.append(Bundle(int(fleet.problem.types[type_index]), counts, copies))
     return bundles

@@ -1,7 +1,18 @@
-"""Every node there is and every claim opened so far, as columns of arrays.
+"""Existing nodes and new claims as columns of arrays.
 
-Existing nodes come first and never change type; claims follow. ``top`` is what
-a node has, or a claim's *nominal* type: the cheapest that holds it.
+Index 0 to ``existing_count`` are existing nodes, in the order in which they are
+offered pods; ``existing_count`` to ``count`` are the claims opened so far, in
+the order of opening. Existing nodes never change type. A claim has a *nominal*
+type: the cheapest that holds its pods.
+
+Invariants, for every index i < ``count``:
+
+- ``used[:, i]`` is the sum of the requests of the pods placed on i by this plan;
+- ``used[:, i] <= available[:, i]``, except on nodes that take no pods (-1);
+- ``fitting_pods[i]`` is up to date for the requests counted last;
+- ``claim_state[i]`` is never INFEASIBLE for a claim (unused for existing nodes).
+
+Arrays are longer than ``count`` and doubled when they are full.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,155 +20,184 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.claim_states import StateSpace
-from dovetail.core.scheduling.arrays.nodepools import vector
+from dovetail.core.scheduling.arrays.claim_states import ClaimStateSpace
+from dovetail.core.scheduling.arrays.nodepools import to_vector
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
-from dovetail.core.scheduling.constraints.compiled_class import Want
-from dovetail.core.scheduling.constraints.daemonsets import Outstanding
+from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
+from dovetail.core.scheduling.constraints.daemonsets import DaemonSetOverhead
 from dovetail.core.scheduling.constraints.topology import Topology
-from dovetail.core.scheduling.pods.watched_labels import noticed
+from dovetail.core.scheduling.pods.watched_labels import watched_labels
 from dovetail.model.kube.requirements import Requirements
-from dovetail.model.kube.taints import Taint, untolerated
+from dovetail.model.kube.taints import Taint, find_untolerated_taint
 from dovetail.model.node import Node
 
+_MIN_SIZE = 64
+"""Columns allocated at least."""
 
-class Hosts:
-    """Nodes and claims; the one thing that changes while a plan is made."""
+
+class NodeArrays:
+    """Existing nodes and new claims, and the pods that this plan adds to them."""
 
     def __init__(
         self,
-        space: StateSpace,
+        space: ClaimStateSpace,
         topology: Topology,
         nodes: Sequence[Node],
-        axis: Sequence[str],
-        daemons: Outstanding,
-        label_interest: frozenset[str],
+        resource_names: Sequence[str],
+        daemonsets: DaemonSetOverhead,
+        watched_keys: frozenset[str],
         order: Callable[[Node], Any],
     ) -> None:
         self.space = space
-        self.nodes = sorted((node for node in nodes if not node.deleting), key=order)
-        self.numbers = {node.name: index for index, node in enumerate(self.nodes)}
-        self.existing = len(self.nodes)
-        self.count = self.existing
+        self.existing_nodes = sorted((node for node in nodes if not node.deleting), key=order)
+        self.index_by_name = {node.name: index for index, node in enumerate(self.existing_nodes)}
+        self.existing_count = len(self.existing_nodes)
+        self.count = self.existing_count
         self._topology = topology
-        size = max(64, 2 * self.existing)
-        self.used: Floats = np.zeros((len(axis), size))
-        """What pods placed in this plan take."""
-        self.top: Floats = np.zeros((len(axis), size))
-        """What there is to take: of a node, or of a claim's nominal type."""
-        self.state: Ints = np.zeros(size, dtype=np.int64)
-        self.nominal: Ints = np.zeros(size, dtype=np.int64)
-        self.ports: list[int] = [0] * self.existing
-        self.headroom: Floats = np.zeros(size)
-        """How many more pods of the current size each host takes."""
-        self._sized: Floats | None = None
-        self._wanted: list[int] = []
-        self._kinds: dict[tuple[Requirements, tuple[Taint, ...]], int] = {}
-        kinds = []
-        for index, node in enumerate(self.nodes):
-            left = node.available() - daemons.on(node)
-            # A node that promises more than it has takes nothing more.
-            self.top[:, index] = vector(left, axis) if min(left.values(), default=0) >= 0 else -1.0
-            kind = (noticed(node, label_interest), node.effective_taints())
-            kinds.append(self._kinds.setdefault(kind, len(self._kinds)))
-        self.kind: Ints = np.array(kinds, dtype=np.int64)
-        self.kinds = list(self._kinds)
-        self._welcome: dict[int, Bools] = {}
-        self._grow_to(size)
+        size = max(_MIN_SIZE, 2 * self.existing_count)
+        self.used: Floats = np.zeros((len(resource_names), size))
+        """[resources, nodes]: requests of the pods placed by this plan."""
+        self.available: Floats = np.zeros((len(resource_names), size))
+        """[resources, nodes]: what pods of this plan may use in total.
 
-    def welcoming(self, ask: int) -> Bools:
-        """Return which existing nodes have the labels and taints that an ask can live with."""
-        known = self._welcome.get(ask)
-        if known is None:
-            asked = self.space.asks[ask]
-            fine = [
-                untolerated(taints, asked.tolerations) is None
-                and labels.why_incompatible(asked.requirements) is None
-                for labels, taints in self.kinds
+        Existing node: allocatable minus running pods and pending DaemonSet pods.
+        Claim: allocatable of the nominal type minus DaemonSet pods.
+        """
+        self.claim_state: Ints = np.zeros(size, dtype=np.int64)
+        """[nodes]: claim state of each claim."""
+        self.nominal_row: Ints = np.zeros(size, dtype=np.int64)
+        """[nodes]: row of each claim's nominal type in its NodePoolTable."""
+        self.port_bits: list[int] = [0] * self.existing_count
+        """[nodes]: host ports in use, as a bit set."""
+        self.fitting_pods: Floats = np.zeros(size)
+        """[nodes]: how many more pods with the current requests fit; whole numbers."""
+        self._counted_requests: Floats | None = None
+        self._requested: list[int] = []
+        """Indexes of the resources in the current requests."""
+        # Nodes with equal watched labels and taints share a profile: constraints
+        # are matched once per profile, not once per node.
+        profile_ids: dict[tuple[Requirements, tuple[Taint, ...]], int] = {}
+        profile_index = []
+        for index, node in enumerate(self.existing_nodes):
+            left = node.available() - daemonsets.remaining_on(node)
+            # An overcommitted node takes no more pods.
+            self.available[:, index] = (
+                to_vector(left, resource_names) if min(left.values(), default=0) >= 0 else -1.0
+            )
+            profile = (watched_labels(node, watched_keys), node.effective_taints())
+            profile_index.append(profile_ids.setdefault(profile, len(profile_ids)))
+        self.profile_index: Ints = np.array(profile_index, dtype=np.int64)
+        """[existing nodes]: index into ``profiles``."""
+        self.profiles = list(profile_ids)
+        self._matching: dict[int, Bools] = {}
+        self._resize(size)
+
+    def nodes_matching(self, constraint: int) -> Bools:
+        """Return [existing nodes]: True where labels and taints meet a constraint."""
+        matching = self._matching.get(constraint)
+        if matching is None:
+            required = self.space.constraints[constraint]
+            matches = [
+                find_untolerated_taint(taints, required.tolerations) is None
+                and labels.find_conflict(required.requirements) is None
+                for labels, taints in self.profiles
             ]
-            known = np.array(fine, dtype=bool)[self.kind] if fine else np.zeros(0, dtype=bool)
-            self._welcome[ask] = known
-        return known
+            flags = np.array(matches, dtype=bool)
+            matching = flags[self.profile_index] if matches else flags
+            self._matching[constraint] = matching
+        return matching
 
-    def measure(self, size: Floats) -> None:
-        """Make ``headroom`` speak of pods of this size."""
-        if self._sized is size:
+    def count_fitting(self, requests: Floats) -> None:
+        """Compute ``fitting_pods`` for pods with these requests [resources].
+
+        Requests are interned, so identity means that the counts are up to date.
+        """
+        if self._counted_requests is requests:
             return
-        self._sized = size
-        self._wanted = [r for r in range(len(size)) if size[r] > 0]
+        self._counted_requests = requests
+        self._requested = [r for r in range(len(requests)) if requests[r] > 0]
         end = self.count
-        room = self.headroom[:end]
-        room.fill(np.inf)
-        for r in self._wanted:
-            np.minimum(room, (self.top[r, :end] - self.used[r, :end]) / size[r], out=room)
-        np.floor(room, out=room)
+        fitting = self.fitting_pods[:end]
+        fitting.fill(np.inf)
+        for r in self._requested:
+            np.minimum(fitting, (self.available[r, :end] - self.used[r, :end]) / requests[r], out=fitting)
+        np.floor(fitting, out=fitting)
 
-    def forget_headroom(self) -> None:
-        """Have it measured anew: hosts have changed."""
-        self._sized = None
+    def invalidate_fitting(self) -> None:
+        """Force the next ``count_fitting``, after a change from outside."""
+        self._counted_requests = None
 
-    def remeasure(self, hosts: Ints) -> None:
-        """Correct ``headroom`` for hosts whose type has changed."""
-        size = self._sized
-        if size is None:
+    def recount_fitting(self, indexes: Ints) -> None:
+        """Update ``fitting_pods`` of nodes whose available or used amounts changed."""
+        requests = self._counted_requests
+        if requests is None:
             return
-        room = np.full(len(hosts), np.inf)
-        for r in self._wanted:
-            np.minimum(room, (self.top[r, hosts] - self.used[r, hosts]) / size[r], out=room)
-        self.headroom[hosts] = np.floor(room)
+        fitting = np.full(len(indexes), np.inf)
+        for r in self._requested:
+            np.minimum(
+                fitting, (self.available[r, indexes] - self.used[r, indexes]) / requests[r], out=fitting
+            )
+        self.fitting_pods[indexes] = np.floor(fitting)
 
-    def put(self, want: Want, hosts: Ints, counts: Ints) -> None:
-        """Add pods of one class to hosts (each host at most once per call)."""
-        self.used[:, hosts] += want.size[:, None] * counts
-        if self._sized is want.size:
-            self.headroom[hosts] -= counts
+    def add_pods(self, compiled: CompiledClass, indexes: Ints, counts: Ints) -> None:
+        """Add ``counts[i]`` pods of a class to node ``indexes[i]``.
+
+        Indexes must be distinct: NumPy applies only one of several in-place
+        additions to the same index.
+        """
+        self.used[:, indexes] += compiled.requests[:, None] * counts
+        if self._counted_requests is compiled.requests:
+            self.fitting_pods[indexes] -= counts
         else:
-            self.remeasure(hosts)
-        for counter in want.host_counters:
-            counter.matched[hosts] += counts
-        for rule, _ in want.host_rules:
-            rule.owned[hosts] += counts
-        if want.ports:
-            for host in hosts.tolist():
-                self.ports[host] |= want.ports
+            self.recount_fitting(indexes)
+        for group in compiled.hostname_groups:
+            group.node_counts[indexes] += counts
+        for rule, _ in compiled.hostname_rules:
+            rule.node_owners[indexes] += counts
+        if compiled.port_bits:
+            for index in indexes.tolist():
+                self.port_bits[index] |= compiled.port_bits
 
-    def open(self, state: int, row: int, copies: int) -> Ints:
-        """Open claims of one type; returns their numbers."""
+    def open_claims(self, state: int, row: int, copies: int) -> Ints:
+        """Open claims with one nominal type; return their indexes [copies]."""
         start, end = self.count, self.count + copies
-        if end > len(self.state):
-            self._grow_to(max(end, 2 * len(self.state)))
+        if end > len(self.claim_state):
+            self._resize(max(end, 2 * len(self.claim_state)))
         self.count = end
         pool = self.space.states[state].pool
-        self.state[start:end] = state
-        self.nominal[start:end] = row
-        self.top[:, start:end] = self.space.pools[pool].alloc[row][:, None]
-        self.ports.extend([0] * copies)
+        self.claim_state[start:end] = state
+        self.nominal_row[start:end] = row
+        self.available[:, start:end] = self.space.tables[pool].alloc[row][:, None]
+        self.port_bits.extend([0] * copies)
         opened = np.arange(start, end)
-        self.remeasure(opened)
+        self.recount_fitting(opened)
         return opened
 
-    def retype(self, claims: Ints, state: int, rows: Ints) -> None:
-        """Bring claims to a state and give them other nominal types."""
-        self.state[claims] = state
-        self.nominal[claims] = rows
+    def change_type(self, claims: Ints, state: int, rows: Ints) -> None:
+        """Move claims to a claim state and to new nominal types ``rows`` [claims]."""
+        self.claim_state[claims] = state
+        self.nominal_row[claims] = rows
         pool = self.space.states[state].pool
-        self.top[:, claims] = self.space.pools[pool].alloc[rows].T
-        self.remeasure(claims)
+        self.available[:, claims] = self.space.tables[pool].alloc[rows].T
+        self.recount_fitting(claims)
 
-    def kinds_of_claims(self) -> int:
-        """Return how many different states claims are in."""
-        return len(set(self.state[self.existing : self.count].tolist()))
+    def count_claim_states(self) -> int:
+        """Return the number of distinct claim states."""
+        return len(set(self.claim_state[self.existing_count : self.count].tolist()))
 
-    def _grow_to(self, size: int) -> None:
-        def wider(array: Floats | Ints) -> Floats | Ints:
+    def _resize(self, size: int) -> None:
+        """Extend all arrays over nodes to ``size`` columns, those of topology too."""
+
+        def extend(array: Floats | Ints) -> Floats | Ints:
             shape = (*array.shape[:-1], size - array.shape[-1])
             return np.concatenate([array, np.zeros(shape, dtype=array.dtype)], axis=-1)
 
-        self.used, self.top = wider(self.used), wider(self.top)  # type: ignore[assignment]
-        self.state, self.nominal = wider(self.state), wider(self.nominal)  # type: ignore[assignment]
-        self.headroom = wider(self.headroom)  # type: ignore[assignment]
-        for counter in self._topology.counters:
-            if counter.by_host:
-                counter.matched = wider(counter.matched)  # type: ignore[assignment]
-                for rule in counter.rules:
-                    rule.owned = wider(rule.owned)  # type: ignore[assignment]
+        self.used, self.available = extend(self.used), extend(self.available)  # type: ignore[assignment]
+        self.claim_state = extend(self.claim_state)  # type: ignore[assignment]
+        self.nominal_row = extend(self.nominal_row)  # type: ignore[assignment]
+        self.fitting_pods = extend(self.fitting_pods)  # type: ignore[assignment]
+        for group in self._topology.groups:
+            if group.is_hostname:
+                group.node_counts = extend(group.node_counts)  # type: ignore[assignment]
+                for rule in group.rules:
+                    rule.node_owners = extend(rule.node_owners)  # type: ignore[assignment]

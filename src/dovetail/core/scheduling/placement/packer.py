@@ -1,221 +1,247 @@
-"""Finding hosts for the pods of one class, in one cell.
+"""Packer: place pods of one class, in one domain tuple, on nodes.
 
-In this order: nodes that exist; room on claims that are open; claims that can
-grow into a larger type; new claims. What the last two cost decides between them,
-unless the user asked for the fewest nodes.
+In this order, each step for the pods that the steps before left over:
+
+1. existing nodes;
+2. open claims, without changing their nominal type;
+3. open claims, upsized to a larger type;
+4. new claims.
+
+Steps 3 and 4 compete on the price per pod, unless the user asked for the fewest
+nodes: then 3 comes before 4. Deferred classes use steps 1 and 2 only.
 """
 
-from copy import copy
+from dataclasses import replace
 
 import numpy as np
 
+from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE
 from dovetail.core.scheduling.arrays.types import Floats, Ints
-from dovetail.core.scheduling.constraints.compiled_class import Want
-from dovetail.core.scheduling.constraints.topology import Kind
-from dovetail.core.scheduling.placement.new_claims import Opener
-from dovetail.core.scheduling.placement.state import Board
-from dovetail.core.scheduling.placement.upsize import Grower
+from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
+from dovetail.core.scheduling.constraints.topology import RuleKind
+from dovetail.core.scheduling.placement.new_claims import ClaimOpener
+from dovetail.core.scheduling.placement.state import PlacementState
+from dovetail.core.scheduling.placement.upsize import Upsizer
 
-_DEARER = 1.08
-"""A gap is not worth turning a claim into one that costs this much more."""
+_MAX_PRICE_RATIO = 1.08
+"""A class may not join a claim if narrowing makes the nominal type this much more
+expensive. Without this rule one on-demand pod turns a whole spot claim on-demand."""
 _ANY_PRICE = 1e18
-_FEW = 8
-"""Pods that are placed by looking at claims one by one."""
-_LOOKED_AT = 32
+"""USD per hour above every real price."""
+_FEW_PODS = 8
+"""Up to this many pods are placed by looking at claims one by one."""
+_MAX_SCANNED = 32
+"""Claims checked one by one."""
 
 
 class Packer:
-    """Places pods on hosts."""
+    """Places pods of one class on nodes and claims."""
 
-    def __init__(self, board: Board) -> None:
-        self.board = board
-        self._grower = Grower(board)
-        self._opener = Opener(board)
+    def __init__(self, placement: PlacementState) -> None:
+        self.placement = placement
+        self._upsizer = Upsizer(placement)
+        self._claim_opener = ClaimOpener(placement)
 
-    def place(self, want: Want, ask: int, count: int, *, open_new: bool = True) -> int:
-        """Place up to ``count`` pods; returns how many found a host."""
-        self.board.hosts.measure(want.size)
-        if want.needs_company:
-            return self._join_company(want, ask, count, open_new=open_new)
-        placed = self.existing(want, ask, count)
+    def place(self, compiled: CompiledClass, constraint: int, count: int, *, open_new: bool = True) -> int:
+        """Place up to ``count`` pods; return how many got a node."""
+        self.placement.nodes.count_fitting(compiled.requests)
+        if compiled.has_hostname_affinity:
+            return self._place_with_affinity(compiled, constraint, count, open_new=open_new)
+        placed = self.place_on_existing(compiled, constraint, count)
         if placed < count:
-            placed += self.gaps(want, ask, count - placed)
+            placed += self.fill_open_claims(compiled, constraint, count - placed)
         if placed < count and open_new:
-            placed += self.buy(want, ask, count - placed)
+            placed += self.upsize_or_open(compiled, constraint, count - placed)
         return placed
 
-    def buy(self, want: Want, ask: int, count: int) -> int:
-        """Grow claims or open new ones, whichever is better."""
-        if self.board.fewest:
-            placed = self._grower.grow(want, ask, count, _ANY_PRICE)
-            return placed + self._opener.open(want, ask, count - placed)
+    def upsize_or_open(self, compiled: CompiledClass, constraint: int, count: int) -> int:
+        """Upsize claims or open new ones, whichever costs less per pod."""
+        if self.placement.fewest_nodes:
+            placed = self._upsizer.upsize(compiled, constraint, count, _ANY_PRICE)
+            return placed + self._claim_opener.open_claims(compiled, constraint, count - placed)
         placed = 0
         while placed < count:
-            best = self._opener.best(want, ask, count - placed)
+            best = self._claim_opener.find_best(compiled, constraint, count - placed)
             limit = best.cost_per_pod if best else _ANY_PRICE
-            grown = self._grower.grow(want, ask, count - placed, limit)
-            placed += grown
-            opened = self._opener.open(want, ask, count - placed, once=True)
+            upsized = self._upsizer.upsize(compiled, constraint, count - placed, limit)
+            placed += upsized
+            opened = self._claim_opener.open_claims(compiled, constraint, count - placed, once=True)
             placed += opened
-            if not opened and not grown:
+            if not opened and not upsized:
                 break
         return placed
 
-    def expect(self, load: Floats) -> None:
-        """Give every open claim a type that holds its share of the load still to come."""
-        self._grower.expect(load)
+    def presize_claims(self, load: Floats) -> None:
+        """Upsize every open claim for its share of ``load`` [resources]."""
+        self._upsizer.presize(load)
 
-    def existing(self, want: Want, ask: int, count: int) -> int:
-        """Use nodes that are there already."""
-        hosts = self.board.hosts
-        if not hosts.existing:
+    def place_on_existing(self, compiled: CompiledClass, constraint: int, count: int) -> int:
+        """Place pods on existing nodes, first fit in the order of the nodes."""
+        nodes = self.placement.nodes
+        if not nodes.existing_count:
             return 0
-        fine = hosts.welcoming(ask) & (hosts.headroom[: hosts.existing] >= 1)
-        candidates = np.flatnonzero(fine)
+        candidates = self._existing_candidates(constraint)
         if not len(candidates):
             return 0
-        room = self.board.room(want, candidates, None)
-        return self._take(want, candidates, room, None, count)
+        max_pods = self.placement.max_pods(compiled, candidates, None)
+        return self._place_in_order(compiled, candidates, max_pods, None, count)
 
-    def gaps(self, want: Want, ask: int, count: int) -> int:
-        """Fill claims without making them larger."""
-        hosts = self.board.hosts
-        first, end = hosts.existing, hosts.count
-        candidates = (hosts.headroom[first:end] >= 1).nonzero()[0] + first
+    def _existing_candidates(self, constraint: int) -> Ints:
+        """Return the existing nodes that match a constraint and have resources left."""
+        nodes = self.placement.nodes
+        matching = nodes.nodes_matching(constraint)
+        return np.flatnonzero(matching & (nodes.fitting_pods[: nodes.existing_count] >= 1))
+
+    def fill_open_claims(self, compiled: CompiledClass, constraint: int, count: int) -> int:
+        """Place pods on open claims without changing their nominal type.
+
+        Claims are scanned from the cursor on, in windows that grow: most pods
+        fit into the first one.
+        """
+        nodes = self.placement.nodes
+        first, end = nodes.existing_count, nodes.count
+        candidates = (nodes.fitting_pods[first:end] >= 1).nonzero()[0] + first
         if not len(candidates):
             return 0
-        targets = self.board.space.targets(ask)
-        start = int(candidates.searchsorted(self.board.cursor))
-        placed, width = 0, self.board.window
-        if count <= _FEW and not self.board.picky and not want.ports:
-            placed = self._fill_few(want, targets, candidates[start : start + _LOOKED_AT], count)
+        targets = self.placement.space.narrow_all(constraint)  # [claim states] int64
+        start = int(candidates.searchsorted(self.placement.cursor))
+        placed, width = 0, self.placement.window
+        if count <= _FEW_PODS and not self.placement.min_values_pools and not compiled.port_bits:
+            placed = self._fill_few_pods(compiled, targets, candidates[start : start + _MAX_SCANNED], count)
         for part in (candidates[start:], candidates[:start]):
             at = 0
             while at < len(part) and placed < count:
                 window = part[at : at + width]
                 at, width = at + width, width * 4
-                window, states = self._worth_joining(window, targets)
+                window, states = self._joinable_claims(window, targets)
                 if len(window):
-                    room = self.board.room(want, window, states)
-                    placed += self._take(want, window, room, states, count - placed)
+                    max_pods = self.placement.max_pods(compiled, window, states)
+                    placed += self._place_in_order(compiled, window, max_pods, states, count - placed)
             if placed >= count:
                 break
         return placed
 
-    def _fill_few(self, want: Want, targets: Ints, candidates: Ints, count: int) -> int:
-        """Look at some claims one by one: for a few pods that is quicker than by arrays."""
-        board, hosts, cost = self.board, self.board.hosts, self.board.space.cost
+    def _fill_few_pods(self, compiled: CompiledClass, targets: Ints, candidates: Ints, count: int) -> int:
+        """Fill claims one by one: faster than array operations for a few pods."""
+        placement, nodes, cost = self.placement, self.placement.nodes, self.placement.space.cost
         placed = 0
         for claim in candidates.tolist():
-            before = hosts.state.item(claim)
+            before = nodes.claim_state.item(claim)
             after = targets.item(before)
-            if not after:
+            if after == INFEASIBLE:
                 continue
             if after != before:
-                row = hosts.nominal.item(claim)
-                most = _ANY_PRICE if board.fewest else cost.item(before, row) * _DEARER
-                if cost.item(after, row) > min(most, _ANY_PRICE):
+                row = nodes.nominal_row.item(claim)
+                max_price = (
+                    _ANY_PRICE if placement.fewest_nodes else cost.item(before, row) * _MAX_PRICE_RATIO
+                )
+                if cost.item(after, row) > min(max_price, _ANY_PRICE):
                     continue
-            room = board.room_on(want, claim)
-            if room < 1:
+            max_pods = placement.max_pods_on_claim(compiled, claim)
+            if max_pods < 1:
                 continue
-            hosts.state[claim] = after
-            board.put_one(want, claim, min(room, count - placed))
-            placed += min(room, count - placed)
+            nodes.claim_state[claim] = after
+            added = min(max_pods, count - placed)
+            placement.place_on_claim(compiled, claim, added)
+            placed += added
             if placed == count:
-                board.cursor = claim
+                placement.cursor = claim
                 break
         return placed
 
-    def _worth_joining(self, claims: Ints, targets: Ints) -> tuple[Ints, Ints]:
-        """Keep the claims whose nominal type survives, at about the same price."""
-        hosts, cost = self.board.hosts, self.board.space.cost
-        before = hosts.state[claims]
+    def _joinable_claims(self, claims: Ints, targets: Ints) -> tuple[Ints, Ints]:
+        """Return the claims that a class may join, and their claim states after it.
+
+        The nominal type must stay possible at about the same price.
+        """
+        nodes, cost = self.placement.nodes, self.placement.space.cost
+        before = nodes.claim_state[claims]
         after = targets[before]
-        alive = after.nonzero()[0]
-        if len(alive) < len(claims):
-            claims, before, after = claims[alive], before[alive], after[alive]
+        feasible = after.nonzero()[0]
+        if len(feasible) < len(claims):
+            claims, before, after = claims[feasible], before[feasible], after[feasible]
         if not (before != after).any():
             return claims, after
-        rows = hosts.nominal[claims]
-        most = (
+        rows = nodes.nominal_row[claims]
+        max_price = (
             _ANY_PRICE
-            if self.board.fewest
-            else np.minimum(cost[before, rows] * _DEARER, _ANY_PRICE)
+            if self.placement.fewest_nodes
+            else np.minimum(cost[before, rows] * _MAX_PRICE_RATIO, _ANY_PRICE)
         )
-        fine = (cost[after, rows] <= most).nonzero()[0]
-        return claims[fine], after[fine]
+        joinable = (cost[after, rows] <= max_price).nonzero()[0]
+        return claims[joinable], after[joinable]
 
-    def _take(self, want: Want, hosts: Ints, room: Floats, states: Ints | None, count: int) -> int:
-        """Use hosts in the order given, each up to its room."""
-        usable = (room >= 1).nonzero()[0]
+    def _place_in_order(
+        self, compiled: CompiledClass, indexes: Ints, max_pods: Floats, states: Ints | None, count: int
+    ) -> int:
+        """Fill nodes in the given order, each up to ``max_pods`` [indexes].
+
+        ``states`` [indexes] are the claim states after the class is added; None
+        for existing nodes. Return the number of pods placed.
+        """
+        usable = (max_pods >= 1).nonzero()[0]
         if not len(usable):
             return 0
-        if len(usable) < len(hosts):
-            hosts, room = hosts[usable], room[usable]
+        if len(usable) < len(indexes):
+            indexes, max_pods = indexes[usable], max_pods[usable]
             states = None if states is None else states[usable]
-        filled = room.cumsum()
-        enough = int(filled.searchsorted(count))
-        if enough < len(hosts):
-            hosts, room = hosts[: enough + 1], room[: enough + 1].copy()
-            states = None if states is None else states[: enough + 1]
-            room[-1] -= filled[enough] - count
-        counts = room.astype(np.int64)
+        total = max_pods.cumsum()
+        last = int(total.searchsorted(count))
+        if last < len(indexes):
+            # The last node takes only what is left of ``count``.
+            indexes, max_pods = indexes[: last + 1], max_pods[: last + 1].copy()
+            states = None if states is None else states[: last + 1]
+            max_pods[-1] -= total[last] - count
+        counts = max_pods.astype(np.int64)
         if states is not None:
-            self.board.hosts.state[hosts] = states
-            self.board.cursor = int(hosts[-1])
-        self.board.put(want, hosts, counts)
+            self.placement.nodes.claim_state[indexes] = states
+            self.placement.cursor = int(indexes[-1])
+        self.placement.place(compiled, indexes, counts)
         return int(counts.sum())
 
-    def _join_company(self, want: Want, ask: int, count: int, *, open_new: bool) -> int:
-        """Place pods that must share a host with certain others."""
-        rules = [one for one in want.host_rules if one.rule.kind is Kind.AFFINITY]
-        placed = self.existing(want, ask, count)
-        placed += self.gaps(want, ask, count - placed) if placed < count else 0
-        if placed < count:
-            placed += self._grower.grow(want, ask, count - placed, _ANY_PRICE)
-        lonely = all(one.own and not one.rule.counter.matched.any() for one in rules)
-        if placed == count or not lonely:
+    # -- affinity on hostname -----------------------------------------------------------
+
+    def _place_with_affinity(
+        self, compiled: CompiledClass, constraint: int, count: int, *, open_new: bool
+    ) -> int:
+        """Place pods that must share a node with pods that a selector matches."""
+        rules = [own for own in compiled.hostname_rules if own.rule.kind is RuleKind.AFFINITY]
+        placed = self._place_followers(compiled, constraint, count)
+        may_be_first = all(own.selects_self and not own.rule.group.node_counts.any() for own in rules)
+        if placed == count or not may_be_first:
             return placed
-        # Nobody of their kind runs anywhere: the first may choose, the others follow.
-        quiet = self._without_company(want)
-        first = self._best_start(quiet, ask, count, open_new=open_new)
+        # No matching pod runs anywhere: as in kube-scheduler, a pod that matches its
+        # own term may go to any node. The others follow it.
+        unbound = replace(compiled, topology=compiled.topology.without_hostname_affinity())
+        first = self._place_first(unbound, constraint, count, open_new=open_new)
         if not first:
             return placed
-        return placed + first + self._join_rest(want, ask, count - placed - first)
+        return placed + first + self._place_followers(compiled, constraint, count - placed - first)
 
-    def _join_rest(self, want: Want, ask: int, count: int) -> int:
+    def _place_followers(self, compiled: CompiledClass, constraint: int, count: int) -> int:
+        """Place pods on nodes that already have matching pods."""
         if count <= 0:
             return 0
-        placed = self.existing(want, ask, count)
-        placed += self.gaps(want, ask, count - placed) if placed < count else 0
-        return placed + (
-            self._grower.grow(want, ask, count - placed, _ANY_PRICE) if placed < count else 0
-        )
+        placed = self.place_on_existing(compiled, constraint, count)
+        if placed < count:
+            placed += self.fill_open_claims(compiled, constraint, count - placed)
+        if placed < count:
+            placed += self._upsizer.upsize(compiled, constraint, count - placed, _ANY_PRICE)
+        return placed
 
-    @staticmethod
-    def _without_company(want: Want) -> Want:
-        quiet = copy(want)
-        quiet.host_rules = [o for o in want.host_rules if o.rule.kind is not Kind.AFFINITY]
-        quiet.needs_company = False
-        return quiet
-
-    def _best_start(self, want: Want, ask: int, count: int, *, open_new: bool) -> int:
-        """Put the first pods where most of them can be together."""
-        hosts = self.board.hosts
-        fine = (
-            np.flatnonzero(hosts.welcoming(ask) & (hosts.headroom[: hosts.existing] >= 1))
-            if hosts.existing
-            else np.zeros(0, dtype=np.int64)
-        )
-        if len(fine):
-            room = self.board.room(want, fine, None)
-            best = int(np.argmax(np.minimum(room, count)))
-            if room[best] >= 1:
-                return self._take(want, fine[best : best + 1], room[best : best + 1], None, count)
+    def _place_first(self, compiled: CompiledClass, constraint: int, count: int, *, open_new: bool) -> int:
+        """Place the first pods on the node that takes most of them."""
+        existing = self.placement.nodes.existing_count
+        candidates = self._existing_candidates(constraint) if existing else np.zeros(0, dtype=np.int64)
+        if len(candidates):
+            max_pods = self.placement.max_pods(compiled, candidates, None)
+            best = int(np.argmax(np.minimum(max_pods, count)))
+            if max_pods[best] >= 1:
+                only = slice(best, best + 1)
+                return self._place_in_order(compiled, candidates[only], max_pods[only], None, count)
         if not open_new:
             return 0
-        best_new = self._opener.best(want, ask, count, together=True)
+        best_new = self._claim_opener.find_best(compiled, constraint, count, maximize_pods=True)
         if best_new is None:
             return 0
-        return self._opener.open_as(want, best_new, best_new.pods)
+        return self._claim_opener.open_copies(compiled, best_new, best_new.pods)

@@ -1,64 +1,66 @@
-"""The world before: what running pods count for, hold and have attached."""
+"""Running pods: what they count for in topology, and their ports and volumes."""
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from dovetail.core.scheduling.arrays.claim_states import DEAD, StateSpace
-from dovetail.core.scheduling.constraints.topology import EVERY_NODE, Counter, Rule, Topology
-from dovetail.core.scheduling.placement.nodes import Hosts
-from dovetail.core.scheduling.pods.volumes import Volumes
+from dovetail.core.scheduling.arrays.claim_states import INFEASIBLE, ClaimStateSpace
+from dovetail.core.scheduling.constraints.topology import EVERY_NODE, Topology, TopologyGroup, TopologyRule
+from dovetail.core.scheduling.placement.nodes import NodeArrays
+from dovetail.core.scheduling.pods.volumes import VolumeResolver
 from dovetail.model.kube.pod import HostPort
-from dovetail.model.kube.pod_groups import PodKind
+from dovetail.model.kube.pod_groups import EquivalenceKey
 from dovetail.model.kube.requirements import Requirement, Requirements
-from dovetail.model.kube.taints import Taint, untolerated
+from dovetail.model.kube.taints import Taint, find_untolerated_taint
 from dovetail.model.node import Node
 
-Running = dict[PodKind, dict[str, int]]
-"""Kind → node → how many such pods run there."""
+RunningPods = dict[EquivalenceKey, dict[str, int]]
+"""Equivalence key → node name → number of running pods."""
 
 
-def running_pods(nodes: Iterable[Node], moving: frozenset[str]) -> Running:
-    """Return the pods that run and stay; ``moving`` are keys of pods on nodes that go."""
-    found: Running = {}
-    for node in nodes:
-        for alike in node.alike:
-            many = len(alike.pods)
-            if node.deleting and moving:
-                many = sum(pod.key not in moving for pod in alike.pods)
-            if many and not alike.deleting:
-                where = found.setdefault(alike.kind, {})
-                where[node.name] = where.get(node.name, 0) + many
-    return found
+def find_running_pods(nodes: Iterable[Node], moving: frozenset[str]) -> RunningPods:
+    """Return the running pods that stay.
 
-
-def seed_domains(topology: Topology, space: StateSpace, hosts: Hosts) -> None:
-    """Tell every counter which domains there are, or could be.
-
-    A domain in which no pool can ever have a node that the counter looks at is
-    none: kube-scheduler will never see such a node.
+    ``moving`` are keys of pods on deleting nodes that get another node.
     """
-    known: dict[tuple[str, tuple[Requirements, ...], int], list[str]] = {}
-    for counter in topology.counters:
-        if counter.by_host:
+    running: RunningPods = {}
+    for node in nodes:
+        for pod_group in node.pod_groups:
+            count = len(pod_group.pods)
+            if node.deleting and moving:
+                count = sum(pod.key not in moving for pod in pod_group.pods)
+            if count and not pod_group.deleting:
+                counts_by_node = running.setdefault(pod_group.key, {})
+                counts_by_node[node.name] = counts_by_node.get(node.name, 0) + count
+    return running
+
+
+def register_domains(topology: Topology, space: ClaimStateSpace, nodes: NodeArrays) -> None:
+    """Add all domains that exist, or that new nodes could have, to each group.
+
+    A domain without any possible node that the group counts is left out:
+    kube-scheduler will never see such a node.
+    """
+    reachable: dict[tuple[str, tuple[Requirements, ...], int], list[str]] = {}
+    for group in topology.groups:
+        if group.is_hostname:
             continue
-        consent, terms = counter.filter.tolerations, counter.filter.terms
-        for index, table in enumerate(space.pools):
-            if consent is not None and untolerated(table.pool.template.taints, consent):
+        tolerations, terms = group.node_filter.tolerations, group.node_filter.terms
+        for index, table in enumerate(space.tables):
+            if tolerations is not None and find_untolerated_taint(table.pool.template.taints, tolerations):
                 continue
-            key = (counter.key, terms, index)
-            if key not in known:
-                known[key] = _reachable(space, index, counter.key, terms)
-            for value in known[key]:
-                counter.counts.setdefault(value, 0)
-        for labels, taints in hosts.kinds:
-            if counter.key in labels and counter.filter.passes(labels, taints, new=False):
-                counter.counts.setdefault(_domain(labels, counter.key), 0)
+            key = (group.key, terms, index)
+            if key not in reachable:
+                reachable[key] = _reachable(space, index, group.key, terms)
+            for value in reachable[key]:
+                group.counts.setdefault(value, 0)
+        for labels, taints in nodes.profiles:
+            if group.key in labels and group.node_filter.matches(labels, taints, new=False):
+                group.counts.setdefault(_domain(labels, group.key), 0)
 
 
-def _reachable(
-    space: StateSpace, pool: int, key: str, terms: tuple[Requirements, ...]
-) -> list[str]:
-    """Return the values of a key that nodes of a pool could have, meeting one of the terms."""
-    values = sorted(space.pools[pool].values_of(key))
+def _reachable(space: ClaimStateSpace, pool: int, key: str, terms: tuple[Requirements, ...]) -> list[str]:
+    """Return the label values that nodes of a pool could have under one of the terms."""
+    values = sorted(space.tables[pool].label_values(key))
     if not terms:
         return values
     root = space.roots[pool]
@@ -66,65 +68,64 @@ def _reachable(
         value
         for value in values
         if any(
-            space.narrowed(root, term.and_also([Requirement.one_of(key, value)])) != DEAD
+            space.add_requirements(root, term.intersection([Requirement.one_of(key, value)])) != INFEASIBLE
             for term in terms
         )
     ]
 
 
-class _Place:
-    """A node, as counters see it."""
+class _NodeTopology(NamedTuple):
+    """A node as topology groups count it."""
 
-    __slots__ = ("host", "labels", "taints")
-
-    def __init__(self, node: Node, host: int | None) -> None:
-        self.host = host
-        """None: the node is going away; its pods count, it takes none."""
-        self.labels = node.place
-        self.taints: tuple[Taint, ...] = node.effective_taints()
+    node_index: int | None
+    """None: the node is deleting. Its pods count, but it takes none."""
+    labels: Requirements
+    taints: tuple[Taint, ...]
 
 
-def count_running(
-    running: Running, topology: Topology, nodes: Iterable[Node], numbers: Mapping[str, int]
+def count_running_pods(
+    running: RunningPods, topology: Topology, nodes: Iterable[Node], index_by_name: Mapping[str, int]
 ) -> None:
-    """Count every running pod that somebody looks at, where it runs.
+    """Count running pods in all groups that select them, on their nodes.
 
-    ``numbers`` are those of the hosts, by name of the node.
+    ``index_by_name`` maps the name of a node to its index in NodeArrays.
     """
-    places: dict[str, _Place] = {}
+    node_topologies: dict[str, _NodeTopology] = {}
     by_name = {node.name: node for node in nodes}
-    for kind, where in running.items():
-        counters = topology.selecting(kind.namespace, kind.labels)
-        rules = topology.anti_affinity_rules(kind.namespace, kind.spec)
-        if not counters and not rules:
+    for key, counts_by_node in running.items():
+        groups = topology.groups_selecting(key.namespace, key.labels)
+        rules = topology.anti_affinity_rules(key.namespace, key.spec)
+        if not groups and not rules:
             continue
-        for name, count in where.items():
-            if name not in places:
-                places[name] = _Place(by_name[name], numbers.get(name))
-            for counter in counters:
-                _count(counter, places[name], count)
+        for name, count in counts_by_node.items():
+            if name not in node_topologies:
+                index, node = index_by_name.get(name), by_name[name]
+                node_topologies[name] = _NodeTopology(index, node.label_requirements, node.effective_taints())
+            for group in groups:
+                _count(group, node_topologies[name], count)
             for rule in rules:
-                _own(rule, places[name], count)
+                _count_owners(rule, node_topologies[name], count)
 
 
-def _count(counter: Counter, place: _Place, count: int) -> None:
-    if counter.by_host:
-        if place.host is not None:
-            counter.matched[place.host] += count
-    elif counter.key in place.labels and (
-        counter.filter is EVERY_NODE or counter.filter.passes(place.labels, place.taints, new=False)
+def _count(group: TopologyGroup, node_topology: _NodeTopology, count: int) -> None:
+    if group.is_hostname:
+        if node_topology.node_index is not None:
+            group.node_counts[node_topology.node_index] += count
+    elif group.key in node_topology.labels and (
+        group.node_filter is EVERY_NODE
+        or group.node_filter.matches(node_topology.labels, node_topology.taints, new=False)
     ):
-        domain = _domain(place.labels, counter.key)
-        counter.counts[domain] = counter.counts.get(domain, 0) + count
+        domain = _domain(node_topology.labels, group.key)
+        group.counts[domain] = group.counts.get(domain, 0) + count
 
 
-def _own(rule: Rule, place: _Place, count: int) -> None:
-    key = rule.counter.key
-    if rule.counter.by_host:
-        if place.host is not None:
-            rule.owned[place.host] += count
-    elif key in place.labels:
-        domain = _domain(place.labels, key)
+def _count_owners(rule: TopologyRule, node_topology: _NodeTopology, count: int) -> None:
+    key = rule.group.key
+    if rule.group.is_hostname:
+        if node_topology.node_index is not None:
+            rule.node_owners[node_topology.node_index] += count
+    elif key in node_topology.labels:
+        domain = _domain(node_topology.labels, key)
         rule.owners[domain] = rule.owners.get(domain, 0) + count
 
 
@@ -132,27 +133,24 @@ def _domain(labels: Requirements, key: str) -> str:
     return next(iter(labels[key].values))
 
 
-def occupy_ports(hosts: Hosts, bits: dict[HostPort, int]) -> None:
-    """Note the host ports that running pods hold; new ports get a bit."""
-    for index, node in enumerate(hosts.nodes):
-        for alike in node.alike:
-            for port in alike.kind.spec.host_ports:
-                hosts.ports[index] |= 1 << bits.setdefault(port, len(bits))
+def occupy_ports(nodes: NodeArrays, port_numbers: dict[HostPort, int]) -> None:
+    """Mark host ports of running pods as used; new ports get a bit."""
+    for index, node in enumerate(nodes.existing_nodes):
+        for pod_group in node.pod_groups:
+            for port in pod_group.key.spec.host_ports:
+                nodes.port_bits[index] |= 1 << port_numbers.setdefault(port, len(port_numbers))
 
 
-def attached_volumes(
-    hosts: Hosts, volumes: Volumes, drivers: Iterable[str]
+def find_attached_volumes(
+    nodes: NodeArrays, volumes: VolumeResolver, drivers: Iterable[str]
 ) -> dict[str, list[set[str]]]:
-    """Return the volumes of each driver that is asked for, by existing node."""
-    attached: dict[str, list[set[str]]] = {
-        driver: [set() for _ in hosts.nodes] for driver in sorted(drivers)
-    }
-    if attached:
-        for index, node in enumerate(hosts.nodes):
-            for alike in node.alike:
-                kind = alike.kind
-                if kind.spec.volumes:
-                    for driver, claims in volumes.drivers_of(kind.namespace, kind.spec).items():
-                        if driver in attached:
-                            attached[driver][index] |= claims
+    """Return CSI driver → per existing node, the attached PersistentVolumeClaims."""
+    existing = nodes.existing_nodes
+    attached: dict[str, list[set[str]]] = {name: [set() for _ in existing] for name in sorted(drivers)}
+    for index, node in enumerate(existing if attached else ()):
+        for pod_group in node.pod_groups:
+            namespace, spec = pod_group.key.namespace, pod_group.key.spec
+            claims_by_driver = volumes.attached_claims(namespace, spec) if spec.volumes else {}
+            for driver in claims_by_driver.keys() & attached.keys():
+                attached[driver][index] |= claims_by_driver[driver]
     return attached

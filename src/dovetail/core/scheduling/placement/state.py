@@ -1,192 +1,225 @@
-"""What every way of placing pods looks at and writes to."""
+"""Placement state: everything that changes while pods are placed.
+
+The packer, the upsizer, the claim opener and the fleet search all read and write
+this one object. All of them place pods through ``place`` or ``place_on_claim``,
+which update nodes, topology groups and volumes together and append to ``log``.
+``log`` is complete: the plan, and the undo of a trial, are computed from it.
+"""
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.claim_states import StateSpace
+from dovetail.core.scheduling.arrays.claim_states import ClaimStateSpace
 from dovetail.core.scheduling.arrays.types import NO_LIMIT, Bools, Floats, Ints
-from dovetail.core.scheduling.constraints.compiled_class import Want
-from dovetail.core.scheduling.constraints.limits import Allowance
-from dovetail.core.scheduling.constraints.min_values import Variety
+from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
+from dovetail.core.scheduling.constraints.limits import LimitHeadroom
+from dovetail.core.scheduling.constraints.min_values import PoolMinValues
 from dovetail.core.scheduling.constraints.reservations import Reservations
-from dovetail.core.scheduling.constraints.topology import Kind
-from dovetail.core.scheduling.placement.nodes import Hosts
+from dovetail.core.scheduling.constraints.topology import RuleKind
+from dovetail.core.scheduling.placement.nodes import NodeArrays
 from dovetail.model.settings import Packing, SchedulingSettings
 
+PlacementLog = list[tuple[CompiledClass, list[int], list[int]]]
+"""(class, node indexes, pods on each), in the order of placement."""
 
-class Board:
-    """Hosts, pools and their limits, and the log of who went where."""
+_WINDOW = 256
+"""Open claims evaluated in one array operation."""
+_MIN_VALUES_WINDOW = 16
+"""The same with minValues, which make each claim much more expensive to evaluate."""
+
+
+class PlacementState:
+    """Nodes and claims, limits, reservations, volumes, and the placement log.
+
+    Lists over NodePools (``limit_headrooms``, ``min_values``, ``daemon_ports``)
+    have the order of ``ClaimStateSpace.tables``.
+    """
 
     def __init__(
         self,
-        space: StateSpace,
-        hosts: Hosts,
-        allowances: list[Allowance],
-        varieties: list[Variety],
+        space: ClaimStateSpace,
+        nodes: NodeArrays,
+        limit_headrooms: list[LimitHeadroom],
+        min_values: list[PoolMinValues],
         reservations: Reservations,
         daemon_ports: list[dict[int, Bools]],
         settings: SchedulingSettings,
     ) -> None:
         self.space = space
-        self.hosts = hosts
-        self.allowances = allowances
-        self.varieties = varieties
+        self.nodes = nodes
+        self.limit_headrooms = limit_headrooms
+        self.min_values = min_values
         self.reservations = reservations
         self.daemon_ports = daemon_ports
-        """For each pool: host port (as a bit) → types on which a DaemonSet holds it."""
-        self.picky = {index for index, one in enumerate(varieties) if one.wanted}
-        """Pools with minValues."""
+        """Per NodePool: host port (one bit) → rows [types] where a DaemonSet uses it."""
+        self.min_values_pools = {index for index, pool in enumerate(min_values) if pool.required}
+        """Indexes of the NodePools with minValues."""
         self.settings = settings
-        self.fewest = self.by_name = settings.packing is Packing.FEWEST
+        self.fewest_nodes = self.by_name = settings.packing is Packing.FEWEST
         """Fill claims before opening others; and choose between equal pools by name."""
-        self.log: list[tuple[Want, list[int], list[int]]] = []
-        """(class, hosts, how many of its pods on each), in the order of placing."""
-        self.relaxed: dict[int, dict[str, int]] = {}
-        """Claim → the minValues that could be had, where fewer had to do."""
-        self.attached: dict[str, list[set[str]]] = {}
-        """CSI driver → for each existing node, the claims it has attached."""
+        self.log: PlacementLog = []
+        self.relaxed_min_values: dict[int, dict[str, int]] = {}
+        """Claim → reachable minValues, for claims that cannot meet those of the pool."""
+        self.attached_volumes: dict[str, list[set[str]]] = {}
+        """CSI driver → per existing node, the attached PersistentVolumeClaims."""
         self.cursor = 0
-        """Where the last gap was filled; the next search starts there."""
-        self.window = 16 if self.picky else 256
-        """Hosts looked at together; minValues make looking at one a good deal dearer."""
-        self._per_type: dict[tuple[int, int], Floats] = {}
+        """Claim that was filled last. Scans start here, so that their cost does not
+        grow with the number of claims that are already full."""
+        self.window = _MIN_VALUES_WINDOW if self.min_values_pools else _WINDOW
+        self._pods_per_empty_claim: dict[tuple[int, int], Floats] = {}
 
-    def put(self, want: Want, hosts: Ints, counts: Ints) -> None:
-        """Add pods to hosts and write it down."""
-        self.hosts.put(want, hosts, counts)
-        if want.volumes:
-            for driver, claims in want.volumes.items():
-                held = self.attached.get(driver)
-                if held is not None:
-                    for host in hosts.tolist():
-                        if host < len(held):
-                            held[host] |= claims
-        self.log.append((want, hosts.tolist(), counts.tolist()))
+    def place(self, compiled: CompiledClass, indexes: Ints, counts: Ints) -> None:
+        """Place ``counts[i]`` pods on node ``indexes[i]``; indexes are distinct."""
+        self.nodes.add_pods(compiled, indexes, counts)
+        if compiled.volume_claims:
+            for driver, claims in compiled.volume_claims.items():
+                attached = self.attached_volumes.get(driver)
+                if attached is not None:
+                    for index in indexes.tolist():
+                        if index < len(attached):
+                            attached[index] |= claims
+        self.log.append((compiled, indexes.tolist(), counts.tolist()))
 
-    def put_one(self, want: Want, host: int, count: int) -> None:
-        """Do the same for one claim, without arrays: most steps place a pod or two."""
-        hosts = self.hosts
-        hosts.used[:, host] += want.size * count
-        hosts.headroom[host] -= count
-        for counter in want.host_counters:
-            counter.matched[host] += count
-        for rule, _ in want.host_rules:
-            rule.owned[host] += count
-        self.log.append((want, [host], [count]))
+    def place_on_claim(self, compiled: CompiledClass, claim: int, count: int) -> None:
+        """Place pods without host ports on one claim.
 
-    def room_on(self, want: Want, host: int) -> int:
-        """Return what ``room`` says of one claim, for classes without host ports."""
-        room = int(self.hosts.headroom.item(host))
-        for rule, own in want.host_rules:
-            matched = rule.counter.matched.item(host)
-            if rule.kind is Kind.SPREAD:
-                room = min(room, rule.skew - matched) if own or matched > rule.skew else room
-            elif (rule.kind is Kind.ANTI) == (matched > 0):
-                return 0
-            elif own and rule.kind is Kind.ANTI:
-                room = min(room, 1)
-        for rule in want.inverse:
-            if rule.owned.item(host):
-                if rule.kind is Kind.ANTI:
-                    return 0
-                room = min(room, rule.skew - rule.counter.matched.item(host))
-        return room
-
-    def room(self, want: Want, hosts: Ints, states: Ints | None, *, grown: bool = False) -> Floats:
-        """Return how many pods of a class each host takes, by every host-level rule.
-
-        ``states`` are those after joining; None for existing nodes. ``grown``
-        claims may change to a larger type, so what their type holds is no bound.
+        Without array operations: most steps place one or two pods, and scalar
+        access is then several times faster.
         """
-        headroom = self.hosts.headroom
-        room = np.full(len(hosts), NO_LIMIT) if grown else headroom[hosts]
-        _obey_own_rules(want, hosts, room)
-        _obey_others_rules(want, hosts, room)
-        if want.ports:
-            ports = self.hosts.ports
-            for place, host in enumerate(hosts.tolist()):
-                room[place] = 0 if ports[host] & want.clashes else min(1.0, room[place])
+        nodes = self.nodes
+        nodes.used[:, claim] += compiled.requests * count
+        nodes.fitting_pods[claim] -= count
+        for group in compiled.hostname_groups:
+            group.node_counts[claim] += count
+        for rule, _ in compiled.hostname_rules:
+            rule.node_owners[claim] += count
+        self.log.append((compiled, [claim], [count]))
+
+    def max_pods_on_claim(self, compiled: CompiledClass, claim: int) -> int:
+        """Return ``max_pods`` of one claim, for classes without host ports."""
+        pods = int(self.nodes.fitting_pods.item(claim))
+        for rule, selects_self in compiled.hostname_rules:
+            matched = rule.group.node_counts.item(claim)
+            if rule.kind is RuleKind.SPREAD:
+                if selects_self or matched > rule.max_skew:
+                    pods = min(pods, rule.max_skew - matched)
+            elif (rule.kind is RuleKind.ANTI_AFFINITY) == (matched > 0):
+                return 0
+            elif selects_self and rule.kind is RuleKind.ANTI_AFFINITY:
+                pods = min(pods, 1)
+        for rule in compiled.inverse_hostname_rules:
+            if rule.node_owners.item(claim):
+                if rule.kind is RuleKind.ANTI_AFFINITY:
+                    return 0
+                pods = min(pods, rule.max_skew - rule.group.node_counts.item(claim))
+        return pods
+
+    def max_pods(
+        self, compiled: CompiledClass, indexes: Ints, states: Ints | None, *, any_type: bool = False
+    ) -> Floats:
+        """Return [indexes]: pods of a class that each node takes.
+
+        Applies resources, hostname topology, host ports, volume limits and
+        minValues. Node labels and taints are checked by the caller. ``states``
+        [indexes] are the claim states after the class is added; None for
+        existing nodes. With ``any_type`` resources are not checked: the claim
+        may be moved to a larger type.
+        """
+        fitting = self.nodes.fitting_pods
+        pods = np.full(len(indexes), NO_LIMIT) if any_type else fitting[indexes]
+        _apply_own_rules(compiled, indexes, pods)
+        _apply_inverse_rules(compiled, indexes, pods)
+        if compiled.port_bits:
+            port_bits = self.nodes.port_bits
+            for i, index in enumerate(indexes.tolist()):
+                pods[i] = 0 if port_bits[index] & compiled.conflicting_port_bits else min(1.0, pods[i])
             if states is not None:
-                self._mind_daemon_ports(want, hosts, room)
+                self._apply_daemon_ports(compiled, indexes, pods)
         if states is None:
-            self._mind_volumes(want, hosts, room)
-        elif self.picky:
-            self._keep_variety(want, hosts, states, room)
-        return room
+            self._apply_volume_limits(compiled, indexes, pods)
+        elif self.min_values_pools:
+            self._apply_min_values(compiled, indexes, states, pods)
+        return pods
 
-    def _keep_variety(self, want: Want, hosts: Ints, states: Ints, room: Floats) -> None:
-        for place, (host, state) in enumerate(zip(hosts.tolist(), states.tolist(), strict=True)):
+    def _apply_min_values(self, compiled: CompiledClass, claims: Ints, states: Ints, pods: Floats) -> None:
+        for i, (claim, state) in enumerate(zip(claims.tolist(), states.tolist(), strict=True)):
             pool = self.space.states[state].pool
-            if pool in self.picky and room[place] >= 1:
-                wanted = self.relaxed.get(host, self.varieties[pool].wanted)
-                each = self.pods_per_row(want, state, self.hosts.used[:, host])
-                room[place] = min(room[place], self.varieties[pool].headroom(each, wanted))
+            if pool in self.min_values_pools and pods[i] >= 1:
+                min_values = self.min_values[pool]
+                required = self.relaxed_min_values.get(claim, min_values.required)
+                per_row = self.pods_per_row(compiled, state, self.nodes.used[:, claim])
+                pods[i] = min(pods[i], min_values.max_pods(per_row, required))
 
-    def _mind_daemon_ports(self, want: Want, claims: Ints, room: Floats) -> None:
-        for place, claim in enumerate(claims.tolist()):
-            pool = self.space.states[int(self.hosts.state[claim])].pool
-            for bits, rows in self.daemon_ports[pool].items():
-                if bits & want.clashes and rows[self.hosts.nominal[claim]]:
-                    room[place] = 0
+    def _apply_daemon_ports(self, compiled: CompiledClass, claims: Ints, pods: Floats) -> None:
+        for i, claim in enumerate(claims.tolist()):
+            pool = self.space.states[int(self.nodes.claim_state[claim])].pool
+            for port_bit, rows in self.daemon_ports[pool].items():
+                if port_bit & compiled.conflicting_port_bits and rows[self.nodes.nominal_row[claim]]:
+                    pods[i] = 0
 
-    def _mind_volumes(self, want: Want, hosts: Ints, room: Floats) -> None:
-        for driver, claims in want.volumes.items():
-            for place, host in enumerate(hosts.tolist()):
-                limit = self.hosts.nodes[host].volume_limits.get(driver)
-                if limit is not None and len(self.attached[driver][host] | claims) > limit:
-                    room[place] = 0
+    def _apply_volume_limits(self, compiled: CompiledClass, indexes: Ints, pods: Floats) -> None:
+        for driver, claims in compiled.volume_claims.items():
+            for i, index in enumerate(indexes.tolist()):
+                limit = self.nodes.existing_nodes[index].volume_limits.get(driver)
+                if limit is not None and len(self.attached_volumes[driver][index] | claims) > limit:
+                    pods[i] = 0
 
-    def pods_per_row(self, want: Want, state: int, used: Floats) -> Floats:
-        """Return how many more pods each type of a state takes; -1 where it is ruled out."""
+    def pods_per_row(self, compiled: CompiledClass, state: int, used: Floats) -> Floats:
+        """Return [types]: pods that still fit on each type; -1 where it is ruled out.
+
+        ``used`` [resources] are the requests of the pods already on the claim.
+        """
         pool = self.space.states[state].pool
-        alloc = self.space.pools[pool].alloc
-        room = np.full(len(alloc), NO_LIMIT)
-        for r in range(len(want.size)):
-            if want.size[r] > 0:
-                np.minimum(room, np.floor((alloc[:, r] - used[r]) / want.size[r]), out=room)
+        alloc = self.space.tables[pool].alloc  # [types, resources]
+        pods = np.full(len(alloc), NO_LIMIT)
+        for r in range(len(compiled.requests)):
+            if compiled.requests[r] > 0:
+                np.minimum(pods, np.floor((alloc[:, r] - used[r]) / compiled.requests[r]), out=pods)
             else:
-                room[alloc[:, r] < used[r]] = -1
-        room[~np.isfinite(self.space.cost[state][: len(alloc)])] = -1
-        return room
+                pods[alloc[:, r] < used[r]] = -1
+        pods[~np.isfinite(self.space.cost[state][: len(alloc)])] = -1
+        return pods
 
-    def each(self, want: Want, state: int) -> Floats:
-        """Return how many pods of a class an empty claim takes, by type; -1: ruled out."""
-        key = (state, want.size_number)
-        each = self._per_type.get(key)
-        if each is None:
-            each = self.pods_per_row(want, state, np.zeros(len(want.size)))
-            self._per_type[key] = each
-        return each
+    def pods_per_empty_claim(self, compiled: CompiledClass, state: int) -> Floats:
+        """Return [types]: pods of a class on an empty claim; -1 where it is ruled out."""
+        key = (state, compiled.requests_id)
+        pods = self._pods_per_empty_claim.get(key)
+        if pods is None:
+            pods = self.pods_per_row(compiled, state, np.zeros(len(compiled.requests)))
+            self._pods_per_empty_claim[key] = pods
+        return pods
 
-    def rows_with_ports(self, pool: int, ports: int, rows: int) -> Bools:
-        """Return the types on which a DaemonSet holds one of these ports."""
-        taken = np.zeros(rows, dtype=bool)
-        for bits, mask in self.daemon_ports[pool].items():
-            if bits & ports:
-                taken |= mask
-        return taken
+    def rows_with_ports(self, pool: int, port_bits: int, rows: int) -> Bools:
+        """Return [types]: True where a DaemonSet uses one of these host ports."""
+        used = np.zeros(rows, dtype=bool)
+        for port_bit, mask in self.daemon_ports[pool].items():
+            if port_bit & port_bits:
+                used |= mask
+        return used
 
 
-def _obey_own_rules(want: Want, hosts: Ints, room: Floats) -> None:
-    for rule, own in want.host_rules:
-        matched = rule.counter.matched[hosts]
-        if rule.kind is Kind.AFFINITY:
-            room[matched == 0] = 0
-        elif rule.kind is Kind.ANTI:
-            np.minimum(room, np.where(matched == 0, 1.0 if own else NO_LIMIT, 0.0), out=room)
-        elif own:
-            np.minimum(room, rule.skew - matched, out=room)
+def _apply_own_rules(compiled: CompiledClass, indexes: Ints, pods: Floats) -> None:
+    """Limit ``pods`` [indexes], in place, by the hostname rules of the class itself."""
+    for rule, selects_self in compiled.hostname_rules:
+        matched = rule.group.node_counts[indexes]
+        if rule.kind is RuleKind.AFFINITY:
+            pods[matched == 0] = 0
+        elif rule.kind is RuleKind.ANTI_AFFINITY:
+            np.minimum(pods, np.where(matched == 0, 1.0 if selects_self else NO_LIMIT, 0.0), out=pods)
+        elif selects_self:
+            # A new node is an empty domain, so the minimum over nodes is always 0.
+            np.minimum(pods, rule.max_skew - matched, out=pods)
         else:
-            room[matched > rule.skew] = 0
+            pods[matched > rule.max_skew] = 0
 
 
-def _obey_others_rules(want: Want, hosts: Ints, room: Floats) -> None:
-    """Keep away from pods that these would disturb."""
-    for rule in want.inverse:
-        owned = rule.owned[hosts]
-        if not owned.any():
+def _apply_inverse_rules(compiled: CompiledClass, indexes: Ints, pods: Floats) -> None:
+    """Limit ``pods`` [indexes], in place, by rules of other pods on these nodes."""
+    for rule in compiled.inverse_hostname_rules:
+        owners = rule.node_owners[indexes]
+        if not owners.any():
             continue
-        if rule.kind is Kind.ANTI:
-            room[owned > 0] = 0
+        if rule.kind is RuleKind.ANTI_AFFINITY:
+            pods[owners > 0] = 0
         else:
-            left = rule.skew - rule.counter.matched[hosts]
-            np.minimum(room, np.where(owned > 0, left, NO_LIMIT), out=room)
+            left = rule.max_skew - rule.group.node_counts[indexes]
+            np.minimum(pods, np.where(owners > 0, left, NO_LIMIT), out=pods)

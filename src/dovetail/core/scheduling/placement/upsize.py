@@ -1,152 +1,188 @@
-"""Moving open claims to larger types, where that is the cheaper way to a place."""
+"""Upsize: move open claims to larger instance types to make room for pods.
+
+A claim may be upsized because it is not launched yet: only its requirements and
+the pods on it are fixed, not its type. Upsizing competes with new claims on the
+extra price per pod.
+"""
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.price_index import Shelves
+from dovetail.core.scheduling.arrays.price_index import PriceIndexes
 from dovetail.core.scheduling.arrays.types import Bools, Floats, Ints
-from dovetail.core.scheduling.constraints.compiled_class import Want
-from dovetail.core.scheduling.placement.state import Board
+from dovetail.core.scheduling.constraints.compiled_class import CompiledClass
+from dovetail.core.scheduling.placement.state import PlacementState
 
-_TOGETHER = 256
+_CHUNK = 256
+"""Claims of one claim state evaluated in one array operation."""
 _FINITE = 1e18
-_HAIR = 1e-9
-_EXPECTED = 0.85
-"""Of a load to come, what is made room for beforehand; the rest goes where it is cheapest."""
+"""USD per hour above every real price; infinite prices are never accepted."""
+_EPSILON = 1e-9
+"""USD per hour: rounding tolerance of prices."""
+_MORE_PODS_BONUS = 1e-9
+"""USD per hour and pod: of equal extra prices, the step with more pods wins."""
+_EXPECTED_SHARE = 0.85
+"""Share of the expected load for which claims are presized.
+
+The rest goes where it is cheapest.
+"""
+_MAX_POWER = 12
+"""Largest step tried, as a power of two, beside the full count."""
 
 
-class Grower:
-    """Finds the claims whose next larger type costs least per pod."""
+class Upsizer:
+    """Upsizes the claims whose next larger type costs least per added pod."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
-        self._shelves = Shelves(board.space)
+    def __init__(self, placement: PlacementState) -> None:
+        self._placement = placement
+        self._price_indexes = PriceIndexes(placement.space)
 
-    def grow(self, want: Want, ask: int, count: int, limit: float) -> int:
-        """Move claims to larger types where that costs at most ``limit`` per pod."""
-        hosts = self._board.hosts
-        first, end = hosts.existing, hosts.count
+    def upsize(self, compiled: CompiledClass, constraint: int, count: int, limit: float) -> int:
+        """Place up to ``count`` pods on upsized claims; return how many.
+
+        ``limit`` is the highest extra price per pod, in USD per hour. Claims
+        are scanned in windows from the cursor on. Two windows are enough where
+        new claims compete; otherwise all claims are scanned.
+        """
+        nodes = self._placement.nodes
+        first, end = nodes.existing_count, nodes.count
         if first == end:
             return 0
-        targets = self._board.space.targets(ask)
-        placed, looked, width = 0, 0, self._board.window
-        start = min(max(self._board.cursor, first), end)
-        most = end - first if self._board.fewest or want.needs_company else 2 * width
+        targets = self._placement.space.narrow_all(constraint)  # [claim states] int64
+        placed, scanned, width = 0, 0, self._placement.window
+        start = min(max(self._placement.cursor, first), end)
+        scan_all = self._placement.fewest_nodes or compiled.has_hostname_affinity
+        max_scanned = end - first if scan_all else 2 * width
         for low, high in ((start, end), (first, start)):
             for at in range(low, high, width):
                 window = np.arange(at, min(at + width, high))
-                looked += len(window)
-                placed += self._grow_window(want, window, targets, count - placed, limit)
-                if placed >= count or looked >= most:
+                scanned += len(window)
+                placed += self._upsize_window(compiled, window, targets, count - placed, limit)
+                if placed >= count or scanned >= max_scanned:
                     return placed
         return placed
 
-    def _grow_window(
-        self, want: Want, window: Ints, targets: Ints, count: int, limit: float
+    def _upsize_window(
+        self, compiled: CompiledClass, window: Ints, targets: Ints, count: int, limit: float
     ) -> int:
-        hosts = self._board.hosts
-        states = targets[hosts.state[window]]
-        alive = states.nonzero()[0]
-        if not len(alive):
+        """Upsize claims ``window`` [claims], one claim state after the other."""
+        nodes = self._placement.nodes
+        states = targets[nodes.claim_state[window]]
+        feasible = states.nonzero()[0]  # INFEASIBLE is 0.
+        if not len(feasible):
             return 0
-        window, states = window[alive], states[alive]
-        room = np.minimum(self._board.room(want, window, states, grown=True), count)
-        for place, claim in enumerate(window.tolist() if any(self._board.daemon_ports) else ()):
-            # A larger type may bring a DaemonSet that holds a port of these pods.
+        window, states = window[feasible], states[feasible]
+        max_pods = np.minimum(self._placement.max_pods(compiled, window, states, any_type=True), count)
+        for i, claim in enumerate(window.tolist() if any(self._placement.daemon_ports) else ()):
+            # A larger type may run a DaemonSet that uses a host port of these pods.
             if (
-                hosts.ports[claim] | want.ports
-                and self._board.daemon_ports[self._board.space.states[int(states[place])].pool]
+                nodes.port_bits[claim] | compiled.port_bits
+                and self._placement.daemon_ports[self._placement.space.states[int(states[i])].pool]
             ):
-                room[place] = 0
+                max_pods[i] = 0
         placed = 0
-        usable = room >= 1
+        usable = max_pods >= 1
+        # Claims of one state share a price index. States are taken by number, so
+        # that the result does not depend on the order of a set.
         for state in sorted(set(states[usable].tolist())):
             of_state = ((states == state) & usable).nonzero()[0]
-            for at in range(0, len(of_state), _TOGETHER):
-                some = of_state[at : at + _TOGETHER]
-                placed += self._grow_some(
-                    want, window[some], state, room[some], count - placed, limit
+            for at in range(0, len(of_state), _CHUNK):
+                chunk = of_state[at : at + _CHUNK]
+                placed += self._upsize_claims(
+                    compiled, window[chunk], state, max_pods[chunk], count - placed, limit
                 )
                 if placed >= count:
                     return placed
         return placed
 
-    def _grow_some(
-        self, want: Want, claims: Ints, state: int, room: Floats, count: int, limit: float
+    def _upsize_claims(
+        self, compiled: CompiledClass, claims: Ints, state: int, max_pods: Floats, count: int, limit: float
     ) -> int:
-        hosts, space = self._board.hosts, self._board.space
-        steps = _steps(count)
-        pods = np.minimum(room[:, None], steps[None, :])  # [claims, steps]
-        shelf = self._shelves.of(state)
-        needs = hosts.used[:, claims, None] + want.size[:, None, None] * pods
-        before = space.cost[hosts.state[claims], hosts.nominal[claims]]
-        before = np.where(np.isfinite(before), before, 0.0)
-        # A type that costs more than the limit allows need not be looked for.
-        most = (before[:, None] + pods * limit) * (1 + _HAIR) + _HAIR
-        places = shelf.cheapest_fit(needs.reshape(len(want.size), -1), most.ravel())
-        places = places.reshape(pods.shape)
-        impossible = places >= len(shelf.rows)
-        places = np.where(impossible, 0, places)
-        allowance = self._board.allowances[space.states[state].pool]
-        if not allowance.ample:
-            old = hosts.nominal[claims][:, None]
-            impossible |= ~allowance.could_swap(old, shelf.rows[places])
-        extra = np.maximum(shelf.prices[places] - before[:, None], 0.0) / pods
-        extra[impossible] = np.inf
-        best = np.argmin(extra - 1e-9 * pods, axis=1)
-        each = np.arange(len(claims))
-        per_pod = extra[each, best]
-        order_of_cost = np.lexsort((each, per_pod))
-        chosen = order_of_cost[per_pod[order_of_cost] <= min(limit, _FINITE)]
-        numbers = pods[chosen, best[chosen]]
-        before_each = np.cumsum(numbers) - numbers
-        chosen = chosen[before_each < count]
-        numbers = np.minimum(numbers, count - before_each)[: len(chosen)].astype(np.int64)
-        rows = shelf.rows[places[chosen, best[chosen]]]
-        fine = self._charge_growth(claims[chosen], state, rows)
-        chosen, numbers, rows = chosen[fine], numbers[fine], rows[fine]
-        if len(chosen):
-            hosts.retype(claims[chosen], state, rows)
-            self._board.put(want, claims[chosen], numbers)
-        return int(numbers.sum())
+        """Upsize claims that end up in one claim state; return the pods placed.
 
-    def expect(self, load: Floats) -> None:
-        """Size open claims for their share of a load that is still to come.
-
-        Pods that must be alone on a node fix the number of nodes; with room made
-        at once for all who will join them, these need not grow claims one by
-        one. It costs nothing: in the end every claim gets the cheapest type that
-        holds what it has.
+        For each claim and each step (number of pods added) the cheapest type
+        that holds the claim's pods and the added ones is looked up. The best
+        step of each claim is taken, cheapest claims first.
         """
-        hosts = self._board.hosts
-        claims = np.arange(hosts.existing, hosts.count)
-        if not len(claims) or self._board.picky or any(self._board.daemon_ports):
-            return
-        share = load / len(claims) * _EXPECTED
-        for state in sorted(set(hosts.state[claims].tolist())):
-            some = claims[hosts.state[claims] == state]
-            shelf = self._shelves.of(state)
-            places = shelf.cheapest_fit(hosts.used[:, some] + share[:, None])
-            fits = places < len(shelf.rows)
-            some, rows = some[fits], shelf.rows[places[fits]]
-            fine = self._charge_growth(some, state, rows)
-            if fine.any():
-                hosts.retype(some[fine], state, rows[fine])
+        nodes, space = self._placement.nodes, self._placement.space
+        steps = _steps(count)
+        pods = np.minimum(max_pods[:, None], steps[None, :])  # [claims, steps]
+        price_index = self._price_indexes.get(state)
+        # [resources, claims, steps]: load of each claim after each step.
+        loads = nodes.used[:, claims, None] + compiled.requests[:, None, None] * pods
+        # [claims]: present price. A claim in a reserved state has none: it is free.
+        old_price = space.cost[nodes.claim_state[claims], nodes.nominal_row[claims]]
+        old_price = np.where(np.isfinite(old_price), old_price, 0.0)
+        # [claims, steps]: types above this price exceed the limit; do not search them.
+        max_price = (old_price[:, None] + pods * limit) * (1 + _EPSILON) + _EPSILON
+        positions = price_index.cheapest_fit(
+            loads.reshape(len(compiled.requests), -1), max_price.ravel()
+        ).reshape(pods.shape)  # [claims, steps] int64, position in the price index
+        impossible = positions >= len(price_index.rows)
+        positions = np.where(impossible, 0, positions)
+        headroom = self._placement.limit_headrooms[space.states[state].pool]
+        if not headroom.allows_every_type:
+            old_rows = nodes.nominal_row[claims][:, None]
+            impossible |= ~headroom.can_swap(old_rows, price_index.rows[positions])
+        # [claims, steps]: extra price per added pod.
+        extra = np.maximum(price_index.prices[positions] - old_price[:, None], 0.0) / pods
+        extra[impossible] = np.inf
+        best_step = np.argmin(extra - _MORE_PODS_BONUS * pods, axis=1)  # [claims]
+        order = np.arange(len(claims))
+        price_per_pod = extra[order, best_step]
+        by_price = np.lexsort((order, price_per_pod))  # ties: lower index first
+        chosen = by_price[price_per_pod[by_price] <= min(limit, _FINITE)]
+        # Stop at the claim with which ``count`` is reached; it takes only the rest.
+        added = pods[chosen, best_step[chosen]]
+        added_before = np.cumsum(added) - added
+        chosen = chosen[added_before < count]
+        added = np.minimum(added, count - added_before)[: len(chosen)].astype(np.int64)
+        rows = price_index.rows[positions[chosen, best_step[chosen]]]
+        # Single swaps fit the limits, but all of them together may not.
+        allowed = self._charge_limits(claims[chosen], state, rows)
+        chosen, added, rows = chosen[allowed], added[allowed], rows[allowed]
+        if len(chosen):
+            nodes.change_type(claims[chosen], state, rows)
+            self._placement.place(compiled, claims[chosen], added)
+        return int(added.sum())
 
-    def _charge_growth(self, claims: Ints, state: int, rows: Ints) -> Bools:
-        """Charge larger types to the pool's limits; returns which of them fit in."""
-        allowance = self._board.allowances[self._board.space.states[state].pool]
-        fine = np.ones(len(claims), dtype=bool)
-        if allowance.unlimited:
-            return fine
-        old = self._board.hosts.nominal[claims]
-        if allowance.change(old, rows):
-            return fine
-        for place in range(len(claims)):
-            fine[place] = allowance.change(old[place : place + 1], rows[place : place + 1])
-        return fine
+    def presize(self, load: Floats) -> None:
+        """Upsize all open claims for their share of a load that is still to come.
+
+        Pods with self anti-affinity on hostname fix the number of nodes. Room
+        made at once for the pods that join them saves upsizing claims one by
+        one. It costs nothing: the plan builder gives each claim the cheapest
+        type that holds its pods. ``load`` [resources] is the sum of requests.
+        """
+        nodes = self._placement.nodes
+        claims = np.arange(nodes.existing_count, nodes.count)
+        if not len(claims) or self._placement.min_values_pools or any(self._placement.daemon_ports):
+            return
+        share = load / len(claims) * _EXPECTED_SHARE
+        for state in sorted(set(nodes.claim_state[claims].tolist())):
+            of_state = claims[nodes.claim_state[claims] == state]
+            price_index = self._price_indexes.get(state)
+            positions = price_index.cheapest_fit(nodes.used[:, of_state] + share[:, None])
+            fits = positions < len(price_index.rows)
+            of_state, rows = of_state[fits], price_index.rows[positions[fits]]
+            allowed = self._charge_limits(of_state, state, rows)
+            if allowed.any():
+                nodes.change_type(of_state[allowed], state, rows[allowed])
+
+    def _charge_limits(self, claims: Ints, state: int, rows: Ints) -> Bools:
+        """Charge new types to the pool's limits; return [claims]: True if allowed."""
+        headroom = self._placement.limit_headrooms[self._placement.space.states[state].pool]
+        allowed = np.ones(len(claims), dtype=bool)
+        if headroom.is_unlimited:
+            return allowed
+        old_rows = self._placement.nodes.nominal_row[claims]
+        if headroom.try_swap(old_rows, rows):
+            return allowed
+        for i in range(len(claims)):
+            allowed[i] = headroom.try_swap(old_rows[i : i + 1], rows[i : i + 1])
+        return allowed
 
 
 def _steps(count: int) -> Floats:
-    """Return the numbers of pods worth trying on one claim: 1, 2, 4, … and all."""
-    steps = {count} | {1 << power for power in range(min(count.bit_length(), 12))}
+    """Return the numbers of pods to try on one claim: 1, 2, 4, … and ``count``."""
+    steps = {count} | {1 << power for power in range(min(count.bit_length(), _MAX_POWER))}
     return np.array(sorted(step for step in steps if step <= count), dtype=np.float64)

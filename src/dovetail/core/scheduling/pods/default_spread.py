@@ -1,38 +1,42 @@
-"""Spread constraints for pods that state none (the scheduler's configuration)."""
+"""Default topology spread constraints for pods that have none.
+
+As in the kube-scheduler configuration (PodTopologySpread, ``defaultConstraints``).
+"""
 
 from msgspec.structs import replace
 
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.kube.pod import Owner, Pod, PodSpec, Spread
+from dovetail.model.kube.pod import OwnerReference, Pod, PodSpec, TopologySpreadConstraint
 from dovetail.model.kube.requirements import RequirementSpec
 from dovetail.model.kube.selectors import LabelSelector
-from dovetail.model.kube.workloads import Controller, Service
+from dovetail.model.kube.workloads import Service, WorkloadController
 from dovetail.model.snapshot import ClusterSnapshot
 
 
 class DefaultSpreads:
-    """Adds the default constraints, with a selector deduced from Services and owners."""
+    """Adds default constraints, with a selector from Services and the pod's controller."""
 
-    def __init__(self, snapshot: ClusterSnapshot, spreads: tuple[Spread, ...]) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, spreads: tuple[TopologySpreadConstraint, ...]) -> None:
         self._spreads = spreads
         self._services: dict[str, list[Service]] = {}
         for service in snapshot.services:
             if service.selector:
                 self._services.setdefault(service.namespace, []).append(service)
-        self._controllers: dict[tuple[str, str, str], Controller] = {
-            (one.kind, one.namespace, one.name): one for one in snapshot.controllers
+        self._controllers: dict[tuple[str, str, str], WorkloadController] = {
+            (controller.kind, controller.namespace, controller.name): controller
+            for controller in snapshot.workload_controllers
         }
-        self._known: dict[tuple[str, FrozenDict[str, str], Owner | None, PodSpec], PodSpec] = {}
+        self._known: dict[tuple[str, FrozenDict[str, str], OwnerReference | None, PodSpec], PodSpec] = {}
 
     def spec_of(self, pod: Pod) -> PodSpec:
-        """Return what a pod asks for, the defaults added where it states no spread."""
+        """Return the spec of a pod, with default spreads if it has none."""
         if not self._spreads or pod.spec.spreads:
             return pod.spec
         key = (pod.namespace, pod.labels, pod.owner, pod.spec)
         spec = self._known.get(key)
         if spec is None:
             selector = self._selector(pod)
-            spreads = tuple(replace(one, selector=selector) for one in self._spreads)
+            spreads = tuple(replace(spread, selector=selector) for spread in self._spreads)
             spec = replace(pod.spec, spreads=spreads) if selector else pod.spec
             self._known[key] = spec
         return spec
@@ -52,7 +56,7 @@ class DefaultSpreads:
             if controller.kind != "ReplicationController" and any(
                 labels.get(k, v) != v for k, v in theirs.match_labels.items()
             ):
-                return None  # Both cannot hold; such a selector would match nobody.
+                return None  # Contradictory labels: the selector would match no pod.
             labels.update(theirs.match_labels)
             expressions = theirs.expressions
         if not labels and not expressions:

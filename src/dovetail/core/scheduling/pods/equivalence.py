@@ -1,32 +1,35 @@
-"""Pods that are the same to a scheduler, counted once.
+"""Equivalence classes: pods that are identical to a scheduler.
 
-Pods come from Deployments and Jobs, hundreds alike. A class is placed in bulk,
-so the cost of a decision grows with the number of templates, not of pods.
+Pods come from Deployments and Jobs, hundreds of identical ones each. A class is
+placed in bulk, so the cost of a plan grows with the number of pod templates.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.pod import Pod, PodSpec
-from dovetail.model.kube.pod_groups import PodKind
+from dovetail.model.kube.pod_groups import EquivalenceKey
 
 
 class PodClass:
-    """Pods with equal specs and equal labels, as far as anybody looks at them."""
+    """Pods with equal specs and equal labels, as far as any selector matches on them.
 
-    __slots__ = ("labels", "namespace", "pods", "spec", "taken")
+    Mutable: ``placed`` is the solver's progress.
+    """
+
+    __slots__ = ("labels", "namespace", "placed", "pods", "spec")
 
     def __init__(self, namespace: str, labels: FrozenDict[str, str], spec: PodSpec) -> None:
         self.namespace = namespace
         self.labels = labels
         self.spec = spec
         self.pods: list[Pod] = []
-        self.taken = 0
-        """How many of ``pods`` have a place, counted from the front."""
+        self.placed = 0
+        """Number of pods with a node, counted from the front of ``pods``."""
 
     @property
-    def waiting(self) -> int:
-        return len(self.pods) - self.taken
+    def unplaced(self) -> int:
+        return len(self.pods) - self.placed
 
 
 def classify(
@@ -34,64 +37,66 @@ def classify(
     extra_keys: frozenset[str] = frozenset(),
     spec_of: Callable[[Pod], PodSpec] | None = None,
 ) -> list[PodClass]:
-    """Sort pods into classes, in an order that does not depend on the input's.
+    """Return the classes of pods, in an order that does not depend on the input.
 
-    ``extra_keys`` are labels that selectors outside this batch look at;
-    ``spec_of`` says what a pod asks for where that is not its own spec.
+    ``extra_keys`` are label keys that selectors outside this batch use;
+    ``spec_of`` returns the effective spec of a pod, if it is not its own.
     """
-    alike: dict[tuple[str, FrozenDict[str, str], PodSpec], list[Pod]] = {}
+    groups: dict[tuple[str, FrozenDict[str, str], PodSpec], list[Pod]] = {}
     for pod in pods:
         key = (pod.namespace, pod.labels, pod.spec if spec_of is None else spec_of(pod))
-        known = alike.get(key)
-        if known is None:
-            alike[key] = [pod]
+        group = groups.get(key)
+        if group is None:
+            groups[key] = [pod]
         else:
-            known.append(pod)
-    relevant = extra_keys | selector_keys({spec for _, _, spec in alike})
+            group.append(pod)
+    relevant = extra_keys | selector_keys({spec for _, _, spec in groups})
     merged = _Classes(relevant)
-    for (namespace, labels, spec), members in alike.items():
+    for (namespace, labels, spec), members in groups.items():
         merged.of(namespace, labels, spec).pods.extend(members)
-    for one in merged.all():
-        one.pods.sort(key=_by_name)
-    return sorted(merged.all(), key=lambda one: _by_name(one.pods[0]))
+    for pod_class in merged.all():
+        pod_class.pods.sort(key=_by_name)
+    return sorted(merged.all(), key=lambda pod_class: _by_name(pod_class.pods[0]))
 
 
-def classify_alike(
-    alike: Mapping[PodKind, list[Pod]],
+def classify_groups(
+    groups: Mapping[EquivalenceKey, list[Pod]],
     extra_keys: frozenset[str] = frozenset(),
     spec_of: Callable[[Pod], PodSpec] | None = None,
-) -> tuple[list[PodClass], dict[PodKind, PodClass]]:
-    """Do the same for pods that were sorted by kinds; the pods of a class keep their order."""
-    specs = {
-        kind: kind.spec if spec_of is None else spec_of(pods[0]) for kind, pods in alike.items()
-    }
+) -> tuple[list[PodClass], dict[EquivalenceKey, PodClass]]:
+    """Return the classes of grouped pods, and the class of each group.
+
+    Like ``classify``; the pods of a class keep their order.
+    """
+    specs = {key: key.spec if spec_of is None else spec_of(pods[0]) for key, pods in groups.items()}
     merged = _Classes(extra_keys | selector_keys(set(specs.values())))
-    found = {}
-    for kind, pods in alike.items():
-        found[kind] = merged.of(kind.namespace, kind.labels, specs[kind])
-        found[kind].pods.extend(pods)
+    class_by_key = {}
+    for key, pods in groups.items():
+        class_by_key[key] = merged.of(key.namespace, key.labels, specs[key])
+        class_by_key[key].pods.extend(pods)
     ordered = sorted(
-        merged.all(), key=lambda one: (min([pod.name for pod in one.pods]), one.namespace)
+        merged.all(), key=lambda pod_class: (min([pod.name for pod in pod_class.pods]), pod_class.namespace)
     )
-    return ordered, found
+    return ordered, class_by_key
 
 
 class _Classes:
-    """Classes by what anybody looks at."""
+    """Classes by namespace, relevant labels and spec."""
 
     def __init__(self, relevant: frozenset[str]) -> None:
         self._relevant = relevant
-        self._known: dict[tuple[str, FrozenDict[str, str], PodSpec], PodClass] = {}
+        self._classes: dict[tuple[str, FrozenDict[str, str], PodSpec], PodClass] = {}
 
     def of(self, namespace: str, labels: FrozenDict[str, str], spec: PodSpec) -> PodClass:
-        seen = FrozenDict({key: labels[key] for key in labels if key in self._relevant})
-        known = self._known.get((namespace, seen, spec))
-        if known is None:
-            known = self._known[(namespace, seen, spec)] = PodClass(namespace, seen, spec)
-        return known
+        relevant_labels = FrozenDict({key: labels[key] for key in labels if key in self._relevant})
+        pod_class = self._classes.get((namespace, relevant_labels, spec))
+        if pod_class is None:
+            pod_class = PodClass(namespace, relevant_labels, spec)
+            self._classes[(namespace, relevant_labels, spec)] = pod_class
+        return pod_class
 
     def all(self) -> Iterable[PodClass]:
-        return self._known.values()
+        return self._classes.values()
 
 
 def _by_name(pod: Pod) -> tuple[str, str]:
@@ -99,18 +104,18 @@ def _by_name(pod: Pod) -> tuple[str, str]:
 
 
 def selector_keys(specs: Iterable[PodSpec]) -> frozenset[str]:
-    """Return the label keys that any selector in these specs looks at."""
+    """Return the label keys that selectors in these specs use."""
     keys: set[str] = set()
     selectors = set()
     for spec in specs:
         if spec.spreads:
-            for one in spec.spreads:
-                selectors.add(one.selector)
-                keys.update(one.match_label_keys)
+            for spread in spec.spreads:
+                selectors.add(spread.selector)
+                keys.update(spread.match_label_keys)
         for term in (*spec.affinity, *spec.anti_affinity):
             selectors.add(term.selector)
-        for wish in (*spec.preferred_affinity, *spec.preferred_anti_affinity):
-            selectors.add(wish.term.selector)
+        for preference in (*spec.preferred_affinity, *spec.preferred_anti_affinity):
+            selectors.add(preference.term.selector)
     for selector in selectors:
         if selector is not None:
             keys |= selector.keys

@@ -1,4 +1,4 @@
-"""Which pods need a place, and which cannot be helped by any node."""
+"""Pods to schedule, and specs that no node can satisfy."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -10,152 +10,152 @@ from dovetail.core.pod.eligibility import is_currently_reschedulable, is_resched
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.kube.pod import Pod, PodSpec
-from dovetail.model.kube.pod_groups import Alike
-from dovetail.model.kube.requirements import NUMERIC, Operator, RequirementSpec
+from dovetail.model.kube.pod_groups import PodGroup
+from dovetail.model.kube.requirements import NUMERIC_OPERATORS, Operator, RequirementSpec
 from dovetail.model.kube.selectors import LabelSelector
-from dovetail.model.kube.workloads import DisruptionBudget
-from dovetail.model.plan import Constraint, Refusal
+from dovetail.model.kube.workloads import PodDisruptionBudget
+from dovetail.model.plan import Constraint, UnschedulableReason
 from dovetail.model.snapshot import ClusterSnapshot
 
 _FAR_FUTURE: Final = datetime.max.replace(tzinfo=UTC)
-"""For a snapshot without a time: protection that ends some day has ended."""
+""""Now" of a snapshot without a time: every temporary protection has ended."""
 
 
-def wanting(snapshot: ClusterSnapshot) -> list[Pod]:
-    """Return the pods to place: those that wait, and those about to lose their node.
+def find_pods_to_schedule(snapshot: ClusterSnapshot) -> list[Pod]:
+    """Return the pods to place: pending ones, and those on deleting nodes.
 
-    Pods of DaemonSets and of kubelets follow their node; they never ask for one.
+    Pods of DaemonSets and static pods are tied to their node; they are left out.
     """
-    waiting = [
+    pods = [
         pod
-        for pod in snapshot.pending
-        if not (pod.node_name or pod.nominated_node or pod.of_daemon_set or pod.static)
+        for pod in snapshot.pending_pods
+        if not (pod.node_name or pod.nominated_node_name or pod.is_owned_by_daemon_set or pod.is_static)
     ]
-    will_ask = asking(snapshot)
+    is_reschedulable_now = reschedulable_pod_filter(snapshot)
     for node in snapshot.nodes:
         if node.deleting:
-            waiting.extend(pod for pod in node.pods if will_ask(pod))
-    return waiting
+            pods.extend(pod for pod in node.pods if is_reschedulable_now(pod))
+    return pods
 
 
-def asking(snapshot: ClusterSnapshot) -> Callable[[Pod], bool]:
-    """Return the test whether a pod, its node going away, will soon ask for another."""
+def reschedulable_pod_filter(snapshot: ClusterSnapshot) -> Callable[[Pod], bool]:
+    """Return the predicate "will be rescheduled when its node is deleted"."""
     now = snapshot.now or _FAR_FUTURE
-    budgets: dict[str, list[DisruptionBudget]] = {}
-    for one in snapshot.disruption_budgets:
-        budgets.setdefault(one.namespace, []).append(one)
+    budgets: dict[str, list[PodDisruptionBudget]] = {}
+    for budget in snapshot.pod_disruption_budgets:
+        budgets.setdefault(budget.namespace, []).append(budget)
 
-    # Replicas have the same labels, and every Deployment may have a budget.
-    known: dict[tuple[str, FrozenDict[str, str]], list[DisruptionBudget]] = {}
+    # Cached by labels: replicas share them, and each Deployment may have a budget.
+    matching_budgets: dict[tuple[str, FrozenDict[str, str]], list[PodDisruptionBudget]] = {}
 
-    def will_ask(pod: Pod) -> bool:
-        near = budgets.get(pod.namespace)
-        if not near:
+    def is_reschedulable_now(pod: Pod) -> bool:
+        namespace_budgets = budgets.get(pod.namespace)
+        if not namespace_budgets:
             return is_currently_reschedulable(pod, (), now)
         key = (pod.namespace, pod.labels)
-        if key not in known:
-            known[key] = [one for one in near if _protects(one, pod)]
-        return is_currently_reschedulable(pod, known[key], now)
+        if key not in matching_budgets:
+            matching_budgets[key] = [budget for budget in namespace_budgets if _protects(budget, pod)]
+        return is_currently_reschedulable(pod, matching_budgets[key], now)
 
-    return will_ask
-
-
-def those_asking(snapshot: ClusterSnapshot) -> Callable[[Alike], tuple[Pod, ...]]:
-    """Return the same test for pods that are alike: who of them will ask."""
-    will_ask = asking(snapshot)
-    budgeted = {one.namespace for one in snapshot.disruption_budgets}
-    known: dict[tuple[str, bool], bool] = {}
-
-    def some(alike: Alike) -> tuple[Pod, ...]:
-        kind = alike.kind
-        if alike.guarded or kind.namespace in budgeted:
-            return tuple(pod for pod in alike.pods if will_ask(pod))
-        # Of pods that have not ended, who made them and whether they go is all that counts.
-        fate = (kind.owner.kind if kind.owner is not None else "", alike.deleting)
-        comes_back = known.get(fate)
-        if comes_back is None:
-            comes_back = known[fate] = is_reschedulable(alike.pods[0])
-        return alike.pods if comes_back else ()
-
-    return some
+    return is_reschedulable_now
 
 
-def _protects(budget: DisruptionBudget, pod: Pod) -> bool:
+def reschedulable_group_filter(snapshot: ClusterSnapshot) -> Callable[[PodGroup], tuple[Pod, ...]]:
+    """Return the same as a filter of pod groups: the pods that will be rescheduled."""
+    is_reschedulable_now = reschedulable_pod_filter(snapshot)
+    budgeted = {budget.namespace for budget in snapshot.pod_disruption_budgets}
+    is_returning: dict[tuple[str, bool], bool] = {}
+
+    def filter_group(pod_group: PodGroup) -> tuple[Pod, ...]:
+        group_key = pod_group.key
+        if pod_group.has_do_not_disrupt or group_key.namespace in budgeted:
+            return tuple(pod for pod in pod_group.pods if is_reschedulable_now(pod))
+        # For running pods without budgets only owner kind and deletion decide.
+        outcome_key = (group_key.owner.kind if group_key.owner is not None else "", pod_group.deleting)
+        returning = is_returning.get(outcome_key)
+        if returning is None:
+            returning = is_returning[outcome_key] = is_reschedulable(pod_group.pods[0])
+        return pod_group.pods if returning else ()
+
+    return filter_group
+
+
+def _protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
     selector = budget.selector
     return selector is not None and selector.matches(pod.labels)
 
 
-def why_invalid(spec: PodSpec) -> Refusal | None:
-    """Return why no node is sought for pods like this, whatever the pools."""
+def find_invalid_spec(spec: PodSpec) -> UnschedulableReason | None:
+    """Return why pods with this spec are not schedulable, whatever the NodePools."""
     if spec.needs_devices:
-        return Refusal(
+        return UnschedulableReason(
             "",
             Constraint.DEVICES,
-            "asks for devices through resource claims (DRA), which are not supported yet",
+            "uses resource claims (dynamic resource allocation), which are not supported",
         )
     if spec.node_terms and not any(term.expressions or term.fields for term in spec.node_terms):
-        return _invalid("has a required node affinity of empty terms, which match no node")
+        return _invalid_reason("has a required node affinity of empty terms, which match no node")
     if any(term.fields for term in spec.node_terms):
-        return _invalid("uses matchFields in its node affinity; only DaemonSets may")
-    selector = [
-        RequirementSpec(key, Operator.IN, (value,)) for key, value in spec.node_selector.items()
-    ]
-    for one in [*selector, *(e for term in spec.node_terms for e in term.expressions)]:
-        problem = _problem(one)
+        return _invalid_reason("uses matchFields in its node affinity; only DaemonSets may")
+    selector = [RequirementSpec(key, Operator.IN, (value,)) for key, value in spec.node_selector.items()]
+    for expression in [*selector, *(e for term in spec.node_terms for e in term.expressions)]:
+        problem = _find_problem(expression)
         if problem:
-            return _invalid(problem)
-    if _refuses_all_pools(spec):
-        return _invalid(f"asks for nodes of no NodePool ({label_keys.NODEPOOL} DoesNotExist)")
+            return _invalid_reason(problem)
+    if _excludes_all_nodepools(spec):
+        return _invalid_reason(f"excludes all NodePools ({label_keys.NODEPOOL} DoesNotExist)")
     return None
 
 
-def without_empty_terms(spec: PodSpec) -> PodSpec:
-    """Leave out node-affinity terms that match nothing, as Kubernetes reads them."""
+def drop_empty_terms(spec: PodSpec) -> PodSpec:
+    """Return the spec without empty node affinity terms, which match no node."""
     if all(term.expressions for term in spec.node_terms):
         return spec
     return replace(spec, node_terms=tuple(t for t in spec.node_terms if t.expressions))
 
 
-def _refuses_all_pools(spec: PodSpec) -> bool:
-    heaviest = max(spec.preferred_node_terms, key=lambda one: one.weight, default=None)
+def _excludes_all_nodepools(spec: PodSpec) -> bool:
+    heaviest = max(spec.preferred_node_terms, key=lambda requirement: requirement.weight, default=None)
     terms = [*spec.node_terms[:1], *([heaviest.term] if heaviest else [])]
     return any(
-        one.key == label_keys.NODEPOOL and one.operator is Operator.DOES_NOT_EXIST
+        expression.key == label_keys.NODEPOOL and expression.operator is Operator.DOES_NOT_EXIST
         for term in terms
-        for one in term.expressions
+        for expression in term.expressions
     )
 
 
-def _problem(one: RequirementSpec) -> str:
-    key = label_keys.stable_key(one.key)
+def _find_problem(requirement: RequirementSpec) -> str:
+    key = label_keys.normalize_key(requirement.key)
     if label_keys.is_restricted(key):
-        meant = label_keys.similar_key(one.key)
+        meant = label_keys.suggest_key(requirement.key)
         hint = f"; did you mean {meant!r}?" if meant else ""
-        return f"label {one.key!r} may not be asked for: it is set by the system itself{hint}"
-    if one.operator is Operator.IN and not one.values:
-        return f"{one.key} In has no values"
-    if key == label_keys.CAPACITY_TYPE and one.operator is Operator.IN:
-        if not set(one.values) & set(label_keys.CAPACITY_TYPES):
-            known = ", ".join(label_keys.CAPACITY_TYPES)
-            return f"{one.values[0]!r} is no capacity type; there are {known}"
-    if one.operator in NUMERIC and not (len(one.values) == 1 and one.values[0].isdigit()):
-        return f"{one.key} {one.operator} needs one whole number"
+        return f"label {requirement.key!r} may not be required: it is set by the system{hint}"
+    if requirement.operator is Operator.IN and not requirement.values:
+        return f"{requirement.key} In has no values"
+    if key == label_keys.CAPACITY_TYPE and requirement.operator is Operator.IN:
+        if not set(requirement.values) & set(label_keys.CAPACITY_TYPES):
+            valid = ", ".join(label_keys.CAPACITY_TYPES)
+            return f"{requirement.values[0]!r} is not a capacity type; use one of {valid}"
+    if requirement.operator in NUMERIC_OPERATORS and not (
+        len(requirement.values) == 1 and requirement.values[0].isdigit()
+    ):
+        return f"{requirement.key} {requirement.operator} needs exactly one whole number"
     return ""
 
 
-def _invalid(message: str) -> Refusal:
-    return Refusal("", Constraint.INVALID, message)
+def _invalid_reason(message: str) -> UnschedulableReason:
+    return UnschedulableReason("", Constraint.INVALID_POD, message)
 
 
-def namespaces_of(
+def resolve_namespaces(
     own: str,
     listed: tuple[str, ...],
     selector: LabelSelector | None,
-    known: Mapping[str, Mapping[str, str]],
+    namespace_labels: Mapping[str, Mapping[str, str]],
 ) -> frozenset[str] | None:
-    """Return the namespaces a pod term looks at; None means all of them."""
+    """Return the namespaces of a pod affinity term; None means all of them."""
     if selector is None:
         return frozenset(listed) if listed else frozenset({own})
     if not selector.match_labels and not selector.expressions:
         return None
-    return frozenset(listed) | {name for name, its in known.items() if selector.matches(its)}
+    return frozenset(listed) | {name for name, labels in namespace_labels.items() if selector.matches(labels)}

@@ -1,34 +1,34 @@
-"""Giving up wishes, one at a time, until a pod fits."""
+"""Relaxation: drop preferences one at a time until a pod fits."""
 
 from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
 from dovetail.model.kube.pod import PodSpec
-from dovetail.model.kube.requirements import ANYTHING, Requirements
-from dovetail.model.kube.taints import TOLERATE_PREFERENCES
-from dovetail.model.settings import Preferences
+from dovetail.model.kube.requirements import NO_REQUIREMENTS, Requirements
+from dovetail.model.kube.taints import TOLERATE_PREFER_NO_SCHEDULE
+from dovetail.model.settings import PreferencePolicy
 
 
-def relaxations(spec: PodSpec, preferences: Preferences, *, soft_taints: bool) -> Iterator[PodSpec]:
-    """Yield ``spec`` with all its wishes, then weaker and weaker forms of it.
+def relax(spec: PodSpec, preferences: PreferencePolicy, *, soft_taints: bool) -> Iterator[PodSpec]:
+    """Yield ``spec`` with all preferences, then specs with fewer and fewer.
 
-    At each step the first rule of ``_STEPS`` that has something to give up
-    gives up one thing. With ``soft_taints`` the last form also tolerates
+    Each step drops one preference: the first that a function of ``_STEPS`` finds.
+    The order is Karpenter's. With ``soft_taints`` the last spec also tolerates
     PreferNoSchedule taints.
     """
     current = _heaviest_first(spec)
-    if preferences is Preferences.IGNORE:
-        current = _without_wishes(current)
+    if preferences is PreferencePolicy.IGNORE:
+        current = _drop_preferences(current)
     yield current
     while True:
-        weaker = next((form for step in _STEPS if (form := step(current)) is not None), None)
-        if weaker is None:
+        relaxed = next((relaxed_spec for step in _STEPS if (relaxed_spec := step(current)) is not None), None)
+        if relaxed is None:
             break
-        current = weaker
+        current = relaxed
         yield current
     if soft_taints:
-        yield replace(current, tolerations=(*current.tolerations, TOLERATE_PREFERENCES))
+        yield replace(current, tolerations=(*current.tolerations, TOLERATE_PREFER_NO_SCHEDULE))
 
 
 def _heaviest_first(spec: PodSpec) -> PodSpec:
@@ -38,65 +38,63 @@ def _heaviest_first(spec: PodSpec) -> PodSpec:
         spec,
         preferred_node_terms=tuple(sorted(spec.preferred_node_terms, key=lambda t: -t.weight)),
         preferred_affinity=tuple(sorted(spec.preferred_affinity, key=lambda t: -t.weight)),
-        preferred_anti_affinity=tuple(
-            sorted(spec.preferred_anti_affinity, key=lambda t: -t.weight)
-        ),
+        preferred_anti_affinity=tuple(sorted(spec.preferred_anti_affinity, key=lambda t: -t.weight)),
     )
 
 
-def _without_wishes(spec: PodSpec) -> PodSpec:
+def _drop_preferences(spec: PodSpec) -> PodSpec:
     return replace(
         spec,
         preferred_node_terms=(),
         preferred_affinity=(),
         preferred_anti_affinity=(),
-        spreads=tuple(one for one in spec.spreads if one.required),
+        spreads=tuple(spread for spread in spec.spreads if spread.required),
     )
 
 
 def _drop_first_node_term(spec: PodSpec) -> PodSpec | None:
-    # The terms are alternatives: the last one is a demand and stays.
+    # Required terms are alternatives. The last one is a requirement and stays.
     return replace(spec, node_terms=spec.node_terms[1:]) if len(spec.node_terms) > 1 else None
 
 
-def _drop_affinity_wish(spec: PodSpec) -> PodSpec | None:
-    wishes = spec.preferred_affinity
-    return replace(spec, preferred_affinity=wishes[1:]) if wishes else None
+def _drop_preferred_affinity(spec: PodSpec) -> PodSpec | None:
+    preferred = spec.preferred_affinity
+    return replace(spec, preferred_affinity=preferred[1:]) if preferred else None
 
 
-def _drop_anti_affinity_wish(spec: PodSpec) -> PodSpec | None:
-    wishes = spec.preferred_anti_affinity
-    return replace(spec, preferred_anti_affinity=wishes[1:]) if wishes else None
+def _drop_preferred_anti_affinity(spec: PodSpec) -> PodSpec | None:
+    preferred = spec.preferred_anti_affinity
+    return replace(spec, preferred_anti_affinity=preferred[1:]) if preferred else None
 
 
-def _drop_node_wish(spec: PodSpec) -> PodSpec | None:
-    wishes = spec.preferred_node_terms
-    return replace(spec, preferred_node_terms=wishes[1:]) if wishes else None
+def _drop_preferred_node_term(spec: PodSpec) -> PodSpec | None:
+    preferred = spec.preferred_node_terms
+    return replace(spec, preferred_node_terms=preferred[1:]) if preferred else None
 
 
-def _drop_spread_wish(spec: PodSpec) -> PodSpec | None:
-    for index, one in enumerate(spec.spreads):
-        if not one.required:
+def _drop_soft_spread(spec: PodSpec) -> PodSpec | None:
+    for index, spread in enumerate(spec.spreads):
+        if not spread.required:
             return replace(spec, spreads=spec.spreads[:index] + spec.spreads[index + 1 :])
     return None
 
 
 _STEPS: tuple[Callable[[PodSpec], PodSpec | None], ...] = (
     _drop_first_node_term,
-    _drop_affinity_wish,
-    _drop_anti_affinity_wish,
-    _drop_node_wish,
-    _drop_spread_wish,
+    _drop_preferred_affinity,
+    _drop_preferred_anti_affinity,
+    _drop_preferred_node_term,
+    _drop_soft_spread,
 )
 
 
-def wanted_requirements(spec: PodSpec) -> Requirements:
-    """Return what this form asks of node labels, its heaviest wish included."""
+def node_requirements(spec: PodSpec) -> Requirements:
+    """Return the node requirements of a spec, with its heaviest preference."""
     if not (spec.node_selector or spec.node_terms or spec.preferred_node_terms):
-        return ANYTHING
+        return NO_REQUIREMENTS
     term = spec.node_terms[0].expressions if spec.node_terms else ()
-    more = spec.preferred_node_terms[0].term.expressions if spec.preferred_node_terms else ()
-    asked = Requirements.of_labels(spec.node_selector)
-    if not term and not more:
-        return asked
-    return asked.and_also(Requirements.of_specs((*term, *more)).values())
+    preferred_term = spec.preferred_node_terms[0].term.expressions if spec.preferred_node_terms else ()
+    requirements = Requirements.from_labels(spec.node_selector)
+    if not term and not preferred_term:
+        return requirements
+    return requirements.intersection(Requirements.from_specs((*term, *preferred_term)).values())

@@ -1,4 +1,4 @@
-"""The labels of a node that anybody looks at."""
+"""Watched labels: the node labels that constraints refer to."""
 
 from typing import Final
 
@@ -7,23 +7,21 @@ from dovetail.model.kube.requirements import Requirements
 from dovetail.model.node import Node
 
 _MOST: Final = 4
-"""Who looks at labels, and for which: few of them at a time."""
+"""Sets of keys cached per node; few are in use at a time."""
 
 
-def noticed(node: Node, keys: frozenset[str]) -> Requirements:
-    """Return a node's labels, as far as they are among ``keys``; nodes have dozens of others."""
-    known = node.noticed.get(keys)
-    if known is None:
-        if len(node.noticed) >= _MOST:
-            node.noticed.clear()
-        known = node.noticed[keys] = _noticed(node, keys)
-    return known
+def watched_labels(node: Node, keys: frozenset[str]) -> Requirements:
+    """Return the labels of a node among ``keys``; nodes have dozens of others."""
+    requirements = node.requirements_cache.get(keys)
+    if requirements is None:
+        if len(node.requirements_cache) >= _MOST:
+            node.requirements_cache.clear()
+        requirements = node.requirements_cache[keys] = _noticed(node, keys)
+    return requirements
 
 
 def _noticed(node: Node, keys: frozenset[str]) -> Requirements:
-    labels = {
-        key: value for key, value in node.labels.items() if label_keys.stable_key(key) in keys
-    }
+    labels = {key: value for key, value in node.labels.items() if label_keys.normalize_key(key) in keys}
     if label_keys.HOSTNAME in keys:
         labels[label_keys.HOSTNAME] = node.hostname
-    return Requirements.of_labels(labels)
+    return Requirements.from_labels(labels)

@@ -1,33 +1,30 @@
-"""Who gets into a cluster: access entries, and Pod Identity associations."""
+"""Handlers for access entries and Pod Identity associations."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from dovetail.eks.aws_client import Raw
-from dovetail.eks.plan.resource import Existing, Resource
-from dovetail.eks.resources.eks.base import Calls, InCluster
+from dovetail.eks.plan.resource import DesiredResource, ObservedResource
+from dovetail.eks.resources.eks.base import ApiMethods, ClusterMemberHandler
 from dovetail.eks.resources.handler import Attributes
-from dovetail.eks.resources.property_names import lower, upper
+from dovetail.eks.resources.property_names import lower_keys, upper_keys
 
 
-class AccessEntries(InCluster):
-    """Entries by principal, with the access policies of each."""
+class AccessEntryHandler(ClusterMemberHandler):
+    """Access entries, by principal, with their access policies."""
 
     kind = "eks-access-entry"
-    calls = Calls(
-        listing=("list_access_entries", "accessEntries"),
-        describing=("describe_access_entry", "accessEntry"),
+    methods = ApiMethods(
+        noun="access_entry",
+        key="accessEntry",
+        list_method=("list_access_entries", "accessEntries"),
         name="principalArn",
-        creating="create_access_entry",
-        removing="delete_access_entry",
         arn="accessEntryArn",
     )
 
-    def asked(self, resource: Resource) -> Raw:
-        given = {
-            name: value for name, value in resource.properties.items() if name != "AccessPolicies"
-        }
-        return {**lower(given), "tags": dict(resource.tags)}
+    def create_parameters(self, resource: DesiredResource) -> Raw:
+        properties = {name: value for name, value in resource.properties.items() if name != "AccessPolicies"}
+        return {**lower_keys(properties), "tags": dict(resource.tags)}
 
     def properties(self, raw: Raw) -> Mapping[str, Any]:
         return {
@@ -38,121 +35,128 @@ class AccessEntries(InCluster):
             "KubernetesGroups": raw.get("kubernetesGroups") or [],
         }
 
-    def is_it(self, raw: Raw, resource: Resource) -> bool:
+    def matches(self, raw: Raw, resource: DesiredResource) -> bool:
         return bool(raw["principalArn"] == resource.properties["PrincipalArn"])
 
-    def key_seen(self, existing: Existing) -> str:
-        return str(existing.properties["PrincipalArn"])
+    def observed_key(self, observed: ObservedResource) -> str:
+        return str(observed.properties["PrincipalArn"])
 
-    async def key_of(self, resource: Resource) -> str:
+    async def find_key(self, resource: DesiredResource) -> str:
         return str(resource.properties["PrincipalArn"])
 
-    async def more(self, raw: Raw) -> Mapping[str, Any]:
-        told = await self._reach.ask_all(
+    async def extra_properties(self, raw: Raw) -> Mapping[str, Any]:
+        policies = await self._aws.list_all(
             "eks",
             "list_associated_access_policies",
             "associatedAccessPolicies",
             clusterName=raw["clusterName"],
             principalArn=raw["principalArn"],
         )
-        return {"AccessPolicies": [_policy(one) for one in told]}
+        return {"AccessPolicies": [_decode_policy(policy) for policy in policies]}
 
-    async def create(self, resource: Resource) -> Attributes:
+    async def create(self, resource: DesiredResource) -> Attributes:
         attributes = await super().create(resource)
-        for one in resource.properties.get("AccessPolicies", ()):
-            await self._associate(resource, one)
+        for policy in resource.properties.get("AccessPolicies", ()):
+            await self._associate_policy(resource, policy)
         return attributes
 
-    async def amend(self, existing: Existing, resource: Resource, names: frozenset[str]) -> None:
-        which = {name: resource.properties[name] for name in ("ClusterName", "PrincipalArn")}
-        mine = {
-            name: resource.properties[name]
-            for name in ("KubernetesGroups", "Username")
-            if name in names
+    async def update_properties(
+        self, observed: ObservedResource, resource: DesiredResource, names: frozenset[str]
+    ) -> None:
+        identity = _identity(resource)
+        properties = {
+            name: resource.properties[name] for name in ("KubernetesGroups", "Username") if name in names
         }
-        if mine:
-            await self._reach.ask("eks", "update_access_entry", **lower({**which, **mine}))
+        if properties:
+            await self._aws.call("eks", "update_access_entry", **lower_keys({**identity, **properties}))
         if "AccessPolicies" in names:
-            before = existing.properties["AccessPolicies"]
+            before = observed.properties["AccessPolicies"]
             after = resource.properties["AccessPolicies"]
-            for one in after:
-                if one not in before:
-                    await self._associate(resource, one)
-            kept = {one["PolicyArn"] for one in after}
-            for one in before:
-                if one["PolicyArn"] not in kept:
-                    await self._reach.remove(
+            for policy in after:
+                if policy not in before:
+                    await self._associate_policy(resource, policy)
+            desired_arns = {policy["PolicyArn"] for policy in after}
+            for policy in before:
+                if policy["PolicyArn"] not in desired_arns:
+                    await self._aws.delete(
                         "eks",
                         "disassociate_access_policy",
-                        **lower(which),
-                        policyArn=one["PolicyArn"],
+                        **lower_keys(identity),
+                        policyArn=policy["PolicyArn"],
                     )
 
-    async def _associate(self, resource: Resource, policy: Mapping[str, Any]) -> None:
-        which = {name: resource.properties[name] for name in ("ClusterName", "PrincipalArn")}
-        await self._reach.patiently("eks", "associate_access_policy", **lower({**which, **policy}))
+    async def _associate_policy(self, resource: DesiredResource, policy: Mapping[str, Any]) -> None:
+        await self._aws.call_with_retry(
+            "eks", "associate_access_policy", **lower_keys({**_identity(resource), **policy})
+        )
 
 
-class PodIdentities(InCluster):
-    """Associations of a service account with a role."""
+class PodIdentityAssociationHandler(ClusterMemberHandler):
+    """Pod Identity associations of a service account with a role."""
 
     kind = "pod-identity-association"
-    calls = Calls(
-        listing=("list_pod_identity_associations", "associations"),
-        describing=("describe_pod_identity_association", "association"),
+    methods = ApiMethods(
+        noun="pod_identity_association",
+        key="association",
+        list_method=("list_pod_identity_associations", "associations"),
         name="associationId",
-        creating="create_pod_identity_association",
-        removing="delete_pod_identity_association",
         arn="associationArn",
     )
 
-    def asked(self, resource: Resource) -> Raw:
-        return {**lower(resource.properties), "tags": dict(resource.tags)}
+    def create_parameters(self, resource: DesiredResource) -> Raw:
+        return {**lower_keys(resource.properties), "tags": dict(resource.tags)}
 
     def properties(self, raw: Raw) -> Mapping[str, Any]:
         names = ("clusterName", "namespace", "serviceAccount", "roleArn")
-        seen: dict[str, Any] = upper({name: raw.get(name, "") for name in names})
-        return seen
+        properties: dict[str, Any] = upper_keys({name: raw.get(name, "") for name in names})
+        return properties
 
-    def is_it(self, raw: Raw, resource: Resource) -> bool:
-        wanted = resource.properties
-        pair = (raw["namespace"], raw["serviceAccount"])
-        return pair == (wanted["Namespace"], wanted["ServiceAccount"])
+    def matches(self, raw: Raw, resource: DesiredResource) -> bool:
+        desired = resource.properties
+        account = (raw["namespace"], raw["serviceAccount"])
+        return account == (desired["Namespace"], desired["ServiceAccount"])
 
     def attributes(self, raw: Raw) -> Attributes:
         return {"arn": raw["associationArn"], "id": raw["associationId"]}
 
-    def listed_key(self, listed: Any) -> str:
-        return str(listed["associationId"])
+    def listed_key(self, item: Any) -> str:
+        return str(item["associationId"])
 
-    def key_seen(self, existing: Existing) -> str:
-        return str(existing.attributes["id"])
+    def observed_key(self, observed: ObservedResource) -> str:
+        return str(observed.attributes["id"])
 
-    async def key_of(self, resource: Resource) -> str:
-        wanted = resource.properties
-        found = await self._reach.ask_all(
+    async def find_key(self, resource: DesiredResource) -> str:
+        desired = resource.properties
+        associations = await self._aws.list_all(
             "eks",
             "list_pod_identity_associations",
             "associations",
-            clusterName=wanted["ClusterName"],
-            namespace=wanted["Namespace"],
-            serviceAccount=wanted["ServiceAccount"],
+            clusterName=desired["ClusterName"],
+            namespace=desired["Namespace"],
+            serviceAccount=desired["ServiceAccount"],
         )
-        return str(found[0]["associationId"])
+        return str(associations[0]["associationId"])
 
-    async def amend(self, existing: Existing, resource: Resource, names: frozenset[str]) -> None:
-        await self._reach.ask(
+    async def update_properties(
+        self, observed: ObservedResource, resource: DesiredResource, names: frozenset[str]
+    ) -> None:
+        await self._aws.call(
             "eks",
             "update_pod_identity_association",
             clusterName=resource.properties["ClusterName"],
-            associationId=self.key_seen(existing),
+            associationId=self.observed_key(observed),
             roleArn=resource.properties["RoleArn"],
         )
 
 
-def _policy(raw: Raw) -> Raw:
-    scope = raw.get("accessScope") or {}
-    seen: Raw = {"Type": scope.get("type", "cluster")}
-    if scope.get("namespaces"):
-        seen["Namespaces"] = scope["namespaces"]
-    return {"PolicyArn": raw["policyArn"], "AccessScope": seen}
+def _identity(entry: DesiredResource) -> dict[str, Any]:
+    """Return the properties that identify an access entry."""
+    return {name: entry.properties[name] for name in ("ClusterName", "PrincipalArn")}
+
+
+def _decode_policy(raw: Raw) -> Raw:
+    raw_scope = raw.get("accessScope") or {}
+    scope: Raw = {"Type": raw_scope.get("type", "cluster")}
+    if raw_scope.get("namespaces"):
+        scope["Namespaces"] = raw_scope["namespaces"]
+    return {"PolicyArn": raw["policyArn"], "AccessScope": scope}

@@ -1,4 +1,4 @@
-"""What the parts of an EKS cluster share: listed, described, waited for."""
+"""Base of handlers for the members of an EKS cluster: node groups, add-ons, access."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,161 +6,164 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from dovetail.eks.aws_client import Raw, Reach, if_there
-from dovetail.eks.plan.resource import OWNER_TAG, Existing, Resource
-from dovetail.eks.resources.handler import Attributes
-from dovetail.eks.resources.property_names import differing
+from dovetail.eks.aws_client import Raw, none_if_not_found
+from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedResource
+from dovetail.eks.resources.handler import Attributes, AwsHandler
+from dovetail.eks.resources.property_names import changed_properties
 from dovetail.errors import DovetailError
 
-_MOVING: Final = frozenset({"CREATING", "UPDATING", "DELETING"})
+_TRANSITIONAL: Final = frozenset({"CREATING", "UPDATING", "DELETING"})
 _FAILED: Final = frozenset({"CREATE_FAILED", "DELETE_FAILED"})
-BROKEN: Final = "(it did not come up)"
+FAILED_VALUE: Final = "(creation failed)"
+"""Value of an immutable property of a failed resource: it forces a replacement."""
 
 
-class Calls(msgspec.Struct, frozen=True, kw_only=True):
-    """boto3's names for one part of a cluster."""
+class ApiMethods(msgspec.Struct, frozen=True, kw_only=True):
+    """Names of boto3 methods and keys for one kind."""
 
-    listing: tuple[str, str]
-    """Method, and key of the list in its answer."""
-    describing: tuple[str, str]
-    """Method, and key of the part in its answer."""
+    noun: str
+    """Object of the create, describe and delete methods: "access_entry"."""
+    key: str
+    """Key of the object in a response."""
+    list_method: tuple[str, str]
+    """Method, and key of the list in its response."""
     name: str
-    """The parameter that says which one."""
-    creating: str
-    removing: str
+    """Parameter that identifies an object."""
     arn: str
-    """The key of the part's ARN."""
+    """Key of the object's ARN."""
 
 
-class InCluster(ABC):
-    """One kind of part. What another made (a node group by hand) is left alone."""
+class ClusterMemberHandler(AwsHandler, ABC):
+    """Handler of one kind of cluster members.
+
+    Members that are neither desired nor owned (a node group created by hand) are
+    left alone.
+    """
 
     kind: str
-    calls: ClassVar[Calls]
+    methods: ClassVar[ApiMethods]
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
-
-    async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
-        found = await self._reach.loop.together(
-            [self.one(cluster, key) for key in await self._keys(cluster)]
+    async def observe(self, cluster: str, desired: Sequence[DesiredResource]) -> Iterable[ObservedResource]:
+        members = await self._aws.gather(
+            [self.describe(cluster, key) for key in await self._list_keys(cluster)]
         )
-        seen: list[Existing] = []
-        for raw in found:
-            if isinstance(raw, Exception):
-                raise raw
-            if raw is not None:
-                seen.extend(self._recognised(raw, wanted, cluster))
-        return seen
+        return [
+            resource
+            for raw in members
+            if raw is not None
+            for resource in self._to_observed(raw, desired, cluster)
+        ]
 
-    async def create(self, resource: Resource) -> Attributes:
+    async def create(self, resource: DesiredResource) -> Attributes:
         cluster = resource.properties["ClusterName"]
-        await self._reach.make("eks", self.calls.creating, **self.asked(resource))
-        raw = await self.active(cluster, await self.key_of(resource))
+        await self._aws.create("eks", f"create_{self.methods.noun}", **self.create_parameters(resource))
+        raw = await self.wait_until_active(cluster, await self.find_key(resource))
         return self.attributes(raw)
 
-    async def change(self, existing: Existing, resource: Resource) -> Attributes:
-        names = differing(existing, resource)
+    async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
+        names = changed_properties(observed, resource)
         if "Tags" in names:
-            arn = existing.attributes["arn"]
-            await self._reach.ask("eks", "tag_resource", resourceArn=arn, tags=dict(resource.tags))
+            arn = observed.attributes["arn"]
+            await self._aws.call("eks", "tag_resource", resourceArn=arn, tags=dict(resource.tags))
         if names - {"Tags"}:
-            await self.amend(existing, resource, names)
-        return existing.attributes
+            await self.update_properties(observed, resource, names)
+        return observed.attributes
 
-    async def remove(self, existing: Existing) -> None:
-        cluster, key = self._reach.cluster, self.key_seen(existing)
-        which = {"clusterName": cluster, self.calls.name: key}
-        await self._reach.remove("eks", self.calls.removing, **which)
+    async def delete(self, observed: ObservedResource) -> None:
+        cluster, key = self._aws.cluster, self.observed_key(observed)
+        identity = {"clusterName": cluster, self.methods.name: key}
+        await self._aws.delete("eks", f"delete_{self.methods.noun}", **identity)
 
-        async def look() -> bool | None:
-            return True if await self.one(cluster, key) is None else None
+        async def poll() -> bool | None:
+            return True if await self.describe(cluster, key) is None else None
 
-        await self._reach.until(f"{existing.address} is being removed", look)
+        await self._aws.wait_for(f"{observed.address} is being deleted", poll)
 
     @abstractmethod
-    def asked(self, resource: Resource) -> Raw:
-        """Return the arguments of the call that makes it."""
+    def create_parameters(self, resource: DesiredResource) -> Raw:
+        """Return the parameters of the create method."""
 
     @abstractmethod
     def properties(self, raw: Raw) -> Mapping[str, Any]:
-        """Return what can be seen of it, in CloudFormation's shape."""
+        """Return the observed properties, in CloudFormation's shape."""
 
     @abstractmethod
-    async def amend(
-        self, existing: Existing, resource: Resource, names: frozenset[str]
-    ) -> None: ...
+    async def update_properties(
+        self, observed: ObservedResource, resource: DesiredResource, names: frozenset[str]
+    ) -> None:
+        """Update the properties with these names."""
 
-    def is_it(self, raw: Raw, resource: Resource) -> bool:
-        """Tell whether this is what a resource wants."""
-        return self.key_raw(raw) == resource.name
+    def matches(self, raw: Raw, resource: DesiredResource) -> bool:
+        """Return True if a member is the desired resource."""
+        return self.raw_key(raw) == resource.name
 
-    def key_raw(self, raw: Raw) -> str:
-        return str(raw[self.calls.name])
+    def raw_key(self, raw: Raw) -> str:
+        return str(raw[self.methods.name])
 
-    def key_seen(self, existing: Existing) -> str:
-        return existing.name
+    def observed_key(self, observed: ObservedResource) -> str:
+        return observed.name
 
-    async def key_of(self, resource: Resource) -> str:
-        """Return how EKS calls what a resource wants, once it is there."""
+    def listed_key(self, item: Any) -> str:
+        return str(item)
+
+    async def find_key(self, resource: DesiredResource) -> str:
+        """Return EKS's key of a desired resource that exists."""
         return resource.name
 
-    async def more(self, raw: Raw) -> Mapping[str, Any]:
-        """Return properties that take further calls to see."""
+    async def extra_properties(self, raw: Raw) -> Mapping[str, Any]:
+        """Return properties that need further calls."""
         return {}
 
     def attributes(self, raw: Raw) -> Attributes:
-        return {"arn": raw[self.calls.arn]}
+        return {"arn": raw[self.methods.arn]}
 
-    async def one(self, cluster: str, key: str) -> Raw | None:
-        """Return a part as EKS describes it; None if there is none."""
-        method, inside = self.calls.describing
-        which = {"clusterName": cluster, self.calls.name: key}
-        told = await self._reach.ask_if_there("eks", method, **which)
-        if told is None:
+    async def describe(self, cluster: str, key: str) -> Raw | None:
+        """Return a member as EKS describes it; None if it does not exist."""
+        identity = {"clusterName": cluster, self.methods.name: key}
+        response = await self._aws.call_or_none("eks", f"describe_{self.methods.noun}", **identity)
+        if response is None:
             return None
-        raw: Raw = told[inside]
-        return {**raw, "more": await self.more(raw)}
+        raw: Raw = response[self.methods.key]
+        return {**raw, "extra": await self.extra_properties(raw)}
 
-    async def active(self, cluster: str, key: str) -> Raw:
-        """Wait until it can be used."""
+    async def wait_until_active(self, cluster: str, key: str) -> Raw:
+        """Wait until the member can be used."""
 
-        async def look() -> Raw | None:
-            raw = await self.one(cluster, key)
+        async def poll() -> Raw | None:
+            raw = await self.describe(cluster, key)
             if raw is None or raw.get("status") in _FAILED:
-                raise DovetailError(f"{self.kind} {key} did not come up: {_troubles(raw)}")
-            return raw if raw.get("status") not in _MOVING else None
+                raise DovetailError(f"{self.kind} {key} did not become active: {health_issues(raw)}")
+            return raw if raw.get("status") not in _TRANSITIONAL else None
 
-        return await self._reach.until(f"{self.kind} {key}", look)
+        return await self._aws.wait_for(f"{self.kind} {key}", poll)
 
-    async def _keys(self, cluster: str) -> list[str]:
-        method, key = self.calls.listing
-        work = self._reach.ask_all("eks", method, key, clusterName=cluster)
-        return [self.listed_key(one) for one in await if_there(work) or ()]
+    async def _list_keys(self, cluster: str) -> list[str]:
+        method, key = self.methods.list_method
+        work = self._aws.list_all("eks", method, key, clusterName=cluster)
+        return [self.listed_key(item) for item in await none_if_not_found(work) or ()]
 
-    def listed_key(self, listed: Any) -> str:
-        return str(listed)
-
-    def _recognised(self, raw: Raw, wanted: Sequence[Resource], cluster: str) -> Iterable[Existing]:
-        name = next((one.name for one in wanted if self.is_it(raw, one)), None)
+    def _to_observed(
+        self, raw: Raw, desired: Sequence[DesiredResource], cluster: str
+    ) -> Iterable[ObservedResource]:
+        name = next((resource.name for resource in desired if self.matches(raw, resource)), None)
         tags = raw.get("tags") or {}
-        if name is None and tags.get(OWNER_TAG) != cluster:
+        if name is None and tags.get(OWNERSHIP_TAG) != cluster:
             return
-        seen = {**self.properties(raw), **raw["more"]}
+        properties = {**self.properties(raw), **raw["extra"]}
         if raw.get("status") in _FAILED:
-            # Of no use to anybody: a difference that cannot be changed has it made anew.
-            seen["ClusterName"] = BROKEN
-        yield Existing(
+            properties["ClusterName"] = FAILED_VALUE
+        yield ObservedResource(
             kind=self.kind,
-            name=name or self.key_raw(raw),
-            properties=seen,
+            name=name or self.raw_key(raw),
+            properties=properties,
             tags=tags,
             attributes=self.attributes(raw),
-            settled=raw.get("status") not in _MOVING,
+            settled=raw.get("status") not in _TRANSITIONAL,
         )
 
 
-def _troubles(raw: Raw | None) -> str:
+def health_issues(raw: Raw | None) -> str:
+    """Return the health issues that EKS reports, as text."""
     issues = ((raw or {}).get("health") or {}).get("issues") or ()
-    told = "; ".join(f"{one.get('code')}: {one.get('message')}" for one in issues)
-    return told or "EKS does not say why"
+    text = "; ".join(f"{issue.get('code')}: {issue.get('message')}" for issue in issues)
+    return text or "EKS reports no reason"

@@ -1,109 +1,106 @@
-"""EKS clusters: the control plane."""
+"""Handlers for EKS clusters and EKS add-ons."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from dovetail.eks.aws_client import Raw, Reach
-from dovetail.eks.plan.resource import Existing, Resource
-from dovetail.eks.resources.eks.base import BROKEN
-from dovetail.eks.resources.handler import Attributes
-from dovetail.eks.resources.property_names import differing, lower, upper
+from dovetail.eks.aws_client import Raw
+from dovetail.eks.plan.resource import DesiredResource, ObservedResource
+from dovetail.eks.resources.eks.base import FAILED_VALUE, ApiMethods, ClusterMemberHandler, health_issues
+from dovetail.eks.resources.handler import Attributes, AwsHandler
+from dovetail.eks.resources.property_names import changed_properties, lower_keys, upper_keys
 from dovetail.errors import DovetailError
 
-_MOVING: Final = frozenset({"CREATING", "UPDATING", "DELETING", "PENDING"})
-_KINDS_OF_LOGS: Final = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+_TRANSITIONAL: Final = frozenset({"CREATING", "UPDATING", "DELETING", "PENDING"})
+_LOG_TYPES: Final = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+_MUTABLE_ADDON_PROPERTIES: Final = ("AddonVersion", "ConfigurationValues", "ServiceAccountRoleArn")
 
 
-class Clusters:
-    """Clusters by name; every change is an update that must end before the next begins."""
+class ClusterHandler(AwsHandler):
+    """EKS clusters; EKS runs one update of a cluster at a time."""
 
     kind = "eks-cluster"
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
+    async def observe(self, cluster: str, desired: Sequence[DesiredResource]) -> Iterable[ObservedResource]:
+        by_name = {resource.name: resource.properties for resource in desired}
+        clusters = [await self.describe(name) for name in {cluster, *by_name}]
+        return [_to_observed(raw, by_name.get(raw["name"], {})) for raw in clusters if raw is not None]
 
-    async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
-        by_name = {one.name: one.properties for one in wanted}
-        found = [await self.one(name) for name in {cluster, *by_name}]
-        return [_existing(raw, by_name.get(raw["name"], {})) for raw in found if raw is not None]
-
-    async def create(self, resource: Resource) -> Attributes:
-        given = {
+    async def create(self, resource: DesiredResource) -> Attributes:
+        plain = {
             name: value
             for name, value in resource.properties.items()
             if name not in ("Logging", "ResourcesVpcConfig")
         }
-        await self._reach.make(
+        await self._aws.create(
             "eks",
             "create_cluster",
-            **lower(given),
-            resourcesVpcConfig=lower(resource.properties["ResourcesVpcConfig"]),
-            logging=_logging(resource.properties.get("Logging")),
+            **lower_keys(plain),
+            resourcesVpcConfig=lower_keys(resource.properties["ResourcesVpcConfig"]),
+            logging=_encode_logging(resource.properties.get("Logging")),
             tags=dict(resource.tags),
         )
-        return _attributes(await self._active(resource.name))
+        return _attributes(await self._wait_until_active(resource.name))
 
-    async def change(self, existing: Existing, resource: Resource) -> Attributes:
-        names, wanted = differing(existing, resource), resource.properties
+    async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
+        names, desired = changed_properties(observed, resource), resource.properties
         if "Tags" in names:
-            arn = existing.attributes["arn"]
-            await self._reach.ask("eks", "tag_resource", resourceArn=arn, tags=dict(resource.tags))
+            arn = observed.attributes["arn"]
+            await self._aws.call("eks", "tag_resource", resourceArn=arn, tags=dict(resource.tags))
         if "Version" in names:
-            await self._update(resource.name, "update_cluster_version", version=wanted["Version"])
+            await self._update(resource.name, "update_cluster_version", version=desired["Version"])
         if "AccessConfig" in names:
-            mode = wanted["AccessConfig"]["AuthenticationMode"]
-            await self._config(resource.name, accessConfig={"authenticationMode": mode})
+            mode = desired["AccessConfig"]["AuthenticationMode"]
+            await self._update_config(resource.name, accessConfig={"authenticationMode": mode})
         if "Logging" in names:
-            await self._config(resource.name, logging=_logging(wanted["Logging"]))
+            await self._update_config(resource.name, logging=_encode_logging(desired["Logging"]))
         if "ResourcesVpcConfig" in names:
-            await self._networks(existing, resource)
-        return _attributes(await self._active(resource.name))
+            await self._update_vpc_config(observed, resource)
+        return _attributes(await self._wait_until_active(resource.name))
 
-    async def remove(self, existing: Existing) -> None:
-        await self._reach.remove("eks", "delete_cluster", name=existing.name)
+    async def delete(self, observed: ObservedResource) -> None:
+        await self._aws.delete("eks", "delete_cluster", name=observed.name)
 
-        async def look() -> bool | None:
-            return True if await self.one(existing.name) is None else None
+        async def poll() -> bool | None:
+            return True if await self.describe(observed.name) is None else None
 
-        await self._reach.until(f"EKS cluster {existing.name} is being removed", look)
+        await self._aws.wait_for(f"EKS cluster {observed.name} is being deleted", poll)
 
-    async def one(self, name: str) -> Raw | None:
-        """Return a cluster as EKS describes it; None if there is none."""
-        told = await self._reach.ask_if_there("eks", "describe_cluster", name=name)
-        return told["cluster"] if told else None
+    async def describe(self, name: str) -> Raw | None:
+        """Return a cluster as EKS describes it; None if it does not exist."""
+        response = await self._aws.call_or_none("eks", "describe_cluster", name=name)
+        return response["cluster"] if response else None
 
-    async def _networks(self, existing: Existing, resource: Resource) -> None:
-        """Change subnets, and who can reach the endpoint: two updates for EKS."""
-        before = existing.properties["ResourcesVpcConfig"]
+    async def _update_vpc_config(self, observed: ObservedResource, resource: DesiredResource) -> None:
+        """Update subnets, then endpoint access: EKS requires separate updates."""
+        before = observed.properties["ResourcesVpcConfig"]
         after = resource.properties["ResourcesVpcConfig"]
-        within = {name: after[name] for name in ("SubnetIds", "SecurityGroupIds") if name in after}
-        if any(sorted(value) != sorted(before.get(name, ())) for name, value in within.items()):
-            await self._config(resource.name, resourcesVpcConfig=lower(within))
-        reach = {name: value for name, value in after.items() if name not in within}
-        if any(before.get(name) != value for name, value in reach.items()):
-            await self._config(resource.name, resourcesVpcConfig=lower(reach))
+        network = {name: after[name] for name in ("SubnetIds", "SecurityGroupIds") if name in after}
+        if any(sorted(value) != sorted(before.get(name, ())) for name, value in network.items()):
+            await self._update_config(resource.name, resourcesVpcConfig=lower_keys(network))
+        endpoint_access = {name: value for name, value in after.items() if name not in network}
+        if any(before.get(name) != value for name, value in endpoint_access.items()):
+            await self._update_config(resource.name, resourcesVpcConfig=lower_keys(endpoint_access))
 
-    async def _config(self, name: str, **given: Any) -> None:
-        await self._update(name, "update_cluster_config", **given)
+    async def _update_config(self, name: str, **params: Any) -> None:
+        await self._update(name, "update_cluster_config", **params)
 
-    async def _update(self, name: str, method: str, **given: Any) -> None:
-        await self._reach.patiently("eks", method, name=name, **given)
-        await self._active(name)
+    async def _update(self, name: str, method: str, **params: Any) -> None:
+        await self._aws.call_with_retry("eks", method, name=name, **params)
+        await self._wait_until_active(name)
 
-    async def _active(self, name: str) -> Raw:
-        async def look() -> Raw | None:
-            raw = await self.one(name)
+    async def _wait_until_active(self, name: str) -> Raw:
+        async def poll() -> Raw | None:
+            raw = await self.describe(name)
             if raw is None or raw["status"] == "FAILED":
-                raise DovetailError(f"EKS cluster {name} did not come up: {_troubles(raw)}")
+                raise DovetailError(f"EKS cluster {name} did not become active: {health_issues(raw)}")
             return raw if raw["status"] == "ACTIVE" else None
 
-        return await self._reach.until(f"EKS cluster {name}", look)
+        return await self._aws.wait_for(f"EKS cluster {name}", poll)
 
 
-def _existing(raw: Raw, wanted: Mapping[str, Any]) -> Existing:
+def _to_observed(raw: Raw, desired: Mapping[str, Any]) -> ObservedResource:
     network = raw.get("resourcesVpcConfig") or {}
-    access = {**(wanted.get("AccessConfig") or {}), **_mode(raw)}
-    seen = upper(
+    properties = upper_keys(
         {
             "name": raw["name"],
             "version": raw.get("version", ""),
@@ -118,31 +115,31 @@ def _existing(raw: Raw, wanted: Mapping[str, Any]) -> Existing:
                     "publicAccessCidrs",
                 )
             },
-            # Who made the cluster was let in then, or not: nothing that could be changed now.
-            "accessConfig": access,
+            # Only the mode is compared. Whether the creator is an administrator is decided at
+            # creation, so the desired value stands for the observed one.
+            "accessConfig": {**(desired.get("AccessConfig") or {}), **_access_mode(raw)},
         }
     )
     if raw["status"] == "FAILED":
-        # Of no use to anybody: a difference that cannot be changed has it made anew.
-        seen["RoleArn"] = BROKEN
-    return Existing(
-        kind=Clusters.kind,
+        properties["RoleArn"] = FAILED_VALUE
+    return ObservedResource(
+        kind=ClusterHandler.kind,
         name=raw["name"],
-        properties={**seen, "Logging": _enabled_logs(raw.get("logging") or {})},
+        properties={**properties, "Logging": _decode_logging(raw.get("logging") or {})},
         tags=raw.get("tags") or {},
         attributes=_attributes(raw),
-        settled=raw["status"] not in _MOVING,
+        settled=raw["status"] not in _TRANSITIONAL,
     )
 
 
-def _mode(raw: Raw) -> Raw:
-    told = raw.get("accessConfig") or {}
-    return {"AuthenticationMode": told.get("authenticationMode", "CONFIG_MAP")}
+def _access_mode(raw: Raw) -> Raw:
+    access = raw.get("accessConfig") or {}
+    return {"AuthenticationMode": access.get("authenticationMode", "CONFIG_MAP")}
 
 
 def _attributes(raw: Raw) -> Attributes:
     issuer = ((raw.get("identity") or {}).get("oidc") or {}).get("issuer", "")
-    known = {
+    attributes = {
         "name": raw["name"],
         "arn": raw["arn"],
         "endpoint": raw.get("endpoint", ""),
@@ -151,29 +148,65 @@ def _attributes(raw: Raw) -> Attributes:
         "issuer": issuer.removeprefix("https://"),
         "security-group": (raw.get("resourcesVpcConfig") or {}).get("clusterSecurityGroupId", ""),
     }
-    # What a cluster does not have while it is being made is not known, rather than empty.
-    return {name: value for name, value in known.items() if value}
+    # Values that EKS has not assigned during creation are unknown, not empty.
+    return {name: value for name, value in attributes.items() if value}
 
 
-def _logging(wanted: Mapping[str, Any] | None) -> Raw:
-    chosen = [
-        one["Type"] for one in ((wanted or {}).get("ClusterLogging") or {}).get("EnabledTypes", ())
+def _encode_logging(logging: Mapping[str, Any] | None) -> Raw:
+    types = ((logging or {}).get("ClusterLogging") or {}).get("EnabledTypes", ())
+    enabled = [log_type["Type"] for log_type in types]
+    disabled = [log_type for log_type in _LOG_TYPES if log_type not in enabled]
+    setups = [
+        {"types": types, "enabled": is_enabled}
+        for types, is_enabled in ((enabled, True), (disabled, False))
+        if types
     ]
-    off = [one for one in _KINDS_OF_LOGS if one not in chosen]
-    switches = [{"types": types, "enabled": on} for types, on in ((chosen, True), (off, False))]
-    return {"clusterLogging": [one for one in switches if one["types"]]}
+    return {"clusterLogging": setups}
 
 
-def _enabled_logs(told: Mapping[str, Any]) -> Raw:
+def _decode_logging(logging: Mapping[str, Any]) -> Raw:
     types = [
-        {"Type": one}
-        for switch in told.get("clusterLogging", ())
-        if switch.get("enabled")
-        for one in switch.get("types", ())
+        {"Type": log_type}
+        for setup in logging.get("clusterLogging", ())
+        if setup.get("enabled")
+        for log_type in setup.get("types", ())
     ]
     return {"ClusterLogging": {"EnabledTypes": types}}
 
 
-def _troubles(raw: Raw | None) -> str:
-    issues = ((raw or {}).get("health") or {}).get("issues") or ()
-    return "; ".join(f"{one['code']}: {one['message']}" for one in issues) or "EKS does not say why"
+class AddonHandler(ClusterMemberHandler):
+    """EKS add-ons; one that is degraded for lack of nodes counts as active."""
+
+    kind = "eks-addon"
+    methods = ApiMethods(
+        noun="addon", key="addon", list_method=("list_addons", "addons"), name="addonName", arn="addonArn"
+    )
+
+    def create_parameters(self, resource: DesiredResource) -> Raw:
+        return {**lower_keys(resource.properties), "tags": dict(resource.tags)}
+
+    def properties(self, raw: Raw) -> Mapping[str, Any]:
+        return {
+            "ClusterName": raw["clusterName"],
+            "AddonName": raw["addonName"],
+            "AddonVersion": raw.get("addonVersion", ""),
+            "ConfigurationValues": raw.get("configurationValues", ""),
+            "ServiceAccountRoleArn": raw.get("serviceAccountRoleArn", ""),
+        }
+
+    async def update_properties(
+        self, observed: ObservedResource, resource: DesiredResource, names: frozenset[str]
+    ) -> None:
+        desired = resource.properties
+        cluster = desired["ClusterName"]
+        # EKS resets properties that an update omits to its defaults.
+        properties = {name: desired[name] for name in _MUTABLE_ADDON_PROPERTIES if name in desired}
+        await self._aws.call_with_retry(
+            "eks",
+            "update_addon",
+            clusterName=cluster,
+            addonName=resource.name,
+            resolveConflicts=desired.get("ResolveConflicts", "OVERWRITE"),
+            **lower_keys(properties),
+        )
+        await self.wait_until_active(cluster, resource.name)

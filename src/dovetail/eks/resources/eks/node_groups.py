@@ -1,16 +1,16 @@
-"""Managed node groups and Fargate profiles."""
+"""Handlers for managed node groups and Fargate profiles."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from dovetail.eks.aws_client import Raw
-from dovetail.eks.plan.resource import Existing, Resource
-from dovetail.eks.resources.eks.base import Calls, InCluster
-from dovetail.eks.resources.handler import WrongStep
-from dovetail.eks.resources.property_names import lower, upper
+from dovetail.eks.plan.resource import DesiredResource, ObservedResource
+from dovetail.eks.resources.eks.base import ApiMethods, ClusterMemberHandler
+from dovetail.eks.resources.handler import InvalidStepError
+from dovetail.eks.resources.property_names import lower_keys, tag_list, tag_map, upper_keys
 
 _LABELS: Final = frozenset({"labels", "Labels"})
-_SEEN: Final = (
+_OBSERVED_PROPERTIES: Final = (
     "ClusterName",
     "NodegroupName",
     "NodeRole",
@@ -23,105 +23,105 @@ _SEEN: Final = (
 )
 
 
-class NodeGroups(InCluster):
-    """Node groups; their labels, taints, size and template can change."""
+class NodeGroupHandler(ClusterMemberHandler):
+    """Managed node groups; labels, taints, size and launch template are mutable."""
 
     kind = "eks-node-group"
-    calls = Calls(
-        listing=("list_nodegroups", "nodegroups"),
-        describing=("describe_nodegroup", "nodegroup"),
+    methods = ApiMethods(
+        noun="nodegroup",
+        key="nodegroup",
+        list_method=("list_nodegroups", "nodegroups"),
         name="nodegroupName",
-        creating="create_nodegroup",
-        removing="delete_nodegroup",
         arn="nodegroupArn",
     )
 
-    def asked(self, resource: Resource) -> Raw:
-        whole: Raw = lower(resource.properties, keep=_LABELS)
-        given = {name: value for name, value in whole.items() if value != []}
-        return {**given, "tags": dict(resource.tags)}
+    def create_parameters(self, resource: DesiredResource) -> Raw:
+        properties: Raw = lower_keys(resource.properties, keep=_LABELS)
+        non_empty = {name: value for name, value in properties.items() if value != []}
+        return {**non_empty, "tags": dict(resource.tags)}
 
     def properties(self, raw: Raw) -> Mapping[str, Any]:
-        whole = upper(raw, keep=_LABELS)
-        seen: dict[str, Any] = {name: whole[name] for name in _SEEN if name in whole}
+        converted = upper_keys(raw, keep=_LABELS)
+        plain = {name: converted[name] for name in _OBSERVED_PROPERTIES if name in converted}
         sizes = ("MinSize", "DesiredSize", "MaxSize")
         return {
-            **seen,
-            "ScalingConfig": {name: whole["ScalingConfig"].get(name) for name in sizes},
-            "Labels": whole.get("Labels") or {},
-            "Taints": whole.get("Taints") or [],
+            **plain,
+            "ScalingConfig": {name: converted["ScalingConfig"].get(name) for name in sizes},
+            "Labels": converted.get("Labels") or {},
+            "Taints": converted.get("Taints") or [],
         }
 
-    async def amend(self, existing: Existing, resource: Resource, names: frozenset[str]) -> None:
-        which = {
-            "clusterName": resource.properties["ClusterName"],
-            "nodegroupName": resource.name,
-        }
-        config = self._config(existing, resource, names)
+    async def update_properties(
+        self, observed: ObservedResource, resource: DesiredResource, names: frozenset[str]
+    ) -> None:
+        identity = {"clusterName": resource.properties["ClusterName"], "nodegroupName": resource.name}
+        # EKS runs one update of a node group at a time.
+        config = self._config_changes(observed, resource, names)
         if config:
-            await self._reach.patiently("eks", "update_nodegroup_config", **which, **config)
-            await self.active(which["clusterName"], resource.name)
+            await self._aws.call_with_retry("eks", "update_nodegroup_config", **identity, **config)
+            await self.wait_until_active(identity["clusterName"], resource.name)
         if "LaunchTemplate" in names:
-            template = lower(resource.properties["LaunchTemplate"])
-            await self._reach.patiently(
-                "eks", "update_nodegroup_version", **which, launchTemplate=template
+            template = lower_keys(resource.properties["LaunchTemplate"])
+            await self._aws.call_with_retry(
+                "eks", "update_nodegroup_version", **identity, launchTemplate=template
             )
-            await self.active(which["clusterName"], resource.name)
+            await self.wait_until_active(identity["clusterName"], resource.name)
 
-    def _config(self, existing: Existing, resource: Resource, names: frozenset[str]) -> Raw:
-        before, after = existing.properties, resource.properties
+    def _config_changes(
+        self, observed: ObservedResource, resource: DesiredResource, names: frozenset[str]
+    ) -> Raw:
+        """Return the parameters of UpdateNodegroupConfig."""
+        before, after = observed.properties, resource.properties
         config: Raw = {}
         for name in ("ScalingConfig", "UpdateConfig"):
             if name in names:
-                config |= lower({name: after[name]})
+                config |= lower_keys({name: after[name]})
         if "Labels" in names:
-            gone = sorted(set(before["Labels"]) - set(after["Labels"]))
-            config["labels"] = {"addOrUpdateLabels": dict(after["Labels"]), "removeLabels": gone}
+            removed = sorted(set(before["Labels"]) - set(after["Labels"]))
+            config["labels"] = {"addOrUpdateLabels": dict(after["Labels"]), "removeLabels": removed}
         if "Taints" in names:
-            old = [one for one in before["Taints"] if one not in after["Taints"]]
+            removed_taints = [taint for taint in before["Taints"] if taint not in after["Taints"]]
             config["taints"] = {
-                "addOrUpdateTaints": lower(list(after["Taints"])),
-                "removeTaints": lower(old),
+                "addOrUpdateTaints": lower_keys(list(after["Taints"])),
+                "removeTaints": lower_keys(removed_taints),
             }
         return config
 
 
-class FargateProfiles(InCluster):
-    """Fargate profiles; nothing about them can change but tags."""
+class FargateProfileHandler(ClusterMemberHandler):
+    """Fargate profiles; only tags are mutable."""
 
     kind = "eks-fargate-profile"
-    calls = Calls(
-        listing=("list_fargate_profiles", "fargateProfileNames"),
-        describing=("describe_fargate_profile", "fargateProfile"),
+    methods = ApiMethods(
+        noun="fargate_profile",
+        key="fargateProfile",
+        list_method=("list_fargate_profiles", "fargateProfileNames"),
         name="fargateProfileName",
-        creating="create_fargate_profile",
-        removing="delete_fargate_profile",
         arn="fargateProfileArn",
     )
 
-    def asked(self, resource: Resource) -> Raw:
-        selectors = [_selector(one) for one in resource.properties["Selectors"]]
-        return {
-            **lower(resource.properties),
-            "selectors": selectors,
-            "tags": dict(resource.tags),
-        }
+    def create_parameters(self, resource: DesiredResource) -> Raw:
+        selectors = [_encode_selector(selector) for selector in resource.properties["Selectors"]]
+        return {**lower_keys(resource.properties), "selectors": selectors, "tags": dict(resource.tags)}
 
     def properties(self, raw: Raw) -> Mapping[str, Any]:
         names = ("clusterName", "fargateProfileName", "podExecutionRoleArn", "subnets")
-        seen: dict[str, Any] = upper({name: raw.get(name) for name in names})
-        return {**seen, "Selectors": [_seen_selector(one) for one in raw.get("selectors", ())]}
+        plain: dict[str, Any] = upper_keys({name: raw.get(name) for name in names})
+        selectors = [_decode_selector(selector) for selector in raw.get("selectors", ())]
+        return {**plain, "Selectors": selectors}
 
-    async def amend(self, existing: Existing, resource: Resource, names: frozenset[str]) -> None:
-        raise WrongStep(f"{resource.address}: a profile cannot be changed")
-
-
-def _selector(wanted: Mapping[str, Any]) -> Raw:
-    """Return a selector with its labels as a map; CloudFormation has a list of pairs."""
-    labels = {one["Key"]: one["Value"] for one in wanted.get("Labels", ())}
-    return {"namespace": wanted["Namespace"], **({"labels": labels} if labels else {})}
+    async def update_properties(
+        self, observed: ObservedResource, resource: DesiredResource, names: frozenset[str]
+    ) -> None:
+        raise InvalidStepError(f"{resource.address}: a Fargate profile is immutable")
 
 
-def _seen_selector(raw: Mapping[str, Any]) -> Raw:
-    labels = [{"Key": key, "Value": value} for key, value in (raw.get("labels") or {}).items()]
+def _encode_selector(selector: Mapping[str, Any]) -> Raw:
+    """Return a selector with its labels as a map; CloudFormation has a list."""
+    labels = tag_map(selector.get("Labels"))
+    return {"namespace": selector["Namespace"], **({"labels": labels} if labels else {})}
+
+
+def _decode_selector(raw: Mapping[str, Any]) -> Raw:
+    labels = tag_list(raw.get("labels") or {})
     return {"Namespace": raw["namespace"], **({"Labels": labels} if labels else {})}

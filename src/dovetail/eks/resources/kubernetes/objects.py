@@ -1,6 +1,7 @@
-"""Kubernetes objects, written by server-side apply and labelled as ours.
+"""Handler for Kubernetes objects, written by server-side apply.
 
-What a live object says about the fields that we want, and about no others.
+A live object is reduced to the fields of the desired manifest before it is
+compared: defaults and fields of other managers are ignored.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,182 +10,179 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.eks.aws_client import Reach
-from dovetail.eks.kubernetes.api import KubeApi, KubeDoor
-from dovetail.eks.plan.references import references
-from dovetail.eks.plan.resource import OWNER_TAG, Existing, Resource
+from dovetail.eks.aws_client import AwsClient
+from dovetail.eks.kubernetes.api import ApiAccess, DynamicClient
+from dovetail.eks.plan.references import find_references
+from dovetail.eks.plan.resource import OWNERSHIP_TAG, DesiredResource, ObservedResource
 from dovetail.eks.resources.handler import Attributes
 from dovetail.model import labels as label_keys
 from dovetail.model.kube.quantity import parse_quantity
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS
-from dovetail.ports.api_resources import Resource as KubeKind
+from dovetail.ports.api_resources import Resource as ApiResource
 from dovetail.ports.kube_client import Object
 
-
-def projected(wanted: Any, live: Any) -> Any:
-    """Return ``live`` reduced to what ``wanted`` speaks of.
-
-    The API server fills in defaults, also inside lists, and writes quantities in
-    its own way. What says the same comes out as it is wanted, so that plain
-    comparison finds what differs.
-    """
-    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
-        return {
-            key: projected(inner, live.get(key))
-            for key, inner in wanted.items()
-            if key in live or _is_nothing(inner)
-        }
-    if isinstance(wanted, list) and isinstance(live, list) and len(wanted) == len(live):
-        return [projected(one, other) for one, other in zip(wanted, live, strict=True)]
-    if wanted == live or (_is_nothing(wanted) and _is_nothing(live)):
-        return wanted
-    return wanted if _is_same_quantity(wanted, live) else live
+APPLIED_HASH: Final = "dovetail.sh/applied"
+"""Annotation: hash of the manifest that was applied last."""
+_EXTRA_FIELDS: Final = "(has fields that are no longer desired)"
+"""Differs from every desired value, so that the object is updated."""
+_OWNED_KINDS: Final = (NODE_POOLS, EC2_NODE_CLASSES)
+"""Kinds of which all owned objects are observed, also those not in the file."""
 
 
-def _is_nothing(value: Any) -> bool:
-    return value is None or value in ({}, [])
-
-
-def _is_same_quantity(wanted: Any, live: Any) -> bool:
-    try:
-        return parse_quantity(wanted) == parse_quantity(live)
-    except ValueError:
-        return False
-
-
-APPLIED: Final = "dovetail.sh/applied"
-"""An annotation: the digest of the manifest that was applied last."""
-_MORE: Final = "(holds what is no longer wanted)"
-_OURS: Final = (NODE_POOLS, EC2_NODE_CLASSES)
-"""Kinds that are looked through for what the file no longer names."""
-
-
-class KubeObjects:
-    """Objects of any kind; a NodePool goes with its claims."""
+class KubernetesObjectHandler:
+    """Objects of any kind; a NodePool is deleted together with its NodeClaims."""
 
     kind = "kubernetes-object"
 
-    def __init__(self, reach: Reach, door: KubeDoor) -> None:
-        self._reach = reach
-        self._door = door
+    def __init__(self, aws: AwsClient, api_access: ApiAccess) -> None:
+        self._aws = aws
+        self._api_access = api_access
 
-    async def observe(self, cluster: str, wanted: Sequence[Resource]) -> Iterable[Existing]:
-        api = await self._door.open()
+    async def observe(self, cluster: str, desired: Sequence[DesiredResource]) -> Iterable[ObservedResource]:
+        api = await self._api_access.connect()
         if api is None:
             return []
-        found = await self._reach.loop.together([self._found(api, one) for one in wanted])
-        seen: dict[str, Existing] = {}
-        for one in found:
-            if isinstance(one, Exception):
-                raise one
-            if one is not None:
-                seen[one.name] = one
-        for one in await self._others(api, cluster):
-            seen.setdefault(one.name, one)
-        return seen.values()
+        results = await self._aws.gather([self._observe_object(api, resource) for resource in desired])
+        by_name = {result.name: result for result in results if result is not None}
+        for owned in await self._list_owned(api, cluster):
+            by_name.setdefault(owned.name, owned)
+        return by_name.values()
 
-    async def create(self, resource: Resource) -> Attributes:
+    async def create(self, resource: DesiredResource) -> Attributes:
         return await self._apply(resource)
 
-    async def change(self, existing: Existing, resource: Resource) -> Attributes:
+    async def update(self, observed: ObservedResource, resource: DesiredResource) -> Attributes:
         return await self._apply(resource)
 
-    async def remove(self, existing: Existing) -> None:
-        api = await self._door.open()
-        manifest = existing.properties
-        kind = await api.kind_of(manifest["apiVersion"], manifest["kind"]) if api else None
-        if api is None or kind is None:
+    async def delete(self, observed: ObservedResource) -> None:
+        api = await self._api_access.connect()
+        manifest = observed.properties
+        resource = await api.resource_for(manifest["apiVersion"], manifest["kind"]) if api else None
+        if api is None or resource is None:
             return
-        name, namespace = _place(manifest)
-        await api.delete(kind, name, namespace)
-        if kind.qualified == NODE_POOLS.qualified:
-            await self._drain(api, name)
+        name, namespace = _name_and_namespace(manifest)
+        await api.delete(resource, name, namespace)
+        if resource.qualified_name == NODE_POOLS.qualified_name:
+            await self._delete_nodeclaims(api, name)
 
-        async def look() -> bool | None:
-            return True if await api.get(kind, name, namespace) is None else None
+        async def poll() -> bool | None:
+            return True if await api.get(resource, name, namespace) is None else None
 
-        await self._reach.until(f"{existing.address} is being removed", look)
+        await self._aws.wait_for(f"{observed.address} is being deleted", poll)
 
-    async def _apply(self, resource: Resource) -> Attributes:
-        api, manifest = await self._door.ready(), resource.properties
+    async def _apply(self, resource: DesiredResource) -> Attributes:
+        api, manifest = await self._api_access.wait_until_ready(), resource.properties
 
-        async def look() -> KubeKind | None:
-            return await api.kind_of(manifest["apiVersion"], manifest["kind"])
+        async def poll() -> ApiResource | None:
+            return await api.resource_for(manifest["apiVersion"], manifest["kind"])
 
-        # A definition that was applied a moment ago is served a moment later.
-        kind = await self._reach.until(
+        # A kind is served some moments after its definition was applied.
+        api_resource = await self._aws.wait_for(
             f"the cluster does not serve {manifest['kind']} ({resource.name})",
-            look,
-            patience=self._reach.pace.settling,
+            poll,
+            timeout=self._aws.polling.conflict_timeout,
         )
-        await api.apply(kind, self._marked(manifest))
+        await api.apply(api_resource, self._with_ownership(manifest))
         return {}
 
-    def _marked(self, manifest: Mapping[str, Any]) -> Object:
-        meta = dict(manifest["metadata"])
-        meta["labels"] = {**meta.get("labels", {}), OWNER_TAG: self._reach.cluster}
-        meta["annotations"] = {**meta.get("annotations", {}), APPLIED: _digest(manifest)}
-        return {**manifest, "metadata": meta}
+    def _with_ownership(self, manifest: Mapping[str, Any]) -> Object:
+        metadata = dict(manifest["metadata"])
+        metadata["labels"] = {**metadata.get("labels", {}), OWNERSHIP_TAG: self._aws.cluster}
+        metadata["annotations"] = {**metadata.get("annotations", {}), APPLIED_HASH: _hash_manifest(manifest)}
+        return {**manifest, "metadata": metadata}
 
-    async def _found(self, api: KubeApi, one: Resource) -> Existing | None:
-        manifest = one.properties
-        kind = await api.kind_of(manifest["apiVersion"], manifest["kind"])
-        if kind is None:
+    async def _observe_object(self, api: DynamicClient, resource: DesiredResource) -> ObservedResource | None:
+        manifest = resource.properties
+        api_resource = await api.resource_for(manifest["apiVersion"], manifest["kind"])
+        if api_resource is None:
             return None
-        live = await api.get(kind, *_place(manifest))
+        live = await api.get(api_resource, *_name_and_namespace(manifest))
         if live is None:
             return None
-        seen = projected(manifest, live)
-        applied = (live["metadata"].get("annotations") or {}).get(APPLIED)
-        whole = not any(references(manifest))
-        if seen == manifest and whole and applied not in (None, _digest(manifest)):
-            # Only wanted fields are compared, so that a field that was taken out of the file
-            # would stay for ever.
-            last = list(seen)[-1]
-            seen = {**seen, last: _MORE}
-        return _existing(one.name, seen, live)
+        properties = project(manifest, live)
+        applied = (live["metadata"].get("annotations") or {}).get(APPLIED_HASH)
+        is_resolved = not any(find_references(manifest))
+        if properties == manifest and is_resolved and applied not in (None, _hash_manifest(manifest)):
+            # Only desired fields are compared. A field that was removed from the file shows
+            # only in the hash; any difference makes the plan apply the manifest again.
+            last = list(properties)[-1]
+            properties = {**properties, last: _EXTRA_FIELDS}
+        return _to_observed(resource.name, properties, live)
 
-    async def _others(self, api: KubeApi, cluster: str) -> list[Existing]:
-        """Return pools and classes of ours that the file may no longer name."""
-        found: list[Existing] = []
-        for kind in _OURS:
-            for live in await api.all_of(kind, labels=f"{OWNER_TAG}={cluster}"):
-                whole = {"apiVersion": kind.api_version, "kind": kind.kind, **live}
-                found.append(_existing(f"{kind.kind}/{live['metadata']['name']}", whole, live))
-        return found
+    async def _list_owned(self, api: DynamicClient, cluster: str) -> list[ObservedResource]:
+        """Return owned NodePools and node classes, in the file or not."""
+        owned: list[ObservedResource] = []
+        for resource in _OWNED_KINDS:
+            for live in await api.list_objects(resource, labels=f"{OWNERSHIP_TAG}={cluster}"):
+                manifest = {"apiVersion": resource.api_version, "kind": resource.kind, **live}
+                name = f"{resource.kind}/{live['metadata']['name']}"
+                owned.append(_to_observed(name, manifest, live))
+        return owned
 
-    async def _drain(self, api: KubeApi, pool: str) -> None:
-        """Have a pool's claims go, and wait until their instances are gone with them."""
-        selector = f"{label_keys.NODEPOOL}={pool}"
+    async def _delete_nodeclaims(self, api: DynamicClient, nodepool: str) -> None:
+        """Delete a NodePool's NodeClaims, and wait until their instances are gone."""
+        selector = f"{label_keys.NODEPOOL}={nodepool}"
 
-        async def look() -> bool | None:
-            claims = await api.all_of(NODE_CLAIMS, labels=selector)
+        async def poll() -> bool | None:
+            claims = await api.list_objects(NODE_CLAIMS, labels=selector)
             for claim in claims:
                 if not claim["metadata"].get("deletionTimestamp"):
                     await api.delete(NODE_CLAIMS, claim["metadata"]["name"])
             return None if claims else True
 
-        await self._reach.until(
-            f"NodeClaims of {pool} do not go (does the controller run? "
+        await self._aws.wait_for(
+            f"NodeClaims of {nodepool} are not deleted (is the controller running? "
             f"kubectl get nodeclaims -l {selector})",
-            look,
+            poll,
         )
 
 
-def _existing(name: str, seen: Mapping[str, Any], live: Object) -> Existing:
-    owner = (live["metadata"].get("labels") or {}).get(OWNER_TAG)
-    return Existing(
-        kind=KubeObjects.kind,
+def project(desired: Any, live: Any) -> Any:
+    """Return ``live`` reduced to the fields of ``desired``.
+
+    The API server adds defaults, also inside lists, and normalizes quantities.
+    Equivalent values come out as the desired ones, so that a plain comparison
+    finds the real differences.
+    """
+    if isinstance(desired, Mapping) and isinstance(live, Mapping):
+        return {
+            key: project(inner, live.get(key))
+            for key, inner in desired.items()
+            if key in live or _is_empty(inner)
+        }
+    if isinstance(desired, list) and isinstance(live, list) and len(desired) == len(live):
+        pairs = zip(desired, live, strict=True)
+        return [project(desired_item, live_item) for desired_item, live_item in pairs]
+    if desired == live or (_is_empty(desired) and _is_empty(live)):
+        return desired
+    return desired if _is_same_quantity(desired, live) else live
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ({}, [])
+
+
+def _is_same_quantity(desired: Any, live: Any) -> bool:
+    try:
+        return parse_quantity(desired) == parse_quantity(live)
+    except ValueError:
+        return False
+
+
+def _to_observed(name: str, properties: Mapping[str, Any], live: Object) -> ObservedResource:
+    owner = (live["metadata"].get("labels") or {}).get(OWNERSHIP_TAG)
+    return ObservedResource(
+        kind=KubernetesObjectHandler.kind,
         name=name,
-        properties=seen,
-        tags={OWNER_TAG: owner} if owner else {},
+        properties=properties,
+        tags={OWNERSHIP_TAG: owner} if owner else {},
     )
 
 
-def _place(manifest: Mapping[str, Any]) -> tuple[str, str]:
-    meta = manifest["metadata"]
-    return meta["name"], meta.get("namespace", "")
+def _name_and_namespace(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    metadata = manifest["metadata"]
+    return metadata["name"], metadata.get("namespace", "")
 
 
-def _digest(manifest: Mapping[str, Any]) -> str:
+def _hash_manifest(manifest: Mapping[str, Any]) -> str:
     return sha256(msgspec.json.encode(manifest, order="sorted")).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Defaulting, admission and validation of objects before they are stored."""

@@ -1,4 +1,4 @@
-"""What a pod and a pod template must be like for Kubernetes to take them."""
+"""Validation of pod specs, of pods and of pod templates."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -6,146 +6,144 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.codec.fields import Field, Findings
-from dovetail.codec.kube.affinity import affinity, spreads
-from dovetail.codec.kube.requirements import tolerations
-from dovetail.codec.text.field_path import show
+from dovetail.codec.fields import DecodeContext, Field
+from dovetail.codec.kube.affinity import decode_affinity, decode_topology_spread
+from dovetail.codec.kube.requirements import decode_tolerations
+from dovetail.codec.text.field_path import format_path
 from dovetail.model.frozen import EMPTY
 from dovetail.model.kube.quantity import parse_amount
-from dovetail.simulator.apiserver.admission.status_causes import Cause, invalid, required
+from dovetail.simulator.apiserver.admission.field_errors import FieldError, invalid, required
 
-LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_RESTARTS: Final = ("Always", "OnFailure", "Never")
-_MOST_KNOWN: Final = 10_000
+DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+_MAX_CACHED: Final = 10_000
+"""Valid parts in the cache; it is cleared when full."""
 
 
-class PodRules:
-    """Checks pod specs, remembering parts that were found to be good.
+class PodValidator:
+    """Validates pod specs, with a cache of valid parts.
 
-    Pods of one template have the same parts, so that a thousand of them cost
-    little more than one.
+    Pods of one template have equal parts: a thousand of them cost little more than
+    one.
     """
 
     def __init__(self) -> None:
-        self._good: set[tuple[str, bytes]] = set()
+        self._valid_parts: set[tuple[str, bytes]] = set()
 
-    def broken(self, spec: Mapping[str, Any], place: str) -> Iterator[Cause]:
-        """Tell every rule that a pod spec breaks; ``place`` is the way to it."""
+    def validate(self, spec: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+        """Yield the errors of a pod spec; ``path`` is the field path of the spec."""
         if not spec.get("containers"):
-            yield required(f"{place}.containers")
+            yield required(f"{path}.containers")
         policy = spec.get("restartPolicy", "Always")
-        if policy not in _RESTARTS:
-            yield _unsupported(f"{place}.restartPolicy", policy, _RESTARTS)
-        grace = spec.get("terminationGracePeriodSeconds", 0)
-        if not isinstance(grace, int) or grace < 0:
-            yield invalid(f"{place}.terminationGracePeriodSeconds", f"{grace!r} is negative")
-        for name, rule in _PARTS:
+        if policy not in _RESTART_POLICIES:
+            yield _unsupported(f"{path}.restartPolicy", policy, _RESTART_POLICIES)
+        grace_period = spec.get("terminationGracePeriodSeconds", 0)
+        if not isinstance(grace_period, int) or grace_period < 0:
+            yield invalid(f"{path}.terminationGracePeriodSeconds", f"{grace_period!r} is negative")
+        for name, validate_part in _PART_VALIDATORS:
             part = spec.get(name)
             if not part:
                 continue
             key = (name, msgspec.json.encode(part))
-            if key in self._good:
+            if key in self._valid_parts:
                 continue
-            causes = list(rule(part, f"{place}.{name}"))
-            if causes:
-                yield from causes
+            errors = list(validate_part(part, f"{path}.{name}"))
+            if errors:
+                yield from errors
             else:
-                self._remember(key)
+                self._cache(key)
 
-    def _remember(self, key: tuple[str, bytes]) -> None:
-        if len(self._good) >= _MOST_KNOWN:
-            self._good.clear()
-        self._good.add(key)
+    def _cache(self, key: tuple[str, bytes]) -> None:
+        if len(self._valid_parts) >= _MAX_CACHED:
+            self._valid_parts.clear()
+        self._valid_parts.add(key)
 
 
-def _containers(containers: Any, place: str) -> Iterator[Cause]:
+def _validate_containers(containers: Any, path: str) -> Iterator[FieldError]:
     names: set[Any] = set()
-    for at, one in enumerate(containers if isinstance(containers, list) else ()):
-        here = f"{place}[{at}]"
-        if not isinstance(one, dict):
-            yield invalid(here, "a container is a map")
+    for index, container in enumerate(containers if isinstance(containers, list) else ()):
+        container_path = f"{path}[{index}]"
+        if not isinstance(container, dict):
+            yield invalid(container_path, "a container must be an object")
             continue
-        name = one.get("name")
+        name = container.get("name")
         if not name:
-            yield required(f"{here}.name")
-        elif not isinstance(name, str) or not LABEL.fullmatch(name):
-            yield invalid(f"{here}.name", f"{name!r} is no lowercase RFC 1123 label")
+            yield required(f"{container_path}.name")
+        elif not isinstance(name, str) or not DNS_LABEL.fullmatch(name):
+            yield invalid(f"{container_path}.name", f"{name!r} is not a lowercase RFC 1123 label")
         elif name in names:
-            yield f"{here}.name", "FieldValueDuplicate", f'Duplicate value: "{name}"'
+            yield f"{container_path}.name", "FieldValueDuplicate", f'Duplicate value: "{name}"'
         names.add(name)
-        if not one.get("image"):
-            yield required(f"{here}.image")
-        yield from _ports(one.get("ports"), f"{here}.ports")
-        yield from _resources(one.get("resources"), f"{here}.resources")
+        if not container.get("image"):
+            yield required(f"{container_path}.image")
+        yield from _validate_ports(container.get("ports"), f"{container_path}.ports")
+        yield from _validate_resources(container.get("resources"), f"{container_path}.resources")
 
 
-def _ports(ports: Any, place: str) -> Iterator[Cause]:
-    for at, one in enumerate(ports if isinstance(ports, list) else ()):
-        if isinstance(one, dict) and not one.get("containerPort"):
-            yield required(f"{place}[{at}].containerPort")
+def _validate_ports(ports: Any, path: str) -> Iterator[FieldError]:
+    for index, port in enumerate(ports if isinstance(ports, list) else ()):
+        if isinstance(port, dict) and not port.get("containerPort"):
+            yield required(f"{path}[{index}].containerPort")
 
 
-def _resources(resources: Any, place: str) -> Iterator[Cause]:
+def _validate_resources(resources: Any, path: str) -> Iterator[FieldError]:
     if not isinstance(resources, dict):
         return
     amounts: dict[tuple[str, str], int] = {}
     for part in ("limits", "requests"):
         for name, value in (resources.get(part) or {}).items():
-            field = f"{place}.{part}[{name}]"
+            field = f"{path}.{part}[{name}]"
             try:
                 amount = parse_amount(name, value)
             except ValueError:
-                yield invalid(field, f"{value!r} is no quantity")
+                yield invalid(field, f"{value!r} is not a quantity")
                 continue
             if amount < 0:
                 yield invalid(field, f"{value!r}: must be greater than or equal to 0")
             amounts[part, name] = amount
-    for (part, name), asked in amounts.items():
-        limit = amounts.get(("limits", name), asked)
-        if part == "requests" and asked > limit:
+    for (part, name), request in amounts.items():
+        limit = amounts.get(("limits", name), request)
+        if part == "requests" and request > limit:
             value = resources["requests"][name]
-            yield invalid(
-                f"{place}.requests", f'"{value}": must be less than or equal to {name} limit'
-            )
+            yield invalid(f"{path}.requests", f'"{value}": must be less than or equal to {name} limit')
 
 
-def _labels(labels: Any, place: str) -> Iterator[Cause]:
+def _validate_node_selector(labels: Any, path: str) -> Iterator[FieldError]:
     for key, value in labels.items() if isinstance(labels, dict) else ():
         if not isinstance(value, str):
-            yield invalid(f"{place}[{key}]", f"{value!r} is no string")
+            yield invalid(f"{path}[{key}]", f"{value!r} is not a string")
 
 
-def _read_by(read: Callable[[Field], object]) -> Callable[[Any, str], Iterator[Cause]]:
-    """Make a rule of what reads a part of a file."""
+def _validate_with(decode: Callable[[Field], object]) -> Callable[[Any, str], Iterator[FieldError]]:
+    """Return a validator that reports the findings of a decoder."""
 
-    def rule(part: Any, place: str) -> Iterator[Cause]:
-        findings = Findings(by_the_letter=True)
-        read(Field(part, findings))
-        for path, message in findings.found:
-            inside = show(path)
-            yield invalid(f"{place}.{inside}".replace(".[", "["), message)
+    def validate(part: Any, part_path: str) -> Iterator[FieldError]:
+        findings = DecodeContext(api_rules_only=True)
+        decode(Field(part, findings))
+        for path, message in findings.errors:
+            yield invalid(f"{part_path}.{format_path(path)}".replace(".[", "["), message)
 
-    return rule
+    return validate
 
 
-_PARTS: Final[tuple[tuple[str, Callable[[Any, str], Iterator[Cause]]], ...]] = (
-    ("initContainers", _containers),
-    ("containers", _containers),
-    ("nodeSelector", _labels),
-    ("affinity", _read_by(lambda field: affinity(field, EMPTY))),
-    ("tolerations", _read_by(tolerations)),
-    ("topologySpreadConstraints", _read_by(spreads)),
+_PART_VALIDATORS: Final[tuple[tuple[str, Callable[[Any, str], Iterator[FieldError]]], ...]] = (
+    ("initContainers", _validate_containers),
+    ("containers", _validate_containers),
+    ("nodeSelector", _validate_node_selector),
+    ("affinity", _validate_with(lambda field: decode_affinity(field, EMPTY))),
+    ("tolerations", _validate_with(decode_tolerations)),
+    ("topologySpreadConstraints", _validate_with(decode_topology_spread)),
 )
 
 
-def template_restarts(spec: Mapping[str, Any], place: str, *allowed: str) -> Iterator[Cause]:
-    """Tell when pods of a template are restarted as its workload does not allow."""
+def validate_restart_policy(spec: Mapping[str, Any], path: str, *allowed: str) -> Iterator[FieldError]:
+    """Yield an error if a pod template has a restartPolicy its workload does not allow."""
     policy = spec.get("restartPolicy", "Always")
     if policy not in allowed:
-        yield _unsupported(f"{place}.restartPolicy", policy, allowed)
+        yield _unsupported(f"{path}.restartPolicy", policy, allowed)
 
 
-def _unsupported(field: str, value: Any, known: tuple[str, ...]) -> Cause:
-    names = ", ".join(f'"{one}"' for one in known)
-    told = f'Unsupported value: "{value}": supported values: {names}'
-    return field, "FieldValueNotSupported", told
+def _unsupported(field: str, value: Any, supported: tuple[str, ...]) -> FieldError:
+    names = ", ".join(f'"{name}"' for name in supported)
+    message = f'Unsupported value: "{value}": supported values: {names}'
+    return field, "FieldValueNotSupported", message

@@ -1,4 +1,4 @@
-"""Rules an object must keep, whoever writes it; all that are broken are told at once."""
+"""Validation of objects on create and update; all errors are reported at once."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,138 +20,146 @@ from dovetail.ports.api_resources import (
     Resource,
 )
 from dovetail.ports.kube_errors import BadRequest
-from dovetail.simulator.apiserver.admission.karpenter import (
-    CUSTOM,
-    broken_rules,
-    fixed_nature,
-    fixed_references,
-    fixed_spec,
+from dovetail.simulator.apiserver.admission.custom_resources import (
+    CUSTOM_RESOURCES,
+    validate_custom_resource,
+    validate_nodeclass_ref_update,
+    validate_replicas_update,
+    validate_spec_update,
 )
-from dovetail.simulator.apiserver.admission.pods import LABEL, PodRules
-from dovetail.simulator.apiserver.admission.status_causes import (
-    Cause,
-    Wire,
+from dovetail.simulator.apiserver.admission.field_errors import (
+    FieldError,
+    JsonObject,
     forbidden,
     invalid,
-    refuse,
+    raise_if_invalid,
     required,
 )
-from dovetail.simulator.apiserver.admission.workloads import WorkloadRules, budget
-from dovetail.simulator.apiserver.patch.json_patch import same_json
-from dovetail.simulator.apiserver.storage.frozen_object import FrozenObject, look
+from dovetail.simulator.apiserver.admission.pods import DNS_LABEL, PodValidator, validate_restart_policy
+from dovetail.simulator.apiserver.patch.json_patch import json_equal
+from dovetail.simulator.apiserver.storage.frozen_object import FrozenObject, get_field
+from dovetail.simulator.apiserver.storage.selectors import decode_label_selector, labels_match
 
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_DNS_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_MAX_SUBDOMAIN: Final = 253
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
-_LONGEST_VALUE: Final = 63
-_NAMED_LIKE_HOSTS: Final = (NAMESPACES, SERVICES)
+_MAX_LABEL_VALUE: Final = 63
+_NAMED_BY_DNS_LABEL: Final = (NAMESPACES, SERVICES)
+"""Names of other kinds are DNS subdomains."""
 
-
-_TEXTS: Final = ("name", "generateName", "namespace", "uid", "resourceVersion")
-_SHAPES: Final[Mapping[str, type]] = {
+_METADATA_STRINGS: Final = ("name", "generateName", "namespace", "uid", "resourceVersion")
+_METADATA_TYPES: Final[Mapping[str, type]] = {
     "labels": dict,
     "annotations": dict,
     "finalizers": list,
     "ownerReferences": list,
 }
+_REPLICATED_RESTART_POLICIES: Final = ("Always",)
+_JOB_RESTART_POLICIES: Final = ("OnFailure", "Never")
 
 
-def check_shape(obj: Wire) -> None:
-    """Refuse what cannot be read as an object at all."""
+def check_structure(obj: JsonObject) -> None:
+    """Raise BadRequest if the top-level or metadata fields have wrong types."""
     meta = obj.get("metadata")
-    wrong = [name for name in ("metadata", "spec", "status") if not _is(obj.get(name), dict)]
-    # Metadata that is frozen comes from the store, and was looked at on its way in.
+    wrong = [name for name in ("metadata", "spec", "status") if not _is_optional(obj.get(name), dict)]
+    # Frozen metadata comes from the store and was checked when it was written.
     if isinstance(meta, dict) and not isinstance(meta, FrozenObject):
         wrong += [
-            f"metadata.{name}" for name, kind in _SHAPES.items() if not _is(meta.get(name), kind)
+            f"metadata.{name}"
+            for name, expected in _METADATA_TYPES.items()
+            if not _is_optional(meta.get(name), expected)
         ]
         references = meta.get("ownerReferences")
-        if isinstance(references, list) and not all(isinstance(one, dict) for one in references):
+        if isinstance(references, list) and not all(isinstance(reference, dict) for reference in references):
             wrong.append("metadata.ownerReferences")
-        wrong += [f"metadata.{name}" for name in _TEXTS if not _is(meta.get(name), str)]
+        wrong += [f"metadata.{name}" for name in _METADATA_STRINGS if not _is_optional(meta.get(name), str)]
     if wrong:
-        raise BadRequest(f"the object cannot be decoded: {', '.join(wrong)} of the wrong type")
+        raise BadRequest(f"the object cannot be decoded: wrong type of {', '.join(wrong)}")
 
 
-def _is(value: Any, kind: type) -> bool:
-    return value is None or isinstance(value, kind)
+def _is_optional(value: Any, expected: type) -> bool:
+    return value is None or isinstance(value, expected)
 
 
-class Checker:
-    """Holds every kind to its rules."""
+class Validator:
+    """Validates objects by the rules of their kind."""
 
     def __init__(self) -> None:
-        rules = WorkloadRules(PodRules())
-        self._rules: Mapping[Resource, Callable[[Wire], Iterable[Cause]]] = {
-            PODS: rules.pod,
-            DEPLOYMENTS: rules.replicated,
-            REPLICA_SETS: rules.replicated,
-            STATEFUL_SETS: rules.replicated,
-            DAEMON_SETS: rules.replicated,
-            JOBS: rules.job,
-            POD_DISRUPTION_BUDGETS: budget,
-            **{one: partial(broken_rules, one) for one in CUSTOM},
+        workloads = WorkloadValidator(PodValidator())
+        self._validators: Mapping[Resource, Callable[[JsonObject], Iterable[FieldError]]] = {
+            PODS: workloads.validate_pod,
+            DEPLOYMENTS: workloads.validate_replicated,
+            REPLICA_SETS: workloads.validate_replicated,
+            STATEFUL_SETS: workloads.validate_replicated,
+            DAEMON_SETS: workloads.validate_replicated,
+            JOBS: workloads.validate_job,
+            POD_DISRUPTION_BUDGETS: validate_pdb,
+            **{resource: partial(validate_custom_resource, resource) for resource in CUSTOM_RESOURCES},
         }
 
-    def check_new(self, resource: Resource, obj: Wire) -> None:
-        """Refuse an object that breaks a rule of its kind."""
-        causes = [*_naming(resource, obj), *_metadata(obj)]
-        rule = self._rules.get(resource)
-        if rule is not None:
-            causes += rule(obj)
-        refuse(resource, obj, causes)
+    def validate_create(self, resource: Resource, obj: JsonObject) -> None:
+        """Raise Invalid if a new object violates a rule of its kind."""
+        errors = [*_validate_name(resource, obj), *_validate_metadata(obj)]
+        validate = self._validators.get(resource)
+        if validate is not None:
+            errors += validate(obj)
+        raise_if_invalid(resource, obj, errors)
 
-    def check_change(self, resource: Resource, old: Wire, new: Wire) -> None:
-        """Refuse a change that breaks a rule of its kind."""
-        causes: list[Cause] = []
+    def validate_update(self, resource: Resource, old: JsonObject, new: JsonObject) -> None:
+        """Raise Invalid if an update violates a rule of its kind."""
+        errors: list[FieldError] = []
         if new["metadata"] is not old["metadata"]:
-            causes += [*_metadata(new), *_finalizers(old, new)]
-        if not same_json(old.get("spec"), new.get("spec")):
-            for change_rule in _CHANGE_RULES.get(resource, ()):
-                causes += change_rule(old, new)
-            rule = self._rules.get(resource)
-            # Once a change itself is forbidden, what it would lead to does not matter.
-            if rule is not None and not causes:
-                causes += rule(new)
-        refuse(resource, new, causes)
+            errors += [*_validate_metadata(new), *_validate_finalizers(old, new)]
+        if not json_equal(old.get("spec"), new.get("spec")):
+            for validate_change in _UPDATE_VALIDATORS.get(resource, ()):
+                errors += validate_change(old, new)
+            validate = self._validators.get(resource)
+            # Errors of the new object are of no interest if the change is forbidden.
+            if validate is not None and not errors:
+                errors += validate(new)
+        raise_if_invalid(resource, new, errors)
 
 
-def _naming(resource: Resource, obj: Wire) -> Iterator[Cause]:
+def _validate_name(resource: Resource, obj: JsonObject) -> Iterator[FieldError]:
     name = obj["metadata"]["name"]
-    if resource in _NAMED_LIKE_HOSTS:
-        if not LABEL.fullmatch(name):
-            yield invalid("metadata.name", f"{name!r} is no lowercase RFC 1123 label")
-    elif len(name) > 253 or not _NAME.fullmatch(name):
-        yield invalid("metadata.name", f"{name!r} is no lowercase RFC 1123 subdomain")
+    if resource in _NAMED_BY_DNS_LABEL:
+        if not DNS_LABEL.fullmatch(name):
+            yield invalid("metadata.name", f"{name!r} is not a lowercase RFC 1123 label")
+    elif len(name) > _MAX_SUBDOMAIN or not _DNS_SUBDOMAIN.fullmatch(name):
+        yield invalid("metadata.name", f"{name!r} is not a lowercase RFC 1123 subdomain")
 
 
-def _metadata(obj: Wire) -> Iterator[Cause]:
+def _validate_metadata(obj: JsonObject) -> Iterator[FieldError]:
     meta = obj["metadata"]
     for key, value in (meta.get("labels") or {}).items():
-        if not _is_key(key):
-            yield invalid("metadata.labels", f"{key!r} is no label key")
-        valid = isinstance(value, str) and len(value) <= _LONGEST_VALUE
-        if not valid or not _LABEL_VALUE.fullmatch(value):
-            yield invalid(f"metadata.labels[{key}]", f"{value!r} is no label value")
+        if not _is_label_key(key):
+            yield invalid("metadata.labels", f"{key!r} is not a label key")
+        is_short = isinstance(value, str) and len(value) <= _MAX_LABEL_VALUE
+        if not is_short or not _LABEL_VALUE.fullmatch(value):
+            yield invalid(f"metadata.labels[{key}]", f"{value!r} is not a label value")
     for key, value in (meta.get("annotations") or {}).items():
         if not isinstance(value, str):
-            yield invalid(f"metadata.annotations[{key}]", f"{value!r} is no string")
-    for at, owner in enumerate(meta.get("ownerReferences") or ()):
+            yield invalid(f"metadata.annotations[{key}]", f"{value!r} is not a string")
+    for index, owner in enumerate(meta.get("ownerReferences") or ()):
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
-                yield required(f"metadata.ownerReferences[{at}].{field}", "must not be empty")
+                yield required(f"metadata.ownerReferences[{index}].{field}", "must not be empty")
 
 
 @lru_cache(maxsize=4096)
-def _is_key(key: str) -> bool:
-    domain, slash, name = key.rpartition("/")
-    good = len(name) <= _LONGEST_VALUE and bool(name) and _LABEL_VALUE.fullmatch(name)
-    return bool(good) and (not slash or (len(domain) <= 253 and bool(_NAME.fullmatch(domain))))
+def _is_label_key(key: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    if not name or len(name) > _MAX_LABEL_VALUE or not _LABEL_VALUE.fullmatch(name):
+        return False
+    return not slash or (len(prefix) <= _MAX_SUBDOMAIN and bool(_DNS_SUBDOMAIN.fullmatch(prefix)))
 
 
-def _finalizers(old: Wire, new: Wire) -> Iterator[Cause]:
+def _validate_finalizers(old: JsonObject, new: JsonObject) -> Iterator[FieldError]:
     if old["metadata"].get("deletionTimestamp"):
         before = old["metadata"].get("finalizers") or ()
-        added = [one for one in new["metadata"].get("finalizers") or () if one not in before]
+        added = [
+            finalizer for finalizer in new["metadata"].get("finalizers") or () if finalizer not in before
+        ]
         if added:
             yield forbidden(
                 "metadata.finalizers",
@@ -159,28 +167,28 @@ def _finalizers(old: Wire, new: Wire) -> Iterator[Cause]:
             )
 
 
-def _unchangeable(*path: str) -> Callable[[Wire, Wire], Iterable[Cause]]:
-    def rule(old: Wire, new: Wire) -> Iterator[Cause]:
-        if not same_json(look(old, *path), look(new, *path)):
+def _immutable(*path: str) -> Callable[[JsonObject, JsonObject], Iterable[FieldError]]:
+    def validate(old: JsonObject, new: JsonObject) -> Iterator[FieldError]:
+        if not json_equal(get_field(old, *path), get_field(new, *path)):
             yield invalid(".".join(path), "field is immutable")
 
-    return rule
+    return validate
 
 
-_POD_MAY_CHANGE: Final = frozenset(
+_MUTABLE_POD_FIELDS: Final = frozenset(
     {"activeDeadlineSeconds", "tolerations", "schedulingGates", "terminationGracePeriodSeconds"}
 )
 
 
-def _pod_spec(old: Wire, new: Wire) -> Iterator[Cause]:
-    """Allow new images, further tolerations and fewer scheduling gates, and nothing else."""
+def _validate_pod_update(old: JsonObject, new: JsonObject) -> Iterator[FieldError]:
+    """Allow only new images, more tolerations and fewer scheduling gates."""
     before, after = old["spec"], new.get("spec") or {}
     if before == after:
         return
     changed = sorted(
         name
-        for name in {*before, *after} - _POD_MAY_CHANGE
-        if not same_json(_without_images(before.get(name)), _without_images(after.get(name)))
+        for name in {*before, *after} - _MUTABLE_POD_FIELDS
+        if not json_equal(_without_images(before.get(name)), _without_images(after.get(name)))
     )
     for name in changed:
         yield forbidden(f"spec.{name}", "pod updates may not change this field")
@@ -194,24 +202,89 @@ def _without_images(containers: Any) -> Any:
     if not isinstance(containers, list):
         return containers
     return [
-        {name: value for name, value in one.items() if name != "image"}
-        if isinstance(one, dict)
-        else one
-        for one in containers
+        {name: value for name, value in container.items() if name != "image"}
+        if isinstance(container, dict)
+        else container
+        for container in containers
     ]
 
 
-def _contains(all_of_them: Any, some: Any) -> bool:
-    return all(one in (all_of_them or ()) for one in some or ())
+def _contains(superset: Any, subset: Any) -> bool:
+    return all(item in (superset or ()) for item in subset or ())
 
 
-_CHANGE_RULES: Final[dict[Resource, tuple[Callable[[Wire, Wire], Iterable[Cause]], ...]]] = {
-    PODS: (_pod_spec,),
-    DEPLOYMENTS: (_unchangeable("spec", "selector"),),
-    REPLICA_SETS: (_unchangeable("spec", "selector"),),
-    STATEFUL_SETS: (_unchangeable("spec", "selector"), _unchangeable("spec", "serviceName")),
-    DAEMON_SETS: (_unchangeable("spec", "selector"),),
-    JOBS: (_unchangeable("spec", "selector"), _unchangeable("spec", "template")),
-    NODE_CLAIMS: (fixed_spec,),
-    NODE_POOLS: (fixed_references, fixed_nature),
+_UPDATE_VALIDATORS: Final[
+    dict[Resource, tuple[Callable[[JsonObject, JsonObject], Iterable[FieldError]], ...]]
+] = {
+    PODS: (_validate_pod_update,),
+    DEPLOYMENTS: (_immutable("spec", "selector"),),
+    REPLICA_SETS: (_immutable("spec", "selector"),),
+    STATEFUL_SETS: (_immutable("spec", "selector"), _immutable("spec", "serviceName")),
+    DAEMON_SETS: (_immutable("spec", "selector"),),
+    JOBS: (_immutable("spec", "selector"), _immutable("spec", "template")),
+    NODE_CLAIMS: (validate_spec_update,),
+    NODE_POOLS: (validate_nodeclass_ref_update, validate_replicas_update),
 }
+
+
+class WorkloadValidator:
+    """Validates pods and the kinds that create pods from a template."""
+
+    def __init__(self, pods: PodValidator) -> None:
+        self._pods = pods
+
+    def validate_pod(self, obj: JsonObject) -> Iterator[FieldError]:
+        yield from self._pods.validate(obj.get("spec") or {}, "spec")
+
+    def validate_replicated(self, obj: JsonObject) -> Iterator[FieldError]:
+        """Validate a Deployment, ReplicaSet, StatefulSet or DaemonSet."""
+        spec = obj.get("spec") or {}
+        yield from _validate_count(spec, "replicas")
+        selector = spec.get("selector")
+        if not selector:
+            yield required("spec.selector")
+        template = spec.get("template")
+        labels = get_field(template, "metadata", "labels") or {}
+        if selector and not _selects(selector, labels):
+            yield invalid(
+                "spec.template.metadata.labels",
+                f"{dict(labels)}: `selector` does not match template `labels`",
+            )
+        yield from self._validate_template(template, _REPLICATED_RESTART_POLICIES)
+
+    def validate_job(self, obj: JsonObject) -> Iterator[FieldError]:
+        spec = obj.get("spec") or {}
+        for name in ("parallelism", "completions", "backoffLimit"):
+            yield from _validate_count(spec, name)
+        yield from self._validate_template(spec.get("template"), _JOB_RESTART_POLICIES)
+
+    def _validate_template(self, template: Any, restart_policies: tuple[str, ...]) -> Iterator[FieldError]:
+        pod_spec = get_field(template, "spec") or {}
+        yield from self._pods.validate(pod_spec, "spec.template.spec")
+        yield from validate_restart_policy(pod_spec, "spec.template.spec", *restart_policies)
+
+
+def validate_pdb(obj: JsonObject) -> Iterator[FieldError]:
+    """Validate a PodDisruptionBudget."""
+    spec = obj.get("spec") or {}
+    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        yield invalid("spec", "minAvailable and maxUnavailable cannot be both set")
+    for name in ("minAvailable", "maxUnavailable"):
+        value = spec.get(name)
+        is_percent = isinstance(value, str) and value.removesuffix("%").isdigit() and value[-1:] == "%"
+        is_count = isinstance(value, int) and value >= 0
+        if value is not None and not is_percent and not is_count:
+            yield invalid(f"spec.{name}", f"{value!r} is neither a number nor a percentage such as '10%'")
+
+
+def _validate_count(spec: Mapping[str, Any], name: str) -> Iterator[FieldError]:
+    value = spec.get(name)
+    if value is not None and (not isinstance(value, int) or value < 0):
+        yield invalid(f"spec.{name}", f"{value!r}: must be greater than or equal to 0")
+
+
+def _selects(selector: Any, labels: Mapping[str, str]) -> bool:
+    try:
+        return isinstance(selector, dict) and labels_match(decode_label_selector(selector), labels)
+    except BadRequest:
+        return False

@@ -1,0 +1,1 @@
+"""Patches: merge, JSON and strategic merge patch, server-side apply, managed fields."""

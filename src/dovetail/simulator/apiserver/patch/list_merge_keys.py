@@ -1,7 +1,8 @@
-"""Which lists are merged item by item, and by which fields their items are told apart.
+"""Lists that are merged item by item, and the key fields of their items.
 
-Every list not named here is replaced whole. That goes for ``taints`` and
-``tolerations`` too: Kubernetes treats both as atomic.
+Kubernetes declares these as ``patchMergeKey`` and ``x-kubernetes-list-map-keys`` of
+its types. All other lists are atomic: they are replaced as a whole, ``taints`` and
+``tolerations`` included.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from dovetail.ports.api_resources import SERVICES, Resource
 
 Keys = tuple[str, ...]
 
-STRATEGIC_KEYS: Final[Mapping[str, str]] = {
+PATCH_MERGE_KEYS: Final[Mapping[str, str]] = {
     "addresses": "type",
     "conditions": "type",
     "containers": "name",
@@ -31,45 +32,46 @@ STRATEGIC_KEYS: Final[Mapping[str, str]] = {
     "volumeMounts": "mountPath",
     "volumes": "name",
 }
-"""The one field by which a strategic merge patch finds an item."""
+"""Key field of the items, for strategic merge patch."""
 
-APPLY_KEYS: Final[Mapping[str, Keys]] = {
-    **{field: (key,) for field, key in STRATEGIC_KEYS.items()},
+LIST_MAP_KEYS: Final[Mapping[str, Keys]] = {
+    **{field: (key,) for field, key in PATCH_MERGE_KEYS.items()},
     "ports": ("containerPort", "protocol"),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
 }
-"""The fields by which server-side apply finds an item; stricter than the above."""
+"""Key fields of the items, for server-side apply; more than for strategic merge."""
 
-PRIMITIVE_SETS: Final = frozenset({"finalizers", "podCIDRs"})
-"""Lists of strings that are merged as sets."""
+SET_LISTS: Final = frozenset({"finalizers", "podCIDRs"})
+"""Lists of strings that are merged as sets (``x-kubernetes-list-type: set``)."""
 
 KEY_DEFAULTS: Final[Mapping[str, str]] = {"protocol": "TCP"}
-"""What a key field means where an item leaves it out."""
+"""Defaults of key fields."""
 
-_IN_ANY_METADATA: Final = frozenset({"ownerReferences"})
+_METADATA_LISTS: Final = frozenset({"ownerReferences"})
+"""Merged for custom resources too, whose other lists are atomic."""
 
 
-def strategic_key(resource: Resource, field: str) -> str | None:
-    """Return the field that tells the items of a list apart; None for an atomic list."""
+def patch_merge_key(resource: Resource, field: str) -> str | None:
+    """Return the key field of a list for strategic merge; None if it is atomic."""
     if resource is SERVICES and field == "ports":
         return "port"
-    return STRATEGIC_KEYS.get(field)
+    return PATCH_MERGE_KEYS.get(field)
 
 
-def apply_keys(resource: Resource, field: str) -> Keys | None:
-    """Return the fields that tell the items of a list apart; None for an atomic list."""
-    if resource.custom and field not in _IN_ANY_METADATA:
+def list_map_keys(resource: Resource, field: str) -> Keys | None:
+    """Return the key fields of a list for server-side apply; None if it is atomic."""
+    if resource.is_custom and field not in _METADATA_LISTS:
         return None
     if resource is SERVICES and field == "ports":
         return ("port", "protocol")
-    return APPLY_KEYS.get(field)
+    return LIST_MAP_KEYS.get(field)
 
 
-def is_set(resource: Resource, field: str) -> bool:
-    """Tell whether a list of strings is merged as a set."""
-    return field in PRIMITIVE_SETS and (not resource.custom or field == "finalizers")
+def is_set_list(resource: Resource, field: str) -> bool:
+    """Return True if a list of strings is merged as a set."""
+    return field in SET_LISTS and (not resource.is_custom or field == "finalizers")
 
 
 def key_values(item: Mapping[str, Any], keys: Keys) -> tuple[Any, ...]:
-    """Return what tells an item apart from the others of its list."""
+    """Return the values of the key fields of an item."""
     return tuple(item.get(key, KEY_DEFAULTS.get(key)) for key in keys)

@@ -1,106 +1,96 @@
-"""Sets of field paths, and the ``fieldsV1`` form in which managedFields keeps them."""
+"""Sets of field paths, and their ``fieldsV1`` encoding in managedFields."""
 
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from dovetail.ports.api_resources import Resource
-from dovetail.simulator.apiserver.patch.list_merge_keys import apply_keys, is_set, key_values
+from dovetail.simulator.apiserver.patch.list_merge_keys import is_set_list, key_values, list_map_keys
 
-Step = str
-"""As in fieldsV1: ``f:name``, ``k:{"name":"a"}`` for an item, ``v:"a"`` for a set's member."""
-Path = tuple[Step, ...]
+PathElement = str
+"""As in fieldsV1: ``f:name``, ``k:{"name":"a"}`` for a list item, ``v:"a"`` for a set value."""
+Path = tuple[PathElement, ...]
 FieldSet = frozenset[Path]
 
-_SERVERS_OWN: Final = frozenset(
-    {
-        "f:name",
-        "f:generateName",
-        "f:namespace",
-        "f:uid",
-        "f:resourceVersion",
-        "f:generation",
-        "f:creationTimestamp",
-        "f:deletionTimestamp",
-        "f:deletionGracePeriodSeconds",
-        "f:managedFields",
-        "f:selfLink",
-    }
+_SERVER_METADATA: Final = frozenset(
+    "f:name f:generateName f:namespace f:uid f:resourceVersion f:generation f:creationTimestamp"
+    " f:deletionTimestamp f:deletionGracePeriodSeconds f:managedFields f:selfLink".split()
 )
 
 
-def is_owned(path: Path) -> bool:
-    """Tell whether a path can belong to a writer, rather than to the server."""
+def is_ownable(path: Path) -> bool:
+    """Return True if a field manager can own a path; the server owns the others."""
     if path[0] in ("f:apiVersion", "f:kind"):
         return False
-    return not (path[0] == "f:metadata" and len(path) > 1 and path[1] in _SERVERS_OWN)
+    return not (path[0] == "f:metadata" and len(path) > 1 and path[1] in _SERVER_METADATA)
 
 
-def item_step(item: Mapping[str, Any], keys: tuple[str, ...]) -> Step:
-    """Return the step to an item of a keyed list."""
-    named = dict(zip(keys, key_values(item, keys), strict=True))
-    return "k:" + json.dumps(named, sort_keys=True, separators=(",", ":"))
+def key_path_element(item: Mapping[str, Any], keys: tuple[str, ...]) -> PathElement:
+    """Return the path element of an item of a keyed list."""
+    values = dict(zip(keys, key_values(item, keys), strict=True))
+    return "k:" + json.dumps(values, sort_keys=True, separators=(",", ":"))
 
 
-def member_step(value: Any) -> Step:
-    """Return the step to a member of a set."""
+def value_path_element(value: Any) -> PathElement:
+    """Return the path element of a value of a set."""
     return "v:" + json.dumps(value, separators=(",", ":"))
 
 
-def leaves(resource: Resource, obj: Mapping[str, Any]) -> dict[Path, Any]:
-    """Return every field that can have an owner, with its value.
+def field_values(resource: Resource, obj: Mapping[str, Any]) -> dict[Path, Any]:
+    """Return all fields that can have an owner, with their values.
 
-    Items of keyed lists are fields of their own too, with None as their value:
-    who owns an item keeps it in the list.
+    An item of a keyed list is a field of its own, with the value None: its owners
+    keep it in the list.
     """
-    found: dict[Path, Any] = {}
+    values: dict[Path, Any] = {}
     for name, value in obj.items():
-        _gather(resource, (f"f:{name}",), name, value, found)
-    return {path: value for path, value in found.items() if is_owned(path)}
+        _collect_values(resource, (f"f:{name}",), name, value, values)
+    return {path: value for path, value in values.items() if is_ownable(path)}
 
 
-def _gather(resource: Resource, path: Path, field: str, value: Any, found: dict[Path, Any]) -> None:
+def _collect_values(resource: Resource, path: Path, field: str, value: Any, values: dict[Path, Any]) -> None:
     if isinstance(value, dict) and value:
-        for name, one in value.items():
-            _gather(resource, (*path, f"f:{name}"), name, one, found)
-    elif isinstance(value, list) and value and is_set(resource, field):
-        found.update(((*path, member_step(one)), one) for one in value)
-    elif _has_items(value) and (keys := apply_keys(resource, field)):
+        for name, child in value.items():
+            _collect_values(resource, (*path, f"f:{name}"), name, child, values)
+    elif isinstance(value, list) and value and is_set_list(resource, field):
+        values.update(((*path, value_path_element(member)), member) for member in value)
+    elif _is_list_of_objects(value) and (keys := list_map_keys(resource, field)):
         for item in value:
-            step = (*path, item_step(item, keys))
-            found[step] = None
-            for name, one in item.items():
-                _gather(resource, (*step, f"f:{name}"), name, one, found)
+            item_path = (*path, key_path_element(item, keys))
+            values[item_path] = None
+            for name, child in item.items():
+                _collect_values(resource, (*item_path, f"f:{name}"), name, child, values)
     else:
-        found[path] = value
+        values[path] = value
 
 
-def _has_items(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
 
 
-def encode(paths: Iterable[Path]) -> dict[str, Any]:
-    """Write a set of paths as fieldsV1."""
+def encode_fields_v1(paths: Iterable[Path]) -> dict[str, Any]:
+    """Encode a set of paths as fieldsV1."""
     tree: dict[str, Any] = {}
     for path in sorted(paths):
-        at = tree
-        for step in path:
-            at = at.setdefault(step, {})
+        node = tree
+        for element in path:
+            node = node.setdefault(element, {})
         if path[-1].startswith("k:"):
-            at["."] = {}
+            # "." says that the item itself is owned, not only fields of it.
+            node["."] = {}
     return tree
 
 
-def decode(tree: Mapping[str, Any]) -> FieldSet:
-    """Read fieldsV1."""
-    found: set[Path] = set()
-    _walk(tree, (), found)
-    return frozenset(found)
+def decode_fields_v1(tree: Mapping[str, Any]) -> FieldSet:
+    """Decode fieldsV1 as a set of paths."""
+    paths: set[Path] = set()
+    _collect_paths(tree, (), paths)
+    return frozenset(paths)
 
 
-def _walk(tree: Mapping[str, Any], path: Path, found: set[Path]) -> None:
+def _collect_paths(tree: Mapping[str, Any], path: Path, paths: set[Path]) -> None:
     if path and (not tree or "." in tree):
-        found.add(path)
-    for step, below in tree.items():
-        if step != ".":
-            _walk(below, (*path, step), found)
+        paths.add(path)
+    for element, subtree in tree.items():
+        if element != ".":
+            _collect_paths(subtree, (*path, element), paths)

@@ -1,4 +1,9 @@
-"""Server-side apply, and who owns which field of an object."""
+"""Server-side apply and the ownership of fields (managedFields).
+
+Every field manager owns the fields that it applied or updated. An apply raises
+Conflict where another manager owns a field with another value, unless it is forced.
+It removes fields that the manager no longer applies and no other manager owns.
+"""
 
 import json
 from collections.abc import Mapping
@@ -6,64 +11,64 @@ from typing import Any, NamedTuple
 
 from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_errors import Conflict
-from dovetail.simulator.apiserver.patch.json_patch import same_json
-from dovetail.simulator.apiserver.patch.list_merge_keys import apply_keys, is_set
+from dovetail.simulator.apiserver.patch.json_patch import json_equal
+from dovetail.simulator.apiserver.patch.list_merge_keys import is_set_list, list_map_keys
 from dovetail.simulator.apiserver.patch.managed_fields import (
     FieldSet,
     Path,
-    decode,
-    encode,
-    item_step,
-    leaves,
-    member_step,
+    decode_fields_v1,
+    encode_fields_v1,
+    field_values,
+    key_path_element,
+    value_path_element,
 )
 from dovetail.simulator.apiserver.storage.frozen_object import Object, thaw
 
 
-class Manager(NamedTuple):
-    """Who writes, how, and through which subresource; each has its own set of fields."""
+class FieldManager(NamedTuple):
+    """Name, operation (Apply or Update) and subresource; each owns a set of fields."""
 
     name: str
     operation: str
     subresource: str = ""
 
 
-class Owned(NamedTuple):
-    """The fields of one manager and when they last changed."""
+class OwnedFields(NamedTuple):
+    """Fields of a manager, and the time of their last change."""
 
     fields: FieldSet
-    since: str
+    time: str
 
 
-Ownership = dict[Manager, Owned]
+Ownership = dict[FieldManager, OwnedFields]
 
-FIRST_APPLY = Manager("before-first-apply", "Update")
-"""Stands for everyone who wrote an object before ownership was kept."""
+BEFORE_FIRST_APPLY = FieldManager("before-first-apply", "Update")
+"""Owner of all fields of an object that was written without managedFields."""
 
 
-def ownership_of(obj: Mapping[str, Any]) -> Ownership:
-    """Read managedFields."""
+def decode_managed_fields(obj: Mapping[str, Any]) -> Ownership:
+    """Decode the managedFields of an object."""
     return {
-        Manager(one["manager"], one["operation"], one.get("subresource", "")): Owned(
-            decode(one.get("fieldsV1") or {}), one.get("time", "")
+        FieldManager(entry["manager"], entry["operation"], entry.get("subresource", "")): OwnedFields(
+            decode_fields_v1(entry.get("fieldsV1") or {}), entry.get("time", "")
         )
-        for one in obj["metadata"].get("managedFields") or ()
+        for entry in obj["metadata"].get("managedFields") or ()
     }
 
 
-def managed_fields(resource: Resource, ownership: Ownership) -> list[dict[str, Any]]:
-    """Write managedFields; managers without fields are left out."""
+def encode_managed_fields(resource: Resource, ownership: Ownership) -> list[dict[str, Any]]:
+    """Encode managedFields; managers without fields are omitted."""
     entries = []
-    for manager, owned in sorted(ownership.items(), key=lambda one: (one[1].since, one[0])):
+    for manager, owned in sorted(ownership.items(), key=lambda item: (item[1].time, item[0])):
         if not owned.fields:
             continue
         entry: dict[str, Any] = {
             "manager": manager.name,
             "operation": manager.operation,
             "apiVersion": resource.api_version,
-            "time": owned.since,
+            "time": owned.time,
             "fieldsType": "FieldsV1",
-            "fieldsV1": encode(owned.fields),
+            "fieldsV1": encode_fields_v1(owned.fields),
         }
         if manager.subresource:
             entry["subresource"] = manager.subresource
@@ -71,123 +76,115 @@ def managed_fields(resource: Resource, ownership: Ownership) -> list[dict[str, A
     return entries
 
 
-def apply(
+def apply_configuration(
     resource: Resource,
     live: Object,
     config: Mapping[str, Any],
-    manager: Manager,
+    manager: FieldManager,
     *,
     force: bool,
     now: str,
 ) -> dict[str, Any]:
-    """Return ``live`` with a manager's configuration applied and ownership brought up to date.
+    """Return ``live`` with a manager's configuration and updated managedFields.
 
-    Fields the manager applied before and has now left out go away unless
-    someone else owns them too.
+    Fields that the manager applied before and now omits are removed, unless another
+    manager owns them too. Raises Conflict unless ``force``.
     """
-    ownership = ownership_of(live)
+    ownership = decode_managed_fields(live)
     if not ownership:
-        ownership[FIRST_APPLY] = Owned(frozenset(leaves(resource, live)), now)
-    wanted = leaves(resource, config)
-    before = ownership.pop(manager, Owned(frozenset(), now))
-    _settle_conflicts(resource, live, wanted, ownership, force=force)
+        ownership[BEFORE_FIRST_APPLY] = OwnedFields(frozenset(field_values(resource, live)), now)
+    applied = field_values(resource, config)
+    before = ownership.pop(manager, OwnedFields(frozenset(), now))
+    _resolve_conflicts(resource, live, applied, ownership, force=force)
 
     merged = _merge(resource, thaw(live), config)
-    others = frozenset[Path]().union(*(one.fields for one in ownership.values()))
-    abandoned = before.fields - frozenset(wanted) - others
-    # Items before their fields: without its key field an item could not be found.
+    fields = frozenset(applied)
+    others = frozenset[Path]().union(*(owned.fields for owned in ownership.values()))
+    abandoned = before.fields - fields - others
+    # Items before their fields: an item without its key fields could not be found.
     for path in sorted(abandoned, key=lambda path: (len(path), path)):
-        if not _is_key(path) and not _covers_owned(path, others | frozenset(wanted)):
+        if not _is_key_field(path) and not _has_descendant(path, others | fields):
             _remove(resource, merged, path)
 
-    fields = frozenset(wanted)
-    ownership[manager] = before if fields == before.fields else Owned(fields, now)
-    merged["metadata"]["managedFields"] = managed_fields(resource, ownership)
+    ownership[manager] = before if fields == before.fields else OwnedFields(fields, now)
+    merged["metadata"]["managedFields"] = encode_managed_fields(resource, ownership)
     return merged
 
 
-def track_update(
-    resource: Resource, old: Object | None, new: Mapping[str, Any], manager: Manager, *, now: str
+def update_managed_fields(
+    resource: Resource, old: Object | None, new: Mapping[str, Any], manager: FieldManager, *, now: str
 ) -> list[dict[str, Any]]:
-    """Return the managedFields after an ordinary write: what it changed is the writer's now."""
-    ownership = ownership_of(old) if old is not None else {}
-    before = leaves(resource, old) if old is not None else {}
-    after = leaves(resource, new)
+    """Return the managedFields after an update: the manager owns the changed fields."""
+    ownership = decode_managed_fields(old) if old is not None else {}
+    before = field_values(resource, old) if old is not None else {}
+    after = field_values(resource, new)
     changed = {
-        path
-        for path, value in after.items()
-        if path not in before or not same_json(before[path], value)
+        path for path, value in after.items() if path not in before or not json_equal(before[path], value)
     }
-    for other, owned in ownership.items():
-        kept = frozenset(
-            path
-            for path in owned.fields
-            if path in after and (other == manager or path not in changed)
+    for owner, owned in ownership.items():
+        remaining = frozenset(
+            path for path in owned.fields if path in after and (owner == manager or path not in changed)
         )
-        ownership[other] = owned._replace(fields=kept)
-    mine = ownership.get(manager, Owned(frozenset(), now))
-    if not changed <= mine.fields:
-        mine = Owned(mine.fields | changed, now)
-    ownership[manager] = mine
-    return managed_fields(resource, ownership)
+        ownership[owner] = owned._replace(fields=remaining)
+    own = ownership.get(manager, OwnedFields(frozenset(), now))
+    if not changed <= own.fields:
+        own = OwnedFields(own.fields | changed, now)
+    ownership[manager] = own
+    return encode_managed_fields(resource, ownership)
 
 
-def _settle_conflicts(
-    resource: Resource,
-    live: Object,
-    wanted: Mapping[Path, Any],
-    ownership: Ownership,
-    *,
-    force: bool,
+def _resolve_conflicts(
+    resource: Resource, live: Object, applied: Mapping[Path, Any], ownership: Ownership, *, force: bool
 ) -> None:
-    current = leaves(resource, live)
-    contested = frozenset(path for path, value in wanted.items() if _differs(path, value, current))
+    """Raise Conflict for fields of other managers, or take them over if forced."""
+    current = field_values(resource, live)
+    differing = frozenset(path for path, value in applied.items() if _is_different(path, value, current))
     conflicts: dict[str, list[str]] = {}
-    for other, owned in list(ownership.items()):
-        lost = contested & owned.fields
+    for owner, owned in list(ownership.items()):
+        conflicting = differing & owned.fields
         if force:
-            ownership[other] = owned._replace(fields=owned.fields - lost)
-        elif lost:
-            conflicts[_told(resource, other)] = [_dotted(path) for path in sorted(lost)]
+            ownership[owner] = owned._replace(fields=owned.fields - conflicting)
+        elif conflicting:
+            conflicts[_format_manager(resource, owner)] = [_format_path(path) for path in sorted(conflicting)]
     if conflicts:
-        raise _refusal(conflicts)
+        raise _conflict_error(conflicts)
 
 
-def _differs(path: Path, wanted: Any, current: Mapping[Path, Any]) -> bool:
+def _is_different(path: Path, applied: Any, current: Mapping[Path, Any]) -> bool:
     if path in current:
-        return not same_json(current[path], wanted)
-    # An empty map or list is stored as none. Whoever applies one differs from that, but
-    # not from a map with something in it: the two are merged.
-    return wanted not in ({}, []) or not _covers_owned(path, frozenset(current))
+        return not json_equal(current[path], applied)
+    # An empty map or list is not stored. Applying one differs from an absent field, but
+    # not from a map with entries: the two are merged.
+    return applied not in ({}, []) or not _has_descendant(path, frozenset(current))
 
 
-def _refusal(conflicts: Mapping[str, list[str]]) -> Conflict:
-    """Name every field that someone else has a different idea of, by owner."""
+def _conflict_error(conflicts: Mapping[str, list[str]]) -> Conflict:
+    """Return the Conflict with a cause for each field, grouped by owner."""
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": field}
         for owner, fields in conflicts.items()
         for field in fields
     ]
     if len(causes) == 1:
-        told = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+        summary = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
     else:
         lines = [
             line
             for owner, fields in sorted(conflicts.items())
             for line in (f"conflicts with {owner}:", *(f"- {field}" for field in fields))
         ]
-        told = f"{len(causes)} conflicts: " + "\n".join(lines)
-    return Conflict(f"Apply failed with {told}", causes=causes)
+        summary = f"{len(causes)} conflicts: " + "\n".join(lines)
+    return Conflict(f"Apply failed with {summary}", causes=causes)
 
 
-def _told(resource: Resource, manager: Manager) -> str:
-    door = f' with subresource "{manager.subresource}"' if manager.subresource else ""
+def _format_manager(resource: Resource, manager: FieldManager) -> str:
+    subresource = f' with subresource "{manager.subresource}"' if manager.subresource else ""
     version = f" using {resource.api_version}" if manager.operation == "Update" else ""
-    return f'"{manager.name}"{door}{version}'
+    return f'"{manager.name}"{subresource}{version}'
 
 
-def _dotted(path: Path) -> str:
-    return "".join("." + step[2:] if step[0] == "f" else f"[{step[2:]}]" for step in path)
+def _format_path(path: Path) -> str:
+    return "".join("." + element[2:] if element[0] == "f" else f"[{element[2:]}]" for element in path)
 
 
 def _merge(resource: Resource, target: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,71 +200,72 @@ def _merge(resource: Resource, target: dict[str, Any], config: Mapping[str, Any]
 
 
 def _merge_list(resource: Resource, field: str, live: list[Any], config: list[Any]) -> list[Any]:
-    if is_set(resource, field):
-        return [*live, *(one for one in config if one not in live)]
-    keys = apply_keys(resource, field)
+    if is_set_list(resource, field):
+        return [*live, *(value for value in config if value not in live)]
+    keys = list_map_keys(resource, field)
     if keys is None:
-        return [thaw(one) for one in config]
-    places = {item_step(one, keys): at for at, one in enumerate(live)}
+        return [thaw(item) for item in config]
+    indexes = {key_path_element(item, keys): index for index, item in enumerate(live)}
     items = list(live)
-    for one in config:
-        at = places.get(item_step(one, keys))
-        if at is None:
-            items.append(thaw(one))
+    for item in config:
+        index = indexes.get(key_path_element(item, keys))
+        if index is None:
+            items.append(thaw(item))
         else:
-            items[at] = _merge(resource, items[at], one)
+            items[index] = _merge(resource, items[index], item)
     return items
 
 
-def _is_key(path: Path) -> bool:
-    """Tell whether a field is what its item is found by; it goes with the item only."""
+def _is_key_field(path: Path) -> bool:
+    """Return True for a key field of a list item; it is removed only with its item."""
     if len(path) < 2 or not path[-2].startswith("k:"):
         return False
     return path[-1][2:] in json.loads(path[-2][2:])
 
 
-def _covers_owned(path: Path, owned: FieldSet) -> bool:
-    return any(len(one) > len(path) and one[: len(path)] == path for one in owned)
+def _has_descendant(path: Path, paths: FieldSet) -> bool:
+    return any(len(other) > len(path) and other[: len(path)] == path for other in paths)
 
 
 def _remove(resource: Resource, obj: dict[str, Any], path: Path) -> None:
-    at: Any = obj
+    node: Any = obj
     field = ""
-    for step in path[:-1]:
-        at, field = _below(resource, at, field, step)
-        if at is None:
+    for element in path[:-1]:
+        node, field = _descend(resource, node, field, element)
+        if node is None:
             return
     last = path[-1]
     if last.startswith("f:"):
-        at.pop(last[2:], None)
+        node.pop(last[2:], None)
     elif last.startswith("v:"):
-        at[:] = [one for one in at if member_step(one) != last]
+        node[:] = [value for value in node if value_path_element(value) != last]
     else:
-        keys = apply_keys(resource, field) or ()
-        at[:] = [one for one in at if item_step(one, keys) != last]
-    _drop_empty(resource, obj, path[:-1])
+        keys = list_map_keys(resource, field) or ()
+        node[:] = [item for item in node if key_path_element(item, keys) != last]
+    _drop_empty_parents(resource, obj, path[:-1])
 
 
-def _drop_empty(resource: Resource, obj: dict[str, Any], path: Path) -> None:
-    """Take away the maps and lists that a removal has left empty."""
+def _drop_empty_parents(resource: Resource, obj: dict[str, Any], path: Path) -> None:
+    """Remove maps and lists that a removal has left empty."""
     while len(path) > 1 and path[-1].startswith("f:"):
-        at: Any = obj
+        node: Any = obj
         field = ""
-        for step in path[:-1]:
-            at, field = _below(resource, at, field, step)
-            if at is None:
+        for element in path[:-1]:
+            node, field = _descend(resource, node, field, element)
+            if node is None:
                 return
         name = path[-1][2:]
-        if not isinstance(at, dict) or at.get(name) not in ({}, []):
+        if not isinstance(node, dict) or node.get(name) not in ({}, []):
             return
-        del at[name]
+        del node[name]
         path = path[:-1]
 
 
-def _below(resource: Resource, at: Any, field: str, step: str) -> tuple[Any, str]:
-    if step.startswith("f:"):
-        name = step[2:]
-        return (at.get(name) if isinstance(at, dict) else None), name
-    keys = apply_keys(resource, field) or ()
-    found = (one for one in at if item_step(one, keys) == step) if isinstance(at, list) else ()
-    return next(iter(found), None), field
+def _descend(resource: Resource, node: Any, field: str, element: str) -> tuple[Any, str]:
+    """Return the child of a node (None if missing), and the field that it is in."""
+    if element.startswith("f:"):
+        name = element[2:]
+        return (node.get(name) if isinstance(node, dict) else None), name
+    keys = list_map_keys(resource, field) or ()
+    items = node if isinstance(node, list) else ()
+    return next((item for item in items if key_path_element(item, keys) == element), None), field

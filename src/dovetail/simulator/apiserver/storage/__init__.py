@@ -1,0 +1,1 @@
+"""Storage: objects, indexes, history, selectors, pagination and watches."""

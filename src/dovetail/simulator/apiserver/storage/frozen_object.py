@@ -1,21 +1,21 @@
-"""Objects in wire format that nobody can change, so that nobody need copy them."""
+"""Immutable objects in wire format, shared between store, watches and clients."""
 
 from typing import Any, NoReturn
 
 Object = dict[str, Any]
-"""A Kubernetes object as its JSON; all that the server returns is frozen."""
+"""A Kubernetes object as JSON; objects that the server returns are frozen."""
 
 
-def _refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
-    raise TypeError("an object from the API server cannot be changed; edit thaw(it) instead")
+def _raise_immutable(self: Any, *_: Any, **__: Any) -> NoReturn:
+    raise TypeError("objects of the API server cannot be changed; edit a copy from thaw()")
 
 
 class FrozenObject(dict[str, Any]):
-    """A ``dict`` that refuses changes; made by ``freeze`` only, so frozen all the way down."""
+    """An immutable ``dict``; created only by ``freeze``, so deeply frozen."""
 
     __slots__ = ()
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
+    __setitem__ = __delitem__ = __ior__ = _raise_immutable
+    clear = pop = popitem = setdefault = update = _raise_immutable
 
     def __deepcopy__(self, _: Any) -> dict[str, Any]:
         return {key: thaw(value) for key, value in self.items()}
@@ -25,11 +25,11 @@ class FrozenObject(dict[str, Any]):
 
 
 class FrozenList(list[Any]):
-    """A ``list`` that refuses changes; made by ``freeze`` only."""
+    """An immutable ``list``; created only by ``freeze``."""
 
     __slots__ = ()
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-    append = extend = insert = pop = remove = clear = sort = reverse = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _raise_immutable
+    append = extend = insert = pop = remove = clear = sort = reverse = _raise_immutable
 
     def __deepcopy__(self, _: Any) -> list[Any]:
         return [thaw(value) for value in self]
@@ -38,40 +38,40 @@ class FrozenList(list[Any]):
         return (freeze, (thaw(self),))
 
 
-_DONE = frozenset({str, int, bool, float, type(None), FrozenObject, FrozenList})
+_FROZEN_TYPES = frozenset({str, int, bool, float, type(None), FrozenObject, FrozenList})
 
 
 def freeze(value: Any) -> Any:
-    """Return a frozen copy; parts that are frozen already are shared, not copied.
+    """Return a frozen copy; parts that are already frozen are shared, not copied.
 
-    Fields that are null go: in Kubernetes' wire format they mean the same as absent ones.
+    Drops null fields: in Kubernetes' wire format they mean the same as absent ones.
     """
-    if type(value) in _DONE:
+    if type(value) in _FROZEN_TYPES:
         return value
     if isinstance(value, dict):
         return FrozenObject(
             {
-                key: one if type(one) in _DONE else freeze(one)
-                for key, one in value.items()
-                if one is not None
+                key: child if type(child) in _FROZEN_TYPES else freeze(child)
+                for key, child in value.items()
+                if child is not None
             }
         )
     if isinstance(value, list | tuple):
-        return FrozenList([one if type(one) in _DONE else freeze(one) for one in value])
-    raise TypeError(f"{value!r} is no JSON value")
+        return FrozenList([child if type(child) in _FROZEN_TYPES else freeze(child) for child in value])
+    raise TypeError(f"{value!r} is not a JSON value")
 
 
 def thaw(value: Any) -> Any:
-    """Return a deep copy that the caller may edit."""
+    """Return a mutable deep copy."""
     if isinstance(value, dict):
-        return {key: thaw(one) for key, one in value.items()}
+        return {key: thaw(child) for key, child in value.items()}
     if isinstance(value, list):
-        return [thaw(one) for one in value]
+        return [thaw(child) for child in value]
     return value
 
 
-def look(value: Any, *path: str) -> Any:
-    """Return what is at a path of field names; None where anything on the way is missing."""
+def get_field(value: Any, *path: str) -> Any:
+    """Return the field at a path of names; None if it or a parent is missing."""
     for name in path:
         if not isinstance(value, dict):
             return None

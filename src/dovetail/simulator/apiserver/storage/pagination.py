@@ -1,4 +1,4 @@
-"""Lists in pages, all pages of one list from the same moment."""
+"""Paginated lists: all pages of a list are from the same resourceVersion."""
 
 from collections import OrderedDict
 from typing import Any, Final
@@ -9,24 +9,24 @@ from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_errors import BadRequest, Gone
 from dovetail.simulator.apiserver.storage.frozen_object import Object
 
-_OPEN_LISTS: Final = 64
-"""How many lists may be half read at a time; the longest unread is forgotten first."""
+_MAX_OPEN_LISTS: Final = 64
+"""Lists that may be partly read at a time; the least recently used one expires."""
 
 
 class ObjectList(msgspec.Struct, frozen=True):
-    """A page of objects, the moment they are from, and how to get the rest."""
+    """A page of objects, its resourceVersion and the token of the next page."""
 
     resource: Resource
     items: list[Object]
     resource_version: str
-    continue_from: str = ""
-    remaining: int = 0
+    continue_token: str = ""
+    remaining_item_count: int = 0
 
-    def wire(self) -> dict[str, Any]:
-        """Return the List object of the wire format."""
+    def encode(self) -> dict[str, Any]:
+        """Return the List object in wire format."""
         meta: dict[str, Any] = {"resourceVersion": self.resource_version}
-        if self.continue_from:
-            meta |= {"continue": self.continue_from, "remainingItemCount": self.remaining}
+        if self.continue_token:
+            meta |= {"continue": self.continue_token, "remainingItemCount": self.remaining_item_count}
         return {
             "kind": f"{self.resource.kind}List",
             "apiVersion": self.resource.api_version,
@@ -35,45 +35,43 @@ class ObjectList(msgspec.Struct, frozen=True):
         }
 
 
-class Pager:
-    """Keeps the objects of lists whose readers have not come to the end."""
+class Paginator:
+    """Keeps the remaining objects of partly read lists."""
 
     def __init__(self) -> None:
         self._lists: OrderedDict[str, tuple[Resource, list[Object], str]] = OrderedDict()
         self._count = 0
 
-    def first(
-        self, resource: Resource, items: list[Object], revision: str, limit: int
-    ) -> ObjectList:
-        """Return the first ``limit`` objects of a list (0: all of them)."""
+    def first_page(self, resource: Resource, items: list[Object], revision: str, limit: int) -> ObjectList:
+        """Return the first ``limit`` objects of a list; all if 0."""
         if not limit or len(items) <= limit:
             return ObjectList(resource, items, revision)
         self._count += 1
-        name = str(self._count)
-        self._lists[name] = (resource, items, revision)
-        if len(self._lists) > _OPEN_LISTS:
+        list_id = str(self._count)
+        self._lists[list_id] = (resource, items, revision)
+        if len(self._lists) > _MAX_OPEN_LISTS:
             self._lists.popitem(last=False)
-        return self._page(name, 0, limit)
+        return self._page(list_id, 0, limit)
 
-    def following(self, resource: Resource, token: str, limit: int) -> ObjectList:
-        """Return the page a token stands for."""
-        name, _, start = token.partition(":")
+    def next_page(self, resource: Resource, token: str, limit: int) -> ObjectList:
+        """Return the page of a continue token; Gone if its list has expired."""
+        list_id, _, start = token.partition(":")
         if not start.isdigit():
             raise BadRequest(f"continue key is not valid: {token!r}")
-        kept = self._lists.get(name)
-        if kept is None:
+        open_list = self._lists.get(list_id)
+        if open_list is None:
             raise Gone(
                 "The provided continue parameter is too old to display a consistent list result. "
                 "You must start a new list without the continue parameter."
             )
-        if kept[0] is not resource:
-            raise BadRequest(f"continue key is not valid: it continues a list of {kept[0].plural}")
-        self._lists.move_to_end(name)
-        return self._page(name, int(start), limit)
+        if open_list[0] is not resource:
+            raise BadRequest(f"continue key is not valid: it continues a list of {open_list[0].plural}")
+        self._lists.move_to_end(list_id)
+        return self._page(list_id, int(start), limit)
 
-    def _page(self, name: str, start: int, limit: int) -> ObjectList:
-        resource, items, revision = self._lists[name]
+    def _page(self, list_id: str, start: int, limit: int) -> ObjectList:
+        resource, items, revision = self._lists[list_id]
         end = start + limit if limit else len(items)
-        left = max(0, len(items) - end)
-        token = f"{name}:{end}" if left else ""
-        return ObjectList(resource, items[start:end], revision, token, left)
+        remaining = max(0, len(items) - end)
+        token = f"{list_id}:{end}" if remaining else ""
+        return ObjectList(resource, items[start:end], revision, token, remaining)

@@ -1,202 +1,242 @@
-"""The objects themselves: one counter of revisions, indexes, and a bounded history."""
+"""Storage: objects of all kinds under one revision counter, as in etcd.
+
+Each kind has indexes for lists, and a bounded history of changes (Kubernetes' watch
+cache) from which watches resume and older resourceVersions are listed.
+"""
 
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from dovetail.ports.api_resources import RESOURCES, Resource
 from dovetail.ports.kube_errors import Gone, Timeout
 from dovetail.simulator.apiserver.storage.frozen_object import FrozenObject, Object, freeze
-from dovetail.simulator.apiserver.storage.index import Index, Key
-from dovetail.simulator.apiserver.storage.selectors import Ask, Selection, field_text
+from dovetail.simulator.apiserver.storage.selectors import Operator, SelectionPredicate, field_value
+
+ObjectKey = tuple[str, str]
+"""Namespace and name; the namespace of a cluster-scoped object is empty."""
+
+
+class Index:
+    """Keys of objects by the value of ``index_func``; None is not indexed."""
+
+    def __init__(self, index_func: Callable[[Object], str | None]) -> None:
+        self._index_func = index_func
+        # Dictionaries as ordered sets: iteration must not depend on hashes.
+        self._keys: dict[str, dict[ObjectKey, None]] = {}
+
+    def record(self, key: ObjectKey, old: Object | None, new: Object | None) -> None:
+        """Update the index for a change of an object."""
+        before = None if old is None else self._index_func(old)
+        after = None if new is None else self._index_func(new)
+        if before == after:
+            return
+        if before is not None:
+            keys = self._keys[before]
+            del keys[key]
+            if not keys:
+                del self._keys[before]
+        if after is not None:
+            self._keys.setdefault(after, {})[key] = None
+
+    def count(self, values: Iterable[str]) -> int:
+        """Return the number of objects with one of the values."""
+        return sum(len(self._keys.get(value, ())) for value in values)
+
+    def find(self, values: Iterable[str]) -> list[ObjectKey]:
+        """Return the sorted keys of the objects with one of the values."""
+        return sorted(key for value in values for key in self._keys.get(value, ()))
 
 
 class Change(NamedTuple):
-    """One write: ``old`` is None for a creation, ``new`` for a removal."""
+    """A write: ``old`` is None for a creation, ``new`` for a removal."""
 
     revision: int
-    key: Key
+    key: ObjectKey
     old: Object | None
     new: Object | None
 
 
-class Address(NamedTuple):
-    """Where an object is kept."""
+class ObjectReference(NamedTuple):
+    """Resource and key of a stored object."""
 
     resource: Resource
-    key: Key
+    key: ObjectKey
 
 
-def key_of(obj: Object) -> Key:
-    """Return the namespace and name an object says it has."""
+def object_key(obj: Object) -> ObjectKey:
+    """Return the namespace and name of an object."""
     meta = obj["metadata"]
     return meta.get("namespace", ""), meta["name"]
 
 
-def with_revision(obj: Object, revision: int) -> Object:
-    """Return the object as of a revision; its other parts are shared."""
+def with_resource_version(obj: Object, revision: int) -> Object:
+    """Return the object with another resourceVersion; its other parts are shared."""
     meta = FrozenObject({**obj["metadata"], "resourceVersion": str(revision)})
     return FrozenObject({**obj, "metadata": meta})
 
 
 class Collection:
-    """All objects of one kind, with the indexes lists and watches need."""
+    """All objects of one kind, with indexes and history."""
 
-    def __init__(self, resource: Resource, *, remember: int) -> None:
+    def __init__(self, resource: Resource, *, watch_cache_size: int) -> None:
         self.resource = resource
-        self.objects: dict[Key, Object] = {}
-        self.by_namespace: dict[str, dict[Key, None]] = {}
+        self.objects: dict[ObjectKey, Object] = {}
+        self.by_namespace: dict[str, dict[ObjectKey, None]] = {}
         self._by_field = {
-            field: Index(partial(field_text, field=field)) for field in resource.indexed_fields
+            field: Index(partial(field_value, field=field)) for field in resource.indexed_fields
         }
         self._by_label: dict[str, Index] = {}
-        self._remember = remember
-        # Each change pushes out one: Python looks for garbage when more comes than goes.
-        self._history: deque[Change] = deque(maxlen=remember)
-        self._forgotten = 0
-        self._order: list[Key] | None = []
-        self._order_is_sorted = True
+        self._watch_cache_size = watch_cache_size
+        # Bounded: a full deque frees one change for each new one, so that the number of
+        # allocations does not grow and Python's garbage collector does not run.
+        self._history: deque[Change] = deque(maxlen=watch_cache_size)
+        self._compacted_revision = 0
+        self._keys: list[ObjectKey] | None = []
+        """All keys, possibly unsorted; None after a removal, rebuilt on demand."""
+        self._keys_are_sorted = True
 
     def record(self, change: Change) -> None:
-        """Take a change over into the objects, the indexes and the history."""
+        """Apply a change to the objects, the indexes and the history."""
         key, old, new = change.key, change.old, change.new
         if new is None:
             del self.objects[key]
-            self._order = None
-            siblings = self.by_namespace[key[0]]
-            del siblings[key]
-            if not siblings:
+            self._keys = None
+            namespace_keys = self.by_namespace[key[0]]
+            del namespace_keys[key]
+            if not namespace_keys:
                 del self.by_namespace[key[0]]
         else:
             self.objects[key] = new
             if old is None:
-                self._added(key)
+                self._add_key(key)
         for index in self._by_field.values():
             index.record(key, old, new)
         for index in self._by_label.values():
             index.record(key, old, new)
-        if len(self._history) == self._remember:
-            self._forgotten = self._history[0].revision
+        if len(self._history) == self._watch_cache_size:
+            self._compacted_revision = self._history[0].revision
         self._history.append(change)
 
-    def _added(self, key: Key) -> None:
+    def _add_key(self, key: ObjectKey) -> None:
         self.by_namespace.setdefault(key[0], {})[key] = None
-        if self._order is not None:
-            self._order.append(key)
-            self._order_is_sorted = False
+        if self._keys is not None:
+            self._keys.append(key)
+            self._keys_are_sorted = False
 
     def compact(self, revision: int) -> None:
-        """Forget how it came to a revision, as etcd's compaction does."""
+        """Drop the history up to a revision, as etcd's compaction does."""
         self._history.clear()
-        self._forgotten = revision
+        self._compacted_revision = revision
 
-    def since(self, revision: int) -> Iterable[Change]:
-        """Return the changes after a revision, oldest first; Gone when forgotten."""
-        if revision < self._forgotten:
-            raise Gone(f"too old resource version: {revision} ({self._forgotten})")
-        known = list(self._history)
-        return known[bisect_right(known, revision, key=_revision_of) :]
+    def changes_since(self, revision: int) -> Iterable[Change]:
+        """Return the changes after a revision, oldest first; Gone if compacted."""
+        if revision < self._compacted_revision:
+            raise Gone(f"too old resource version: {revision} ({self._compacted_revision})")
+        history = list(self._history)
+        return history[bisect_right(history, revision, key=attrgetter("revision")) :]
 
-    def select(self, selection: Selection) -> list[Object]:
-        """Return what matches, ordered by namespace and name."""
-        objects, matches = self.objects, selection.matches
-        keys = self._candidates(selection)
-        if not selection.labels and not selection.fields:
+    def select(self, predicate: SelectionPredicate) -> list[Object]:
+        """Return the matching objects, ordered by namespace and name."""
+        objects, matches = self.objects, predicate.matches
+        keys = self._candidate_keys(predicate)
+        if not predicate.labels and not predicate.fields:
             return [objects[key] for key in keys]
         return [obj for key in keys if matches(obj := objects[key])]
 
-    def select_at(self, selection: Selection, revision: int) -> list[Object]:
-        """Return what matched at an earlier revision."""
-        then: dict[Key, Object | None] = {}
-        for change in reversed(list(self.since(revision))):
-            then[change.key] = change.old
-        if not then:
-            return self.select(selection)
-        earlier = {**self.objects, **then}
-        found = [obj for obj in earlier.values() if obj is not None and selection.matches(obj)]
-        return sorted(found, key=key_of)
+    def select_at(self, predicate: SelectionPredicate, revision: int) -> list[Object]:
+        """Return the objects that matched at an earlier revision."""
+        earlier: dict[ObjectKey, Object | None] = {}
+        for change in reversed(list(self.changes_since(revision))):
+            earlier[change.key] = change.old
+        if not earlier:
+            return self.select(predicate)
+        objects = {**self.objects, **earlier}
+        matching = [obj for obj in objects.values() if obj is not None and predicate.matches(obj)]
+        return sorted(matching, key=object_key)
 
-    def _candidates(self, selection: Selection) -> Iterable[Key]:
-        name = selection.value_of("metadata.name")
-        if name is not None and (selection.namespace or not self.resource.namespaced):
-            key = (selection.namespace, name)
+    def _candidate_keys(self, predicate: SelectionPredicate) -> Iterable[ObjectKey]:
+        """Return a sorted superset of the matching keys, by the most selective index."""
+        name = predicate.exact_match("metadata.name")
+        if name is not None and (predicate.namespace or not self.resource.namespaced):
+            key = (predicate.namespace, name)
             return (key,) if key in self.objects else ()
-        ways = [
+        lookups = [
             (index, frozenset({value}))
             for field, index in self._by_field.items()
-            if (value := selection.value_of(field)) is not None
+            if (value := predicate.exact_match(field)) is not None
         ]
-        ways += [
-            (self._label_index(term.key), term.values)
-            for term in selection.labels
-            if term.test is Ask.IN
+        lookups += [
+            (self._label_index(requirement.key), requirement.values)
+            for requirement in predicate.labels
+            if requirement.operator is Operator.IN
         ]
-        inside = self.by_namespace.get(selection.namespace, {}) if selection.namespace else None
-        if ways:
-            index, values = min(ways, key=lambda way: way[0].count(way[1]))
-            if inside is None or index.count(values) < len(inside):
+        namespace_keys = self.by_namespace.get(predicate.namespace, {}) if predicate.namespace else None
+        if lookups:
+            index, values = min(lookups, key=lambda lookup: lookup[0].count(lookup[1]))
+            if namespace_keys is None or index.count(values) < len(namespace_keys):
                 return index.find(values)
-        return self._sorted_keys() if inside is None else sorted(inside)
+        return self._sorted_keys() if namespace_keys is None else sorted(namespace_keys)
 
     def _label_index(self, label: str) -> Index:
-        """Return the index of a label, made when somebody first selects by it."""
+        """Return the index of a label, built on its first use."""
         index = self._by_label.get(label)
         if index is None:
-            index = self._by_label[label] = Index(partial(_label_of, label=label))
+            index = self._by_label[label] = Index(partial(_label_value, label=label))
             for key, obj in self.objects.items():
                 index.record(key, None, obj)
         return index
 
-    def _sorted_keys(self) -> list[Key]:
-        if self._order is None:
-            self._order, self._order_is_sorted = list(self.objects), False
-        if not self._order_is_sorted:
-            self._order.sort()
-            self._order_is_sorted = True
-        return self._order
+    def _sorted_keys(self) -> list[ObjectKey]:
+        if self._keys is None:
+            self._keys, self._keys_are_sorted = list(self.objects), False
+        if not self._keys_are_sorted:
+            self._keys.sort()
+            self._keys_are_sorted = True
+        return self._keys
 
 
-def _revision_of(change: Change) -> int:
-    return change.revision
-
-
-def _label_of(obj: Object, *, label: str) -> str | None:
+def _label_value(obj: Object, *, label: str) -> str | None:
     labels = obj["metadata"].get("labels")
     value: str | None = labels.get(label) if labels else None
     return value
 
 
 class Store:
-    """Every collection under one counter; tells ``on_change`` of each write."""
+    """All collections under one revision counter; calls ``on_change`` for each write."""
 
     def __init__(
-        self, *, on_change: Callable[[Resource, Change], None], remember: int = 10_000
+        self, *, on_change: Callable[[Resource, Change], None], watch_cache_size: int = 10_000
     ) -> None:
         self.revision = 0
-        self.collections = {one: Collection(one, remember=remember) for one in RESOURCES}
+        self.collections = {
+            resource: Collection(resource, watch_cache_size=watch_cache_size) for resource in RESOURCES
+        }
         self._on_change = on_change
-        self._by_uid: dict[str, Address] = {}
-        self._dependents: dict[str, dict[Address, None]] = {}
+        self._by_uid: dict[str, ObjectReference] = {}
+        self._dependents: dict[str, dict[ObjectReference, None]] = {}
 
-    def get(self, resource: Resource, key: Key) -> Object | None:
+    def get(self, resource: Resource, key: ObjectKey) -> Object | None:
         return self.collections[resource].objects.get(key)
 
     def put(self, resource: Resource, obj: Object, *, old: Object | None) -> Object:
-        """Keep a frozen object in place of ``old`` and return it with its new revision."""
+        """Store an object in place of ``old`` and return it with its new resourceVersion."""
         self.revision += 1
-        new = with_revision(freeze(obj), self.revision)
-        self._commit(resource, Change(self.revision, key_of(new), old, new))
+        new = with_resource_version(freeze(obj), self.revision)
+        self._commit(resource, Change(self.revision, object_key(new), old, new))
         return new
 
     def remove(self, resource: Resource, old: Object) -> Object:
-        """Forget an object and return its last state."""
+        """Remove an object and return its last state."""
         self.revision += 1
-        self._commit(resource, Change(self.revision, key_of(old), old, None))
-        return with_revision(old, self.revision)
+        self._commit(resource, Change(self.revision, object_key(old), old, None))
+        return with_resource_version(old, self.revision)
 
-    def check_reached(self, revision: int) -> None:
+    def check_resource_version(self, revision: int) -> None:
+        """Raise Timeout if a revision is newer than the store, as Kubernetes does."""
         if revision > self.revision:
             raise Timeout(
                 f"Too large resource version: {revision}, current: {self.revision}",
@@ -204,17 +244,20 @@ class Store:
                 causes=[{"reason": "ResourceVersionTooLarge"}],
             )
 
-    def find(self, uid: str) -> Address | None:
-        """Return where the object with a uid is; None when it is gone."""
+    def find_by_uid(self, uid: str) -> ObjectReference | None:
+        """Return the reference of the object with a uid; None if it is gone."""
         return self._by_uid.get(uid)
 
     def dependents(self, uid: str) -> list[tuple[Resource, Object]]:
-        """Return the objects that name a uid among their owners, oldest reference first."""
-        found = self._dependents.get(uid, ())
-        return [(one.resource, self.collections[one.resource].objects[one.key]) for one in found]
+        """Return the objects with an owner reference to a uid, oldest reference first."""
+        references = self._dependents.get(uid, ())
+        return [
+            (reference.resource, self.collections[reference.resource].objects[reference.key])
+            for reference in references
+        ]
 
-    def content(self, namespace: str) -> Iterator[tuple[Resource, Object]]:
-        """Return everything in a namespace, kind by kind."""
+    def iter_namespace(self, namespace: str) -> Iterator[tuple[Resource, Object]]:
+        """Yield all objects in a namespace, kind by kind."""
         for resource, collection in self.collections.items():
             for key in sorted(collection.by_namespace.get(namespace, ())):
                 if resource.namespaced:
@@ -228,23 +271,23 @@ class Store:
     def _index_owners(self, resource: Resource, change: Change) -> None:
         key, old, new = change.key, change.old, change.new
         if old is not None and new is not None and _same_owners(old, new):
-            return  # As with nearly every write.
+            return  # Fast path of nearly every write.
         if old is None and new is not None:
-            self._by_uid[new["metadata"]["uid"]] = Address(resource, key)
+            self._by_uid[new["metadata"]["uid"]] = ObjectReference(resource, key)
         elif new is None and old is not None:
             del self._by_uid[old["metadata"]["uid"]]
-        before, after = owners_of(old), owners_of(new)
+        before, after = owner_references_by_uid(old), owner_references_by_uid(new)
         if before == after:
             return
-        address = Address(resource, key)
+        reference = ObjectReference(resource, key)
         for uid in before:
             if uid not in after:
                 dependents = self._dependents[uid]
-                del dependents[address]
+                del dependents[reference]
                 if not dependents:
                     del self._dependents[uid]
         for uid in after:
-            self._dependents.setdefault(uid, {})[address] = None
+            self._dependents.setdefault(uid, {})[reference] = None
 
 
 def _same_owners(old: Object, new: Object) -> bool:
@@ -252,7 +295,7 @@ def _same_owners(old: Object, new: Object) -> bool:
     return before.get("ownerReferences") is after.get("ownerReferences")
 
 
-def owners_of(obj: Object | None) -> dict[str, Any]:
-    """Return the owner references by uid."""
+def owner_references_by_uid(obj: Object | None) -> dict[str, Any]:
+    """Return the owner references of an object, by uid of the owner."""
     references = obj["metadata"].get("ownerReferences") if obj is not None else None
-    return {one["uid"]: one for one in references} if references else {}
+    return {reference["uid"]: reference for reference in references} if references else {}

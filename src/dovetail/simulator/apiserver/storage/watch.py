@@ -1,4 +1,8 @@
-"""Watches: every write, as each watcher's own selection sees it."""
+"""Watches: each write becomes an event for every watch whose selectors match.
+
+A write is ADDED, MODIFIED or DELETED from the point of view of a watch: an object
+that stops matching the selectors is DELETED for it.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -9,12 +13,12 @@ import msgspec
 
 from dovetail.ports.api_resources import Resource
 from dovetail.simulator.apiserver.storage.frozen_object import Object, freeze
-from dovetail.simulator.apiserver.storage.selectors import Selection, field_text
-from dovetail.simulator.apiserver.storage.store import Change, with_revision
+from dovetail.simulator.apiserver.storage.selectors import SelectionPredicate, field_value
+from dovetail.simulator.apiserver.storage.store import Change, with_resource_version
 
 
 class EventType(StrEnum):
-    """What happened, from the point of view of one watcher."""
+    """Type of a watch event, from the point of view of one watch."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -23,59 +27,61 @@ class EventType(StrEnum):
 
 
 class WatchEvent(msgspec.Struct, frozen=True):
-    """What happened and the object after it (for DELETED: before, at the new revision)."""
+    """Event type and the object after the change.
+
+    For DELETED it is the object before the change, with the new resourceVersion.
+    """
 
     type: EventType
     object: Object
 
 
-Bucket = tuple[str, str]
-"""A field and its value: the most telling condition a watch has."""
+IndexKey = tuple[str, str]
+"""Field and value: the most selective condition of a watch."""
 
-_EVERYTHING: Bucket = ("", "")
+_ALL: IndexKey = ("", "")
 
 
 class Watch:
-    """A queue of events that the watcher takes when it likes.
+    """Queue of events that the watcher polls.
 
-    ``notify`` is called when the queue stops being empty. That happens in the
-    middle of somebody's write, so it must only make a note or arrange for a
-    later ``take``, never call the server.
+    ``notify`` is called when the queue stops being empty. It runs in the middle of a
+    write: it may set a flag or schedule a later ``poll``, but must not call the server.
     """
 
     def __init__(
         self,
-        selection: Selection,
+        predicate: SelectionPredicate,
         *,
-        bookmarks: bool,
+        allow_bookmarks: bool,
         notify: Callable[[], None] | None,
         on_stop: Callable[["Watch"], None],
     ) -> None:
-        self.selection = selection
-        self.wants_bookmarks = bookmarks
+        self.predicate = predicate
+        self.allow_bookmarks = allow_bookmarks
         self._notify = notify
         self._on_stop = on_stop
         self._pending: deque[WatchEvent] = deque()
 
-    def take(self) -> list[WatchEvent]:
-        """Return what happened since the last call, oldest first."""
+    def poll(self) -> list[WatchEvent]:
+        """Return the events since the last call, oldest first."""
         events = list(self._pending)
         self._pending.clear()
         return events
 
     def stop(self) -> None:
-        """End the watch; nothing more arrives."""
+        """Stop the watch and drop queued events."""
         self._pending.clear()
         self._on_stop(self)
 
-    def push(self, event: WatchEvent) -> None:
+    def enqueue(self, event: WatchEvent) -> None:
         self._pending.append(event)
         if self._notify is not None and len(self._pending) == 1:
             self._notify()
 
 
-class _Telling:
-    """The up to three events that one change can be, each made at most once."""
+class _ChangeEvents:
+    """The up to three events of one change, each created once for all watches."""
 
     __slots__ = ("_events", "change")
 
@@ -83,110 +89,116 @@ class _Telling:
         self.change = change
         self._events: dict[EventType, WatchEvent] = {}
 
-    def to(self, selection: Selection) -> WatchEvent | None:
+    def for_predicate(self, predicate: SelectionPredicate) -> WatchEvent | None:
+        """Return the event for a watch; None if it matches neither before nor after."""
         old, new = self.change.old, self.change.new
-        # Whether it was shown before decides what the change is to this watch.
-        shown = old is not None and selection.matches(old)
-        if new is not None and selection.matches(new):
-            return self._event(EventType.MODIFIED if shown else EventType.ADDED, new)
-        return self._event(EventType.DELETED, old) if shown and old is not None else None
+        matched_before = old is not None and predicate.matches(old)
+        if new is not None and predicate.matches(new):
+            return self._event(EventType.MODIFIED if matched_before else EventType.ADDED, new)
+        return self._event(EventType.DELETED, old) if matched_before and old is not None else None
 
-    def _event(self, kind: EventType, obj: Object) -> WatchEvent:
-        event = self._events.get(kind)
+    def _event(self, event_type: EventType, obj: Object) -> WatchEvent:
+        event = self._events.get(event_type)
         if event is None:
-            if kind is EventType.DELETED:
-                obj = with_revision(obj, self.change.revision)
-            event = self._events[kind] = WatchEvent(kind, obj)
+            if event_type is EventType.DELETED:
+                obj = with_resource_version(obj, self.change.revision)
+            event = self._events[event_type] = WatchEvent(event_type, obj)
         return event
 
 
-class WatchHub:
-    """Finds the watchers a change may concern without asking all of them."""
+class WatchBroadcaster:
+    """Dispatches changes to watches.
+
+    Watches are indexed by their most selective condition, as in Kubernetes' watch
+    cache: a change is matched only against watches that it may concern.
+    """
 
     def __init__(self) -> None:
-        self._buckets: dict[Resource, dict[Bucket, dict[int, Watch]]] = {}
-        self._numbers = count()
+        self._watches: dict[Resource, dict[IndexKey, dict[int, Watch]]] = {}
+        self._ids = count()
 
     def publish(self, resource: Resource, change: Change) -> None:
-        buckets = self._buckets.get(resource)
-        if not buckets:
+        """Enqueue the events of a change."""
+        index = self._watches.get(resource)
+        if not index:
             return
-        telling = _Telling(change)
-        for bucket in _buckets_of(resource, change):
-            watchers = buckets.get(bucket)
-            if watchers:
-                for watch in tuple(watchers.values()):
-                    event = telling.to(watch.selection)
+        events = _ChangeEvents(change)
+        for index_key in _index_keys(resource, change):
+            watches = index.get(index_key)
+            if watches:
+                for watch in tuple(watches.values()):
+                    event = events.for_predicate(watch.predicate)
                     if event is not None:
-                        watch.push(event)
+                        watch.enqueue(event)
 
     def open(
         self,
         resource: Resource,
-        selection: Selection,
+        predicate: SelectionPredicate,
         *,
-        bookmarks: bool = False,
+        allow_bookmarks: bool = False,
         notify: Callable[[], None] | None = None,
     ) -> Watch:
-        """Start a watch of everything that happens from now on."""
-        bucket = _bucket_for(resource, selection)
-        watchers = self._buckets.setdefault(resource, {}).setdefault(bucket, {})
-        number = next(self._numbers)
+        """Start a watch of all changes from now on."""
+        index_key = _watch_index_key(resource, predicate)
+        watches = self._watches.setdefault(resource, {}).setdefault(index_key, {})
+        watch_id = next(self._ids)
 
-        def forget(_: Watch) -> None:
-            watchers.pop(number, None)
-            if not watchers and self._buckets[resource].get(bucket) is watchers:
-                del self._buckets[resource][bucket]
+        def unregister(_: Watch) -> None:
+            watches.pop(watch_id, None)
+            if not watches and self._watches[resource].get(index_key) is watches:
+                del self._watches[resource][index_key]
 
-        watch = Watch(selection, bookmarks=bookmarks, notify=notify, on_stop=forget)
-        watchers[number] = watch
+        watch = Watch(predicate, allow_bookmarks=allow_bookmarks, notify=notify, on_stop=unregister)
+        watches[watch_id] = watch
         return watch
 
-    def bookmark(self, revision: int) -> None:
-        """Tell all who want bookmarks that they have seen everything up to a revision."""
-        for resource, buckets in self._buckets.items():
-            event = bookmark(resource, revision)
-            for watchers in tuple(buckets.values()):
-                for watch in tuple(watchers.values()):
-                    if watch.wants_bookmarks:
-                        watch.push(event)
+    def send_bookmarks(self, revision: int) -> None:
+        """Enqueue a bookmark at a revision for all watches that allow bookmarks."""
+        for resource, index in self._watches.items():
+            event = bookmark_event(resource, revision)
+            for watches in tuple(index.values()):
+                for watch in tuple(watches.values()):
+                    if watch.allow_bookmarks:
+                        watch.enqueue(event)
 
 
 def replay(watch: Watch, changes: Iterable[Change]) -> None:
-    """Put earlier changes on a watch's queue."""
+    """Enqueue the events of earlier changes."""
     for change in changes:
-        event = _Telling(change).to(watch.selection)
+        event = _ChangeEvents(change).for_predicate(watch.predicate)
         if event is not None:
-            watch.push(event)
+            watch.enqueue(event)
 
 
-def bookmark(resource: Resource, revision: int, *, ends_list: bool = False) -> WatchEvent:
-    """Return an event that only carries a revision."""
+def bookmark_event(resource: Resource, revision: int, *, ends_initial_events: bool = False) -> WatchEvent:
+    """Return a BOOKMARK event, which carries only a resourceVersion."""
     meta: dict[str, object] = {"resourceVersion": str(revision)}
-    if ends_list:
+    if ends_initial_events:
         meta["annotations"] = {"k8s.io/initial-events-end": "true"}
-    shown = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
-    return WatchEvent(EventType.BOOKMARK, freeze(shown))
+    obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
+    return WatchEvent(EventType.BOOKMARK, freeze(obj))
 
 
-def _bucket_for(resource: Resource, selection: Selection) -> Bucket:
+def _watch_index_key(resource: Resource, predicate: SelectionPredicate) -> IndexKey:
     for field in ("metadata.name", *resource.indexed_fields):
-        value = selection.value_of(field)
+        value = predicate.exact_match(field)
         if value is not None:
             return field, value
-    if selection.namespace:
-        return "metadata.namespace", selection.namespace
-    return _EVERYTHING
+    if predicate.namespace:
+        return "metadata.namespace", predicate.namespace
+    return _ALL
 
 
-def _buckets_of(resource: Resource, change: Change) -> list[Bucket]:
+def _index_keys(resource: Resource, change: Change) -> list[IndexKey]:
+    """Return the index keys of all watches that a change may concern."""
     namespace, name = change.key
-    found = [_EVERYTHING, ("metadata.namespace", namespace), ("metadata.name", name)]
+    keys = [_ALL, ("metadata.namespace", namespace), ("metadata.name", name)]
     for field in resource.indexed_fields:
-        before = None if change.old is None else field_text(change.old, field)
-        after = None if change.new is None else field_text(change.new, field)
+        before = None if change.old is None else field_value(change.old, field)
+        after = None if change.new is None else field_value(change.new, field)
         if before is not None:
-            found.append((field, before))
+            keys.append((field, before))
         if after is not None and after != before:
-            found.append((field, after))
-    return found
+            keys.append((field, after))
+    return keys

@@ -1,135 +1,154 @@
-"""How many pods each ReplicaSet of a Deployment should have next."""
+"""Rolling update: the next size of each ReplicaSet of a Deployment."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
 
 
-class Room(NamedTuple):
-    """How far a rolling update may stray from the number of replicas asked for."""
+class RolloutBounds(NamedTuple):
+    """Replicas of a Deployment, and how far a rolling update may deviate."""
 
     replicas: int
     surge: int
     unavailable: int
 
     @property
-    def most(self) -> int:
-        """How many pods there may be at once."""
+    def max_pods(self) -> int:
+        """Maximum number of pods at a time."""
         return self.replicas + self.surge if self.replicas else 0
 
     @property
-    def least_available(self) -> int:
+    def min_available(self) -> int:
         return self.replicas - self.unavailable
 
 
-class Part(NamedTuple):
-    """One ReplicaSet of a Deployment."""
+class ReplicaSetSize(NamedTuple):
+    """Size of one ReplicaSet of a Deployment."""
 
     name: str
     replicas: int
     available: int
-    desired_then: int | None = None
-    """The Deployment's replicas when this one was last resized."""
-    most_then: int | None = None
-    """The most pods that the Deployment could have then."""
+    desired_at_resize: int | None = None
+    """The Deployment's replicas when this ReplicaSet was last resized."""
+    max_at_resize: int | None = None
+    """The Deployment's maximum number of pods at that time."""
 
 
 Sizes = Mapping[str, int]
-"""The new sizes of those ReplicaSets whose size changes, by name."""
+"""ReplicaSet → new size; only those whose size changes."""
 
 
-def share(amount: int | str | None, whole: int, *, up: bool, default: int | str) -> int:
-    """Read a number or a percentage of ``whole``."""
+def scaled_value(amount: int | str | None, whole: int, *, up: bool, default: int | str) -> int:
+    """Resolve a number or a percentage of ``whole``."""
     amount = default if amount is None else amount
     if isinstance(amount, int):
         return amount
-    part = int(amount.removesuffix("%")) * whole / 100
-    return math.ceil(part) if up else math.floor(part)
+    size = int(amount.removesuffix("%")) * whole / 100
+    return math.ceil(size) if up else math.floor(size)
 
 
-def room_of(deployment: Object) -> Room:
-    """Read a Deployment's replicas and strategy; at least one of the two can always move."""
+def rollout_bounds(deployment: Object) -> RolloutBounds:
+    """Return a Deployment's replicas and strategy.
+
+    ``maxSurge`` and ``maxUnavailable`` are never both 0, or no update would progress.
+    """
     spec: Mapping[str, Any] = deployment["spec"]
     replicas = int(spec.get("replicas", 1))
-    if look(spec, "strategy", "type") == "Recreate":
-        return Room(replicas, 0, replicas)
-    rolling = look(spec, "strategy", "rollingUpdate") or {}
-    surge = share(rolling.get("maxSurge"), replicas, up=True, default="25%")
-    unavailable = share(rolling.get("maxUnavailable"), replicas, up=False, default="25%")
+    if get_field(spec, "strategy", "type") == "Recreate":
+        return RolloutBounds(replicas, 0, replicas)
+    rolling = get_field(spec, "strategy", "rollingUpdate") or {}
+    surge = scaled_value(rolling.get("maxSurge"), replicas, up=True, default="25%")
+    unavailable = scaled_value(rolling.get("maxUnavailable"), replicas, up=False, default="25%")
     if surge == 0 and unavailable == 0:
         unavailable = 1
-    return Room(replicas, surge, min(unavailable, replicas))
+    return RolloutBounds(replicas, surge, min(unavailable, replicas))
 
 
-def roll(room: Room, new: Part, olds: Sequence[Part]) -> Sizes:
-    """Take one step of a rolling update: first towards the new, then away from the old.
+def rollout_step(
+    bounds: RolloutBounds, new: ReplicaSetSize, old_replica_sets: Sequence[ReplicaSetSize]
+) -> Sizes:
+    """Return one step of a rolling update: scale up the new, then scale down the old.
 
-    ``olds`` are in the order they were created. Nothing to do gives no sizes.
+    ``old_replica_sets`` are in order of creation. The result is empty if there is nothing to do.
     """
-    grown = grow(room, new, olds)
-    if grown != new.replicas:
-        return {new.name: grown}
-    return _shrink_old(room, new, olds)
+    size = new_replica_count(bounds, new, old_replica_sets)
+    if size != new.replicas:
+        return {new.name: size}
+    return _scale_down_old(bounds, new, old_replica_sets)
 
 
-def grow(room: Room, new: Part, olds: Iterable[Part]) -> int:
+def new_replica_count(
+    bounds: RolloutBounds, new: ReplicaSetSize, old_replica_sets: Iterable[ReplicaSetSize]
+) -> int:
     """Return the size that the new ReplicaSet may have now."""
-    if new.replicas > room.replicas:
-        return room.replicas
-    free = room.replicas + room.surge - new.replicas - sum(one.replicas for one in olds)
-    return new.replicas + max(0, min(free, room.replicas - new.replicas))
+    if new.replicas > bounds.replicas:
+        return bounds.replicas
+    free = bounds.replicas + bounds.surge - new.replicas - sum(old.replicas for old in old_replica_sets)
+    return new.replicas + max(0, min(free, bounds.replicas - new.replicas))
 
 
-def _shrink_old(room: Room, new: Part, olds: Sequence[Part]) -> Sizes:
-    sizes = {one.name: one.replicas for one in olds}
+def _scale_down_old(
+    bounds: RolloutBounds, new: ReplicaSetSize, old_replica_sets: Sequence[ReplicaSetSize]
+) -> Sizes:
+    sizes = {old.name: old.replicas for old in old_replica_sets}
     total = new.replicas + sum(sizes.values())
     missing = new.replicas - new.available
-    spare = total - room.least_available - missing
+    spare = total - bounds.min_available - missing
     if spare <= 0:
         return {}
-    # Pods that serve nobody go first: they are no loss.
-    for one in olds:
-        useless = min(spare, max(0, sizes[one.name] - one.available))
-        sizes[one.name] -= useless
-        spare -= useless
-    available = new.available + sum(one.available for one in olds)
-    spare = available - room.least_available
-    for one in olds:
-        less = min(max(0, spare), sizes[one.name])
-        sizes[one.name] -= less
-        spare -= less
-    return {one.name: sizes[one.name] for one in olds if sizes[one.name] != one.replicas}
+    # Unavailable pods go first.
+    for old in old_replica_sets:
+        unhealthy = min(spare, max(0, sizes[old.name] - old.available))
+        sizes[old.name] -= unhealthy
+        spare -= unhealthy
+    available = new.available + sum(old.available for old in old_replica_sets)
+    spare = available - bounds.min_available
+    for old in old_replica_sets:
+        removed = min(max(0, spare), sizes[old.name])
+        sizes[old.name] -= removed
+        spare -= removed
+    return {old.name: sizes[old.name] for old in old_replica_sets if sizes[old.name] != old.replicas}
 
 
-def rescale(room: Room, new: Part | None, olds: Sequence[Part], *, rolling: bool) -> Sizes:
-    """Answer a change of the Deployment's replicas, in the middle of an update or not."""
-    parts = [*([new] if new is not None else []), *olds]
-    active = [one for one in parts if one.replicas > 0]
+def scale_replica_sets(
+    bounds: RolloutBounds,
+    new: ReplicaSetSize | None,
+    old_replica_sets: Sequence[ReplicaSetSize],
+    *,
+    rolling: bool,
+) -> Sizes:
+    """Return the sizes after a change of the Deployment's replicas.
+
+    Works in the middle of a rolling update, too.
+    """
+    replica_sets = [*([new] if new is not None else []), *old_replica_sets]
+    active = [replica_set for replica_set in replica_sets if replica_set.replicas > 0]
     if len(active) <= 1:
-        only = active[0] if active else (new or (olds[-1] if olds else None))
-        return {} if only is None else {only.name: room.replicas}
-    if new is not None and new.replicas == new.available == new.desired_then == room.replicas:
-        return {one.name: 0 for one in olds if one.replicas > 0}
-    return _in_proportion(room, active) if rolling else {}
+        single = active[0] if active else (new or (old_replica_sets[-1] if old_replica_sets else None))
+        return {} if single is None else {single.name: bounds.replicas}
+    if new is not None and new.replicas == new.available == new.desired_at_resize == bounds.replicas:
+        return {old.name: 0 for old in old_replica_sets if old.replicas > 0}
+    return _scale_proportionally(bounds, active) if rolling else {}
 
 
-def _in_proportion(room: Room, active: Sequence[Part]) -> Sizes:
-    """Share what is to be added or taken away by size, the largest first."""
-    change = room.most - sum(one.replicas for one in active)
-    shared, sizes = 0, {}
-    largest_first = sorted(active, key=lambda one: -one.replicas)
-    for one in largest_first:
-        wanted = round(one.replicas * room.most / (one.most_then or room.most or 1)) - one.replicas
-        left = change - shared
-        part = min(max(wanted, 0), left) if change > 0 else max(min(wanted, 0), left)
-        sizes[one.name] = one.replicas + part
-        shared += part
-    # What rounding left over goes to the largest, as far as that has pods to lose.
-    left = change - shared
-    for one in largest_first:
-        size = max(0, sizes[one.name] + left)
-        left -= size - sizes[one.name]
-        sizes[one.name] = size
+def _scale_proportionally(bounds: RolloutBounds, active: Sequence[ReplicaSetSize]) -> Sizes:
+    """Distribute the difference in proportion to size, largest first."""
+    change = bounds.max_pods - sum(replica_set.replicas for replica_set in active)
+    distributed, sizes = 0, {}
+    largest_first = sorted(active, key=lambda replica_set: -replica_set.replicas)
+    for replica_set in largest_first:
+        former_max = replica_set.max_at_resize or bounds.max_pods or 1
+        share = round(replica_set.replicas * bounds.max_pods / former_max) - replica_set.replicas
+        remaining = change - distributed
+        share = min(max(share, 0), remaining) if change > 0 else max(min(share, 0), remaining)
+        sizes[replica_set.name] = replica_set.replicas + share
+        distributed += share
+    # The rounding remainder goes to the largest ReplicaSet that has pods to lose.
+    remaining = change - distributed
+    for replica_set in largest_first:
+        size = max(0, sizes[replica_set.name] + remaining)
+        remaining -= size - sizes[replica_set.name]
+        sizes[replica_set.name] = size
     return sizes

@@ -1,156 +1,150 @@
-"""What a Deployment says about itself: counts, Available and Progressing."""
+"""Status of a Deployment: counts, Available and Progressing."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from dovetail.simulator.apiserver.timestamps import timestamp
-from dovetail.simulator.controllermanager.conditions import (
-    condition,
-    conditions_of,
-    replaced,
-    without,
+from dovetail.simulator.apiserver.conditions import (
+    get_condition,
+    get_conditions,
+    set_condition,
+    without_condition,
 )
-from dovetail.simulator.controllermanager.deployment.rollout import Room
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from dovetail.simulator.apiserver.timestamps import format_timestamp
+from dovetail.simulator.controllermanager.deployment.rollout import RolloutBounds
 
-_DONE: Final = "NewReplicaSetAvailable"
-_LATE: Final = "ProgressDeadlineExceeded"
-_COUNTS: Final = (
-    "replicas",
-    "updatedReplicas",
-    "readyReplicas",
-    "availableReplicas",
-    "unavailableReplicas",
-)
+_COMPLETE: Final = "NewReplicaSetAvailable"
+_DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
+_COUNTS: Final = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
 
 
-def counts_of(new: Object | None, replica_sets: Sequence[Object]) -> dict[str, int]:
-    """Sum what the ReplicaSets say; zeros are left out, as Kubernetes does."""
+def sum_counts(new: Object | None, replica_sets: Sequence[Object]) -> dict[str, int]:
+    """Sum the status of the ReplicaSets; zeros are omitted, as in Kubernetes."""
 
     def total(name: str) -> int:
-        return sum(int(look(one, "status", name) or 0) for one in replica_sets)
+        return sum(int(get_field(replica_set, "status", name) or 0) for replica_set in replica_sets)
 
     available = total("availableReplicas")
-    asked = sum(int(one["spec"].get("replicas", 1)) for one in replica_sets)
+    desired = sum(int(replica_set["spec"].get("replicas", 1)) for replica_set in replica_sets)
     counts = {
         "replicas": total("replicas"),
-        "updatedReplicas": int(look(new, "status", "replicas") or 0),
+        "updatedReplicas": int(get_field(new, "status", "replicas") or 0),
         "readyReplicas": total("readyReplicas"),
         "availableReplicas": available,
-        "unavailableReplicas": max(0, asked - available),
+        "unavailableReplicas": max(0, desired - available),
     }
     return {name: count for name, count in counts.items() if count}
 
 
 def is_complete(deployment: Object, counts: Mapping[str, int]) -> bool:
-    """Tell whether all pods are of the newest template, available, and no others are left."""
+    """Return True if all pods are updated and available, and no others exist."""
     replicas = int(deployment["spec"].get("replicas", 1))
     names = ("replicas", "updatedReplicas", "availableReplicas")
     return all(counts.get(name, 0) == replicas for name in names)
 
 
-def status_of(
-    deployment: Object, counts: Mapping[str, int], conditions: Sequence[Any]
-) -> dict[str, Any]:
+def encode_status(deployment: Object, counts: Mapping[str, int], conditions: Sequence[Any]) -> dict[str, Any]:
     """Return the whole status."""
     generation = deployment["metadata"]["generation"]
     return {"observedGeneration": generation, **counts, "conditions": conditions}
 
 
 class Progress:
-    """Works out the conditions of one Deployment at one instant."""
+    """Conditions of one Deployment at one instant."""
 
     def __init__(self, deployment: Object, *, now: datetime) -> None:
         self._deployment = deployment
         self._now = now
         seconds = deployment["spec"].get("progressDeadlineSeconds")
         self._deadline = timedelta(seconds=600 if seconds is None else seconds)
-        self.conditions: list[Any] = list(conditions_of(deployment))
+        self.conditions: list[Any] = list(get_conditions(deployment))
 
-    def created(self, name: str) -> None:
-        self._progressing("True", "NewReplicaSetCreated", f"created ReplicaSet {name}")
+    def record_created(self, name: str) -> None:
+        self._set_progressing("True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
 
-    def found(self, name: str) -> None:
-        """Note that the newest ReplicaSet was there, unless something was said already."""
-        if self._said() is None:
-            self._progressing("True", "FoundNewReplicaSet", f"found ReplicaSet {name}")
+    def record_found(self, name: str) -> None:
+        """Record that the new ReplicaSet existed, unless Progressing is set."""
+        if self._progressing_condition() is None:
+            self._set_progressing("True", "FoundNewReplicaSet", f'Found new replica set "{name}"')
 
-    def could_not_create(self, why: str) -> None:
-        self._progressing("False", "ReplicaSetCreateError", why)
+    def record_create_error(self, message: str) -> None:
+        self._set_progressing("False", "ReplicaSetCreateError", message)
 
-    def paused(self) -> None:
-        """Stop, or restart, the clock of a Deployment that is paused, or was."""
-        said = self._said() or {}
+    def update_paused(self) -> None:
+        """Pause or resume the progress deadline with the Deployment."""
+        condition = self._progressing_condition() or {}
         if self._deployment["spec"].get("paused"):
-            if said.get("reason") not in ("DeploymentPaused", _LATE):
-                self._progressing("Unknown", "DeploymentPaused", "the rollout is paused")
-        elif said.get("reason") == "DeploymentPaused":
-            self._progressing("Unknown", "DeploymentResumed", "the rollout goes on")
+            if condition.get("reason") not in ("DeploymentPaused", _DEADLINE_EXCEEDED):
+                self._set_progressing("Unknown", "DeploymentPaused", "Deployment is paused")
+        elif condition.get("reason") == "DeploymentPaused":
+            self._set_progressing("Unknown", "DeploymentResumed", "Deployment is resumed")
 
-    def available(self, counts: Mapping[str, int], room: Room) -> None:
-        """Say whether enough pods are available."""
-        enough = counts.get("availableReplicas", 0) >= room.least_available
-        said = {
+    def update_available(self, counts: Mapping[str, int], bounds: RolloutBounds) -> None:
+        """Set Available: at least the minimum number of pods is available."""
+        enough = counts.get("availableReplicas", 0) >= bounds.min_available
+        condition = {
             "type": "Available",
             "status": "True" if enough else "False",
             "reason": "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
-            "message": f"{counts.get('availableReplicas', 0)} of {room.replicas} are available"
-            if not enough
-            else "enough pods are available",
+            "message": "Deployment has minimum availability."
+            if enough
+            else "Deployment does not have minimum availability.",
         }
-        before = condition(self._deployment, "Available")
-        if before is None or {**before, **said} != before:
-            self._write(said)
+        before = get_condition(self._deployment, "Available")
+        if before is None or {**before, **condition} != before:
+            self._write(condition)
 
-    def rolled(self, counts: Mapping[str, int], name: str) -> timedelta | None:
-        """Say how the rollout goes; returns after how long it would be late."""
-        said = self._said()
-        settled = said is not None and said["reason"] == _DONE
-        if settled and counts.get("replicas") == counts.get("updatedReplicas"):
+    def update_progressing(self, counts: Mapping[str, int], name: str) -> timedelta | None:
+        """Set Progressing; return the time left until the progress deadline."""
+        condition = self._progressing_condition()
+        complete = condition is not None and condition["reason"] == _COMPLETE
+        if complete and counts.get("replicas") == counts.get("updatedReplicas"):
             return None
         if is_complete(self._deployment, counts):
-            self._progressing("True", _DONE, f"ReplicaSet {name} is rolled out")
-        elif self._came_further(counts):
-            self._progressing("True", "ReplicaSetUpdated", f"ReplicaSet {name} is rolling out")
-        return self._lateness(name)
+            self._set_progressing("True", _COMPLETE, f'ReplicaSet "{name}" has successfully progressed.')
+        elif self._has_progressed(counts):
+            self._set_progressing("True", "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.')
+        return self._check_deadline(name)
 
-    def failing(self, replica_sets: Sequence[Object]) -> None:
-        """Hand on what keeps a ReplicaSet from creating pods."""
-        found = [trouble for one in replica_sets if (trouble := condition(one, "ReplicaFailure"))]
-        if found:
-            same = condition(self._deployment, "ReplicaFailure") or {}
-            told = {name: found[0][name] for name in ("type", "status", "reason", "message")}
-            if {**same, **told} != same:
-                self._write(told)
+    def update_replica_failure(self, replica_sets: Sequence[Object]) -> None:
+        """Copy a ReplicaFailure condition from the ReplicaSets."""
+        failures = [
+            failure
+            for replica_set in replica_sets
+            if (failure := get_condition(replica_set, "ReplicaFailure"))
+        ]
+        if failures:
+            current_failure = get_condition(self._deployment, "ReplicaFailure") or {}
+            failure = {name: failures[0][name] for name in ("type", "status", "reason", "message")}
+            if {**current_failure, **failure} != current_failure:
+                self._write(failure)
         else:
-            self.conditions = without(self.conditions, "ReplicaFailure")
+            self.conditions = without_condition(self.conditions, "ReplicaFailure")
 
-    def _lateness(self, name: str) -> timedelta | None:
-        said = self._said()
-        if said is None or said["status"] != "True" or said["reason"] == _DONE:
+    def _check_deadline(self, name: str) -> timedelta | None:
+        condition = self._progressing_condition()
+        if condition is None or condition["status"] != "True" or condition["reason"] == _COMPLETE:
             return None
-        due = datetime.fromisoformat(said["lastUpdateTime"]) + self._deadline
+        due = datetime.fromisoformat(condition["lastUpdateTime"]) + self._deadline
         if due > self._now:
             return due - self._now
-        self._progressing("False", _LATE, f"ReplicaSet {name} took too long to roll out")
+        self._set_progressing("False", _DEADLINE_EXCEEDED, f'ReplicaSet "{name}" has timed out progressing.')
         return None
 
-    def _came_further(self, counts: Mapping[str, int]) -> bool:
-        old = {name: look(self._deployment, "status", name) or 0 for name in _COUNTS}
+    def _has_progressed(self, counts: Mapping[str, int]) -> bool:
+        old = {name: get_field(self._deployment, "status", name) or 0 for name in _COUNTS}
         new = {name: counts.get(name, 0) for name in _COUNTS}
-        fewer_old = new["replicas"] - new["updatedReplicas"] < (
-            old["replicas"] - old["updatedReplicas"]
-        )
+        fewer_old = new["replicas"] - new["updatedReplicas"] < (old["replicas"] - old["updatedReplicas"])
         more = ("updatedReplicas", "readyReplicas", "availableReplicas")
         return fewer_old or any(new[name] > old[name] for name in more)
 
-    def _said(self) -> Mapping[str, Any] | None:
-        return next((one for one in self.conditions if one["type"] == "Progressing"), None)
+    def _progressing_condition(self) -> Mapping[str, Any] | None:
+        return next((condition for condition in self.conditions if condition["type"] == "Progressing"), None)
 
-    def _progressing(self, status: str, reason: str, message: str) -> None:
+    def _set_progressing(self, status: str, reason: str, message: str) -> None:
         self._write({"type": "Progressing", "status": status, "reason": reason, "message": message})
 
-    def _write(self, said: Mapping[str, Any]) -> None:
-        now = timestamp(self._now)
-        self.conditions = replaced(self.conditions, {**said, "lastUpdateTime": now}, now=now)
+    def _write(self, condition: Mapping[str, Any]) -> None:
+        now = format_timestamp(self._now)
+        self.conditions = set_condition(self.conditions, {**condition, "lastUpdateTime": now}, now=now)

@@ -1,7 +1,7 @@
-"""All pods, counted by whoever controls them and listed by the node they are on.
+"""Index of all pods by controller and by node.
 
-The counts follow from watch events alone, so that a change of one pod costs the
-same however many others its owner has. A second census would come to the same.
+Counts are updated with each watch event, so that a change of one pod costs the same
+however many pods its controller has.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,180 +12,182 @@ from typing import Any, NamedTuple
 from dovetail.ports.api_resources import PODS
 from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.apiserver.storage.frozen_object import Object
-from dovetail.simulator.apiserver.storage.index import Key
-from dovetail.simulator.apiserver.storage.store import key_of
+from dovetail.simulator.apiserver.storage.store import ObjectKey, object_key
 from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
-from dovetail.simulator.clock import Engine
+from dovetail.simulator.clock import VirtualClock
 from dovetail.simulator.controllermanager.owner_references import controller_of
-from dovetail.simulator.workqueue import follow
+from dovetail.simulator.workqueue import start_watch
 
 
-class Standing(Enum):
-    """What a pod counts as for the workload that it belongs to."""
+class PodState(Enum):
+    """State of a pod, as its controller counts it."""
 
-    WAITING = "waiting"
+    NOT_READY = "not ready"
     READY = "ready"
-    LEAVING = "leaving"
+    TERMINATING = "terminating"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
 
 
-ACTIVE = frozenset({Standing.WAITING, Standing.READY})
+ACTIVE = frozenset({PodState.NOT_READY, PodState.READY})
 
-Change = Callable[[Object | None, Object | None], None]
-"""Told of a pod before and after a change; None where there was, or is, none."""
+PodHandler = Callable[[Object | None, Object | None], None]
+"""Called with a pod before and after a change; None where it does not exist."""
 
 
-class Member(NamedTuple):
-    """A pod and what it counts as."""
+class IndexedPod(NamedTuple):
+    """A pod and its state."""
 
     pod: Object
-    standing: Standing
+    state: PodState
 
 
-class Crew:
-    """The pods that one workload controls, by name."""
+class OwnedPods:
+    """The pods of one controller by name, with a count for each state."""
 
     __slots__ = ("_counts", "members", "unchecked")
 
     def __init__(self) -> None:
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, IndexedPod] = {}
         self.unchecked: dict[str, None] = {}
-        """Names of pods whose labels nobody has compared with the selector yet."""
-        self._counts = dict.fromkeys(Standing, 0)
+        """Names of pods whose labels have not been compared with the selector yet."""
+        self._counts = dict.fromkeys(PodState, 0)
 
-    def __getitem__(self, standing: Standing) -> int:
-        return self._counts[standing]
+    def __getitem__(self, state: PodState) -> int:
+        return self._counts[state]
 
     @property
     def active(self) -> int:
-        """How many neither finished nor are being deleted."""
-        return self._counts[Standing.WAITING] + self._counts[Standing.READY]
+        """Number of pods that are neither terminated nor terminating."""
+        return self._counts[PodState.NOT_READY] + self._counts[PodState.READY]
 
     def active_pods(self) -> list[Object]:
-        return [one.pod for one in self.members.values() if one.standing in ACTIVE]
+        return [member.pod for member in self.members.values() if member.state in ACTIVE]
 
-    def available(self, now: datetime, *, settle: timedelta) -> tuple[int, datetime | None]:
-        """Count who has been ready for ``settle``, and tell when the next one will have been."""
-        if not settle:
-            return self._counts[Standing.READY], None
-        count, soonest = 0, None
-        for one in self.members.values():
-            if one.standing is Standing.READY:
-                at = ready_since(one.pod) + settle
+    def available(self, now: datetime, *, min_ready: timedelta) -> tuple[int, datetime | None]:
+        """Return how many pods are available, and when the next one will be.
+
+        A pod is available when it has been ready for ``min_ready``.
+        """
+        if not min_ready:
+            return self._counts[PodState.READY], None
+        count, next_at = 0, None
+        for member in self.members.values():
+            if member.state is PodState.READY:
+                at = ready_since(member.pod) + min_ready
                 if at <= now:
                     count += 1
-                elif soonest is None or at < soonest:
-                    soonest = at
-        return count, soonest
+                elif next_at is None or at < next_at:
+                    next_at = at
+        return count, next_at
 
-    def put(self, name: str, pod: Object, *, relabelled: bool) -> bool:
-        """Take a pod's new state over; tells whether it counts as something else now."""
+    def update(self, name: str, pod: Object, *, labels_changed: bool) -> bool:
+        """Update a pod; return True if its state or labels changed."""
         before = self.members.get(name)
-        standing = standing_of(pod)
-        self.members[name] = Member(pod, standing)
-        if relabelled:
+        state = pod_state(pod)
+        self.members[name] = IndexedPod(pod, state)
+        if labels_changed:
             self.unchecked[name] = None
         if before is not None:
-            if before.standing is standing:
-                return relabelled
-            self._counts[before.standing] -= 1
-        self._counts[standing] += 1
+            if before.state is state:
+                return labels_changed
+            self._counts[before.state] -= 1
+        self._counts[state] += 1
         return True
 
-    def drop(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         before = self.members.pop(name, None)
         self.unchecked.pop(name, None)
         if before is not None:
-            self._counts[before.standing] -= 1
+            self._counts[before.state] -= 1
 
 
-NOBODY = Crew()
-"""The crew of a workload without pods; never added to."""
+NO_PODS = OwnedPods()
+"""For a controller without pods; never modified."""
 
 
-def standing_of(pod: Object) -> Standing:
-    """Tell what a pod counts as."""
+def pod_state(pod: Object) -> PodState:
+    """Return the state of a pod."""
     status: Mapping[str, Any] = pod.get("status") or {}
     phase = status.get("phase")
     if phase == "Succeeded":
-        return Standing.SUCCEEDED
+        return PodState.SUCCEEDED
     if phase == "Failed":
-        return Standing.FAILED
+        return PodState.FAILED
     if pod["metadata"].get("deletionTimestamp"):
-        return Standing.LEAVING
-    return Standing.READY if ready_condition(pod) is not None else Standing.WAITING
+        return PodState.TERMINATING
+    return PodState.READY if ready_condition(pod) is not None else PodState.NOT_READY
 
 
 def ready_condition(pod: Object) -> Object | None:
-    """Return the condition that says that a pod is ready; None when it is not."""
-    for one in (pod.get("status") or {}).get("conditions") or ():
-        if one["type"] == "Ready":
-            return one if one["status"] == "True" else None
+    """Return the Ready condition of a pod if it is True, else None."""
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "Ready":
+            return condition if condition["status"] == "True" else None
     return None
 
 
 def ready_since(pod: Object) -> datetime:
-    """Tell since when a ready pod has been ready."""
+    """Return since when a ready pod has been ready."""
     since = (ready_condition(pod) or {}).get("lastTransitionTime")
     return datetime.fromisoformat(since or pod["metadata"]["creationTimestamp"])
 
 
 def node_of(pod: Object) -> str:
-    """Return the node that a pod is bound to; empty when it is not."""
+    """Return the node that a pod is bound to; empty if it is not bound."""
     name: str = pod["spec"].get("nodeName", "")
     return name
 
 
-class PodCensus:
-    """Follows all pods and tells the controllers of theirs."""
+class PodIndex:
+    """Watches all pods and calls the handlers of the controllers."""
 
-    def __init__(self, api: ApiServer, engine: Engine) -> None:
-        self.crews: dict[str, Crew] = {}
-        self.on_node: dict[str, dict[Key, Object]] = {}
+    def __init__(self, api: ApiServer, clock: VirtualClock) -> None:
+        self.by_owner: dict[str, OwnedPods] = {}
+        self.on_node: dict[str, dict[ObjectKey, Object]] = {}
         self.orphans: dict[str, dict[str, Object]] = {}
-        """Pods that nobody controls, by namespace and name."""
-        self._pods: dict[Key, Object] = {}
-        self._keepers: dict[str, Change] = {}
-        self._adopters: list[Callable[[Object], None]] = []
-        self._listeners: list[Change] = []
-        follow(api, engine, PODS, self._heard)
+        """Namespace → name → pod without a controller."""
+        self._pods: dict[ObjectKey, Object] = {}
+        self._owner_handlers: dict[str, PodHandler] = {}
+        self._orphan_handlers: list[Callable[[Object], None]] = []
+        self._handlers: list[PodHandler] = []
+        start_watch(api, clock, PODS, self._handle_event)
 
-    def crew(self, owner: Object) -> Crew:
+    def owned_by(self, owner: Object) -> OwnedPods:
         """Return the pods that an object controls."""
-        return self.crews.get(owner["metadata"]["uid"], NOBODY)
+        return self.by_owner.get(owner["metadata"]["uid"], NO_PODS)
 
-    def tell_of_pods(self, kind: str, change: Change) -> None:
-        """Have ``change`` told when a pod that a ``kind`` controls counts as something else."""
-        self._keepers[kind] = change
+    def add_owner_handler(self, kind: str, handler: PodHandler) -> None:
+        """Call ``handler`` when the state of a pod that a ``kind`` controls changes."""
+        self._owner_handlers[kind] = handler
 
-    def tell_of_orphans(self, hear: Callable[[Object], None]) -> None:
-        """Have ``hear`` told of pods that nobody controls, and when their labels change."""
-        self._adopters.append(hear)
+    def add_orphan_handler(self, handler: Callable[[Object], None]) -> None:
+        """Call ``handler`` for pods without a controller, and when their labels change."""
+        self._orphan_handlers.append(handler)
 
-    def tell_of_everything(self, change: Change) -> None:
-        self._listeners.append(change)
+    def add_handler(self, handler: PodHandler) -> None:
+        self._handlers.append(handler)
 
-    def _heard(self, event: WatchEvent) -> None:
-        key = key_of(event.object)
+    def _handle_event(self, event: WatchEvent) -> None:
+        key = object_key(event.object)
         old = self._pods.get(key)
         new = None if event.type is EventType.DELETED else event.object
         if old is not None and new is not None and _uid(old) != _uid(new):
-            self._changed(key, old, None)
+            self._apply(key, old, None)
             old = None
-        self._changed(key, old, new)
+        self._apply(key, old, new)
 
-    def _changed(self, key: Key, old: Object | None, new: Object | None) -> None:
+    def _apply(self, key: ObjectKey, old: Object | None, new: Object | None) -> None:
         if new is None:
             self._pods.pop(key, None)
         else:
             self._pods[key] = new
-        self._move(key, old, new)
-        self._count(key, old, new)
-        for listener in self._listeners:
-            listener(old, new)
+        self._update_on_node(key, old, new)
+        self._update_owner(key, old, new)
+        for handler in self._handlers:
+            handler(old, new)
 
-    def _move(self, key: Key, old: Object | None, new: Object | None) -> None:
+    def _update_on_node(self, key: ObjectKey, old: Object | None, new: Object | None) -> None:
         before = "" if old is None else node_of(old)
         after = "" if new is None else node_of(new)
         if before and before != after:
@@ -195,40 +197,40 @@ class PodCensus:
         if after and new is not None:
             self.on_node.setdefault(after, {})[key] = new
 
-    def _count(self, key: Key, old: Object | None, new: Object | None) -> None:
+    def _update_owner(self, key: ObjectKey, old: Object | None, new: Object | None) -> None:
         before = None if old is None else controller_of(old)
         after = None if new is None else controller_of(new)
         if old is not None and (before or {}).get("uid") != (after or {}).get("uid"):
-            self._left(key, old, before)
+            self._remove_owned(key, old, before)
         if new is None:
             return
-        relabelled = old is None or _labels(old) != _labels(new)
+        labels_changed = old is None or _labels(old) != _labels(new)
         if after is None:
             self.orphans.setdefault(key[0], {})[key[1]] = new
-            if relabelled or before is not None:
-                for hear in self._adopters:
-                    hear(new)
+            if labels_changed or before is not None:
+                for orphan_handler in self._orphan_handlers:
+                    orphan_handler(new)
             return
-        crew = self.crews.get(after["uid"])
-        if crew is None:
-            crew = self.crews[after["uid"]] = Crew()
-        joined = old is None or before is None or before["uid"] != after["uid"]
-        if crew.put(key[1], new, relabelled=relabelled or joined):
-            keeper = self._keepers.get(after["kind"])
-            if keeper is not None:
-                keeper(None if joined else old, new)
+        owned_pods = self.by_owner.get(after["uid"])
+        if owned_pods is None:
+            owned_pods = self.by_owner[after["uid"]] = OwnedPods()
+        is_new_owner = old is None or before is None or before["uid"] != after["uid"]
+        if owned_pods.update(key[1], new, labels_changed=labels_changed or is_new_owner):
+            handler = self._owner_handlers.get(after["kind"])
+            if handler is not None:
+                handler(None if is_new_owner else old, new)
 
-    def _left(self, key: Key, old: Object, before: Object | None) -> None:
+    def _remove_owned(self, key: ObjectKey, old: Object, before: Object | None) -> None:
         if before is None:
             self.orphans[key[0]].pop(key[1], None)
             return
-        crew = self.crews[before["uid"]]
-        crew.drop(key[1])
-        if not crew.members:
-            del self.crews[before["uid"]]
-        keeper = self._keepers.get(before["kind"])
-        if keeper is not None:
-            keeper(old, None)
+        owned_pods = self.by_owner[before["uid"]]
+        owned_pods.remove(key[1])
+        if not owned_pods.members:
+            del self.by_owner[before["uid"]]
+        handler = self._owner_handlers.get(before["kind"])
+        if handler is not None:
+            handler(old, None)
 
 
 def _uid(obj: Object) -> str:

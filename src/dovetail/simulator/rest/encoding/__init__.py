@@ -1,0 +1,1 @@
+"""Content negotiation, request options, request bodies and responses."""

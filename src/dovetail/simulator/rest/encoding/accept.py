@@ -1,15 +1,21 @@
-"""Which form of answer a caller wants, from its Accept header."""
+"""Content negotiation: the representation that a client accepts."""
 
 from enum import StrEnum
 from typing import Final
 
-from dovetail.simulator.rest.errors import NotAcceptable
+from dovetail.ports.kube_errors import ApiError
 
 
-class Form(StrEnum):
-    """How an object or a list is shown; the names are those of the Accept header."""
+class NotAcceptable(ApiError):
+    """The server has no representation that the client accepts."""
 
-    PLAIN = ""
+    code, reason = 406, "NotAcceptable"
+
+
+class Representation(StrEnum):
+    """Representation of an object or list; the ``as`` parameter of the Accept header."""
+
+    OBJECT = ""
     TABLE = "Table"
     METADATA = "PartialObjectMetadata"
     METADATA_LIST = "PartialObjectMetadataList"
@@ -18,30 +24,33 @@ class Form(StrEnum):
 
 _JSON: Final = ("application/json", "application/*", "*/*")
 _GROUPS: Final = {
-    Form.TABLE: "meta.k8s.io",
-    Form.METADATA: "meta.k8s.io",
-    Form.METADATA_LIST: "meta.k8s.io",
-    Form.DISCOVERY: "apidiscovery.k8s.io",
+    Representation.TABLE: "meta.k8s.io",
+    Representation.METADATA: "meta.k8s.io",
+    Representation.METADATA_LIST: "meta.k8s.io",
+    Representation.DISCOVERY: "apidiscovery.k8s.io",
 }
 _VERSIONS: Final = {"meta.k8s.io": ("v1",), "apidiscovery.k8s.io": ("v2",)}
 
 
-def wanted_form(accept: str, offered: frozenset[Form]) -> Form:
-    """Return the first form named that there is; without a wish, plain JSON."""
-    wishes = [one.strip() for one in accept.split(",") if one.strip()]
-    for wish in wishes:
-        media, *parameters = [part.strip() for part in wish.split(";")]
-        if media not in _JSON:
+def negotiate(accept: str, offered: frozenset[Representation]) -> Representation:
+    """Return the first accepted representation that is offered; JSON by default.
+
+    Raises NotAcceptable if the header accepts nothing that is offered.
+    """
+    media_ranges = [media_range.strip() for media_range in accept.split(",") if media_range.strip()]
+    for media_range in media_ranges:
+        media_type, *parameters = [part.strip() for part in media_range.split(";")]
+        if media_type not in _JSON:
             continue
-        named = dict(part.split("=", 1) for part in parameters if "=" in part)
-        form = named.get("as", "")
-        if form in offered and _version_is_served(Form(form), named):
-            return Form(form)
-    if not wishes:
-        return Form.PLAIN
+        values = dict(part.split("=", 1) for part in parameters if "=" in part)
+        representation = values.get("as", "")
+        if representation in offered and _is_version_served(Representation(representation), values):
+            return Representation(representation)
+    if not media_ranges:
+        return Representation.OBJECT
     raise NotAcceptable("only the following media types are accepted: application/json")
 
 
-def _version_is_served(form: Form, named: dict[str, str]) -> bool:
-    group = _GROUPS.get(form)
-    return group is None or (named.get("g") == group and named.get("v") in _VERSIONS.get(group, ()))
+def _is_version_served(representation: Representation, parameters: dict[str, str]) -> bool:
+    group = _GROUPS.get(representation)
+    return group is None or (parameters.get("g") == group and parameters.get("v") in _VERSIONS.get(group, ()))

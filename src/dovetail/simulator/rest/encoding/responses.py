@@ -1,4 +1,4 @@
-"""Answers in JSON, whole or piece by piece."""
+"""JSON responses, sent as a whole or in chunks."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,31 +11,27 @@ from aiohttp import web
 from dovetail.ports.kube_errors import ApiError
 
 _ENCODER: Final = msgspec.json.Encoder()
-_BATCH: Final = 250
-"""Objects encoded at a time: large enough to be quick, small enough to let others in between."""
+_CHUNK_SIZE: Final = 250
+"""Objects per chunk: large enough to be fast, small enough not to block other requests."""
 
-encode = _ENCODER.encode
+encode_json = _ENCODER.encode
 
 
-def answer(
-    value: Any,
-    *,
-    status: int = 200,
-    content_type: str = "application/json",
-    warnings: Iterable[str] = (),
+def json_response(
+    value: Any, *, status: int = 200, content_type: str = "application/json", warnings: Iterable[str] = ()
 ) -> web.Response:
-    """Return a value as JSON, with warnings that kubectl shows to its user."""
-    response = web.Response(body=encode(value), status=status)
+    """Return a JSON response; kubectl shows the warnings."""
+    response = web.Response(body=encode_json(value), status=status)
     response.headers["Content-Type"] = content_type
-    for one in warnings:
-        quoted = one.replace("\\", "\\\\").replace('"', '\\"')
+    for warning in warnings:
+        quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{quoted}"')
     return response
 
 
-def refusal(error: ApiError) -> web.Response:
-    """Return an error as the Status object it carries."""
-    response = answer(error.status(), status=error.code)
+def status_response(error: ApiError) -> web.Response:
+    """Return the Status object of an error."""
+    response = json_response(error.status(), status=error.code)
     retry_after = error.details.get("retryAfterSeconds")
     if retry_after is not None:
         response.headers["Retry-After"] = str(retry_after)
@@ -44,37 +40,37 @@ def refusal(error: ApiError) -> web.Response:
     return response
 
 
-async def answer_list(
+async def list_response(
     request: web.Request, head: Mapping[str, Any], field: str, items: Iterable[Any]
 ) -> web.StreamResponse:
-    """Send a list: ``head`` with ``items`` under ``field``, never all of it in memory.
+    """Send a list: ``head`` with ``items`` in ``field``, encoded chunk by chunk.
 
-    Short lists go as one piece, which is quicker for both sides.
+    A list of one chunk is sent as a whole, which is faster for both sides.
     """
-    batches = _batches(items)
-    start = encode(head)[:-1] + b',"' + field.encode() + b'":['
-    first = next(batches, b"")
-    second = next(batches, None)
+    chunks = _encode_chunks(items)
+    start = encode_json(head)[:-1] + b',"' + field.encode() + b'":['
+    first = next(chunks, b"")
+    second = next(chunks, None)
     if second is None:
         return web.Response(body=start + first + b"]}", content_type="application/json")
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     await response.prepare(request)
-    await write(response, start + first)
-    await write(response, b"," + second)
-    for batch in batches:
-        await write(response, b"," + batch)
+    await write_chunk(response, start + first)
+    await write_chunk(response, b"," + second)
+    for chunk in chunks:
+        await write_chunk(response, b"," + chunk)
     await response.write_eof(b"]}")
     return response
 
 
-async def write(response: web.StreamResponse, data: bytes) -> None:
-    """Send a piece of a long answer, and let others have their turn."""
+async def write_chunk(response: web.StreamResponse, data: bytes) -> None:
+    """Send a chunk of a long response and yield to the event loop."""
     await response.write(data)
-    # Writing itself only waits when the caller is slower than we are.
+    # The write itself yields only if the client is slower than the server.
     await asyncio.sleep(0)
 
 
-def _batches(items: Iterable[Any]) -> Iterator[bytes]:
-    left = iter(items)
-    while batch := list(islice(left, _BATCH)):
-        yield b",".join(map(encode, batch))
+def _encode_chunks(items: Iterable[Any]) -> Iterator[bytes]:
+    remaining = iter(items)
+    while chunk := list(islice(remaining, _CHUNK_SIZE)):
+        yield b",".join(map(encode_json, chunk))

@@ -1,0 +1,1 @@
+"""Fields and types of all kinds, and the decoding of objects by them."""

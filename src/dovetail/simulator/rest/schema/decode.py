@@ -1,11 +1,11 @@
-"""Holding what callers send against the fields of its kind.
+"""Decoding of request objects by the fields and types of their kind.
 
-Simulated actors trust what is stored: a list is a list, an amount is an amount.
-This is where that is made true for what comes from outside.
+The simulated controllers trust the store: a list is a list, a quantity a quantity.
+This module ensures it for objects from clients.
 """
 
 from base64 import b64decode
-from binascii import Error as NotBase64
+from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -15,129 +15,129 @@ import msgspec
 from dovetail.model.kube.quantity import parse_quantity
 from dovetail.ports.api_resources import Resource
 from dovetail.ports.kube_errors import BadRequest, Invalid
-from dovetail.simulator.rest.schema.tables import Field, fields_in_json
+from dovetail.simulator.rest.schema.fields import Field, json_fields
 
-_ROOT: Final = {name: Field(name, 0, "str") for name in ("apiVersion", "kind")}
-_CHECKED_ELSEWHERE: Final = Field("spec", 0, "any")
-"""The rules of custom resources say everything about their spec, and all at once."""
+_TYPE_META: Final = {name: Field(name, 0, "str") for name in ("apiVersion", "kind")}
+_UNTYPED_SPEC: Final = Field("spec", 0, "any")
+"""The spec of a custom resource: validation reports all of its errors at once."""
 
-_OF_LABELS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+_LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _OPERATORS: Final[Mapping[str, tuple[str, ...]]] = {
-    "LabelSelectorRequirement": _OF_LABELS,
-    "NodeSelectorRequirement": (*_OF_LABELS, "Gt", "Lt"),
+    "LabelSelectorRequirement": _LABEL_OPERATORS,
+    "NodeSelectorRequirement": (*_LABEL_OPERATORS, "Gt", "Lt"),
 }
-"""Where the type is not enough: a selector that cannot be read selects nobody knows what."""
+"""Operators of types that need more than a check of their fields' types."""
 
 
-class Decoded(msgspec.Struct, frozen=True):
-    """An object of known fields only, and the names of those that were not known."""
+class DecodedObject(msgspec.Struct, frozen=True):
+    """An object without its unknown fields, and the paths of these."""
 
     object: dict[str, Any]
-    unknown: list[str]
+    unknown_fields: list[str]
 
 
-def decode(resource: Resource, obj: Mapping[str, Any], *, kind: str = "") -> Decoded:
-    """Return an object as its kind has it; BadRequest when a field has another type.
+def decode_fields(resource: Resource, obj: Mapping[str, Any], *, kind: str = "") -> DecodedObject:
+    """Return an object without unknown fields; BadRequest if a type is wrong.
 
-    ``kind`` is given where it is not the resource's own: a Scale, an Eviction.
+    ``kind`` is given if it is not the resource's own: Scale, Eviction, Binding.
     """
     kind = kind or resource.kind
     if obj.get("kind", kind) != kind:
-        raise BadRequest(f"{_short(obj['kind'])} cannot be handled as a {kind}")
-    known = {**fields_in_json(kind), **_ROOT}
-    if resource.custom and kind == resource.kind:
-        known["spec"] = _CHECKED_ELSEWHERE
-    reading = _Reading()
-    decoded = reading.fields(known, obj, "")
-    if reading.wrong:
-        told = ", ".join(f"{path}: {what}" for path, what in reading.wrong)
-        if resource.custom:
-            raise Invalid(f"{resource.kind} is invalid: {told}", kind=resource.kind)
-        raise BadRequest(
-            f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {told}'
-        )
-    return Decoded(decoded, reading.unknown)
+        raise BadRequest(f"{_shorten(obj['kind'])} cannot be handled as a {kind}")
+    fields = {**json_fields(kind), **_TYPE_META}
+    if resource.is_custom and kind == resource.kind:
+        fields["spec"] = _UNTYPED_SPEC
+    decoder = _Decoder()
+    decoded = decoder.decode_object(fields, obj, "")
+    if decoder.errors:
+        summary = ", ".join(f"{path}: {message}" for path, message in decoder.errors)
+        if resource.is_custom:
+            raise Invalid(f"{resource.kind} is invalid: {summary}", kind=resource.kind)
+        raise BadRequest(f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {summary}')
+    return DecodedObject(decoded, decoder.unknown_fields)
 
 
-class _Reading:
-    """One pass over an object; gathers what is wrong instead of stopping at it."""
+class _Decoder:
+    """Decodes one object; collects all errors."""
 
     def __init__(self) -> None:
-        self.unknown: list[str] = []
-        self.wrong: list[tuple[str, str]] = []
+        self.unknown_fields: list[str] = []
+        self.errors: list[tuple[str, str]] = []
 
-    def fields(self, known: Mapping[str, Field], obj: Mapping[str, Any], path: str) -> Any:
-        read = {}
+    def decode_object(self, fields: Mapping[str, Field], obj: Mapping[str, Any], path: str) -> Any:
+        decoded = {}
         for name, value in obj.items():
-            place = f"{path}.{name}" if path else name
-            field = known.get(name)
+            field_path = f"{path}.{name}" if path else name
+            field = fields.get(name)
             if field is None:
-                self.unknown.append(place)
+                self.unknown_fields.append(field_path)
             elif value is not None:
-                read[name] = self.field(field, value, place)
-        return read
+                decoded[name] = self._decode_field(field, value, field_path)
+        return decoded
 
-    def field(self, field: Field, value: Any, path: str) -> Any:
+    def _decode_field(self, field: Field, value: Any, path: str) -> Any:
         if field.is_list:
             if not isinstance(value, list):
-                return self._refuse(path, value, "list")
-            return [self.one(field.kind, one, f"{path}[{at}]") for at, one in enumerate(value)]
+                return self._add_error(path, value, "list")
+            return [
+                self._decode_value(field.type, item, f"{path}[{index}]") for index, item in enumerate(value)
+            ]
         if field.is_map:
             if not isinstance(value, dict):
-                return self._refuse(path, value, "map")
+                return self._add_error(path, value, "map")
             return {
-                key: self.one(field.kind, one, f"{path}[{key}]")
-                for key, one in value.items()
-                if one is not None
+                key: self._decode_value(field.type, item, f"{path}[{key}]")
+                for key, item in value.items()
+                if item is not None
             }
-        return self.one(field.kind, value, path)
+        return self._decode_value(field.type, value, path)
 
-    def one(self, kind: str, value: Any, path: str) -> Any:
-        scalar = _SCALARS.get(kind)
+    def _decode_value(self, type_name: str, value: Any, path: str) -> Any:
+        scalar = _SCALARS.get(type_name)
         if scalar is not None:
-            test, noun = scalar
-            return value if test(value) else self._refuse(path, value, noun)
+            is_valid, description = scalar
+            return value if is_valid(value) else self._add_error(path, value, description)
         if not isinstance(value, dict):
-            return self._refuse(path, value, "map")
-        if kind in _OPERATORS and not _makes_sense(value, _OPERATORS[kind]):
-            return self._refuse(path, value, "requirement")
-        return self.fields(fields_in_json(kind), value, path)
+            return self._add_error(path, value, "map")
+        if type_name in _OPERATORS and not _is_requirement(value, _OPERATORS[type_name]):
+            return self._add_error(path, value, "requirement")
+        return self.decode_object(json_fields(type_name), value, path)
 
-    def _refuse(self, path: str, value: Any, noun: str) -> None:
-        self.wrong.append((path, f"{_short(value)} is no {noun}"))
+    def _add_error(self, path: str, value: Any, expected: str) -> None:
+        self.errors.append((path, f"{_shorten(value)} is not a {expected}"))
 
 
-def _makes_sense(requirement: Mapping[str, Any], operators: tuple[str, ...]) -> bool:
+def _is_requirement(requirement: Mapping[str, Any], operators: tuple[str, ...]) -> bool:
     operator, values = requirement.get("operator"), requirement.get("values") or ()
-    readable = isinstance(operator, str) and isinstance(values, list | tuple)
     return (
-        readable
+        isinstance(operator, str)
+        and isinstance(values, list | tuple)
         and bool(requirement.get("key"))
         and operator in operators
-        and _fits(operator, values)
+        and _has_value_count(operator, values)
     )
 
 
-def _fits(operator: str, values: Any) -> bool:
+def _has_value_count(operator: str, values: Any) -> bool:
     if operator in ("In", "NotIn"):
         return len(values) > 0
     return len(values) == (1 if operator in ("Gt", "Lt") else 0)
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _is_whole(bits: int) -> Callable[[Any], bool]:
-    def test(value: Any) -> bool:
+def _is_int(bits: int) -> Callable[[Any], bool]:
+    def is_valid(value: Any) -> bool:
         is_number = isinstance(value, int) and not isinstance(value, bool)
         return is_number and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
 
-    return test
+    return is_valid
 
 
-def _is_text(value: Any) -> bool:
+def _is_string(value: Any) -> bool:
     return isinstance(value, str)
 
 
@@ -159,34 +159,23 @@ def _is_time(value: Any) -> bool:
 def _is_base64(value: Any) -> bool:
     try:
         return isinstance(value, str) and b64decode(value, validate=True) is not None
-    except (NotBase64, ValueError):
+    except (Base64Error, ValueError):
         return False
 
 
-def _is_whole_or_text(value: Any) -> bool:
-    return isinstance(value, str) or _is_whole(32)(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
 _SCALARS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
-    "str": (_is_text, "string"),
-    "int": (_is_whole(64), "whole number"),
-    "int32": (_is_whole(32), "whole number of 32 bits"),
+    "str": (_is_string, "string"),
+    "int": (_is_int(64), "64-bit integer"),
+    "int32": (_is_int(32), "32-bit integer"),
     "bool": (lambda value: isinstance(value, bool), "boolean"),
-    "float": (_is_number, "number"),
-    "bytes": (_is_base64, "base64"),
+    "float": (lambda value: isinstance(value, int | float) and not isinstance(value, bool), "number"),
+    "bytes": (_is_base64, "base64 string"),
     "quantity": (_is_quantity, "quantity"),
-    "intstr": (_is_whole_or_text, "whole number or string"),
-    "time": (_is_time, "time as in 2026-01-31T12:00:00Z"),
-    "microtime": (_is_time, "time as in 2026-01-31T12:00:00.000000Z"),
-    "strings": (_is_texts, "list of strings"),
+    "intstr": (lambda value: isinstance(value, str) or _is_int(32)(value), "32-bit integer or string"),
+    "time": (_is_time, "time such as 2026-01-31T12:00:00Z"),
+    "microtime": (_is_time, "time such as 2026-01-31T12:00:00.000000Z"),
+    "strings": (lambda value: isinstance(value, list) and all(map(_is_string, value)), "list of strings"),
     "fields": (lambda value: isinstance(value, dict), "map"),
     "any": (lambda _: True, ""),
 }
+"""Check and description of each scalar type."""

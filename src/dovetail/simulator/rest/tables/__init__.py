@@ -1,1 +1,1 @@
-"""Objects as rows of a Table, with the columns kubectl's users know."""
+"""Table printer: rows and columns of `kubectl get`, by kind."""

@@ -1,151 +1,197 @@
-"""The columns of namespaces, events, budgets, and other small kinds."""
+"""Printer columns of nodes, events, services and other kinds of a cluster."""
 
 from datetime import datetime
 from typing import Final
 
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from dovetail.simulator.rest.tables.ages import age
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
 from dovetail.simulator.rest.tables.column import (
     AGE,
     NAME,
     NONE,
+    UNKNOWN,
     Cell,
+    CellPrinter,
     Column,
-    count,
-    joined,
-    name_of,
-    pairs,
-    size,
-    text,
-    yes_or_no,
+    format_age,
+    join_or_none,
+    print_bool,
+    print_int,
+    print_length,
+    print_map,
+    print_name,
+    print_text,
+)
+
+_ROLE_LABEL_PREFIX: Final = "node-role.kubernetes.io/"
+_LEGACY_ROLE_LABEL: Final = "kubernetes.io/role"
+
+
+def _print_node_status(obj: Object, _: datetime) -> Cell:
+    conditions = get_field(obj, "status", "conditions") or ()
+    ready = next((item.get("status", "") for item in conditions if item.get("type") == "Ready"), "")
+    words = ["Unknown" if not ready else "Ready" if ready == "True" else "NotReady"]
+    if get_field(obj, "spec", "unschedulable"):
+        words.append("SchedulingDisabled")
+    return ",".join(words)
+
+
+def _print_roles(obj: Object, _: datetime) -> Cell:
+    labels = obj["metadata"].get("labels") or {}
+    roles = {
+        key.removeprefix(_ROLE_LABEL_PREFIX)
+        for key in labels
+        if key.startswith(_ROLE_LABEL_PREFIX) and key != _ROLE_LABEL_PREFIX
+    }
+    if labels.get(_LEGACY_ROLE_LABEL):
+        roles.add(labels[_LEGACY_ROLE_LABEL])
+    return join_or_none(sorted(roles))
+
+
+def _print_address(address_type: str) -> CellPrinter:
+    def print_cell(obj: Object, _: datetime) -> Cell:
+        for address in get_field(obj, "status", "addresses") or ():
+            if address.get("type") == address_type:
+                return str(address.get("address", ""))
+        return NONE
+
+    return print_cell
+
+
+def _print_node_info(field: str, missing: str = UNKNOWN) -> CellPrinter:
+    return print_text("status", "nodeInfo", field, missing=missing)
+
+
+NODE_COLUMNS: Final = (
+    NAME,
+    Column("Status", _print_node_status),
+    Column("Roles", _print_roles),
+    AGE,
+    Column("Version", _print_node_info("kubeletVersion", missing="")),
+    Column("Internal-IP", _print_address("InternalIP"), wide=True),
+    Column("External-IP", _print_address("ExternalIP"), wide=True),
+    Column("OS-Image", _print_node_info("osImage"), wide=True),
+    Column("Kernel-Version", _print_node_info("kernelVersion"), wide=True),
+    Column("Container-Runtime", _print_node_info("containerRuntimeVersion"), wide=True),
 )
 
 
-def _last_seen(obj: Object, now: datetime) -> Cell:
-    series = look(obj, "series", "lastObservedTime")
+def _print_last_seen(obj: Object, now: datetime) -> Cell:
+    series = get_field(obj, "series", "lastObservedTime")
     last = series or obj.get("lastTimestamp") or obj.get("eventTime")
-    return age(last or obj["metadata"].get("creationTimestamp"), now)
+    return format_age(last or obj["metadata"].get("creationTimestamp"), now)
 
 
-def _first_seen(obj: Object, now: datetime) -> Cell:
-    return age(obj.get("firstTimestamp") or obj.get("eventTime"), now)
+def _print_involved_object(obj: Object, _: datetime) -> Cell:
+    involved = obj.get("involvedObject") or {}
+    return f"{involved.get('kind', '').lower()}/{involved.get('name', '')}"
 
 
-def _about(obj: Object, _: datetime) -> Cell:
-    about = obj.get("involvedObject") or {}
-    return f"{about.get('kind', '').lower()}/{about.get('name', '')}"
-
-
-def _source(obj: Object, _: datetime) -> Cell:
+def _print_source(obj: Object, _: datetime) -> Cell:
     source = obj.get("source") or {}
-    named = [source.get("component") or obj.get("reportingComponent"), source.get("host")]
-    return ", ".join(one for one in named if one)
+    parts = [source.get("component") or obj.get("reportingComponent"), source.get("host")]
+    return ", ".join(part for part in parts if part)
 
 
-def _message(obj: Object, _: datetime) -> Cell:
-    return str(obj.get("message", "")).strip()
-
-
-def _times(obj: Object, _: datetime) -> Cell:
-    number = look(obj, "series", "count") or obj.get("count") or 1
-    return int(number)
+def _print_count(obj: Object, _: datetime) -> Cell:
+    count = get_field(obj, "series", "count") or obj.get("count") or 1
+    return int(count)
 
 
 EVENT_COLUMNS: Final = (
-    Column("Last Seen", _last_seen),
-    Column("Type", text("type")),
-    Column("Reason", text("reason")),
-    Column("Object", _about),
-    Column("Subobject", text("involvedObject", "fieldPath"), wide=True),
-    Column("Source", _source, wide=True),
-    Column("Message", _message),
-    Column("First Seen", _first_seen, wide=True),
-    Column("Count", _times, wide=True, type="integer"),
-    Column("Name", name_of, wide=True, format="name"),
+    Column("Last Seen", _print_last_seen),
+    Column("Type", print_text("type")),
+    Column("Reason", print_text("reason")),
+    Column("Object", _print_involved_object),
+    Column("Subobject", print_text("involvedObject", "fieldPath"), wide=True),
+    Column("Source", _print_source, wide=True),
+    Column("Message", lambda obj, _: str(obj.get("message", "")).strip()),
+    Column(
+        "First Seen",
+        lambda obj, now: format_age(obj.get("firstTimestamp") or obj.get("eventTime"), now),
+        wide=True,
+    ),
+    Column("Count", _print_count, wide=True, type="integer"),
+    Column("Name", print_name, wide=True, format="name"),
 )
-NAMESPACE_COLUMNS: Final = (NAME, Column("Status", text("status", "phase")), AGE)
-BUDGET_COLUMNS: Final = (
+NAMESPACE_COLUMNS: Final = (NAME, Column("Status", print_text("status", "phase")), AGE)
+PDB_COLUMNS: Final = (
     NAME,
-    Column("Min Available", text("spec", "minAvailable", missing="N/A")),
-    Column("Max Unavailable", text("spec", "maxUnavailable", missing="N/A")),
-    Column("Allowed Disruptions", count("status", "disruptionsAllowed"), type="integer"),
+    Column("Min Available", print_text("spec", "minAvailable", missing="N/A")),
+    Column("Max Unavailable", print_text("spec", "maxUnavailable", missing="N/A")),
+    Column("Allowed Disruptions", print_int("status", "disruptionsAllowed"), type="integer"),
     AGE,
 )
 
 
-def _outside_address(obj: Object, _: datetime) -> Cell:
+def _print_external_ip(obj: Object, _: datetime) -> Cell:
     spec = obj.get("spec") or {}
     if spec.get("type") == "ExternalName":
         return str(spec.get("externalName", ""))
-    entries = look(obj, "status", "loadBalancer", "ingress") or ()
-    found = [one.get("ip") or one.get("hostname") or "" for one in entries]
-    found += spec.get("externalIPs") or ()
-    if not found and spec.get("type") == "LoadBalancer":
+    ingress = get_field(obj, "status", "loadBalancer", "ingress") or ()
+    addresses = [entry.get("ip") or entry.get("hostname") or "" for entry in ingress]
+    addresses += spec.get("externalIPs") or ()
+    if not addresses and spec.get("type") == "LoadBalancer":
         return "<pending>"
-    return joined(found)
+    return join_or_none(addresses)
 
 
-def _ports(obj: Object, _: datetime) -> Cell:
-    shown = []
-    for one in look(obj, "spec", "ports") or ():
-        on_nodes = f":{one['nodePort']}" if one.get("nodePort") else ""
-        shown.append(f"{one.get('port')}{on_nodes}/{one.get('protocol', 'TCP')}")
-    return joined(shown)
-
-
-def _service_selector(obj: Object, _: datetime) -> Cell:
-    return pairs(look(obj, "spec", "selector"))
+def _print_ports(obj: Object, _: datetime) -> Cell:
+    ports = []
+    for port in get_field(obj, "spec", "ports") or ():
+        node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
+        ports.append(f"{port.get('port')}{node_port}/{port.get('protocol', 'TCP')}")
+    return join_or_none(ports)
 
 
 SERVICE_COLUMNS: Final = (
     NAME,
-    Column("Type", text("spec", "type", missing="ClusterIP")),
-    Column("Cluster-IP", text("spec", "clusterIP", missing=NONE)),
-    Column("External-IP", _outside_address),
-    Column("Port(s)", _ports),
+    Column("Type", print_text("spec", "type", missing="ClusterIP")),
+    Column("Cluster-IP", print_text("spec", "clusterIP", missing=NONE)),
+    Column("External-IP", _print_external_ip),
+    Column("Port(s)", _print_ports),
     AGE,
-    Column("Selector", _service_selector, wide=True),
+    Column("Selector", print_map("spec", "selector"), wide=True),
 )
-CONFIG_MAP_COLUMNS: Final = (NAME, Column("Data", size("data"), type="integer"), AGE)
+CONFIG_MAP_COLUMNS: Final = (NAME, Column("Data", print_length("data"), type="integer"), AGE)
 SECRET_COLUMNS: Final = (
     NAME,
-    Column("Type", text("type", missing="Opaque")),
-    Column("Data", size("data"), type="integer"),
+    Column("Type", print_text("type", missing="Opaque")),
+    Column("Data", print_length("data"), type="integer"),
     AGE,
 )
 
 
-def _reference(obj: Object, _: datetime) -> Cell:
-    target = look(obj, "spec", "scaleTargetRef") or {}
+def _print_scale_target(obj: Object, _: datetime) -> Cell:
+    target = get_field(obj, "spec", "scaleTargetRef") or {}
     return f"{target.get('kind', '')}/{target.get('name', '')}"
 
 
-def _metrics(obj: Object, _: datetime) -> Cell:
-    """Say what is aimed at; nobody measures anything here."""
-    shown = []
-    for one in look(obj, "spec", "metrics") or ():
-        goal = look(one, "resource", "target") or {}
-        name = look(one, "resource", "name") or one.get("type", "")
-        percent = goal.get("averageUtilization")
-        aim = f"{percent}%" if percent is not None else goal.get("averageValue", "?")
-        shown.append(f"{name}: <unknown>/{aim}")
-    return ", ".join(shown) or NONE
+def _print_metrics(obj: Object, _: datetime) -> Cell:
+    """Print the targets; current values are unknown, because there are no metrics."""
+    metrics = []
+    for metric in get_field(obj, "spec", "metrics") or ():
+        target = get_field(metric, "resource", "target") or {}
+        name = get_field(metric, "resource", "name") or metric.get("type", "")
+        percent = target.get("averageUtilization")
+        value = f"{percent}%" if percent is not None else target.get("averageValue", "?")
+        metrics.append(f"{name}: {UNKNOWN}/{value}")
+    return ", ".join(metrics) or NONE
 
 
-AUTOSCALER_COLUMNS: Final = (
+HPA_COLUMNS: Final = (
     NAME,
-    Column("Reference", _reference),
-    Column("Targets", _metrics),
-    Column("MinPods", text("spec", "minReplicas", missing="<unset>")),
-    Column("MaxPods", count("spec", "maxReplicas"), type="integer"),
-    Column("Replicas", count("status", "currentReplicas"), type="integer"),
+    Column("Reference", _print_scale_target),
+    Column("Targets", _print_metrics),
+    Column("MinPods", print_text("spec", "minReplicas", missing="<unset>")),
+    Column("MaxPods", print_int("spec", "maxReplicas"), type="integer"),
+    Column("Replicas", print_int("status", "currentReplicas"), type="integer"),
     AGE,
 )
-LEASE_COLUMNS: Final = (NAME, Column("Holder", text("spec", "holderIdentity")), AGE)
+LEASE_COLUMNS: Final = (NAME, Column("Holder", print_text("spec", "holderIdentity")), AGE)
 PRIORITY_CLASS_COLUMNS: Final = (
     NAME,
-    Column("Value", count("value"), type="integer"),
-    Column("Global-Default", yes_or_no("globalDefault"), type="boolean"),
+    Column("Value", print_int("value"), type="integer"),
+    Column("Global-Default", print_bool("globalDefault"), type="boolean"),
     AGE,
-    Column("PreemptionPolicy", text("preemptionPolicy", missing="PreemptLowerPriority")),
+    Column("PreemptionPolicy", print_text("preemptionPolicy", missing="PreemptLowerPriority")),
 )

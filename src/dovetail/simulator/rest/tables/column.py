@@ -1,34 +1,34 @@
-"""One column of a Table, and what many columns are made of."""
+"""Columns of a Table, and the cell printers that most columns use."""
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from dovetail.simulator.apiserver.storage.selectors import selector_text
-from dovetail.simulator.rest.tables.ages import age
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from dovetail.simulator.apiserver.storage.selectors import format_label_selector
 
 Cell = str | int | bool
-Show = Callable[[Object, datetime], Cell]
-"""What stands in a column for an object, now."""
+CellPrinter = Callable[[Object, datetime], Cell | None]
+"""Returns the cell of an object at a time; None is a null cell, which kubectl leaves empty."""
 
 NONE: Final = "<none>"
+UNKNOWN: Final = "<unknown>"
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A heading and what stands below it."""
+    """A column definition and its cell printer."""
 
     name: str
-    show: Show
+    print_cell: CellPrinter
     wide: bool = False
-    """Shown with ``-o wide`` only."""
+    """Shown only with ``-o wide`` (priority 1)."""
     type: str = "string"
     format: str = ""
 
-    def definition(self) -> dict[str, Any]:
-        """Return the column's definition in the wire format."""
+    def encode_definition(self) -> dict[str, Any]:
+        """Return the TableColumnDefinition in wire format."""
         return {
             "name": self.name,
             "type": self.type,
@@ -38,89 +38,104 @@ class Column(msgspec.Struct, frozen=True):
         }
 
 
-def name_of(obj: Object, _: datetime) -> Cell:
-    """Show an object's name."""
+def format_age(since: object, now: datetime) -> str:
+    """Return the time since a timestamp in wire format, as kubectl prints it."""
+    if not isinstance(since, str):
+        return UNKNOWN
+    try:
+        time = datetime.fromisoformat(since)
+    except ValueError:
+        return UNKNOWN
+    return UNKNOWN if time.tzinfo is None else format_duration(now - time)
+
+
+def format_duration(duration: timedelta) -> str:
+    """Return a duration in at most two units, as Kubernetes' HumanDuration."""
+    seconds = int(duration.total_seconds())
+    if seconds < 0:
+        return "0s" if seconds > -2 else "<invalid>"
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if minutes < 2:
+        return f"{seconds}s"
+    if minutes < 10:
+        return _two_units(minutes, "m", seconds % 60, "s")
+    if hours < 3:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two_units(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    return _format_days(days, hours)
+
+
+def _format_days(days: int, hours: int) -> str:
+    if days < 8:
+        return _two_units(days, "d", hours % 24, "h")
+    if days < 2 * 365:
+        return f"{days}d"
+    if days < 8 * 365:
+        return _two_units(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _two_units(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
+
+
+def print_name(obj: Object, _: datetime) -> Cell:
+    """Print the name of an object."""
     return str(obj["metadata"]["name"])
 
 
-def age_of(obj: Object, now: datetime) -> Cell:
-    """Show how long ago an object was created."""
-    return age(obj["metadata"].get("creationTimestamp"), now)
+def print_age(obj: Object, now: datetime) -> Cell:
+    """Print the time since the creation of an object."""
+    return format_age(obj["metadata"].get("creationTimestamp"), now)
 
 
-NAME: Final = Column("Name", name_of, format="name")
-AGE: Final = Column("Age", age_of)
+NAME: Final = Column("Name", print_name, format="name")
+AGE: Final = Column("Age", print_age)
 
 
-def text(*path: str, missing: str = "") -> Show:
-    """Show a field as text."""
+def print_text(*path: str, missing: str = "") -> CellPrinter:
+    """Print a field as text."""
 
-    def show(obj: Object, _: datetime) -> Cell:
-        value = look(obj, *path)
+    def print_cell(obj: Object, _: datetime) -> Cell:
+        value = get_field(obj, *path)
         return missing if value is None or value == "" else str(value)
 
-    return show
+    return print_cell
 
 
-def count(*path: str) -> Show:
-    """Show a number; what is not there counts nothing."""
-
-    def show(obj: Object, _: datetime) -> Cell:
-        value = look(obj, *path)
-        return value if isinstance(value, int) else 0
-
-    return show
+def print_int(*path: str) -> CellPrinter:
+    """Print an integer field; 0 if it is missing."""
+    return lambda obj, _: value if isinstance(value := get_field(obj, *path), int) else 0
 
 
-def size(*path: str) -> Show:
-    """Show how many entries a map or list has."""
-
-    def show(obj: Object, _: datetime) -> Cell:
-        return len(look(obj, *path) or ())
-
-    return show
+def print_length(*path: str) -> CellPrinter:
+    """Print the number of entries of a map or list."""
+    return lambda obj, _: len(get_field(obj, *path) or ())
 
 
-def yes_or_no(*path: str) -> Show:
-    """Show a truth value."""
-
-    def show(obj: Object, _: datetime) -> Cell:
-        return bool(look(obj, *path))
-
-    return show
+def print_bool(*path: str) -> CellPrinter:
+    """Print a boolean field; false if it is missing."""
+    return lambda obj, _: bool(get_field(obj, *path))
 
 
-def condition(kind: str) -> Show:
-    """Show the status of a condition."""
+def print_map(*path: str) -> CellPrinter:
+    """Print a map as ``key=value,…``, or ``<none>``."""
 
-    def show(obj: Object, _: datetime) -> Cell:
-        for one in look(obj, "status", "conditions") or ():
-            if one.get("type") == kind:
-                return str(one.get("status", ""))
-        return ""
+    def print_cell(obj: Object, _: datetime) -> Cell:
+        entries: Mapping[str, Any] = get_field(obj, *path) or {}
+        return join_or_none(f"{key}={value}" for key, value in sorted(entries.items()))
 
-    return show
+    return print_cell
 
 
-def label(key: str) -> Show:
-    """Show the value of a label."""
-
-    def show(obj: Object, _: datetime) -> Cell:
-        return str((obj["metadata"].get("labels") or {}).get(key, ""))
-
-    return show
+def print_selector(*path: str) -> CellPrinter:
+    """Print a label selector, or ``<none>``."""
+    return lambda obj, _: format_label_selector(get_field(obj, *path) or {}) or NONE
 
 
-def selector(obj: Object, _: datetime) -> Cell:
-    """Show a workload's label selector."""
-    return selector_text(look(obj, "spec", "selector") or {}) or NONE
-
-
-def joined(values: Iterable[Any], between: str = ",") -> str:
-    """Write a list, or that it is empty."""
-    return between.join(str(one) for one in values) or NONE
-
-
-def pairs(entries: Mapping[str, Any] | None) -> str:
-    """Write a map, or that it is empty."""
-    return joined(f"{key}={value}" for key, value in sorted((entries or {}).items()))
+def join_or_none(values: Iterable[Any], separator: str = ",") -> str:
+    """Return the values joined, or ``<none>``."""
+    return separator.join(str(value) for value in values) or NONE

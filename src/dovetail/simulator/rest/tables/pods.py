@@ -1,127 +1,120 @@
-"""The columns of pods."""
+"""Printer columns of pods, as kubectl shows them."""
 
 from datetime import datetime
 from typing import Any, Final
 
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from dovetail.simulator.rest.tables.column import AGE, NAME, NONE, Cell, Column, text
+from dovetail.simulator.apiserver.conditions import get_condition, is_condition_true
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
+from dovetail.simulator.rest.tables.column import AGE, NAME, NONE, Cell, Column, print_text
 
 
-def _ready(obj: Object, _: datetime) -> Cell:
-    statuses = _statuses(obj)
-    helpers = [one for one in look(obj, "spec", "initContainers") or () if _stays(one)]
-    names = {one.get("name") for one in helpers}
-    ready = sum(bool(one.get("ready")) for one in statuses)
+def _print_ready(obj: Object, _: datetime) -> Cell:
+    statuses = _container_statuses(obj)
+    sidecars = [
+        container for container in get_field(obj, "spec", "initContainers") or () if _is_sidecar(container)
+    ]
+    sidecar_names = {sidecar.get("name") for sidecar in sidecars}
+    ready = sum(bool(status.get("ready")) for status in statuses)
     ready += sum(
-        bool(one.get("ready"))
-        for one in look(obj, "status", "initContainerStatuses") or ()
-        if one.get("name") in names
+        bool(status.get("ready"))
+        for status in get_field(obj, "status", "initContainerStatuses") or ()
+        if status.get("name") in sidecar_names
     )
-    return f"{ready}/{len(look(obj, 'spec', 'containers') or ()) + len(helpers)}"
+    return f"{ready}/{len(get_field(obj, 'spec', 'containers') or ()) + len(sidecars)}"
 
 
-def _stays(container: Object) -> bool:
-    """Tell whether an init container runs beside the others instead of before them."""
+def _is_sidecar(container: Object) -> bool:
+    """Return True if an init container runs beside the others instead of before them."""
     return container.get("restartPolicy") == "Always"
 
 
-def _status(obj: Object, _: datetime) -> Cell:
+def _print_status(obj: Object, _: datetime) -> Cell:
     if obj["metadata"].get("deletionTimestamp"):
-        return "Unknown" if look(obj, "status", "reason") == "NodeLost" else "Terminating"
+        return "Unknown" if get_field(obj, "status", "reason") == "NodeLost" else "Terminating"
+    gate = get_condition(obj, "PodScheduled") or {}
     return (
-        _while_starting(obj)
-        or _of_containers(obj)
-        or look(obj, "status", "reason")
-        or _gated(obj)
-        or look(obj, "status", "phase")
+        _init_container_reason(obj)
+        or _container_reason(obj)
+        or get_field(obj, "status", "reason")
+        or ("SchedulingGated" if gate.get("reason") == "SchedulingGated" else "")
+        or get_field(obj, "status", "phase")
         or ""
     )
 
 
-def _while_starting(obj: Object) -> str:
-    """Say how far the init containers are, while they are not done."""
-    declared = {one.get("name"): one for one in look(obj, "spec", "initContainers") or ()}
-    statuses = look(obj, "status", "initContainerStatuses") or ()
-    for at, one in enumerate(statuses):
-        state = one.get("state") or {}
-        ended = state.get("terminated")
-        if ended and ended.get("exitCode", 0) == 0:
+def _init_container_reason(obj: Object) -> str:
+    """Return the progress of the init containers; empty if all are done."""
+    containers = {
+        container.get("name"): container for container in get_field(obj, "spec", "initContainers") or ()
+    }
+    statuses = get_field(obj, "status", "initContainerStatuses") or ()
+    for index, status in enumerate(statuses):
+        state = status.get("state") or {}
+        terminated = state.get("terminated")
+        if terminated and terminated.get("exitCode", 0) == 0:
             continue
-        if _stays(declared.get(one.get("name")) or {}) and one.get("started"):
+        if _is_sidecar(containers.get(status.get("name")) or {}) and status.get("started"):
             continue
-        if ended:
-            return f"Init:{_ending(ended)}"
+        if terminated:
+            return f"Init:{_termination_reason(terminated)}"
         reason = (state.get("waiting") or {}).get("reason", "")
         if reason and reason != "PodInitializing":
             return f"Init:{reason}"
-        return f"Init:{at}/{len(declared)}"
+        return f"Init:{index}/{len(containers)}"
     return ""
 
 
-def _of_containers(obj: Object) -> str:
-    """Return the reason of the first container that waits or has ended."""
-    running = False
-    shown = ""
-    for one in reversed(_statuses(obj)):
-        state = one.get("state") or {}
-        waiting, ended = state.get("waiting") or {}, state.get("terminated")
+def _container_reason(obj: Object) -> str:
+    """Return the reason of the first container that waits or has terminated."""
+    has_running = False
+    reason = ""
+    for status in reversed(_container_statuses(obj)):
+        state = status.get("state") or {}
+        waiting, terminated = state.get("waiting") or {}, state.get("terminated")
         if waiting.get("reason"):
-            shown = waiting["reason"]
-        elif ended:
-            shown = _ending(ended)
-        elif one.get("ready") and state.get("running") is not None:
-            running = True
-    if shown == "Completed" and running:
-        return "Running" if _is_ready(obj) else "NotReady"
-    return shown
+            reason = waiting["reason"]
+        elif terminated:
+            reason = _termination_reason(terminated)
+        elif status.get("ready") and state.get("running") is not None:
+            has_running = True
+    if reason == "Completed" and has_running:
+        return "Running" if is_condition_true(obj, "Ready") else "NotReady"
+    return reason
 
 
-def _ending(ended: Object) -> str:
-    reason = ended.get("reason")
+def _termination_reason(terminated: Object) -> str:
+    reason = terminated.get("reason")
     if reason:
         return str(reason)
-    if ended.get("signal"):
-        return f"Signal:{ended['signal']}"
-    return f"ExitCode:{ended.get('exitCode', 0)}"
+    if terminated.get("signal"):
+        return f"Signal:{terminated['signal']}"
+    return f"ExitCode:{terminated.get('exitCode', 0)}"
 
 
-def _is_ready(obj: Object) -> bool:
-    conditions = look(obj, "status", "conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-
-
-def _gated(obj: Object) -> str:
-    for one in look(obj, "status", "conditions") or ():
-        if one.get("type") == "PodScheduled" and one.get("reason") == "SchedulingGated":
-            return "SchedulingGated"
-    return ""
-
-
-def _restarts(obj: Object, _: datetime) -> Cell:
-    return str(sum(one.get("restartCount", 0) for one in _statuses(obj)))
-
-
-def _gates(obj: Object, _: datetime) -> Cell:
-    gates = [one.get("conditionType") for one in look(obj, "spec", "readinessGates") or ()]
+def _print_readiness_gates(obj: Object, _: datetime) -> Cell:
+    gates = [gate.get("conditionType") for gate in get_field(obj, "spec", "readinessGates") or ()]
     if not gates:
         return NONE
-    conditions = look(obj, "status", "conditions") or ()
-    met = {one.get("type") for one in conditions if one.get("status") == "True"}
-    return f"{sum(gate in met for gate in gates)}/{len(gates)}"
+    conditions = get_field(obj, "status", "conditions") or ()
+    true_types = {condition.get("type") for condition in conditions if condition.get("status") == "True"}
+    return f"{sum(gate in true_types for gate in gates)}/{len(gates)}"
 
 
-def _statuses(obj: Object) -> list[Any]:
-    return look(obj, "status", "containerStatuses") or []
+def _container_statuses(obj: Object) -> list[Any]:
+    return get_field(obj, "status", "containerStatuses") or []
 
 
 POD_COLUMNS: Final = (
     NAME,
-    Column("Ready", _ready),
-    Column("Status", _status),
-    Column("Restarts", _restarts),
+    Column("Ready", _print_ready),
+    Column("Status", _print_status),
+    Column(
+        "Restarts",
+        lambda obj, _: str(sum(status.get("restartCount", 0) for status in _container_statuses(obj))),
+    ),
     AGE,
-    Column("IP", text("status", "podIP", missing=NONE), wide=True),
-    Column("Node", text("spec", "nodeName", missing=NONE), wide=True),
-    Column("Nominated Node", text("status", "nominatedNodeName", missing=NONE), wide=True),
-    Column("Readiness Gates", _gates, wide=True),
+    Column("IP", print_text("status", "podIP", missing=NONE), wide=True),
+    Column("Node", print_text("spec", "nodeName", missing=NONE), wide=True),
+    Column("Nominated Node", print_text("status", "nominatedNodeName", missing=NONE), wide=True),
+    Column("Readiness Gates", _print_readiness_gates, wide=True),
 )

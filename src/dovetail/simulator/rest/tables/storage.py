@@ -1,22 +1,22 @@
-"""The columns of volumes and what they come from."""
+"""Printer columns of volumes, claims, storage classes and attachments."""
 
 from datetime import datetime
 from typing import Final
 
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
 from dovetail.simulator.rest.tables.column import (
     AGE,
     NAME,
     Cell,
+    CellPrinter,
     Column,
-    Show,
-    size,
-    text,
-    yes_or_no,
+    print_bool,
+    print_length,
+    print_text,
 )
 
-_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
-_SHORT_MODES: Final = {
+_DEFAULT_CLASS_ANNOTATION: Final = "storageclass.kubernetes.io/is-default-class"
+_ACCESS_MODE_ABBREVIATIONS: Final = {
     "ReadWriteOnce": "RWO",
     "ReadOnlyMany": "ROX",
     "ReadWriteMany": "RWX",
@@ -25,68 +25,69 @@ _SHORT_MODES: Final = {
 _UNSET: Final = "<unset>"
 
 
-def _modes(*path: str) -> Show:
-    def show(obj: Object, _: datetime) -> Cell:
-        return ",".join(_SHORT_MODES.get(one, str(one)) for one in look(obj, *path) or ())
+def _print_access_modes(*path: str) -> CellPrinter:
+    def print_cell(obj: Object, _: datetime) -> Cell:
+        modes = get_field(obj, *path) or ()
+        return ",".join(_ACCESS_MODE_ABBREVIATIONS.get(mode, str(mode)) for mode in modes)
 
-    return show
+    return print_cell
 
 
-def _claim(obj: Object, _: datetime) -> Cell:
-    claim = look(obj, "spec", "claimRef")
+def _print_claim(obj: Object, _: datetime) -> Cell:
+    claim = get_field(obj, "spec", "claimRef")
     return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
 
 
-def _claim_status(obj: Object, _: datetime) -> Cell:
+def _print_status(obj: Object, _: datetime) -> Cell:
     if obj["metadata"].get("deletionTimestamp"):
         return "Terminating"
-    return str(look(obj, "status", "phase") or "")
+    return str(get_field(obj, "status", "phase") or "")
 
 
-def _class_name(obj: Object, _: datetime) -> Cell:
+def _print_class_name(obj: Object, _: datetime) -> Cell:
     name = str(obj["metadata"]["name"])
     annotations = obj["metadata"].get("annotations") or {}
-    return f"{name} (default)" if annotations.get(_DEFAULT_CLASS) == "true" else name
+    return f"{name} (default)" if annotations.get(_DEFAULT_CLASS_ANNOTATION) == "true" else name
 
 
 VOLUME_COLUMNS: Final = (
     NAME,
-    Column("Capacity", text("spec", "capacity", "storage")),
-    Column("Access Modes", _modes("spec", "accessModes")),
-    Column("Reclaim Policy", text("spec", "persistentVolumeReclaimPolicy", missing="Retain")),
-    Column("Status", _claim_status),
-    Column("Claim", _claim),
-    Column("StorageClass", text("spec", "storageClassName")),
-    Column("VolumeAttributesClass", text("spec", "volumeAttributesClassName", missing=_UNSET)),
-    Column("Reason", text("status", "reason")),
+    Column("Capacity", print_text("spec", "capacity", "storage")),
+    Column("Access Modes", _print_access_modes("spec", "accessModes")),
+    Column("Reclaim Policy", print_text("spec", "persistentVolumeReclaimPolicy", missing="Retain")),
+    Column("Status", _print_status),
+    Column("Claim", _print_claim),
+    Column("StorageClass", print_text("spec", "storageClassName")),
+    Column("VolumeAttributesClass", print_text("spec", "volumeAttributesClassName", missing=_UNSET)),
+    Column("Reason", print_text("status", "reason")),
     AGE,
-    Column("VolumeMode", text("spec", "volumeMode", missing="Filesystem"), wide=True),
+    Column("VolumeMode", print_text("spec", "volumeMode", missing="Filesystem"), wide=True),
 )
 VOLUME_CLAIM_COLUMNS: Final = (
     NAME,
-    Column("Status", _claim_status),
-    Column("Volume", text("spec", "volumeName")),
-    Column("Capacity", text("status", "capacity", "storage")),
-    Column("Access Modes", _modes("status", "accessModes")),
-    Column("StorageClass", text("spec", "storageClassName")),
-    Column("VolumeAttributesClass", text("spec", "volumeAttributesClassName", missing=_UNSET)),
+    Column("Status", _print_status),
+    Column("Volume", print_text("spec", "volumeName")),
+    Column("Capacity", print_text("status", "capacity", "storage")),
+    Column("Access Modes", _print_access_modes("status", "accessModes")),
+    Column("StorageClass", print_text("spec", "storageClassName")),
+    Column("VolumeAttributesClass", print_text("spec", "volumeAttributesClassName", missing=_UNSET)),
     AGE,
-    Column("VolumeMode", text("spec", "volumeMode", missing="Filesystem"), wide=True),
+    Column("VolumeMode", print_text("spec", "volumeMode", missing="Filesystem"), wide=True),
 )
 STORAGE_CLASS_COLUMNS: Final = (
-    Column("Name", _class_name, format="name"),
-    Column("Provisioner", text("provisioner")),
-    Column("ReclaimPolicy", text("reclaimPolicy", missing="Delete")),
-    Column("VolumeBindingMode", text("volumeBindingMode", missing="Immediate")),
-    Column("AllowVolumeExpansion", yes_or_no("allowVolumeExpansion"), type="boolean"),
+    Column("Name", _print_class_name, format="name"),
+    Column("Provisioner", print_text("provisioner")),
+    Column("ReclaimPolicy", print_text("reclaimPolicy", missing="Delete")),
+    Column("VolumeBindingMode", print_text("volumeBindingMode", missing="Immediate")),
+    Column("AllowVolumeExpansion", print_bool("allowVolumeExpansion"), type="boolean"),
     AGE,
 )
-CSI_NODE_COLUMNS: Final = (NAME, Column("Drivers", size("spec", "drivers"), type="integer"), AGE)
+CSI_NODE_COLUMNS: Final = (NAME, Column("Drivers", print_length("spec", "drivers"), type="integer"), AGE)
 ATTACHMENT_COLUMNS: Final = (
     NAME,
-    Column("Attacher", text("spec", "attacher")),
-    Column("PV", text("spec", "source", "persistentVolumeName")),
-    Column("Node", text("spec", "nodeName")),
-    Column("Attached", yes_or_no("status", "attached"), type="boolean"),
+    Column("Attacher", print_text("spec", "attacher")),
+    Column("PV", print_text("spec", "source", "persistentVolumeName")),
+    Column("Node", print_text("spec", "nodeName")),
+    Column("Attached", print_bool("status", "attached"), type="boolean"),
     AGE,
 )

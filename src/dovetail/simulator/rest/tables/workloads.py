@@ -1,177 +1,155 @@
-"""The columns of what makes pods: Deployments, Jobs and the like."""
+"""Printer columns of workloads: Deployments, Jobs and other owners of pods."""
 
 from datetime import datetime
 from typing import Final
 
-from dovetail.simulator.apiserver.storage.frozen_object import Object, look
-from dovetail.simulator.apiserver.storage.selectors import selector_text
-from dovetail.simulator.rest.tables.ages import age, span
+from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
 from dovetail.simulator.rest.tables.column import (
     AGE,
     NAME,
     NONE,
     Cell,
+    CellPrinter,
     Column,
-    Show,
-    count,
-    joined,
-    pairs,
-    selector,
-    text,
-    yes_or_no,
+    format_age,
+    format_duration,
+    join_or_none,
+    print_bool,
+    print_int,
+    print_length,
+    print_map,
+    print_selector,
+    print_text,
 )
 
 
-def _of_containers(field: str, *template: str) -> Show:
-    def show(obj: Object, _: datetime) -> Cell:
-        containers = look(obj, *template, "spec", "containers") or ()
-        return joined(one.get(field, "") for one in containers)
+def _print_containers(field: str, *template: str) -> CellPrinter:
+    def print_cell(obj: Object, _: datetime) -> Cell:
+        containers = get_field(obj, *template, "spec", "containers") or ()
+        return join_or_none(container.get(field, "") for container in containers)
 
-    return show
+    return print_cell
 
 
-def _pods(*template: str, selected: bool = True) -> tuple[Column, ...]:
-    """Return the wide columns about the pods a workload makes."""
-    columns = (
-        Column("Containers", _of_containers("name", *template), wide=True),
-        Column("Images", _of_containers("image", *template), wide=True),
+def _pod_columns(*template: str, selector: tuple[str, ...] = ("spec", "selector")) -> tuple[Column, ...]:
+    """Return the wide columns of a pod template, and of its selector if there is one."""
+    return (
+        Column("Containers", _print_containers("name", *template), wide=True),
+        Column("Images", _print_containers("image", *template), wide=True),
+        *([Column("Selector", print_selector(*selector), wide=True)] if selector else ()),
     )
-    return (*columns, Column("Selector", selector, wide=True)) if selected else columns
 
 
-_TEMPLATE: Final = ("spec", "template")
+_POD_TEMPLATE: Final = ("spec", "template")
+_JOB_TEMPLATE: Final = ("spec", "jobTemplate")
 
 
-def _ready_of_wanted(obj: Object, _: datetime) -> Cell:
-    ready = look(obj, "status", "readyReplicas") or 0
-    return f"{ready}/{look(obj, 'spec', 'replicas') or 0}"
+def _print_ready_replicas(obj: Object, _: datetime) -> Cell:
+    ready = get_field(obj, "status", "readyReplicas") or 0
+    return f"{ready}/{get_field(obj, 'spec', 'replicas') or 0}"
 
 
-def _node_selector(obj: Object, _: datetime) -> Cell:
-    return pairs(look(obj, "spec", "template", "spec", "nodeSelector"))
-
-
-def _job_status(obj: Object, _: datetime) -> Cell:
-    conditions = look(obj, "status", "conditions") or ()
-    true = [one.get("type") for one in conditions if one.get("status") == "True"]
-    for kind, word in (
-        ("Complete", "Complete"),
-        ("Failed", "Failed"),
-        ("Suspended", "Suspended"),
-        ("FailureTarget", "FailureTarget"),
-        ("SuccessCriteriaMet", "SuccessCriteriaMet"),
-    ):
-        if kind in true:
-            return word
+def _print_job_status(obj: Object, _: datetime) -> Cell:
+    conditions = get_field(obj, "status", "conditions") or ()
+    true_types = [condition.get("type") for condition in conditions if condition.get("status") == "True"]
+    for condition_type in ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if condition_type in true_types:
+            return condition_type
     return "Terminating" if obj["metadata"].get("deletionTimestamp") else "Running"
 
 
-def _completions(obj: Object, _: datetime) -> Cell:
-    done = look(obj, "status", "succeeded") or 0
-    wanted = look(obj, "spec", "completions")
-    if wanted is not None:
-        return f"{done}/{wanted}"
-    side_by_side = look(obj, "spec", "parallelism") or 0
-    return f"{done}/1 of {side_by_side}" if side_by_side > 1 else f"{done}/1"
+def _print_completions(obj: Object, _: datetime) -> Cell:
+    succeeded = get_field(obj, "status", "succeeded") or 0
+    completions = get_field(obj, "spec", "completions")
+    if completions is not None:
+        return f"{succeeded}/{completions}"
+    parallelism = get_field(obj, "spec", "parallelism") or 0
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 
 
-def _duration(obj: Object, now: datetime) -> Cell:
-    start, end = look(obj, "status", "startTime"), look(obj, "status", "completionTime")
+def _print_duration(obj: Object, now: datetime) -> Cell:
+    start, end = get_field(obj, "status", "startTime"), get_field(obj, "status", "completionTime")
     if start is None:
         return ""
     if end is None:
-        return age(start, now)
-    return span(datetime.fromisoformat(end) - datetime.fromisoformat(start))
+        return format_age(start, now)
+    return format_duration(datetime.fromisoformat(end) - datetime.fromisoformat(start))
 
 
-def _active(obj: Object, _: datetime) -> Cell:
-    return len(look(obj, "status", "active") or ())
+def _print_last_schedule(obj: Object, now: datetime) -> Cell:
+    last = get_field(obj, "status", "lastScheduleTime")
+    return NONE if last is None else format_age(last, now)
 
 
-def _last_schedule(obj: Object, now: datetime) -> Cell:
-    last = look(obj, "status", "lastScheduleTime")
-    return NONE if last is None else age(last, now)
-
-
-def _job_selector(obj: Object, _: datetime) -> Cell:
-    return selector_text(look(obj, "spec", "jobTemplate", "spec", "selector") or {}) or NONE
-
-
-def _controller(obj: Object, _: datetime) -> Cell:
-    owners = obj["metadata"].get("ownerReferences") or ()
-    for one in owners:
-        if one.get("controller"):
-            group = one["apiVersion"].partition("/")[0] if "/" in one["apiVersion"] else ""
-            kind = one["kind"].lower()
-            return f"{kind}.{group}/{one['name']}" if group else f"{kind}/{one['name']}"
+def _print_controller(obj: Object, _: datetime) -> Cell:
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            group = owner["apiVersion"].partition("/")[0] if "/" in owner["apiVersion"] else ""
+            kind = owner["kind"].lower()
+            return f"{kind}.{group}/{owner['name']}" if group else f"{kind}/{owner['name']}"
     return NONE
-
-
-def _pod_labels(obj: Object, _: datetime) -> Cell:
-    return pairs(look(obj, "template", "metadata", "labels"))
 
 
 DEPLOYMENT_COLUMNS: Final = (
     NAME,
-    Column("Ready", _ready_of_wanted),
-    Column("Up-to-date", count("status", "updatedReplicas"), type="integer"),
-    Column("Available", count("status", "availableReplicas"), type="integer"),
+    Column("Ready", _print_ready_replicas),
+    Column("Up-to-date", print_int("status", "updatedReplicas"), type="integer"),
+    Column("Available", print_int("status", "availableReplicas"), type="integer"),
     AGE,
-    *_pods(*_TEMPLATE),
+    *_pod_columns(*_POD_TEMPLATE),
 )
 REPLICA_SET_COLUMNS: Final = (
     NAME,
-    Column("Desired", count("spec", "replicas"), type="integer"),
-    Column("Current", count("status", "replicas"), type="integer"),
-    Column("Ready", count("status", "readyReplicas"), type="integer"),
+    Column("Desired", print_int("spec", "replicas"), type="integer"),
+    Column("Current", print_int("status", "replicas"), type="integer"),
+    Column("Ready", print_int("status", "readyReplicas"), type="integer"),
     AGE,
-    *_pods(*_TEMPLATE),
+    *_pod_columns(*_POD_TEMPLATE),
 )
 STATEFUL_SET_COLUMNS: Final = (
     NAME,
-    Column("Ready", _ready_of_wanted),
+    Column("Ready", _print_ready_replicas),
     AGE,
-    *_pods(*_TEMPLATE, selected=False),
+    *_pod_columns(*_POD_TEMPLATE, selector=()),
 )
 DAEMON_SET_COLUMNS: Final = (
     NAME,
-    Column("Desired", count("status", "desiredNumberScheduled"), type="integer"),
-    Column("Current", count("status", "currentNumberScheduled"), type="integer"),
-    Column("Ready", count("status", "numberReady"), type="integer"),
-    Column("Up-to-date", count("status", "updatedNumberScheduled"), type="integer"),
-    Column("Available", count("status", "numberAvailable"), type="integer"),
-    Column("Node Selector", _node_selector),
+    Column("Desired", print_int("status", "desiredNumberScheduled"), type="integer"),
+    Column("Current", print_int("status", "currentNumberScheduled"), type="integer"),
+    Column("Ready", print_int("status", "numberReady"), type="integer"),
+    Column("Up-to-date", print_int("status", "updatedNumberScheduled"), type="integer"),
+    Column("Available", print_int("status", "numberAvailable"), type="integer"),
+    Column("Node Selector", print_map(*_POD_TEMPLATE, "spec", "nodeSelector")),
     AGE,
-    *_pods(*_TEMPLATE),
+    *_pod_columns(*_POD_TEMPLATE),
 )
 JOB_COLUMNS: Final = (
     NAME,
-    Column("Status", _job_status),
-    Column("Completions", _completions),
-    Column("Duration", _duration),
+    Column("Status", _print_job_status),
+    Column("Completions", _print_completions),
+    Column("Duration", _print_duration),
     AGE,
-    *_pods(*_TEMPLATE),
+    *_pod_columns(*_POD_TEMPLATE),
 )
 CRON_JOB_COLUMNS: Final = (
     NAME,
-    Column("Schedule", text("spec", "schedule")),
-    Column("Timezone", text("spec", "timeZone", missing=NONE)),
-    Column("Suspend", yes_or_no("spec", "suspend"), type="boolean"),
-    Column("Active", _active, type="integer"),
-    Column("Last Schedule", _last_schedule),
+    Column("Schedule", print_text("spec", "schedule")),
+    Column("Timezone", print_text("spec", "timeZone", missing=NONE)),
+    Column("Suspend", print_bool("spec", "suspend"), type="boolean"),
+    Column("Active", print_length("status", "active"), type="integer"),
+    Column("Last Schedule", _print_last_schedule),
     AGE,
-    *_pods("spec", "jobTemplate", "spec", "template", selected=False),
-    Column("Selector", _job_selector, wide=True),
+    *_pod_columns(*_JOB_TEMPLATE, *_POD_TEMPLATE, selector=(*_JOB_TEMPLATE, "spec", "selector")),
 )
-REVISION_COLUMNS: Final = (
+CONTROLLER_REVISION_COLUMNS: Final = (
     NAME,
-    Column("Controller", _controller),
-    Column("Revision", text("revision", missing="0")),
+    Column("Controller", _print_controller),
+    Column("Revision", print_text("revision", missing="0")),
     AGE,
 )
 POD_TEMPLATE_COLUMNS: Final = (
     NAME,
-    Column("Containers", _of_containers("name", "template")),
-    Column("Images", _of_containers("image", "template")),
-    Column("Pod Labels", _pod_labels),
+    Column("Containers", _print_containers("name", "template")),
+    Column("Images", _print_containers("image", "template")),
+    Column("Pod Labels", print_map("template", "metadata", "labels")),
 )

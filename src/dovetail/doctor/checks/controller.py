@@ -1,0 +1,343 @@
+"""The controller's Deployment and what it depends on."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from dovetail.doctor.api_resources import FLOW_SCHEMAS, SERVICE_MONITORS
+from dovetail.doctor.check import controller_check
+from dovetail.doctor.controller_deployment import Controller, pods_of, variables
+from dovetail.doctor.facts import Facts, Part, Raw
+from dovetail.doctor.finding import Severity, Symptom, merge_patch
+from dovetail.doctor.object_fields import (
+    allows_spot,
+    at,
+    belongs_to_nodepool,
+    is_fargate,
+    label,
+    many,
+    name_of,
+    namespace_of,
+    shown,
+)
+from dovetail.eks.desired.interruption_queue import RULES
+from dovetail.model.kube.quantity import parse_amount
+from dovetail.ports.api_resources import DAEMON_SETS, DEPLOYMENTS, NODE_POOLS, NODES, PODS
+
+
+@controller_check(
+    code="K1",
+    title="DNS deadlock",
+    severity=Severity.BROKEN,
+    how="dnsPolicy of the controller, and the nodes that CoreDNS runs on",
+    remedy="dnsPolicy Default, or run CoreDNS on nodes that the controller does not manage",
+    needs=(DEPLOYMENTS, PODS, NODES),
+)
+def dns_deadlock(facts: Facts, controller: Controller) -> Iterator[Symptom]:
+    """Yield a controller whose DNS runs only on nodes that it launches itself."""
+    if not _asks_the_cluster(controller.spec):
+        return
+    in_nodepools = {name_of(node) for node in facts.of(NODES) if belongs_to_nodepool(node)}
+    for deployment in facts.of(DEPLOYMENTS):
+        if (namespace_of(deployment), name_of(deployment)) != ("kube-system", "coredns"):
+            continue
+        places = [str(at(pod, "spec", "nodeName") or "") for pod in pods_of(facts, deployment)]
+        if not places or any(place and place not in in_nodepools for place in places):
+            continue
+        waiting = sum(not place for place in places)
+        yield Symptom(
+            about=controller.about,
+            seen=f"dnsPolicy is {controller.spec.get('dnsPolicy') or 'ClusterFirst'}; of "
+            f"{len(places)} CoreDNS pods {waiting} are pending and the others run on nodes of NodePools",
+            wrong="a restarted controller cannot resolve AWS endpoints, so no node is launched for DNS",
+            fix=merge_patch(controller.target, {"spec": {"template": {"spec": {"dnsPolicy": "Default"}}}}),
+        )
+
+
+def _asks_the_cluster(spec: Mapping[str, Any]) -> bool:
+    """Return True if the pod uses CoreDNS; with the host network it may not."""
+    policy = spec.get("dnsPolicy") or "ClusterFirst"
+    if policy == "ClusterFirst":
+        return not spec.get("hostNetwork")
+    return bool(policy == "ClusterFirstWithHostNet")
+
+
+@controller_check(
+    code="K2",
+    title="controller cannot fit",
+    severity=Severity.RISK,
+    how="pending replicas, against nodes that belong to no NodePool",
+    remedy="a second node, or one replica",
+    needs=(PODS, NODES),
+)
+def controller_nodes(facts: Facts, controller: Controller) -> Iterator[Symptom]:
+    """Yield pending replicas if there are too few nodes outside NodePools."""
+    waiting = [
+        name_of(pod)
+        for pod in controller.pods
+        if at(pod, "status", "phase") == "Pending" and not at(pod, "spec", "nodeName")
+    ]
+    homes = [
+        name_of(node) for node in facts.of(NODES) if not belongs_to_nodepool(node) and not is_fargate(node)
+    ]
+    if not waiting or len(homes) >= controller.replicas:
+        return
+    yield Symptom(
+        about=controller.about,
+        seen=f"{controller.replicas} replicas, {len(homes)} nodes outside NodePools; pending: "
+        f"{shown(waiting)}",
+        wrong="the controller does not run on nodes of NodePools, and each replica needs its own node",
+        fix=f"kubectl scale {controller.target} "
+        f"--replicas={max(1, len(homes))}  # or add a node to the node group",
+    )
+
+
+_MIB: Final = 1 << 20
+_LEAST: Final = 1024
+"""MiB of memory for a small cluster."""
+_NODES_A_GIB: Final = 400
+_WAITING_A_GIB: Final = 10_000
+_LEAST_CPU: Final = 500
+"""Millicores."""
+
+
+@controller_check(
+    code="K3",
+    title="controller too small for the backlog",
+    severity=Severity.RISK,
+    how="limits of the controller against nodes and pending pods; OOMKilled replicas",
+    remedy="raise the limits",
+    needs=(PODS, NODES),
+)
+def controller_resources(facts: Facts, controller: Controller) -> Iterator[Symptom]:
+    """Yield limits below the need of the number of nodes and pending pods."""
+    waiting = sum(
+        at(pod, "status", "phase") == "Pending" and not at(pod, "spec", "nodeName") for pod in facts.of(PODS)
+    )
+    nodes = len(facts.of(NODES))
+    gib = 1 + max(0, nodes - _NODES_A_GIB) / _NODES_A_GIB + waiting / _WAITING_A_GIB
+    wanted = int(gib * _LEAST)
+    memory = _amount("memory", at(controller.container, "resources", "limits", "memory"))
+    cpu = _amount("cpu", at(controller.container, "resources", "limits", "cpu"))
+    whys = []
+    if memory is not None and memory < wanted * _MIB:
+        whys.append(f"memory limit {memory // _MIB} MiB, about {wanted} MiB are needed")
+    if cpu is not None and cpu < _LEAST_CPU:
+        whys.append(f"cpu limit {cpu}m; 1 CPU is usual")
+    killed = sum(
+        at(status, "lastState", "terminated", "reason") == "OOMKilled"
+        for pod in controller.pods
+        for status in many(pod, "status", "containerStatuses")
+    )
+    if killed:
+        whys.append(f"{killed} replicas were OOMKilled")
+    if whys:
+        yield Symptom(
+            about=controller.about,
+            seen=f"{nodes} nodes, {waiting} pending pods; {'; '.join(whys)}",
+            wrong="it is killed or slow exactly when many pods are pending",
+            fix=f"kubectl set resources {controller.target} "
+            f"--requests=cpu=1,memory={wanted}Mi --limits=memory={wanted}Mi",
+        )
+
+
+def _amount(resource: str, text: Any) -> int | None:
+    try:
+        return None if text is None else parse_amount(resource, text)
+    except ValueError:
+        return None
+
+
+_SPOT: Final = RULES[1][2]
+
+
+@controller_check(
+    code="K8",
+    title="no interruption queue while spot is allowed",
+    severity=Severity.RISK,
+    how="the controller's interruptionQueue, that queue in SQS, and the EventBridge rules for it",
+    remedy="create queue, rules and policy, and set the name",
+    needs=(NODE_POOLS,),
+    helped_by=(Part.QUEUE,),
+)
+def no_interruption_queue(facts: Facts, controller: Controller) -> Iterator[Symptom]:
+    """Yield a queue that is not set, does not exist, or has no rule."""
+    pools = allows_spot(facts)
+    if not pools:
+        return
+    queue = controller.setting("INTERRUPTION_QUEUE")
+    if not queue:
+        seen = "INTERRUPTION_QUEUE is empty"
+    elif Part.QUEUE in facts.unseen:
+        return
+    elif facts.aws.queue is None:
+        seen = f"SQS has no queue {queue}"
+    elif not any(_matches_interruptions(rule) for rule in facts.aws.rules):
+        seen = f"no EventBridge rule sends spot interruption warnings to {queue}"
+    else:
+        return
+    yield Symptom(
+        about=controller.about,
+        seen=f"{seen}; NodePools that allow spot: {shown(pools)}",
+        wrong="spot instances are interrupted without a drain",
+        fix=f"dovetail cluster apply -f cluster.yaml  # creates queue, rules and policy; then: "
+        f"kubectl set env {controller.target} "
+        f"INTERRUPTION_QUEUE={queue or facts.cluster or 'QUEUE'}",
+    )
+
+
+def _matches_interruptions(rule: Raw) -> bool:
+    """Return True if the rule is enabled and matches spot interruption warnings.
+
+    A field that the pattern leaves out matches anything.
+    """
+    try:
+        pattern = json.loads(str(rule.get("EventPattern") or ""))
+    except ValueError:
+        return False
+    if not isinstance(pattern, dict) or rule.get("State", "ENABLED") == "DISABLED":
+        return False
+    return _matches(pattern.get("source"), "aws.ec2") and _matches(pattern.get("detail-type"), _SPOT)
+
+
+def _matches(wanted: Any, value: str) -> bool:
+    if wanted is None:
+        return True
+    return any(
+        value.startswith(str(pattern.get("prefix", value))) if isinstance(pattern, dict) else pattern == value
+        for pattern in (wanted if isinstance(wanted, list) else [])
+    )
+
+
+_HANDLER = "aws-node-termination-handler"
+_DRAINING = (
+    ("ENABLE_SPOT_INTERRUPTION_DRAINING", "true"),
+    ("ENABLE_REBALANCE_DRAINING", "false"),
+    ("ENABLE_SQS_TERMINATION_DRAINING", "false"),
+)
+"""Settings that drain nodes, with their defaults."""
+
+
+@controller_check(
+    code="K9",
+    title="termination handler drains as well",
+    severity=Severity.RISK,
+    how="aws-node-termination-handler with draining enabled, beside an interruption queue",
+    remedy="turn it off",
+    needs=(DAEMON_SETS, DEPLOYMENTS),
+)
+def termination_handler(facts: Facts, controller: Controller) -> Iterator[Symptom]:
+    """Yield handlers that drain nodes although the controller does."""
+    if not controller.setting("INTERRUPTION_QUEUE"):
+        return
+    for kind in (DAEMON_SETS, DEPLOYMENTS):
+        for obj in facts.of(kind):
+            if _HANDLER not in (name_of(obj), label(obj, "app.kubernetes.io/name")):
+                continue
+            environment: dict[str, str] = {}
+            for container in many(obj, "spec", "template", "spec", "containers"):
+                environment |= variables(container)
+            on = [key for key, usual in _DRAINING if environment.get(key, usual).lower() == "true"]
+            if on:
+                where = f"{kind.kind.lower()} {name_of(obj)} -n {namespace_of(obj)}"
+                yield Symptom(
+                    about=f"{kind.kind}/{namespace_of(obj)}/{name_of(obj)}",
+                    seen=f"{', '.join(on)} while {controller.about} reads an interruption queue",
+                    wrong="both drain the same node, and it is gone before its replacement is ready",
+                    fix=f"kubectl set env {where} " + " ".join(f"{key}=false" for key in on),
+                )
+
+
+_FOR_ALL = ("catch-all", "global-default", "service-accounts")
+_FIX = """kubectl apply -f - <<END
+apiVersion: flowcontrol.apiserver.k8s.io/v1
+kind: FlowSchema
+metadata: {{name: {account}}}
+spec:
+  matchingPrecedence: 1000
+  priorityLevelConfiguration: {{name: workload-high}}
+  rules:
+  - subjects:
+    - kind: ServiceAccount
+      serviceAccount: {{name: {account}, namespace: {namespace}}}
+    resourceRules:
+    - {{apiGroups: ['*'], resources: ['*'], verbs: ['*'], namespaces: ['*'], clusterScope: true}}
+END"""
+
+
+@controller_check(
+    code="K10",
+    title="outside kube-system without FlowSchemas",
+    severity=Severity.ADVICE,
+    how="the controller's namespace and service account against FlowSchemas",
+    remedy="add FlowSchemas for it",
+    needs=(FLOW_SCHEMAS,),
+)
+def flow_schema(facts: Facts, controller: Controller) -> Iterator[Symptom]:
+    """Yield a controller outside kube-system without a FlowSchema."""
+    if controller.namespace == "kube-system":
+        return
+    schemas = [schema for schema in facts.of(FLOW_SCHEMAS) if name_of(schema) not in _FOR_ALL]
+    subjects = [
+        subject
+        for schema in schemas
+        for rule in many(schema, "spec", "rules")
+        for subject in many(rule, "subjects")
+    ]
+    if any(_is_subject(subject, controller) for subject in subjects):
+        return
+    yield Symptom(
+        about=controller.about,
+        seen=f"namespace {controller.namespace}; no FlowSchema for "
+        f"ServiceAccount {controller.service_account}",
+        wrong="under load, the API server gives the controller's requests no priority",
+        fix=_FIX.format(account=controller.service_account, namespace=controller.namespace),
+    )
+
+
+def _is_subject(subject: Mapping[str, Any], controller: Controller) -> bool:
+    account = at(subject, "serviceAccount") or {}
+    if account.get("namespace") == controller.namespace:
+        return account.get("name") in ("*", controller.service_account)
+    user = at(subject, "user", "name")
+    return bool(user == f"system:serviceaccount:{controller.namespace}:{controller.service_account}")
+
+
+_PRICE_SERIES: Final = "karpenter_cloudprovider_instance_type_offering_"
+_MANY: Final = 2000
+
+
+@controller_check(
+    code="K14",
+    title="metric flood",
+    severity=Severity.ADVICE,
+    how="price series in the controller's scrape, and ServiceMonitors that drop none",
+    remedy="drop them by relabelling",
+    needs=(Part.METRICS, SERVICE_MONITORS),
+)
+def metric_cardinality(facts: Facts, controller: Controller) -> Iterator[Symptom]:
+    """Yield ServiceMonitors that store a series for each price."""
+    series = sum(metric.startswith(_PRICE_SERIES) for metric in facts.metrics)
+    if series < _MANY:
+        return
+    wanted = at(controller.deployment, "spec", "selector", "matchLabels") or {}
+    for monitor in facts.of(SERVICE_MONITORS):
+        chosen = at(monitor, "spec", "selector", "matchLabels") or {}
+        if not chosen or not chosen.items() <= wanted.items() or _drops(monitor):
+            continue
+        yield Symptom(
+            about=f"ServiceMonitor/{namespace_of(monitor)}/{name_of(monitor)}",
+            seen=f"{series:,} of {len(facts.metrics):,} lines are {_PRICE_SERIES}…, and none are dropped",
+            wrong="each replica adds unused series to Prometheus",
+            fix="add to each endpoint: metricRelabelings: [{sourceLabels: [__name__], regex: "
+            f"'{_PRICE_SERIES}.*', action: drop}}]",
+        )
+
+
+def _drops(monitor: object) -> bool:
+    rules = [
+        rule
+        for endpoint in many(monitor, "spec", "endpoints")
+        for rule in many(endpoint, "metricRelabelings")
+    ]
+    return any(rule.get("action") in ("drop", "keep") for rule in rules)

@@ -1,0 +1,81 @@
+"""Checks before apply: existing subnets and the Kubernetes version."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from dovetail.eks.plan.resource import DesiredResource, ObservedState
+from dovetail.errors import DovetailError
+
+_SUBNET_FIELDS: Final = {"nodes": "vpc.existing.subnets", "control-plane": "vpc.existing.controlPlaneSubnets"}
+"""Name of a subnet selection → field of cluster.yaml."""
+
+
+class SubnetError(DovetailError):
+    """Existing subnets cannot be used for the cluster."""
+
+
+class VersionError(DovetailError):
+    """EKS cannot change from the running to the desired Kubernetes version."""
+
+
+def validate_existing_subnets(desired: Sequence[DesiredResource], observed: ObservedState) -> None:
+    """Validate existing subnets: they exist, are in one VPC and span two zones.
+
+    Raises ``SubnetError`` with all errors.
+    """
+    errors: list[str] = []
+    selections = [resource for resource in desired if resource.kind == "subnet-selection"]
+    uses_existing_cluster = any(resource.kind == "eks-cluster" and resource.external for resource in desired)
+    for number, selection in enumerate(selections):
+        current = observed.resources.get(selection.address)
+        if current is not None:
+            # The control plane uses the last selection.
+            for_control_plane = number == len(selections) - 1 and not uses_existing_cluster
+            subnets = current.properties["Subnets"]
+            field = _SUBNET_FIELDS[selection.name]
+            messages = _subnet_errors(selection.properties, subnets, for_control_plane)
+            errors += [f"{field}: {message}" for message in messages]
+    if errors:
+        raise SubnetError("\n".join([*errors, "nothing was changed"]))
+
+
+def _subnet_errors(
+    selection: Mapping[str, Any], subnets: Mapping[str, Mapping[str, str]], for_control_plane: bool
+) -> Iterator[str]:
+    for subnet_id in selection.get("Ids", ()):
+        if subnet_id not in subnets:
+            yield f"{subnet_id} does not exist in this account and region"
+    vpc = selection.get("VpcId")
+    vpcs = sorted({subnet["VpcId"] for subnet in subnets.values()})
+    if vpc is not None:
+        for subnet_id, subnet in subnets.items():
+            if subnet["VpcId"] != vpc:
+                yield f"{subnet_id} is in {subnet['VpcId']}, not in {vpc}"
+    elif len(vpcs) > 1:
+        yield f"the subnets are in more than one VPC: {', '.join(vpcs)}; set vpc.existing.id"
+    zones = sorted({subnet["AvailabilityZone"] for subnet in subnets.values()})
+    if for_control_plane and len(zones) == 1:
+        yield f"all subnets are in {zones[0]}; EKS requires at least two zones"
+
+
+def validate_version_change(desired: Sequence[DesiredResource], observed: ObservedState) -> None:
+    """Raise ``VersionError`` for a downgrade, or an upgrade by several versions."""
+    for resource in desired:
+        current = observed.resources.get(resource.address)
+        if resource.kind != "eks-cluster" or resource.external or current is None:
+            continue
+        running = str(current.properties["Version"])
+        target = str(resource.properties["Version"])
+        steps = _minor(target) - _minor(running) if running else 0
+        if steps < 0:
+            raise VersionError(f"version: the cluster runs {running}; EKS cannot downgrade to {target}")
+        if steps > 1:
+            following = f"1.{_minor(running) + 1}"
+            raise VersionError(
+                f"version: the cluster runs {running}; EKS upgrades one minor version at a time: "
+                f"apply {following} first, then the next, up to {target}"
+            )
+
+
+def _minor(version: str) -> int:
+    return int(version.partition(".")[2].partition(".")[0])

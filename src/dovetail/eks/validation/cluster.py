@@ -1,0 +1,93 @@
+"""Validation of the region, the Kubernetes version, tags and node groups."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from dovetail.codec.text.field_path import FieldPath
+from dovetail.codec.text.suggestions import suggest
+from dovetail.core.instancetypes.labels import architecture_of
+from dovetail.eks.config.cluster import ClusterConfig
+from dovetail.eks.config.error_messages import FieldError
+from dovetail.eks.config.node_groups import ControllerNodeGroup, NodeGroup
+from dovetail.eks.plan.resource import NAME_TAG, OWNERSHIP_TAG
+from dovetail.model.cloud.ec2_catalog import Catalog
+
+VERSIONS: Final = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
+"""Versions that EKS supported, extended support included, at this release."""
+_OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
+"""Prefixes of regions in other partitions; the catalogue has no data for them."""
+_TAG: Final = re.compile(r"[\w\s.:/=+@-]*")
+MAX_TAGS: Final = 40
+"""AWS allows 50 per resource; we add up to ten."""
+
+
+def validate_region(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
+    """Validate the region and the Kubernetes version."""
+    if config.region not in catalog.regions:
+        hint = _region_hint(config.region, catalog)
+        yield ("region",), f"{config.region!r} is not a region{hint}"
+    if config.version not in VERSIONS:
+        message = f"EKS does not support {config.version}; it supports {VERSIONS[0]} to {VERSIONS[-1]}"
+        yield ("version",), message
+
+
+def _region_hint(name: str, catalog: Catalog) -> str:
+    if name.startswith(_OTHER_PARTITIONS):
+        return " in the catalogue: China, GovCloud and other partitions are not supported"
+    # Transposed letters first: by edit distance us-esat-1 is closer to us-west-1.
+    transposed = [region for region in sorted(catalog.regions) if sorted(region) == sorted(name)]
+    if transposed:
+        return f"; did you mean {transposed[0]!r}?"
+    return suggest(name, catalog.regions)
+
+
+def validate_tags(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
+    """Validate tags by AWS's rules, and that none is reserved for our use."""
+    if len(config.tags) > MAX_TAGS:
+        yield ("tags",), f"has {len(config.tags)} tags; at most {MAX_TAGS} are allowed"
+    for key, value in config.tags.items():
+        if key.lower().startswith("aws:"):
+            yield ("tags", key), "begins with 'aws:', which is reserved for AWS"
+        elif key in (OWNERSHIP_TAG, NAME_TAG) or key.startswith("kubernetes.io/cluster"):
+            yield ("tags", key), "is reserved: dovetail finds resources by this tag; remove it"
+        if len(key) > 128 or len(value) > 256:
+            yield ("tags", key), "is too long: 128 characters for a key, 256 for a value"
+        if _TAG.fullmatch(key) is None or _TAG.fullmatch(value) is None:
+            yield ("tags", key), "is not a valid IAM tag: letters, digits, spaces and _.:/=+-@"
+
+
+def validate_node_groups(config: ClusterConfig, catalog: Catalog) -> Iterator[FieldError]:
+    """Validate sizes, instance types and names of node groups."""
+    groups: list[tuple[FieldPath, NodeGroup]] = []
+    if isinstance(config.home, ControllerNodeGroup):
+        groups.append((("home",), config.home))
+    groups.extend((("nodeGroups", number), group) for number, group in enumerate(config.node_groups))
+    names: set[str] = set()
+    for path, group in groups:
+        if group.name in names:
+            yield (*path, "name"), f"there are two node groups named {group.name}"
+        names.add(group.name)
+        if not group.min <= group.desired <= group.max:
+            message = f"min {group.min}, desired {group.desired}, max {group.max} are not ascending"
+            yield (*path, "desired"), message
+        yield from _validate_instance_types(path, group, config.region, catalog)
+
+
+def _validate_instance_types(
+    path: FieldPath, group: NodeGroup, region_name: str, catalog: Catalog
+) -> Iterator[FieldError]:
+    region = catalog.regions.get(region_name)
+    if region is None:
+        return
+    by_name = {instance_type.name: instance_type for instance_type in catalog.instance_types}
+    for number, name in enumerate(group.instance_types):
+        type_path = (*path, "instanceTypes", number)
+        if name not in by_name:
+            yield type_path, f"{name!r} is not an instance type{suggest(name, by_name)}"
+        elif not region.offered_zones.get(name):
+            yield type_path, f"{name} is not offered in {region_name}"
+        elif architecture_of(by_name[name]) != group.architecture:
+            architecture = architecture_of(by_name[name])
+            message = f"{name} is {architecture}, the group is {group.architecture}; set architecture"
+            yield type_path, message

@@ -1,0 +1,85 @@
+"""Validation errors of ``dovetail simulate``."""
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dovetail.cli.main import cli
+from tests.cli.runs import POOL, WEB, simulate
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: [Pod\n", r"0\.yaml:2 "),
+        ("", r"0\.yaml"),
+        (WEB.replace("cpu: 500m", "cpu: -1"), r"0\.yaml:13 .*cpu.*-1"),
+        (WEB.replace("cpu: 500m", "cpu: lots"), r"0\.yaml:13 .*cpu.*'lots' is not a quantity"),
+        (POOL.replace("spot, on-demand", "spot, on_demand"), r"0\.yaml:10 .*on_demand.*'on-demand'"),
+        (POOL.replace("operator: In", "operator: Is"), r"0\.yaml:9 .*'Is'"),
+    ],
+    ids=["malformed", "empty", "negative", "no quantity", "capacity type", "operator"],
+)
+def test_an_error_has_file_and_line_on_stderr_and_exits_with_1(tmp_path: Path, text: str, said: str) -> None:
+    result = simulate(tmp_path, text)
+
+    assert result.exit_code == 1, result.output
+    assert result.stdout == ""
+    assert re.search(said, result.stderr), result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_errors_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
+    result = simulate(
+        tmp_path,
+        WEB.replace("cpu: 500m", "cpu: -1").replace("replicas: 3", "replicas: many"),
+        POOL.replace("on-demand", "on_demand"),
+    )
+
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["-f", "nowhere.yaml"], "nowhere.yaml file not found"),
+        (["--region", "us-esat-1"], "did you mean 'us-east-1'?"),
+        (["--zones", "us-east-1"], "is not a zone of us-east-1"),
+        (["--prices", "nowhere.csv"], "nowhere.csv file not found"),
+        (["-o", "xml"], "'xml' is not one of"),
+        (["--nonsense"], "No such option"),
+    ],
+)
+def test_an_invalid_option_exits_with_1(tmp_path: Path, args: list[str], said: str) -> None:
+    result = simulate(tmp_path, WEB, args=tuple(args))
+
+    assert result.exit_code == 1, result.output
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_no_input_is_a_usage_error() -> None:
+    result = CliRunner().invoke(cli, ["simulate"])
+
+    assert result.exit_code == 1
+    assert "-f PATH" in result.stderr
+
+
+def test_errors_of_manifests_dumps_and_prices_are_reported_together(tmp_path: Path) -> None:
+    prices = tmp_path / "prices.csv"
+    prices.write_text("instance_type,region\n")
+    missing = str(tmp_path / "gone.yaml")
+
+    result = simulate(
+        tmp_path,
+        WEB.replace("replicas: 3", "replicas: -3"),
+        args=("--prices", str(prices), "--cluster", missing),
+    )
+
+    assert result.exit_code == 1
+    assert "prices.csv:1 zone_id: column missing" in result.stderr
+    assert "0.yaml:5 spec.replicas: is -3, but must be at least 0" in result.stderr
+    assert f"{missing} file not found" in result.stderr

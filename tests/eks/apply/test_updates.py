@@ -1,0 +1,155 @@
+"""Updates: a changed field takes the fewest writes, and the next plan is empty."""
+
+from typing import Any
+
+import pytest
+
+from dovetail.eks.plan.planner import Action
+from dovetail.ports.api_resources import NODE_POOLS
+from tests.support.eks.configs import a_cluster
+from tests.support.moto.cluster_account import TestAccount
+
+pytestmark = pytest.mark.slow
+
+READ_PREFIXES = ("Describe", "Get", "List", "GET ")
+NETWORK = {"create": {"cidr": "10.0.0.0/16", "zones": 2}}
+HOME = {"kind": "managed-node-group", "name": "home", "instanceTypes": ["m5.large"]}
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    "the Kubernetes version": ({"version": "1.32"}, {"version": "1.33"}, ["POST /clusters/dev/updates"]),
+    "access to the endpoint": (
+        {},
+        {"endpoint": {"public": True, "private": True, "publicCidrs": ["192.0.2.0/24"]}},
+        ["POST /clusters/dev/update-config"],
+    ),
+    "the size of a node group": (
+        {"home": HOME},
+        {"home": {**HOME, "max": 9}},
+        ["POST /clusters/dev/node-groups/home/update-config"],
+    ),
+    "the disk of a node group": (
+        {"home": HOME},
+        {"home": {**HOME, "diskGib": 77}},
+        [
+            "CreateLaunchTemplateVersion",
+            "ModifyLaunchTemplate",
+            "POST /clusters/dev/node-groups/home/update-version",
+        ],
+    ),
+    "the version of an add-on": (
+        {"addons": {"coredns": {"version": "v1.11.1-eksbuild.1"}}},
+        {"addons": {"coredns": {"version": "v1.12.1-eksbuild.2"}}},
+        ["POST /clusters/dev/addons/coredns/update"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_changed_field_is_written_once(account: TestAccount, case: str) -> None:
+    before, after, expected = CASES[case]
+    account.apply(a_cluster(vpc=NETWORK, **before))
+    changed = a_cluster(vpc=NETWORK, **{**before, **after})
+    account.moto.middleware.reset()
+
+    result = account.apply(changed)
+
+    assert {step.action for step in result.done} == {Action.UPDATE}
+    writes = sorted(call for call in account.moto.middleware.calls if not call.startswith(READ_PREFIXES))
+    assert writes == expected
+    assert account.plan(changed).steps == ()
+
+
+def test_nodepool_field_is_updated_and_removed(account: TestAccount) -> None:
+    plain = a_cluster(vpc=NETWORK, nodePools=[{"name": "default"}])
+    limited = a_cluster(vpc=NETWORK, nodePools=[{"name": "default", "limits": {"cpu": 10}}])
+    account.apply(plain)
+
+    first = account.apply(limited)
+    with_limits = _pools(account)
+    second = account.apply(plain)
+
+    assert [step.address for step in first.done] == ["kubernetes-object/NodePool/default"]
+    assert with_limits["default"]["spec"]["limits"] == {"cpu": 10}
+    assert [step.address for step in second.done] == ["kubernetes-object/NodePool/default"]
+    assert "limits" not in _pools(account)["default"]["spec"]
+    assert account.plan(plain).steps == ()
+
+
+def test_nodepool_removed_from_the_file_is_deleted(account: TestAccount) -> None:
+    both = a_cluster(vpc=NETWORK, nodePools=[{"name": "one"}, {"name": "two"}])
+    account.apply(both)
+
+    account.apply(a_cluster(vpc=NETWORK, nodePools=[{"name": "one"}]))
+
+    assert set(_pools(account)) == {"one"}
+
+
+def test_ingress_rule_removed_from_the_file_is_deleted_and_foreign_rules_are_kept(
+    account: TestAccount,
+) -> None:
+    with_rule = a_cluster(vpc=NETWORK, ingress=[{"protocol": "tcp", "ports": "443"}])
+    without_rule = a_cluster(vpc=NETWORK)
+    account.apply(with_rule)
+    ec2 = account.client("ec2")
+    groups = ec2.describe_security_groups(Filters=[{"Name": "group-name", "Values": ["dev-node"]}])
+    group = groups["SecurityGroups"][0]["GroupId"]
+    ec2.authorize_security_group_ingress(
+        GroupId=group, IpProtocol="tcp", FromPort=9, ToPort=9, CidrIp="192.0.2.0/24"
+    )
+
+    account.apply(without_rule)
+
+    permissions = ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]
+    assert {permission.get("FromPort") for permission in permissions} & {9, 443} == {9}
+
+
+def test_additional_zone_does_not_replace_the_cluster(account: TestAccount) -> None:
+    account.apply(a_cluster(vpc={"create": {"cidr": "10.0.0.0/16", "zones": ["us-east-1a", "us-east-1b"]}}))
+    zones = ["us-east-1a", "us-east-1b", "us-east-1c"]
+    with_three_zones = a_cluster(vpc={"create": {"cidr": "10.0.0.0/16", "zones": zones}})
+
+    plan = account.plan(with_three_zones)
+
+    assert "eks-cluster/dev" not in plan.replaced_addresses()
+
+
+def test_deleted_role_is_created_again_and_nothing_else(account: TestAccount) -> None:
+    config = account.prepared("existing-cluster")
+    account.apply(config)
+    iam = account.client("iam")
+    attached = iam.list_attached_role_policies(RoleName="platform-one-karpenter")
+    for policy in attached["AttachedPolicies"]:
+        iam.detach_role_policy(RoleName="platform-one-karpenter", PolicyArn=policy["PolicyArn"])
+    iam.delete_role(RoleName="platform-one-karpenter")
+
+    result = account.apply(config)
+
+    assert [step.id for step in result.done] == ["create iam-role/platform-one-karpenter"]
+
+
+def test_manual_changes_are_reverted(account: TestAccount) -> None:
+    config = account.prepared("existing-cluster")
+    account.apply(config)
+    arn = "arn:aws:iam::123456789012:policy/platform/platform-one-karpenter-Cluster"
+    account.client("iam").create_policy_version(
+        PolicyArn=arn,
+        PolicyDocument='{"Version": "2012-10-17", "Statement": [{"Effect": "Allow",'
+        ' "Action": "eks:*", "Resource": "*"}]}',
+        SetAsDefault=True,
+    )
+    account.client("iam").delete_role_permissions_boundary(RoleName="platform-one-karpenter")
+    account.client("events").disable_rule(Name="platform-one-spot")
+
+    result = account.apply(config)
+
+    assert sorted(step.address for step in result.done) == [
+        "event-rule/platform-one-spot",
+        "iam-policy/platform-one-karpenter-Cluster",
+        "iam-role/platform-one-karpenter",
+    ]
+    assert account.plan(config).steps == ()
+
+
+def _pools(account: TestAccount) -> dict[str, Any]:
+    pools = account.served.call(lambda: account.served.api.list(NODE_POOLS).items)
+    return {pool["metadata"]["name"]: pool for pool in pools}

@@ -1,0 +1,208 @@
+"""A process with the real AWS CloudProvider, on an account in moto."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from datetime import timedelta
+from functools import cache
+from typing import Any, TypeVar
+
+import boto3
+
+from dovetail.aws.cloudprovider import AwsCloudProvider
+from dovetail.aws.instance.instances import Ec2Instances
+from dovetail.aws.instance.launcher import InstanceLauncher
+from dovetail.aws.launchtemplate.launch_config import LaunchAmi, LaunchConfig, UserDataContext
+from dovetail.aws.launchtemplate.launch_templates import LaunchTemplates
+from dovetail.aws.nodeclass.capacity_reservations import ReservationCapacity
+from dovetail.aws.session import AwsSession, RetryPolicy
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.host.executor import ThreadExecutor
+from dovetail.host.randomness import SystemRandomSource
+from dovetail.model.cloud.ec2_catalog import Catalog, Region
+from dovetail.model.cloud.prices import PriceBook
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.karpenter.ec2nodeclass_launch import Subnet
+from dovetail.ports.cloudprovider import NodeClassStatus
+from dovetail.state.instancetypes.provider import InstanceTypeProvider
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
+from tests.support.moto.server import MotoAws
+
+T = TypeVar("T")
+CLUSTER = "moto"
+QUICK = RetryPolicy(initial_delay=timedelta(milliseconds=5), max_delay=timedelta(milliseconds=50))
+"""Short delays for tests."""
+_ADDRESSES_PER_SUBNET = 32_000
+"""Free addresses of a new subnet."""
+
+
+class FakeNodeClassResolver:
+    """Resolves every node class to one AMI, all subnets and one security group."""
+
+    def __init__(self, subnets: Mapping[str, str], *, security_group: str) -> None:
+        self.subnets = tuple(Subnet(id=subnet_id, zone=zone) for subnet_id, zone in subnets.items())
+        self._group = security_group
+        self.image = LaunchAmi(id="ami-12c6146b")
+
+    def launch_config(self, node_class: EC2NodeClass) -> LaunchConfig:
+        return LaunchConfig(
+            node_class=node_class,
+            amis=(self.image,),
+            subnets=self.subnets,
+            security_groups=(self._group,),
+            instance_profile="nodes",
+            user_data=_user_data,
+            template=FrozenDict({"MetadataOptions": {"HttpTokens": "required"}}),
+        )
+
+    async def resolve(self, node_class: dict[str, Any]) -> NodeClassStatus:
+        return NodeClassStatus(status={})
+
+    async def delete_resources(self, node_class: dict[str, Any]) -> None:
+        """Do nothing: no resources were created."""
+
+
+class FakeFreeAddresses:
+    """Free addresses, counted without calls to EC2."""
+
+    def __init__(self, subnets: Mapping[str, str]) -> None:
+        self.left = dict.fromkeys(subnets, _ADDRESSES_PER_SUBNET)
+
+    def free(self, subnet_id: str) -> int:
+        return self.left.get(subnet_id, 0)
+
+    def reserve(self, amounts: Mapping[str, int]) -> None:
+        for subnet_id, count in amounts.items():
+            self.left[subnet_id] -= count
+
+    def release(self, amounts: Mapping[str, int]) -> None:
+        for subnet_id, count in amounts.items():
+            self.left[subnet_id] += count
+
+    def mark_exhausted(self, subnet_id: str) -> None:
+        self.left[subnet_id] = 0
+
+
+class AwsAccount:
+    """State that outlives processes: the account, and the node classes of the cluster."""
+
+    def __init__(self, moto: MotoAws, region: Region, catalog: Catalog, prices: PriceBook) -> None:
+        self.moto = moto
+        self.region = region
+        self.catalog = catalog
+        self.prices = prices
+        self.classes = {"default": EC2NodeClass()}
+        self.statuses: dict[str, str] = {}
+        """NodeClaim → instance ID in its status."""
+
+
+class AwsProcess:
+    """A process with empty caches."""
+
+    def __init__(self, account: AwsAccount, *, retry_policy: RetryPolicy = QUICK) -> None:
+        self._runner = asyncio.Runner()
+        self._executor = ThreadExecutor(16)
+        self.account = account
+        self._runner.run(self._begin(account, retry_policy))
+
+    async def _begin(self, account: AwsAccount, retry_policy: RetryPolicy) -> None:
+        self.loop = AsyncioEventLoop()
+        self.aws = AwsSession(
+            loop=self.loop,
+            executor=self._executor,
+            random=SystemRandomSource(),
+            region=account.region.name,
+            endpoint_url=account.moto.url,
+            retry_policy=retry_policy,
+            session=shared_session(),
+        )
+        self.ec2 = ec2 = self.aws.ec2()
+        subnets, group = network_of(ec2, account.region)
+        self.addresses = FakeFreeAddresses(subnets)
+        self.classes = FakeNodeClassResolver(subnets, security_group=group)
+        self.unavailable_offerings = UnavailableOfferings()
+        self.templates = LaunchTemplates(aws=self.aws, ec2=ec2, loop=self.loop, cluster=CLUSTER)
+        self.instances = Ec2Instances(
+            aws=self.aws,
+            ec2=ec2,
+            loop=self.loop,
+            cluster=CLUSTER,
+            known_instance=lambda name: account.statuses.get(name, ""),
+        )
+        self.use(ReservationCapacity())
+
+    def use(self, reservation_capacity: ReservationCapacity) -> None:
+        """Replace the capacity of reservations."""
+        account = self.account
+        self.cloud = AwsCloudProvider(
+            loop=self.loop,
+            instances=self.instances,
+            launcher=InstanceLauncher(
+                aws=self.aws,
+                ec2=self.ec2,
+                templates=self.templates,
+                addresses=self.addresses,
+                unavailable=self.unavailable_offerings,
+                clock=self.loop,
+                cluster=CLUSTER,
+                reservations=reservation_capacity,
+            ),
+            instance_types=InstanceTypeProvider(
+                account.catalog.instance_types_in(account.region.name),
+                region=account.region,
+                prices=account.prices,
+                unavailable=self.unavailable_offerings,
+            ),
+            launch_templates=self.templates,
+            node_classes=self.classes,
+            node_class=lambda name: self.account.classes.get(name),
+            reservations=reservation_capacity,
+        )
+
+    def do(self, work: Awaitable[T]) -> T:
+        """Run a call and wait for it."""
+
+        async def wait() -> T:
+            return await work
+
+        return self._runner.run(wait())
+
+    def together(self, works: list[Awaitable[T]]) -> list[T | Exception]:
+        """Run calls concurrently."""
+        return self.do(self.loop.gather(works))
+
+    def stop(self) -> None:
+        """Stop the process; calls in flight are cancelled."""
+        self._runner.close()
+        self._executor.close()
+
+
+def network_of(ec2: Any, region: Region) -> tuple[dict[str, str], str]:
+    """Return subnets (ID → zone) and security group; create missing ones."""
+    tags = [{"Key": "cluster", "Value": CLUSTER}]
+    existing = ec2.describe_subnets(Filters=[{"Name": "tag:cluster", "Values": [CLUSTER]}])["Subnets"]
+    if not existing:
+        vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        for number, zone in enumerate(region.zones):
+            ec2.create_subnet(
+                VpcId=vpc,
+                AvailabilityZone=zone,
+                CidrBlock=f"10.0.{128 * number}.0/17",
+                TagSpecifications=[{"ResourceType": "subnet", "Tags": tags}],
+            )
+        ec2.create_security_group(VpcId=vpc, GroupName="nodes", Description="nodes")
+        return network_of(ec2, region)
+    groups = ec2.describe_security_groups(Filters=[{"Name": "group-name", "Values": ["nodes"]}])
+    subnets = {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in existing}
+    return subnets, groups["SecurityGroups"][0]["GroupId"]
+
+
+@cache
+def shared_session() -> boto3.Session:
+    """Return a shared session: loading the model of EC2 (10 MB) takes long."""
+    return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test")  # noqa: S106
+
+
+def _user_data(boot: UserDataContext) -> bytes:
+    labels = ",".join(f"{key}={value}" for key, value in sorted(boot.labels.items()))
+    return f"max-pods={boot.max_pods} labels={labels}".encode()

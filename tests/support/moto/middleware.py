@@ -1,0 +1,117 @@
+"""WSGI middleware in front of moto: call counts, scripted errors, latency."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from io import BytesIO
+from threading import Lock
+from typing import Any
+from urllib.parse import parse_qs
+from xml.sax.saxutils import escape
+
+import msgspec
+
+Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class ScriptedError(msgspec.Struct, frozen=True, kw_only=True):
+    """An error of the next calls of an operation."""
+
+    operation: str
+    """``CreateFleet``; or ``*`` for all."""
+    code: str = "RequestLimitExceeded"
+    message: str = "scripted"
+    status: int = 503
+    times: int = 1
+    """Number of further calls that fail."""
+    after_effect: bool = False
+    """The request takes effect; only the response is an error."""
+    hang_up: bool = False
+    """The response cannot be read."""
+
+
+class Middleware:
+    """A WSGI application around moto's; thread-safe."""
+
+    def __init__(self, inner: Wsgi) -> None:
+        self._inner = inner
+        self._lock = Lock()
+        self._errors: list[tuple[ScriptedError, int]] = []
+        self.calls: Counter[str] = Counter()
+        """Operation → number of calls, with failed ones."""
+        self.latency: dict[str, float] = {}
+        """Operation → additional seconds."""
+        self.is_forbidden: Callable[[str], bool] = lambda _: False
+        """Return True if the caller lacks permission for an operation."""
+        self.responses: dict[str, Callable[[bytes], tuple[str, bytes]]] = {}
+        """Operations of services that moto lacks: body in, content type and body out."""
+
+    def add_error(self, error: ScriptedError) -> None:
+        """Fail the next calls of an operation."""
+        with self._lock:
+            self._errors.append((error, error.times))
+
+    def reset(self) -> None:
+        """Clear counts, errors and latencies."""
+        with self._lock:
+            self._errors.clear()
+            self.calls.clear()
+            self.latency.clear()
+            self.is_forbidden = lambda _: False
+
+    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = BytesIO(body)
+        operation = _operation(environ, body)
+        error = self._next_error(operation)
+        if wait := self.latency.get(operation):
+            time.sleep(wait)  # noqa: TID251 - in a thread of the server
+        if error is not None and not error.after_effect:
+            return _error_response(error, environ, start)
+        if operation in self.responses:
+            kind, text = self.responses[operation](body)
+            start("200 OK", [("Content-Type", kind), ("Content-Length", str(len(text)))])
+            return [text]
+        if error is None:
+            return self._inner(environ, start)
+        b"".join(self._inner(environ, lambda *_, **__: None))
+        return _error_response(error, environ, start)
+
+    def _next_error(self, operation: str) -> ScriptedError | None:
+        with self._lock:
+            self.calls[operation] += 1
+            if self.is_forbidden(operation):
+                return ScriptedError(operation=operation, code="AccessDenied", message="no", status=403)
+            for index, (error, left) in enumerate(self._errors):
+                if error.operation in (operation, "*"):
+                    self._errors[index] = (error, left - 1)
+                    if left == 1:
+                        del self._errors[index]
+                    return error
+        return None
+
+
+def _operation(environ: dict[str, Any], body: bytes) -> str:
+    target = environ.get("HTTP_X_AMZ_TARGET", "")
+    if target:
+        return str(target).rpartition(".")[2]
+    if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
+        return parse_qs(body.decode()).get("Action", [""])[0]
+    return f"{environ.get('REQUEST_METHOD')} {environ.get('PATH_INFO')}"
+
+
+def _error_response(error: ScriptedError, environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
+    if error.hang_up:
+        # The body is shorter than its length: the client reports a broken response.
+        start("200 OK", [("Content-Type", "text/xml"), ("Content-Length", "100000")])
+        return [b"<"]
+    if not environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
+        text = msgspec.json.encode({"__type": error.code, "message": error.message})
+        kind = "application/x-amz-json-1.1"
+    else:
+        code, message = escape(error.code), escape(error.message)
+        inner = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>"
+        text = f"<Response><Errors>{inner}</Errors>{inner}</Response>".encode()
+        kind = "text/xml"
+    start(f"{error.status} Scripted", [("Content-Type", kind), ("Content-Length", str(len(text)))])
+    return [text]
