@@ -1,4 +1,4 @@
-"""The pages of behaviours name tests; they must exist, and no line may be lost."""
+"""The behaviour pages name tests that exist, and list every behaviour once."""
 
 import re
 from pathlib import Path
@@ -6,31 +6,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DIGESTS = {
+LINE_COUNTS = {
     "behaviours.md": {"P": 84, "S": 69, "I": 10, "T": 48, "R": 12, "C": 12, "A": 8, "X": 7},
     "behaviours-lifecycle.md": {
         **{"LA": 10, "RG": 24, "IN": 17, "LV": 10, "NF": 13, "EX": 8, "GC": 4, "CO": 2, "HY": 2},
-        **{
-            "PE": 5,
-            "SG": 4,
-            "CN": 9,
-            "DF": 21,
-            "NP": 10,
-            "TM": 31,
-            "EV": 14,
-            "DD": 10,
-            "PD": 6,
-            "CA": 24,
-        },
+        **{"PE": 5, "SG": 4, "CN": 9, "DF": 21, "NP": 10, "TM": 31, "EV": 14, "DD": 10, "PD": 6, "CA": 24},
         **{"DR": 21, "SD": 8, "CS": 45, "VA": 7, "MN": 6, "SN": 5, "BL": 15},
         **{"BU": 20, "EM": 20, "QU": 15, "ST": 5, "VT": 1, "OP": 7, "E2E": 6},
         **{"NH": 16, "SP": 9, "SX": 9, "SC": 1, "NO": 8, "CB": 7},
     },
     "behaviours-aws.md": {"": 142},
 }
-"""How many lines of each kind the digest has, page by page."""
+"""Page → prefix of an id → number of its lines."""
 ROW = re.compile(r"^\| ((?:E2E|[A-Z]*)\d+) \|", re.MULTILINE)
-EACH_PAGE = pytest.mark.parametrize("page", DIGESTS)
+EACH_PAGE = pytest.mark.parametrize("page", LINE_COUNTS)
 
 
 def read(page: str) -> str:
@@ -48,7 +37,7 @@ def test_every_test_named_on_a_page_exists(page: str) -> None:
     }
 
     assert named
-    assert [one for one in named if one[0] not in defined.get(one[1], ())] == []
+    assert [(test, path) for test, path in named if test not in defined.get(path, ())] == []
 
 
 @EACH_PAGE
@@ -56,22 +45,20 @@ def test_every_file_that_a_page_links_to_exists(page: str) -> None:
     linked = re.findall(r"\]\(([^)#:]+)\)", read(page))
 
     assert linked
-    assert [one for one in sorted(set(linked)) if not (ROOT / "docs" / one).exists()] == []
+    assert [link for link in sorted(set(linked)) if not (ROOT / "docs" / link).exists()] == []
 
 
 @EACH_PAGE
-def test_every_line_of_the_digest_is_on_its_page_once(page: str) -> None:
-    numbered = "" in DIGESTS[page]
-    listed = [one for one in ROW.findall(read(page)) if one.isdigit() == numbered]
+def test_every_id_is_on_its_page_once(page: str) -> None:
+    numbered = "" in LINE_COUNTS[page]
+    listed = [row_id for row_id in ROW.findall(read(page)) if row_id.isdigit() == numbered]
 
-    expected = [
-        f"{letters}{n}" for letters, count in DIGESTS[page].items() for n in range(1, count + 1)
-    ]
+    expected = [f"{letters}{n}" for letters, count in LINE_COUNTS[page].items() for n in range(1, count + 1)]
     assert sorted(listed) == sorted(expected)
 
 
 @EACH_PAGE
-def test_a_line_without_a_test_says_why(page: str) -> None:
+def test_a_line_without_a_test_has_a_reason(page: str) -> None:
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]]
         for line in read(page).splitlines()
@@ -81,7 +68,7 @@ def test_a_line_without_a_test_says_why(page: str) -> None:
     assert [row[0] for row in rows if row[2] == "—" and not row[3]] == []
 
 
-def test_all_twenty_oddities_have_an_answer() -> None:
+def test_all_twenty_details_of_karpenter_are_listed() -> None:
     numbers = re.findall(r"^\| (\d+) \|", read("behaviours.md"), re.MULTILINE)
 
-    assert [int(one) for one in numbers] == list(range(1, 21))
+    assert [int(number) for number in numbers] == list(range(1, 21))

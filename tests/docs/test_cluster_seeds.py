@@ -1,4 +1,4 @@
-"""The tables that lead from the five documents to our files name what is really there."""
+"""The tables from the five documents to our examples name resources and fields that exist."""
 
 import re
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from dovetail.eks.desired.desired_state import outputs, wanted
+from dovetail.eks.desired.desired_state import desired_state, outputs
 from dovetail.eks.plan.resource_kinds import KINDS
-from tests.support.clusters import EXAMPLES, an_example
+from tests.support.eks.configs import EXAMPLES, an_example
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "cluster-seeds.md"
 CHAPTERS = re.split(r"^## ", GUIDE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
@@ -31,28 +31,28 @@ def _is_resource(word: str) -> bool:
     return word.partition("/")[0] in KINDS
 
 
-def test_every_example_has_its_chapter() -> None:
+def test_every_example_has_a_chapter() -> None:
     assert {name for name, _ in ROWS} == {path.stem for path in EXAMPLES}
 
 
 @pytest.mark.parametrize("name", [path.stem for path in EXAMPLES])
-def test_every_resource_that_the_guide_names_is_wanted(name: str) -> None:
-    made = {one.address for one in wanted(an_example(name))}
+def test_every_resource_that_the_guide_names_is_desired(name: str) -> None:
+    addresses = {resource.address for resource in desired_state(an_example(name))}
 
     named = {word for row, line in ROWS if row == name for word in _ticked(line)}
 
-    assert {word for word in named if _is_resource(word)} <= made
+    assert {word for word in named if _is_resource(word)} <= addresses
 
 
 @pytest.mark.parametrize("name", [path.stem for path in EXAMPLES])
 def test_every_field_that_the_guide_names_is_in_the_example(name: str) -> None:
-    path = next(one for one in EXAMPLES if one.stem == name)
-    there = set(_paths(yaml.safe_load(path.read_text(encoding="utf-8"))))
+    path = next(path for path in EXAMPLES if path.stem == name)
+    present = set(_paths(yaml.safe_load(path.read_text(encoding="utf-8"))))
 
     named = {word for row, line in ROWS if row == name for word in _ticked(line)}
 
     fields = {word for word in named if not _is_resource(word) and " " not in word}
-    assert fields <= there
+    assert fields <= present
 
 
 def _paths(value: Any, before: tuple[str, ...] = ()) -> Iterator[str]:
@@ -65,7 +65,7 @@ def _paths(value: Any, before: tuple[str, ...] = ()) -> Iterator[str]:
             yield from _paths(inner, before)
 
 
-def test_the_outputs_of_the_documents_are_among_ours() -> None:
-    ours = outputs(an_example("managed-node-group"))
+def test_outputs_of_the_documents_are_outputs_of_the_cluster() -> None:
+    names = outputs(an_example("managed-node-group"))
 
-    assert {"endpoint", "certificateAuthority", "oidcUrl", "controllerRoleArn"} <= set(ours)
+    assert {"endpoint", "certificateAuthority", "oidcUrl", "controllerRoleArn"} <= set(names)

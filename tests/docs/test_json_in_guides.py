@@ -1,4 +1,4 @@
-"""What ``-o json`` prints is explained in the guides, field by field."""
+"""The guides explain every field of ``-o json``."""
 
 import json
 import re
@@ -11,14 +11,12 @@ from click.testing import CliRunner
 
 from dovetail.cli.main import cli
 from tests.cli.explain.test_command import dump
-from tests.support.boxes import a_box, a_node_class, a_pool, a_story, an_app, wait
+from tests.support.simulator.clusters import a_node_class, a_pool, an_app, build_cluster, build_scenario, wait
 
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
-OPEN = frozenset(
-    {"labels", "instance_types", "requested", "allocatable", "capacity", "overhead", "free"}
-)
-"""Whose keys are names of types, labels and resources, not fields of ours."""
+OPEN = frozenset({"labels", "instance_types", "requested", "allocatable", "capacity", "overhead", "free"})
+"""Fields whose keys are names of types, labels and resources."""
 
 
 def document(*command: str) -> Any:
@@ -33,8 +31,8 @@ def fields(value: Any) -> Iterator[str]:
             yield name
             yield from () if name in OPEN else fields(inner)
     elif isinstance(value, list):
-        for one in value:
-            yield from fields(one)
+        for item in value:
+            yield from fields(item)
 
 
 def unexplained(guide: str, printed: Any) -> list[str]:
@@ -42,19 +40,19 @@ def unexplained(guide: str, printed: Any) -> list[str]:
     return sorted(set(fields(printed)) - set(words))
 
 
-def test_the_guide_explains_every_field_of_a_demos_report() -> None:
+def test_demo_guide_explains_every_field_of_a_report() -> None:
     assert unexplained("demo.md", document("demo", "inflate")) == []
 
 
-def test_the_guide_explains_every_field_of_a_plan() -> None:
+def test_simulate_guide_explains_every_field_of_a_plan() -> None:
     files = [
-        word for one in ("manifests", "refused") for word in ("-f", str(ROOT / "examples" / one))
+        word for folder in ("manifests", "unschedulable") for word in ("-f", str(ROOT / "examples" / folder))
     ]
 
     assert unexplained("simulate.md", document("simulate", *files)) == []
 
 
-def test_the_guide_explains_every_field_of_the_catalogue() -> None:
+def test_catalogue_guide_explains_every_field() -> None:
     assert unexplained("catalogue.md", document("catalog", "show", "m7g.large")) == []
 
 
@@ -64,18 +62,28 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> str:
     (container,) = huge["spec"]["template"]["spec"]["containers"]
     container["resources"] = {"requests": {"cpu": "6400"}}
     objects = (a_node_class(), a_pool(), an_app("web", replicas=2), huge)
-    box = a_box(a_story(objects=objects, home=0))
-    wait(box, 90)
-    return dump(box, tmp_path_factory.mktemp("cluster"))
+    simulated = build_cluster(build_scenario(objects=objects, node_group=0))
+    wait(simulated, 90)
+    return dump(simulated, tmp_path_factory.mktemp("cluster"))
 
 
-def test_the_guide_explains_every_field_of_an_explanation(cluster: str) -> None:
+def test_explain_guide_explains_every_field(cluster: str) -> None:
     nodes = document("explain", "node", "--cluster", cluster)
-    one = document("explain", "node", nodes["nodes"][0]["node"], "--cluster", cluster)
+    node = document("explain", "node", nodes["nodes"][0]["node"], "--cluster", cluster)
     blockers = document("explain", "blockers", "--cluster", cluster)
     pods = json.loads(Path(cluster).read_text(encoding="utf-8"))["items"]
     names = sorted(pod["metadata"]["name"] for pod in pods if pod["kind"] == "Pod")
-    waiting = document("explain", "pod", names[0], "--cluster", cluster)
+    pod = document("explain", "pod", names[0], "--cluster", cluster)
 
-    assert waiting["refusals"]
-    assert unexplained("explain.md", [nodes, one, blockers, waiting]) == []
+    assert pod["refusals"]
+    assert unexplained("explain.md", [nodes, node, blockers, pod]) == []
+
+
+@pytest.mark.parametrize("guide", ["explain.md", "sandbox.md"])
+def test_columns_of_explain_in_the_guides_are_current(cluster: str, guide: str) -> None:
+    commands = {"explain.md": ("node", "blockers"), "sandbox.md": ("node",)}[guide]
+    lines = [line.split() for line in (GUIDES / guide).read_text(encoding="utf-8").splitlines()]
+
+    for command in commands:
+        result = CliRunner().invoke(cli, ["explain", command, "--cluster", cluster], prog_name="dovetail")
+        assert result.stdout.splitlines()[0].split() in lines

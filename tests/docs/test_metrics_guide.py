@@ -1,32 +1,37 @@
-"""The guide to metrics tells all of them, and no others."""
+"""The metrics guide lists every metric and no other."""
 
 import re
 from pathlib import Path
 
-from dovetail.observability.cluster_metrics import look, written
-from dovetail.observability.metric_definitions import METRICS
-from dovetail.state.cluster.cache import Mirror
+from dovetail.observability.cluster_metrics import collect, format_gauges
+from dovetail.ports.metrics import METRICS
+from dovetail.state.cluster.cache import ClusterCache
 from tests.observability.test_exposition import NOON
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "metrics.md"
 
 
 def rows() -> dict[str, str]:
-    """Return the lines of the tables that begin with a metric, by its name."""
-    found = re.findall(r"^\| `([a-z_0-9]+_[a-z_0-9]+)` \|(.*)\|$", PAGE.read_text(), re.MULTILINE)
-    return dict(found)
+    """Return the table row of each metric, by its name."""
+    rows = re.findall(r"^\| `([a-z_0-9]+_[a-z_0-9]+)` \|(.*)\|$", PAGE.read_text(), re.MULTILINE)
+    return dict(rows)
 
 
-def test_every_metric_has_its_line_and_every_line_its_metric() -> None:
-    gauges = written(look(Mirror(), NOON), each_node=True).decode()
-    made_when_asked = set(re.findall(r"^# TYPE (\S+) ", gauges, re.MULTILINE))
+def scraped_gauges() -> dict[str, str]:
+    """Return the help of each gauge that a scrape computes, by its name."""
+    gauges = format_gauges(collect(ClusterCache(), NOON), per_node=True).decode()
+    return dict(re.findall(r"^# HELP (\S+) (.*)$", gauges, re.MULTILINE))
 
-    assert set(rows()) == {one.name for one in METRICS} | made_when_asked
+
+def test_every_metric_has_a_row_and_every_row_a_metric() -> None:
+    assert set(rows()) == {metric.name for metric in METRICS} | set(scraped_gauges())
 
 
-def test_a_line_tells_the_kind_the_labels_and_the_meaning() -> None:
+def test_a_row_has_kind_labels_and_help_of_its_metric() -> None:
     lines = rows()
 
-    for one in METRICS:
-        labels = ", ".join(f"`{label}`" for label in one.labels)
-        assert lines[one.name].strip() == f"{one.kind} | {labels} | {one.help}"
+    for metric in METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.label_names)
+        assert lines[metric.name].strip() == f"{metric.kind} | {labels} | {metric.help}"
+    for name, help_text in scraped_gauges().items():
+        assert lines[name].strip().rpartition("| ")[2] == help_text

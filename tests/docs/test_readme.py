@@ -1,4 +1,4 @@
-"""What pages show as a command's output is what the command prints today."""
+"""Output on the pages is what the commands print."""
 
 import re
 from pathlib import Path
@@ -9,8 +9,15 @@ from click.testing import CliRunner
 from dovetail.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-SESSIONS = re.findall(r"```\n\$ dovetail ((?:demo|simulate) .*?)\n(.*?)```", README, re.DOTALL)
+SESSIONS = [
+    session
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs/guides").glob("*.md")))
+    for session in re.findall(
+        r"```\n\$ dovetail ((?:demo|simulate) .*?)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
+    )
+]
+"""Commands on the pages that need no cluster, and the output that follows them."""
+
 CUT = "…"
 
 
@@ -19,45 +26,39 @@ def output(command: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return CliRunner().invoke(cli, command.split(), prog_name="dovetail").stdout.splitlines()
 
 
-@pytest.mark.parametrize(("command", "shown"), SESSIONS, ids=[one for one, _ in SESSIONS])
-def test_the_output_in_the_readme_is_what_is_printed_today(
-    command: str, shown: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("command", "shown"), SESSIONS, ids=[command for command, _ in SESSIONS])
+def test_output_on_a_page_is_current(command: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = output(command, monkeypatch)
 
-    # The page may leave lines out, and the end of a line that says more than fits.
+    # The page may omit lines, and the end of a long line.
     rest = iter(printed)
     missing = [
         line
         for line in shown.splitlines()
-        if line != CUT and not any(one.startswith(line.rstrip(CUT)) for one in rest)
+        if line != CUT and not any(text.startswith(line.rstrip(CUT)) for text in rest)
     ]
 
     assert missing == []
 
 
-def test_the_report_in_the_guide_to_the_demo_is_what_is_printed_today(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_report_in_the_demo_guide_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     guide = (ROOT / "docs/guides/demo.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"## The report\n\n(.*?)\n\nThe first table", guide, re.DOTALL)
 
     printed = output("demo scale-100", monkeypatch)
 
-    assert [
-        one for one in shown.splitlines() if one and one.removeprefix("    ") not in printed
-    ] == []
+    assert [line for line in shown.splitlines() if line and line.removeprefix("    ") not in printed] == []
 
 
-def test_all_scenarios_are_in_the_guide(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_guide_lists_every_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
     guide = (ROOT / "docs/guides/demo.md").read_text(encoding="utf-8")
 
     names = [line.split()[0] for line in output("demo --list", monkeypatch)]
 
-    assert [one for one in names if f"| `{one}` |" not in guide] == []
+    assert [name for name in names if f"| `{name}` |" not in guide] == []
 
 
-def test_the_scenario_of_the_guide_reaches_its_goals(
+def test_scenario_of_the_demo_guide_reaches_its_goals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guide = (ROOT / "docs/guides/demo.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The guide to ``run``: every option is in it, with its variable."""
+"""The guide of ``run`` lists every option and environment variable."""
 
 from pathlib import Path
 
@@ -7,10 +7,10 @@ from dovetail.cli.run.command import run
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "run.md").read_text(encoding="utf-8")
 
 
-def test_every_option_and_variable_is_explained() -> None:
+def test_every_option_and_environment_variable_is_in_the_guide() -> None:
     options = [name for option in run.params for name in option.opts]
-    given = [option.envvar for option in run.params if option.envvar]
-    variables = [name for one in given for name in ([one] if isinstance(one, str) else one)]
+    envvars = [option.envvar for option in run.params if option.envvar]
+    variables = [name for names in envvars for name in ([names] if isinstance(names, str) else names)]
 
-    assert [one for one in options if f"`{one}`" not in GUIDE] == []
-    assert [one for one in variables if f"`{one}`" not in GUIDE] == []
+    assert [name for name in options if f"`{name}`" not in GUIDE] == []
+    assert [name for name in variables if f"`{name}`" not in GUIDE] == []
