@@ -121,9 +121,14 @@ class DomainAssignment:
     def _may_be_first(self, own: OwnRule) -> bool:
         """Return True if the pod matches its own term and no matching pod runs anywhere.
 
-        kube-scheduler makes the same exception for the first pod of a group.
+        kube-scheduler makes the same exception for the first pod of a group. It counts
+        over all required terms: a matching pod on a node that lacks the label of one
+        term ends the exception for every term.
         """
-        return own.selects_self and not any(own.rule.group.counts.values())
+        if not own.selects_self:
+            return False
+        groups = [own.rule.group] if own.rule.soft else self._compiled.affinity_groups
+        return not any(any(group.counts.values()) or group.node_counts.any() for group in groups)
 
     def _starts_affinity(self) -> bool:
         rules = self._compiled.domain_rules

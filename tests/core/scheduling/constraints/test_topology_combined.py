@@ -55,6 +55,18 @@ def test_pods_that_must_be_near_each_other_still_obey_their_spread(packing: Pack
     assert len(placed(solved(snapshot, packing=packing))) == 1
 
 
+@BOTH_PACKINGS
+def test_a_matching_pod_on_a_node_without_one_topology_label_ends_the_exception_for_the_first_pod(
+    packing: Packing,
+) -> None:
+    terms = [affinity(APP, ZONE), affinity(APP, "example.com/rack")]
+    running = a_node("n", labels={ZONE: Z1}, pods=[a_pod("running", labels=APP)])
+    pool = a_pool(labels={"example.com/rack": "r1"})
+    snapshot = cluster([a_pod("follower", labels=APP, affinity=terms)], [pool], nodes=[running])
+
+    assert placed(solved(snapshot, packing=packing)) == []
+
+
 def test_an_unsatisfiable_spread_does_not_free_other_pods_from_their_rules() -> None:
     only_spot = a_type("t", cpu=16, memory="64Gi", offered=offerings(1.0, [(SPOT, Z2)]))
     loners = pods(2, "loner", labels=APP, anti_affinity=[affinity(APP, CAPACITY)])
