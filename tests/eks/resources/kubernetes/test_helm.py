@@ -1,5 +1,6 @@
 """Helm releases in an existing cluster: ownership and leftovers."""
 
+import asyncio
 import gzip
 import json
 from base64 import b64encode
@@ -8,7 +9,9 @@ from typing import Any
 import pytest
 
 from dovetail.eks.desired.desired_state import desired_state
-from dovetail.ports.api_resources import NAMESPACES, SECRETS
+from dovetail.eks.plan.resource import OWNERSHIP_TAG
+from dovetail.eks.resources.kubernetes.helm import HelmLeftovers
+from dovetail.ports.api_resources import NAMESPACES, PODS, SECRETS, Resource
 from tests.support.eks.configs import a_cluster
 from tests.support.moto.cluster_account import TestAccount
 
@@ -50,6 +53,44 @@ def test_namespace_with_foreign_objects_is_kept_and_reported(account: TestAccoun
 
     assert NAMESPACE in _namespaces(account)
     assert [(leftover.kind, leftover.name) for leftover in leftovers] == [("namespace", NAMESPACE)]
+
+
+class NamespaceWithPod:
+    """Stands in for AWS and the API server: one owned namespace with one pod."""
+
+    cluster = "demo"
+
+    def __init__(self, pod: dict[str, Any]) -> None:
+        self._pod = pod
+        self.deleted = False
+
+    async def wait_for(self, _: str, poll: Any) -> None:
+        assert await poll()
+
+    async def resource_for(self, _: str, kind: str) -> Resource | None:
+        return PODS if kind == "Pod" else None
+
+    async def list_objects(self, resource: Resource, *, namespace: str) -> list[Any]:
+        return [{"metadata": self._pod}]
+
+    async def get(self, resource: Resource, name: str) -> Any:
+        return None if self.deleted else {"metadata": {"labels": {OWNERSHIP_TAG: self.cluster}}}
+
+    async def delete(self, resource: Resource, name: str) -> None:
+        self.deleted = True
+
+
+@pytest.mark.parametrize(
+    ("pod", "deleted"),
+    [({"name": "p"}, False), ({"name": "p", "deletionTimestamp": "2026-01-01T00:00:30Z"}, True)],
+    ids=["running", "terminating"],
+)
+def test_namespace_with_only_terminating_pods_is_deleted(pod: dict[str, Any], deleted: bool) -> None:
+    fake: Any = NamespaceWithPod(pod)
+
+    asyncio.run(HelmLeftovers(fake).delete_namespace(fake, NAMESPACE))
+
+    assert fake.deleted is deleted
 
 
 @pytest.mark.parametrize("status", ["pending-upgrade", "failed"])

@@ -179,7 +179,10 @@ class HelmLeftovers:
             if resource is None:
                 continue
             for item in await api.list_objects(resource, namespace=namespace):
-                if (kind, item["metadata"]["name"]) not in _DEFAULT_OBJECTS:
+                metadata = item["metadata"]
+                # Pods of the release may still be terminating when helm returns.
+                is_terminating = "deletionTimestamp" in metadata
+                if not is_terminating and (kind, metadata["name"]) not in _DEFAULT_OBJECTS:
                     return False
         return True
 
