@@ -19,7 +19,7 @@ SYMPTOM = Symptom(about="x", seen="x", wrong="x", fix="x")
 
 def a_check(**fields: object) -> Check:
     default = Check(
-        code="X1", title="x", severity=Severity.RISK, how="x", remedy="x", find=lambda _: [SYMPTOM]
+        code="X1", title="x", severity=Severity.RISK, detection="x", remedy="x", find=lambda _: [SYMPTOM]
     )
     return msgspec.structs.replace(default, **fields)
 

@@ -80,7 +80,7 @@ def doctor(
     Reads Kubernetes, AWS and files, as far as they are reachable, and changes nothing. Checks
     that could not run are listed with the reason.
     """
-    checks = _chosen(only)
+    checks = _select_checks(only)
     access = "Kubernetes is disabled by --no-kubernetes" if no_kubernetes else _access(kubeconfig, context)
     files, unseen = file_facts(
         spec=None if file is None else (file, read_bytes(file)), terraform=terraform, plan=plan
@@ -97,24 +97,24 @@ def doctor(
         facts = asyncio.run(gather_facts(initial, access, with_aws=not no_aws))
     report = run_checks(facts, checks)
     if not report.checked:
-        whys = "; ".join(
+        reasons = "; ".join(
             dict.fromkeys(missing.why for skipped in report.skipped for missing in skipped.missing)
         )
-        raise DovetailError(f"no check could run: {whys}")
+        raise DovetailError(f"no check could run: {reasons}")
     _show(output, report, facts.cluster)
     if report.findings:
         raise click.exceptions.Exit(EXIT_FINDINGS)
 
 
-def _chosen(only: tuple[str, ...]) -> tuple[Check, ...]:
+def _select_checks(only: tuple[str, ...]) -> tuple[Check, ...]:
     checks = {check.code: check for check in CHECKS}
     for code in only:
         if code.upper() not in checks:
             guess = nearest_match(code.upper(), sorted(checks))
             hint = f"; did you mean {guess}?" if guess else ""
             raise click.UsageError(f"there is no check {code!r}{hint}")
-    wanted = {code.upper() for code in only}
-    return tuple(check for check in CHECKS if not wanted or check.code in wanted)
+    codes = {code.upper() for code in only}
+    return tuple(check for check in CHECKS if not codes or check.code in codes)
 
 
 def _access(kubeconfig: str | None, context: str) -> RestConfig | str:
@@ -147,8 +147,8 @@ def _report_lines(report: Report, cluster: str) -> Iterator[Text]:
         yield Text()
     if report.skipped:
         yield Text("Not checked", style="bold")
-        for why, codes in _by_reason(report.skipped).items():
-            yield Text(f"  {why}: {', '.join(codes)}")
+        for reason, codes in _by_reason(report.skipped).items():
+            yield Text(f"  {reason}: {', '.join(codes)}")
         yield Text()
     about = f" of cluster {cluster}" if cluster else ""
     total = len(report.findings)
@@ -164,16 +164,16 @@ def _finding(finding: Finding) -> Iterator[Text]:
     yield Text.assemble("  ", (f"{finding.code:<4}", "bold"), (finding.about, "bold"), f"  {finding.title}")
     yield Text(f"       seen   {finding.seen}")
     yield Text(f"       so     {finding.wrong}")
-    first, *more = finding.fix.splitlines()
-    yield Text(f"       fix    {first}", style="green")
-    for line in more:
+    first_line, *other_lines = finding.fix.splitlines()
+    yield Text(f"       fix    {first_line}", style="green")
+    for line in other_lines:
         yield Text(f"              {line}", style="green")
 
 
 def _by_reason(skipped: tuple[Skipped, ...]) -> dict[str, list[str]]:
     """Return each reason with the codes of the checks that did not run for it."""
-    reasons: dict[str, dict[str, None]] = {}
+    codes_by_reason: dict[str, dict[str, None]] = {}
     for item in skipped:
         for missing in item.missing:
-            reasons.setdefault(missing.why, {})[item.code] = None
-    return {why: list(codes) for why, codes in reasons.items()}
+            codes_by_reason.setdefault(missing.why, {})[item.code] = None
+    return {reason: list(codes) for reason, codes in codes_by_reason.items()}

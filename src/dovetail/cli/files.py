@@ -62,12 +62,12 @@ def _files_of(path: str) -> Iterator[str]:
 
 
 def _manifests_below(folder: str) -> Iterator[Path]:
-    for here, folders, files in os.walk(folder):
+    for directory, folders, files in os.walk(folder):
         # Skip .git, .venv and the like.
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:
             if name.endswith(SUFFIXES) and not name.startswith(".") and name not in KUSTOMIZATIONS:
-                yield Path(here, name)
+                yield Path(directory, name)
 
 
 def read_bytes(name: str) -> bytes:
@@ -94,10 +94,10 @@ def _nearby(name: str) -> str:
 
     path = Path(name)
     try:
-        there = [sibling.name for sibling in path.parent.iterdir()]
+        siblings = [sibling.name for sibling in path.parent.iterdir()]
     except OSError:
         return ""
-    close = get_close_matches(path.name, there, n=1)
+    close = get_close_matches(path.name, siblings, n=1)
     return f"; did you mean {str(path.with_name(close[0]))!r}?" if close else ""
 
 
@@ -106,8 +106,8 @@ def _chart(folder: Path) -> ValidationError:
     return ValidationError(str(folder), 0, "", f"is a Helm chart; render it first: {recipe}")
 
 
-def _unreadable(name: str, why: str) -> InvalidInputError:
-    return InvalidInputError([ValidationError(_shown(name), 0, "", why)])
+def _unreadable(name: str, reason: str) -> InvalidInputError:
+    return InvalidInputError([ValidationError(_shown(name), 0, "", reason)])
 
 
 def _shown(name: str) -> str:

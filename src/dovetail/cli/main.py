@@ -78,8 +78,8 @@ class Dovetail(LazyGroup):
                 _report_bug(error)
                 return EXIT_BUG
             # Click prints help without handling a full disk.
-            where = error.filename or "standard output"
-            click.echo(f"Error: {where} cannot be written: {error.strerror}", err=True)
+            target = error.filename or "standard output"
+            click.echo(f"Error: {target} cannot be written: {error.strerror}", err=True)
         return EXIT_BAD_INPUT
 
 
@@ -89,9 +89,9 @@ def _report_bug(error: Exception) -> None:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
         return
     problem = " ".join(str(error).split())[:200]
-    what = f"{type(error).__name__}: {problem}" if problem else type(error).__name__
+    summary = f"{type(error).__name__}: {problem}" if problem else type(error).__name__
     click.echo(
-        f"dovetail {__version__}: internal error: {what}{_find_location(error)}\n"
+        f"dovetail {__version__}: internal error: {summary}{_find_location(error)}\n"
         "This is a bug in Dovetail, not in your input. To report it, run the command again with\n"
         f"{DEBUG_VARIABLE}=1 and send the output, with the manifests if you can share them.",
         err=True,

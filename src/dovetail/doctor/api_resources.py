@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from dovetail.ports import api_resources as known
+from dovetail.ports import api_resources
 from dovetail.ports.api_resources import Resource
 
 CRDS: Final = Resource(
@@ -17,22 +17,22 @@ SERVICE_MONITORS: Final = Resource(
 )
 
 READ: Final = (
-    known.NODE_POOLS,
-    known.EC2_NODE_CLASSES,
-    known.NODE_CLAIMS,
-    known.NODES,
-    known.PODS,
-    known.DEPLOYMENTS,
-    known.DAEMON_SETS,
-    known.SERVICE_ACCOUNTS,
-    known.POD_DISRUPTION_BUDGETS,
-    known.STORAGE_CLASSES,
+    api_resources.NODE_POOLS,
+    api_resources.EC2_NODE_CLASSES,
+    api_resources.NODE_CLAIMS,
+    api_resources.NODES,
+    api_resources.PODS,
+    api_resources.DEPLOYMENTS,
+    api_resources.DAEMON_SETS,
+    api_resources.SERVICE_ACCOUNTS,
+    api_resources.POD_DISRUPTION_BUDGETS,
+    api_resources.STORAGE_CLASSES,
     CRDS,
     FLOW_SCHEMAS,
     LIMIT_RANGES,
     SERVICE_MONITORS,
 )
-"""Listed completely. Of ConfigMaps only ``aws-auth`` is read, and Secrets never."""
+"""Kinds to list. The only ConfigMap read is ``aws-auth``; Secrets are never read."""
 
 MAY_BE_UNKNOWN: Final = frozenset({SERVICE_MONITORS})
 """Kinds of optional software: a server without them has no objects."""

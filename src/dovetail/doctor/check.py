@@ -1,4 +1,4 @@
-"""A check: what it looks for, the facts it needs, and the fix it suggests.
+"""A check: the error it detects, the facts it needs, and the fix it suggests.
 
 Checks are pure: ``gather`` reads the facts once, then ``run_checks`` evaluates
 every check on them. A check whose facts could not be read is skipped with the
@@ -26,7 +26,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """Stable: scripts and tickets refer to it."""
     title: str
     severity: Severity
-    how: str
+    detection: str
     """Detection, for the guide."""
     remedy: str
     """General fix, for the guide."""
@@ -61,7 +61,7 @@ class CheckHeader(TypedDict):
     code: str
     title: str
     severity: Severity
-    how: str
+    detection: str
     remedy: str
     needs: NotRequired[tuple[Need, ...]]
     any_of: NotRequired[tuple[Need, ...]]

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.doctor.facts import Facts
-from dovetail.doctor.object_fields import at, label, many, name_of, namespace_of
+from dovetail.doctor.object_fields import get_field, get_list, label, name_of, namespace_of
 from dovetail.ports.api_resources import DEPLOYMENTS, PODS, SERVICE_ACCOUNTS
 from dovetail.ports.kube_client import Object
 
@@ -45,13 +45,13 @@ class Controller(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """Of its pods."""
-        pod_spec: Mapping[str, Any] = at(self.deployment, "spec", "template", "spec") or {}
+        """The pod template's spec."""
+        pod_spec: Mapping[str, Any] = get_field(self.deployment, "spec", "template", "spec") or {}
         return pod_spec
 
     @property
     def container(self) -> Mapping[str, Any]:
-        containers: list[Mapping[str, Any]] = many(self.spec, "containers")
+        containers: list[Mapping[str, Any]] = get_list(self.spec, "containers")
         named = [container for container in containers if container.get("name") == "controller"]
         return (named or containers or [{}])[0]
 
@@ -62,11 +62,11 @@ class Controller(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def role_arn(self) -> str:
         """Role of the ServiceAccount's annotation; empty with Pod Identity."""
-        return str(at(self.account, "metadata", "annotations", ROLE_ARN) or "")
+        return str(get_field(self.account, "metadata", "annotations", ROLE_ARN) or "")
 
     @property
     def replicas(self) -> int:
-        replicas = at(self.deployment, "spec", "replicas")
+        replicas = get_field(self.deployment, "spec", "replicas")
         return 1 if replicas is None else int(replicas)
 
     @property
@@ -84,27 +84,27 @@ class Controller(msgspec.Struct, frozen=True, kw_only=True):
     def setting(self, variable: str) -> str:
         """Return a setting from an option or an environment variable; options win."""
         option = "--" + variable.lower().replace("_", "-")
-        arguments = [str(argument) for argument in many(self.container, "args")]
-        for place, argument in enumerate(arguments):
-            name, is_given, value = argument.partition("=")
+        arguments = [str(argument) for argument in get_list(self.container, "args")]
+        for position, argument in enumerate(arguments):
+            name, has_value, value = argument.partition("=")
             if name == option:
-                return value if is_given else "".join(arguments[place + 1 : place + 2])
+                return value if has_value else "".join(arguments[position + 1 : position + 2])
         return variables(self.container).get(variable, "")
 
-    def gate(self, name: str, *, usually: bool = False) -> bool:
+    def gate(self, name: str, *, default: bool = False) -> bool:
         """Return True if a feature gate is enabled."""
         for gate in self.setting("FEATURE_GATES").split(","):
             key, _, value = gate.strip().partition("=")
             if key == name:
                 return value.lower() == "true"
-        return usually
+        return default
 
 
 def variables(container: Mapping[str, Any]) -> dict[str, str]:
     """Return a container's environment; ``valueFrom`` gives ``(set)``."""
     return {
         str(variable.get("name")): str(variable.get("value") or ("(set)" if "valueFrom" in variable else ""))
-        for variable in many(container, "env")
+        for variable in get_list(container, "env")
     }
 
 
@@ -129,12 +129,12 @@ def controller_of(facts: Facts) -> Controller | None:
 
 def pods_of(facts: Facts, deployment: Object) -> Iterator[Object]:
     """Yield the pods of a Deployment that are not being deleted."""
-    wanted = at(deployment, "spec", "selector", "matchLabels") or {}
+    selector = get_field(deployment, "spec", "selector", "matchLabels") or {}
     for pod in facts.of(PODS):
-        labels = at(pod, "metadata", "labels") or {}
-        if at(pod, "metadata", "deletionTimestamp"):
+        labels = get_field(pod, "metadata", "labels") or {}
+        if get_field(pod, "metadata", "deletionTimestamp"):
             continue
-        if namespace_of(pod) == namespace_of(deployment) and wanted.items() <= labels.items():
+        if namespace_of(pod) == namespace_of(deployment) and selector.items() <= labels.items():
             yield pod
 
 
@@ -147,7 +147,7 @@ def _kind(deployment: Object) -> str:
 
 
 def _account(facts: Facts, deployment: Object) -> Object | None:
-    name = at(deployment, "spec", "template", "spec", "serviceAccountName") or "default"
+    name = get_field(deployment, "spec", "template", "spec", "serviceAccountName") or "default"
     return next(
         (
             account

@@ -45,7 +45,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """A fact that could not be read, and why."""
+    """An unknown fact and the reason. Field names are part of the JSON output."""
 
     what: str
     why: str

@@ -1,4 +1,4 @@
-"""Gather facts: files, then Kubernetes, because it names what to look up in AWS."""
+"""Gather facts: files, then Kubernetes, which names the resources to read in AWS."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -78,16 +78,16 @@ async def gather_cluster_facts(initial: InitialFacts, connection: Connection | s
     ``connection`` may be the reason why there is none.
     """
     if isinstance(connection, str):
-        seen = _from_file(no_kube(connection), initial.files)
+        kube = _from_file(no_kube(connection), initial.files)
     else:
-        seen = await kube_facts(connection)
+        kube = await kube_facts(connection)
     facts = Facts(
         now=initial.now,
         catalog=initial.catalog,
-        objects=seen.objects,
-        aws_auth=seen.aws_auth,
+        objects=kube.objects,
+        aws_auth=kube.aws_auth,
         files=initial.files,
-        unseen={**initial.unseen, **seen.unseen},
+        unseen={**initial.unseen, **kube.unseen},
     )
     controller = controller_of(facts)
     facts = msgspec.structs.replace(
@@ -96,22 +96,22 @@ async def gather_cluster_facts(initial: InitialFacts, connection: Connection | s
     if isinstance(connection, str):
         return facts
     if controller is None:
-        why = facts.unseen.get(DEPLOYMENTS, "there is no Deployment of Karpenter or Dovetail")
-        return _without(facts, dict.fromkeys((Part.CONTROLLER, Part.VERSION, Part.METRICS), why))
+        reason = facts.unseen.get(DEPLOYMENTS, "there is no Deployment of Karpenter or Dovetail")
+        return _without(facts, dict.fromkeys((Part.CONTROLLER, Part.VERSION, Part.METRICS), reason))
     if not controller.version:
-        why = f"neither the labels nor the image of {controller.about} has its version"
-        facts = _without(facts, {Part.VERSION: why})
+        reason = f"neither the labels nor the image of {controller.about} has its version"
+        facts = _without(facts, {Part.VERSION: reason})
     return await _with_metrics(facts, controller, connection)
 
 
 async def add_aws_facts(facts: Facts, aws: AwsSession | str) -> Facts:
-    """Return the facts with those from AWS; ``aws`` may be the reason why there are none."""
-    seen, unseen = no_aws(aws) if isinstance(aws, str) else await aws_facts(aws, query(facts))
+    """Return the facts with those from AWS; ``aws`` may be the reason for none."""
+    aws_values, unseen = no_aws(aws) if isinstance(aws, str) else await aws_facts(aws, query(facts))
     region = facts.region or ("" if isinstance(aws, str) else aws.region)
     if region not in facts.catalog.regions:
-        why = f"the catalogue has no region {region!r}; set --region"
-        unseen = {**unseen, Part.TYPES: why}
-    return _without(msgspec.structs.replace(facts, aws=seen, region=region), unseen)
+        reason = f"the catalogue has no region {region!r}; set --region"
+        unseen = {**unseen, Part.TYPES: reason}
+    return _without(msgspec.structs.replace(facts, aws=aws_values, region=region), unseen)
 
 
 def query(facts: Facts) -> AwsQuery:
@@ -132,12 +132,12 @@ def query(facts: Facts) -> AwsQuery:
     )
 
 
-def _from_file(seen: KubeFacts, files: FileFacts) -> KubeFacts:
+def _from_file(kube: KubeFacts, files: FileFacts) -> KubeFacts:
     """Use the objects of a cluster.yaml if there is no cluster."""
     if files.spec is None:
-        return seen
+        return kube
     objects = objects_in(files.spec)
-    unseen = {need: why for need, why in seen.unseen.items() if need not in objects}
+    unseen = {need: reason for need, reason in kube.unseen.items() if need not in objects}
     return KubeFacts(objects=objects, unseen=unseen)
 
 
@@ -154,8 +154,8 @@ async def _with_metrics(facts: Facts, controller: Controller, connection: Connec
             connection, controller.namespace, name_of(running[0]), controller.setting("METRICS_PORT")
         )
     except ApiError as error:
-        why = f"the metrics of {controller.about} cannot be read: {error}"
-        return _without(facts, {Part.METRICS: why})
+        reason = f"the metrics of {controller.about} cannot be read: {error}"
+        return _without(facts, {Part.METRICS: reason})
     return msgspec.structs.replace(facts, metrics=lines)
 
 

@@ -16,12 +16,12 @@ _ADMIN: Final = "AdministratorAccess"
 
 def may(role: Role, action: str, resource: str = "*") -> bool:
     """Return True if the role's policies allow an action on a resource."""
-    return _ADMIN in role.attached or allowed(role.documents.values(), action, resource)
+    return _ADMIN in role.attached or is_allowed(role.documents.values(), action, resource)
 
 
-def allowed(documents: Iterable[Raw], action: str, resource: str = "*") -> bool:
-    """Return True if the documents allow an action; resource ``*`` means any resource."""
-    allowed = False
+def is_allowed(documents: Iterable[Raw], action: str, resource: str = "*") -> bool:
+    """Return True if the documents allow an action; resource ``*`` means any."""
+    has_allow = False
     for statement in _statements(documents):
         if not _matches(statement, "Action", action, fold=True):
             continue
@@ -31,8 +31,8 @@ def allowed(documents: Iterable[Raw], action: str, resource: str = "*") -> bool:
             if "Condition" not in statement and _all_resources(statement):
                 return False
         else:
-            allowed = True
-    return allowed
+            has_allow = True
+    return has_allow
 
 
 def allowing(documents: Iterable[Raw], action: str) -> Iterator[Raw]:
@@ -59,8 +59,8 @@ def _statements(documents: Iterable[Raw]) -> Iterator[Raw]:
 def _matches(statement: Raw, field: str, value: str, *, fold: bool = False) -> bool:
     if field in statement:
         return any(_like(text, value, fold=fold) for text in _texts(statement[field]))
-    others = statement.get(f"Not{field}")
-    return others is not None and not any(_like(text, value, fold=fold) for text in _texts(others))
+    excluded = statement.get(f"Not{field}")
+    return excluded is not None and not any(_like(text, value, fold=fold) for text in _texts(excluded))
 
 
 def _all_resources(statement: Raw) -> bool:

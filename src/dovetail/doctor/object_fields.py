@@ -17,61 +17,61 @@ from dovetail.ports.kube_client import Object
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def at(value: Any, *path: str) -> Any:
+def get_field(value: Any, *path: str) -> Any:
     """Return the value at a path, or None."""
     for step in path:
         value = value.get(step) if isinstance(value, Mapping) else None
     return value
 
 
-def many(value: Any, *path: str) -> list[Any]:
+def get_list(value: Any, *path: str) -> list[Any]:
     """Return the list at a path, or an empty one."""
-    items = at(value, *path)
+    items = get_field(value, *path)
     return list(items) if isinstance(items, list | tuple) else []
 
 
-def is_stated(obj: Object, *path: str) -> bool:
-    """Return True if a user set a field, rather than the API server its default.
+def is_user_set(obj: Object, *path: str) -> bool:
+    """Return True if a user set a field; False if it has a default of the server.
 
     In a live object only applied fields are distinguishable from defaults: with
     create and update, the field manager owns the defaults, too.
     """
-    if at(obj, "metadata", "uid") is None:
-        return at(obj, *path) is not None
+    if get_field(obj, "metadata", "uid") is None:
+        return get_field(obj, *path) is not None
     try:
-        applied = msgspec.json.decode(at(obj, "metadata", "annotations", _LAST_APPLIED) or "{}")
+        applied = msgspec.json.decode(get_field(obj, "metadata", "annotations", _LAST_APPLIED) or "{}")
     except (msgspec.DecodeError, TypeError):
         applied = {}
-    if at(applied, *path) is not None:
+    if get_field(applied, *path) is not None:
         return True
     fields = [f"f:{field}" for field in path]
     return any(
-        entry.get("operation") == "Apply" and at(entry.get("fieldsV1"), *fields) is not None
-        for entry in many(obj, "metadata", "managedFields")
+        entry.get("operation") == "Apply" and get_field(entry.get("fieldsV1"), *fields) is not None
+        for entry in get_list(obj, "metadata", "managedFields")
     )
 
 
 def name_of(obj: Object) -> str:
     """Return the object's name, or an empty string."""
-    return str(at(obj, "metadata", "name") or "")
+    return str(get_field(obj, "metadata", "name") or "")
 
 
 def namespace_of(obj: Object) -> str:
     """Return the object's namespace, or an empty string."""
-    return str(at(obj, "metadata", "namespace") or "")
+    return str(get_field(obj, "metadata", "namespace") or "")
 
 
 def label(obj: Object, key: str) -> str:
     """Return the label's value, or an empty string."""
-    return str(at(obj, "metadata", "labels", key) or "")
+    return str(get_field(obj, "metadata", "labels", key) or "")
 
 
 def condition(obj: Object, kind: str) -> Mapping[str, Any]:
     """Return the condition of a type, or an empty mapping."""
-    return next((item for item in many(obj, "status", "conditions") if item.get("type") == kind), {})
+    return next((item for item in get_list(obj, "status", "conditions") if item.get("type") == kind), {})
 
 
-def instant(text: Any) -> datetime | None:
+def parse_timestamp(text: Any) -> datetime | None:
     """Parse a timestamp; return None if it is invalid."""
     try:
         return msgspec.convert(text, datetime)
@@ -81,42 +81,42 @@ def instant(text: Any) -> datetime | None:
 
 def age(facts: Facts, text: Any) -> timedelta:
     """Return the age of a timestamp; zero if it is invalid."""
-    since = instant(text)
+    since = parse_timestamp(text)
     return timedelta() if since is None else facts.now - since
 
 
-def pools(facts: Facts) -> Iterator[NodePool]:
+def decode_nodepools(facts: Facts) -> Iterator[NodePool]:
     """Yield the decoded NodePools."""
     for obj in facts.of(NODE_POOLS):
         yield decode_nodepool(Field(obj, DecodeContext(strict=False)))
 
 
-def class_called(facts: Facts, name: str) -> Object | None:
+def find_nodeclass(facts: Facts, name: str) -> Object | None:
     """Return the EC2NodeClass with a name."""
     return next(
         (node_class for node_class in facts.of(EC2_NODE_CLASSES) if name_of(node_class) == name), None
     )
 
 
-def allows_spot(facts: Facts) -> list[str]:
+def spot_nodepools(facts: Facts) -> list[str]:
     """Return the names of the NodePools that allow spot."""
     return [
         pool.name
-        for pool in pools(facts)
+        for pool in decode_nodepools(facts)
         if pool.requirements().get_or_exists(label_keys.CAPACITY_TYPE).has(label_keys.SPOT)
     ]
 
 
-def tags_of(thing: Mapping[str, Any]) -> dict[str, str]:
+def tags_of(resource: Mapping[str, Any]) -> dict[str, str]:
     """Return the tags of an EC2 or IAM resource."""
-    return {str(tag["Key"]): str(tag["Value"]) for tag in thing.get("Tags") or ()}
+    return {str(tag["Key"]): str(tag["Value"]) for tag in resource.get("Tags") or ()}
 
 
-def shown(names: Iterable[str], most: int = 5) -> str:
+def join_names(names: Iterable[str], limit: int = 5) -> str:
     """Join names, with the number of omitted ones."""
-    every = list(names)
-    more = len(every) - most
-    return ", ".join(every[:most]) + (f" and {more} more" if more > 0 else "")
+    all_names = list(names)
+    omitted = len(all_names) - limit
+    return ", ".join(all_names[:limit]) + (f" and {omitted} more" if omitted > 0 else "")
 
 
 def belongs_to_nodepool(node: Object) -> bool:

@@ -55,7 +55,7 @@ def test_guide_lists_every_check_in_order() -> None:
     rows = [line for line in GUIDE.splitlines() if re.match(r"\| [A-Z]\d+ \|", line)]
 
     assert rows == [
-        f"| {check.code} | {check.title} | {check.severity} | {check.how} | {check.remedy} |"
+        f"| {check.code} | {check.title} | {check.severity} | {check.detection} | {check.remedy} |"
         for check in CHECKS
     ]
 
@@ -70,7 +70,7 @@ def test_codes_are_unique_and_no_text_is_empty() -> None:
     codes = [check.code for check in CHECKS]
 
     assert len(set(codes)) == len(codes) == 50
-    assert all(check.how and check.remedy and check.title for check in CHECKS)
+    assert all(check.detection and check.remedy and check.title for check in CHECKS)
 
 
 def _plain(value: Any) -> Any:

@@ -48,23 +48,23 @@ def show(
     With the name of a TYPE, all of its details. Otherwise, or with the name of
     a family such as m7g, one line per type of the region.
     """
-    known = catalog_in(catalog_file)
-    place = _region(known, region)
-    prices = prices_in(price_file, known)
-    instance_types = sorted(
+    ec2_catalog = catalog_in(catalog_file)
+    region_facts = _region(ec2_catalog, region)
+    prices = prices_in(price_file, ec2_catalog)
+    selected = sorted(
         (
             facts
-            for facts in known.instance_types_in(region)
+            for facts in ec2_catalog.instance_types_in(region)
             if not types or facts.name in types or facts.name.partition(".")[0] in types
         ),
         key=lambda facts: (facts.name.partition(".")[0], facts.vcpus, facts.memory_mib, facts.name),
     )
-    _refuse_unknown(types, known, region)
+    _refuse_unknown(types, ec2_catalog, region)
     node_class = EC2NodeClass(ami_family=AmiFamily(ami_family))
-    chosen = build_instance_types(instance_types, region=place, node_class=node_class, prices=prices)
-    sources = f"Catalogue: {known.source}, {known.recorded}. Prices: {prices.describe()}."
+    instance_types = build_instance_types(selected, region=region_facts, node_class=node_class, prices=prices)
+    sources = f"Catalogue: {ec2_catalog.source}, {ec2_catalog.recorded}. Prices: {prices.describe()}."
     in_detail = bool(types) and all("." in name for name in types)
-    write(_rendered(chosen, in_detail, output, known, prices, sources))
+    write(_rendered(instance_types, in_detail, output, ec2_catalog, prices, sources))
 
 
 @catalog.command()
@@ -89,7 +89,7 @@ def record(regions: Sequence[str], file: str, endpoint_url: str | None, source: 
         progress=write_note,
     )
     data = encode_catalog(recorded)
-    _put(file, data)
+    _write_atomically(file, data)
     write_note(
         f"{file}: {len(recorded.instance_types)} instance types in {len(recorded.regions)} region(s),"
         f" {len(data) // 1024} KiB"
@@ -105,7 +105,7 @@ def _check_writable(file: str) -> None:
         raise CatalogError(f"{file}: cannot be written there")
 
 
-def _put(file: str, data: bytes) -> None:
+def _write_atomically(file: str, data: bytes) -> None:
     """Write a file atomically: on a full disk the old one stays."""
     part = Path(f"{file}.part")
     try:
@@ -116,44 +116,46 @@ def _put(file: str, data: bytes) -> None:
         raise CatalogError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
-def _region(known: Catalog, name: str) -> Region:
-    region = known.regions.get(name)
+def _region(ec2_catalog: Catalog, name: str) -> Region:
+    region = ec2_catalog.regions.get(name)
     if region is None:
         # Imported late: only an error needs it, and it loads the solver.
         from dovetail.simulate import unknown_value
 
-        raise InvalidInputError([unknown_value("--region", name, "is not in the catalogue", known.regions)])
+        raise InvalidInputError(
+            [unknown_value("--region", name, "is not in the catalogue", ec2_catalog.regions)]
+        )
     return region
 
 
-def _refuse_unknown(types: Sequence[str], known: Catalog, region: str) -> None:
+def _refuse_unknown(types: Sequence[str], ec2_catalog: Catalog, region: str) -> None:
     # Imported late: only an error needs it.
     from difflib import get_close_matches
 
-    sold = {instance_type.name for instance_type in known.instance_types_in(region)}
-    names = sold | {name.partition(".")[0] for name in sold}
-    anywhere = {instance_type.name for instance_type in known.instance_types}
+    offered = {instance_type.name for instance_type in ec2_catalog.instance_types_in(region)}
+    names = offered | {name.partition(".")[0] for name in offered}
+    anywhere = {instance_type.name for instance_type in ec2_catalog.instance_types}
     errors = []
-    for wanted in types:
-        if wanted in names:
+    for name in types:
+        if name in names:
             continue
-        close = get_close_matches(wanted, sorted(names), n=1)
+        close = get_close_matches(name, sorted(names), n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        where = f"not offered in {region}" if wanted in anywhere else f"no such type{hint}"
-        errors.append(ValidationError(wanted, 0, "", where))
+        reason = f"not offered in {region}" if name in anywhere else f"no such type{hint}"
+        errors.append(ValidationError(name, 0, "", reason))
     if errors:
         raise InvalidInputError(errors)
 
 
 def _rendered(
-    chosen: Sequence[InstanceType],
+    instance_types: Sequence[InstanceType],
     in_detail: bool,
     output: str,
-    known: Catalog,
+    ec2_catalog: Catalog,
     prices: PriceBook,
     sources: str,
 ) -> str:
     if output == "json":
-        return types_json(chosen, known, prices)
-    lines = detail_lines(chosen, prices) if in_detail else overview_lines(chosen, prices)
+        return types_json(instance_types, ec2_catalog, prices)
+    lines = detail_lines(instance_types, prices) if in_detail else overview_lines(instance_types, prices)
     return "\n".join([*lines, "", sources])

@@ -20,22 +20,22 @@ _PER_OFFERING = frozenset({label_keys.ZONE, label_keys.ZONE_ID, label_keys.CAPAC
 _BASIC = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
 
 
-def overview_lines(chosen: Sequence[InstanceType], prices: PriceBook) -> list[str]:
+def overview_lines(instance_types: Sequence[InstanceType], prices: PriceBook) -> list[str]:
     """Return one line per type: allocatable resources and cheapest prices."""
     head = ["TYPE", "CPU", "MEMORY", "PODS", "ARCH", "ON-DEMAND", "SPOT", "ZONES", "ALSO"]
-    rows = [head, *(_overview(instance_type, prices) for instance_type in chosen)]
+    rows = [head, *(_overview(instance_type, prices) for instance_type in instance_types)]
     return [line.rstrip() for line in columns(rows, _NUMBERS)]
 
 
 def _overview(instance_type: InstanceType, prices: PriceBook) -> list[str]:
-    room = instance_type.allocatable
+    allocatable = instance_type.allocatable
     available = [offering for offering in instance_type.offerings if offering.available]
-    also = (f"{name}={amount}" for name, amount in sorted(room.items()) if name not in _BASIC)
+    also = (f"{name}={amount}" for name, amount in sorted(allocatable.items()) if name not in _BASIC)
     return [
         instance_type.name,
-        f"{room.get(CPU, 0) / 1000:.2f}",
-        f"{room.get(MEMORY, 0) / _GIB:.2f}Gi",
-        str(room.get(PODS, 0)),
+        f"{allocatable.get(CPU, 0) / 1000:.2f}",
+        f"{allocatable.get(MEMORY, 0) / _GIB:.2f}Gi",
+        str(allocatable.get(PODS, 0)),
         ",".join(sorted(instance_type.requirements.get_or_exists(label_keys.ARCH).values)),
         _cheapest(available, label_keys.ON_DEMAND) + ("~" if instance_type.name in prices.estimated else " "),
         _cheapest(available, label_keys.SPOT),
@@ -45,21 +45,23 @@ def _overview(instance_type: InstanceType, prices: PriceBook) -> list[str]:
 
 
 def _cheapest(offerings: Sequence[Offering], capacity_type: str) -> str:
-    known_prices = [offering.price for offering in offerings if offering.capacity_type == capacity_type]
-    return f"{min(known_prices):.4f}" if known_prices else "-"
+    prices = [offering.price for offering in offerings if offering.capacity_type == capacity_type]
+    return f"{min(prices):.4f}" if prices else "-"
 
 
-def detail_lines(chosen: Sequence[InstanceType], prices: PriceBook) -> list[str]:
+def detail_lines(instance_types: Sequence[InstanceType], prices: PriceBook) -> list[str]:
     """Return all details of each type, one page after the other."""
-    return [line for instance_type in chosen for line in _page(instance_type, prices)][:-1]
+    return [line for instance_type in instance_types for line in _page(instance_type, prices)][:-1]
 
 
 def _page(instance_type: InstanceType, prices: PriceBook) -> Iterator[str]:
     yield instance_type.name
     rows = [["resource", "capacity", "overhead", "allocatable"]]
     amounts = (instance_type.capacity, instance_type.overhead, instance_type.allocatable)
-    lists = [amount.to_quantities() for amount in amounts]
-    rows += [[name, *(spelled.get(name, "0") for spelled in lists)] for name in lists[0]]
+    quantity_maps = [amount.to_quantities() for amount in amounts]
+    rows += [
+        [name, *(quantities.get(name, "0") for quantities in quantity_maps)] for name in quantity_maps[0]
+    ]
     yield from _indented(columns(rows, frozenset({1, 2, 3})))
     yield ""
     labels = [[key, value] for key, value in _labels(instance_type).items()]
@@ -86,23 +88,23 @@ def _labels(instance_type: InstanceType) -> dict[str, str]:
 
 
 def _offers(instance_type: InstanceType) -> dict[str, list[str]]:
-    places = {label_keys.ON_DEMAND: 0, label_keys.SPOT: 1}
+    columns_by_type = {label_keys.ON_DEMAND: 0, label_keys.SPOT: 1}
     table: dict[str, list[str]] = {}
     for offering in instance_type.offerings:
         cells = table.setdefault(f"{offering.zone} ({offering.zone_id})", ["-", "-"])
-        if offering.available and offering.capacity_type in places:
-            cells[places[offering.capacity_type]] = f"{offering.price:.4f}"
+        if offering.available and offering.capacity_type in columns_by_type:
+            cells[columns_by_type[offering.capacity_type]] = f"{offering.price:.4f}"
     return table
 
 
-def types_json(chosen: Sequence[InstanceType], known: Catalog, prices: PriceBook) -> str:
+def types_json(instance_types: Sequence[InstanceType], catalog: Catalog, prices: PriceBook) -> str:
     """Return the types as JSON, with the sources of facts and prices."""
-    answer = {
-        "catalog": {"source": known.source, "recorded": known.recorded},
+    document = {
+        "catalog": {"source": catalog.source, "recorded": catalog.recorded},
         "prices": {"source": prices.source, "date": prices.date, "assumed_spot_share": prices.spot_ratio},
-        "types": [_as_json(instance_type, prices) for instance_type in chosen],
+        "types": [_as_json(instance_type, prices) for instance_type in instance_types],
     }
-    return msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
 def _as_json(instance_type: InstanceType, prices: PriceBook) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from dovetail.simulator.apiserver.storage.watch import EventType, WatchEvent
 from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.simulator.ec2.billing import LaunchRecord
 
-_Seen = TypeVar("_Seen")
+_ViewT = TypeVar("_ViewT")
 
 
 class InstanceState(StrEnum):
@@ -72,9 +72,9 @@ class ClusterView:
     def poll(self) -> bool:
         """Process new watch events; return True if the view changed."""
         changed = False
-        for watch, take in self._watches:
+        for watch, handle in self._watches:
             for event in watch.poll():
-                changed |= take(event)
+                changed |= handle(event)
         return changed
 
     def pending(self) -> tuple[PodView, ...]:
@@ -129,14 +129,14 @@ class ClusterView:
         return _replace(self._claims, event.object["metadata"]["name"], view)
 
 
-def _replace(known: dict[str, _Seen], key: str, seen: _Seen | None) -> bool:
+def _replace(views: dict[str, _ViewT], key: str, view: _ViewT | None) -> bool:
     """Store a view; return True if it differs from the stored one."""
-    if seen == known.get(key):
+    if view == views.get(key):
         return False
-    if seen is None:
-        del known[key]
+    if view is None:
+        del views[key]
     else:
-        known[key] = seen
+        views[key] = view
     return True
 
 

@@ -15,8 +15,8 @@ ALIGNED: Final = len("computed new nodeclaim(s) to fit pod(s)")
 class LogPrinter:
     """Formats log lines from INFO up; repeated lines are folded.
 
-    Of equal messages at one instant, ``fold`` are printed, then the number of
-    the others.
+    If messages at one instant are equal, it prints ``fold`` of them, then the
+    number of the others.
     """
 
     def __init__(self, start: datetime, put: Callable[[str], None], *, fold: int, aligned: int) -> None:
@@ -41,22 +41,22 @@ class LogPrinter:
     def finish(self) -> None:
         """Print the number of folded lines."""
         if self._latest is not None and self._times > self._fold:
-            at, message = self._latest
-            self._print(at, message, f"… and {self._times - self._fold} more")
+            time, message = self._latest
+            self._print(time, message, f"… and {self._times - self._fold} more")
         self._latest, self._times = None, 0
 
-    def print(self, at: datetime, text: str) -> None:
+    def print(self, time: datetime, text: str) -> None:
         """Print a text that is not a log line."""
         self.finish()
-        self._put(f"{elapsed(self._start, at)}  {text}")
+        self._put(f"{elapsed(self._start, time)}  {text}")
 
-    def _print(self, at: datetime, message: str, rest: str) -> None:
-        self._put(f"{elapsed(self._start, at)}    {message:{self._aligned}}  {rest}".rstrip())
+    def _print(self, time: datetime, message: str, details: str) -> None:
+        self._put(f"{elapsed(self._start, time)}    {message:{self._aligned}}  {details}".rstrip())
 
 
-def elapsed(start: datetime, at: datetime) -> str:
+def elapsed(start: datetime, time: datetime) -> str:
     """Return the virtual seconds since the start, aligned."""
-    return f"{(at - start).total_seconds():8.1f} s"
+    return f"{(time - start).total_seconds():8.1f} s"
 
 
 def _fields(fields: Mapping[str, Any]) -> str:

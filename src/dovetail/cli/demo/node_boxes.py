@@ -44,31 +44,31 @@ def instance_lines(
     """
     if height < 1:
         return []
-    across = max(1, (width + _GAP) // (_WIDTH + _GAP))
-    rows = -(-max_instances // across)
+    columns = max(1, (width + _GAP) // (_WIDTH + _GAP))
+    rows = -(-max_instances // columns)
     cell_lines = min(_MAX_CELL_LINES, height // rows - _FRAME) if rows else 1
     if width < _WIDTH or cell_lines < 1:
         return _list(instances, max_instances, (width, height), workloads)
     boxes = [_draw_box(instance, cell_lines, workloads) for instance in instances]
     lines = []
-    for first in range(0, len(boxes), across):
-        for parts in zip(*boxes[first : first + across], strict=True):
+    for first in range(0, len(boxes), columns):
+        for parts in zip(*boxes[first : first + columns], strict=True):
             lines.append(Text(" " * _GAP).join(parts))
     return lines
 
 
-def cells(pods: Sequence[PodView], room: int, workloads: Mapping[str, int]) -> Text:
-    """Draw one cell per pod in ``room`` columns; the rest as a number."""
+def cells(pods: Sequence[PodView], width: int, workloads: Mapping[str, int]) -> Text:
+    """Draw one cell per pod in ``width`` columns, and the number of omitted pods."""
     shown = list(pods)
-    left = ""
-    if len(pods) > room:
-        left = f"+{len(pods)}"
-        shown = shown[: max(0, room - len(left))]
-        left = f"+{len(pods) - len(shown)}"
+    overflow = ""
+    if len(pods) > width:
+        overflow = f"+{len(pods)}"
+        shown = shown[: max(0, width - len(overflow))]
+        overflow = f"+{len(pods) - len(shown)}"
     text = Text()
     for pod in shown:
         text.append(CELLS[pod.state], style=colour(pod.workload, workloads))
-    return text.append(left)
+    return text.append(overflow)
 
 
 def colour(workload: str, workloads: Mapping[str, int]) -> str:
@@ -83,23 +83,23 @@ def _draw_box(instance: InstanceView, cell_lines: int, workloads: Mapping[str, i
     lines = [_border("╭", instance.name, str(instance.state), "╮", style)]
     bodies = [Text(kind.ljust(inner - len(price)) + price)]
     pods = cells(instance.pods, inner * cell_lines, workloads)
-    bodies.extend(pods[at * inner : (at + 1) * inner] for at in range(cell_lines))
+    bodies.extend(pods[row * inner : (row + 1) * inner] for row in range(cell_lines))
     for body in bodies:
         body.truncate(inner, pad=True)
         lines.append(Text.assemble(("│ ", style), body, (" │", style)))
-    where = f"{_short(instance.zone)} {instance.capacity_type}".strip()
+    location = f"{_short(instance.zone)} {instance.capacity_type}".strip()
     cpu_share = f"cpu {instance.cpu_share:.0%}" if instance.pods else ""
-    lines.append(_border("╰", where, cpu_share, "╯", style))
+    lines.append(_border("╰", location, cpu_share, "╯", style))
     return lines
 
 
-def _border(left: str, name: str, note: str, right: str, style: str) -> Text:
+def _border(left_corner: str, name: str, note: str, right_corner: str, style: str) -> Text:
     """Draw a border with a name and a note."""
-    room = _WIDTH - 4 - (len(note) + 2 if note else 0)
-    name = name if len(name) <= room else name[: room - 1] + "…"
-    text = Text(left, style=style)
-    text.append(f" {name} " if name else "", style="bold" if left == "╭" else "")
-    tail = f" {note} {right}" if note else right
+    max_name = _WIDTH - 4 - (len(note) + 2 if note else 0)
+    name = name if len(name) <= max_name else name[: max_name - 1] + "…"
+    text = Text(left_corner, style=style)
+    text.append(f" {name} " if name else "", style="bold" if left_corner == "╭" else "")
+    tail = f" {note} {right_corner}" if note else right_corner
     text.append("─" * (_WIDTH - len(text) - len(tail)) + tail)
     return text
 
@@ -114,17 +114,17 @@ def _list(
 ) -> list[Text]:
     """Draw one line per instance, in several columns if needed."""
     width, height = size
-    across = max(1, min(width // (_MIN_ENTRY_WIDTH + _GAP), -(-max_instances // height)))
-    entry_width = (width - _GAP * (across - 1)) // across
-    room = across * height
-    shown = instances if len(instances) <= room else instances[: room - 1]
+    columns = max(1, min(width // (_MIN_ENTRY_WIDTH + _GAP), -(-max_instances // height)))
+    entry_width = (width - _GAP * (columns - 1)) // columns
+    capacity = columns * height
+    shown = instances if len(instances) <= capacity else instances[: capacity - 1]
     entries = [_entry(instance, entry_width, workloads) for instance in shown]
     if len(shown) < len(instances):
         entries.append(Text(f"and {_summary(instances[len(shown) :])}", style="dim"))
     for entry in entries:
         entry.truncate(entry_width, overflow="ellipsis", pad=True)
-    lines = -(-len(entries) // across)
-    return [Text(" " * _GAP).join(entries[at::lines]) for at in range(lines)]
+    lines = -(-len(entries) // columns)
+    return [Text(" " * _GAP).join(entries[row::lines]) for row in range(lines)]
 
 
 def _entry(instance: InstanceView, width: int, workloads: Mapping[str, int]) -> Text:

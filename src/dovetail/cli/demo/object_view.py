@@ -110,8 +110,8 @@ def _requested_cpu(pod: Object) -> int:
     )
 
 
-def _millicores(spelled: Any) -> int:
-    return round(parse_quantity(spelled) * 1000)
+def _millicores(quantity: Any) -> int:
+    return round(parse_quantity(quantity) * 1000)
 
 
 def _is_true(obj: Object, kind: str) -> bool:

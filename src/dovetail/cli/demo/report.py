@@ -39,7 +39,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 def outcome_json(outcome: Outcome, prices: PriceBook) -> str:
     """Return the report as JSON; all times except ``wall_seconds`` are virtual."""
     report = outcome.report
-    answer = {
+    document = {
         "scenario": report.scenario,
         "region": outcome.scenario.region,
         "seed": outcome.scenario.seed,
@@ -54,7 +54,7 @@ def outcome_json(outcome: Outcome, prices: PriceBook) -> str:
         "invariant_violations": list(outcome.violations),
         "prices": {"source": prices.source, "date": prices.date},
     }
-    return msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
 def _phase_json(phase: PhaseReport) -> dict[str, Any]:
@@ -77,8 +77,8 @@ def outcome_lines(outcome: Outcome, prices: PriceBook) -> list[Text]:
 def wall_line(outcome: Outcome) -> Text:
     """Return the line with the real time, which differs from run to run."""
     virtual = sum(phase.virtual_seconds for phase in outcome.report.phases)
-    took = f"{_span(virtual)} of virtual time in {outcome.wall_seconds:.1f} s"
-    return Text(f"Simulated: {took} on this computer, including all decisions.")
+    duration = f"{_span(virtual)} of virtual time in {outcome.wall_seconds:.1f} s"
+    return Text(f"Simulated: {duration} on this computer, including all decisions.")
 
 
 def _phases(phases: Sequence[PhaseReport]) -> Iterator[Text]:
@@ -108,22 +108,22 @@ def _phase_row(phase: PhaseReport) -> list[str]:
 
 def _startup_table(phases: Sequence[PhaseReport]) -> Iterator[Text]:
     """Yield the table of start-up times of the last pod."""
-    ways = [(phase.name, phase.startup) for phase in phases if phase.startup is not None]
-    if not ways:
+    startups = [(phase.name, phase.startup) for phase in phases if phase.startup is not None]
+    if not startups:
         return
     head = ["UNTIL THE LAST POD RAN", *(title for title, _ in _STARTUP_COLUMNS), "IN ALL", "DOVETAIL'S OWN"]
-    rows = [head, *(_startup_row(name, way) for name, way in ways)]
+    rows = [head, *(_startup_row(name, startup) for name, startup in startups)]
     header, *lines = columns(rows, frozenset(range(1, len(head))))
     yield Text()
     yield Text(header, style="bold")
     yield from (Text(line) for line in lines)
 
 
-def _startup_row(name: str, way: StartupBreakdown) -> list[str]:
-    total = _total(way)
-    own = f"{_seconds(way.own)} ({way.own / total:.0%})" if total else _seconds(way.own)
-    parts = (_seconds(getattr(way, field)) for _, field in _STARTUP_COLUMNS)
-    return [name, *parts, _seconds(total), own]
+def _startup_row(name: str, startup: StartupBreakdown) -> list[str]:
+    total = _total(startup)
+    own_time = f"{_seconds(startup.own)} ({startup.own / total:.0%})" if total else _seconds(startup.own)
+    parts = (_seconds(getattr(startup, field)) for _, field in _STARTUP_COLUMNS)
+    return [name, *parts, _seconds(total), own_time]
 
 
 def _footer(outcome: Outcome, prices: PriceBook) -> Iterator[Text]:
@@ -144,25 +144,25 @@ def _footer(outcome: Outcome, prices: PriceBook) -> Iterator[Text]:
 def _goal(phase: Phase) -> str:
     until = phase.until
     counts = ((until.running, "pods running"), (until.nodes, "nodes"), (until.drifted, "claims drifted"))
-    goals = [f"{count} {what}" for count, what in counts if count is not None]
+    goals = [f"{count} {unit}" for count, unit in counts if count is not None]
     if until.quiet is not None:
         goals.append(f"no launches or terminations for {_span(until.quiet.total_seconds())}")
     return " and ".join(goals)
 
 
-def _total(way: StartupBreakdown) -> float:
-    total: float = sum(msgspec.structs.astuple(way))
+def _total(startup: StartupBreakdown) -> float:
+    total: float = sum(msgspec.structs.astuple(startup))
     return round(total, 3)
 
 
-def _seconds(many: float) -> str:
-    return f"{many:.1f} s"
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s"
 
 
 def _span(seconds: float) -> str:
     """Format a duration."""
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remainder = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{minutes} min {remainder} s" if minutes else f"{remainder} s"

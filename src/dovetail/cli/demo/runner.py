@@ -54,14 +54,14 @@ class DemoRunner:
         printer = LogPrinter(self._start, lines.append, fold=3, aligned=ALIGNED)
         self._subscribe(printer)
 
-        def written() -> None:
+        def flush() -> None:
             # Write here and not in the log handler: a broken pipe must stop the demo,
             # and not look like an error of a controller.
             printer.finish()
             while lines:
                 write(lines.popleft())
 
-        return self._run_steps(_POLL_INTERVAL, written)
+        return self._run_steps(_POLL_INTERVAL, flush)
 
     def run_with_view(
         self, show: Callable[[RenderableType], None], playback: Playback, clock: Clock
@@ -73,47 +73,47 @@ class DemoRunner:
         cluster_view = ClusterView(self._cluster)
         player = _Player(show, clock)
 
-        def look() -> None:
+        def draw() -> None:
             printer.finish()
             player.show_after(
                 playback.step_seconds(busy=cluster_view.poll()), lambda: self._view(cluster_view, lines)
             )
 
-        def hold_phase_end(news: Phase | PhaseReport) -> None:
+        def hold_phase_end(phase_event: Phase | PhaseReport) -> None:
             # Show the result before the next phase changes it.
-            if isinstance(news, PhaseReport):
+            if isinstance(phase_event, PhaseReport):
                 cluster_view.poll()
                 player.hold(self._view(cluster_view, lines), playback.phase_end_seconds())
 
         self._runner.listeners.append(hold_phase_end)
-        report = self._run_steps(playback.step, look)
+        report = self._run_steps(playback.step, draw)
         player.hold(self._view(cluster_view, lines), _LAST_FRAME)
         return report
 
-    def _run_steps(self, every: timedelta, look: Callable[[], None]) -> Report:
-        """Run to the end, calling ``look`` after each virtual interval."""
-        steps = self._runner.steps(every=every)
+    def _run_steps(self, interval: timedelta, after_step: Callable[[], None]) -> Report:
+        """Run to the end, calling ``after_step`` after each virtual interval."""
+        steps = self._runner.steps(every=interval)
         while True:
             try:
                 next(steps)
             except StopIteration as stop:
                 report: Report = stop.value
                 break
-            look()
-        look()
+            after_step()
+        after_step()
         return report
 
     def _subscribe(self, printer: LogPrinter) -> None:
-        def phase(news: Phase | PhaseReport) -> None:
-            printer.print(self._cluster.clock.now(), _phase_line(news))
+        def print_phase(phase_event: Phase | PhaseReport) -> None:
+            printer.print(self._cluster.clock.now(), _phase_line(phase_event))
 
-        self._runner.listeners += [self._begin, phase]
+        self._runner.listeners += [self._begin, print_phase]
         self._cluster.log.listeners.append(printer.log)
 
-    def _begin(self, news: Phase | PhaseReport) -> None:
-        if isinstance(news, Phase):
+    def _begin(self, phase_event: Phase | PhaseReport) -> None:
+        if isinstance(phase_event, Phase):
             number = self._progress.number + 1 if self._progress else 1
-            self._progress = Progress(self._cluster, news, number)
+            self._progress = Progress(self._cluster, phase_event, number)
 
     def _view(self, cluster_view: ClusterView, lines: Iterable[str]) -> View:
         billing, now = self._cluster.ec2.billing, self._cluster.clock.now()
@@ -167,13 +167,13 @@ class _Player:
         self._drawn = self._clock.seconds()
 
 
-def _phase_line(news: Phase | PhaseReport) -> str:
-    if isinstance(news, Phase):
-        return f"{news.name} …"
-    pods, nodes = pluralize(news.pods_running, "pod"), pluralize(news.nodes, "node")
-    how = "done" if news.reached else "NOT REACHED"
-    took = f"{news.name}: {how} in {news.virtual_seconds:.1f} s"
-    return f"{took}: {pods} on {nodes}, ${news.price_per_hour:.4f}/h"
+def _phase_line(phase_event: Phase | PhaseReport) -> str:
+    if isinstance(phase_event, Phase):
+        return f"{phase_event.name} …"
+    pods, nodes = pluralize(phase_event.pods_running, "pod"), pluralize(phase_event.nodes, "node")
+    outcome = "done" if phase_event.reached else "NOT REACHED"
+    summary = f"{phase_event.name}: {outcome} in {phase_event.virtual_seconds:.1f} s"
+    return f"{summary}: {pods} on {nodes}, ${phase_event.price_per_hour:.4f}/h"
 
 
 class Progress:
@@ -198,15 +198,15 @@ class Progress:
 
     def share(self) -> float:
         """Return the progress, from 0 to 1."""
-        wanted = (self._until.running, self._until.nodes)
-        return min(_share(*counts) for counts in zip(self._from, self._now(), wanted, strict=True))
+        targets = (self._until.running, self._until.nodes)
+        return min(_share(*counts) for counts in zip(self._from, self._now(), targets, strict=True))
 
     def _now(self) -> tuple[int, int]:
         return self._cluster.recorder.running, self._cluster.ec2.billing.instance_count
 
 
-def _share(before: int, now: int, wanted: int | None) -> float:
-    if wanted is None or now == wanted:
+def _share(before: int, now: int, target: int | None) -> float:
+    if target is None or now == target:
         return 1.0
-    way = abs(wanted - before)
-    return max(0.0, 1 - abs(wanted - now) / way) if way else 0.0
+    distance = abs(target - before)
+    return max(0.0, 1 - abs(target - now) / distance) if distance else 0.0

@@ -68,11 +68,15 @@ def frame_lines(view: View, *, width: int, height: int) -> list[Text]:
     if height >= _MIN_LEGEND_HEIGHT:
         head.append(Text())
         foot = [Text(), *foot, _legend(view), Text("─" * width, style="dim")]
-    room = height - len(head) - len(foot) - log
+    instance_height = height - len(head) - len(foot) - log
     instances = instance_lines(
-        view.instances, max_instances=view.max_instances, width=width, height=room, workloads=view.workloads
+        view.instances,
+        max_instances=view.max_instances,
+        width=width,
+        height=instance_height,
+        workloads=view.workloads,
     )
-    instances += [Text()] * (room - len(instances))
+    instances += [Text()] * (instance_height - len(instances))
     events = [Text(event, style="dim") for event in view.events[-log:]]
     events += [Text()] * (log - len(events))
     lines = [*head, *instances, *foot, *events][:height]
@@ -84,21 +88,21 @@ def frame_lines(view: View, *, width: int, height: int) -> list[Text]:
 
 def _title(view: View, width: int) -> Text:
     minutes, seconds = divmod(view.seconds, 60)
-    left, clock = f"dovetail demo {view.scenario}", f"{minutes:02.0f}:{seconds:04.1f}"
-    room = width - len(left) - 1
-    right = f"{view.region}  virtual time {clock}"
-    right = right if len(right) <= room else clock
-    return Text.assemble((left, "bold"), " ", right.rjust(max(0, room)))
+    title, clock = f"dovetail demo {view.scenario}", f"{minutes:02.0f}:{seconds:04.1f}"
+    max_details = width - len(title) - 1
+    details = f"{view.region}  virtual time {clock}"
+    details = details if len(details) <= max_details else clock
+    return Text.assemble((title, "bold"), " ", details.rjust(max(0, max_details)))
 
 
 def _phase(view: View) -> Text:
-    cpu_share = round(_BAR * max(0.0, min(1.0, view.progress)))
+    filled = round(_BAR * max(0.0, min(1.0, view.progress)))
     return Text.assemble(
         f"{view.number}/{view.phases} ",
         (view.phase, "bold cyan"),
         "  ",
-        ("━" * cpu_share, "cyan"),
-        ("─" * (_BAR - cpu_share), "dim"),
+        ("━" * filled, "cyan"),
+        ("─" * (_BAR - filled), "dim"),
         f"  {view.goal}",
     )
 

@@ -57,7 +57,7 @@ def _decode_percentage(field: Field) -> PercentageDiscount:
     _check_known_fields(field, ("name", "percent", *_SCOPE_FIELDS, "capacityTypes"))
     return PercentageDiscount(
         name=field["name"].text(),
-        percent=_decode_percent(field["percent"], most=100),
+        percent=_decode_percent(field["percent"], maximum=100),
         scope=_decode_scope(field),
     )
 
@@ -68,7 +68,7 @@ def _decode_savings_plan(field: Field, number: int) -> SavingsPlan:
         name=field["name"].text() or f"savings plan {number}",
         commitment=_decode_usd_per_hour(field["commitment"]),
         # At 100 % an hour would use nothing of the commitment, which would never run out.
-        percent=_decode_percent(field["percent"], most=99),
+        percent=_decode_percent(field["percent"], maximum=99),
         scope=_decode_scope(field),
     )
 
@@ -108,14 +108,14 @@ def _decode_scope(field: Field) -> DiscountScope:
 def _decode_patterns(field: Field) -> tuple[str, ...]:
     if field and not field.value and isinstance(field.value, list):
         field.add_error("is empty; leave it out to mean all")
-    read = field.texts()
-    for entry, text in zip(field.items(), read, strict=True):
+    patterns = field.texts()
+    for entry, text in zip(field.items(), patterns, strict=True):
         if text != text.lower() or " " in text or not text:
             entry.add_error(f"{text!r} matches nothing; names are in lower case, * stands for any")
-    return read
+    return patterns
 
 
-def _decode_percent(field: Field, *, most: int) -> float:
+def _decode_percent(field: Field, *, maximum: int) -> float:
     if not field.check_required():
         return 0.0
     value = field.value
@@ -123,9 +123,9 @@ def _decode_percent(field: Field, *, most: int) -> float:
         hint = f"; write {value.rstrip(' %')}" if isinstance(value, str) and "%" in value else ""
         field.add_error(f"{value!r} is not a percentage{hint}")
         return 0.0
-    if not 1 <= value <= most:
-        share = f"; write {value * 100:g} for {value * 100:g} %" if 0 < value < 1 else ""
-        field.add_error(f"{value} is not between 1 and {most}{share}")
+    if not 1 <= value <= maximum:
+        hint = f"; write {value * 100:g} for {value * 100:g} %" if 0 < value < 1 else ""
+        field.add_error(f"{value} is not between 1 and {maximum}{hint}")
         return 0.0
     return float(value)
 
@@ -143,9 +143,9 @@ def _decode_usd_per_hour(field: Field, *, zero_allowed: bool = False) -> float:
     return float(value)
 
 
-def _check_known_fields(field: Field, known: Iterable[str]) -> None:
+def _check_known_fields(field: Field, fields: Iterable[str]) -> None:
     """Add an error for every unknown field: an ignored discount costs money."""
-    names = tuple(known)
+    names = tuple(fields)
     field.check_known_keys(names)
     reported = {path for path, _ in field.context.errors}
     for entry in field.entries():

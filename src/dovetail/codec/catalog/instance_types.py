@@ -57,8 +57,8 @@ def encode_catalog(catalog: Catalog) -> bytes:
 
 def decode_catalog(data: bytes, *, file: str = "catalogue") -> Catalog:
     """Decode a catalogue; raises ``CatalogError`` with the name ``file`` if it is invalid."""
-    first, _, packed = data.partition(b"\n")
-    header = _read_header(first, file)
+    header_line, _, packed = data.partition(b"\n")
+    header = _read_header(header_line, file)
     try:
         body = msgspec.json.decode(_decompress(packed), type=_Body)
         instance_types = _decode_instance_types(body.columns)

@@ -78,9 +78,9 @@ class _PriceTable:
     ) -> None:
         if price is None:
             return
-        earlier = self._lines.setdefault((field, key), row.line)
+        first_line = self._lines.setdefault((field, key), row.line)
         if prices.setdefault(key, price) != price:
-            row.add_error(field, f"{price} contradicts line {earlier}, which says {prices[key]}")
+            row.add_error(field, f"{price} contradicts line {first_line}, which says {prices[key]}")
 
 
 def read_prices(file: str, data: bytes, *, date: str = "") -> PriceBook:
@@ -92,21 +92,21 @@ def read_prices(file: str, data: bytes, *, date: str = "") -> PriceBook:
     """
     lines = _split_lines(file, data)
     header, columns = _read_header(lines, file)
-    mistakes: list[ValidationError] = []
+    errors: list[ValidationError] = []
     book = _PriceTable()
     for line, cells in _data_rows(lines, header):
         if len(cells) != len(columns):
             message = f"{len(cells)} fields where the header has {len(columns)}"
-            mistakes.append(ValidationError(file, line, "", message))
+            errors.append(ValidationError(file, line, "", message))
             continue
         row = _Row(file, line, dict(zip(columns, cells, strict=True)))
         if not row.errors:
             book.add_row(row)
-        mistakes.extend(row.errors)
-    if not book.on_demand and not book.spot and not mistakes:
-        mistakes.append(ValidationError(file, header, "", "no prices below the header"))
-    if mistakes:
-        raise InvalidInputError(_limit_errors(mistakes, file))
+        errors.extend(row.errors)
+    if not book.on_demand and not book.spot and not errors:
+        errors.append(ValidationError(file, header, "", "no prices below the header"))
+    if errors:
+        raise InvalidInputError(_limit_errors(errors, file))
     return PriceBook(
         source=file,
         date=_comment_value(lines, "date") or date,
@@ -177,19 +177,19 @@ def _comment_value(lines: Sequence[str], key: str) -> str:
 
 
 def _number_hint(text: str) -> str:
-    bare = text.strip("$ ").removesuffix("USD").strip().replace(",", ".")
+    number = text.strip("$ ").removesuffix("USD").strip().replace(",", ".")
     try:
-        float(bare)
+        float(number)
     except ValueError:
         return "; write it as in 0.096"
-    return f"; write {bare}"
+    return f"; write {number}"
 
 
-def _limit_errors(mistakes: list[ValidationError], file: str) -> list[ValidationError]:
-    more = len(mistakes) - _MAX_ERRORS
-    if more <= 0:
-        return mistakes
-    return [*mistakes[:_MAX_ERRORS], ValidationError(file, 0, "", f"and {more} more errors like these")]
+def _limit_errors(errors: list[ValidationError], file: str) -> list[ValidationError]:
+    omitted = len(errors) - _MAX_ERRORS
+    if omitted <= 0:
+        return errors
+    return [*errors[:_MAX_ERRORS], ValidationError(file, 0, "", f"and {omitted} more errors like these")]
 
 
 def decode_table(text: str, *, columns: tuple[str, ...], file: str) -> dict[str, tuple[str, ...]]:

@@ -55,18 +55,18 @@ def v1_object(
 ) -> RawObjectValue:
     """Return a v1 object with the metadata of the old object."""
     meta = copy_map(raw.get("metadata"))
-    changed: RawObjectValue = {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec}
+    converted: RawObjectValue = {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec}
     if status and raw.get("status"):
-        changed["status"] = raw["status"]
-    return changed
+        converted["status"] = raw["status"]
+    return converted
 
 
 def note_dropped_fields(
-    spec: RawObjectValue, known: tuple[str, ...], path: FieldPath, version: str
+    spec: RawObjectValue, old_fields: tuple[str, ...], path: FieldPath, version: str
 ) -> list[ConversionNote]:
     """Return a note for each field that the old version does not define."""
     return [
         (path, f"{key} was left out: {version} has no such field, so it had no effect.")
         for key in spec
-        if key not in known
+        if key not in old_fields
     ]

@@ -58,17 +58,17 @@ def convert_node_template(raw: RawObjectValue) -> Conversion:
 def convert_inline_provider(
     raw: RawObjectValue, provider: RawObjectValue
 ) -> tuple[ConvertedObject, list[ConversionNote]]:
-    """Convert the inline provider of a Provisioner to an EC2NodeClass of the same name."""
+    """Convert a Provisioner's inline provider to an EC2NodeClass of the same name."""
     named = {"metadata": {"name": copy_map(raw.get("metadata")).get("name")}}
     provider = dict(provider)
-    assumed: list[ConversionNote] = []
+    assumptions: list[ConversionNote] = []
     for old, path in (("subnetSelector", _SUBNETS), ("securityGroupSelector", _GROUPS)):
         if not provider.get(old):
             provider[old] = dict(_BY_CLUSTER)
-            why = "Not set; early versions used resources with this tag. Insert your cluster name."
-            assumed.append((path, why))
+            note = "Not set; early versions used resources with this tag. Insert your cluster name."
+            assumptions.append((path, note))
     converted, errors = _convert_provider(named, provider, ("spec", "provider"))
-    notes = (*assumed, *converted.notes)
+    notes = (*assumptions, *converted.notes)
     return ConvertedObject(value=converted.value, old_paths=converted.old_paths, notes=notes), errors
 
 
@@ -80,8 +80,8 @@ def _convert_provider(
     spec: RawObjectValue = {}
     errors = _find_misspelled_fields(old, path)
     if old.get("launchTemplate"):
-        why = "custom launch templates are not supported since v1beta1"
-        errors.append(((*path, "launchTemplate"), why))
+        message = "custom launch templates are not supported since v1beta1"
+        errors.append(((*path, "launchTemplate"), message))
         # A launch template has its own network: do not report missing selectors as well.
         old = {"subnetSelector": _BY_CLUSTER, "securityGroupSelector": _BY_CLUSTER, **old}
     for name, new in (("subnetSelector", _SUBNETS), ("securityGroupSelector", _GROUPS)):
@@ -90,8 +90,8 @@ def _convert_provider(
     spec.update({key: old[key] for key in _COPIED if old.get(key) is not None})
     if "role" not in spec and "instanceProfile" not in spec:
         spec["role"] = ROLE_PLACEHOLDER
-        why = "v1 has no global default instance profile: insert the IAM role of your nodes."
-        notes.append((("spec", "role"), why))
+        message = "v1 has no global default instance profile: insert the IAM role of your nodes."
+        notes.append((("spec", "role"), message))
     changed = v1_object(CLASS_VERSION, "EC2NodeClass", raw, spec)
     if old.get("amiFamily") == "Ubuntu":
         _convert_ubuntu(changed, notes)
@@ -113,22 +113,22 @@ def _find_misspelled_fields(old: RawObjectValue, path: FieldPath) -> list[Conver
     context = DecodeContext()
     field = Field(old, context)
     field.check_known_keys(_TEMPLATE_SPEC)
-    return [((*path, *place), message) for place, message in context.errors]
+    return [((*path, *error_path), message) for error_path, message in context.errors]
 
 
 def _convert_ami_terms(spec: RawObjectValue, old: RawObjectValue, notes: list[ConversionNote]) -> None:
     family = old.get("amiFamily") or AmiFamily.AL2.value
-    chosen = _convert_selector(old.get("amiSelector"), _IMAGES, notes, _AMI_FIELDS)
-    if chosen:
+    terms = _convert_selector(old.get("amiSelector"), _IMAGES, notes, _AMI_FIELDS)
+    if terms:
         notes.append((_IMAGES, "v1 ignores AMI tags that select instance types."))
-    if chosen or family in (AmiFamily.CUSTOM, "Ubuntu"):
+    if terms or family in (AmiFamily.CUSTOM, "Ubuntu"):
         spec["amiFamily"] = family
-        spec["amiSelectorTerms"] = chosen
+        spec["amiSelectorTerms"] = terms
     else:
         spec["amiSelectorTerms"] = [_alias_term(family, notes)]
     if not old.get("amiFamily"):
-        place = _FAMILY if chosen else _IMAGES
-        notes.append((place, "amiFamily was not set; the default was AL2."))
+        note_path = _FAMILY if terms else _IMAGES
+        notes.append((note_path, "amiFamily was not set; the default was AL2."))
 
 
 def _alias_term(family: Any, notes: list[ConversionNote]) -> RawObjectValue:
@@ -140,21 +140,21 @@ def _alias_term(family: Any, notes: list[ConversionNote]) -> RawObjectValue:
 
 
 def _convert_ubuntu(changed: RawObjectValue, notes: list[ConversionNote]) -> None:
-    """Replace the Ubuntu family, which v1 lacks, with AL2; Ubuntu AMIs boot the same way."""
+    """Replace the Ubuntu family, which v1 lacks, with AL2, which boots the same way."""
     spec = changed["spec"]
     spec["amiFamily"] = AmiFamily.AL2.value
     notes.append((_FAMILY, "Was Ubuntu, which v1 does not support; Ubuntu AMIs boot like AL2."))
-    mark = "amiFamily"
+    compatibility = "amiFamily"
     if not spec.get("amiSelectorTerms"):
         spec["amiSelectorTerms"] = [{"id": AMI_PLACEHOLDER}]
         notes.append(((*_IMAGES, 0), "v1 does not discover Ubuntu AMIs: insert the ID of your AMI."))
-        mark += ",incompatible"
+        compatibility += ",incompatible"
     if not spec.get("blockDeviceMappings"):
         spec["blockDeviceMappings"] = [{**_UBUNTU_DISK, "ebs": dict(_UBUNTU_DISK["ebs"])}]
         notes.append((("spec", "blockDeviceMappings"), "Default block device of the Ubuntu family."))
-        mark += ",blockDeviceMappings"
+        compatibility += ",blockDeviceMappings"
     meta = changed["metadata"]
-    meta["annotations"] = {**copy_map(meta.get("annotations")), UBUNTU_ANNOTATION: mark}
+    meta["annotations"] = {**copy_map(meta.get("annotations")), UBUNTU_ANNOTATION: compatibility}
 
 
 def _write_beta_defaults(spec: RawObjectValue, notes: list[ConversionNote]) -> None:
@@ -162,14 +162,14 @@ def _write_beta_defaults(spec: RawObjectValue, notes: list[ConversionNote]) -> N
     options = spec.get("metadataOptions")
     if options is None or (isinstance(options, dict) and options.get("httpPutResponseHopLimit") is None):
         spec["metadataOptions"] = {**copy_map(options), "httpPutResponseHopLimit": 2}
-        why = "The default was 2; in v1 it is 1, which blocks pods from the metadata service."
-        notes.append((_HOPS, why))
+        note = "The default was 2; in v1 it is 1, which blocks pods from the metadata service."
+        notes.append((_HOPS, note))
     if spec.get("associatePublicIPAddress") is None:
-        why = (
+        note = (
             "Nodes in private subnets got no public IP; in v1 the subnet decides unless "
             "associatePublicIPAddress is set."
         )
-        notes.append((_SUBNETS, why))
+        notes.append((_SUBNETS, note))
 
 
 def convert_beta_nodeclass(raw: RawObjectValue) -> Conversion:
@@ -193,18 +193,20 @@ def convert_beta_nodeclass(raw: RawObjectValue) -> Conversion:
 def _separate_ids(spec: RawObjectValue, notes: list[ConversionNote]) -> None:
     """Drop other fields of a term with an ID, as v1 requires."""
     for path in (_SUBNETS, _GROUPS, _IMAGES):
-        written = spec.get(str(path[-1]))
-        if not isinstance(written, list):
+        terms = spec.get(str(path[-1]))
+        if not isinstance(terms, list):
             continue
-        kept = []
-        for at, term in enumerate(written):
+        converted = []
+        for index, term in enumerate(terms):
             if isinstance(term, dict) and term.get("id") and len(term) > 1:
-                why = f"In v1 an id excludes other fields; left out: {', '.join(sorted(set(term) - {'id'}))}."
-                notes.append(((*path, at), why))
-                kept.append({"id": term["id"]})
+                note = (
+                    f"In v1 an id excludes other fields; left out: {', '.join(sorted(set(term) - {'id'}))}."
+                )
+                notes.append(((*path, index), note))
+                converted.append({"id": term["id"]})
             else:
-                kept.append(term)
-        spec[str(path[-1])] = kept
+                converted.append(term)
+        spec[str(path[-1])] = converted
 
 
 def _convert_selector(
@@ -216,16 +218,16 @@ def _convert_selector(
     """
     if not isinstance(selector, dict):
         return []
-    others = {key: value for key, value in selector.items() if key not in _IDS}
+    tags_and_fields = {key: value for key, value in selector.items() if key not in _IDS}
     ids = [resource_id for key in _IDS for resource_id in _split_commas(selector.get(key))]
-    if ids and others:
-        names = ", ".join(others)
+    if ids and tags_and_fields:
+        names = ", ".join(tags_and_fields)
         notes.append((path, f"In v1 an id excludes other fields; left out, although it applied: {names}."))
     if ids:
         return [{"id": resource_id} for resource_id in ids]
     # Each combination of comma-separated values becomes one term.
     combinations: list[RawObjectValue] = [{}]
-    for key, value in others.items():
+    for key, value in tags_and_fields.items():
         if key not in fields:
             values = _split_commas(value) or [value]
             if len(values) > 1:

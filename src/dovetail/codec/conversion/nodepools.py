@@ -65,7 +65,7 @@ _EMPTY_AT_ONCE: tuple[RawObjectValue, ...] = (
 
 
 def convert_provisioner(raw: RawObjectValue) -> Conversion:
-    """Convert a v1alpha5 Provisioner to a NodePool, and its inline provider to a node class."""
+    """Convert a v1alpha5 Provisioner to a NodePool, with its inline provider."""
     spec = copy_map(raw.get("spec"))
     notes = note_dropped_fields(spec, _PROVISIONER_SPEC, ("spec",), "v1alpha5")
     template: RawObjectValue = {"requirements": _alpha_requirements(spec.get("requirements"), notes)}
@@ -88,42 +88,44 @@ def convert_provisioner(raw: RawObjectValue) -> Conversion:
     objects = [ConvertedObject(value=pool, old_paths=_ALPHA_PATHS, notes=tuple(notes))]
     errors = _alpha_errors(spec)
     if spec.get("provider"):
-        node_class, more = convert_inline_provider(raw, copy_map(spec["provider"]))
+        node_class, provider_errors = convert_inline_provider(raw, copy_map(spec["provider"]))
         objects.append(node_class)
-        errors.extend(more)
+        errors.extend(provider_errors)
     return Conversion(tuple(objects), kubelet, tuple(errors))
 
 
-def _alpha_requirements(written: Any, notes: list[ConversionNote]) -> Any:
+def _alpha_requirements(raw_requirements: Any, notes: list[ConversionNote]) -> Any:
     """Return the effective requirements, with those that the webhook added."""
-    if not isinstance(written, list) and written is not None:
-        return written  # The decoder reports it.
-    requirements = [_strip_key(requirement, at, notes) for at, requirement in enumerate(written or ())]
-    named = {
+    if not isinstance(raw_requirements, list) and raw_requirements is not None:
+        return raw_requirements  # The decoder reports it.
+    requirements = [
+        _strip_key(requirement, index, notes) for index, requirement in enumerate(raw_requirements or ())
+    ]
+    used_keys = {
         keys.normalize_key(str(requirement.get("key")))
         for requirement in requirements
         if isinstance(requirement, dict)
     }
 
     def fill_in(key: str, operator: str, values: list[str]) -> None:
-        why = "Not in the Provisioner: the v1alpha5 webhook added this default, v1 has none."
-        notes.append(((*_REQUIREMENTS, len(requirements)), why))
+        note = "Not in the Provisioner: the v1alpha5 webhook added this default, v1 has none."
+        notes.append(((*_REQUIREMENTS, len(requirements)), note))
         requirements.append({"key": key, "operator": operator, "values": values})
 
     for key, value in ((keys.OS, "linux"), (keys.ARCH, "amd64"), (keys.CAPACITY_TYPE, keys.ON_DEMAND)):
-        if key not in named:
+        if key not in used_keys:
             fill_in(key, "In", [value])
-    if not named.intersection(_NARROWING):
+    if not used_keys.intersection(_NARROWING):
         fill_in(_CATEGORY, "In", ["c", "m", "r"])
         fill_in(_GENERATION, "Gt", ["2"])
     return requirements
 
 
-def _strip_key(requirement: Any, at: int, notes: list[ConversionNote]) -> Any:
+def _strip_key(requirement: Any, index: int, notes: list[ConversionNote]) -> Any:
     key = requirement.get("key") if isinstance(requirement, dict) else None
     if not isinstance(key, str) or key == key.strip():
         return requirement
-    notes.append(((*_REQUIREMENTS, at, "key"), f"Was {key!r}, with extra whitespace."))
+    notes.append(((*_REQUIREMENTS, index, "key"), f"Was {key!r}, with extra whitespace."))
     return {**requirement, "key": key.strip()}
 
 
@@ -141,12 +143,12 @@ def _alpha_reference(
 
 
 def _group_and_kind(reference: RawObjectValue) -> RawObjectValue:
-    """Replace apiVersion by group in a reference, and AWSNodeTemplate by EC2NodeClass."""
+    """Replace apiVersion by group, and AWSNodeTemplate by EC2NodeClass."""
     group = reference.get("group") or str(reference.get("apiVersion") or keys.AWS_DOMAIN)
     kind = reference.get("kind") or "EC2NodeClass"
     kind = "EC2NodeClass" if kind == "AWSNodeTemplate" else kind
-    rest = {key: value for key, value in reference.items() if key != "apiVersion"}
-    return {**rest, "group": str(group).split("/")[0], "kind": kind}
+    other_fields = {key: value for key, value in reference.items() if key != "apiVersion"}
+    return {**other_fields, "group": str(group).split("/")[0], "kind": kind}
 
 
 def _alpha_expiry(spec: RawObjectValue, notes: list[ConversionNote]) -> Any:
@@ -177,13 +179,13 @@ def _alpha_disruption(spec: RawObjectValue, notes: list[ConversionNote]) -> RawO
                 )
             )
             return disruption
-        selector_notes = f"Was ttlSecondsAfterEmpty: {empty}. It counts from the last pod event of the node."
-        notes.append((_AFTER, selector_notes))
-    why = (
+        expiry_note = f"Was ttlSecondsAfterEmpty: {empty}. It counts from the last pod event of the node."
+        notes.append((_AFTER, expiry_note))
+    note = (
         "v1alpha5 had no budgets: all empty nodes were deleted at once. The v1 default allows "
         "10% of the nodes at a time."
     )
-    notes.append((_BUDGETS, why))
+    notes.append((_BUDGETS, note))
     return {**disruption, "budgets": [dict(budget) for budget in _EMPTY_AT_ONCE]}
 
 
@@ -197,23 +199,23 @@ def _alpha_kubelet(spec: RawObjectValue, notes: list[ConversionNote]) -> LegacyK
 
 
 def _alpha_errors(spec: RawObjectValue) -> list[ConversionNote]:
-    """Return what the v1alpha5 webhook rejected, and misspelled fields."""
+    """Return an error for each invalid combination and misspelled field."""
     context = DecodeContext()
     Field({"spec": spec}, context)["spec"].check_known_keys(_PROVISIONER_SPEC)
     errors = list(context.errors)
     if spec.get("provider") and spec.get("providerRef"):
         errors.append((("spec", "providerRef"), "cannot be combined with provider"))
     if copy_map(spec.get("consolidation")).get("enabled") and "ttlSecondsAfterEmpty" in spec:
-        why = "cannot be combined with consolidation.enabled"
-        errors.append((("spec", "ttlSecondsAfterEmpty"), why))
+        message = "cannot be combined with consolidation.enabled"
+        errors.append((("spec", "ttlSecondsAfterEmpty"), message))
     return errors
 
 
 def _seconds(number: Any) -> Any:
     if number is None:
         return "Never"
-    whole = isinstance(number, int) and not isinstance(number, bool) and number >= 0
-    return f"{number}s" if whole else number
+    is_valid = isinstance(number, int) and not isinstance(number, bool) and number >= 0
+    return f"{number}s" if is_valid else number
 
 
 def convert_beta_nodepool(raw: RawObjectValue) -> Conversion:

@@ -33,7 +33,7 @@ class KeyRenames:
         if isinstance(value, dict):
             return self._map(value, path)
         if isinstance(value, list):
-            walked = [self._walk(item, (*path, at)) for at, item in enumerate(value)]
+            walked = [self._walk(item, (*path, index)) for index, item in enumerate(value)]
             return value if all(map(_is_same, walked, value)) else walked
         return value
 
@@ -41,8 +41,8 @@ class KeyRenames:
         if value.get("key") == OLD_TAINT:
             return self._taint(value, path)
         entries = list(self._entries(value, path))
-        kept = len(entries) == len(value)
-        if kept and all(_is_same(value.get(key, value), inner) for key, inner in entries):
+        same_length = len(entries) == len(value)
+        if same_length and all(_is_same(value.get(key, value), inner) for key, inner in entries):
             return value
         return dict(entries)
 

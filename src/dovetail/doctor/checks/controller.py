@@ -1,4 +1,4 @@
-"""The controller's Deployment and what it depends on."""
+"""The controller's Deployment and its dependencies."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,15 +10,15 @@ from dovetail.doctor.controller_deployment import Controller, pods_of, variables
 from dovetail.doctor.facts import Facts, Part, Raw
 from dovetail.doctor.finding import Severity, Symptom, merge_patch
 from dovetail.doctor.object_fields import (
-    allows_spot,
-    at,
     belongs_to_nodepool,
+    get_field,
+    get_list,
     is_fargate,
+    join_names,
     label,
-    many,
     name_of,
     namespace_of,
-    shown,
+    spot_nodepools,
 )
 from dovetail.eks.desired.interruption_queue import RULES
 from dovetail.model.kube.quantity import parse_amount
@@ -29,32 +29,32 @@ from dovetail.ports.api_resources import DAEMON_SETS, DEPLOYMENTS, NODE_POOLS, N
     code="K1",
     title="DNS deadlock",
     severity=Severity.BROKEN,
-    how="dnsPolicy of the controller, and the nodes that CoreDNS runs on",
+    detection="dnsPolicy of the controller, and the nodes that CoreDNS runs on",
     remedy="dnsPolicy Default, or run CoreDNS on nodes that the controller does not manage",
     needs=(DEPLOYMENTS, PODS, NODES),
 )
 def dns_deadlock(facts: Facts, controller: Controller) -> Iterator[Symptom]:
     """Yield a controller whose DNS runs only on nodes that it launches itself."""
-    if not _asks_the_cluster(controller.spec):
+    if not _uses_cluster_dns(controller.spec):
         return
     in_nodepools = {name_of(node) for node in facts.of(NODES) if belongs_to_nodepool(node)}
     for deployment in facts.of(DEPLOYMENTS):
         if (namespace_of(deployment), name_of(deployment)) != ("kube-system", "coredns"):
             continue
-        places = [str(at(pod, "spec", "nodeName") or "") for pod in pods_of(facts, deployment)]
-        if not places or any(place and place not in in_nodepools for place in places):
+        node_names = [str(get_field(pod, "spec", "nodeName") or "") for pod in pods_of(facts, deployment)]
+        if not node_names or any(node_name and node_name not in in_nodepools for node_name in node_names):
             continue
-        waiting = sum(not place for place in places)
+        pending = sum(not node_name for node_name in node_names)
         yield Symptom(
             about=controller.about,
             seen=f"dnsPolicy is {controller.spec.get('dnsPolicy') or 'ClusterFirst'}; of "
-            f"{len(places)} CoreDNS pods {waiting} are pending and the others run on nodes of NodePools",
+            f"{len(node_names)} CoreDNS pods {pending} are pending and the others run on nodes of NodePools",
             wrong="a restarted controller cannot resolve AWS endpoints, so no node is launched for DNS",
             fix=merge_patch(controller.target, {"spec": {"template": {"spec": {"dnsPolicy": "Default"}}}}),
         )
 
 
-def _asks_the_cluster(spec: Mapping[str, Any]) -> bool:
+def _uses_cluster_dns(spec: Mapping[str, Any]) -> bool:
     """Return True if the pod uses CoreDNS; with the host network it may not."""
     policy = spec.get("dnsPolicy") or "ClusterFirst"
     if policy == "ClusterFirst":
@@ -66,38 +66,38 @@ def _asks_the_cluster(spec: Mapping[str, Any]) -> bool:
     code="K2",
     title="controller cannot fit",
     severity=Severity.RISK,
-    how="pending replicas, against nodes that belong to no NodePool",
+    detection="pending replicas, against nodes that belong to no NodePool",
     remedy="a second node, or one replica",
     needs=(PODS, NODES),
 )
 def controller_nodes(facts: Facts, controller: Controller) -> Iterator[Symptom]:
     """Yield pending replicas if there are too few nodes outside NodePools."""
-    waiting = [
+    pending = [
         name_of(pod)
         for pod in controller.pods
-        if at(pod, "status", "phase") == "Pending" and not at(pod, "spec", "nodeName")
+        if get_field(pod, "status", "phase") == "Pending" and not get_field(pod, "spec", "nodeName")
     ]
-    homes = [
+    outside_nodes = [
         name_of(node) for node in facts.of(NODES) if not belongs_to_nodepool(node) and not is_fargate(node)
     ]
-    if not waiting or len(homes) >= controller.replicas:
+    if not pending or len(outside_nodes) >= controller.replicas:
         return
     yield Symptom(
         about=controller.about,
-        seen=f"{controller.replicas} replicas, {len(homes)} nodes outside NodePools; pending: "
-        f"{shown(waiting)}",
+        seen=f"{controller.replicas} replicas, {len(outside_nodes)} nodes outside NodePools; pending: "
+        f"{join_names(pending)}",
         wrong="the controller does not run on nodes of NodePools, and each replica needs its own node",
         fix=f"kubectl scale {controller.target} "
-        f"--replicas={max(1, len(homes))}  # or add a node to the node group",
+        f"--replicas={max(1, len(outside_nodes))}  # or add a node to the node group",
     )
 
 
 _MIB: Final = 1 << 20
-_LEAST: Final = 1024
+_BASE_MIB: Final = 1024
 """MiB of memory for a small cluster."""
-_NODES_A_GIB: Final = 400
-_WAITING_A_GIB: Final = 10_000
-_LEAST_CPU: Final = 500
+_NODES_PER_GIB: Final = 400
+_PENDING_PODS_PER_GIB: Final = 10_000
+_MIN_CPU: Final = 500
 """Millicores."""
 
 
@@ -105,39 +105,40 @@ _LEAST_CPU: Final = 500
     code="K3",
     title="controller too small for the backlog",
     severity=Severity.RISK,
-    how="limits of the controller against nodes and pending pods; OOMKilled replicas",
+    detection="limits of the controller against nodes and pending pods; OOMKilled replicas",
     remedy="raise the limits",
     needs=(PODS, NODES),
 )
 def controller_resources(facts: Facts, controller: Controller) -> Iterator[Symptom]:
     """Yield limits below the need of the number of nodes and pending pods."""
-    waiting = sum(
-        at(pod, "status", "phase") == "Pending" and not at(pod, "spec", "nodeName") for pod in facts.of(PODS)
+    pending = sum(
+        get_field(pod, "status", "phase") == "Pending" and not get_field(pod, "spec", "nodeName")
+        for pod in facts.of(PODS)
     )
     nodes = len(facts.of(NODES))
-    gib = 1 + max(0, nodes - _NODES_A_GIB) / _NODES_A_GIB + waiting / _WAITING_A_GIB
-    wanted = int(gib * _LEAST)
-    memory = _amount("memory", at(controller.container, "resources", "limits", "memory"))
-    cpu = _amount("cpu", at(controller.container, "resources", "limits", "cpu"))
-    whys = []
-    if memory is not None and memory < wanted * _MIB:
-        whys.append(f"memory limit {memory // _MIB} MiB, about {wanted} MiB are needed")
-    if cpu is not None and cpu < _LEAST_CPU:
-        whys.append(f"cpu limit {cpu}m; 1 CPU is usual")
+    gib = 1 + max(0, nodes - _NODES_PER_GIB) / _NODES_PER_GIB + pending / _PENDING_PODS_PER_GIB
+    required_mib = int(gib * _BASE_MIB)
+    memory = _amount("memory", get_field(controller.container, "resources", "limits", "memory"))
+    cpu = _amount("cpu", get_field(controller.container, "resources", "limits", "cpu"))
+    reasons = []
+    if memory is not None and memory < required_mib * _MIB:
+        reasons.append(f"memory limit {memory // _MIB} MiB, about {required_mib} MiB are needed")
+    if cpu is not None and cpu < _MIN_CPU:
+        reasons.append(f"cpu limit {cpu}m; 1 CPU is usual")
     killed = sum(
-        at(status, "lastState", "terminated", "reason") == "OOMKilled"
+        get_field(status, "lastState", "terminated", "reason") == "OOMKilled"
         for pod in controller.pods
-        for status in many(pod, "status", "containerStatuses")
+        for status in get_list(pod, "status", "containerStatuses")
     )
     if killed:
-        whys.append(f"{killed} replicas were OOMKilled")
-    if whys:
+        reasons.append(f"{killed} replicas were OOMKilled")
+    if reasons:
         yield Symptom(
             about=controller.about,
-            seen=f"{nodes} nodes, {waiting} pending pods; {'; '.join(whys)}",
+            seen=f"{nodes} nodes, {pending} pending pods; {'; '.join(reasons)}",
             wrong="it is killed or slow exactly when many pods are pending",
             fix=f"kubectl set resources {controller.target} "
-            f"--requests=cpu=1,memory={wanted}Mi --limits=memory={wanted}Mi",
+            f"--requests=cpu=1,memory={required_mib}Mi --limits=memory={required_mib}Mi",
         )
 
 
@@ -155,30 +156,30 @@ _SPOT: Final = RULES[1][2]
     code="K8",
     title="no interruption queue while spot is allowed",
     severity=Severity.RISK,
-    how="the controller's interruptionQueue, that queue in SQS, and the EventBridge rules for it",
+    detection="the controller's interruptionQueue, that queue in SQS, and the EventBridge rules for it",
     remedy="create queue, rules and policy, and set the name",
     needs=(NODE_POOLS,),
     helped_by=(Part.QUEUE,),
 )
 def no_interruption_queue(facts: Facts, controller: Controller) -> Iterator[Symptom]:
     """Yield a queue that is not set, does not exist, or has no rule."""
-    pools = allows_spot(facts)
-    if not pools:
+    pool_names = spot_nodepools(facts)
+    if not pool_names:
         return
     queue = controller.setting("INTERRUPTION_QUEUE")
     if not queue:
-        seen = "INTERRUPTION_QUEUE is empty"
+        evidence = "INTERRUPTION_QUEUE is empty"
     elif Part.QUEUE in facts.unseen:
         return
     elif facts.aws.queue is None:
-        seen = f"SQS has no queue {queue}"
+        evidence = f"SQS has no queue {queue}"
     elif not any(_matches_interruptions(rule) for rule in facts.aws.rules):
-        seen = f"no EventBridge rule sends spot interruption warnings to {queue}"
+        evidence = f"no EventBridge rule sends spot interruption warnings to {queue}"
     else:
         return
     yield Symptom(
         about=controller.about,
-        seen=f"{seen}; NodePools that allow spot: {shown(pools)}",
+        seen=f"{evidence}; NodePools that allow spot: {join_names(pool_names)}",
         wrong="spot instances are interrupted without a drain",
         fix=f"dovetail cluster apply -f cluster.yaml  # creates queue, rules and policy; then: "
         f"kubectl set env {controller.target} "
@@ -200,12 +201,12 @@ def _matches_interruptions(rule: Raw) -> bool:
     return _matches(pattern.get("source"), "aws.ec2") and _matches(pattern.get("detail-type"), _SPOT)
 
 
-def _matches(wanted: Any, value: str) -> bool:
-    if wanted is None:
+def _matches(patterns: Any, value: str) -> bool:
+    if patterns is None:
         return True
     return any(
         value.startswith(str(pattern.get("prefix", value))) if isinstance(pattern, dict) else pattern == value
-        for pattern in (wanted if isinstance(wanted, list) else [])
+        for pattern in (patterns if isinstance(patterns, list) else [])
     )
 
 
@@ -222,7 +223,7 @@ _DRAINING = (
     code="K9",
     title="termination handler drains as well",
     severity=Severity.RISK,
-    how="aws-node-termination-handler with draining enabled, beside an interruption queue",
+    detection="aws-node-termination-handler with draining enabled, beside an interruption queue",
     remedy="turn it off",
     needs=(DAEMON_SETS, DEPLOYMENTS),
 )
@@ -235,20 +236,20 @@ def termination_handler(facts: Facts, controller: Controller) -> Iterator[Sympto
             if _HANDLER not in (name_of(obj), label(obj, "app.kubernetes.io/name")):
                 continue
             environment: dict[str, str] = {}
-            for container in many(obj, "spec", "template", "spec", "containers"):
+            for container in get_list(obj, "spec", "template", "spec", "containers"):
                 environment |= variables(container)
-            on = [key for key, usual in _DRAINING if environment.get(key, usual).lower() == "true"]
-            if on:
-                where = f"{kind.kind.lower()} {name_of(obj)} -n {namespace_of(obj)}"
+            enabled = [key for key, default in _DRAINING if environment.get(key, default).lower() == "true"]
+            if enabled:
+                target = f"{kind.kind.lower()} {name_of(obj)} -n {namespace_of(obj)}"
                 yield Symptom(
                     about=f"{kind.kind}/{namespace_of(obj)}/{name_of(obj)}",
-                    seen=f"{', '.join(on)} while {controller.about} reads an interruption queue",
+                    seen=f"{', '.join(enabled)} while {controller.about} reads an interruption queue",
                     wrong="both drain the same node, and it is gone before its replacement is ready",
-                    fix=f"kubectl set env {where} " + " ".join(f"{key}=false" for key in on),
+                    fix=f"kubectl set env {target} " + " ".join(f"{key}=false" for key in enabled),
                 )
 
 
-_FOR_ALL = ("catch-all", "global-default", "service-accounts")
+_GENERAL_SCHEMAS = ("catch-all", "global-default", "service-accounts")
 _FIX = """kubectl apply -f - <<END
 apiVersion: flowcontrol.apiserver.k8s.io/v1
 kind: FlowSchema
@@ -269,7 +270,7 @@ END"""
     code="K10",
     title="outside kube-system without FlowSchemas",
     severity=Severity.ADVICE,
-    how="the controller's namespace and service account against FlowSchemas",
+    detection="the controller's namespace and service account against FlowSchemas",
     remedy="add FlowSchemas for it",
     needs=(FLOW_SCHEMAS,),
 )
@@ -277,12 +278,12 @@ def flow_schema(facts: Facts, controller: Controller) -> Iterator[Symptom]:
     """Yield a controller outside kube-system without a FlowSchema."""
     if controller.namespace == "kube-system":
         return
-    schemas = [schema for schema in facts.of(FLOW_SCHEMAS) if name_of(schema) not in _FOR_ALL]
+    schemas = [schema for schema in facts.of(FLOW_SCHEMAS) if name_of(schema) not in _GENERAL_SCHEMAS]
     subjects = [
         subject
         for schema in schemas
-        for rule in many(schema, "spec", "rules")
-        for subject in many(rule, "subjects")
+        for rule in get_list(schema, "spec", "rules")
+        for subject in get_list(rule, "subjects")
     ]
     if any(_is_subject(subject, controller) for subject in subjects):
         return
@@ -296,34 +297,34 @@ def flow_schema(facts: Facts, controller: Controller) -> Iterator[Symptom]:
 
 
 def _is_subject(subject: Mapping[str, Any], controller: Controller) -> bool:
-    account = at(subject, "serviceAccount") or {}
+    account = get_field(subject, "serviceAccount") or {}
     if account.get("namespace") == controller.namespace:
         return account.get("name") in ("*", controller.service_account)
-    user = at(subject, "user", "name")
+    user = get_field(subject, "user", "name")
     return bool(user == f"system:serviceaccount:{controller.namespace}:{controller.service_account}")
 
 
 _PRICE_SERIES: Final = "karpenter_cloudprovider_instance_type_offering_"
-_MANY: Final = 2000
+_MAX_PRICE_SERIES: Final = 2000
 
 
 @controller_check(
     code="K14",
     title="metric flood",
     severity=Severity.ADVICE,
-    how="price series in the controller's scrape, and ServiceMonitors that drop none",
+    detection="price series in the controller's scrape, and ServiceMonitors that drop none",
     remedy="drop them by relabelling",
     needs=(Part.METRICS, SERVICE_MONITORS),
 )
 def metric_cardinality(facts: Facts, controller: Controller) -> Iterator[Symptom]:
     """Yield ServiceMonitors that store a series for each price."""
     series = sum(metric.startswith(_PRICE_SERIES) for metric in facts.metrics)
-    if series < _MANY:
+    if series < _MAX_PRICE_SERIES:
         return
-    wanted = at(controller.deployment, "spec", "selector", "matchLabels") or {}
+    labels = get_field(controller.deployment, "spec", "selector", "matchLabels") or {}
     for monitor in facts.of(SERVICE_MONITORS):
-        chosen = at(monitor, "spec", "selector", "matchLabels") or {}
-        if not chosen or not chosen.items() <= wanted.items() or _drops(monitor):
+        selector = get_field(monitor, "spec", "selector", "matchLabels") or {}
+        if not selector or not selector.items() <= labels.items() or _drops(monitor):
             continue
         yield Symptom(
             about=f"ServiceMonitor/{namespace_of(monitor)}/{name_of(monitor)}",
@@ -337,7 +338,7 @@ def metric_cardinality(facts: Facts, controller: Controller) -> Iterator[Symptom
 def _drops(monitor: object) -> bool:
     rules = [
         rule
-        for endpoint in many(monitor, "spec", "endpoints")
-        for rule in many(endpoint, "metricRelabelings")
+        for endpoint in get_list(monitor, "spec", "endpoints")
+        for rule in get_list(endpoint, "metricRelabelings")
     ]
     return any(rule.get("action") in ("drop", "keep") for rule in rules)

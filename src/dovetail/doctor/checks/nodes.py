@@ -9,19 +9,19 @@ from dovetail.doctor.api_resources import LIMIT_RANGES
 from dovetail.doctor.check import check
 from dovetail.doctor.facts import Facts
 from dovetail.doctor.finding import Severity, Symptom, merge_patch
-from dovetail.doctor.object_fields import age, at, condition, many, name_of, namespace_of
+from dovetail.doctor.object_fields import age, condition, get_field, get_list, name_of, namespace_of
 from dovetail.model.karpenter.condition_types import INITIALIZED, REGISTERED
 from dovetail.ports.api_resources import DAEMON_SETS, NODE_CLAIMS, NODE_POOLS, NODES, PODS, STORAGE_CLASSES
 from dovetail.ports.kube_client import Object
 
-_LONG: Final = timedelta(minutes=10)
+_INITIALIZATION_TIMEOUT: Final = timedelta(minutes=10)
 
 
 @check(
     code="K12",
     title="node never initialised",
     severity=Severity.BROKEN,
-    how="NodeClaims registered for 10 minutes without Initialized: missing resources, startup taints",
+    detection="NodeClaims registered for 10 minutes without Initialized: missing resources, startup taints",
     remedy="install the device plugin, correct the CNI flag",
     needs=(NODE_CLAIMS, NODES),
 )
@@ -31,38 +31,38 @@ def not_initialized(facts: Facts) -> Iterator[Symptom]:
     for claim in facts.of(NODE_CLAIMS):
         registered = condition(claim, REGISTERED)
         since = age(facts, registered.get("lastTransitionTime"))
-        if registered.get("status") != "True" or since < _LONG:
+        if registered.get("status") != "True" or since < _INITIALIZATION_TIMEOUT:
             continue
         status_condition = condition(claim, INITIALIZED)
         if status_condition.get("status") == "True":
             continue
-        node = nodes.get(str(at(claim, "status", "nodeName") or ""), {})
-        whys = list(_whys(claim, node)) or [
+        node = nodes.get(str(get_field(claim, "status", "nodeName") or ""), {})
+        reasons = list(_initialization_blockers(claim, node)) or [
             str(status_condition.get("message") or status_condition.get("reason") or "")
         ]
         yield Symptom(
             about=f"NodeClaim/{name_of(claim)}",
             seen=f"registered {int(since.total_seconds() // 60)} minutes ago, not initialised: "
-            f"{'; '.join(whys)}",
+            f"{'; '.join(reasons)}",
             wrong="the node is never disrupted, and pods cannot use the missing resources",
             fix=f"kubectl describe node {name_of(node) or 'NODE'}  # install the device plugin, "
             "set the CNI's flag (ENABLE_POD_ENI), or fix the component that removes the taint",
         )
 
 
-def _whys(claim: Object, node: Object) -> Iterator[str]:
-    asked = at(claim, "spec", "resources", "requests") or {}
-    there = at(node, "status", "allocatable") or {}
-    for name in sorted(asked):
-        if "/" in name and name not in there:
+def _initialization_blockers(claim: Object, node: Object) -> Iterator[str]:
+    requested = get_field(claim, "spec", "resources", "requests") or {}
+    allocatable = get_field(node, "status", "allocatable") or {}
+    for name in sorted(requested):
+        if "/" in name and name not in allocatable:
             yield f"the node has no {name}"
-    left = {str(taint.get("key")) for taint in many(node, "spec", "taints")}
-    for taint in many(claim, "spec", "startupTaints"):
-        if taint.get("key") in left:
+    taint_keys = {str(taint.get("key")) for taint in get_list(node, "spec", "taints")}
+    for taint in get_list(claim, "spec", "startupTaints"):
+        if taint.get("key") in taint_keys:
             yield f"startup taint {taint.get('key')} is still set"
 
 
-_OWN: Final = frozenset({"kube-system", "kube-node-lease", "kube-public"})
+_SYSTEM_NAMESPACES: Final = frozenset({"kube-system", "kube-node-lease", "kube-public"})
 _EBS_DRIVER: Final = "ebs-csi-node"
 _EBS_TAINT: Final = "ebs.csi.aws.com/agent-not-ready"
 
@@ -71,7 +71,7 @@ _EBS_TAINT: Final = "ebs.csi.aws.com/agent-not-ready"
     code="K13",
     title="pods without requests; in-tree volumes; no CSI startup taint",
     severity=Severity.ADVICE,
-    how="requests of pods outside kube-system, provisioners of StorageClasses, startup taints",
+    detection="requests of pods outside kube-system, provisioners of StorageClasses, startup taints",
     remedy="LimitRange, CSI driver, startup taint",
     needs=(PODS, LIMIT_RANGES, STORAGE_CLASSES, DAEMON_SETS, NODE_POOLS),
 )
@@ -94,12 +94,12 @@ def unplannable_pods(facts: Facts) -> Iterator[Symptom]:
 
 def _without_requests(facts: Facts) -> Iterator[Symptom]:
     limited = {namespace_of(limit_range) for limit_range in facts.of(LIMIT_RANGES)}
-    silent: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for pod in facts.of(PODS):
         namespace = namespace_of(pod)
-        if namespace not in _OWN | limited and _has_no_requests(pod):
-            silent[namespace] += 1
-    for namespace, count in sorted(silent.items()):
+        if namespace not in _SYSTEM_NAMESPACES | limited and _has_no_requests(pod):
+            counts[namespace] += 1
+    for namespace, count in sorted(counts.items()):
         yield Symptom(
             about=f"Namespace/{namespace}",
             seen=f"{count} pods have no requests, and there is no LimitRange",
@@ -111,25 +111,27 @@ def _without_requests(facts: Facts) -> Iterator[Symptom]:
 
 
 def _has_no_requests(pod: Object) -> bool:
-    if at(pod, "status", "phase") in ("Succeeded", "Failed"):
+    if get_field(pod, "status", "phase") in ("Succeeded", "Failed"):
         return False
-    containers = many(pod, "spec", "containers")
+    containers = get_list(pod, "spec", "containers")
     return not any(
-        at(container, "resources", "requests") or at(container, "resources", "limits")
+        get_field(container, "resources", "requests") or get_field(container, "resources", "limits")
         for container in containers
-    ) and not at(pod, "spec", "resources", "requests")
+    ) and not get_field(pod, "spec", "resources", "requests")
 
 
 def _without_taint(facts: Facts) -> Iterator[Symptom]:
     for node_pool in facts.of(NODE_POOLS):
-        taints = many(node_pool, "spec", "template", "spec", "startupTaints")
+        taints = get_list(node_pool, "spec", "template", "spec", "startupTaints")
         if any(taint.get("key") == _EBS_TAINT for taint in taints):
             continue
         name = name_of(node_pool)
-        wanted = [*taints, {"key": _EBS_TAINT, "effect": "NoExecute"}]
+        startup_taints = [*taints, {"key": _EBS_TAINT, "effect": "NoExecute"}]
         yield Symptom(
             about=f"NodePool/{name}",
             seen=f"{_EBS_DRIVER} is installed, and there is no startup taint {_EBS_TAINT}",
             wrong="pods with volumes may be bound to a new node before its CSI driver is ready",
-            fix=merge_patch(f"nodepool {name}", {"spec": {"template": {"spec": {"startupTaints": wanted}}}}),
+            fix=merge_patch(
+                f"nodepool {name}", {"spec": {"template": {"spec": {"startupTaints": startup_taints}}}}
+            ),
         )

@@ -8,7 +8,7 @@ from dovetail.doctor.check import check
 from dovetail.doctor.controller_deployment import controllers
 from dovetail.doctor.facts import Facts, Part, Raw
 from dovetail.doctor.finding import Severity, Symptom, merge_patch
-from dovetail.doctor.object_fields import age, at, condition, many, name_of, tags_of
+from dovetail.doctor.object_fields import age, condition, get_field, get_list, name_of, tags_of
 from dovetail.model import labels as label_keys
 from dovetail.ports.api_resources import DEPLOYMENTS, EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, NODES, PODS
 
@@ -17,7 +17,7 @@ from dovetail.ports.api_resources import DEPLOYMENTS, EC2_NODE_CLASSES, NODE_CLA
     code="D1",
     title="destroy order",
     severity=Severity.BROKEN,
-    how="a plan in JSON that deletes the cluster, while NodePools or NodeClaims exist",
+    detection="a plan in JSON that deletes the cluster, while NodePools or NodeClaims exist",
     remedy="NodePools, NodeClaims and node classes first; wait; then the chart, then the cluster",
     needs=(Part.PLAN, NODE_POOLS, NODE_CLAIMS),
 )
@@ -27,7 +27,7 @@ def destroy_order(facts: Facts) -> Iterator[Symptom]:
     if not pools and not claims:
         return
     for change in facts.files.plan:
-        actions = many(change, "change", "actions")
+        actions = get_list(change, "change", "actions")
         if change.get("type") == "aws_eks_cluster" and "delete" in actions:
             yield Symptom(
                 about=f"plan/{change.get('address')}",
@@ -39,14 +39,14 @@ def destroy_order(facts: Facts) -> Iterator[Symptom]:
             )
 
 
-_OURS = ("karpenter.sh/", "karpenter.k8s.aws/")
+_FINALIZER_PREFIXES = ("karpenter.sh/", "karpenter.k8s.aws/")
 
 
 @check(
     code="D2",
     title="finalizers with no controller",
     severity=Severity.BROKEN,
-    how="deleted NodeClaims, Nodes, NodePools and node classes with our finalizer, no replica ready",
+    detection="deleted NodeClaims, Nodes, NodePools and node classes with our finalizer, no replica ready",
     remedy="check that the instance is gone, then remove the finalizer",
     needs=(DEPLOYMENTS, PODS, NODE_CLAIMS, NODES, NODE_POOLS, EC2_NODE_CLASSES),
 )
@@ -61,24 +61,31 @@ def stuck_finalizers(facts: Facts) -> Iterator[Symptom]:
         return
     for kind in (NODE_CLAIMS, NODES, EC2_NODE_CLASSES, NODE_POOLS):
         for obj in facts.of(kind):
-            left = [str(text) for text in many(obj, "metadata", "finalizers") if str(text).startswith(_OURS)]
-            if not left or not at(obj, "metadata", "deletionTimestamp"):
+            finalizers = [
+                str(text)
+                for text in get_list(obj, "metadata", "finalizers")
+                if str(text).startswith(_FINALIZER_PREFIXES)
+            ]
+            if not finalizers or not get_field(obj, "metadata", "deletionTimestamp"):
                 continue
             instance_id = str(
-                at(obj, "status", "providerID") or at(obj, "spec", "providerID") or ""
+                get_field(obj, "status", "providerID") or get_field(obj, "spec", "providerID") or ""
             ).rpartition("/")[2]
-            look = f"aws ec2 describe-instances --instance-ids {instance_id} && " if instance_id else ""
+            instance_check = (
+                f"aws ec2 describe-instances --instance-ids {instance_id} && " if instance_id else ""
+            )
             yield Symptom(
                 about=f"{kind.kind}/{name_of(obj)}",
-                seen=f"it is deleted, has the finalizer {', '.join(left)}, and no controller pod is ready",
+                seen=f"it is deleted, has the finalizer {', '.join(finalizers)}, "
+                "and no controller pod is ready",
                 wrong="it is never removed, and blocks everything that waits for it",
-                fix=look
+                fix=instance_check
                 + merge_patch(f"{kind.plural} {name_of(obj)}", {"metadata": {"finalizers": None}})
                 + "  # once its instance is gone",
             )
 
 
-_YOUNG: Final = timedelta(minutes=5)
+_LAUNCH_GRACE: Final = timedelta(minutes=5)
 """A new instance may not be in its NodeClaim's status yet."""
 
 
@@ -86,7 +93,7 @@ _YOUNG: Final = timedelta(minutes=5)
     code="D3",
     title="orphans",
     severity=Severity.RISK,
-    how="instances, interfaces, launch templates and instance profiles by the cluster's tags, "
+    detection="instances, interfaces, launch templates and instance profiles by the cluster's tags, "
     "against NodeClaims and EC2NodeClasses",
     remedy="terminate or delete them",
     needs=(NODE_CLAIMS, EC2_NODE_CLASSES, Part.INSTANCES, Part.PROFILES),
@@ -94,10 +101,11 @@ _YOUNG: Final = timedelta(minutes=5)
 def orphans(facts: Facts) -> Iterator[Symptom]:
     """Yield instances, interfaces, launch templates and profiles without an owner."""
     claimed = {
-        str(at(claim, "status", "providerID") or "").rpartition("/")[2] for claim in facts.of(NODE_CLAIMS)
+        str(get_field(claim, "status", "providerID") or "").rpartition("/")[2]
+        for claim in facts.of(NODE_CLAIMS)
     }
     for instance in facts.aws.instances:
-        if instance["InstanceId"] not in claimed and age(facts, instance.get("LaunchTime")) > _YOUNG:
+        if instance["InstanceId"] not in claimed and age(facts, instance.get("LaunchTime")) > _LAUNCH_GRACE:
             name = instance["InstanceId"]
             pool = tags_of(instance).get(label_keys.NODEPOOL, "?")
             yield _symptom(
@@ -114,43 +122,47 @@ def orphans(facts: Facts) -> Iterator[Symptom]:
         )
     classes = {name_of(node_class) for node_class in facts.of(EC2_NODE_CLASSES)}
     for template in facts.aws.templates:
-        if _class(template) not in classes:
+        if _nodeclass_name(template) not in classes:
             name = template["LaunchTemplateName"]
             yield _symptom(
                 f"launchtemplate/{name}",
-                f"created for EC2NodeClass {_class(template)}, which does not exist",
+                f"created for EC2NodeClass {_nodeclass_name(template)}, which does not exist",
                 f"aws ec2 delete-launch-template --launch-template-name {name}",
             )
     for profile in facts.aws.profiles:
-        if _is_of(facts, profile) and _class(profile) and _class(profile) not in classes:
+        if (
+            _belongs_to_cluster(facts, profile)
+            and _nodeclass_name(profile)
+            and _nodeclass_name(profile) not in classes
+        ):
             yield _profile(profile)
 
 
-def _class(thing: Raw) -> str:
-    return tags_of(thing).get(label_keys.EC2_NODE_CLASS, "")
+def _nodeclass_name(resource: Raw) -> str:
+    return tags_of(resource).get(label_keys.EC2_NODE_CLASS, "")
 
 
-def _is_of(facts: Facts, profile: Raw) -> bool:
+def _belongs_to_cluster(facts: Facts, profile: Raw) -> bool:
     """Return True if the profile belongs to this cluster; IAM spans all regions."""
     tags = tags_of(profile)
-    here = tags.get(label_keys.REGION, facts.region) == facts.region
-    return here and f"kubernetes.io/cluster/{facts.cluster}" in tags
+    in_region = tags.get(label_keys.REGION, facts.region) == facts.region
+    return in_region and f"kubernetes.io/cluster/{facts.cluster}" in tags
 
 
 def _profile(profile: Raw) -> Symptom:
     name = profile["InstanceProfileName"]
-    undo = "".join(
+    detach = "".join(
         f"aws iam remove-role-from-instance-profile --instance-profile-name {name} "
         f"--role-name {role['RoleName']} && "
         for role in profile.get("Roles") or ()
     )
     return _symptom(
         f"instanceprofile/{name}",
-        f"created for EC2NodeClass {_class(profile)}, which does not exist",
-        f"{undo}aws iam delete-instance-profile --instance-profile-name {name}",
+        f"created for EC2NodeClass {_nodeclass_name(profile)}, which does not exist",
+        f"{detach}aws iam delete-instance-profile --instance-profile-name {name}",
     )
 
 
-def _symptom(about: str, seen: str, fix: str) -> Symptom:
+def _symptom(about: str, evidence: str, fix: str) -> Symptom:
     wrong = "it is unused, may cost money, and blocks the deletion of its VPC or node class"
-    return Symptom(about=about, seen=seen, wrong=wrong, fix=fix)
+    return Symptom(about=about, seen=evidence, wrong=wrong, fix=fix)

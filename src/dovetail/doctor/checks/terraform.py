@@ -10,7 +10,7 @@ import msgspec
 from dovetail.doctor.check import check
 from dovetail.doctor.facts import Facts, Part
 from dovetail.doctor.finding import Severity, Symptom
-from dovetail.doctor.object_fields import at, many, shown
+from dovetail.doctor.object_fields import get_field, get_list, join_names
 
 _COMMENT: Final = re.compile(r'("(?:\\.|[^"\\\n])*")|#[^\n]*|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _HEAD: Final = re.compile(
@@ -38,22 +38,22 @@ def blocks(facts: Facts) -> Iterator[Block]:
 
 
 def _blocks(name: str, text: str) -> Iterator[Block]:
-    bare = _COMMENT.sub(lambda match: match.group(1) or " ", text)
-    for head in _HEAD.finditer(bare):
+    code = _COMMENT.sub(lambda match: match.group(1) or " ", text)
+    for head in _HEAD.finditer(code):
         yield Block(
             file=name,
             kind=head.group(1),
             labels=tuple(re.findall(r'"([^"]+)"', head.group(2))),
-            body=_body(bare, head.end()),
+            body=_body(code, head.end()),
         )
 
 
 def _body(text: str, start: int) -> str:
     depth = 1
-    for place in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
+    for position in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[position], 0)
         if not depth:
-            return text[start:place]
+            return text[start:position]
     return text[start:]
 
 
@@ -65,8 +65,8 @@ def _json_blocks(name: str, text: str) -> Iterator[Block]:
     if not isinstance(document, dict):
         return
     for kind in ("resource", "data"):
-        for type_name, ones in _items(document.get(kind)):
-            for label, body in _items(ones):
+        for type_name, instances in _items(document.get(kind)):
+            for label, body in _items(instances):
                 yield Block(file=name, kind=kind, labels=(type_name, label), body=json.dumps(body))
     for kind in ("module", "provider"):
         for label, body in _items(document.get(kind)):
@@ -88,21 +88,21 @@ def creates_cluster(block: Block) -> bool:
     code="T1",
     title="cluster and kubernetes_manifest in one state",
     severity=Severity.RISK,
-    how="*.tf files: kubernetes_manifest beside aws_eks_cluster or an EKS module",
+    detection="*.tf files: kubernetes_manifest beside aws_eks_cluster or an EKS module",
     remedy="wrap the objects in a chart, or apply them in a second step",
     needs=(Part.TERRAFORM,),
 )
 def manifest_in_one_state(facts: Facts) -> Iterator[Symptom]:
     """Yield kubernetes_manifest resources in the same state as their cluster."""
-    every = list(blocks(facts))
-    clusters = [block for block in every if creates_cluster(block)]
+    all_blocks = list(blocks(facts))
+    clusters = [block for block in all_blocks if creates_cluster(block)]
     manifests = [
-        block for block in every if block.kind == "resource" and block.labels[0] == "kubernetes_manifest"
+        block for block in all_blocks if block.kind == "resource" and block.labels[0] == "kubernetes_manifest"
     ]
     if clusters and manifests:
         yield Symptom(
             about=f"terraform/{manifests[0].file}",
-            seen=f"{shown('.'.join(manifest.labels) for manifest in manifests)} beside "
+            seen=f"{join_names('.'.join(manifest.labels) for manifest in manifests)} beside "
             f"{'.'.join(clusters[0].labels)} in {clusters[0].file}",
             wrong="the plan fails until the cluster and its CRDs exist",
             fix="dovetail cluster render -f cluster.yaml --format terraform  # or wrap the "
@@ -117,7 +117,7 @@ _SOURCE = re.compile(r'"(?:[\w.-]+/)?gavinbunney/kubectl"')
     code="T2",
     title="provider gavinbunney/kubectl",
     severity=Severity.RISK,
-    how="provider sources in the lock file and in *.tf files",
+    detection="provider sources in the lock file and in *.tf files",
     remedy="move to alekc/kubectl, or to server-side apply",
     needs=(Part.TERRAFORM,),
 )
@@ -140,26 +140,26 @@ _OF_CLUSTERS = ("kubernetes", "helm", "kubectl")
     code="T3",
     title="state built by -target steps",
     severity=Severity.RISK,
-    how="*.tf files: provider blocks that refer to the cluster of the same state",
+    detection="*.tf files: provider blocks that refer to the cluster of the same state",
     remedy="split cluster and add-ons, or a tool that waits",
     needs=(Part.TERRAFORM,),
 )
 def providers_from_resources(facts: Facts) -> Iterator[Symptom]:
     """Yield providers that depend on a cluster of the same state."""
-    every = list(blocks(facts))
+    all_blocks = list(blocks(facts))
     clusters = [
         ("module." if block.kind == "module" else "") + ".".join(block.labels)
-        for block in every
+        for block in all_blocks
         if creates_cluster(block)
     ]
-    for block in every:
+    for block in all_blocks:
         if block.kind != "provider" or block.labels[0] not in _OF_CLUSTERS:
             continue
-        used = [name for name in clusters if re.search(rf"\b{re.escape(name)}\b", block.body)]
-        if used:
+        references = [name for name in clusters if re.search(rf"\b{re.escape(name)}\b", block.body)]
+        if references:
             yield Symptom(
                 about=f"terraform/{block.file}",
-                seen=f"provider {block.labels[0]} is configured from {used[0]}, created in this state",
+                seen=f"provider {block.labels[0]} is configured from {references[0]}, created in this state",
                 wrong="the first apply needs -target; a replaced cluster breaks every plan",
                 fix="dovetail cluster apply -f cluster.yaml  # waits for dependencies; or "
                 "use a separate state for the cluster",
@@ -174,15 +174,15 @@ _KIND = re.compile(r"^kind:\s*['\"]?(\w+)", re.MULTILINE)
     code="T4",
     title="change that replaces a NodePool or EC2NodeClass",
     severity=Severity.BROKEN,
-    how="a plan in JSON: delete and create of those kinds",
+    detection="a plan in JSON: delete and create of those kinds",
     remedy="change it in place, and set prevent_destroy",
     needs=(Part.PLAN,),
 )
 def replaced_nodepools(facts: Facts) -> Iterator[Symptom]:
     """Yield planned replacements of objects that own nodes."""
     for change in facts.files.plan:
-        actions = many(change, "change", "actions")
-        kind = _kind(at(change, "change", "before"))
+        actions = get_list(change, "change", "actions")
+        kind = _kind(get_field(change, "change", "before"))
         if kind in _KINDS and {"create", "delete"} <= set(actions):
             address = str(change.get("address"))
             yield Symptom(
@@ -195,8 +195,8 @@ def replaced_nodepools(facts: Facts) -> Iterator[Symptom]:
 
 
 def _kind(before: Any) -> str:
-    kind = at(before, "manifest", "kind") or at(before, "kind")
+    kind = get_field(before, "manifest", "kind") or get_field(before, "kind")
     if kind:
         return str(kind)
-    match = _KIND.search(str(at(before, "yaml_body") or ""))
+    match = _KIND.search(str(get_field(before, "yaml_body") or ""))
     return match.group(1) if match else ""

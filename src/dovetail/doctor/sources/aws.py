@@ -11,7 +11,7 @@ from dovetail.doctor.sources import ec2, eks, iam
 from dovetail.doctor.sources.query import AwsFields, AwsQuery
 from dovetail.doctor.sources.read_only_client import ReadOnlyAws
 
-Seen = tuple[AwsFacts, Mapping[Need, str]]
+AwsResult = tuple[AwsFacts, Mapping[Need, str]]
 
 
 async def _queue(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
@@ -54,12 +54,12 @@ READERS: Final[Mapping[Part, Callable[[ReadOnlyAws, AwsQuery], Awaitable[AwsFiel
 """Reader of each part; the keys of its result are fields of ``AwsFacts``."""
 
 
-def unreadable(why: str) -> Seen:
+def unreadable(reason: str) -> AwsResult:
     """Return facts with every AWS part unknown."""
-    return AwsFacts(), dict.fromkeys(READERS, why)
+    return AwsFacts(), dict.fromkeys(READERS, reason)
 
 
-async def aws_facts(aws: AwsSession, query: AwsQuery) -> Seen:
+async def aws_facts(aws: AwsSession, query: AwsQuery) -> AwsResult:
     """Read all parts concurrently."""
     account = ReadOnlyAws(aws)
     try:
@@ -67,16 +67,16 @@ async def aws_facts(aws: AwsSession, query: AwsQuery) -> Seen:
     except AwsError as error:
         return unreadable(str(error))
     if not query.cluster:
-        why = "the cluster's name is unknown; set --cluster-name"
-        return unreadable(why)
+        reason = "the cluster's name is unknown; set --cluster-name"
+        return unreadable(reason)
     fields: AwsFields = {"account": str(identity["Account"]), "partition": str(identity["Arn"]).split(":")[1]}
     unseen: dict[Need, str] = {}
-    answers = await asyncio.gather(*(_read(read, account, query) for read in READERS.values()))
-    for part, answer in zip(READERS, answers, strict=True):
-        if isinstance(answer, AwsError):
-            unseen[part] = str(answer)
+    results = await asyncio.gather(*(_read(read, account, query) for read in READERS.values()))
+    for part, result in zip(READERS, results, strict=True):
+        if isinstance(result, AwsError):
+            unseen[part] = str(result)
         else:
-            fields |= answer
+            fields |= result
     return AwsFacts(**fields), unseen
 
 

@@ -25,10 +25,12 @@ async def network(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
     return {"subnets": subnets, "groups": groups}
 
 
-async def _selected(account: ReadOnlyAws, what: str, key: str, queries: Sequence[Filters]) -> tuple[Any, ...]:
+async def _selected(
+    account: ReadOnlyAws, resources: str, key: str, queries: Sequence[Filters]
+) -> tuple[Any, ...]:
     by_id = {}
     for filters in queries:
-        for resource in await account.list_items("ec2", f"Describe{what}", what, Filters=filters):
+        for resource in await account.list_items("ec2", f"Describe{resources}", resources, Filters=filters):
             by_id[resource[key]] = resource
     return tuple(by_id[resource_id] for resource_id in sorted(by_id))
 
@@ -53,19 +55,19 @@ async def endpoints(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
 
 async def _in_vpcs(account: ReadOnlyAws, query: AwsQuery) -> Filters:
     selected = await network(account, query)
-    vpcs = {subnet["VpcId"] for every in selected["subnets"].values() for subnet in every}
+    vpcs = {subnet["VpcId"] for subnets in selected["subnets"].values() for subnet in subnets}
     return [{"Name": "vpc-id", "Values": sorted(vpcs)}] if vpcs else []
 
 
 async def instances(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
     """Read instances, interfaces and launch templates of controllers, by tag."""
-    ours: Filters = [
+    by_cluster: Filters = [
         {"Name": "tag-key", "Values": [f"kubernetes.io/cluster/{query.cluster}"]},
         {"Name": "tag-key", "Values": ["karpenter.sh/nodepool"]},
     ]
     alive = [{"Name": "instance-state-name", "Values": ["pending", "running", "stopping"]}]
     reservations = await account.list_items(
-        "ec2", "DescribeInstances", "Reservations", Filters=[*ours, *alive]
+        "ec2", "DescribeInstances", "Reservations", Filters=[*by_cluster, *alive]
     )
     interfaces = await account.list_items(
         "ec2",
@@ -87,7 +89,7 @@ async def instances(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
         ],
     )
     return {
-        "instances": tuple(instance for every in reservations for instance in every["Instances"]),
+        "instances": tuple(instance for reservation in reservations for instance in reservation["Instances"]),
         "interfaces": interfaces,
         "templates": templates,
     }

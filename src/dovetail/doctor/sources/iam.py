@@ -15,17 +15,17 @@ SPOT_ROLE = "AWSServiceRoleForEC2Spot"
 
 async def node_roles(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
     """Read the node role of each node class; None if it does not exist."""
-    known: dict[str, Role | None] = {}
-    roles: dict[str, Role | None] = {}
+    roles_by_name: dict[str, Role | None] = {}
+    roles_by_class: dict[str, Role | None] = {}
     for node_class in query.classes:
         name = await _role_name(account, node_class)
         if not name:
-            roles[node_class.name] = None
+            roles_by_class[node_class.name] = None
             continue
-        if name not in known:
-            known[name] = await role(account, name)
-        roles[node_class.name] = known[name]
-    return {"node_roles": roles}
+        if name not in roles_by_name:
+            roles_by_name[name] = await role(account, name)
+        roles_by_class[node_class.name] = roles_by_name[name]
+    return {"node_roles": roles_by_class}
 
 
 async def _role_name(account: ReadOnlyAws, node_class: NodeClassQuery) -> str:
@@ -107,8 +107,8 @@ async def role(account: ReadOnlyAws, name: str) -> Role | None:
         )
         documents[attachment["PolicyName"]] = _document(version["PolicyVersion"]["Document"])
     for inline in await account.list_items("iam", "ListRolePolicies", "PolicyNames", RoleName=name):
-        answer = await account.request("iam", "GetRolePolicy", RoleName=name, PolicyName=inline)
-        documents[inline] = _document(answer["PolicyDocument"])
+        policy = await account.request("iam", "GetRolePolicy", RoleName=name, PolicyName=inline)
+        documents[inline] = _document(policy["PolicyDocument"])
     return Role(
         name=name,
         arn=response["Role"]["Arn"],
@@ -118,15 +118,15 @@ async def role(account: ReadOnlyAws, name: str) -> Role | None:
 
 
 async def encryption(account: ReadOnlyAws, query: AwsQuery) -> AwsFields:
-    """Read whether and with which key volumes are encrypted, and who may use the keys."""
+    """Read the KMS keys that encrypt volumes, and the principals allowed to use them."""
     default = await account.request("ec2", "GetEbsEncryptionByDefault")
     encrypts = bool(default.get("EbsEncryptionByDefault"))
     default_key = ""
     if encrypts:
         response = await account.request("ec2", "GetEbsDefaultKmsKeyId")
         default_key = str(response.get("KmsKeyId") or "")
-    wanted = {key for node_class in query.classes for key in node_class.keys} | {default_key}
-    keys = {key_id: await _key(account, key_id) for key_id in sorted(wanted - {""})}
+    key_ids = {key for node_class in query.classes for key in node_class.keys} | {default_key}
+    keys = {key_id: await _key(account, key_id) for key_id in sorted(key_ids - {""})}
     return {"default_key": default_key, "keys": {name: key for name, key in keys.items() if key is not None}}
 
 

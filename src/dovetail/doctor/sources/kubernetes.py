@@ -32,10 +32,10 @@ class KubeFacts(msgspec.Struct, frozen=True, kw_only=True):
     unseen: Mapping[Need, str] = {}
 
 
-def unreadable(why: str) -> KubeFacts:
+def unreadable(reason: str) -> KubeFacts:
     """Return facts with every Kubernetes part unknown."""
     parts = (*READ, Part.AWS_AUTH, Part.CONTROLLER, Part.VERSION, Part.METRICS)
-    return KubeFacts(unseen=dict.fromkeys(parts, why))
+    return KubeFacts(unseen=dict.fromkeys(parts, reason))
 
 
 def open_connection(access: RestConfig) -> Connection:
@@ -59,12 +59,12 @@ async def kube_facts(connection: Connection) -> KubeFacts:
     kube = HttpKubeClient(connection)
     objects: dict[Resource, tuple[Object, ...]] = {}
     unseen: dict[Need, str] = {}
-    answers = await asyncio.gather(*(_listed(kube, resource) for resource in READ))
-    for kind, answer in zip(READ, answers, strict=True):
-        if isinstance(answer, str):
-            unseen[kind] = answer
+    results = await asyncio.gather(*(_listed(kube, resource) for resource in READ))
+    for kind, result in zip(READ, results, strict=True):
+        if isinstance(result, str):
+            unseen[kind] = result
         else:
-            objects[kind] = answer
+            objects[kind] = result
     aws_auth = None
     try:
         aws_auth = await kube.get(CONFIG_MAPS, "aws-auth", "kube-system")
@@ -77,8 +77,8 @@ async def kube_facts(connection: Connection) -> KubeFacts:
 
 async def scrape_metrics(connection: Connection, namespace: str, pod: str, port: str) -> tuple[str, ...]:
     """Return the lines of a pod's metrics, through the API server's proxy."""
-    place = f"{pod}:{port or _METRICS_PORT}"
-    path = f"/api/v1/namespaces/{namespace}/pods/{place}/proxy/metrics"
+    target = f"{pod}:{port or _METRICS_PORT}"
+    path = f"/api/v1/namespaces/{namespace}/pods/{target}/proxy/metrics"
     text: list[bytes] = []
     async for lines in connection.stream_lines(path, query={}, idle_timeout=_IDLE_TIMEOUT):
         text += lines

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from dovetail.doctor.facts import Raw
-from dovetail.doctor.object_fields import at, many, name_of
+from dovetail.doctor.object_fields import get_field, get_list, name_of
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass_launch import SelectorTerm
 
@@ -27,14 +27,14 @@ class NodeClassQuery(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, obj: Raw) -> "NodeClassQuery":
         """Read an EC2NodeClass."""
-        spec = at(obj, "spec") or {}
-        devices = [at(mapping, "ebs", "kmsKeyID") for mapping in many(spec, "blockDeviceMappings")]
+        spec = get_field(obj, "spec") or {}
+        devices = [get_field(mapping, "ebs", "kmsKeyID") for mapping in get_list(spec, "blockDeviceMappings")]
         return cls(
             name=name_of(dict(obj)),
             role=str(spec.get("role") or ""),
             instance_profile=str(spec.get("instanceProfile") or ""),
-            subnets=_terms(many(spec, "subnetSelectorTerms")),
-            groups=_terms(many(spec, "securityGroupSelectorTerms")),
+            subnets=_terms(get_list(spec, "subnetSelectorTerms")),
+            groups=_terms(get_list(spec, "securityGroupSelectorTerms")),
             keys=tuple(str(device) for device in devices if device),
         )
 

@@ -1,4 +1,4 @@
-"""Read-only AWS client: operations other than Describe, Get and List are rejected."""
+"""Read-only AWS client: allows only Describe, Get and List operations."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -19,7 +19,7 @@ class ReadOnlyAws:
 
     def __init__(self, aws: AwsSession) -> None:
         self._aws = aws
-        self._asked: dict[str, asyncio.Future[Any]] = {}
+        self._responses: dict[str, asyncio.Future[Any]] = {}
 
     @property
     def region(self) -> str:
@@ -34,33 +34,33 @@ class ReadOnlyAws:
         )
         return response
 
-    async def list_items(self, service: str, operation: str, answer: str, **query: Any) -> tuple[Any, ...]:
+    async def list_items(self, service: str, operation: str, field: str, **query: Any) -> tuple[Any, ...]:
         """Return the items of all pages of a list request."""
         method = self._method(service, operation)
         client, name = self._aws.client(service), xform_name(operation)
 
-        def every() -> tuple[Any, ...]:
+        def read_pages() -> tuple[Any, ...]:
             if not client.can_paginate(name):
-                return tuple(method(**query).get(answer) or ())
+                return tuple(method(**query).get(field) or ())
             pages = client.get_paginator(name).paginate(**query)
-            return tuple(item for page in pages for item in page.get(answer) or ())
+            return tuple(item for page in pages for item in page.get(field) or ())
 
         items: tuple[Any, ...] = await self._once(
-            f"{service} {operation} {query} {answer}", lambda: self._called(service, operation, every)
+            f"{service} {operation} {query} {field}", lambda: self._called(service, operation, read_pages)
         )
         return items
 
-    async def _called(self, service: str, operation: str, work: Callable[[], Any]) -> Any:
+    async def _called(self, service: str, operation: str, call: Callable[[], Any]) -> Any:
         try:
-            return await self._aws.call(operation, work)
+            return await self._aws.call(operation, call)
         except AwsError as error:
             raise with_advice(error, service) from error
 
-    async def _once(self, question: str, ask: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    async def _once(self, key: str, read: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Deduplicate requests: several parts may need the same response."""
-        if question not in self._asked:
-            self._asked[question] = asyncio.ensure_future(ask())
-        return await self._asked[question]
+        if key not in self._responses:
+            self._responses[key] = asyncio.ensure_future(read())
+        return await self._responses[key]
 
     def _method(self, service: str, operation: str) -> Any:
         if not operation.startswith(READING):

@@ -88,7 +88,7 @@ def needs_node_access(config: ClusterConfig, names: Names) -> bool:
 
 
 def node_access_address(config: ClusterConfig, names: Names) -> str | None:
-    """Return the address of what lets launched nodes join, if we create it."""
+    """Return the resource that lets launched nodes join, if Dovetail creates it."""
     if config.access.mode == "aws-auth":
         return None if uses_existing_cluster(config) else "kubernetes-object/ConfigMap/kube-system/aws-auth"
     if needs_node_access(config, names):

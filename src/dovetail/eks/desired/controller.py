@@ -72,10 +72,10 @@ def pod_identity_association(names: Names, namespace: str, account: str, role: s
 
 
 def _chart_properties(
-    config: ClusterConfig, chart: Chart, other: str | None, values: Mapping[str, Any]
+    config: ClusterConfig, chart: Chart, chart_override: str | None, values: Mapping[str, Any]
 ) -> dict[str, Any]:
     properties: dict[str, Any] = {
-        "chart": other or chart.chart,
+        "chart": chart_override or chart.chart,
         "namespace": config.controller.namespace,
         "createNamespace": config.controller.create_namespace,
         "values": dict(values),
@@ -116,27 +116,27 @@ def chart_values(config: ClusterConfig, names: Names, network: Network) -> dict[
 
 def _image(address: str) -> dict[str, str]:
     """Split an image address into the parts that charts take."""
-    rest, _, digest = address.partition("@")
-    repository, colon, tag = rest.rpartition(":")
+    name, _, digest = address.partition("@")
+    repository, colon, tag = name.rpartition(":")
     if not colon or "/" in tag:  # A port, not a tag.
-        repository, tag = rest, ""
+        repository, tag = name, ""
     parts = {"repository": repository, "tag": tag, "digest": digest}
     return {key: value for key, value in parts.items() if value}
 
 
 def _placement(config: ClusterConfig) -> dict[str, Any]:
-    home = config.home
-    if isinstance(home, ControllerFargate):
+    compute = config.home
+    if isinstance(compute, ControllerFargate):
         # Avoids a deadlock: the controller would wait for CoreDNS, and CoreDNS for nodes.
         return {"dnsPolicy": "Default"}
-    if isinstance(home, ControllerNodeGroup):
+    if isinstance(compute, ControllerNodeGroup):
         tolerations: list[dict[str, Any]] = [{"key": "CriticalAddonsOnly", "operator": "Exists"}]
-        if home.taint:
+        if compute.taint:
             tolerations.append({"key": CONTROLLER_TAINT, "operator": "Exists"})
-        selector = {"kubernetes.io/os": "linux", **home.selector}
+        selector = {"kubernetes.io/os": "linux", **compute.selector}
         return {"nodeSelector": selector, "tolerations": tolerations}
-    if isinstance(home, ExistingCluster) and home.node_selector:
-        return {"nodeSelector": {"kubernetes.io/os": "linux", **home.node_selector}}
+    if isinstance(compute, ExistingCluster) and compute.node_selector:
+        return {"nodeSelector": {"kubernetes.io/os": "linux", **compute.node_selector}}
     return {}
 
 

@@ -107,8 +107,8 @@ class RoleBuilder:
 
     def _node_resources(self) -> Iterator[DesiredResource]:
         config, names = self._config, self._names
-        home = config.home
-        if isinstance(home, ExistingCluster) and home.ssm:
+        compute = config.home
+        if isinstance(compute, ExistingCluster) and compute.ssm:
             yield self._policy(
                 f"{names.prefix}-node-ssm",
                 ssm_node_policy(),
@@ -120,8 +120,8 @@ class RoleBuilder:
 
     def _node_role(self, name: str, purpose: str) -> DesiredResource:
         policies = [aws_managed_policy(policy) for policy in NODE_POLICIES]
-        own = [*policies, *self._config.iam.node_role.policies]
-        return self._role(name, service_trust_policy("ec2"), own, purpose)
+        all_policies = [*policies, *self._config.iam.node_role.policies]
+        return self._role(name, service_trust_policy("ec2"), all_policies, purpose)
 
     def _fargate_role(self) -> DesiredResource:
         profiles = arn("eks", f"fargateprofile/{self._names.cluster}/*")

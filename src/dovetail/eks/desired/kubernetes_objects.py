@@ -134,8 +134,8 @@ def _aws_auth(config: ClusterConfig, names: Names) -> dict[str, Any]:
             }
         )
     users: list[dict[str, Any]] = []
-    for who in config.access.admins:
-        arn, name = principal_arn(who), who.rpartition("/")[2]
+    for principal in config.access.admins:
+        arn, name = principal_arn(principal), principal.rpartition("/")[2]
         entry = {"username": name, "groups": [ADMIN_GROUP]}
         (users if ":user/" in arn else roles).append(
             {"userarn" if ":user/" in arn else "rolearn": arn, **entry}

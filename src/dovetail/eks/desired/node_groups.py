@@ -84,12 +84,12 @@ def desired_compute(
         )
 
 
-def _with_controller_taint(home: ControllerNodeGroup) -> NodeGroup:
+def _with_controller_taint(node_group: ControllerNodeGroup) -> NodeGroup:
     taint = TaintConfig(key=CONTROLLER_TAINT, value="true", effect="NoSchedule")
-    return home.model_copy(
+    return node_group.model_copy(
         update={
-            "labels": {**home.labels, **home.selector},
-            "taints": [*home.taints, *([taint] if home.taint else [])],
+            "labels": {**node_group.labels, **node_group.selector},
+            "taints": [*node_group.taints, *([taint] if node_group.taint else [])],
         }
     )
 
@@ -131,8 +131,11 @@ def _node_group(
 
 
 def _node_addons(config: ClusterConfig) -> list[str]:
-    on = {"vpc-cni": config.addons.vpc_cni.enabled, "kube-proxy": config.addons.kube_proxy.enabled}
-    return [f"eks-addon/{name}" for name, enabled in on.items() if enabled]
+    enabled_by_name = {
+        "vpc-cni": config.addons.vpc_cni.enabled,
+        "kube-proxy": config.addons.kube_proxy.enabled,
+    }
+    return [f"eks-addon/{name}" for name, is_enabled in enabled_by_name.items() if is_enabled]
 
 
 def _monthly_usd(group: NodeGroup, instance_type: str, region: str) -> float:

@@ -55,8 +55,8 @@ def desired_security_groups(
         ("nodes-from-cluster", node_group, cluster_ref, "control plane, node groups and Fargate"),
         ("cluster-from-nodes", cluster_ref, node_group, "nodes"),
     ):
-        everything = {"IpProtocol": "-1", "SourceSecurityGroupId": source}
-        yield _rule(name, group, everything, description)
+        traffic = {"IpProtocol": "-1", "SourceSecurityGroupId": source}
+        yield _rule(name, group, traffic, description)
     for rule in config.ingress:
         yield from _ingress_rules(rule, node_group)
 
@@ -64,8 +64,8 @@ def desired_security_groups(
 def _ingress_rules(rule: Ingress, group: str) -> Iterator[DesiredResource]:
     for number, cidr in enumerate(rule.cidrs):
         name = f"nodes-{rule.protocol}-{rule.ports}" + (f"-{number}" if number else "")
-        what = {**_ports(str(rule.ports), rule.protocol), "CidrIp": cidr}
-        yield _rule(name, group, what, f"{rule.protocol} {rule.ports}")
+        traffic = {**_ports(str(rule.ports), rule.protocol), "CidrIp": cidr}
+        yield _rule(name, group, traffic, f"{rule.protocol} {rule.ports}")
 
 
 def _ports(ports: str, protocol: str = "tcp") -> dict[str, Any]:
@@ -73,9 +73,9 @@ def _ports(ports: str, protocol: str = "tcp") -> dict[str, Any]:
     return {"IpProtocol": protocol, "FromPort": int(low), "ToPort": int(high or low)}
 
 
-def _rule(name: str, group: str, what: dict[str, Any], description: str) -> DesiredResource:
+def _rule(name: str, group: str, traffic: dict[str, Any], description: str) -> DesiredResource:
     return DesiredResource(
         kind="security-group-rule",
         name=name,
-        properties={"GroupId": group, **what, "Description": description},
+        properties={"GroupId": group, **traffic, "Description": description},
     )
