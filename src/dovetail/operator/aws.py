@@ -152,7 +152,7 @@ class _AwsServices:
             pools=lambda name: [
                 pool for pool in self._context.cache.pools() if pool.template.node_class.name == name
             ],
-            types=lambda pool: instance_types.instance_types(pool, now=loop.now()),
+            types=instance_types.launchable_types,
             disabled=self._settings.disable_dry_run,
         )
         return Resolvers(

@@ -6,9 +6,15 @@ import pytest
 from dovetail.core.instancetypes.discounts import COMMITTED_PRICE_FACTOR
 from dovetail.model.cloud.discounts import DiscountBook, PercentageDiscount, ReservedInstances
 from dovetail.model.cloud.instance_type import InstanceType
+from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass, KubeletConfiguration
-from dovetail.model.karpenter.ec2nodeclass_launch import ResolvedResources, Subnet
+from dovetail.model.karpenter.ec2nodeclass_launch import (
+    LaunchSpec,
+    NetworkInterface,
+    ResolvedResources,
+    Subnet,
+)
 from dovetail.state.instancetypes.provider import InstanceTypeProvider
 from dovetail.state.instancetypes.unavailable_offerings import TTL, UnavailableOffering, UnavailableOfferings
 from tests.simulator.ec2.harness import CATALOG, PRICES, REGION, A, B
@@ -28,6 +34,10 @@ def had(types: tuple[InstanceType, ...]) -> set[tuple[str, str, str]]:
         for offering in instance_type.offerings
         if offering.available
     }
+
+
+def names_of(types: tuple[InstanceType, ...]) -> list[str]:
+    return [instance_type.name for instance_type in types]
 
 
 def test_the_tuple_is_the_same_object_while_nothing_changes() -> None:
@@ -62,6 +72,40 @@ def test_unavailable_spot_zone_applies_to_every_type() -> None:
     left = had(provider.instance_types(CLASS, now=START))
 
     assert {(zone, kind) for _, zone, kind in left} == {(A, "on-demand"), (B, "on-demand"), (B, "spot")}
+
+
+def test_types_stay_launchable_while_their_offerings_are_unavailable() -> None:
+    unavailable = UnavailableOfferings()
+    provider = a_provider(unavailable)
+    before = provider.launchable_types(CLASS)
+
+    unavailable.mark_unavailable([UnavailableOffering(instance_type="m5.large")], now=START)
+    provider.instance_types(CLASS, now=START)
+
+    assert "m5.large" in names_of(before)
+    assert provider.launchable_types(CLASS) == before
+
+
+def test_types_stay_launchable_without_a_price() -> None:
+    priced = a_provider(UnavailableOfferings())
+    unpriced = InstanceTypeProvider(
+        CATALOG.instance_types,
+        region=REGION,
+        prices=PriceBook(source="empty"),
+        unavailable=UnavailableOfferings(),
+    )
+
+    assert names_of(unpriced.launchable_types(CLASS)) == names_of(priced.launchable_types(CLASS))
+
+
+def test_incompatible_types_and_types_of_other_zones_are_not_launchable() -> None:
+    provider = a_provider(UnavailableOfferings())
+    interfaces = tuple(NetworkInterface(device=number) for number in range(4))
+    wide = msgspec.structs.replace(CLASS, launch=LaunchSpec(network_interfaces=interfaces))
+    elsewhere = msgspec.structs.replace(CLASS, zones=FrozenDict({"eu-west-1z": ""}))
+
+    assert "m5.large" not in names_of(provider.launchable_types(wide))
+    assert provider.launchable_types(elsewhere) == ()
 
 
 def test_unavailable_offering_of_an_unknown_type_changes_nothing() -> None:

@@ -45,6 +45,8 @@ CLUSTER = ClusterInfo(
 )
 QUICK = RetryPolicy(max_throttle_retries=2, max_transient_retries=1, initial_delay=timedelta(milliseconds=5))
 
+_GROUP = {"state": "available", "strategy": "cluster"}
+
 
 class Account:
     """Resources that node classes select; all are tagged ``team=a``."""
@@ -56,6 +58,8 @@ class Account:
         moto.middleware.responses.clear()
         self._reservations: list[Mapping[str, Any]] = []
         self._groups: dict[str, str] = {}
+        self.dry_run_types: list[str] = []
+        """Instance types of RunInstances calls, after ``reject_types``."""
         moto.middleware.responses["DescribeCapacityReservations"] = self._describe_reservations
         moto.middleware.responses["DescribePlacementGroups"] = self._describe_placement_groups
         self._vpc = ""
@@ -145,6 +149,23 @@ class Account:
         usual = {"status": 403, "times": 10**6, "message": "You are not authorized"}
         self.moto.middleware.add_error(ScriptedError(operation=operation, code=code, **{**usual, **more}))
 
+    def reject_types(self, *names: str) -> None:
+        """Reject RunInstances with these types, as EC2 rejects what a type does not support."""
+
+        def check(body: bytes) -> ScriptedError | None:
+            [requested] = parse_qs(body.decode())["InstanceType"]
+            self.dry_run_types.append(requested)
+            if requested not in names:
+                return None
+            return ScriptedError(
+                operation="RunInstances",
+                code="InvalidParameterCombination",
+                message=f"{requested} does not support the parameters",
+                status=400,
+            )
+
+        self.moto.middleware.rejections["RunInstances"] = check
+
     def calls(self, operation: str) -> int:
         return self.moto.middleware.calls[operation]
 
@@ -159,7 +180,7 @@ class Account:
         params = parse_qs(body.decode())
         selected = {*params.get("GroupName.1", []), *params.get("GroupId.1", [])}
         items = "".join(
-            f"<item>{_elements({'groupName': name, 'groupId': group_id, 'state': 'available'})}</item>"
+            f"<item>{_elements({**_GROUP, 'groupName': name, 'groupId': group_id})}</item>"
             for name, group_id in self._groups.items()
             if {name, group_id} & selected
         )

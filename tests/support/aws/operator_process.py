@@ -143,7 +143,7 @@ class OperatorProcess:
                 cluster=cluster,
                 clock=loop,
                 pools=lambda _: list(cluster_cache.pools()),
-                types=lambda node_class: provider.instance_types(node_class, now=loop.now()),
+                types=provider.launchable_types,
             ),
             cluster=ClusterInfoResolver(aws, CLUSTER),
         )

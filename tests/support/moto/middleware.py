@@ -45,6 +45,8 @@ class Middleware:
         """Return True if the caller lacks permission for an operation."""
         self.responses: dict[str, Callable[[bytes], tuple[str, bytes]]] = {}
         """Operations of services that moto lacks: body in, content type and body out."""
+        self.rejections: dict[str, Callable[[bytes], ScriptedError | None]] = {}
+        """Operations whose parameters AWS checks and moto does not: body in, error out."""
 
     def add_error(self, error: ScriptedError) -> None:
         """Fail the next calls of an operation."""
@@ -52,18 +54,19 @@ class Middleware:
             self._errors.append((error, error.times))
 
     def reset(self) -> None:
-        """Clear counts, errors and latencies."""
+        """Clear counts, errors, rejections and latencies."""
         with self._lock:
             self._errors.clear()
             self.calls.clear()
             self.latency.clear()
+            self.rejections.clear()
             self.is_forbidden = lambda _: False
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = BytesIO(body)
         operation = _operation(environ, body)
-        error = self._next_error(operation)
+        error = self._next_error(operation) or self.rejections.get(operation, lambda _: None)(body)
         if wait := self.latency.get(operation):
             time.sleep(wait)  # noqa: TID251 - in a thread of the server
         if error is not None and not error.after_effect:

@@ -1,6 +1,6 @@
 """Dry run of a launch: finds missing permissions and invalid settings of a node class."""
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from dovetail.aws.session import AwsSession
 from dovetail.aws.ttl_cache import TtlCache
 from dovetail.core.instancetypes.ami_families import ami_family_facts
 from dovetail.core.instancetypes.capacity import EFA, NEURON
+from dovetail.core.instancetypes.type_names import family_of
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.frozen import FrozenDict
@@ -36,8 +37,11 @@ Failure = tuple[str, str]
 
 MAX_USER_DATA_BYTES: Final = 16384
 """Limit of EC2, before Base64."""
+MAX_SAMPLES: Final = 3
+"""Instance types of one dry run: EC2 may reject one for a reason of the type."""
 _RESULT_TTL: Final = timedelta(minutes=30)
 _TENANCY: Final = f"{label_keys.AWS_DOMAIN}/instance-tenancy"
+_HYPERVISOR: Final = f"{label_keys.AWS_DOMAIN}/instance-hypervisor"
 _DEFAULT_TYPES: Final = {"amd64": "m5.large", "arm64": "m6g.large"}
 """Architecture → instance type, if no NodePool allows any."""
 _ACCELERATORS: Final = ("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", NEURON, EFA)
@@ -60,38 +64,52 @@ class DryRunSample(msgspec.Struct, frozen=True, kw_only=True):
     tenancy: str = "default"
 
 
-def select_sample(
+def select_samples(
     launch_config: LaunchConfig, pools: Iterable[NodePool], types: Iterable[InstanceType]
-) -> DryRunSample:
-    """Select an instance type that a NodePool allows, without accelerators if possible."""
+) -> tuple[DryRunSample, ...]:
+    """Select the instance types to try: allowed by a NodePool, one per family.
+
+    ``types`` must be launchable with the node class. The result has at most
+    ``MAX_SAMPLES`` entries, common types first: without accelerators, on the Nitro
+    hypervisor. Without an allowed type, and for Windows, it is a default type.
+    """
     requirements = {
         pool.name: Requirements.from_specs(pool.template.requirements)
         for pool in sorted(pools, key=lambda pool: pool.name)
     }
     dedicated = any(_allows_dedicated(allowed) for allowed in requirements.values())
     tenancy = "dedicated" if dedicated else "default"
+    samples: dict[str, DryRunSample] = {}
     if not ami_family_facts(launch_config.node_class.ami_family).is_windows:
-        for candidate in sorted(types, key=lambda kind: (_is_accelerated(kind), kind.name)):
+        for candidate in sorted(types, key=_preference):
+            if len(samples) == MAX_SAMPLES:
+                break
+            family = family_of(candidate.name)
+            if family in samples:
+                continue
             ami = next((ami for ami in launch_config.amis if ami.supports(candidate)), None)
             pool = next(
                 (name for name, allowed in requirements.items() if _is_allowed(candidate, allowed)), None
             )
             if ami is not None and pool is not None:
-                return DryRunSample(
+                samples[family] = DryRunSample(
                     instance_type=candidate.name,
                     ami=ami,
                     max_pods=candidate.capacity.get(PODS, 0),
                     pool=pool,
                     tenancy=tenancy,
                 )
+    if samples:
+        return tuple(samples.values())
     ami = launch_config.amis[0]
     supports_amd64 = ami.requirements.get_or_exists(label_keys.ARCH).has("amd64")
-    return DryRunSample(
+    default = DryRunSample(
         instance_type=_DEFAULT_TYPES["amd64" if supports_amd64 else "arm64"],
         ami=ami,
         pool=next(iter(requirements), "validation"),
         tenancy=tenancy,
     )
+    return (default,)
 
 
 class LaunchDryRun:
@@ -108,7 +126,7 @@ class LaunchDryRun:
         types: Callable[[EC2NodeClass], Iterable[InstanceType]] = lambda _: (),
         disabled: bool = False,
     ) -> None:
-        """``pools``: node class name → its NodePools; ``types``: its instance types."""
+        """``pools``: node class name → its NodePools; ``types``: its launchable types."""
         self._aws = aws
         self._templates = templates
         self._cluster = cluster
@@ -123,18 +141,17 @@ class LaunchDryRun:
         Raises ``AwsError`` if EC2 cannot be asked now.
         """
         node_class = launch_config.node_class
-        sample = select_sample(launch_config, self._pools(node_class.name), self._types(node_class))
-        claim = _claim(sample)
-        variant = TemplateVariant(ami=sample.ami, max_pods=sample.max_pods)
-        context = user_data_context(variant, claim, label_keys.ON_DEMAND)
+        samples = select_samples(launch_config, self._pools(node_class.name), self._types(node_class))
+        context = user_data_context(_variant(samples[0]), _claim(samples[0]), label_keys.ON_DEMAND)
         failure = _validate_user_data(launch_config, context)
         if failure is not None or self._disabled:
             return failure
-        key = (node_class.uid, _fingerprint(launch_config), sample.instance_type, sample.tenancy)
+        names = tuple(sample.instance_type for sample in samples)
+        key = (node_class.uid, _fingerprint(launch_config), names, samples[0].tenancy)
         cached = self._results.get(key)
         if cached is not None:
             return cached[0]
-        failure = await self._call(launch_config, sample, variant, claim)
+        failure = await self._try_samples(launch_config, samples)
         # IAM is eventually consistent: a missing profile may appear, so it is not cached.
         if failure is None or failure[0] != "InstanceProfileNotFound":
             self._results.put(key, (failure,), ttl=_RESULT_TTL)
@@ -144,24 +161,42 @@ class LaunchDryRun:
         """Remove the results of a deleted node class."""
         self._results.discard_if(lambda key: isinstance(key, tuple) and key[0] == uid)
 
-    async def _call(
-        self, launch_config: LaunchConfig, sample: DryRunSample, variant: TemplateVariant, claim: NodeClaim
+    async def _try_samples(
+        self, launch_config: LaunchConfig, samples: Sequence[DryRunSample]
     ) -> Failure | None:
+        """Try one sample after the other while EC2 rejects its parameters.
+
+        Return the failure of the first sample if EC2 rejects all of them.
+        """
+        first_failure: Failure | None = None
+        for sample in samples:
+            try:
+                await self._call(launch_config, sample)
+            except AwsError as error:
+                failure = _classify(error, launch_config)
+                if not _may_depend_on_type(error, failure):
+                    return failure
+                first_failure = first_failure or failure
+            else:
+                return None
+        return first_failure
+
+    async def _call(self, launch_config: LaunchConfig, sample: DryRunSample) -> None:
         name = launch_config.node_class.name
         tags = {
             **launch_config.node_class.launch.tags,
             **cluster_tags(self._cluster, pool=sample.pool, node_class=name),
         }
         data = encode_template_data(
-            variant, claim=claim, capacity_type=label_keys.ON_DEMAND, launch_config=launch_config, tags=tags
+            _variant(sample),
+            claim=_claim(sample),
+            capacity_type=label_keys.ON_DEMAND,
+            launch_config=launch_config,
+            tags=tags,
         )
-        try:
-            [template] = await self._templates.ensure([LaunchTemplate(data=data, tags=tags)])
-            await self._create_fleet(launch_config, sample, template, tags)
-            await self._run_instances(launch_config, sample, template, data, tags)
-        except AwsError as error:
-            return _classify(error, launch_config)
-        return None
+        [template] = await self._templates.ensure([LaunchTemplate(data=data, tags=tags)])
+        await self._create_fleet(launch_config, sample, template, tags)
+        await self._run_instances(launch_config, sample, template, data, tags)
 
     async def _create_fleet(
         self, launch_config: LaunchConfig, sample: DryRunSample, template: str, tags: dict[str, str]
@@ -239,7 +274,21 @@ def _classify(error: AwsError, launch_config: LaunchConfig) -> Failure:
             # Just created: IAM is eventually consistent, EC2 sees it some seconds later.
             raise AwsError(error.operation, "Unavailable", "EC2 does not see the new profile yet")
         return "InstanceProfileNotFound", f"{error}; correct spec.instanceProfile, or create it"
-    return (error.reason if error.reason != "LaunchFailed" else f"{error.operation}Failed"), str(error)
+    return (_unclassified(error) if error.reason == "LaunchFailed" else error.reason), str(error)
+
+
+def _unclassified(error: AwsError) -> str:
+    return f"{error.operation}Failed"
+
+
+def _may_depend_on_type(error: AwsError, failure: Failure) -> bool:
+    """Return True if another instance type may be accepted.
+
+    EC2 has no error code for it: it reports parameters that the type does not support
+    as it reports wrong ones. Permissions and known reasons do not depend on the type.
+    """
+    reason, _ = failure
+    return error.kind is ErrorKind.INVALID_REQUEST and reason == _unclassified(error)
 
 
 def _validate_user_data(launch_config: LaunchConfig, context: UserDataContext) -> Failure | None:
@@ -273,6 +322,10 @@ def _fingerprint(launch_config: LaunchConfig) -> Hashable:
     return node_class.generation, FrozenDict(annotations), resolved
 
 
+def _variant(sample: DryRunSample) -> TemplateVariant:
+    return TemplateVariant(ami=sample.ami, max_pods=sample.max_pods)
+
+
 def _claim(sample: DryRunSample) -> NodeClaim:
     tenancy = RequirementSpec(_TENANCY, Operator.IN, (sample.tenancy,))
     return NodeClaim(
@@ -289,8 +342,11 @@ def _allows_dedicated(requirements: Requirements) -> bool:
     return tenancy is not None and tenancy.has("dedicated")
 
 
-def _is_accelerated(instance_type: InstanceType) -> bool:
-    return any(instance_type.capacity.get(name) for name in _ACCELERATORS)
+def _preference(instance_type: InstanceType) -> tuple[bool, bool, str]:
+    """Return the sort key of samples: common types first, then by name."""
+    is_accelerated = any(instance_type.capacity.get(name) for name in _ACCELERATORS)
+    is_nitro = instance_type.requirements.get_or_exists(_HYPERVISOR).has("nitro")
+    return is_accelerated, not is_nitro, instance_type.name
 
 
 def _is_allowed(instance_type: InstanceType, requirements: Requirements) -> bool:

@@ -102,6 +102,18 @@ class InstanceTypeProvider:
             _update_availability(entry, unavailable)
         return entry.current
 
+    def launchable_types(self, node_class: EC2NodeClass) -> tuple[InstanceType, ...]:
+        """Return the types that a node class can launch in one of its zones.
+
+        Capacity errors and missing prices do not matter: they pass, and say nothing
+        about the node class.
+        """
+        return tuple(
+            instance_type
+            for instance_type in self._get_cached(node_class).discounted
+            if any(offering.available or offering.price_missing for offering in instance_type.offerings)
+        )
+
     def _get_cached(self, node_class: EC2NodeClass) -> _CachedTypes:
         cached = self._cached.get(node_class.name)
         memory = self._get_observed_memory(node_class)
