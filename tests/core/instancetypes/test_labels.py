@@ -2,10 +2,13 @@
 
 import pytest
 
+from dovetail.core.instancetypes.labels import NITRO_SANDBOX
+from dovetail.core.instancetypes.launch_choices import NoLaunchChoices, find_launch_choices
 from dovetail.core.instancetypes.type_names import category_and_generation
 from dovetail.model import labels as label_keys
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.model.kube.requirements import Operator, Requirement, Requirements
+from dovetail.model.karpenter.nodeclaim import NodeClaim
+from dovetail.model.kube.requirements import Operator, Requirement, Requirements, RequirementSpec
 from tests.core.instancetypes.builders import LINUX, WINDOWS, build_type, label
 
 AWS = "karpenter.k8s.aws/instance-"
@@ -64,6 +67,21 @@ def test_a_label_that_the_type_lacks_fails_exists_and_meets_not_in() -> None:
     assert m5[key].operator is Operator.DOES_NOT_EXIST
     assert wants_a_gpu is not None
     assert wants_no_t4 is None
+
+
+@pytest.mark.parametrize(("name", "supported"), [("m5.xlarge", "true"), ("t3.large", "false")])
+def test_every_type_has_the_nitro_sandbox_label(name: str, supported: str) -> None:
+    assert label(build_type(name), NITRO_SANDBOX) == supported
+
+
+def test_a_claim_can_require_types_without_nitro_sandbox() -> None:
+    types = (build_type("m5.xlarge"), build_type("t3.large"))
+    excluded = RequirementSpec(NITRO_SANDBOX, Operator.IN, ("false",))
+
+    choices = find_launch_choices(NodeClaim(name="claim", requirements=(excluded,)), types)
+
+    assert not isinstance(choices, NoLaunchChoices)
+    assert {choice.instance_type.name for choice in choices} == {"t3.large"}
 
 
 @pytest.mark.parametrize(("name", "flex"), [("m7i-flex.large", "true"), ("m7i.large", "false")])

@@ -34,7 +34,7 @@ def instance_type_labels(ec2_type: Ec2InstanceType, family: AmiFamilyFacts) -> R
         label_keys.ARCH: (arch,) if arch else (),
         label_keys.OS: _operating_systems(arch, family),
         label_keys.WINDOWS_BUILD: (family.windows_build,) if family.is_windows else (),
-        NITRO_SANDBOX: ("true",) if ec2_type.nitro_enclaves else (),
+        NITRO_SANDBOX: _bool_value(ec2_type.nitro_enclaves),
     }
     values.update((_PREFIX + name, allowed) for name, allowed in instance.items())
     return to_requirements(values)
