@@ -1,8 +1,10 @@
 """Validation by dry run: 57–63 of the AWS checklist, and the size of user data."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qs
 
 import msgspec
 import pytest
@@ -63,6 +65,40 @@ def test_one_subnet_in_which_launching_is_allowed_is_enough(
 
     assert not result.false_conditions
     assert account.calls("RunInstances") == 3
+
+
+def test_everything_that_run_instances_creates_is_tagged_in_the_request(
+    account: Account, process: NodeClassProcess
+) -> None:
+    requests: list[dict[str, list[str]]] = []
+
+    def record(body: bytes) -> None:
+        requests.append(parse_qs(body.decode()))
+
+    account.moto.middleware.rejections["RunInstances"] = record
+    process.resolve(a_class(tags={"cost": "a"}))
+
+    [request] = requests
+    fields = [f"TagSpecification.{number}" for number in (1, 2, 3)]
+    tagged = {request[f"{field}.ResourceType"][0] for field in fields}
+    keys = {
+        tuple(
+            sorted(
+                value for name, [value] in request.items() if re.fullmatch(rf"{field}\.Tag\.\d+\.Key", name)
+            )
+        )
+        for field in fields
+    }
+    assert tagged == {"instance", "volume", "network-interface"}
+    assert keys == {
+        (
+            "cost",
+            "eks:eks-cluster-name",
+            "karpenter.k8s.aws/ec2nodeclass",
+            "karpenter.sh/nodepool",
+            "kubernetes.io/cluster/demo",
+        )
+    }
 
 
 def test_a_dry_run_result_is_cached_for_half_an_hour(account: Account, process: NodeClassProcess) -> None:

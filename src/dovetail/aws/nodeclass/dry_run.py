@@ -241,7 +241,7 @@ class LaunchDryRun:
                     ImageId=sample.ami.id,
                     LaunchTemplate={"LaunchTemplateName": template, "Version": "$Latest"},
                     NetworkInterfaces=interfaces,
-                    TagSpecifications=_tag_specifications(("instance", "volume"), tags),
+                    TagSpecifications=_tag_specifications(("instance", "volume", "network-interface"), tags),
                 )
             except AwsError as error:
                 if error.kind in (ErrorKind.THROTTLED, ErrorKind.TRANSIENT, ErrorKind.NO_CREDENTIALS):
