@@ -1,5 +1,6 @@
 """Recording a catalogue from EC2, spoken to over HTTP."""
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -64,7 +65,18 @@ def test_what_is_recorded_agrees_with_the_bundled_catalogue(recorded: Catalog) -
 
     m5 = next(instance_type for instance_type in recorded.instance_types if instance_type.name == "m5.xlarge")
     assert (m5.vcpus, m5.memory_mib, m5.enis, m5.ipv4_per_eni) == (4, 16384, 4, 15)
-    assert m5 == bundled["m5.xlarge"]
+    assert m5.card_enis == (4,)
+    # The bundled catalogue is older than this field.
+    assert msgspec.structs.replace(m5, card_enis=()) == msgspec.structs.replace(
+        bundled["m5.xlarge"], card_enis=()
+    )
+
+
+def test_each_network_card_is_recorded_with_its_limit(recorded: Catalog) -> None:
+    limits = {entry.name: entry.card_enis for entry in recorded.instance_types if entry.network_cards > 1}
+
+    assert limits["m6in.32xlarge"] == (8, 8)
+    assert all(len(cards) > 1 for cards in limits.values())
 
 
 @pytest.mark.usefixtures("aws_credentials")

@@ -77,12 +77,33 @@ def test_pods_can_select_a_placement_group_and_its_partitions() -> None:
         ("m5.large", tuple(NetworkInterface(device=number) for number in range(4)), False),
         ("c5n.18xlarge", (PRIMARY, EFA_HERE), True),
         ("p4d.24xlarge", (PRIMARY, NetworkInterface(card=3, device=1, kind="efa-only")), True),
+        ("p4d.24xlarge", (PRIMARY, NetworkInterface(card=4, device=1, kind="efa-only")), False),
+        ("hpc6id.32xlarge", (PRIMARY, NetworkInterface(card=1, device=1, kind="efa-only")), False),
+        ("hpc6id.32xlarge", (PRIMARY, NetworkInterface(card=1, device=0, kind="efa-only")), True),
+        ("hpc7a.96xlarge", (PRIMARY, NetworkInterface(card=1, device=1, kind="efa-only")), True),
+        ("m5.large", (PRIMARY, NetworkInterface(device=3)), False),
     ],
 )
 def test_interfaces_must_fit_on_the_network_cards(
     name: str, interfaces: tuple[NetworkInterface, ...], fits: bool
 ) -> None:
     assert can_launch(ec2_type(name), a_class(network_interfaces=interfaces)) is fits
+
+
+def test_each_network_card_has_its_own_limit() -> None:
+    uneven = msgspec.structs.replace(
+        ec2_type("p4d.24xlarge"), network_cards=3, card_enis=(4, 2, 1), enis=4, total_enis=7
+    )
+
+    def fits(card: int, device: int) -> bool:
+        interface = NetworkInterface(card=card, device=device)
+        return can_launch(uneven, a_class(network_interfaces=(PRIMARY, interface)))
+
+    assert fits(card=0, device=3)
+    assert not fits(card=0, device=4)
+    assert fits(card=1, device=1)
+    assert not fits(card=2, device=1)
+    assert not fits(card=3, device=0)
 
 
 def test_an_incompatible_type_is_listed_without_available_offerings() -> None:

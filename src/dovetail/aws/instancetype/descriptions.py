@@ -34,14 +34,13 @@ def decode_instance_type(described: Mapping[str, Any]) -> Ec2InstanceType:
 def _network(described: Mapping[str, Any]) -> dict[str, Any]:
     cards = described.get("NetworkCards", ())
     default = described.get("DefaultNetworkCardIndex", 0)
-    enis = [
-        card.get("MaximumNetworkInterfaces", 0) for card in cards if card.get("NetworkCardIndex") == default
-    ]
+    enis = {card.get("NetworkCardIndex", 0): card.get("MaximumNetworkInterfaces", 0) for card in cards}
     total = described.get("MaximumNetworkInterfaces", 0)
     return {
-        "enis": enis[0] if enis else total,
+        "enis": enis.get(default, total),
         "total_enis": total,
         "network_cards": described.get("MaximumNetworkCards", 1),
+        "card_enis": tuple(enis.get(index, 0) for index in range(len(enis))),
         "ipv4_per_eni": described.get("Ipv4AddressesPerInterface", 0),
         "efas": described.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
         "ena": described.get("EnaSupport") != "unsupported",

@@ -1,7 +1,5 @@
 """Compatibility of an instance type with a node class."""
 
-from collections import Counter
-
 from dovetail.core.instancetypes.ami_families import ami_family_facts
 from dovetail.model.cloud.ec2_catalog import Ec2InstanceType
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
@@ -26,14 +24,24 @@ def can_launch(ec2_type: Ec2InstanceType, node_class: EC2NodeClass) -> bool:
 
 
 def _supports_interfaces(interfaces: tuple[NetworkInterface, ...], ec2_type: Ec2InstanceType) -> bool:
-    per_card = Counter(interface.card for interface in interfaces)
     return (
         ec2_type.ena
-        and max(per_card) < ec2_type.network_cards
-        and per_card[0] <= ec2_type.enis
+        and all(interface.device < _max_enis(ec2_type, interface.card) for interface in interfaces)
         and len(interfaces) <= ec2_type.total_enis
         and efa_only(interfaces) <= ec2_type.efas
     )
+
+
+def _max_enis(ec2_type: Ec2InstanceType, card: int) -> int:
+    """Return the maximum number of interfaces of a network card; 0 if there is no such card."""
+    if card >= ec2_type.network_cards:
+        return 0
+    if ec2_type.card_enis:
+        return ec2_type.card_enis[card] if card < len(ec2_type.card_enis) else 0
+    if card == 0:
+        return ec2_type.enis
+    # The facts have no limit per card: the other cards share the rest evenly.
+    return (ec2_type.total_enis - ec2_type.enis) // (ec2_type.network_cards - 1)
 
 
 def efa_only(interfaces: tuple[NetworkInterface, ...]) -> int:

@@ -60,6 +60,11 @@ class Ec2InstanceType(msgspec.Struct, frozen=True, kw_only=True):
     total_enis: int = 0
     """Maximum number of network interfaces of all network cards together."""
     network_cards: int = 1
+    card_enis: tuple[int, ...] = ()
+    """Maximum number of network interfaces of each network card, by its index.
+
+    Empty in catalogue files that were recorded before this field.
+    """
     ipv4_per_eni: int = 0
     efas: int = 0
     ena: bool = True
