@@ -285,7 +285,8 @@ def _with_claim_facts(
     if claim.pool:
         labels = labels.with_items({label_keys.NODEPOOL: claim.pool})
     labels = labels.with_items(placement_labels(claim, node_class))
-    capacity, allocatable = launch_resources(choice, claim)
+    lists_interfaces = bool(node_class.launch.network_interfaces)
+    capacity, allocatable = launch_resources(choice, claim, lists_interfaces=lists_interfaces)
     return msgspec.structs.replace(
         instance,
         nodeclaim=claim.name,

@@ -5,11 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from dovetail.core.instancetypes.capacity import EFA
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.ec2nodeclass_launch import LaunchSpec, ResolvedResources
 from dovetail.model.kube.conditions import UNKNOWN, Condition
+from dovetail.model.kube.resources import Resources
 from dovetail.ports.cloudprovider import (
     CreateError,
     Instance,
@@ -17,8 +19,8 @@ from dovetail.ports.cloudprovider import (
     NodeClassNotReadyError,
 )
 from dovetail.simulator.ec2.capacity import CapacityLimit
-from tests.simulator.ec2.harness import ON_DEMAND, POOL, SPOT, A, B, a_claim
-from tests.support.aws.launches import claims, launched
+from tests.simulator.ec2.harness import EFA_CATALOG, EFA_CLASS, ON_DEMAND, POOL, SPOT, A, B, a_claim
+from tests.support.aws.launches import an_account, claims, launched
 from tests.support.aws.provider_process import CLUSTER, AwsProcess
 from tests.support.moto.middleware import ScriptedError
 from tests.support.moto.server import MotoAws
@@ -136,6 +138,23 @@ def test_an_error_response_is_not_repeated_for_the_next_attempt(moto: MotoAws, p
     moto.capacity.pools.clear_limits()
 
     assert process.do(process.cloud.create(claim)).instance_type == "m5.large"
+
+
+def test_an_instance_has_the_efa_that_its_node_class_lists(moto: MotoAws) -> None:
+    account = an_account(moto)
+    account.catalog = EFA_CATALOG
+    process = AwsProcess(account)
+    derived, requested, listed = claims(3)
+    requested = msgspec.structs.replace(requested, requests=Resources.parse({EFA: "1"}))
+
+    without, with_request = launched(process, [derived, requested])
+    account.classes["default"] = EFA_CLASS
+    [with_list] = launched(process, [listed])
+    process.stop()
+
+    assert EFA not in without.capacity
+    assert with_request.capacity[EFA] == 1
+    assert (with_list.capacity[EFA], with_list.allocatable[EFA]) == (1, 1)
 
 
 def test_an_account_without_the_spot_role_launches_on_demand(moto: MotoAws, process: AwsProcess) -> None:

@@ -143,8 +143,16 @@ def test_launch_labels_have_zone_and_capacity_type() -> None:
 def test_efa_counts_only_if_the_claim_requests_it() -> None:
     (choice, *_) = find_choices(a_claim(), [a_type("fast", more={EFA: 4})])
 
-    without, _ = launch_resources(choice, a_claim())
-    with_them, _ = launch_resources(choice, a_claim(**{EFA: "1"}))
+    without, _ = launch_resources(choice, a_claim(), lists_interfaces=False)
+    with_them, _ = launch_resources(choice, a_claim(**{EFA: "1"}), lists_interfaces=False)
 
     assert EFA not in without
     assert with_them[EFA] == 4
+
+
+def test_efa_of_listed_interfaces_always_counts() -> None:
+    (choice, *_) = find_choices(a_claim(), [a_type("fast", more={EFA: 2})])
+
+    capacity, allocatable = launch_resources(choice, a_claim(), lists_interfaces=True)
+
+    assert (capacity[EFA], allocatable[EFA]) == (2, 2)

@@ -4,12 +4,15 @@ from collections.abc import Awaitable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+import msgspec
+
 from dovetail.data.bundled import bundled_catalog
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.ec2_catalog import Catalog, Region
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
+from dovetail.model.karpenter.ec2nodeclass_launch import LaunchSpec, NetworkInterface
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.requirements import Operator, RequirementSpec
@@ -45,6 +48,17 @@ PRICES = PriceBook(
     source="test", list_prices=FrozenDict(SOLD), region_factors=FrozenDict({REGION.name: 1.0}), spot_ratio=0.5
 )
 POOL = NodePool(name="default")
+EFA_CATALOG = msgspec.structs.replace(
+    CATALOG,
+    instance_types=tuple(
+        msgspec.structs.replace(instance_type, efas=1) for instance_type in CATALOG.instance_types
+    ),
+)
+"""The same types, as if each had an EFA."""
+EFA_CLASS = EC2NodeClass(
+    launch=LaunchSpec(network_interfaces=(NetworkInterface(), NetworkInterface(device=1, kind="efa-only")))
+)
+"""A node class that lists an EFA-only interface."""
 
 
 class Steady:
@@ -60,7 +74,10 @@ class Steady:
 class Ec2Harness:
     """An account, the process that uses it, and the kubelets it started and stopped."""
 
-    def __init__(self, *, latencies: CloudLatencies = INSTANT_API, **account: Any) -> None:
+    def __init__(
+        self, *, latencies: CloudLatencies = INSTANT_API, catalog: Catalog = CATALOG, **account: Any
+    ) -> None:
+        self.catalog = catalog
         self.clock = VirtualClock(start=START)
         self.ec2 = Ec2Account(self.clock, region=REGION, random=Steady(), latencies=latencies, **account)
         self.network = AccountNetwork.from_region(REGION)
@@ -77,7 +94,7 @@ class Ec2Harness:
         self.cloud = SimulatedCloudProvider(
             self.ec2,
             loop=self.loop,
-            catalog=CATALOG,
+            catalog=self.catalog,
             prices=PRICES,
             node_class=lambda name: self.classes.get(name),
             network=self.network,

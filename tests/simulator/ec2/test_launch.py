@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from dovetail.core.instancetypes.capacity import EFA
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ec2nodeclass import CapacityReservation, EC2NodeClass
@@ -13,7 +14,17 @@ from dovetail.ports.cloudprovider import CreateError, InsufficientCapacityError,
 from dovetail.simulator.ec2.capacity import CapacityLimit
 from dovetail.simulator.ec2.throttling import InjectedError, Operation
 from dovetail.state.instancetypes.unavailable_offerings import TTL
-from tests.simulator.ec2.harness import ON_DEMAND, POOL, SPOT, A, B, Ec2Harness, a_claim
+from tests.simulator.ec2.harness import (
+    EFA_CATALOG,
+    EFA_CLASS,
+    ON_DEMAND,
+    POOL,
+    SPOT,
+    A,
+    B,
+    Ec2Harness,
+    a_claim,
+)
 
 CREATE_FLEET = Operation.CREATE_FLEET
 
@@ -43,6 +54,17 @@ def test_metal_is_launched_only_if_nothing_else_is_large_enough() -> None:
     harness = Ec2Harness()
 
     assert harness.do(harness.cloud.create(a_claim(cpu="40"))).instance_type == "m5.metal"
+
+
+def test_an_instance_has_the_efa_that_its_node_class_lists() -> None:
+    harness = Ec2Harness(catalog=EFA_CATALOG)
+    derived = harness.do(harness.cloud.create(a_claim("derived")))
+    harness.classes["default"] = EFA_CLASS
+
+    listed = harness.do(harness.cloud.create(a_claim("listed")))
+
+    assert EFA not in derived.capacity
+    assert (listed.capacity[EFA], listed.allocatable[EFA]) == (1, 1)
 
 
 def test_an_instance_is_described_completely() -> None:

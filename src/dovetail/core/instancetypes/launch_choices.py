@@ -108,11 +108,17 @@ def launch_labels(choice: LaunchChoice, claim: NodeClaim) -> FrozenDict[str, str
     return FrozenDict(labels)
 
 
-def launch_resources(choice: LaunchChoice, claim: NodeClaim) -> tuple[Resources, Resources]:
-    """Return capacity and allocatable; EFA only if the claim requests it."""
+def launch_resources(
+    choice: LaunchChoice, claim: NodeClaim, *, lists_interfaces: bool
+) -> tuple[Resources, Resources]:
+    """Return capacity and allocatable, with the EFA interfaces that are attached.
+
+    These are those that the node class lists (``lists_interfaces``). If it lists no
+    interfaces, EFA is attached only if the claim requests it.
+    """
     instance_type = choice.instance_type
     capacity, allocatable = instance_type.capacity, instance_type.allocatable
-    if not claim.requests.get(EFA):
+    if not lists_interfaces and not claim.requests.get(EFA):
         capacity = Resources({name: amount for name, amount in capacity.items() if name != EFA})
         allocatable = Resources({name: amount for name, amount in allocatable.items() if name != EFA})
     return capacity.without_zeros(), allocatable.without_zeros()

@@ -50,6 +50,8 @@ class FleetRequest(msgspec.Struct, frozen=True, kw_only=True):
     subnets: FrozenDict[str, str] = EMPTY
     """Zone → subnet."""
     security_groups: tuple[str, ...] = ()
+    lists_interfaces: bool = False
+    """True if the node class lists its network interfaces."""
 
 
 class FleetError(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +195,7 @@ class Ec2Account:
 
     def _launch(self, request: FleetRequest, choice: LaunchChoice) -> Ec2Instance:
         now, offering, claim = self._clock.now(), choice.offering, request.claim
-        capacity, allocatable = launch_resources(choice, claim)
+        capacity, allocatable = launch_resources(choice, claim, lists_interfaces=request.lists_interfaces)
         instance_id = f"i-0{hash_digits(f'{self.region.name}/{next(self._numbers)}')}"
         launch = LaunchRecord(
             claim=claim.name,

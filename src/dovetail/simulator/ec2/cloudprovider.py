@@ -236,6 +236,7 @@ class SimulatedCloudProvider(BaseCloudProvider):
             images=node_class.resolved.amis,
             subnets=FrozenDict({subnet.zone: subnet.id for subnet in reversed(node_class.resolved.subnets)}),
             security_groups=node_class.resolved.security_group_ids,
+            lists_interfaces=bool(node_class.launch.network_interfaces),
         )
         try:
             return await self._client.call(Operation.CREATE_FLEET, lambda: self._ec2.create_fleet(request))
