@@ -18,6 +18,7 @@ from tests.support.moto.server import MotoAws
 from tests.support.simulator.api_server import START
 
 REGION = "sa-east-1"
+REFUSAL = "cannot read availability zones; zone ids are those of the subnets of node classes"
 BOOK = PriceBook(
     source="given",
     list_prices=FrozenDict({instance_type.name: 0.1 for instance_type in bundled_catalog().instance_types}),
@@ -76,3 +77,50 @@ def test_an_unavailable_ec2_fails_at_startup_only(process: Process, moto: MotoAw
     assert len(process.log.entries("updating instance types failed")) == 1
     assert process.do(catalog.refresh())
     assert catalog.instance_types
+
+
+def forbid_zones(moto: MotoAws) -> None:
+    moto.middleware.is_forbidden = lambda operation: operation == "DescribeAvailabilityZones"
+
+
+def test_without_permission_to_read_zones_they_are_those_of_the_offerings(
+    process: Process, moto: MotoAws
+) -> None:
+    catalog = a_catalog(process)
+    forbid_zones(moto)
+    process.do(catalog.start())
+    process.do(catalog.refresh())
+    types, region = catalog.instance_types, catalog.region
+
+    moto.middleware.reset()
+    process.do(catalog.refresh())
+
+    refusals = process.log.entries(REFUSAL)
+    assert len(refusals) == 1
+    assert "DescribeAvailabilityZones: AccessDenied" in refusals[0]["error"]
+    assert set(region.zones.values()) == {""}
+    # With the permission, EC2 adds the zone ids and nothing else.
+    assert all(catalog.region.zones.values())
+    assert set(catalog.region.zones) == set(region.zones)
+    assert catalog.region.offered_zones == region.offered_zones
+    assert catalog.instance_types is types
+
+
+def test_zone_ids_are_kept_if_the_permission_is_taken_away(process: Process, moto: MotoAws) -> None:
+    catalog = a_catalog(process)
+    process.do(catalog.start())
+    known = catalog.region
+
+    forbid_zones(moto)
+    refreshed = process.do(catalog.refresh())
+
+    assert refreshed
+    assert catalog.region is known
+    assert all(known.zones.values())
+
+
+def test_zones_that_cannot_be_read_now_fail_the_start(process: Process, moto: MotoAws) -> None:
+    moto.middleware.add_error(ScriptedError(operation="DescribeAvailabilityZones", times=9))
+
+    with pytest.raises(CloudError, match="DescribeAvailabilityZones: RequestLimitExceeded"):
+        process.do(a_catalog(process).start())

@@ -77,6 +77,8 @@ POD = {
 }
 NO_PORTS = {"METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0"}
 """Several tests run at the same time on one host."""
+OPTIONAL_OPERATIONS = frozenset({"DescribeAvailabilityZones"})
+"""Operations that Karpenter's controller policy does not allow."""
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 
 
@@ -152,10 +154,12 @@ def start(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., Running]]:
                 stream.close()
 
 
+@pytest.mark.parametrize("forbidden", [frozenset(), OPTIONAL_OPERATIONS], ids=["", "optional-forbidden"])
 def test_instance_is_launched_for_a_pod_and_terminated_and_sigterm_stops_the_process(
-    cluster: Cluster, moto: MotoAws, start: Callable[..., Running]
+    cluster: Cluster, moto: MotoAws, start: Callable[..., Running], forbidden: frozenset[str]
 ) -> None:
     account = Account(moto)
+    moto.middleware.is_forbidden = lambda operation: operation in forbidden
     session = boto3.Session("test", "test", region_name=REGION)
     ec2 = session.client("ec2", endpoint_url=moto.url)
     account.network(ec2)
@@ -202,6 +206,7 @@ def test_instance_is_launched_for_a_pod_and_terminated_and_sigterm_stops_the_pro
     code, stderr = process.end()
 
     assert claim["status"]["providerID"].endswith(instance_ids[0])
+    assert claim["metadata"]["labels"]["topology.k8s.aws/zone-id"].startswith("euw1-az")
     assert len(instance_ids) == 1
     assert (code, stderr) == (0, "")
     assert time.monotonic() - began < 5

@@ -54,6 +54,17 @@ def test_a_zone_without_a_subnet_of_the_class_is_not_available() -> None:
     assert len(m5.offerings) == 4
 
 
+def test_zone_ids_that_the_region_lacks_are_those_of_the_subnets() -> None:
+    region = msgspec.structs.replace(
+        region_offering(["m5.large"]), zones=FrozenDict(dict.fromkeys(ZONES, ""))
+    )
+
+    m5 = build_type("m5.large", EC2NodeClass(zones=FrozenDict({B: ZONES[B]})), region=region)
+
+    assert {(offering.zone, offering.zone_id) for offering in m5.offerings} == {(A, ""), (B, ZONES[B])}
+    assert m5.requirements[label_keys.ZONE_ID].values == {ZONES[B]}
+
+
 def test_a_type_that_is_not_sold_as_spot_has_no_spot_offering() -> None:
     only_on_demand = msgspec.structs.replace(ec2_type("m5.large"), usage_classes=("on-demand",))
 

@@ -1,9 +1,10 @@
 """Live catalogue: instance types and offerings of one region, refreshed from EC2."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from dovetail.aws.errors import AwsError
+from dovetail.aws.errors import AwsError, ErrorKind
 from dovetail.aws.instancetype.descriptions import decode_instance_type
 from dovetail.aws.instancetype.offerings import (
     build_region,
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 REFRESH_INTERVAL: Final = timedelta(hours=12)
 """Interval of catalogue and price updates."""
+_NO_ANSWER: Final = (ErrorKind.THROTTLED, ErrorKind.TRANSIENT, ErrorKind.NO_CREDENTIALS)
+"""Errors that every call gets, whatever the permissions are."""
 
 
 class LiveCatalog:
@@ -28,6 +31,10 @@ class LiveCatalog:
 
     Attributes stay the same objects until something changes. The first response
     has no fallback: only EC2 knows the zones of an account and their names.
+
+    DescribeAvailabilityZones is optional, because Karpenter's controller policy does
+    not allow it. Without it, zones are those of the offerings. Their zone ids are
+    empty here; ``core.instancetypes.build`` takes them from the subnets.
     """
 
     def __init__(self, *, aws: AwsSession, log: Log) -> None:
@@ -36,6 +43,7 @@ class LiveCatalog:
         self._by_name: dict[str, Ec2InstanceType] = {}
         self.region = Region(name=aws.region)
         self._failure_logged = False
+        self._refusal_logged = False
         self.instance_types: tuple[Ec2InstanceType, ...] = ()
         """Sorted by name; empty until EC2 has answered."""
 
@@ -60,7 +68,7 @@ class LiveCatalog:
 
     async def _read(self) -> None:
         client: EC2Client = self._aws.ec2()
-        zones, _ = await self._aws.call("DescribeAvailabilityZones", lambda: describe_zones(client))
+        zones = await self._read_zones(client)
         offered = await self._aws.call(
             "DescribeInstanceTypeOfferings", lambda: describe_offerings(client, zones)
         )
@@ -73,11 +81,36 @@ class LiveCatalog:
 
         # Decoded in the thread of the call: a thousand descriptions would block the loop.
         described = await self._aws.call("DescribeInstanceTypes", read_types)
+        if zones is None:
+            zones = self._zones_of(offered)
         region = build_region(self.region.name, zones, offered, described)
         if not region.offered_zones:
             message = f"region {region.name} offers no instance type"
             raise AwsError("DescribeInstanceTypeOfferings", "NoOfferings", message)
         self._update(region, {name: described[name] for name in region.offered_zones})
+
+    async def _read_zones(self, client: "EC2Client") -> dict[str, str] | None:
+        """Return zone → zone id; None if EC2 refuses, which is logged once."""
+        try:
+            zones, _ = await self._aws.call("DescribeAvailabilityZones", lambda: describe_zones(client))
+        except AwsError as error:
+            if error.kind in _NO_ANSWER:
+                raise
+            if not self._refusal_logged:
+                self._refusal_logged = True
+                self._log.info(
+                    "cannot read availability zones; zone ids are those of the subnets of node classes",
+                    region=self.region.name,
+                    error=str(error),
+                )
+            return None
+        self._refusal_logged = False
+        return zones
+
+    def _zones_of(self, offered: Mapping[str, frozenset[str]]) -> dict[str, str]:
+        """Return the zones of the offerings, with the zone ids of earlier responses."""
+        names = sorted(frozenset().union(*offered.values()))
+        return {zone: self.region.zones.get(zone, "") for zone in names}
 
     def _update(self, region: Region, described: dict[str, Ec2InstanceType]) -> None:
         if region != self.region:

@@ -28,9 +28,9 @@ def describe_zones(client: "EC2Client") -> tuple[dict[str, str], str]:
     return zones, parsedate_to_datetime(headers["date"]).date().isoformat()
 
 
-def describe_offerings(client: "EC2Client", zones: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Return instance type → those of the zones that offer it."""
-    account_zones = frozenset(zones)
+def describe_offerings(client: "EC2Client", zones: Iterable[str] | None) -> dict[str, frozenset[str]]:
+    """Return instance type → those of the zones that offer it; None for all zones."""
+    account_zones = None if zones is None else frozenset(zones)
     offered: dict[str, set[str]] = {}
     pages = client.get_paginator("describe_instance_type_offerings").paginate(
         LocationType="availability-zone"
@@ -38,7 +38,7 @@ def describe_offerings(client: "EC2Client", zones: Iterable[str]) -> dict[str, f
     for page in pages:
         for offering in page["InstanceTypeOfferings"]:
             # EC2 lists zones that this account has no name for; nothing can run there.
-            if offering["Location"] in account_zones:
+            if account_zones is None or offering["Location"] in account_zones:
                 offered.setdefault(offering["InstanceType"], set()).add(offering["Location"])
     return {name: frozenset(locations) for name, locations in offered.items()}
 

@@ -48,7 +48,8 @@ def build_instance_types(
     subnet_zones = region.zones if node_class.zones is None else node_class.zones
     context = OfferingContext(
         region=region.name,
-        zones=region.zones,
+        # A region that was read without DescribeAvailabilityZones has no zone ids; subnets have them.
+        zones={zone: zone_id or subnet_zones.get(zone, "") for zone, zone_id in region.zones.items()},
         subnet_zones=frozenset(subnet_zones),
         prices=prices,
         unavailable=unavailable,
