@@ -20,6 +20,7 @@ class ClusterInfoResolver:
 
     def __init__(self, aws: AwsSession, configured: ClusterInfo) -> None:
         self._aws = aws
+        self._arn = ""
         self.info = configured
 
     @property
@@ -32,9 +33,7 @@ class ClusterInfoResolver:
         info = self.info
         if info.endpoint and info.ca_bundle and info.cidr and info.version:
             return info
-        eks = self._aws.client("eks")
-        response = await self._aws.call("DescribeCluster", lambda: eks.describe_cluster(name=info.name))
-        described: dict[str, Any] = response["cluster"]
+        described = await self._describe()
         network = described.get("kubernetesNetworkConfig") or {}
         cidr = network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr") or ""
         authority = described.get("certificateAuthority") or {}
@@ -46,6 +45,19 @@ class ClusterInfoResolver:
             version=info.version or described.get("version") or "",
         )
         return self.info
+
+    async def get_arn(self) -> str:
+        """Return the ARN of the cluster; EKS is asked at most once. Raises ``AwsError``."""
+        if not self._arn:
+            await self._describe()
+        return self._arn
+
+    async def _describe(self) -> dict[str, Any]:
+        eks, name = self._aws.client("eks"), self.info.name
+        response = await self._aws.call("DescribeCluster", lambda: eks.describe_cluster(name=name))
+        described: dict[str, Any] = response["cluster"]
+        self._arn = described.get("arn", "")
+        return described
 
     async def watch_version(
         self, read_version: Callable[[], Awaitable[str]], *, loop: EventLoop, log: Log

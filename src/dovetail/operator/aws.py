@@ -1,6 +1,6 @@
 """AWS cloud factory: builds the AWS adapters of one process.
 
-    session -> caller identity -> cluster info -> instance types
+    session -> cluster info -> instance types
         -> launch templates -> resolvers -> cloud provider -> background tasks
 
 All adapters share one ``AwsSession`` and its thread pool. A failure before the cloud
@@ -17,7 +17,7 @@ import msgspec
 
 from dovetail.aws.cloudprovider import AwsCloudProvider
 from dovetail.aws.cluster_info import ClusterInfoResolver
-from dovetail.aws.errors import AwsError
+from dovetail.aws.errors import AwsError, ErrorKind
 from dovetail.aws.instance.instances import Ec2Instances
 from dovetail.aws.instance.launcher import InstanceLauncher
 from dovetail.aws.interruption.sqs import SqsInterruptionQueue
@@ -109,7 +109,7 @@ class _AwsServices:
 
     async def build(self, *, close: Callable[[], None]) -> CloudServices:
         aws, context = self._aws, self._context
-        caller_arn = await _get_caller_arn(aws, context.log)
+        _require_region(aws)
         self._ec2 = aws.ec2()
         cluster_info = await _resolve_cluster_info(aws, self._settings, context)
         instance_types = await start_instance_type_provider(aws, self._settings.catalog, context)
@@ -121,7 +121,8 @@ class _AwsServices:
         context.loop.spawn(
             cluster_info.watch_version(context.get_kubernetes_version, loop=context.loop, log=context.log)
         )
-        zonal_shifts = await _start_zonal_shifts(aws, self._settings, context, caller_arn)
+        zonal_shifts = await _start_zonal_shifts(aws, self._settings, context, cluster_info)
+        context.loop.spawn(_log_caller_identity(aws, context.log))
         served: TaggingCloudProvider = cloud_provider
         if zonal_shifts is not None:
             served = ZonalShiftCloudProvider(
@@ -241,32 +242,42 @@ class _NodeClasses:
         self._launch_configs.discard(node_class["metadata"]["name"])
 
 
-async def _get_caller_arn(aws: AwsSession, log: Log) -> str:
-    """Return the ARN of this process; raise without region or valid credentials."""
+def _require_region(aws: AwsSession) -> None:
     if not aws.region:
         message = "no AWS region is configured; set AWS_REGION or --region"
         raise InvalidInputError([ValidationError("--region:", 0, "", message)])
-    sts = aws.client("sts")
+
+
+async def _log_caller_identity(aws: AwsSession, log: Log) -> None:
+    """Log account and role of this process.
+
+    Nothing depends on it: STS cannot be reached from a private VPC without an
+    endpoint for it, and EKS Pod Identity works there.
+    """
     try:
+        sts = aws.client("sts")
         identity = await aws.call("GetCallerIdentity", lambda: sts.get_caller_identity())
     except AwsError as error:
-        raise DovetailError(f"AWS cannot be used: {error}") from error
-    log.info("found aws account", account=identity["Account"], arn=identity["Arn"], region=aws.region)
-    return str(identity["Arn"])
+        log.info("cannot read the aws account; nothing depends on it", error=str(error))
+    else:
+        log.info("found aws account", account=identity["Account"], arn=identity["Arn"], region=aws.region)
 
 
 async def _start_zonal_shifts(
-    aws: AwsSession, settings: AwsSettings, context: CloudContext, caller_arn: str
+    aws: AwsSession, settings: AwsSettings, context: CloudContext, cluster_info: ClusterInfoResolver
 ) -> ArcZonalShifts | None:
     """Start reading zonal shifts; raise if the cluster is not registered for them."""
     if not settings.enable_zonal_shift:
         return None
-    _, partition, _, _, account, _ = caller_arn.split(":", 5)
+    try:
+        cluster_arn = await cluster_info.get_arn()
+    except AwsError as error:
+        raise DovetailError(
+            f"the ARN of cluster {settings.cluster_name} cannot be read: {error}; zonal shifts need"
+            " eks:DescribeCluster: allow it, or remove --enable-zonal-shift"
+        ) from error
     shifts = ArcZonalShifts(
-        aws,
-        cluster_arn=f"arn:{partition}:eks:{aws.region}:{account}:cluster/{settings.cluster_name}",
-        zones=lambda: _get_zones(context.cache),
-        clock=context.loop,
+        aws, cluster_arn=cluster_arn, zones=lambda: _get_zones(context.cache), clock=context.loop
     )
     await shifts.start()
     return shifts
@@ -303,9 +314,11 @@ async def _resolve_cluster_info(
         try:
             await cluster_info.resolve()
         except AwsError as error:
-            advice = "set --cluster-endpoint, or correct --cluster-name"
+            advice = "; set --cluster-endpoint, or correct --cluster-name"
+            if error.kind is ErrorKind.NO_CREDENTIALS:
+                advice = ""  # The error has its own advice.
             raise DovetailError(
-                f"the endpoint of cluster {configured.name} cannot be read: {error}; {advice}"
+                f"the endpoint of cluster {configured.name} cannot be read: {error}{advice}"
             ) from error
     return cluster_info
 

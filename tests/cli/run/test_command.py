@@ -77,8 +77,8 @@ POD = {
 }
 NO_PORTS = {"METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0"}
 """Several tests run at the same time on one host."""
-OPTIONAL_OPERATIONS = frozenset({"DescribeAvailabilityZones"})
-"""Operations that Karpenter's controller policy does not allow."""
+OPTIONAL_OPERATIONS = frozenset({"DescribeAvailabilityZones", "GetCallerIdentity"})
+"""Operations that Karpenter does not call, so that its users may not have them."""
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 
 

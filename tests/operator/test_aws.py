@@ -1,0 +1,147 @@
+"""AWS cloud factory against moto: what the start needs, and what it does without."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar, cast
+
+import msgspec
+import pytest
+
+from dovetail.errors import DovetailError
+from dovetail.host.event_loop import AsyncioEventLoop
+from dovetail.host.randomness import SystemRandomSource
+from dovetail.operator.aws import AwsCloudFactory, AwsSettings
+from dovetail.operator.cloud import CloudContext, CloudServices
+from dovetail.ports.kube_client import KubeClient
+from dovetail.ports.kube_errors import NotFound
+from dovetail.ports.telemetry import NO_METRICS
+from dovetail.state.cluster.cache import ClusterCache
+from dovetail.state.instancetypes.unavailable_offerings import UnavailableOfferings
+from tests.support.aws.credentials import FAKE_CREDENTIALS, NO_CREDENTIALS
+from tests.support.moto.server import MotoAws, moto_aws
+from tests.support.telemetry import RecordedLog
+
+T = TypeVar("T")
+REGION = "eu-west-1"
+ARN = f"arn:aws:eks:{REGION}:999999999999:cluster/demo"
+"""Of another account than that of moto's STS: only EKS knows it."""
+DESCRIBE_CLUSTER, READ_SHIFTS = "GET /clusters/demo", f"GET /managedresources/{ARN}"
+SETTINGS = AwsSettings(
+    cluster_name="demo", cluster_endpoint="https://demo.example.com", region=REGION, isolated_vpc=True
+)
+ZONAL_SHIFT = msgspec.structs.replace(SETTINGS, enable_zonal_shift=True)
+
+
+class NoServices:
+    """An API server without Services."""
+
+    async def get(self, *_: object) -> dict[str, Any]:
+        raise NotFound("not found")
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[MotoAws]:
+    with moto_aws() as aws:
+        yield aws
+
+
+@pytest.fixture
+def moto(running: MotoAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoAws]:
+    for name, value in {**FAKE_CREDENTIALS, "AWS_ENDPOINT_URL": running.url}.items():
+        monkeypatch.setenv(name, value)
+    respond(running, DESCRIBE_CLUSTER, {"cluster": {"name": "demo", "arn": ARN, "version": "1.34"}})
+    respond(running, READ_SHIFTS, {"arn": ARN, "appliedWeights": {}, "zonalShifts": []})
+    yield running
+    running.middleware.responses.clear()
+    running.middleware.reset()
+
+
+def respond(moto: MotoAws, operation: str, response: dict[str, Any]) -> None:
+    moto.middleware.responses[operation] = lambda _: ("application/json", msgspec.json.encode(response))
+
+
+def forbid(moto: MotoAws, *operations: str) -> None:
+    moto.middleware.is_forbidden = lambda operation: operation in operations
+
+
+def build(settings: AwsSettings, log: RecordedLog, use: Callable[[CloudServices], Awaitable[T]]) -> T:
+    """Build the cloud services, use them and stop everything."""
+
+    async def run() -> T:
+        loop = AsyncioEventLoop()
+        context = CloudContext(
+            loop=loop,
+            random=SystemRandomSource(),
+            log=log,
+            metrics=NO_METRICS,
+            kube=cast(KubeClient, NoServices()),
+            cache=ClusterCache(),
+            unavailable_offerings=UnavailableOfferings(),
+            kubernetes_version="1.34",
+            get_kubernetes_version=lambda: asyncio.sleep(0, "1.34"),
+            ca_certificates="",
+            wait_until_leader=asyncio.Event().wait,
+        )
+        try:
+            services = await AwsCloudFactory(settings)(context)
+            try:
+                return await use(services)
+            finally:
+                services.close()
+        finally:
+            await loop.stop()
+
+    return asyncio.run(run())
+
+
+async def wait_for_line(log: RecordedLog, message: str) -> dict[str, Any]:
+    async with asyncio.timeout(60):
+        while not log.entries(message):
+            await asyncio.sleep(0.01)
+    return log.entries(message)[0]
+
+
+def test_account_and_role_of_the_process_are_logged(moto: MotoAws) -> None:
+    log = RecordedLog()
+
+    line = build(SETTINGS, log, lambda _: wait_for_line(log, "found aws account"))
+
+    assert line["account"] == "123456789012"
+    assert line["region"] == REGION
+
+
+def test_without_sts_the_process_starts_and_reads_zonal_shifts(moto: MotoAws) -> None:
+    log = RecordedLog()
+    forbid(moto, "GetCallerIdentity")
+
+    async def use(services: CloudServices) -> frozenset[str]:
+        await wait_for_line(log, "cannot read the aws account; nothing depends on it")
+        assert services.zonal_shifts is not None
+        return await services.zonal_shifts.list_shifted_zones()
+
+    assert build(ZONAL_SHIFT, log, use) == frozenset()
+    assert moto.middleware.calls[READ_SHIFTS] == 2
+    assert moto.middleware.calls[DESCRIBE_CLUSTER] == 1
+
+
+def test_zonal_shifts_of_a_cluster_that_cannot_be_described_fail_the_start(moto: MotoAws) -> None:
+    forbid(moto, DESCRIBE_CLUSTER)
+
+    with pytest.raises(DovetailError, match=r"cluster demo cannot be read.*eks:DescribeCluster"):
+        build(ZONAL_SHIFT, RecordedLog(), lambda _: asyncio.sleep(0))
+
+
+def test_missing_credentials_are_reported_with_the_advice_for_credentials_only(
+    moto: MotoAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in NO_CREDENTIALS.items():
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    settings = msgspec.structs.replace(SETTINGS, cluster_endpoint="")
+
+    with pytest.raises(DovetailError, match="configure valid credentials") as failure:
+        build(settings, RecordedLog(), lambda _: asyncio.sleep(0))
+
+    assert "--cluster-endpoint" not in str(failure.value)
