@@ -6,6 +6,7 @@ from datetime import timedelta
 from threading import get_ident
 from typing import Any
 
+import msgspec
 import pytest
 from botocore.exceptions import ClientError
 from hypothesis import given
@@ -32,7 +33,7 @@ class ScriptedRandom:
         return "x" * count
 
 
-def call(work: Callable[[], Any]) -> Any:
+def call(work: Callable[[], Any], *, retry_policy: RetryPolicy = QUICK) -> Any:
     async def run() -> Any:
         offload = ThreadExecutor(2)
         aws = AwsSession(
@@ -40,7 +41,7 @@ def call(work: Callable[[], Any]) -> Any:
             executor=offload,
             random=SystemRandomSource(),
             region="eu-west-1",
-            retry_policy=QUICK,
+            retry_policy=retry_policy,
         )
         try:
             return await aws.call("DescribeInstances", work)
@@ -88,6 +89,35 @@ def test_a_transient_error_is_retried_a_few_times_only() -> None:
     assert call(failing(3, refused("InternalError", status=500))) == 4
     with pytest.raises(AwsError, match="InternalError"):
         call(failing(4, refused("InternalError", status=500)))
+
+
+def test_a_transient_error_is_not_retried_after_the_time_for_retries() -> None:
+    work = failing(1, refused("InternalError", status=500))
+
+    with pytest.raises(AwsError, match="InternalError"):
+        call(work, retry_policy=msgspec.structs.replace(QUICK, max_transient_time=timedelta()))
+
+    assert work() == 2
+
+
+def test_a_client_can_have_a_longer_read_timeout_than_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+
+    async def run() -> list[Any]:
+        offload = ThreadExecutor(1)
+        aws = AwsSession(
+            loop=AsyncioEventLoop(), executor=offload, random=SystemRandomSource(), region="eu-west-1"
+        )
+        offload.close()
+        longer = timedelta(minutes=4)
+        assert aws.ec2() is aws.ec2()
+        assert aws.ec2(read_timeout=longer) is aws.ec2(read_timeout=longer)
+        return [aws.ec2().meta.config, aws.ec2(read_timeout=longer).meta.config]
+
+    usual, longer = asyncio.run(run())
+
+    assert (usual.read_timeout, longer.read_timeout) == (60, 240)
+    assert usual.connect_timeout == longer.connect_timeout == 5
 
 
 def test_calls_do_not_run_on_the_event_loop_thread() -> None:

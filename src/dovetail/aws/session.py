@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MAX_THREADS: Final = 32
 """Calls in flight at once; more calls wait for a thread."""
+READ_TIMEOUT: Final = timedelta(seconds=60)
+"""Longest wait for a response, unless a client has its own."""
 _READ_PREFIXES: Final = ("Describe", "Get", "List", "Receive")
 """Prefixes of operations that do not mutate anything."""
 
@@ -37,6 +39,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     max_throttle_retries: int = 8
     max_transient_retries: int = 3
+    max_transient_time: timedelta = timedelta(minutes=4)
+    """Time after the first attempt in which a transient error is retried."""
     initial_delay: timedelta = timedelta(milliseconds=250)
     max_delay: timedelta = timedelta(seconds=20)
 
@@ -68,6 +72,7 @@ class AwsSession:
         region: str | None = None,
         endpoint_url: str | None = None,
         retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY,
+        read_timeout: timedelta = READ_TIMEOUT,
         session: boto3.Session | None = None,
         metrics: Metrics = NO_METRICS,
         fence: Callable[[], None] = lambda: None,
@@ -82,11 +87,11 @@ class AwsSession:
         self._region = region
         self._session = session or _default_session()
         self.metrics = metrics
-        self._clients: dict[tuple[str, str | None], Any] = {}
+        self._read_timeout = read_timeout
+        self._clients: dict[tuple[str, str | None, timedelta], Any] = {}
         self._config = Config(
             retries={"mode": "standard", "total_max_attempts": 1},
             connect_timeout=5,
-            read_timeout=60,
             max_pool_connections=MAX_THREADS,
             user_agent_extra=f"dovetail/{version('dovetail')}",
         )
@@ -100,9 +105,15 @@ class AwsSession:
         """Return the credentials that sign calls; None if there are none."""
         return self._session.get_credentials()
 
-    def client(self, service: Any, *, region: str | None = None) -> Any:
-        """Return the cached client of a service; raise ``AwsError`` without a region."""
-        cached = self._clients.get((service, region))
+    def client(
+        self, service: Any, *, region: str | None = None, read_timeout: timedelta | None = None
+    ) -> Any:
+        """Return the cached client of a service; raise ``AwsError`` without a region.
+
+        The timeout belongs to a client: botocore has none for single calls.
+        """
+        timeout = read_timeout or self._read_timeout
+        cached = self._clients.get((service, region, timeout))
         if cached is not None:
             return cached
         try:
@@ -110,16 +121,16 @@ class AwsSession:
                 service,
                 region_name=region or self._region,
                 endpoint_url=self._endpoint_url,
-                config=self._config,
+                config=self._config.merge(Config(read_timeout=timeout.total_seconds())),
             )
         except SDK_ERRORS as error:
             raise translate_error(error, f"client of {service}") from error
-        self._clients[service, region] = client
+        self._clients[service, region, timeout] = client
         return client
 
-    def ec2(self) -> "EC2Client":
+    def ec2(self, *, read_timeout: timedelta | None = None) -> "EC2Client":
         """Return the client of EC2."""
-        client: EC2Client = self.client("ec2")
+        client: EC2Client = self.client("ec2", read_timeout=read_timeout)
         return client
 
     async def list_pages(
@@ -143,12 +154,15 @@ class AwsSession:
                 return None
             raise
 
-    async def call(self, operation: str, work: Callable[[], T]) -> T:
+    async def call(self, operation: str, work: Callable[[], T], *, executor: Executor | None = None) -> T:
         """Run ``work`` in a thread and retry it by the policy; raise ``AwsError``.
 
         ``work`` must be idempotent: if a response is lost, it runs again.
+        ``executor`` has the threads; by default those of the session.
         """
+        executor = executor or self._executor
         throttled = transient = 0
+        deadline = self._loop.now() + self._retry_policy.max_transient_time
 
         def fenced() -> T:
             # In the thread, because the wait for a thread may have been long.
@@ -159,7 +173,7 @@ class AwsSession:
         while True:
             started = self._loop.now()
             try:
-                return await self._executor.run(attempt)
+                return await executor.run(attempt)
             except SDK_ERRORS as sdk_error:
                 error = translate_error(sdk_error, operation)
                 self.metrics.inc(
@@ -167,18 +181,19 @@ class AwsSession:
                 )
                 throttled += error.kind is ErrorKind.THROTTLED
                 transient += error.kind is ErrorKind.TRANSIENT
-                if not self._should_retry(error, throttled, transient):
+                is_late = self._loop.now() >= deadline
+                if not self._should_retry(error, throttled, transient, is_late=is_late):
                     raise error from sdk_error
             finally:
                 duration = (self._loop.now() - started).total_seconds()
                 self.metrics.observe(AWS_REQUEST_DURATION, duration, OperationLabels(operation=operation))
             await self._loop.sleep(self._retry_policy.delay(throttled + transient, self._random))
 
-    def _should_retry(self, error: AwsError, throttled: int, transient: int) -> bool:
+    def _should_retry(self, error: AwsError, throttled: int, transient: int, *, is_late: bool) -> bool:
         if error.kind is ErrorKind.THROTTLED:
             return throttled <= self._retry_policy.max_throttle_retries
         is_transient = error.kind is ErrorKind.TRANSIENT
-        return is_transient and transient <= self._retry_policy.max_transient_retries
+        return is_transient and not is_late and transient <= self._retry_policy.max_transient_retries
 
 
 def _default_session() -> boto3.Session:

@@ -3,9 +3,9 @@
     session -> cluster info -> instance types
         -> launch templates -> resolvers -> cloud provider -> background tasks
 
-All adapters share one ``AwsSession`` and its thread pool. A failure before the cloud
-provider exists ends the process with a message for the user; background tasks log
-their failures and retry.
+All adapters share one ``AwsSession`` and its thread pool; only CreateFleet has its own
+threads. A failure before the cloud provider exists ends the process with a message for
+the user; background tasks log their failures and retry.
 """
 
 from base64 import b64encode
@@ -19,7 +19,7 @@ from dovetail.aws.cloudprovider import AwsCloudProvider
 from dovetail.aws.cluster_info import ClusterInfoResolver
 from dovetail.aws.errors import AwsError, ErrorKind
 from dovetail.aws.instance.instances import Ec2Instances
-from dovetail.aws.instance.launcher import InstanceLauncher
+from dovetail.aws.instance.launcher import MAX_CREATE_FLEET_CALLS, InstanceLauncher
 from dovetail.aws.interruption.sqs import SqsInterruptionQueue
 from dovetail.aws.interruption.status_checks import Ec2StatusChecks
 from dovetail.aws.interruption.zonal_shift import (
@@ -80,6 +80,12 @@ class AwsCloudFactory:
 
     async def __call__(self, context: CloudContext) -> CloudServices:
         executor = ThreadExecutor(MAX_THREADS, name="aws")
+        launch_executor = ThreadExecutor(MAX_CREATE_FLEET_CALLS, name="create-fleet")
+
+        def close() -> None:
+            executor.close()
+            launch_executor.close()
+
         try:
             aws = AwsSession(
                 loop=context.loop,
@@ -89,19 +95,23 @@ class AwsCloudFactory:
                 metrics=context.metrics,
                 fence=context.fence,
             )
-            return await _AwsServices(self._settings, context, aws).build(close=executor.close)
+            return await _AwsServices(self._settings, context, aws, launch_executor).build(close=close)
         except BaseException:
-            executor.close()
+            close()
             raise
 
 
 class _AwsServices:
     """Builds the AWS adapters on one session."""
 
-    def __init__(self, settings: AwsSettings, context: CloudContext, aws: AwsSession) -> None:
+    def __init__(
+        self, settings: AwsSettings, context: CloudContext, aws: AwsSession, launch_executor: ThreadExecutor
+    ) -> None:
+        """``launch_executor`` has the threads of CreateFleet calls."""
         self._settings = settings
         self._context = context
         self._aws = aws
+        self._launch_executor = launch_executor
         self._cluster = settings.cluster_name
         self._reserved_capacity = settings.catalog.instance_types.reserved_capacity
         self._free_addresses = FreeAddresses()
@@ -200,7 +210,6 @@ class _AwsServices:
             ),
             launcher=InstanceLauncher(
                 aws=aws,
-                ec2=ec2,
                 templates=templates,
                 addresses=self._free_addresses,
                 unavailable=context.unavailable_offerings,
@@ -208,6 +217,7 @@ class _AwsServices:
                 cluster=self._cluster,
                 reservations=self._reservation_capacity,
                 use_own_prices=bool(self._settings.catalog.discounts),
+                executor=self._launch_executor,
             ),
             instance_types=instance_types,
             launch_templates=templates,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.aws.instance.launcher import InstanceLauncher
+from dovetail.aws.instance.launcher import CREATE_FLEET_TIMEOUT, InstanceLauncher
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from tests.simulator.ec2.harness import ON_DEMAND, POOL, SPOT, a_claim
 from tests.support.aws.provider_process import CLUSTER, AwsProcess
@@ -22,12 +22,11 @@ def test_with_discounts_our_prices_rank_on_demand_types(
     process: AwsProcess, own_prices: bool, kind: str, options: str, strategy: str
 ) -> None:
     asked: list[dict[str, Any]] = []
-    process.ec2.meta.events.register(
+    process.aws.ec2(read_timeout=CREATE_FLEET_TIMEOUT).meta.events.register(
         "provide-client-params.ec2.CreateFleet", lambda params, **_: asked.append(params)
     )
     buyer = InstanceLauncher(
         aws=process.aws,
-        ec2=process.ec2,
         templates=process.templates,
         addresses=process.addresses,
         unavailable=process.unavailable_offerings,

@@ -25,6 +25,7 @@ from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.rest.sandbox import encode_kubeconfig
 from tests.simulator.rest.rest_server import TOKEN, Cluster, serve_cluster
 from tests.support.aws.nodeclass_account import REGION, Account
+from tests.support.moto.middleware import ScriptedError
 from tests.support.moto.server import MotoAws, moto_aws
 
 TIMEOUT = 150.0
@@ -154,12 +155,9 @@ def start(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., Running]]:
                 stream.close()
 
 
-@pytest.mark.parametrize("forbidden", [frozenset(), OPTIONAL_OPERATIONS], ids=["", "optional-forbidden"])
-def test_instance_is_launched_for_a_pod_and_terminated_and_sigterm_stops_the_process(
-    cluster: Cluster, moto: MotoAws, start: Callable[..., Running], forbidden: frozenset[str]
-) -> None:
+def prepare(cluster: Cluster, moto: MotoAws) -> Any:
+    """Create an account, a NodePool and an unschedulable pod; return a client of EC2."""
     account = Account(moto)
-    moto.middleware.is_forbidden = lambda operation: operation in forbidden
     session = boto3.Session("test", "test", region_name=REGION)
     ec2 = session.client("ec2", endpoint_url=moto.url)
     account.network(ec2)
@@ -173,6 +171,15 @@ def test_instance_is_launched_for_a_pod_and_terminated_and_sigterm_stops_the_pro
     cluster.run(
         lambda: cluster.api.patch(PODS, "waits", status, PatchType.MERGE, "default", subresource="status")
     )
+    return ec2
+
+
+@pytest.mark.parametrize("forbidden", [frozenset(), OPTIONAL_OPERATIONS], ids=["", "optional-forbidden"])
+def test_instance_is_launched_for_a_pod_and_terminated_and_sigterm_stops_the_process(
+    cluster: Cluster, moto: MotoAws, start: Callable[..., Running], forbidden: frozenset[str]
+) -> None:
+    ec2 = prepare(cluster, moto)
+    moto.middleware.is_forbidden = lambda operation: operation in forbidden
 
     def claims() -> list[Any]:
         return cluster.run(lambda: list(cluster.api.list(NODE_CLAIMS).items))
@@ -215,6 +222,31 @@ def test_instance_is_launched_for_a_pod_and_terminated_and_sigterm_stops_the_pro
     assert not process.has_logged("stopping in the middle of something; it is resumed at the next start")
     assert process.lines[-1]["message"] == "stopped"
     assert {"level", "time", "logger", "message"} <= process.lines[0].keys()
+
+
+def test_sigterm_stops_the_process_while_ec2_launches(
+    cluster: Cluster, moto: MotoAws, start: Callable[..., Running]
+) -> None:
+    prepare(cluster, moto)
+    process = start(
+        "--cluster-endpoint=https://demo.example.com",
+        "--disable-dry-run",  # The dry run is a CreateFleet request, too.
+        AWS_ENDPOINT_URL=moto.url,
+        BATCH_IDLE_DURATION="200ms",
+        **CREDENTIALS,
+    )
+    moto.middleware.latency["CreateFleet"] = 20.0
+    # The server still responds to it during the next test: nothing must be launched there.
+    moto.middleware.add_error(ScriptedError(operation="CreateFleet"))
+    process.wait_until(lambda: moto.middleware.calls["CreateFleet"] > 0, "nothing was launched")
+
+    began = time.monotonic()
+    process.process.send_signal(signal.SIGTERM)
+    code, stderr = process.end()
+
+    moto.middleware.reset()
+    assert (code, stderr) == (0, "")
+    assert time.monotonic() - began < 5
 
 
 def test_missing_kubeconfig_is_reported_with_all_locations(

@@ -5,7 +5,9 @@ import time
 from collections.abc import Awaitable, Iterator
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any
+from typing import Any, cast
+
+import boto3
 
 from dovetail.aws.cloudprovider import AwsCloudProvider
 from dovetail.aws.instance.instances import Ec2Instances
@@ -68,11 +70,27 @@ class FakeEc2:
         yield {"Reservations": [{"Instances": [self.instances[entry] for entry in ids]}]}
 
 
+class FakeSession:
+    """A boto3 session whose only client is the fake one."""
+
+    def __init__(self, client: FakeEc2) -> None:
+        self._client = client
+
+    def client(self, *_: object, **__: object) -> FakeEc2:
+        return self._client
+
+
 async def run_lifecycles(instance_count: int) -> tuple[float, int]:
     """Launch, list, get and terminate instances; return duration and calls."""
     loop, ec2 = AsyncioEventLoop(), FakeEc2()
     client: Any = ec2
-    aws = AwsSession(loop=loop, executor=ImmediateExecutor(), random=SystemRandomSource(), region=REGION.name)
+    aws = AwsSession(
+        loop=loop,
+        executor=ImmediateExecutor(),
+        random=SystemRandomSource(),
+        region=REGION.name,
+        session=cast(boto3.Session, FakeSession(client)),
+    )
     subnets = {f"subnet-{zone}": zone for zone in REGION.zones}
     unavailable = UnavailableOfferings()
     templates = LaunchTemplates(aws=aws, ec2=client, loop=loop, cluster="c")
@@ -81,7 +99,6 @@ async def run_lifecycles(instance_count: int) -> tuple[float, int]:
         instances=Ec2Instances(aws=aws, ec2=client, loop=loop, cluster="c"),
         launcher=InstanceLauncher(
             aws=aws,
-            ec2=client,
             templates=templates,
             addresses=FakeFreeAddresses(subnets),
             unavailable=unavailable,

@@ -153,7 +153,6 @@ class OperatorProcess:
             instances=Ec2Instances(aws=aws, ec2=ec2, loop=loop, cluster=cluster),
             launcher=InstanceLauncher(
                 aws=aws,
-                ec2=ec2,
                 templates=templates,
                 addresses=addresses,
                 unavailable=self.unavailable,

@@ -14,7 +14,7 @@ from dovetail.aws.instance.launcher import InstanceLauncher
 from dovetail.aws.launchtemplate.launch_config import LaunchAmi, LaunchConfig, UserDataContext
 from dovetail.aws.launchtemplate.launch_templates import LaunchTemplates
 from dovetail.aws.nodeclass.capacity_reservations import ReservationCapacity
-from dovetail.aws.session import AwsSession, RetryPolicy
+from dovetail.aws.session import READ_TIMEOUT, AwsSession, RetryPolicy
 from dovetail.host.event_loop import AsyncioEventLoop
 from dovetail.host.executor import ThreadExecutor
 from dovetail.host.randomness import SystemRandomSource
@@ -99,13 +99,20 @@ class AwsAccount:
 class AwsProcess:
     """A process with empty caches."""
 
-    def __init__(self, account: AwsAccount, *, retry_policy: RetryPolicy = QUICK) -> None:
+    def __init__(
+        self,
+        account: AwsAccount,
+        *,
+        retry_policy: RetryPolicy = QUICK,
+        threads: int = 16,
+        read_timeout: timedelta = READ_TIMEOUT,
+    ) -> None:
         self._runner = asyncio.Runner()
-        self._executor = ThreadExecutor(16)
+        self._executor, self._launch_executor = ThreadExecutor(threads), ThreadExecutor(threads)
         self.account = account
-        self._runner.run(self._begin(account, retry_policy))
+        self._runner.run(self._begin(account, retry_policy, read_timeout))
 
-    async def _begin(self, account: AwsAccount, retry_policy: RetryPolicy) -> None:
+    async def _begin(self, account: AwsAccount, retry_policy: RetryPolicy, read_timeout: timedelta) -> None:
         self.loop = AsyncioEventLoop()
         self.aws = AwsSession(
             loop=self.loop,
@@ -114,6 +121,7 @@ class AwsProcess:
             region=account.region.name,
             endpoint_url=account.moto.url,
             retry_policy=retry_policy,
+            read_timeout=read_timeout,
             session=shared_session(),
         )
         self.ec2 = ec2 = self.aws.ec2()
@@ -139,13 +147,13 @@ class AwsProcess:
             instances=self.instances,
             launcher=InstanceLauncher(
                 aws=self.aws,
-                ec2=self.ec2,
                 templates=self.templates,
                 addresses=self.addresses,
                 unavailable=self.unavailable_offerings,
                 clock=self.loop,
                 cluster=CLUSTER,
                 reservations=reservation_capacity,
+                executor=self._launch_executor,
             ),
             instance_types=InstanceTypeProvider(
                 account.catalog.instance_types_in(account.region.name),
@@ -175,6 +183,7 @@ class AwsProcess:
         """Stop the process; calls in flight are cancelled."""
         self._runner.close()
         self._executor.close()
+        self._launch_executor.close()
 
 
 def network_of(ec2: Any, region: Region) -> tuple[dict[str, str], str]:

@@ -28,7 +28,8 @@ number, which is part of the hash, is therefore increased.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from datetime import timedelta
+from typing import Any, Final
 
 import msgspec
 
@@ -67,6 +68,7 @@ from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.ports.cloudprovider import CloudError, CreateError
 from dovetail.ports.event_loop import Clock
+from dovetail.ports.executor import Executor
 from dovetail.ports.metrics import CLOUDPROVIDER_LAUNCH_FAILURES, OfferingLabels
 from dovetail.state.cloudprovider import (
     LaunchChoiceCache,
@@ -76,9 +78,14 @@ from dovetail.state.cloudprovider import (
 )
 from dovetail.state.instancetypes.unavailable_offerings import UnavailableOffering, UnavailableOfferings
 
-if TYPE_CHECKING:
-    from types_boto3_ec2.client import EC2Client
+CREATE_FLEET_TIMEOUT: Final = timedelta(minutes=4)
+"""Maximum wait for a response, which follows the launch of up to 200 instances.
 
+Shorter than the launch timeout of a claim (5 min): the next reconcile repeats the
+request with the same client token before the claim is deleted.
+"""
+MAX_CREATE_FLEET_CALLS: Final = 32
+"""Calls in flight at once, in threads of their own: each may take minutes."""
 _MAX_ATTEMPT_COUNTS: Final = 10_000
 
 
@@ -100,7 +107,6 @@ class InstanceLauncher:
         self,
         *,
         aws: AwsSession,
-        ec2: "EC2Client",
         templates: LaunchTemplates,
         addresses: FreeAddresses,
         unavailable: UnavailableOfferings,
@@ -108,11 +114,16 @@ class InstanceLauncher:
         cluster: str,
         reservations: ReservationCapacity | None = None,
         use_own_prices: bool = False,
+        executor: Executor | None = None,
     ) -> None:
-        """``use_own_prices``: our prices rank on-demand offerings, not those of EC2."""
+        """``use_own_prices``: our prices rank on-demand offerings, not those of EC2.
+
+        ``executor`` has the threads of CreateFleet calls; by default those of the session.
+        """
         self._use_own_prices = use_own_prices
         self._aws = aws
-        self._ec2 = ec2
+        self._ec2 = aws.ec2(read_timeout=CREATE_FLEET_TIMEOUT)
+        self._executor = executor
         self._templates = templates
         self._addresses = addresses
         self._unavailable = unavailable
@@ -284,7 +295,7 @@ class InstanceLauncher:
             return self._ec2.create_fleet(ClientToken=request.client_token, **request.parameters)
 
         try:
-            response = await self._aws.call("CreateFleet", call)
+            response = await self._aws.call("CreateFleet", call, executor=self._executor)
         except AwsError as error:
             if error.kind is ErrorKind.TRANSIENT:
                 raise UnknownOutcomeError(error.reason, str(error)) from error
