@@ -3,6 +3,7 @@
 Nothing here calls a cloud. A provider that restarts loses only caches.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol
@@ -59,7 +60,7 @@ class InstanceTypeSource(Protocol):
     def instance_types(self, node_class: EC2NodeClass, *, now: datetime) -> tuple[InstanceType, ...]: ...
 
 
-class BaseCloudProvider:
+class BaseCloudProvider(ABC):
     """Base of cloud providers: instance types of NodePools and NodeClaims, and drift.
 
     Instance types have NodeOverlays applied. They are the same tuple until something
@@ -101,9 +102,13 @@ class BaseCloudProvider:
         )
         return get_instance_drift(instance, claim, node_class, by_name)
 
+    @abstractmethod
+    async def get(self, provider_id: str) -> Instance:
+        """Return an instance; InstanceNotFoundError if it has terminated."""
+
     async def _get_instance(self, claim: NodeClaim) -> Instance:
-        """Return the instance of a launched claim, which may come from a cache."""
-        raise NotImplementedError
+        """Return the instance of a launched claim. Overridden where there is a cache."""
+        return await self.get(claim.provider_id)
 
     def _types_for_claim(self, claim: NodeClaim, node_class: EC2NodeClass) -> tuple[InstanceType, ...]:
         """Return the instance types that a NodeClaim can be launched as."""

@@ -1,5 +1,6 @@
 """Base classes of the controllers: a work queue, and the pods of workloads."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from datetime import datetime, timedelta
 from typing import ClassVar, Final, Generic, TypeVar
@@ -47,7 +48,7 @@ class FailureDelay(Generic[Key]):
         return remaining
 
 
-class Controller:
+class Controller(ABC):
     """Syncs the objects of one kind: an event adds the object's key to a work queue."""
 
     resource: ClassVar[Resource]
@@ -77,8 +78,9 @@ class Controller:
             if kind == self.resource.kind:
                 self._queue.add(key)
 
+    @abstractmethod
     def _sync(self, key: ObjectKey) -> None:
-        raise NotImplementedError
+        """Bring the object of a key to its desired state."""
 
 
 class WorkloadController(Controller):
