@@ -242,7 +242,9 @@ async def _make_all_requests(access: RestConfig, done: set[Permission]) -> None:
                 await asyncio.sleep(0.05)
         await kube.delete(NODE_CLAIMS, "claim-1")
         await loop.stop()
-    assert [line for line in log.lines if line.message == "watch interrupted"] == []
+    interrupted = [line.fields["error"] for line in log.lines if line.message == "watch interrupted"]
+    # The API server ends watches of a kind once after its CRD was created.
+    assert [error for error in interrupted if "storage is (re)initializing" not in error] == []
 
 
 async def _lead(kube: KubeClient, loop: AsyncioEventLoop, log: RecordedLog) -> None:
