@@ -45,6 +45,68 @@ def test_gone_as_response_or_event_causes_a_new_list() -> None:
     assert [pod.name for pod in cache.unbound_pods()] == ["c"]
 
 
+class RecordingLoop(ImpatientLoop):
+    """Records the delays between attempts instead of waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.delays: list[float] = []
+
+    async def sleep(self, delay: timedelta) -> None:
+        self.delays.append(delay.total_seconds())
+
+
+def delays(script: Script, requests: int) -> list[float]:
+    """Run a reflector of pods until it made so many requests; return its pauses in seconds."""
+
+    async def run() -> list[float]:
+        loop = RecordingLoop()
+        async with played(script) as access, connected(access) as connection:
+            watcher = Reflector(
+                ClusterCache(), PODS, connection, loop=loop, random=SeededRandomSource(1), log=RecordedLog()
+            )
+            loop.spawn(watcher.run())
+            await until(lambda: len(script.asked) == requests, lambda: script.asked)
+            await loop.stop()
+        return loop.delays
+
+    return asyncio.run(run())
+
+
+def test_the_first_gone_is_answered_with_a_list_at_once_after_any_number_of_failures() -> None:
+    failures = [(503, "")] * 12
+    script = Script(a_list(5, "a"), *failures, a_status(410, "Expired"), a_list(900, "a"), (503, ""))
+
+    slept = delays(script, 1 + 12 + 1 + 1 + 1 + 1)
+
+    assert len(slept) == 13  # One for each 503, none for 410.
+    assert slept[12] < 0.4  # The list was complete: the backoff begins anew.
+
+
+def test_gone_after_gone_backs_off() -> None:
+    gone = a_status(410, "Expired")
+    script = Script(*[a_list(5, "a"), gone] * 12)
+
+    slept = delays(script, 25)
+
+    assert len(slept) == 11
+    assert slept[0] < 0.4
+    assert slept[-1] > 10
+
+
+def test_an_event_ends_a_series_of_gone() -> None:
+    gone, event = a_status(410, "Expired"), (200, an_event("ADDED", text("b", 6)))
+    script = Script(a_list(5, "a"), gone, a_list(5, "a"), event, gone, a_list(5, "a"))
+
+    assert [delay for delay in delays(script, 7) if delay] == []
+
+
+def test_a_watch_is_resumed_within_seconds_after_a_long_outage() -> None:
+    script = Script(a_list(5, "a"), *[(503, "")] * 20)
+
+    assert max(delays(script, 22)) <= 7.5
+
+
 def test_an_initializing_storage_is_retried_without_a_list() -> None:
     busy = a_status(429, "TooManyRequests", retryAfterSeconds=1)
     script = Script(a_list(5, "a"), busy, busy, (503, "<html>proxy</html>"), (500, ""))

@@ -148,11 +148,16 @@ class Process:
     """An operator that runs until ``end`` is called."""
 
     def __init__(
-        self, cluster: RealTimeCluster, server: Served, *, cloud_factory: CloudFactory | None = None
+        self,
+        cluster: RealTimeCluster,
+        server: Served,
+        *,
+        cloud_factory: CloudFactory | None = None,
+        is_in_cluster: bool = False,
     ) -> None:
         self.stop = asyncio.Event()
         operator = Operator(
-            server.access,
+            msgspec.structs.replace(server.access, is_in_cluster=is_in_cluster),
             cloud_factory=cloud_factory or cluster.create_cloud,
             settings=OperatorSettings(),
             log=cluster.log,

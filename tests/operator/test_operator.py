@@ -95,7 +95,8 @@ def test_processes_that_stop_during_launches_leave_no_orphans() -> None:
     in_a_cluster(work)
 
 
-def test_the_process_does_not_start_beside_karpenter() -> None:
+@pytest.mark.parametrize("is_in_cluster", [False, True])
+def test_the_process_does_not_start_beside_karpenter(is_in_cluster: bool) -> None:
     async def work(cluster: RealTimeCluster, server: Served) -> None:
         now = cluster.simulated.clock.now()
         spec = {
@@ -108,7 +109,7 @@ def test_the_process_does_not_start_beside_karpenter() -> None:
         cluster.scale(3)
 
         with pytest.raises(PreflightError, match="karpenter-7d4b9-x2x1z holds the lease kube-system/"):
-            await Process(cluster, server).task
+            await Process(cluster, server, is_in_cluster=is_in_cluster).task
 
         assert cluster.claims() == []
 
@@ -122,6 +123,20 @@ def test_the_process_stops_while_it_waits_for_the_api_server() -> None:
         server.wire.cut()
 
         assert await process.end() < 5
+
+    in_a_cluster(work)
+
+
+def test_a_pod_that_starts_during_an_outage_of_the_api_server_waits_for_it() -> None:
+    async def work(cluster: RealTimeCluster, server: Served) -> None:
+        await server.stop()
+        process = Process(cluster, server, is_in_cluster=True)
+        await until(lambda: bool(cluster.log.entries("waiting for the API server")))
+        await server.start()
+        await until(lambda: bool(cluster.log.entries("started")))
+        await process.end()
+
+        assert "does not respond" in str(cluster.log.entries("waiting for the API server")[0]["error"])
 
     in_a_cluster(work)
 

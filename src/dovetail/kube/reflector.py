@@ -8,7 +8,8 @@
                                                       store <─────────────────┘
 
 A watch that breaks is resumed from the last resourceVersion, with backoff. Only
-if the API server no longer has that version (410) everything is listed again.
+if the API server no longer has that version (410) everything is listed again: at
+once, because a server that answers 410 is up; a second 410 in a row backs off.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,7 +38,9 @@ _IDLE_TIMEOUT: Final = 150.0
 """Seconds. Bookmarks come every minute, so a silent connection is dead."""
 _MIN_WATCH_DURATION: Final = timedelta(seconds=1)
 _INITIAL_BACKOFF: Final = timedelta(milliseconds=200)
-_MAX_BACKOFF: Final = timedelta(seconds=30)
+_MAX_WATCH_BACKOFF: Final = timedelta(seconds=5)
+"""A watch is cheap to start, and until then changes of its kind are not seen."""
+_MAX_LIST_BACKOFF: Final = timedelta(seconds=30)
 _MAX_RETRY_AFTER: Final = 60
 """Seconds; a longer Retry-After of the API server or a proxy is shortened."""
 STUCK_AFTER: Final = timedelta(minutes=5)
@@ -153,6 +156,9 @@ class Reflector:
         self._resource_version = ""
         """The store contains everything up to here; empty if a list is needed."""
         self._failures = 0
+        """Failures since the last event or complete list."""
+        self._expirations = 0
+        """410 responses since the last event."""
         self.kind = resource.qualified_name
         self.last_activity = loop.now()
         """Time of the last event or attempt."""
@@ -178,7 +184,10 @@ class Reflector:
                 await self._watch()
             except Gone as error:
                 self._resource_version = ""
-                await self._back_off(error)
+                self._expirations += 1
+                if self._expirations > 1:
+                    self._failures = max(self._failures, self._expirations - 2)
+                    await self._back_off(error)
             except DovetailError as error:
                 await self._back_off(error)
 
@@ -198,7 +207,7 @@ class Reflector:
                 self.last_activity = self._loop.now()
                 version = page.resource_version
         relist.finish(version)
-        self._resource_version = version
+        self._resource_version, self._failures = version, 0
 
     async def _watch(self) -> None:
         """Apply events until the watch ends."""
@@ -216,7 +225,7 @@ class Reflector:
                 self.last_activity, self.disconnected_since = self._loop.now(), None
                 for line in lines:
                     self._apply_line(line)
-                    has_events, self._failures = True, 0
+                    has_events, self._failures, self._expirations = True, 0, 0
         if not has_events and self._loop.now() - started < _MIN_WATCH_DURATION:
             raise Unavailable("the watch ended within a second and without an event")
 
@@ -239,8 +248,9 @@ class Reflector:
     async def _back_off(self, error: DovetailError) -> None:
         self._failures += 1
         self.disconnected_since = self.disconnected_since or self._loop.now()
+        limit = _MAX_WATCH_BACKOFF if self._resource_version else _MAX_LIST_BACKOFF
         # 2**10 times the initial backoff is beyond the maximum.
-        delay = min(_MAX_BACKOFF, _INITIAL_BACKOFF * (1 << min(self._failures - 1, 10)))
+        delay = min(limit, _INITIAL_BACKOFF * (1 << min(self._failures - 1, 10)))
         # Jitter: all kinds lose their watches together and must not reconnect together.
         delay = max(delay * (0.5 + self._random.random()), _retry_after(error))
         # A watch ends every few minutes; only one that cannot be resumed is an error.

@@ -53,6 +53,7 @@ from dovetail.operator.leader import (
 )
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_POOLS
 from dovetail.ports.event_loop import EventLoop
+from dovetail.ports.kube_errors import Unavailable
 from dovetail.ports.telemetry import Log
 from dovetail.state.capacitybuffers import CapacityBuffers
 from dovetail.state.cluster.cache import ClusterCache, ObjectChange
@@ -65,6 +66,12 @@ from dovetail.state.pods.evictions import PendingEvictions
 
 _PREFLIGHT_TIMEOUT: Final = 7.0
 """Seconds. With the start of Python, a user sees an error within ten."""
+_MAX_WAIT_IN_CLUSTER: Final = timedelta(minutes=10)
+"""For an API server that is unavailable at start-up.
+
+Exits would add the kubelet's restart backoff, up to five minutes, to the outage.
+"""
+_WAIT_INTERVAL: Final = timedelta(seconds=2)
 _SHUTDOWN_TIMEOUT: Final = timedelta(seconds=3)
 """For running writes.
 
@@ -73,6 +80,10 @@ Kubernetes kills a pod 30 s after SIGTERM; users at a terminal do not wait that 
 _SHUTDOWN_POLL: Final = timedelta(milliseconds=20)
 _WARMUP_DELAY: Final = timedelta(milliseconds=250)
 """A node class that becomes ready changes several times in a row."""
+
+
+class _NoAnswerError(PreflightError):
+    """A preflight check took too long."""
 
 
 class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +159,7 @@ class Operator:
             await self._shut_down()
 
     async def _start(self) -> None:
-        version = await self._check_cluster()
+        version = await self._wait_for_cluster()
         self._cloud = await self._cloud_factory(self._build_cloud_context(version))
         reflectors = await self._start_reflectors(self._cloud)
         await self._acquire_leadership()
@@ -162,6 +173,20 @@ class Operator:
             nodeclaims=len(self._cache.claims()),
         )
 
+    async def _wait_for_cluster(self) -> str:
+        """Check the cluster; in a pod, wait while the API server is unavailable."""
+        deadline = self._loop.now() + (_MAX_WAIT_IN_CLUSTER if self._access.is_in_cluster else timedelta())
+        while True:
+            try:
+                return await self._check_cluster()
+            except (Unavailable, _NoAnswerError) as error:
+                if self._loop.now() >= deadline:
+                    raise
+                self._log.error(
+                    "waiting for the API server", error=str(error), again_in=f"{_WAIT_INTERVAL.seconds}s"
+                )
+            await self._loop.sleep(_WAIT_INTERVAL)
+
     async def _check_cluster(self) -> str:
         """Check version, CRDs, permissions, and that Karpenter does not run here."""
         gates = self._settings.gates
@@ -173,7 +198,7 @@ class Operator:
                 await check_permissions(self._connection, read=self._cache.stores, gates=gates)
         except TimeoutError as error:
             message = f"{self._connection.waiting_for} gave no answer within {_PREFLIGHT_TIMEOUT:g}s"
-            raise PreflightError(message) from error
+            raise _NoAnswerError(message) from error
         return version
 
     def _build_cloud_context(self, version: str) -> CloudContext:

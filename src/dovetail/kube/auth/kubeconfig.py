@@ -36,6 +36,8 @@ class RestConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Server name in the certificate, if it is not the host of the URL."""
     proxy: str | None = None
     """Proxy URL."""
+    is_in_cluster: bool = False
+    """True for the service account of a pod."""
 
 
 def load_rest_config(
@@ -81,6 +83,7 @@ def in_cluster_config(host: str, port: str, service_account_dir: Path, clock: Cl
         client_tls=client_tls,
         credentials=ReloadingCredentials([file], reload=client_tls.reload, clock=clock, token=token),
         ca_certificates=ca_bundle,
+        is_in_cluster=True,
     )
 
 
