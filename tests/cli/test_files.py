@@ -1,10 +1,13 @@
 """Files and directories named on the command line."""
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from dovetail.cli.files import read_sources
+from dovetail.cli import files
+from dovetail.cli.files import LIMIT_VARIABLE, read_sources
 from dovetail.errors import InvalidInputError
 
 
@@ -64,3 +67,51 @@ def test_a_helm_chart_is_one_error(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"{chart} is a Helm chart; render it first: helm template {chart} | dovetail simulate -f -"
     )
+
+
+def test_an_endless_file_is_refused_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LIMIT_VARIABLE, "3")
+
+    with pytest.raises(InvalidInputError, match="/dev/zero is larger than 3 MiB; set DOVETAIL_MAX_INPUT_MIB"):
+        read_sources(["/dev/zero"])
+
+
+def test_the_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "big.yaml"
+    file.write_bytes(b"#" * (2 << 20))
+
+    monkeypatch.setenv(LIMIT_VARIABLE, "1")
+    with pytest.raises(InvalidInputError):
+        read_sources([str(file)])
+    monkeypatch.setenv(LIMIT_VARIABLE, "2")
+
+    assert len(read_sources([str(file)])[0][1]) == 2 << 20
+
+
+@pytest.mark.parametrize("value", ["many", "-1", "0"])
+def test_an_invalid_limit_is_named(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "web.yaml").write_text("kind: Pod")
+    monkeypatch.setenv(LIMIT_VARIABLE, value)
+
+    with pytest.raises(InvalidInputError, match=f"{LIMIT_VARIABLE} must be a number of MiB, not '{value}'"):
+        read_sources([str(tmp_path)])
+
+
+def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    pipe, content = tmp_path / "pipe", b"kind: Pod\n" * 50_000
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(content,))
+    writer.start()
+
+    sources = read_sources([str(pipe)])
+    writer.join()
+
+    assert sources == [(str(pipe), content)]
+
+
+def test_a_pipe_without_a_writer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_PIPE_TIMEOUT", 0.05)
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(InvalidInputError, match="is a pipe that nothing was written to for"):
+        read_sources([str(tmp_path / "pipe")])

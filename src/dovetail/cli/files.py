@@ -1,10 +1,12 @@
 """Read the files that a user names, or report all errors."""
 
 import os
+import select
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import BinaryIO, Final, TextIO, TypeVar
 
 from dovetail.errors import InvalidInputError, ValidationError
 
@@ -14,6 +16,12 @@ SUFFIXES = (".yaml", ".yml", ".json")
 KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml")
 """Files beside manifests that are not Kubernetes objects."""
 CHART = "Chart.yaml"
+LIMIT_VARIABLE: Final = "DOVETAIL_MAX_INPUT_MIB"
+_DEFAULT_LIMIT_MIB: Final = 1024
+"""A dump of 50,000 pods has some 500 MiB."""
+_PIPE_TIMEOUT: Final = 120.0
+"""Seconds without data from a pipe, such as ``-f <(kubectl get pods -o yaml)``."""
+_CHUNK: Final = 1 << 20
 
 
 Source = tuple[str, bytes]
@@ -71,20 +79,73 @@ def _manifests_below(folder: str) -> Iterator[Path]:
 
 
 def read_bytes(name: str) -> bytes:
-    """Read one file, or stdin for ``-``."""
+    """Read one file, or stdin for ``-``; raise ``InvalidInputError`` if it is too large or cannot be read."""
     try:
-        return _read_stdin() if name == STDIN else Path(name).read_bytes()
+        if name == STDIN:
+            return _read_limited(name, _open_stdin())
+        if stat.S_ISFIFO(os.stat(name).st_mode):
+            return _read_pipe(name)
+        with open(name, "rb") as file:
+            return _read_limited(name, file)
     except FileNotFoundError:
         raise _unreadable(name, f"file not found{_nearby(name)}") from None
     except OSError as error:
         raise _unreadable(name, f"cannot be read: {error.strerror or error}") from None
 
 
-def _read_stdin() -> bytes:
+def _open_stdin() -> BinaryIO:
     stream: TextIO | None = sys.stdin
     if stream is None:  # Closed by the parent process.
         raise _unreadable(STDIN, "is closed")
-    return stream.buffer.read()
+    return stream.buffer
+
+
+def _read_limited(name: str, stream: BinaryIO) -> bytes:
+    limit = _limit()
+    # In chunks: a read of the limit would reserve that much memory.
+    content = bytearray()
+    while chunk := stream.read(_CHUNK):
+        content += chunk
+        _check_size(name, len(content), limit)
+    return bytes(content)
+
+
+def _read_pipe(name: str) -> bytes:
+    """Read a named pipe; unlike ``open`` this does not wait for ever for a writer."""
+    limit = _limit()
+    content = bytearray()
+    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        while True:
+            if not poll.poll(_PIPE_TIMEOUT * 1000):
+                raise _unreadable(name, f"is a pipe that nothing was written to for {_PIPE_TIMEOUT:g}s")
+            chunk = os.read(descriptor, _CHUNK)
+            if not chunk:
+                return bytes(content)
+            content += chunk
+            _check_size(name, len(content), limit)
+    finally:
+        os.close(descriptor)
+
+
+def _check_size(name: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise _unreadable(
+            name, f"is larger than {limit >> 20} MiB; set {LIMIT_VARIABLE} if it is meant to be read"
+        )
+
+
+def _limit() -> int:
+    """Return the largest size of a file in bytes."""
+    value = os.environ.get(LIMIT_VARIABLE, "")
+    if not value:
+        return _DEFAULT_LIMIT_MIB << 20
+    if not value.isdecimal() or int(value) == 0:
+        message = f"must be a number of MiB, not {value!r}"
+        raise InvalidInputError([ValidationError(LIMIT_VARIABLE, 0, "", message)])
+    return int(value) << 20
 
 
 def _nearby(name: str) -> str:
