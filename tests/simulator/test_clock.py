@@ -79,3 +79,23 @@ def test_nothing_can_be_scheduled_in_the_past() -> None:
         clock.call_later(-MINUTE, lambda: None)
     with pytest.raises(ValueError, match="has passed"):
         clock.run(until=NINE - MINUTE)
+
+
+def test_a_failing_call_ends_the_run_unless_its_error_is_handled() -> None:
+    clock = VirtualClock(start=NINE)
+    ran: list[datetime] = []
+    errors: list[Exception] = []
+
+    def fail() -> None:
+        raise ValueError("odd")
+
+    clock.call_later(timedelta(seconds=1), fail)
+    clock.call_later(timedelta(seconds=1), fail)
+    clock.call_later(timedelta(seconds=2), lambda: ran.append(clock.now()))
+    with pytest.raises(ValueError, match="odd"):
+        clock.run(until=NINE + timedelta(minutes=1))
+    clock.on_error = errors.append
+    clock.run(until=NINE + timedelta(minutes=1))
+
+    assert [str(error) for error in errors] == ["odd"]
+    assert ran == [NINE + timedelta(seconds=2)]

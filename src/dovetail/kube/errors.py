@@ -16,6 +16,7 @@ _ERROR_TYPES: Final[tuple[type[ApiError], ...]] = (
     kube_errors.AlreadyExists,
     kube_errors.Conflict,
     kube_errors.Gone,
+    kube_errors.RequestEntityTooLarge,
     kube_errors.UnsupportedMediaType,
     kube_errors.Invalid,
     kube_errors.TooManyRequests,

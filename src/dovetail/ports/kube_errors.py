@@ -9,6 +9,7 @@ ApiError                     carries the Status object: code, reason, details
 ├── AlreadyExists            409
 ├── Conflict                 409  concurrent write, or another manager owns the field
 ├── Gone                     410  the resourceVersion has expired
+├── RequestEntityTooLarge    413  the body, or what a patch would make of it
 ├── UnsupportedMediaType     415
 ├── Invalid                  422
 ├── TooManyRequests          429  an eviction would violate a PodDisruptionBudget
@@ -110,6 +111,12 @@ class Gone(ApiError):
     """The resourceVersion has expired; list again."""
 
     code, reason = 410, "Expired"
+
+
+class RequestEntityTooLarge(ApiError):
+    """The request, or the result of a patch, is larger than the limit."""
+
+    code, reason = 413, "RequestEntityTooLarge"
 
 
 class UnsupportedMediaType(ApiError):

@@ -40,6 +40,8 @@ class VirtualClock:
 
     def __init__(self, *, start: datetime) -> None:
         self._now = start
+        self.on_error: Callable[[Exception], None] | None = None
+        """Called with the exception of a callback, which otherwise ends the run."""
         self._heap: list[tuple[datetime, int, int, ScheduledCall]] = []
         self._sequence = count()
 
@@ -71,7 +73,13 @@ class VirtualClock:
         if self.next_due() is None:
             return False
         self._now, _, _, call = heappop(self._heap)
-        call.run()
+        if self.on_error is None:
+            call.run()
+            return True
+        try:
+            call.run()
+        except Exception as error:  # noqa: BLE001 - the owner of the clock decides
+            self.on_error(error)
         return True
 
     def run(self, *, until: datetime) -> None:

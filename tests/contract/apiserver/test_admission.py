@@ -5,13 +5,18 @@ from typing import Any
 import pytest
 
 from dovetail.ports.api_resources import (
+    CRON_JOBS,
     DEPLOYMENTS,
     EC2_NODE_CLASSES,
     JOBS,
     NODE_CLAIMS,
     NODE_POOLS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    STATEFUL_SETS,
     Resource,
 )
 from dovetail.ports.kube_errors import Invalid
@@ -24,6 +29,20 @@ from tests.contract.apiserver.objects import (
     a_pod,
 )
 from tests.contract.apiserver.subject import Object, Subject
+
+A_TEMPLATE: Object = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+}
+A_STATEFUL_SPEC: Object = {
+    "selector": {"matchLabels": {"app": "web"}},
+    "template": A_TEMPLATE,
+    "serviceName": "web",
+    "replicas": 0,
+}
+A_JOB_TEMPLATE: Object = {
+    "spec": {"template": {**A_TEMPLATE, "spec": {**A_TEMPLATE["spec"], "restartPolicy": "Never"}}}
+}
 
 
 def requiring(name: str, **requirement: Any) -> Object:
@@ -403,3 +422,58 @@ def test_a_pdb_cannot_have_both_limits(server: Subject) -> None:
     both = a_pdb(minAvailable=1, maxUnavailable=1)
 
     assert create_error_fields(server, POD_DISRUPTION_BUDGETS, both) == ["spec"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "spec", "fields"),
+    [
+        (CRON_JOBS, None, {"spec.schedule", "spec.jobTemplate.spec.template.spec.containers"}),
+        (CRON_JOBS, {"schedule": "often", "jobTemplate": A_JOB_TEMPLATE}, {"spec.schedule"}),
+        (PERSISTENT_VOLUMES, None, {"spec.accessModes", "spec.capacity", "spec"}),
+        (PERSISTENT_VOLUME_CLAIMS, None, {"spec.accessModes", "spec.resources[storage]"}),
+        (
+            STATEFUL_SETS,
+            {**A_STATEFUL_SPEC, "volumeClaimTemplates": [{}]},
+            {"spec.volumeClaimTemplates[0].spec.accessModes", "spec.template.spec.volumes[0].name"},
+        ),
+        (
+            POD_DISRUPTION_BUDGETS,
+            {"selector": {"matchExpressions": [{}]}},
+            {"spec.selector.matchExpressions[0].key", "spec.selector.matchExpressions[0].operator"},
+        ),
+        (
+            POD_DISRUPTION_BUDGETS,
+            {"selector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
+            {"spec.selector.matchExpressions[0].values"},
+        ),
+        (
+            DEPLOYMENTS,
+            {"selector": {"matchExpressions": [{"key": "a"}]}, "template": A_TEMPLATE},
+            {"spec.selector.matchExpressions[0].operator"},
+        ),
+        (
+            PODS,
+            {**A_TEMPLATE["spec"], "volumes": [{"persistentVolumeClaim": {}}]},
+            {"spec.volumes[0].name", "spec.volumes[0].persistentVolumeClaim.claimName"},
+        ),
+        (NODES, {"taints": [{"value": "x", "effect": "NoSchedule"}]}, {"metadata.taints[0].key"}),
+        (NODES, {"taints": [{"key": "a"}]}, {"metadata.taints[0].effect"}),
+        (NODES, {"taints": [{"key": "a", "effect": "Never"}]}, {"metadata.taints[0].effect"}),
+    ],
+)
+def test_an_object_without_its_required_parts_is_rejected(
+    server: Subject, resource: Resource, spec: Object | None, fields: set[str]
+) -> None:
+    obj: Object = {"metadata": {"name": server.unique("odd")}, **({} if spec is None else {"spec": spec})}
+
+    assert fields <= set(create_error_fields(server, resource, obj))
+
+
+def test_a_pdb_without_a_spec_is_stored(server: Subject) -> None:
+    server.create(POD_DISRUPTION_BUDGETS, {"metadata": {"name": server.unique("empty")}})
+
+
+def test_a_node_condition_without_fields_is_stored(server: Subject) -> None:
+    node: Object = {"metadata": {"name": server.unique("odd")}, "status": {"conditions": [{}]}}
+
+    server.create(NODES, node)

@@ -8,6 +8,11 @@ from dovetail.simulator.apiserver.storage.frozen_object import Object, get_field
 from tests.support.simulator.api_server import names
 from tests.support.simulator.controller_manager import WorkloadCluster, a_workload, new_image, set_pod
 
+CLAIM: Object = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+
 
 def stateful(replicas: int, *, wait: float = 30, boot: float = 1, **spec: Any) -> WorkloadCluster:
     cluster = WorkloadCluster(boot=boot)
@@ -79,8 +84,7 @@ def test_scaling_down_deletes_the_highest_ordinal_and_waits_for_it() -> None:
 
 
 def test_a_deleted_pod_is_recreated_with_its_name_and_claim() -> None:
-    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
-    cluster = stateful(2, volumeClaimTemplates=[claim])
+    cluster = stateful(2, volumeClaimTemplates=[CLAIM])
     first = cluster.get(PODS, "db-1", "default")
 
     cluster.delete(PODS, "db-1", "default")
@@ -95,8 +99,7 @@ def test_a_deleted_pod_is_recreated_with_its_name_and_claim() -> None:
 
 
 def test_claims_outlive_a_scale_down_and_the_statefulset() -> None:
-    claim = {"metadata": {"name": "data"}, "spec": {}}
-    cluster = stateful(2, volumeClaimTemplates=[claim])
+    cluster = stateful(2, volumeClaimTemplates=[CLAIM])
 
     cluster.scale(STATEFUL_SETS, "db", 1)
     cluster.wait(10)
@@ -109,9 +112,8 @@ def test_claims_outlive_a_scale_down_and_the_statefulset() -> None:
 
 
 def test_claims_are_deleted_with_the_statefulset_by_retention_policy() -> None:
-    claim = {"metadata": {"name": "data"}, "spec": {}}
     policy = {"whenDeleted": "Delete"}
-    cluster = stateful(2, volumeClaimTemplates=[claim], persistentVolumeClaimRetentionPolicy=policy)
+    cluster = stateful(2, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy=policy)
 
     cluster.delete(STATEFUL_SETS, "db", "default")
     cluster.wait(10)

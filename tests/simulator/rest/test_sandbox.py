@@ -10,6 +10,8 @@ from typing import Any
 import aiohttp
 
 from dovetail.host.clock import SystemClock
+from dovetail.logs import LogLine
+from dovetail.ports.api_resources import PODS
 from dovetail.simulator.cluster import SimulatedCluster
 from dovetail.simulator.rest.sandbox import Sandbox, SandboxEndpoint
 from dovetail.simulator.scenario.model import Phase, Until, Wait
@@ -98,3 +100,25 @@ def test_only_the_controller_pod_has_the_log_of_the_controllers() -> None:
     assert '"message":"created nodeclaim"' in logs["ours"]
     assert '"level":"DEBUG"' not in logs["ours"]
     assert "nodeclaim" not in logs["other"]
+
+
+def test_a_component_that_fails_is_logged_and_the_cluster_goes_on() -> None:
+    cluster, lines = build_cluster(), list[LogLine]()
+    cluster.log.listeners.append(lines.append)
+
+    def fail() -> None:
+        raise KeyError("spec")
+
+    async def client(get: Get) -> None:
+        cluster.clock.call_later(timedelta(seconds=1), fail)
+        cluster.clock.call_later(timedelta(seconds=2), lambda: cluster.api.create(PODS, a_pod("after")))
+        for _ in range(100):
+            if "after" in await get("/api/v1/pods"):
+                break
+            await asyncio.sleep(0.05)
+
+    serve(cluster, client, speed=10)
+
+    [fields] = [line.fields for line in lines if line.message == "a simulated component failed"]
+    assert fields["error"] == "KeyError: 'spec'"
+    assert fields["at"].startswith("test_sandbox.py:")

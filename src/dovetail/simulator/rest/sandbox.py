@@ -1,9 +1,11 @@
 """Sandbox: a simulated cluster, served to kubectl in real time."""
 
 import asyncio
+import traceback
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -49,6 +51,8 @@ class Sandbox:
         self._token = token
         self._controller_log: list[str] = []
         cluster.log.listeners.append(self._record_log_line)
+        self._log = cluster.log
+        cluster.clock.on_error = self._log_failure
         self._server = Server(
             cluster.api, token=token, now=cluster.clock.now, on_write=self._runner.wake, logs=self._pod_log
         )
@@ -63,6 +67,15 @@ class Sandbox:
             await self._runner.run(stop)
         finally:
             await self._server.stop()
+
+    def _log_failure(self, error: Exception) -> None:
+        """Log a component that failed on an object; the others go on, as separate processes do."""
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        self._log.error(
+            "a simulated component failed",
+            error=f"{type(error).__name__}: {error}",
+            at=f"{Path(frame.filename).name}:{frame.lineno}",
+        )
 
     def _record_log_line(self, line: LogLine) -> None:
         if line.level != "DEBUG":

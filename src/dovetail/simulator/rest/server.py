@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from aiohttp import web
 
-from dovetail.ports.kube_errors import ApiError, InternalError, Unauthorized
+from dovetail.ports.kube_errors import ApiError, InternalError, RequestEntityTooLarge, Unauthorized
 from dovetail.simulator.apiserver.server import ApiServer
 from dovetail.simulator.rest.certificate import create_certificate
 from dovetail.simulator.rest.encoding.responses import status_response
@@ -26,12 +26,6 @@ _TLS_CLOSE_TIMEOUT: Final = 0.05
 """Seconds for clients to answer the TLS close_notify."""
 
 _log = logging.getLogger(__name__)
-
-
-class RequestEntityTooLarge(ApiError):
-    """The body is larger than the limit."""
-
-    code, reason = 413, "RequestEntityTooLarge"
 
 
 class Server:

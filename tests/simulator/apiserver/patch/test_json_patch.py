@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dovetail.ports.api_resources import DEPLOYMENTS, NODES, PODS, SERVICES
-from dovetail.ports.kube_errors import ApiError, BadRequest, Invalid
+from dovetail.ports.kube_errors import ApiError, BadRequest, Invalid, RequestEntityTooLarge
 from dovetail.simulator.apiserver.options import PatchType
 from dovetail.simulator.apiserver.patch.json_patch import apply_json_patch, apply_merge_patch
 from dovetail.simulator.apiserver.patch.strategic_merge import apply_strategic_merge_patch
@@ -187,3 +187,16 @@ def test_a_patch_that_removes_the_metadata_is_a_bad_request(patch: Any, how: Pat
 
     with pytest.raises(BadRequest):
         cluster.patch(NODES, "n", patch, how)
+
+
+def test_a_patch_that_doubles_the_document_is_refused_before_it_grows() -> None:
+    document = {"spec": {"data": "x" * 1000}}
+    operations = [{"op": "copy", "from": "/spec", "path": f"/spec/copy{index}"} for index in range(40)]
+
+    with pytest.raises(RequestEntityTooLarge, match="copies add more than"):
+        apply_json_patch(document, operations)
+
+
+def test_a_patch_of_too_many_operations_is_refused() -> None:
+    with pytest.raises(RequestEntityTooLarge, match="10000, got 10001"):
+        apply_json_patch({}, [{"op": "add", "path": "/a", "value": 1}] * 10_001)

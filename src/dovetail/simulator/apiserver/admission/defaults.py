@@ -14,6 +14,7 @@ from dovetail.ports.api_resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
     STATEFUL_SETS,
@@ -144,6 +145,19 @@ def _default_rollout(
     return default
 
 
+def _default_pdb(obj: dict[str, Any]) -> None:
+    obj["spec"] = obj.get("spec") or {}
+
+
+def _default_node(obj: dict[str, Any]) -> None:
+    """Set type and status of conditions that lack them, as decoding into Go's structs does."""
+    status = obj.get("status") or {}
+    conditions = status.get("conditions") or ()
+    if any("type" not in condition or "status" not in condition for condition in conditions):
+        complete = [{"type": "", "status": "", **condition} for condition in conditions]
+        obj["status"] = {**status, "conditions": complete}
+
+
 _REVISION_HISTORY: Final = {"revisionHistoryLimit": 10}
 _DEPLOYMENT_SPEC: Final = {**_REVISION_HISTORY, "replicas": 1, "progressDeadlineSeconds": 600}
 _STATEFUL_SET_SPEC: Final = {
@@ -157,6 +171,8 @@ _STATEFUL_SET_SPEC: Final = {
 _DEFAULTS: Final[dict[Resource, Callable[[dict[str, Any]], None]]] = {
     PODS: _default_pod,
     NAMESPACES: _default_namespace,
+    NODES: _default_node,
+    POD_DISRUPTION_BUDGETS: _default_pdb,
     DEPLOYMENTS: _default_rollout("strategy", {"maxSurge": "25%", "maxUnavailable": "25%"}, _DEPLOYMENT_SPEC),
     REPLICA_SETS: _default_replicas,
     STATEFUL_SETS: _default_rollout("updateStrategy", {"partition": 0}, _STATEFUL_SET_SPEC),

@@ -114,6 +114,18 @@ def _validate_node_selector(labels: Any, path: str) -> Iterator[FieldError]:
             yield invalid(f"{path}[{key}]", f"{value!r} is not a string")
 
 
+def _validate_volumes(volumes: Any, path: str) -> Iterator[FieldError]:
+    for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
+        if not isinstance(volume, dict):
+            yield invalid(f"{path}[{index}]", "a volume must be an object")
+            continue
+        if not volume.get("name"):
+            yield required(f"{path}[{index}].name")
+        claim = volume.get("persistentVolumeClaim")
+        if isinstance(claim, dict) and not claim.get("claimName"):
+            yield required(f"{path}[{index}].persistentVolumeClaim.claimName")
+
+
 def _validate_with(decode: Callable[[Field], object]) -> Callable[[Any, str], Iterator[FieldError]]:
     """Return a validator that reports the findings of a decoder."""
 
@@ -130,6 +142,7 @@ _PART_VALIDATORS: Final[tuple[tuple[str, Callable[[Any, str], Iterator[FieldErro
     ("initContainers", _validate_containers),
     ("containers", _validate_containers),
     ("nodeSelector", _validate_node_selector),
+    ("volumes", _validate_volumes),
     ("affinity", _validate_with(lambda field: decode_affinity(field, EMPTY))),
     ("tolerations", _validate_with(decode_tolerations)),
     ("topologySpreadConstraints", _validate_with(decode_topology_spread)),

@@ -6,12 +6,16 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from dovetail.ports.api_resources import (
+    CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
     NAMESPACES,
     NODE_CLAIMS,
     NODE_POOLS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
@@ -20,6 +24,15 @@ from dovetail.ports.api_resources import (
     Resource,
 )
 from dovetail.ports.kube_errors import BadRequest
+from dovetail.simulator.apiserver.admission.builtin_kinds import (
+    validate_claim_templates,
+    validate_label_selector,
+    validate_node,
+    validate_pdb,
+    validate_schedule,
+    validate_volume,
+    validate_volume_claim,
+)
 from dovetail.simulator.apiserver.admission.custom_resources import (
     CUSTOM_RESOURCES,
     validate_custom_resource,
@@ -90,9 +103,13 @@ class Validator:
             PODS: workloads.validate_pod,
             DEPLOYMENTS: workloads.validate_replicated,
             REPLICA_SETS: workloads.validate_replicated,
-            STATEFUL_SETS: workloads.validate_replicated,
+            STATEFUL_SETS: workloads.validate_stateful_set,
             DAEMON_SETS: workloads.validate_replicated,
             JOBS: workloads.validate_job,
+            CRON_JOBS: workloads.validate_cron_job,
+            NODES: validate_node,
+            PERSISTENT_VOLUMES: validate_volume,
+            PERSISTENT_VOLUME_CLAIMS: validate_volume_claim,
             POD_DISRUPTION_BUDGETS: validate_pdb,
             **{resource: partial(validate_custom_resource, resource) for resource in CUSTOM_RESOURCES},
         }
@@ -243,44 +260,46 @@ class WorkloadValidator:
         selector = spec.get("selector")
         if not selector:
             yield required("spec.selector")
+        selector_errors = list(validate_label_selector(selector, "spec.selector"))
+        yield from selector_errors
         template = spec.get("template")
         labels = get_field(template, "metadata", "labels") or {}
-        if selector and not _selects(selector, labels):
+        if selector and not selector_errors and not _selects(selector, labels):
             yield invalid(
                 "spec.template.metadata.labels",
                 f"{dict(labels)}: `selector` does not match template `labels`",
             )
         yield from self._validate_template(template, _REPLICATED_RESTART_POLICIES)
 
+    def validate_stateful_set(self, obj: JsonObject) -> Iterator[FieldError]:
+        yield from validate_claim_templates(obj)
+        yield from self.validate_replicated(obj)
+
     def validate_job(self, obj: JsonObject) -> Iterator[FieldError]:
-        spec = obj.get("spec") or {}
+        yield from self._validate_job_spec(obj.get("spec") or {}, "spec")
+
+    def validate_cron_job(self, obj: JsonObject) -> Iterator[FieldError]:
+        yield from validate_schedule(obj)
+        job_spec = get_field(obj, "spec", "jobTemplate", "spec") or {}
+        yield from self._validate_job_spec(job_spec, "spec.jobTemplate.spec")
+
+    def _validate_job_spec(self, spec: Mapping[str, Any], path: str) -> Iterator[FieldError]:
         for name in ("parallelism", "completions", "backoffLimit"):
-            yield from _validate_count(spec, name)
-        yield from self._validate_template(spec.get("template"), _JOB_RESTART_POLICIES)
+            yield from _validate_count(spec, name, path)
+        yield from self._validate_template(spec.get("template"), _JOB_RESTART_POLICIES, path)
 
-    def _validate_template(self, template: Any, restart_policies: tuple[str, ...]) -> Iterator[FieldError]:
-        pod_spec = get_field(template, "spec") or {}
-        yield from self._pods.validate(pod_spec, "spec.template.spec")
-        yield from validate_restart_policy(pod_spec, "spec.template.spec", *restart_policies)
-
-
-def validate_pdb(obj: JsonObject) -> Iterator[FieldError]:
-    """Validate a PodDisruptionBudget."""
-    spec = obj.get("spec") or {}
-    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-        yield invalid("spec", "minAvailable and maxUnavailable cannot be both set")
-    for name in ("minAvailable", "maxUnavailable"):
-        value = spec.get(name)
-        is_percent = isinstance(value, str) and value.removesuffix("%").isdigit() and value[-1:] == "%"
-        is_count = isinstance(value, int) and value >= 0
-        if value is not None and not is_percent and not is_count:
-            yield invalid(f"spec.{name}", f"{value!r} is neither a number nor a percentage such as '10%'")
+    def _validate_template(
+        self, template: Any, restart_policies: tuple[str, ...], path: str = "spec"
+    ) -> Iterator[FieldError]:
+        pod_spec, path = get_field(template, "spec") or {}, f"{path}.template.spec"
+        yield from self._pods.validate(pod_spec, path)
+        yield from validate_restart_policy(pod_spec, path, *restart_policies)
 
 
-def _validate_count(spec: Mapping[str, Any], name: str) -> Iterator[FieldError]:
+def _validate_count(spec: Mapping[str, Any], name: str, path: str = "spec") -> Iterator[FieldError]:
     value = spec.get(name)
     if value is not None and (not isinstance(value, int) or value < 0):
-        yield invalid(f"spec.{name}", f"{value!r}: must be greater than or equal to 0")
+        yield invalid(f"{path}.{name}", f"{value!r}: must be greater than or equal to 0")
 
 
 def _selects(selector: Any, labels: Mapping[str, str]) -> bool:

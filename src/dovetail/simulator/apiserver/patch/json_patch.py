@@ -3,8 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from dovetail.ports.kube_errors import BadRequest, Invalid
+import msgspec
+
+from dovetail.ports.kube_errors import BadRequest, Invalid, RequestEntityTooLarge
 from dovetail.simulator.apiserver.storage.frozen_object import thaw
+
+_MAX_OPERATIONS: Final = 10_000
+_MAX_COPIED: Final = 3 << 20
+"""Bytes that all copies of a patch may add; both are Kubernetes' limits.
+
+A copy of the whole into a part of itself doubles the document.
+"""
 
 
 def apply_merge_patch(target: Any, patch: Any) -> Any:
@@ -22,9 +31,17 @@ def apply_merge_patch(target: Any, patch: Any) -> Any:
 
 def apply_json_patch(target: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
     """Return ``target`` after all operations; ``target`` itself is not changed."""
-    document = thaw(target)
+    if len(operations) > _MAX_OPERATIONS:
+        raise RequestEntityTooLarge(
+            f"the allowed maximum operations in a JSON patch is {_MAX_OPERATIONS}, got {len(operations)}"
+        )
+    document, copied = thaw(target), 0
     for operation in operations:
         try:
+            if operation["op"] == "copy":
+                copied += len(msgspec.json.encode(_get_value(document, operation["from"])))
+                if copied > _MAX_COPIED:
+                    raise RequestEntityTooLarge(f"json patch: copies add more than {_MAX_COPIED} bytes")
             document = _OPERATIONS[operation["op"]](document, operation)
         except (KeyError, TypeError) as error:
             raise BadRequest(f"json patch: {dict(operation)} is not a valid operation") from error

@@ -111,15 +111,17 @@ _OPERATORS = {
 
 
 def decode_label_selector(selector: Mapping[str, Any]) -> LabelSelector:
-    """Decode a LabelSelector object (matchLabels, matchExpressions)."""
+    """Decode a LabelSelector object (matchLabels, matchExpressions); raise BadRequest if it is invalid."""
     requirements = [
         Requirement(key, Operator.IN, frozenset({value}))
         for key, value in (selector.get("matchLabels") or {}).items()
     ]
     for expression in selector.get("matchExpressions") or ():
-        operator = _OPERATORS[expression["operator"]]
+        operator = _OPERATORS.get(expression.get("operator"))
+        if operator is None:
+            raise BadRequest(f"{expression.get('operator')!r} is not a valid label selector operator")
         values = frozenset(expression.get("values") or ())
-        requirements.append(Requirement(expression["key"], operator, values))
+        requirements.append(Requirement(expression.get("key") or "", operator, values))
     return tuple(requirements)
 
 

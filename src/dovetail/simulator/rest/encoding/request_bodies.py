@@ -6,13 +6,15 @@ import msgspec
 import yaml
 from aiohttp import web
 
-from dovetail.ports.kube_errors import BadRequest, UnsupportedMediaType
+from dovetail.ports.kube_errors import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
 from dovetail.simulator.rest.encoding.protobuf import PROTOBUF, decode_protobuf
 
 JSON: Final = "application/json"
 APPLY: Final = ("application/apply-patch+yaml", "application/yaml")
 _MAX_DEPTH: Final = 200
 """Nesting of YAML collections; the parser recurses."""
+_MAX_YAML: Final = 512 << 10
+"""Bytes. YAML is decoded at 200 kB/s on the thread that serves all requests; kubectl sends JSON."""
 _OPENING_TOKENS: Final = (
     yaml.BlockMappingStartToken,
     yaml.BlockSequenceStartToken,
@@ -72,6 +74,8 @@ def decode_yaml(data: bytes) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.MsgspecError, RecursionError):
         pass
+    if len(data) > _MAX_YAML:
+        raise RequestEntityTooLarge(f"the limit of a YAML body is {_MAX_YAML} bytes; send it as JSON")
     try:
         text = data.decode()
         _check_tokens(text)

@@ -21,12 +21,9 @@ _TYPE_META: Final = {name: Field(name, 0, "str") for name in ("apiVersion", "kin
 _UNTYPED_SPEC: Final = Field("spec", 0, "any")
 """The spec of a custom resource: validation reports all of its errors at once."""
 
-_LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
-_OPERATORS: Final[Mapping[str, tuple[str, ...]]] = {
-    "LabelSelectorRequirement": _LABEL_OPERATORS,
-    "NodeSelectorRequirement": (*_LABEL_OPERATORS, "Gt", "Lt"),
-}
-"""Operators of types that need more than a check of their fields' types."""
+_NODE_SELECTOR_REQUIREMENT: Final = "NodeSelectorRequirement"
+"""A type that needs more than a check of its fields' types."""
+_NODE_SELECTOR_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 class DecodedObject(msgspec.Struct, frozen=True):
@@ -99,7 +96,7 @@ class _Decoder:
             return value if is_valid(value) else self._add_error(path, value, description)
         if not isinstance(value, dict):
             return self._add_error(path, value, "map")
-        if type_name in _OPERATORS and not _is_requirement(value, _OPERATORS[type_name]):
+        if type_name == _NODE_SELECTOR_REQUIREMENT and not _is_requirement(value):
             return self._add_error(path, value, "requirement")
         return self.decode_object(json_fields(type_name), value, path)
 
@@ -107,13 +104,13 @@ class _Decoder:
         self.errors.append((path, f"{_shorten(value)} is not a {expected}"))
 
 
-def _is_requirement(requirement: Mapping[str, Any], operators: tuple[str, ...]) -> bool:
+def _is_requirement(requirement: Mapping[str, Any]) -> bool:
     operator, values = requirement.get("operator"), requirement.get("values") or ()
     return (
         isinstance(operator, str)
         and isinstance(values, list | tuple)
         and bool(requirement.get("key"))
-        and operator in operators
+        and operator in _NODE_SELECTOR_OPERATORS
         and _has_value_count(operator, values)
     )
 
