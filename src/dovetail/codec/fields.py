@@ -118,7 +118,7 @@ class Field:
         if value is None:
             return []
         if not isinstance(value, list):
-            self.add_error(f"must be a list, not {_describe_value(value)}")
+            self.add_error(f"must be a list, not {describe_value(value)}")
             return []
         return [Field(item, self.context, self, index) for index, item in enumerate(value)]
 
@@ -131,7 +131,7 @@ class Field:
         if self.value is None:
             return {}
         if not isinstance(self.value, dict):
-            self.add_error(f"must be a map, not {_describe_value(self.value)}")
+            self.add_error(f"must be a map, not {describe_value(self.value)}")
             return {}
         return self.value
 
@@ -149,13 +149,13 @@ class Field:
         if isinstance(value, float):  # The original spelling (1e3, 1000.0 …) is lost.
             self.add_error(f"must be text, not the number {value}; put it in quotes")
         elif isinstance(value, bool):
-            spelt = _describe_value(value)
+            spelt = describe_value(value)
             others = '"yes" or "on"' if value else '"no" or "off"'
             self.add_error(f'must be text, not {spelt}; put it in quotes: "{spelt}", {others}')
         elif isinstance(value, int):
-            self.add_error(f'must be text, not {_describe_value(value)}; put it in quotes: "{value}"')
+            self.add_error(f'must be text, not {describe_value(value)}; put it in quotes: "{value}"')
         else:
-            self.add_error(f"must be text, not {_describe_value(value)}")
+            self.add_error(f"must be text, not {describe_value(value)}")
         return default
 
     def text_of(self, key: str) -> str:
@@ -195,7 +195,7 @@ class Field:
         if type(self.value) is bool:
             return self.value
         if self.value is not None:
-            self.add_error(f"must be true or false, not {_describe_value(self.value)}")
+            self.add_error(f"must be true or false, not {describe_value(self.value)}")
         return default
 
     def integer(self, *, low: int | None = None, high: int | None = None) -> int | None:
@@ -206,7 +206,7 @@ class Field:
         if type(value) is float and value.is_integer():
             value = int(value)
         if type(value) is not int:
-            self.add_error(f"must be a whole number, not {_describe_value(self.value)}")
+            self.add_error(f"must be a whole number, not {describe_value(self.value)}")
             return None
         if low is not None and value < low:
             self.add_error(f"is {value}, but must be at least {low}")
@@ -258,7 +258,7 @@ def _complete_prefix(word: str, known: set[str]) -> str | None:
     return matches[0] if len(matches) == 1 else None
 
 
-def _describe_value(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Return a short description of an invalid value."""
     if isinstance(value, dict):
         return "a map"

@@ -100,7 +100,7 @@ def test_the_alias_of_an_ami_term_determines_the_ami_family() -> None:
 
 def test_node_class_fields_that_change_capacity_are_decoded() -> None:
     node_class = the_class(
-        CLASS
+        CLASS.replace("bottlerocket@latest", "al2023@latest")
         + """
   instanceStorePolicy: RAID0
   kubelet:
@@ -165,6 +165,9 @@ def test_a_node_class_without_status_has_no_zones() -> None:
         ("  role: nodes", "  role: nodes\n  amiFamily: al2023", "did you mean 'AL2023'?"),
         ("  role: nodes", "  role: nodes\n  kubelet: {maxPod: 1}", "did you mean 'maxPods'?"),
         ("  role: nodes", "  role: nodes\n  kubelet: {maxPods: -1}", "must be at least 0"),
+        ("  role: nodes", "  role: nodes\n  kubelet: {nodeLabels: {a: b}}", "no such field in the kubelet"),
+        ("  role: nodes", "  role: nodes\n  kubelet: {registryPullQPS: '5'}", "must be a whole number"),
+        ("  role: nodes", "  role: nodes\n  kubelet: {registryPullQPS: 5}", "only AL2023 supports it"),
         ("  role: nodes", "  role: nodes\n  kubelet: {kubeReserved: {gpu: 1}}", "'gpu' cannot be reserved"),
         (
             "  role: nodes",

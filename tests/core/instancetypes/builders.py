@@ -10,6 +10,7 @@ from dovetail.model.cloud.ec2_catalog import Ec2InstanceType, Region
 from dovetail.model.cloud.instance_type import InstanceType, Offering
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import FrozenDict
+from dovetail.model.karpenter.ami_family import AmiFamily
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass, KubeletConfiguration
 from dovetail.model.kube.resources import Resources
 
@@ -60,7 +61,7 @@ def build_type(
 
 
 def with_kubelet(family: str = "AL2023", **kubelet: object) -> EC2NodeClass:
-    return EC2NodeClass(ami_family=family, kubelet=KubeletConfiguration(**kubelet))  # type: ignore[arg-type]
+    return EC2NodeClass(ami_family=AmiFamily(family), kubelet=KubeletConfiguration(**kubelet))  # type: ignore[arg-type]
 
 
 def amounts(**quantities: str) -> Resources:

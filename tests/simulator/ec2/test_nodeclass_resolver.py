@@ -31,6 +31,16 @@ def test_a_node_class_resolves_a_subnet_in_every_zone_and_everything_else() -> N
     assert not resolved.false_conditions
 
 
+def test_a_node_class_with_invalid_kubelet_settings_is_not_ready() -> None:
+    harness = Ec2Harness()
+
+    resolved = harness.do(harness.cloud.resolve_nodeclass(a_class(kubelet={"nodeLabels": {"team": "a"}})))
+
+    reason, message = resolved.false_conditions["ValidationSucceeded"]
+    assert reason == "InvalidKubeletConfiguration"
+    assert message.startswith("spec.kubelet.nodeLabels: no such field in the kubelet of Kubernetes 1.36")
+
+
 def test_selectors_can_be_made_to_match_nothing() -> None:
     harness = Ec2Harness()
     harness.network = AccountNetwork.from_region(REGION, missing=["*=none", "al2@*"])

@@ -16,7 +16,7 @@ from dovetail.aws.amifamily.family import (
 )
 from dovetail.aws.userdata.bootstrap import Bootstrap, kubelet_labels
 from dovetail.aws.userdata.mime import SHELL, MimePart, is_multipart, join_parts, split_parts
-from dovetail.codec.karpenter.nodeclasses import encode_kubelet
+from dovetail.codec.karpenter.nodeclass_kubelet import encode_kubelet
 from dovetail.codec.kube.requirements import encode_taint
 from dovetail.model.karpenter.ami_family import AmiFamily
 from dovetail.ports.cloudprovider import NodeClassNotReadyError

@@ -21,10 +21,7 @@ from dovetail.aws.nodeclass.dry_run import LaunchDryRun
 from dovetail.aws.nodeclass.instance_profiles import InstanceProfiles, RoleNotFoundError
 from dovetail.aws.nodeclass.network import NetworkResolver
 from dovetail.codec.fields import DecodeContext, Field
-from dovetail.codec.karpenter.nodeclass_validation import find_expressions
 from dovetail.codec.karpenter.nodeclasses import decode_nodeclass
-from dovetail.codec.text.field_path import format_path
-from dovetail.core.nodeclass.validation import validate_nodeclass
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.condition_types import (
     AMIS_READY,
@@ -39,6 +36,7 @@ from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.ec2nodeclass_launch import NO_PLACEMENT_GROUP, PlacementGroup, SelectorTerm
 from dovetail.ports.cloudprovider import NodeClassNotReadyError, NodeClassStatus
 from dovetail.ports.event_loop import EventLoop
+from dovetail.state.nodeclass_validation import find_nodeclass_problem
 
 T = TypeVar("T")
 _RETRYABLE: Final = (ErrorKind.THROTTLED, ErrorKind.TRANSIENT)
@@ -127,8 +125,7 @@ class NodeClassResolver:
 
     async def resolve(self, raw: dict[str, Any]) -> NodeClassStatus:
         """Resolve and validate a node class (an API object)."""
-        context = DecodeContext(strict=False)
-        node_class = decode_nodeclass(Field(raw, context))
+        node_class = _decode(raw)
         report = _Report()
         results = await self._loop.gather(
             [
@@ -143,14 +140,9 @@ class NodeClassResolver:
         for result in results:
             if isinstance(result, Exception):
                 raise result
-        failure = _find_expression_error(raw) or validate_nodeclass(
-            node_class, _decode_errors(context, "spec", "kubelet")
-        )
-        spec_errors = _decode_errors(context, "spec")
-        if failure is None and spec_errors:
-            failure = ("InvalidSpec", "; ".join(spec_errors))
-        if failure is not None:
-            report.false_conditions[VALIDATION_SUCCEEDED] = failure
+        problem = find_nodeclass_problem(raw)
+        if problem is not None:
+            report.false_conditions[VALIDATION_SUCCEEDED] = problem
         else:
             await self._validate(node_class, raw, report)
         return report.to_status()
@@ -295,21 +287,5 @@ class NodeClassResolver:
         return msgspec.structs.replace(node_class, resolved=resolved, capacity_reservations=reservations)
 
 
-def _find_expression_error(raw: Mapping[str, Any]) -> tuple[str, str] | None:
-    fields = find_expressions(raw["spec"].get("kubelet") or {})
-    names = ", ".join(f"spec.kubelet.{field}" for field in fields)
-    if not names:
-        return None
-    message = f"{names}: expressions are not supported; write a number or a quantity"
-    return "KubeletExpressionsDisabled", message
-
-
 def _decode(raw: Mapping[str, Any]) -> EC2NodeClass:
     return decode_nodeclass(Field(raw, DecodeContext(strict=False)))
-
-
-def _decode_errors(context: DecodeContext, *prefix: str) -> list[str]:
-    """Return the decoding errors below a path."""
-    return [
-        f"{format_path(path)}: {message}" for path, message in context.errors if path[: len(prefix)] == prefix
-    ]

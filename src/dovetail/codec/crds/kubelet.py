@@ -5,9 +5,9 @@ from typing import Final
 
 from dovetail.codec.crds import schema
 from dovetail.codec.crds.schema import Rule, Schema
-from dovetail.codec.karpenter.nodeclasses import (
+from dovetail.codec.karpenter.nodeclass_kubelet import (
     EVICTION_SIGNALS,
-    GO_DURATION,
+    GRACE_PERIOD,
     PERCENTAGE,
     RESERVABLE_RESOURCES,
 )
@@ -16,7 +16,7 @@ _THRESHOLD: Final = schema.full_match(
     re.compile(f"{schema.QUANTITY_PATTERN}|{PERCENTAGE.pattern}"),
     "must be a quantity such as 100Mi or a percentage such as 5%",
 )
-_GRACE_PERIOD: Final = schema.full_match(GO_DURATION, "must be a duration such as 30s or 1m30s")
+_GRACE_PERIOD: Final = schema.full_match(GRACE_PERIOD, "must be a duration such as 30s or 1m30s")
 
 
 def kubelet_schema() -> Schema:

@@ -10,6 +10,7 @@ from dovetail.codec.conversion import nodepools as legacy_nodepools
 from dovetail.codec.conversion.converted_object import Conversion, ConversionNote, LegacyKubelet
 from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter import nodeclaims, nodeclasses, nodepools
+from dovetail.codec.karpenter.nodeclass_kubelet import decode_kubelet
 from dovetail.codec.kube import nodes, storage, workloads
 from dovetail.codec.kube.pods import decode_pod
 from dovetail.codec.text.documents import FieldError, RawObject
@@ -144,7 +145,7 @@ def _read_converted(
         errors.extend((converted.old_path(path), message) for path, message in context.errors)
     if conversion.kubelet is not None:
         context = DecodeContext(strict=strict)
-        nodeclasses.decode_kubelet(Field(conversion.kubelet.settings, context))
+        decode_kubelet(Field(conversion.kubelet.settings, context))
         errors.extend(((*conversion.kubelet.path, *path), message) for path, message in context.errors)
     # Several fields can convert to one, and repeat its error.
     unique = dict.fromkeys(errors)

@@ -7,7 +7,7 @@ import msgspec
 
 from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.inputs.decoders import DecodedObject
-from dovetail.codec.karpenter.nodeclasses import decode_kubelet
+from dovetail.codec.karpenter.nodeclass_kubelet import decode_kubelet
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass, KubeletConfiguration
 from dovetail.model.karpenter.nodepool import NodePool
 

@@ -3,6 +3,7 @@
 import re
 
 from dovetail.codec.fields import Field
+from dovetail.codec.karpenter.nodeclass_kubelet import check_kubelet_rules
 
 MAX_BLOCK_DEVICES = 50
 MAX_NETWORK_INTERFACES = 150
@@ -30,7 +31,7 @@ def check_launch_spec(spec: Field) -> None:
     _check_network_interfaces(spec["networkInterfaces"])
     _check_connection_tracking(spec["connectionTracking"])
     _check_metadata_options(spec["metadataOptions"])
-    _check_kubelet(spec["kubelet"])
+    check_kubelet_rules(spec["kubelet"])
     spec["ipPrefixCount"].integer(low=0)
     for name in ("detailedMonitoring", "associatePublicIPAddress"):
         spec[name].boolean()
@@ -123,17 +124,3 @@ def _check_metadata_options(options: Field) -> None:
     ):
         if options[name]:
             options[name].choice(choices, choices[0], "setting")
-
-
-def _check_kubelet(kubelet: Field) -> None:
-    """Check image garbage collection thresholds, and soft eviction with grace periods."""
-    high = kubelet["imageGCHighThresholdPercent"].integer(low=0, high=100)
-    low = kubelet["imageGCLowThresholdPercent"].integer(low=0, high=100)
-    if high is not None and low is not None and high <= low:
-        kubelet["imageGCHighThresholdPercent"].add_error("must be more than imageGCLowThresholdPercent")
-    soft = kubelet["evictionSoft"].mapping()
-    grace = kubelet["evictionSoftGracePeriod"].mapping()
-    for name in sorted(soft.keys() - grace.keys()):
-        kubelet["evictionSoft"][name].add_error("has no evictionSoftGracePeriod")
-    for name in sorted(grace.keys() - soft.keys()):
-        kubelet["evictionSoftGracePeriod"][name].add_error("has no evictionSoft")

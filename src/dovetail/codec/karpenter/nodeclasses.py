@@ -1,9 +1,9 @@
 """Decoder and encoder of EC2NodeClasses."""
 
-import re
 from typing import Any
 
 from dovetail.codec.fields import Field, drop_empty
+from dovetail.codec.karpenter.nodeclass_kubelet import decode_kubelet, encode_kubelet
 from dovetail.codec.karpenter.nodeclass_launch import decode_launch_spec, decode_resolved_resources
 from dovetail.codec.karpenter.nodeclass_launch_validation import check_launch_spec
 from dovetail.codec.karpenter.nodeclass_validation import (
@@ -15,16 +15,10 @@ from dovetail.codec.karpenter.nodeclass_validation import (
 from dovetail.codec.karpenter.nodepools import decode_ready
 from dovetail.codec.kube.conditions import decode_conditions
 from dovetail.codec.kube.metadata import decode_metadata
-from dovetail.codec.quantities import decode_bytes, decode_resources, is_quantity
-from dovetail.codec.text.suggestions import suggest
+from dovetail.codec.quantities import decode_bytes
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ami_family import DEFAULT_AMI_FAMILY, AmiFamily
-from dovetail.model.karpenter.ec2nodeclass import (
-    BlockDevice,
-    CapacityReservation,
-    EC2NodeClass,
-    KubeletConfiguration,
-)
+from dovetail.model.karpenter.ec2nodeclass import BlockDevice, CapacityReservation, EC2NodeClass
 from dovetail.model.kube.conditions import FALSE, READY
 from dovetail.model.kube.quantity import format_amount
 from dovetail.model.kube.resources import MEMORY
@@ -37,19 +31,7 @@ _SPEC = (
     "metadataOptions connectionTracking cpuOptions context capacityReservationSelectorTerms "
     "placementGroupSelector"
 ).split()
-_KUBELET = (
-    "clusterDNS maxPods podsPerCore systemReserved kubeReserved evictionHard evictionSoft "
-    "evictionSoftGracePeriod evictionMaxPodGracePeriod imageGCHighThresholdPercent "
-    "imageGCLowThresholdPercent cpuCFSQuota"
-).split()
-PERCENTAGE = re.compile(r"(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)%")
-GO_DURATION = re.compile(r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+|0")
-"""Go duration as in kubelet settings: with fractions and units below a second."""
 INSTANCE_STORE_POLICIES = ("RAID0",)
-RESERVABLE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pid")
-EVICTION_SIGNALS = (
-    "memory.available nodefs.available nodefs.inodesFree imagefs.available imagefs.inodesFree pid.available"
-).split()
 
 
 def decode_nodeclass(root: Field) -> EC2NodeClass:
@@ -65,7 +47,7 @@ def decode_nodeclass(root: Field) -> EC2NodeClass:
     raid0 = (
         bool(policy) and policy.choice(INSTANCE_STORE_POLICIES, "RAID0", "instance store policy") == "RAID0"
     )
-    return EC2NodeClass(
+    node_class = EC2NodeClass(
         name=meta.name,
         ami_family=_decode_ami_family(spec),
         kubelet=decode_kubelet(spec["kubelet"]),
@@ -86,6 +68,10 @@ def decode_nodeclass(root: Field) -> EC2NodeClass:
         finalizers=meta.finalizers,
         conditions=decode_conditions(status["conditions"]),
     )
+    if spec.context.strict and not spec.context.api_rules_only:
+        for name, why in node_class.unsupported_kubelet_fields.items():
+            spec["kubelet"][name].add_error(why)
+    return node_class
 
 
 def _decode_ami_family(spec: Field) -> AmiFamily:
@@ -103,53 +89,6 @@ def _decode_ami_family(spec: Field) -> AmiFamily:
     if spec.context.strict and spec["amiSelectorTerms"].value:
         written.add_error("is required unless an alias such as al2023@latest is used")
     return DEFAULT_AMI_FAMILY
-
-
-def decode_kubelet(field: Field) -> KubeletConfiguration:
-    """Decode kubelet settings."""
-    if not field:
-        return KubeletConfiguration()
-    field.check_known_keys(_KUBELET)
-    for name in ("kubeReserved", "systemReserved"):
-        for entry in field[name].entries():
-            if entry.key not in RESERVABLE_RESOURCES:
-                hint = suggest(str(entry.key), RESERVABLE_RESOURCES)
-                entry.add_error(f"{entry.key!r} cannot be reserved{hint}")
-    return KubeletConfiguration(
-        max_pods=field["maxPods"].integer(low=0),
-        pods_per_core=field["podsPerCore"].integer(low=0),
-        kube_reserved=decode_resources(field["kubeReserved"]),
-        system_reserved=decode_resources(field["systemReserved"]),
-        eviction_hard=_decode_eviction_thresholds(field["evictionHard"]),
-        eviction_soft=_decode_eviction_thresholds(field["evictionSoft"]),
-        eviction_soft_grace=_decode_grace_periods(field["evictionSoftGracePeriod"]),
-        eviction_max_pod_grace=field["evictionMaxPodGracePeriod"].integer(),
-        cluster_dns=field["clusterDNS"].texts(),
-        image_gc_high=field["imageGCHighThresholdPercent"].integer(low=0, high=100),
-        image_gc_low=field["imageGCLowThresholdPercent"].integer(low=0, high=100),
-        cpu_cfs_quota=field["cpuCFSQuota"].boolean() if field["cpuCFSQuota"] else None,
-        others=FrozenDict({name: value for name, value in field.mapping().items() if name not in _KUBELET}),
-    )
-
-
-def _decode_eviction_thresholds(field: Field) -> FrozenDict[str, str]:
-    read = field.labels()
-    for entry in field.entries():
-        value = read.get(str(entry.key), "")
-        if entry.key not in EVICTION_SIGNALS:
-            hint = suggest(str(entry.key), EVICTION_SIGNALS)
-            entry.add_error(f"{entry.key!r} is not an eviction signal{hint}")
-        elif not (PERCENTAGE.fullmatch(value) or is_quantity(value)):
-            entry.add_error(f"{value!r} is neither a quantity nor a percentage such as '5%'")
-    return read
-
-
-def _decode_grace_periods(field: Field) -> FrozenDict[str, str]:
-    read = field.labels()
-    for entry in field.entries():
-        if not GO_DURATION.fullmatch(read.get(str(entry.key), "")):
-            entry.add_error(f"{entry.value!r} is not a duration; write it as in 30s or 1m30s")
-    return read
 
 
 def _decode_block_device(field: Field) -> BlockDevice:
@@ -216,26 +155,6 @@ def encode_nodeclass(node_class: EC2NodeClass) -> dict[str, Any]:
             "status": drop_empty(status) | ({} if zones is None else {"subnets": subnets}),
         }
     )
-
-
-def encode_kubelet(kubelet: KubeletConfiguration) -> dict[str, Any]:
-    """Encode kubelet settings with the kubelet's field names."""
-    encoded: dict[str, Any] = {
-        "maxPods": kubelet.max_pods,
-        "podsPerCore": kubelet.pods_per_core,
-        "kubeReserved": kubelet.kube_reserved.to_quantities() or None,
-        "systemReserved": kubelet.system_reserved.to_quantities() or None,
-        "evictionHard": dict(kubelet.eviction_hard) or None,
-        "evictionSoft": dict(kubelet.eviction_soft) or None,
-        "evictionSoftGracePeriod": dict(kubelet.eviction_soft_grace) or None,
-        "evictionMaxPodGracePeriod": kubelet.eviction_max_pod_grace,
-        "clusterDNS": list(kubelet.cluster_dns) or None,
-        "imageGCHighThresholdPercent": kubelet.image_gc_high,
-        "imageGCLowThresholdPercent": kubelet.image_gc_low,
-        "cpuCFSQuota": kubelet.cpu_cfs_quota,
-        **kubelet.others,
-    }
-    return {name: value for name, value in encoded.items() if value is not None}
 
 
 def _encode_block_device(device: BlockDevice) -> dict[str, Any]:

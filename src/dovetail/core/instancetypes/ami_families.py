@@ -22,9 +22,6 @@ class AmiFamilyFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Each pod gets an IP address of the VPC, so network interfaces limit pods."""
     reserves_for_actual_pods: bool = False
     """Kube-reserved memory follows the pod limit instead of the ENI limit."""
-    supports_pods_per_core: bool = True
-    validates_kubelet: bool = True
-    """False if nodes get ``spec.kubelet`` unchanged, or (Custom) not at all."""
     excluded_prefixes: tuple[str, ...] = ()
     """Name prefixes of instance types that its AMIs do not boot on."""
 
@@ -44,15 +41,11 @@ def _facts_of(family: AmiFamily) -> AmiFamilyFacts:
         case AmiFamily.AL2:
             return AmiFamilyFacts(data_device="/dev/xvda")
         case AmiFamily.AL2023:
-            return AmiFamilyFacts(
-                data_device="/dev/xvda", validates_kubelet=False, excluded_prefixes=("a1.",)
-            )
+            return AmiFamilyFacts(data_device="/dev/xvda", excluded_prefixes=("a1.",))
         case AmiFamily.BOTTLEROCKET:
-            return AmiFamilyFacts(
-                data_device="/dev/xvdb", reserves_for_actual_pods=True, supports_pods_per_core=False
-            )
+            return AmiFamilyFacts(data_device="/dev/xvdb", reserves_for_actual_pods=True)
         case AmiFamily.CUSTOM:
-            return AmiFamilyFacts(validates_kubelet=False)
+            return AmiFamilyFacts()
         case AmiFamily.WINDOWS2019:
             return _windows("10.0.17763")
         case AmiFamily.WINDOWS2022:

@@ -7,7 +7,7 @@ from dovetail.core.instancetypes.branch_enis import max_branch_enis
 from dovetail.core.instancetypes.compatibility import efa_only
 from dovetail.core.instancetypes.settings import InstanceTypeSettings
 from dovetail.model.cloud.ec2_catalog import Ec2InstanceType
-from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass, KubeletConfiguration
+from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.kube.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources
 
 MIB = 1 << 20
@@ -31,14 +31,10 @@ def compute_capacity(
     """Return the capacity of a node; resources that it lacks are left out."""
     family = ami_family_facts(node_class.ami_family)
     interfaces = node_class.launch.network_interfaces
-    # An EFA-only interface occupies a place on its card and has no addresses for pods.
-    reserved_enis = settings.reserved_enis + efa_only(
-        tuple(interface for interface in interfaces if interface.card == 0)
-    )
     amounts = {
         CPU: ec2_type.vcpus * 1000,
         MEMORY: memory_bytes(ec2_type, settings.vm_memory_overhead),
-        PODS: max_pods(ec2_type, family, node_class.kubelet, reserved_enis),
+        PODS: max_pods(ec2_type, node_class, settings),
         EPHEMERAL_STORAGE: storage_bytes(ec2_type, family, node_class),
         POD_ENI: max_branch_enis(ec2_type),
         EFA: efa_only(interfaces) if interfaces else ec2_type.efas,
@@ -71,14 +67,15 @@ def eni_limited_pods(ec2_type: Ec2InstanceType, reserved_enis: int = 0) -> int:
     return enis * (ec2_type.ipv4_per_eni - 1) + 2 if enis else 0
 
 
-def max_pods(
-    ec2_type: Ec2InstanceType, family: AmiFamilyFacts, kubelet: KubeletConfiguration, reserved_enis: int
-) -> int:
+def max_pods(ec2_type: Ec2InstanceType, node_class: EC2NodeClass, settings: InstanceTypeSettings) -> int:
     """Return how many pods the kubelet accepts."""
+    kubelet, family = node_class.kubelet, node_class.ami_family
     if kubelet.max_pods is not None:
         limit = kubelet.max_pods
-    elif family.eni_limited:
-        limit = eni_limited_pods(ec2_type, reserved_enis)
+    elif ami_family_facts(family).eni_limited:
+        # An EFA-only interface occupies a place on its card and has no addresses for pods.
+        first_card = [interface for interface in node_class.launch.network_interfaces if interface.card == 0]
+        limit = eni_limited_pods(ec2_type, settings.reserved_enis + efa_only(tuple(first_card)))
     else:
         limit = WINDOWS_PODS
     if kubelet.pods_per_core and family.supports_pods_per_core:

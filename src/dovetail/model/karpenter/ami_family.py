@@ -27,6 +27,16 @@ class AmiFamily(StrEnum):
         """Return the family of this name; ``CUSTOM`` if the name is unknown."""
         return _BY_NAME.get(name, AmiFamily.CUSTOM)
 
+    @property
+    def applies_all_kubelet_fields(self) -> bool:
+        """Return True if nodes get ``spec.kubelet`` unchanged, or (Custom) not at all."""
+        return self in (AmiFamily.AL2023, AmiFamily.CUSTOM)
+
+    @property
+    def supports_pods_per_core(self) -> bool:
+        """Return True if nodes can limit pods per CPU."""
+        return self is not AmiFamily.BOTTLEROCKET
+
 
 _BY_NAME: Final = {family.value: family for family in AmiFamily}
 DEFAULT_AMI_FAMILY: Final = AmiFamily.AL2023

@@ -87,3 +87,16 @@ class EC2NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     resource_version: str = ""
     finalizers: tuple[str, ...] = ()
     conditions: Conditions = NO_CONDITIONS
+
+    @property
+    def unsupported_kubelet_fields(self) -> dict[str, str]:
+        """Return the kubelet settings that nodes of the AMI family would not get, and why."""
+        family, kubelet = self.ami_family, self.kubelet
+        if family.applies_all_kubelet_fields:
+            return {}
+        unsupported = {name: f"only AL2023 supports it, not {family}" for name in sorted(kubelet.others)}
+        if kubelet.pods_per_core is not None and not family.supports_pods_per_core:
+            unsupported["podsPerCore"] = f"{family} has no such setting"
+        if len(kubelet.cluster_dns) > 1:
+            unsupported["clusterDNS"] = f"{family} supports only one address"
+        return unsupported

@@ -11,9 +11,11 @@ from dovetail.codec.karpenter.nodeclasses import encode_capacity_reservation
 from dovetail.model.cloud.ec2_catalog import Region
 from dovetail.model.frozen import FrozenDict
 from dovetail.model.karpenter.ami_family import ALIAS_FAMILIES, AmiFamily
+from dovetail.model.karpenter.condition_types import VALIDATION_SUCCEEDED
 from dovetail.model.karpenter.ec2nodeclass import CapacityReservation
 from dovetail.ports.cloudprovider import NodeClassStatus
 from dovetail.simulator.ec2.amis import SimulatedAmi, family_amis, hash_digits
+from dovetail.state.nodeclass_validation import find_nodeclass_problem
 
 _NO_VERSIONS: Final[Mapping[str, str]] = FrozenDict()
 
@@ -86,6 +88,9 @@ def resolve_nodeclass(
         ]
     name = node_class.get("metadata", {}).get("name", "")
     status["instanceProfile"] = spec.get("instanceProfile") or instance_profile_name(cluster, name)
+    invalid = find_nodeclass_problem(node_class)
+    if invalid is not None:
+        problems[VALIDATION_SUCCEEDED] = invalid
     return NodeClassStatus(status=status, false_conditions=FrozenDict(problems))
 
 

@@ -1,0 +1,128 @@
+"""Decoder, encoder and validation of the kubelet settings of an EC2NodeClass."""
+
+import re
+from typing import Any, Final
+
+from dovetail.codec.fields import Field
+from dovetail.codec.karpenter.kubelet_fields import check_struct, kubelet_fields
+from dovetail.codec.quantities import decode_resources, is_quantity
+from dovetail.codec.text.suggestions import suggest
+from dovetail.model.frozen import FrozenDict
+from dovetail.model.karpenter.ec2nodeclass import KubeletConfiguration
+
+_DECODED: Final = (
+    "clusterDNS maxPods podsPerCore systemReserved kubeReserved evictionHard evictionSoft "
+    "evictionSoftGracePeriod evictionMaxPodGracePeriod imageGCHighThresholdPercent "
+    "imageGCLowThresholdPercent cpuCFSQuota"
+).split()
+"""Fields with a meaning in Dovetail; others are passed on."""
+PERCENTAGE = re.compile(r"(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)%")
+GRACE_PERIOD = re.compile(r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+|0")
+"""Go duration without a sign, as the CRD has it."""
+RESERVABLE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pid")
+EVICTION_SIGNALS = (
+    "memory.available nodefs.available nodefs.inodesFree imagefs.available imagefs.inodesFree pid.available"
+).split()
+_REGISTER_WITH_TAINTS: Final = "registerWithTaints"
+_MINIMUM_RECLAIM: Final = "evictionMinimumReclaim"
+
+
+def decode_kubelet(field: Field) -> KubeletConfiguration:
+    """Decode kubelet settings.
+
+    Settings in files are checked like those of node classes in a cluster. The API
+    server, in contrast, accepts fields that the kubelet does not have.
+    """
+    if not field:
+        return KubeletConfiguration()
+    if field.context.strict and not field.context.api_rules_only:
+        check_kubelet_fields(field)
+    for name in ("kubeReserved", "systemReserved"):
+        for entry in field[name].entries():
+            if entry.key not in RESERVABLE_RESOURCES:
+                hint = suggest(str(entry.key), RESERVABLE_RESOURCES)
+                entry.add_error(f"{entry.key!r} cannot be reserved{hint}")
+    return KubeletConfiguration(
+        max_pods=field["maxPods"].integer(low=0),
+        pods_per_core=field["podsPerCore"].integer(low=0),
+        kube_reserved=decode_resources(field["kubeReserved"]),
+        system_reserved=decode_resources(field["systemReserved"]),
+        eviction_hard=_decode_eviction_thresholds(field["evictionHard"]),
+        eviction_soft=_decode_eviction_thresholds(field["evictionSoft"]),
+        eviction_soft_grace=_decode_grace_periods(field["evictionSoftGracePeriod"]),
+        eviction_max_pod_grace=field["evictionMaxPodGracePeriod"].integer(),
+        cluster_dns=field["clusterDNS"].texts(),
+        image_gc_high=field["imageGCHighThresholdPercent"].integer(low=0, high=100),
+        image_gc_low=field["imageGCLowThresholdPercent"].integer(low=0, high=100),
+        cpu_cfs_quota=field["cpuCFSQuota"].boolean() if field["cpuCFSQuota"] else None,
+        others=FrozenDict({name: value for name, value in field.mapping().items() if name not in _DECODED}),
+    )
+
+
+def check_kubelet_fields(field: Field) -> None:
+    """Add errors for settings that the kubelet does not have or would not accept.
+
+    The API server cannot check them: the CRD leaves ``spec.kubelet`` open for fields of
+    every kubelet version.
+    """
+    others = {name: value for name, value in field.mapping().items() if name not in _DECODED}
+    check_struct(Field(others, field.context, field.parent, field.key), kubelet_fields())
+    if _REGISTER_WITH_TAINTS in others:
+        field[_REGISTER_WITH_TAINTS].add_error("cannot be set here; write taints in the NodePool")
+    if isinstance(others.get(_MINIMUM_RECLAIM), dict):
+        _decode_eviction_thresholds(field[_MINIMUM_RECLAIM])
+    field["evictionMaxPodGracePeriod"].integer(low=0)
+
+
+def check_kubelet_rules(field: Field) -> None:
+    """Add errors for settings that contradict each other."""
+    high = field["imageGCHighThresholdPercent"].integer(low=0, high=100)
+    low = field["imageGCLowThresholdPercent"].integer(low=0, high=100)
+    if high is not None and low is not None and high <= low:
+        field["imageGCHighThresholdPercent"].add_error("must be more than imageGCLowThresholdPercent")
+    soft = field["evictionSoft"].mapping()
+    grace = field["evictionSoftGracePeriod"].mapping()
+    for name in sorted(soft.keys() - grace.keys()):
+        field["evictionSoft"][name].add_error("has no evictionSoftGracePeriod")
+    for name in sorted(grace.keys() - soft.keys()):
+        field["evictionSoftGracePeriod"][name].add_error("has no evictionSoft")
+
+
+def _decode_eviction_thresholds(field: Field) -> FrozenDict[str, str]:
+    read = field.labels()
+    for entry in field.entries():
+        value = read.get(str(entry.key), "")
+        if entry.key not in EVICTION_SIGNALS:
+            hint = suggest(str(entry.key), EVICTION_SIGNALS)
+            entry.add_error(f"{entry.key!r} is not an eviction signal{hint}")
+        elif not (PERCENTAGE.fullmatch(value) or is_quantity(value)):
+            entry.add_error(f"{value!r} is neither a quantity nor a percentage such as '5%'")
+    return read
+
+
+def _decode_grace_periods(field: Field) -> FrozenDict[str, str]:
+    read = field.labels()
+    for entry in field.entries():
+        if not GRACE_PERIOD.fullmatch(read.get(str(entry.key), "")):
+            entry.add_error(f"{entry.value!r} is not a duration; write it as in 30s or 1m30s")
+    return read
+
+
+def encode_kubelet(kubelet: KubeletConfiguration) -> dict[str, Any]:
+    """Encode kubelet settings with the kubelet's field names."""
+    encoded: dict[str, Any] = {
+        "maxPods": kubelet.max_pods,
+        "podsPerCore": kubelet.pods_per_core,
+        "kubeReserved": kubelet.kube_reserved.to_quantities() or None,
+        "systemReserved": kubelet.system_reserved.to_quantities() or None,
+        "evictionHard": dict(kubelet.eviction_hard) or None,
+        "evictionSoft": dict(kubelet.eviction_soft) or None,
+        "evictionSoftGracePeriod": dict(kubelet.eviction_soft_grace) or None,
+        "evictionMaxPodGracePeriod": kubelet.eviction_max_pod_grace,
+        "clusterDNS": list(kubelet.cluster_dns) or None,
+        "imageGCHighThresholdPercent": kubelet.image_gc_high,
+        "imageGCLowThresholdPercent": kubelet.image_gc_low,
+        "cpuCFSQuota": kubelet.cpu_cfs_quota,
+        **kubelet.others,
+    }
+    return {name: value for name, value in encoded.items() if value is not None}
