@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from dovetail.core.nodepool.hash import HashAnnotations, compute_nodepool_hash
+from dovetail.core.nodepool.hash import compute_nodepool_hash_annotations
 from dovetail.core.scheduling.arrays.nodepools import pick_value
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
@@ -90,9 +90,7 @@ def build_template_claim(pool: NodePool, *, name: str) -> NodeClaim:
         name=name,
         labels=FrozenDict({**_choose_custom_labels(pool), **_get_pool_labels(pool)}),
         # Computed, because the NodePool's own annotation may be older than its last edit.
-        annotations=FrozenDict(
-            {**template.annotations, **HashAnnotations(compute_nodepool_hash(pool)).encode()}
-        ),
+        annotations=FrozenDict({**template.annotations, **compute_nodepool_hash_annotations(pool)}),
         owner_references=(
             OwnerReference("karpenter.sh/v1", "NodePool", pool.name, pool.uid, controller=False),
         ),

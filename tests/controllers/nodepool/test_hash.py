@@ -60,14 +60,13 @@ def test_nodeclaims_get_a_new_hash_when_the_hash_version_changes() -> None:
     pool["metadata"]["annotations"] = dict(old)
     env.add(NODE_POOLS, pool)
     env.add(NODE_CLAIMS, manifests.claim("fresh", annotations=old))
-    env.add(NODE_CLAIMS, manifests.claim("drifted", annotations=old))
-    drifted = {"conditions": [{"type": "Drifted", "status": "True", "reason": "Drifted"}]}
-    env.patch(NODE_CLAIMS, "drifted", {"status": drifted}, subresource="status")
+    stale = old.with_items({label_keys.NODEPOOL_HASH: "2"})
+    env.add(NODE_CLAIMS, manifests.claim("drifted", annotations=stale))
 
     env.run(nodepool_hash.controller)
 
     assert get_hash(env.claim("fresh")) == get_hash(env.pool())
-    assert get_hash(env.claim("drifted")) == ("1", HASH_VERSION)
+    assert get_hash(env.claim("drifted")) == ("2", HASH_VERSION)
 
 
 def test_nodeclaims_keep_their_hash_while_the_hash_version_is_the_same() -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from dovetail.core.nodeclaim.drift import get_instance_type_drift_reason, get_nodepool_drift_reason
-from dovetail.core.nodepool.hash import HashAnnotations, compute_nodepool_hash
+from dovetail.core.nodepool.hash import compute_nodepool_hash_annotations
 from dovetail.core.provisioning import build_template_claim
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import Offering
@@ -116,9 +116,9 @@ def test_only_claims_that_violate_the_requirements_have_drifted() -> None:
 def test_changed_template_hash_is_drift(change: dict[str, Any]) -> None:
     before = NodePool(name="default")
     after = msgspec.structs.replace(before, template=msgspec.structs.replace(before.template, **change))
-    claim = a_claim(HashAnnotations(compute_nodepool_hash(before)).encode())
+    claim = a_claim(compute_nodepool_hash_annotations(before))
 
-    noted = HashAnnotations(compute_nodepool_hash(after)).encode()
+    noted = compute_nodepool_hash_annotations(after)
     stamped = msgspec.structs.replace(after, annotations=FrozenDict(noted))
 
     assert get_nodepool_drift_reason(claim, stamped) == "NodePoolDrifted"

@@ -11,17 +11,8 @@ import pytest
 
 from dovetail.codec.fields import DecodeContext, Field
 from dovetail.codec.karpenter.nodeclasses import decode_nodeclass
-from dovetail.core.nodeclass.hash import (
-    NODECLASS_HASH_VERSION,
-    compute_hash_annotations,
-    compute_nodeclass_hash,
-    migrate_nodeclass_hash,
-)
-from dovetail.model import labels as label_keys
-from dovetail.model.frozen import FrozenDict
+from dovetail.core.nodeclass.hash import compute_nodeclass_hash
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.model.karpenter.nodeclaim import NodeClaim
-from dovetail.model.kube.conditions import TRUE, Condition
 
 DISK = {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "2G", "encrypted": False}}
 OTHER_DISK = {"deviceName": "/dev/xvdb", "rootVolume": True}
@@ -129,22 +120,3 @@ def test_line_ends_of_the_ca_bundle_do_not_change_the_hash() -> None:
 
     assert compute_nodeclass_hash(node_class(), bundle("-----BEGIN\r\nabc\r\n-----END")) == unix
     assert compute_nodeclass_hash(node_class(), bundle("-----BEGIN\nabd\n-----END\n")) != unix
-
-
-def a_claim(*, drifted: bool = False, **annotations: str) -> NodeClaim:
-    conditions = {"Drifted": Condition(status=TRUE)} if drifted else {}
-    known = {
-        label_keys.EC2_NODE_CLASS_HASH: "old",
-        label_keys.EC2_NODE_CLASS_HASH_VERSION: "v6",
-        **annotations,
-    }
-    return NodeClaim(name="a", annotations=FrozenDict(known), conditions=FrozenDict(conditions))
-
-
-def test_claims_of_another_hash_version_get_new_hashes_unless_drifted() -> None:
-    stamp = compute_hash_annotations(node_class())
-    version = {label_keys.EC2_NODE_CLASS_HASH_VERSION: NODECLASS_HASH_VERSION}
-
-    assert migrate_nodeclass_hash(a_claim(), stamp) == stamp
-    assert migrate_nodeclass_hash(a_claim(drifted=True), stamp) == version
-    assert migrate_nodeclass_hash(a_claim(**version), stamp) == {}

@@ -7,17 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.core.nodepool.hash import (
-    HASH_VERSION,
-    HashAnnotations,
-    compute_nodepool_hash,
-    migrate_nodepool_hash,
-)
+from dovetail.core.nodepool.hash import HASH_VERSION, compute_nodepool_hash
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
-from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import Disruption, NodeClassRef, NodePool, NodeTemplate
-from dovetail.model.kube.conditions import TRUE, Condition
 from dovetail.model.kube.requirements import Operator, RequirementSpec
 from dovetail.model.kube.resources import Resources
 from dovetail.model.kube.taints import Taint, TaintEffect
@@ -84,15 +77,3 @@ def test_the_hash_is_what_it_was_in_the_last_release() -> None:
 
     assert HASH_VERSION == "dovetail-v1"
     assert hashed(template) == "17394905270640740167"
-
-
-def test_claim_of_another_hash_version_gets_a_new_hash_unless_drifted() -> None:
-    stamp = HashAnnotations("7")
-    old = FrozenDict({label_keys.NODEPOOL_HASH: "1", label_keys.NODEPOOL_HASH_VERSION: "v3"})
-    drifted = FrozenDict({"Drifted": Condition(status=TRUE)})
-
-    assert migrate_nodepool_hash(NodeClaim(name="c", annotations=old), stamp) == stamp.encode()
-    kept = migrate_nodepool_hash(NodeClaim(name="c", annotations=old, conditions=drifted), stamp)
-    assert kept == {label_keys.NODEPOOL_HASH_VERSION: HASH_VERSION}
-    current = FrozenDict(stamp.encode())
-    assert migrate_nodepool_hash(NodeClaim(name="c", annotations=current), HashAnnotations("8")) == {}

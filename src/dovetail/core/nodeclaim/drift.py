@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from dovetail.core.nodeclaim.hash_annotations import NODEPOOL_KEYS, has_hash_drift
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.karpenter.nodeclaim import NodeClaim
@@ -13,13 +14,12 @@ NODEPOOL_DRIFTED: Final = "NodePoolDrifted"
 REQUIREMENTS_DRIFTED: Final = "RequirementsDrifted"
 INSTANCE_TYPE_NOT_FOUND: Final = "InstanceTypeNotFound"
 
-_HASH_ANNOTATIONS: Final = (label_keys.NODEPOOL_HASH, label_keys.NODEPOOL_HASH_VERSION)
 _OFFERING_LABELS: Final = (label_keys.ZONE, label_keys.ZONE_ID, label_keys.CAPACITY_TYPE)
 
 
 def get_nodepool_drift_reason(claim: NodeClaim, pool: NodePool) -> str | None:
     """Return why a NodeClaim differs from its NodePool's template, or None."""
-    if _has_hash_drift(claim, pool):
+    if has_hash_drift(claim, pool.annotations, NODEPOOL_KEYS):
         return NODEPOOL_DRIFTED
     requirements = Requirements.from_specs(pool.template.requirements)
     for key, requirement in requirements.items():
@@ -50,12 +50,3 @@ def get_instance_type_drift_reason(claim: NodeClaim, types: Mapping[str, Instanc
         if is_accepted and offering.requirements().find_disjoint_key(zone) is None:
             return None
     return INSTANCE_TYPE_NOT_FOUND
-
-
-def _has_hash_drift(claim: NodeClaim, pool: NodePool) -> bool:
-    """Return True if both have hashes of the same version, and they differ."""
-    claim_hash, claim_version = (claim.annotations.get(key) for key in _HASH_ANNOTATIONS)
-    pool_hash, pool_version = (pool.annotations.get(key) for key in _HASH_ANNOTATIONS)
-    if not (claim_hash and pool_hash and claim_version and pool_version):
-        return False
-    return claim_version == pool_version and claim_hash != pool_hash

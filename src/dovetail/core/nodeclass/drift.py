@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Final
 
 import msgspec
 
+from dovetail.core.nodeclaim.hash_annotations import NODECLASS_KEYS, has_hash_drift
 from dovetail.errors import DovetailError
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.instance_type import InstanceType
@@ -13,8 +13,6 @@ from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 from dovetail.model.karpenter.ec2nodeclass_launch import Ami
 from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.kube.requirements import Requirements, RequirementSpec
-
-_HASH_ANNOTATIONS: Final = (label_keys.EC2_NODE_CLASS_HASH, label_keys.EC2_NODE_CLASS_HASH_VERSION)
 
 
 class DriftUnknownError(DovetailError):
@@ -39,7 +37,7 @@ def get_nodeclass_drift_reason(
     reservation, placement group. Raises ``DriftUnknownError`` if a value to compare
     is missing.
     """
-    if _has_hash_drift(claim, node_class):
+    if has_hash_drift(claim, node_class.annotations, NODECLASS_KEYS):
         return "NodeClassDrift"
     if not claim.image_id or not claim.provider_id:
         raise DriftUnknownError(f"nodeclaim {claim.name} has no AMI or provider ID")
@@ -73,14 +71,6 @@ def select_image(images: Iterable[Ami], instance_type: InstanceType) -> str | No
 def _compile_requirements(specs: tuple[RequirementSpec, ...]) -> Requirements:
     """Compile the requirements of an AMI; cached, because every instance needs them."""
     return Requirements.from_specs(specs)
-
-
-def _has_hash_drift(claim: NodeClaim, node_class: EC2NodeClass) -> bool:
-    """Return True if both have hashes of the same version, and they differ."""
-    theirs = [claim.annotations.get(key) for key in _HASH_ANNOTATIONS]
-    ours = [node_class.annotations.get(key) for key in _HASH_ANNOTATIONS]
-    is_comparable = all((*theirs, *ours)) and theirs[1] == ours[1]
-    return is_comparable and theirs[0] != ours[0]
 
 
 def _get_expected_image(claim: NodeClaim, node_class: EC2NodeClass, types: Mapping[str, InstanceType]) -> str:

@@ -8,9 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.model import labels as label_keys
-from dovetail.model.karpenter.condition_types import DRIFTED
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.model.karpenter.nodeclaim import NodeClaim
 
 NODECLASS_HASH_VERSION: Final = "dovetail-v1"
 """Differs from Karpenter's: a NodeClaim with another version gets a new hash, not a replacement."""
@@ -50,23 +48,12 @@ def compute_nodeclass_hash(node_class: EC2NodeClass, ca_bundle: str = "") -> str
     return str(int.from_bytes(digest[:8], "big"))
 
 
-def compute_hash_annotations(node_class: EC2NodeClass, ca_bundle: str = "") -> dict[str, str]:
+def compute_nodeclass_hash_annotations(node_class: EC2NodeClass, ca_bundle: str = "") -> dict[str, str]:
     """Return the hash annotations of a node class and of NodeClaims launched from it."""
     return {
         label_keys.EC2_NODE_CLASS_HASH: compute_nodeclass_hash(node_class, ca_bundle),
         label_keys.EC2_NODE_CLASS_HASH_VERSION: NODECLASS_HASH_VERSION,
     }
-
-
-def migrate_nodeclass_hash(claim: NodeClaim, annotations: dict[str, str]) -> dict[str, str]:
-    """Return the annotations to set on a NodeClaim after the hash version changed.
-
-    A drifted NodeClaim keeps its hash, so that it stays drifted.
-    """
-    key = label_keys.EC2_NODE_CLASS_HASH_VERSION
-    if claim.annotations.get(key) == annotations[key]:
-        return {}
-    return {key: annotations[key]} if DRIFTED in claim.conditions else annotations
 
 
 def _normalize_certificates(bundle: str) -> str:

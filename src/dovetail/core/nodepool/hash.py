@@ -8,23 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from dovetail.model import labels as label_keys
-from dovetail.model.karpenter.condition_types import DRIFTED
-from dovetail.model.karpenter.nodeclaim import NodeClaim
 from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.kube.taints import Taint
 
 HASH_VERSION: Final = "dovetail-v1"
 """Differs from Karpenter's: a NodeClaim with another version gets a new hash, not a replacement."""
-
-
-class HashAnnotations(msgspec.Struct, frozen=True):
-    """Hash and hash version, as written to annotations."""
-
-    hash: str
-    version: str = HASH_VERSION
-
-    def encode(self) -> dict[str, str]:
-        return {label_keys.NODEPOOL_HASH: self.hash, label_keys.NODEPOOL_HASH_VERSION: self.version}
 
 
 def compute_nodepool_hash(pool: NodePool) -> str:
@@ -48,16 +36,12 @@ def compute_nodepool_hash(pool: NodePool) -> str:
     return str(int.from_bytes(digest[:8], "big"))
 
 
-def migrate_nodepool_hash(claim: NodeClaim, pool: HashAnnotations) -> dict[str, str]:
-    """Return the annotations to set on a NodeClaim after the hash version changed.
-
-    A drifted NodeClaim keeps its hash, so that it stays drifted.
-    """
-    if claim.annotations.get(label_keys.NODEPOOL_HASH_VERSION) == pool.version:
-        return {}
-    if DRIFTED in claim.conditions:
-        return {label_keys.NODEPOOL_HASH_VERSION: pool.version}
-    return pool.encode()
+def compute_nodepool_hash_annotations(pool: NodePool) -> dict[str, str]:
+    """Return the hash annotations of a NodePool and of NodeClaims launched from it."""
+    return {
+        label_keys.NODEPOOL_HASH: compute_nodepool_hash(pool),
+        label_keys.NODEPOOL_HASH_VERSION: HASH_VERSION,
+    }
 
 
 def _format_taints(taints: tuple[Taint, ...]) -> list[str]:
