@@ -139,8 +139,8 @@ def test_a_values_file_of_karpenters_chart_works_unchanged() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"settings": {"eksControlPlane": True}},
         {"settings": {"ignoreDRARequests": False}},
+        {"webhook": {"enabled": True}},
         {"settings": {"awsFeatureGates": {"nodeClassCEL": True}}},
         {"settings": {"amiRefreshInterval": "5m"}},
         {"logOutputPaths": ["/var/log/karpenter"]},

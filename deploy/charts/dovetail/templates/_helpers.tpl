@@ -47,6 +47,9 @@ annotations:
 {{- define "dovetail.image" -}}
 {{- $image := .Values.controller.image -}}
 {{- $repository := required "controller.image.repository is required: the repository of the image built from deploy/Dockerfile" $image.repository -}}
+{{- if regexMatch "(^|/)karpenter/controller$" $repository -}}
+{{- fail (printf "controller.image.repository is Karpenter's image (%s): set it to the repository of the image built from deploy/Dockerfile, and controller.image.tag and digest to its own or to \"\"" $repository) -}}
+{{- end -}}
 {{- if $image.digest -}}
 {{- printf "%s@%s" $repository $image.digest -}}
 {{- else -}}
@@ -79,11 +82,28 @@ annotations:
 {{- toYaml $spread -}}
 {{- end -}}
 
-{{/* settings.featureGates as NodeRepair=false,... */}}
+{{/* settings.featureGates as NodeRepair=false,...; StaticCapacity comes before our default of staticCapacity. */}}
 {{- define "dovetail.featureGates" -}}
 {{- $gates := list -}}
+{{- $seen := dict -}}
 {{- range $name, $enabled := .Values.settings.featureGates -}}
-{{- $gates = append $gates (printf "%s%s=%t" (substr 0 1 $name | upper) (substr 1 -1 $name) $enabled) -}}
+{{- $gate := printf "%s%s" (substr 0 1 $name | upper) (substr 1 -1 $name) -}}
+{{- if not (hasKey $seen $gate) -}}
+{{- $_ := set $seen $gate true -}}
+{{- $gates = append $gates (printf "%s=%t" $gate $enabled) -}}
+{{- end -}}
 {{- end -}}
 {{- join "," $gates -}}
+{{- end -}}
+
+{{/* Security context of the container. Karpenter's defaults have empty maps, which the API server rejects. */}}
+{{- define "dovetail.securityContext" -}}
+{{- $given := dict -}}
+{{- range $field, $value := .Values.controller.securityContext -}}
+{{- if not (and (kindIs "map" $value) (empty $value)) -}}
+{{- $_ := set $given $field $value -}}
+{{- end -}}
+{{- end -}}
+{{- $strict := dict "runAsNonRoot" true "runAsUser" 65532 "runAsGroup" 65532 "readOnlyRootFilesystem" true "allowPrivilegeEscalation" false "capabilities" (dict "drop" (list "ALL")) "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- merge (deepCopy $given) $strict | toYaml -}}
 {{- end -}}
