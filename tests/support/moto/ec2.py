@@ -4,7 +4,7 @@ CreateFleet launches the cheapest overrides first, reports pools without capacit
 errors, and answers a repeated client token with the first response.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any
@@ -16,6 +16,7 @@ from moto.ec2.responses import EC2Response
 from moto.ec2.utils import convert_tag_spec
 
 from dovetail.simulator.ec2.capacity import CapacityPools
+from tests.support.moto.behaviour import FailureInjector
 
 
 class Capacity:
@@ -23,6 +24,8 @@ class Capacity:
 
     def __init__(self) -> None:
         self.lock = Lock()
+        self.failures: Callable[[], FailureInjector] = FailureInjector
+        """Return the failures of the server that runs."""
         self.reset()
 
     def reset(self) -> None:
@@ -158,7 +161,13 @@ class Ec2(EC2Response):
             name, zone = overrides["InstanceType"], overrides["AvailabilityZone"]
             shown = {"LaunchTemplateAndOverrides": {**template[0], "Overrides": overrides}}
             is_full = overrides["SubnetId"] in CAPACITY.full_subnets
-            while count and not is_full and CAPACITY.pools.has_capacity(name, zone, kind, now=_now()):
+            shortage = CAPACITY.failures().shortage(name, zone, kind)
+            while (
+                count
+                and not is_full
+                and not shortage
+                and CAPACITY.pools.has_capacity(name, zone, kind, now=_now())
+            ):
                 instance = self._run(template[1], overrides, kind, tags)
                 CAPACITY.pools.allocate(instance.id, name, zone, kind, now=_now())
                 launched.append(
@@ -173,6 +182,8 @@ class Ec2(EC2Response):
             if not count:
                 break
             code = CAPACITY.errors.get((name, zone), "InsufficientInstanceCapacity")
+            if shortage is not None:
+                code = shortage.code
             if is_full:
                 code = "InsufficientFreeAddressesInSubnet"
             errors.append({**shown, "ErrorCode": code, "ErrorMessage": f"no {name} in {zone}"})

@@ -1,5 +1,6 @@
-"""WSGI middleware in front of moto: call counts, scripted errors, latency."""
+"""WSGI middleware in front of moto: call counts, scripted errors, latency, failures."""
 
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -11,7 +12,11 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
+from tests.support.moto.behaviour import Behaviour, FailureInjector
+
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+BEHAVIOUR_PATH = "/behaviour"
+EC2_API_VERSION = "2016-11-15"
 
 
 class ScriptedError(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +52,7 @@ class Middleware:
         """Operations of services that moto lacks: body in, content type and body out."""
         self.rejections: dict[str, Callable[[bytes], ScriptedError | None]] = {}
         """Operations whose parameters AWS checks and moto does not: body in, error out."""
+        self.failures = FailureInjector()
 
     def add_error(self, error: ScriptedError) -> None:
         """Fail the next calls of an operation."""
@@ -54,31 +60,75 @@ class Middleware:
             self._errors.append((error, error.times))
 
     def reset(self) -> None:
-        """Clear counts, errors, rejections and latencies."""
+        """Clear counts, errors, rejections, latencies and failures."""
         with self._lock:
             self._errors.clear()
             self.calls.clear()
             self.latency.clear()
             self.rejections.clear()
+            self.failures = FailureInjector()
             self.is_forbidden = lambda _: False
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = BytesIO(body)
+        if environ.get("PATH_INFO") == BEHAVIOUR_PATH:
+            return self._control(environ, body, start)
+        if str(environ.get("PATH_INFO")).startswith("/moto-api/"):
+            return self._inner(environ, start)
         operation = _operation(environ, body)
         error = self._next_error(operation) or self.rejections.get(operation, lambda _: None)(body)
         if wait := self.latency.get(operation):
             time.sleep(wait)  # noqa: TID251 - in a thread of the server
+        failures = self.failures
+        if error is None and failures.loses_request(operation):
+            raise _close_connection(environ)
+        error = error or self._throttle(operation, environ, body)
         if error is not None and not error.after_effect:
             return _error_response(error, environ, start)
+        is_lost = error is None and failures.loses_response(operation)
+        respond = _ignore if is_lost or error is not None else start
         if operation in self.responses:
             kind, text = self.responses[operation](body)
-            start("200 OK", [("Content-Type", kind), ("Content-Length", str(len(text)))])
-            return [text]
+            respond("200 OK", [("Content-Type", kind), ("Content-Length", str(len(text)))])
+            response: Iterable[bytes] = [text]
+        else:
+            response = self._inner(environ, respond)
+        if respond is start:
+            return response
+        b"".join(response)
         if error is None:
-            return self._inner(environ, start)
-        b"".join(self._inner(environ, lambda *_, **__: None))
+            raise _close_connection(environ)
         return _error_response(error, environ, start)
+
+    def _throttle(self, operation: str, environ: dict[str, Any], body: bytes) -> ScriptedError | None:
+        parameters = parse_qs(body.decode()) if _is_form(environ) else {}
+        is_ec2 = parameters.get("Version") == [EC2_API_VERSION]
+        throttled = self.failures.is_throttled(operation) or (
+            is_ec2
+            and self.failures.exceeds_rate(
+                operation,
+                is_unfiltered=not any(name.startswith(("Filter.", "MaxResults")) for name in parameters),
+                instances=sum(name.startswith("InstanceId.") for name in parameters),
+            )
+        )
+        if not throttled:
+            return None
+        code, status = ("RequestLimitExceeded", 503) if is_ec2 else ("ThrottlingException", 400)
+        return ScriptedError(operation=operation, code=code, message="Rate exceeded", status=status)
+
+    def _control(self, environ: dict[str, Any], body: bytes, start: Callable[..., Any]) -> Iterable[bytes]:
+        """Set the behaviour (PUT), or return it with the counts of failures (GET)."""
+        if environ.get("REQUEST_METHOD") == "PUT":
+            try:
+                behaviour = msgspec.json.decode(body, type=Behaviour)
+            except msgspec.MsgspecError as error:
+                start("400 Bad Request", [("Content-Type", "text/plain")])
+                return [str(error).encode()]
+            self.failures = FailureInjector(behaviour, self.failures.clock)
+        text = msgspec.json.encode({"behaviour": self.failures.behaviour, "counts": self.failures.counts})
+        start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(text)))])
+        return [text]
 
     def _next_error(self, operation: str) -> ScriptedError | None:
         with self._lock:
@@ -94,11 +144,25 @@ class Middleware:
         return None
 
 
+def _ignore(*_: Any) -> None:
+    """Take the status and headers of a response that is not sent."""
+
+
+def _close_connection(environ: dict[str, Any]) -> ConnectionError:
+    """Close the connection without a response; return what ends werkzeug's handler."""
+    environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+    return ConnectionAbortedError("closed by the behaviour of the server")
+
+
+def _is_form(environ: dict[str, Any]) -> bool:
+    return str(environ.get("CONTENT_TYPE", "")).startswith("application/x-www-form-urlencoded")
+
+
 def _operation(environ: dict[str, Any], body: bytes) -> str:
     target = environ.get("HTTP_X_AMZ_TARGET", "")
     if target:
         return str(target).rpartition(".")[2]
-    if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
+    if _is_form(environ):
         return parse_qs(body.decode()).get("Action", [""])[0]
     return f"{environ.get('REQUEST_METHOD')} {environ.get('PATH_INFO')}"
 
@@ -108,7 +172,7 @@ def _error_response(error: ScriptedError, environ: dict[str, Any], start: Callab
         # The body is shorter than its length: the client reports a broken response.
         start("200 OK", [("Content-Type", "text/xml"), ("Content-Length", "100000")])
         return [b"<"]
-    if not environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
+    if not _is_form(environ):
         text = msgspec.json.encode({"__type": error.code, "message": error.message})
         kind = "application/x-amz-json-1.1"
     else:

@@ -9,6 +9,7 @@ import moto.ec2.urls
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
+from tests.support.moto.behaviour import Behaviour, FailureInjector
 from tests.support.moto.ec2 import CAPACITY, Capacity, Ec2
 from tests.support.moto.middleware import Middleware, Wsgi
 
@@ -24,6 +25,11 @@ class MotoAws:
     def capacity(self) -> Capacity:
         return CAPACITY
 
+    def behave(self, behaviour: Behaviour) -> FailureInjector:
+        """Use this behaviour from now on; return its counts."""
+        self.middleware.failures = FailureInjector(behaviour, self.middleware.failures.clock)
+        return self.middleware.failures
+
     def reset(self) -> None:
         """Delete all resources and scripted errors."""
         with urlopen(Request(f"{self.url}/moto-api/reset", method="POST")):  # noqa: S310
@@ -38,6 +44,7 @@ def moto_aws(front: Callable[[Wsgi], Wsgi] = lambda inner: inner) -> Iterator[Mo
     # moto looks up the handler of EC2 here.
     moto.ec2.urls.url_paths["{0}/"] = Ec2.dispatch
     middleware = Middleware(front(DomainDispatcherApplication(create_backend_app)))
+    CAPACITY.failures = lambda: middleware.failures
     server = make_server("127.0.0.1", 0, middleware, threaded=True, request_handler=_Quiet)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
