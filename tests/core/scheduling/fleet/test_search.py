@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from dovetail.core.scheduling.fleet import Bundle, Demand, cheapest_fleet
+from dovetail.core.scheduling.fleet import Bundle, Demand, cheapest_fleet, rounding
+from dovetail.core.scheduling.fleet.patterns import Patterns
+from dovetail.core.scheduling.fleet.problem import FleetProblem
+from dovetail.core.scheduling.fleet.rounding import FleetSearchError
 
 GI = 2**30
 
@@ -188,3 +191,30 @@ def test_types_without_a_price_are_never_used() -> None:
     fleet = cheapest_fleet(Demand(sizes, counts, alloc, price))
 
     assert nodes_per_type(fleet) == {1: 1}
+
+
+def classes_with_types_of_their_own(number: int) -> Demand:
+    """Return classes with one pod per node, each with a single type that admits it."""
+    sizes = np.hstack([np.tile([1000, 2 * GI, 1], (number, 1)), np.eye(number)])
+    alloc = np.hstack([np.tile([16_000, 64 * GI, 100], (number, 1)), np.eye(number) * (1 << 40)])
+    counts = np.arange(200, 200 + number)
+    one = np.ones(number, dtype=np.int64)
+    return Demand(sizes, counts, alloc, np.linspace(0.5, 0.6, number), max_per_node=one)
+
+
+def test_more_types_than_the_search_prefers_all_get_the_pods_that_only_they_hold() -> None:
+    demand = classes_with_types_of_their_own(20)
+
+    fleet = cheapest_fleet(demand)
+
+    assert nodes_per_type(fleet) == {k: 200 + k for k in range(20)}
+
+
+def test_a_round_that_adds_no_node_raises_instead_of_repeating(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_patterns(problem: FleetProblem, *_: object) -> Patterns:
+        return Patterns(np.zeros(1, dtype=np.int64), np.zeros((1, len(problem.counts))), np.ones(1))
+
+    monkeypatch.setattr(rounding, "generate_patterns", no_patterns)
+
+    with pytest.raises(FleetSearchError, match="no instance type takes any of"):
+        cheapest_fleet(classes_with_types_of_their_own(20))

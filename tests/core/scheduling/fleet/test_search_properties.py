@@ -46,8 +46,51 @@ def demands(draw: st.DrawFn, *, classes: int, most_pods: int, types: int, capped
     return Demand(sizes, np.array(counts), alloc, price, caps, effort=4)
 
 
+@st.composite
+def divided_demands(draw: st.DrawFn) -> Demand:
+    """Generate many types, each for a few classes only, and a maximum per node for most classes.
+
+    An admission resource per class says which types it may use, as rules of pods do.
+    """
+    class_count = draw(st.integers(2, 24))
+    type_count = draw(st.integers(max(17, class_count), 32))
+    one_per_class = st.lists(st.integers(100, 4000), min_size=class_count, max_size=class_count)
+    cores, counts = draw(one_per_class), draw(one_per_class)
+    admitted = np.zeros((type_count, class_count))
+    for t in range(type_count):
+        admitted[t, t % class_count] = 1 << 40
+    for k in draw(st.lists(st.integers(0, class_count - 1), max_size=3)):
+        admitted[draw(st.integers(0, type_count - 1)), k] = 1 << 40
+    requests = np.array([cores, [2 * GI] * class_count, [1] * class_count], dtype=np.float64).T
+    room = np.tile([draw(st.sampled_from((4000, 16_000))), 64 * GI, 100], (type_count, 1))
+    price = draw(st.lists(st.integers(300, 700), min_size=type_count, max_size=type_count))
+    caps = draw(st.lists(st.sampled_from((1, 1, 1, 2, 100)), min_size=class_count, max_size=class_count))
+    return Demand(
+        np.hstack([requests, np.eye(class_count)]),
+        np.array(counts) // 10,
+        np.hstack([room, admitted]),
+        np.array(price) / 1000,
+        np.array(caps),
+        effort=4,
+    )
+
+
 def cost(demand: Demand, fleet: list[Bundle]) -> float:
     return float(sum(demand.price[bundle.type_index] * bundle.copies for bundle in fleet))
+
+
+def assert_complete(demand: Demand, fleet: list[Bundle]) -> None:
+    """Assert that every pod is placed once, on nodes that hold their pods."""
+    housed = np.zeros(len(demand.counts), dtype=np.int64)
+    for bundle in fleet:
+        assert bundle.copies >= 1
+        assert bundle.counts.any()
+        assert (bundle.counts >= 0).all()
+        assert (bundle.counts @ demand.sizes <= demand.alloc[bundle.type_index]).all()
+        if demand.max_per_node is not None:
+            assert (bundle.counts <= demand.max_per_node).all()
+        housed += bundle.counts * bundle.copies
+    assert (housed == demand.counts).all()
 
 
 def per_class_fill(demand: Demand) -> float:
@@ -96,16 +139,15 @@ def brute_force(demand: Demand) -> float:
 def test_every_pod_is_placed_once_on_nodes_that_hold_their_pods(demand: Demand) -> None:
     fleet = cheapest_fleet(demand)
 
-    housed = np.zeros(len(demand.counts), dtype=np.int64)
-    for bundle in fleet:
-        assert bundle.copies >= 1
-        assert bundle.counts.any()
-        assert (bundle.counts >= 0).all()
-        assert (bundle.counts @ demand.sizes <= demand.alloc[bundle.type_index]).all()
-        if demand.max_per_node is not None:
-            assert (bundle.counts <= demand.max_per_node).all()
-        housed += bundle.counts * bundle.copies
-    assert (housed == demand.counts).all()
+    assert_complete(demand, fleet)
+
+
+@settings(deadline=None, max_examples=40)
+@given(divided_demands())
+def test_every_pod_is_placed_when_rules_divide_more_types_than_the_search_prefers(demand: Demand) -> None:
+    fleet = cheapest_fleet(demand)
+
+    assert_complete(demand, fleet)
 
 
 @settings(deadline=None, max_examples=20)

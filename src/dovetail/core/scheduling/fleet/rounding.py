@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from dovetail.core.scheduling.arrays.types import Floats
+from dovetail.core.scheduling.arrays.types import Floats, Ints
 from dovetail.core.scheduling.fleet.beam_search import beam_search
 from dovetail.core.scheduling.fleet.column_generation import FractionalFleet
 from dovetail.core.scheduling.fleet.patterns import fill, generate_patterns, resource_weightings
 from dovetail.core.scheduling.fleet.problem import FleetProblem
+from dovetail.errors import DovetailError
 
 # Value per price below which a refilled node is not added.
 _MIN_YIELD = 0.985
@@ -14,6 +15,10 @@ _MIN_YIELD = 0.985
 _LARGE_FRACTION, _SMALL_FRACTION = 0.5, 0.1
 # Value of unplaced pods, in mean node prices, that is left to the beam search.
 _BEAM_NODES = 6.0
+
+
+class FleetSearchError(DovetailError):
+    """The fleet search cannot go on. Always an error in the search itself."""
 
 
 class Fleet:
@@ -82,16 +87,32 @@ def _add_up_to(fleet: Fleet, mix: FractionalFleet, row: int, copies_wanted: int)
 
 
 def add_remaining_nodes(fleet: Fleet, mix: FractionalFleet) -> None:
-    """Place all remaining pods: best yield first, the last few nodes by beam search."""
+    """Place all remaining pods: best yield first, the last few nodes by beam search.
+
+    Raises ``FleetSearchError`` when a round adds no node: the next would not, either.
+    """
     problem, values = fleet.problem, mix.values
     weightings = resource_weightings(problem.sizes.shape[1])
+    types = mix.candidate_types
     while fleet.unplaced @ values > _BEAM_NODES * mix.node_price:
-        patterns = generate_patterns(problem, values, fleet.unplaced, mix.candidate_types, weightings, 0.9)
+        if not _holds_any(problem, types, fleet.unplaced):
+            # Rules divide the types, and the candidates suit other classes only.
+            types = np.arange(len(problem.price))
+            types = types[(problem.max_pods[:, fleet.unplaced > 0] >= 1).any(axis=1)]
+        patterns = generate_patterns(problem, values, fleet.unplaced, types, weightings, 0.9)
         best = int(np.argmax(patterns.yields))
         copies = fleet.max_copies(patterns.counts[best])
+        if not copies:
+            waiting = int(fleet.unplaced.sum())
+            raise FleetSearchError(f"no instance type takes any of {waiting} pods, although each fits on one")
         fleet.add_nodes(int(patterns.types[best]), patterns.counts[best], copies)
     for type_index, counts in beam_search(problem, fleet.unplaced, values):
         fleet.add_nodes(type_index, counts, 1)
+
+
+def _holds_any(problem: FleetProblem, types: Ints, unplaced: Floats) -> bool:
+    """Return True if one of the types holds a pod of a class with unplaced pods [K]."""
+    return bool((problem.max_pods[types][:, unplaced > 0] >= 1).any())
 
 
 def pack_by_class(problem: FleetProblem) -> Fleet:
