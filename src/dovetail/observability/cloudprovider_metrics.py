@@ -1,6 +1,6 @@
 """Metrics of cloud provider calls: durations and errors."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from dovetail.model.cloud.instance_type import InstanceType
@@ -44,6 +44,9 @@ class MeteredCloudProvider:
 
     def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
         return self._cloud.instance_types(pool)
+
+    def forget_deleted_nodeclasses(self, node_classes: Collection[str]) -> None:
+        self._cloud.forget_deleted_nodeclasses(node_classes)
 
     async def drift_reason(self, claim: NodeClaim) -> str | None:
         return await self._timed("IsDrifted", self._cloud.drift_reason(claim))

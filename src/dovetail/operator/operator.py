@@ -11,7 +11,6 @@ a fence rejects its remaining writes, and Kubernetes restarts it with an empty c
 """
 
 import asyncio
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
@@ -33,7 +32,6 @@ from dovetail.kube.preflight import PreflightError, check_crds, check_karpenter_
 from dovetail.kube.rate_limit import DEFAULT_BURST, DEFAULT_QPS, RateLimiter
 from dovetail.kube.rbac_check import check_permissions
 from dovetail.kube.reflector import Reflectors
-from dovetail.model.karpenter.nodepool import NodePool
 from dovetail.model.settings import (
     BatchSettings,
     ConsolidationSettings,
@@ -52,6 +50,7 @@ from dovetail.operator.leader import (
     SingleReplicaLeadership,
 )
 from dovetail.ports.api_resources import EC2_NODE_CLASSES, NODE_POOLS
+from dovetail.ports.cloudprovider import CloudProvider
 from dovetail.ports.event_loop import EventLoop
 from dovetail.ports.kube_errors import Unavailable
 from dovetail.ports.telemetry import Log
@@ -234,7 +233,7 @@ class Operator:
         )
         self._observability.health.set_stuck_check(reflectors.stuck_kinds)
         await reflectors.start()
-        InstanceTypeWarmup(self._cache, instance_types, loop=self._loop)
+        InstanceTypeWarmup(self._cache, cloud.cloud_provider, loop=self._loop)
         return reflectors
 
     async def _acquire_leadership(self) -> None:
@@ -347,14 +346,13 @@ class Operator:
 class InstanceTypeWarmup:
     """Computes instance types whenever NodePools or node classes change.
 
-    The first computation takes most of a second, which would delay the first pod.
+    The first computation takes most of a second, which would delay the first pod. The
+    types of deleted node classes are forgotten.
     """
 
-    def __init__(
-        self, cache: ClusterCache, get_types: Callable[[NodePool], object], *, loop: EventLoop
-    ) -> None:
+    def __init__(self, cache: ClusterCache, cloud_provider: CloudProvider, *, loop: EventLoop) -> None:
         self._cache = cache
-        self._get_types = get_types
+        self._cloud_provider = cloud_provider
         self._loop = loop
         self._is_scheduled = False
         for resource in (EC2_NODE_CLASSES, NODE_POOLS):
@@ -368,7 +366,10 @@ class InstanceTypeWarmup:
     async def _warm_up(self) -> None:
         await self._loop.sleep(_WARMUP_DELAY)
         self._is_scheduled = False
+        self._cloud_provider.forget_deleted_nodeclasses(
+            [node_class.name for node_class in self._cache.node_classes()]
+        )
         for pool in self._cache.pools():
-            self._get_types(pool)
+            self._cloud_provider.instance_types(pool)
             # Yield: dozens of node classes take longer than a lease renewal or a probe can wait.
             await self._loop.sleep(timedelta())

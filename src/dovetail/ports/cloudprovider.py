@@ -151,6 +151,9 @@ class CloudProvider(Protocol):
         not ready.
         """
 
+    def forget_deleted_nodeclasses(self, node_classes: Collection[str]) -> None:
+        """Free the memory of instance types whose node class is not one of these."""
+
     async def drift_reason(self, claim: NodeClaim) -> str | None:
         """Return why the instance of a NodeClaim has drifted, or None.
 

@@ -4,7 +4,7 @@ Nothing here calls a cloud. A provider that restarts loses only caches.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -59,6 +59,8 @@ class InstanceTypeSource(Protocol):
 
     def instance_types(self, node_class: EC2NodeClass, *, now: datetime) -> tuple[InstanceType, ...]: ...
 
+    def retain(self, node_classes: Iterable[str]) -> None: ...
+
 
 class BaseCloudProvider(ABC):
     """Base of cloud providers: instance types of NodePools and NodeClaims, and drift.
@@ -90,6 +92,11 @@ class BaseCloudProvider(ABC):
         if node_class is None or node_class.deleting or not node_class.ready:
             return ()
         return self._overlays.apply(pool, self._types_for_node_class(node_class))
+
+    def forget_deleted_nodeclasses(self, node_classes: Collection[str]) -> None:
+        """Free the memory of instance types whose node class is not one of these."""
+        self._source.retain(node_classes)
+        self._index.retain(node_classes)
 
     async def drift_reason(self, claim: NodeClaim) -> str | None:
         """Return why the node class would launch the claim differently, or None."""

@@ -226,3 +226,22 @@ def test_covered_offerings_are_almost_free_until_the_commitment_is_used() -> Non
     assert still is covered
     assert price_of(provider, "m5.large") == listed
     assert ("m5.large", A, "spot") not in had(used_up)
+
+
+def test_node_classes_that_differ_in_name_role_and_user_data_share_their_types() -> None:
+    provider = a_provider(UnavailableOfferings())
+    other = EC2NodeClass(name="other", uid="2", launch=LaunchSpec(role="nodes", user_data="echo hello"))
+
+    assert provider.instance_types(other, now=START) is provider.instance_types(CLASS, now=START)
+
+
+def test_types_of_deleted_node_classes_are_forgotten() -> None:
+    provider = a_provider(UnavailableOfferings())
+    small = EC2NodeClass(name="small", kubelet=KubeletConfiguration(max_pods=8))
+    kept = provider.instance_types(CLASS, now=START)
+    before = provider.instance_types(small, now=START)
+
+    provider.retain([CLASS.name])
+
+    assert provider.instance_types(small, now=START) is not before
+    assert provider.instance_types(CLASS, now=START) is kept

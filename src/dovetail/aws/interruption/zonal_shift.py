@@ -1,6 +1,6 @@
 """Zonal shifts of ARC: read them, and leave instances in shifted zones alone."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -120,6 +120,9 @@ class ZonalShiftCloudProvider:
 
     def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
         return self._inner.instance_types(pool)
+
+    def forget_deleted_nodeclasses(self, node_classes: Collection[str]) -> None:
+        self._inner.forget_deleted_nodeclasses(node_classes)
 
     async def drift_reason(self, claim: NodeClaim) -> str | None:
         self._require_unshifted(claim.provider_id)

@@ -105,6 +105,7 @@ class CandidateFinder(ControllerBase):
         eligible_times: list[datetime] = []
         any_blocked = False
         context = self._get_candidate_context(now)
+        self._types.retain([pool.name for pool in self._cache.pools()])
         for number, name in enumerate([claim.name for claim in self._cache.claims()], 1):
             if number % NODES_PER_SLICE == 0:
                 await self._loop.sleep(timedelta())

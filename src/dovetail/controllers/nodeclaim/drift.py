@@ -92,6 +92,7 @@ class DriftController(ControllerBase):
         is_young = claim.created is None or now - claim.created < _MIN_AGE
         if is_young or (checked_at is not None and now - checked_at < _TYPE_CHECK_INTERVAL):
             return None
+        self._types.retain([pool.name for pool in self._cache.pools()])
         types = self._types.by_name(pool.name, self._cloud_provider.instance_types(pool))
         if not types:
             return None  # The catalog is not loaded yet.

@@ -1,6 +1,6 @@
 """Instance types by name, computed once per tuple of types."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from dovetail.model.cloud.instance_type import InstanceType
 
@@ -19,3 +19,8 @@ class InstanceTypeIndex:
         index = {instance_type.name: instance_type for instance_type in types}
         self._indexes[owner] = (types, index)
         return index
+
+    def retain(self, owners: Collection[str]) -> None:
+        """Forget all other owners, and with them their types."""
+        if len(self._indexes) > len(owners):
+            self._indexes = {owner: cached for owner, cached in self._indexes.items() if owner in owners}

@@ -48,6 +48,8 @@ class NodeOverlays:
             self._compiled = [CompiledOverlay(overlay) for overlay in valid]
             self._by_pool.clear()
         self._validated_pools = pools
+        self._by_pool = {name: cached for name, cached in self._by_pool.items() if name in pools}
+        self._base_types = {name: types for name, types in self._base_types.items() if name in pools}
         return True
 
     def get_base_types(self, pool: str) -> Types:

@@ -1,6 +1,6 @@
 """Instance types per node class, kept current as offerings run out and come back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 import msgspec
@@ -15,7 +15,7 @@ from dovetail.model.cloud.instance_type import InstanceType
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.frozen import EMPTY
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
-from dovetail.model.karpenter.ec2nodeclass_launch import ResolvedResources
+from dovetail.model.karpenter.ec2nodeclass_launch import MetadataOptions, ResolvedResources
 from dovetail.model.kube.conditions import NO_CONDITIONS
 from dovetail.state.instancetypes.observed_memory import ObservedMemory
 from dovetail.state.instancetypes.unavailable_offerings import (
@@ -26,10 +26,8 @@ from dovetail.state.instancetypes.unavailable_offerings import (
 
 
 class _CachedTypes(msgspec.Struct, kw_only=True):
-    """Instance types of one node class."""
+    """Instance types of all node classes with one fingerprint: 7 MB."""
 
-    node_class: EC2NodeClass
-    """The node class of the last request."""
     fingerprint: EC2NodeClass
     """The fields that instance types depend on."""
     memory: Mapping[str, int]
@@ -79,7 +77,8 @@ class InstanceTypeProvider:
         self._discounts = Discounts(discounts, region=region.name)
         self._running = running
         self._memory = memory
-        self._cached: dict[str, _CachedTypes] = {}
+        self._cached: dict[str, tuple[EC2NodeClass, _CachedTypes]] = {}
+        """Name → node class of the last request, and its types."""
 
     def update_catalog(
         self, catalog: tuple[Ec2InstanceType, ...], *, region: Region, prices: PriceBook
@@ -114,15 +113,29 @@ class InstanceTypeProvider:
             if any(offering.available or offering.price_missing for offering in instance_type.offerings)
         )
 
+    def retain(self, node_classes: Iterable[str]) -> None:
+        """Forget the types of all other node classes."""
+        for name in self._cached.keys() - set(node_classes):
+            del self._cached[name]
+
     def _get_cached(self, node_class: EC2NodeClass) -> _CachedTypes:
-        cached = self._cached.get(node_class.name)
         memory = self._get_observed_memory(node_class)
-        if cached is not None and cached.memory == memory and cached.node_class is node_class:
-            return cached
+        known, entry = self._cached.get(node_class.name, (None, None))
+        if entry is not None and known is node_class and entry.memory == memory:
+            return entry
         fingerprint = _get_fingerprint(node_class)
-        if cached is not None and cached.memory == memory and cached.fingerprint == fingerprint:
-            cached.node_class = node_class
-            return cached
+        equal = (
+            entry
+            for _, entry in self._cached.values()
+            if entry.memory == memory and entry.fingerprint == fingerprint
+        )
+        entry = next(equal, None) or self._build(node_class, fingerprint, memory)
+        self._cached[node_class.name] = (node_class, entry)
+        return entry
+
+    def _build(
+        self, node_class: EC2NodeClass, fingerprint: EC2NodeClass, memory: Mapping[str, int]
+    ) -> _CachedTypes:
         list_priced = build_instance_types(
             self._catalog,
             region=self._region,
@@ -134,7 +147,6 @@ class InstanceTypeProvider:
         discounted = self._discounts.apply(list_priced)
         indexes = {instance_type.name: index for index, instance_type in enumerate(discounted)}
         entry = _CachedTypes(
-            node_class=node_class,
             fingerprint=fingerprint,
             memory=memory,
             list_priced=list_priced,
@@ -145,7 +157,6 @@ class InstanceTypeProvider:
         if self._discounts.has_commitments:
             entry.prices = ListPrices([list_priced])
             entry.on_demand_prices = entry.prices.on_demand()
-        self._cached[node_class.name] = entry
         return entry
 
     def _get_observed_memory(self, node_class: EC2NodeClass) -> Mapping[str, int]:
@@ -174,10 +185,28 @@ class InstanceTypeProvider:
 def _get_fingerprint(node_class: EC2NodeClass) -> EC2NodeClass:
     """Return a node class without the fields that do not affect instance types.
 
-    Its status changes every minute, with the free addresses and order of subnets.
+    Its status changes every minute, with the free addresses and order of subnets. Node
+    classes that differ only in these fields, such as role or user data, share their types.
     """
     return msgspec.structs.replace(
         node_class,
+        name="",
+        uid="",
+        deleting=False,
+        launch=msgspec.structs.replace(
+            node_class.launch,
+            subnets=(),
+            security_groups=(),
+            amis=(),
+            role="",
+            instance_profile="",
+            user_data=None,
+            tags=EMPTY,
+            metadata_options=MetadataOptions(),
+            detailed_monitoring=None,
+            associate_public_ip_address=None,
+            context="",
+        ),
         resolved=ResolvedResources(
             amis=node_class.resolved.amis, placement_group=node_class.resolved.placement_group
         ),
