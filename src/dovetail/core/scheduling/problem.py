@@ -155,6 +155,7 @@ class Problem:
         # Caches and look-ups of ``compile_class``.
         self._class_topologies: dict[tuple[tuple[int, ...], tuple[int, ...]], ClassTopology] = {}
         self._requests: dict[tuple[float, ...], tuple[int, Floats]] = {}
+        self._required_terms: dict[int, tuple[Requirements, ...]] = {}
         self._groups = {
             id(pod_class): self.topology.groups_selecting(pod_class.namespace, pod_class.labels)
             for pod_class in classes
@@ -193,7 +194,7 @@ class Problem:
             requests=requests,
             requests_id=requests_id,
             constraint=self.space.intern_constraint(node_requirements(spec), spec.tolerations),
-            required_terms=required_node_terms(pod_class.spec),
+            required_terms=self._required_terms_of(pod_class),
             volume_topologies=volumes.topologies,
             topology=self._class_topology(self._rules_for(pod_class, spec), self._groups[id(pod_class)]),
             volume_claims=volumes.claims_by_driver,
@@ -205,6 +206,16 @@ class Problem:
                     compiled.conflicting_port_bits |= 1 << number
         compiled.is_independent = not compiled.port_bits and self._is_independent(compiled.topology)
         return compiled
+
+    def _required_terms_of(self, pod_class: PodClass) -> tuple[Requirements, ...]:
+        """Return the required node terms of a class, built once for all its relaxed specs.
+
+        A pod with T terms has T relaxed specs.
+        """
+        terms = self._required_terms.get(id(pod_class))
+        if terms is None:
+            terms = self._required_terms[id(pod_class)] = required_node_terms(pod_class.spec)
+        return terms
 
     def _class_topology(self, rules: list[TopologyRule], groups: list[TopologyGroup]) -> ClassTopology:
         key = (tuple(map(id, rules)), tuple(map(id, groups)))
