@@ -95,6 +95,15 @@ def test_an_infeasible_resize_does_not_count() -> None:
     assert resized(resize="Infeasible") == 2000
 
 
+def test_the_operating_system_of_a_pod_is_a_node_selector() -> None:
+    assert the_spec(os={"name": "linux"}).node_selector == {"kubernetes.io/os": "linux"}
+    assert the_spec(os={"name": "windows"}, nodeSelector={"team": "a"}).node_selector == {
+        "kubernetes.io/os": "windows",
+        "team": "a",
+    }
+    assert the_spec(os={}).node_selector == {}
+
+
 def test_every_term_of_node_affinity_is_decoded() -> None:
     spec = the_spec(
         affinity={

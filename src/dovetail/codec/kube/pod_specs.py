@@ -10,6 +10,7 @@ from dovetail.codec.kube import label_validation
 from dovetail.codec.kube.affinity import decode_affinity, decode_topology_spread
 from dovetail.codec.kube.requirements import decode_tolerations
 from dovetail.codec.quantities import decode_pod_resources, decode_resources
+from dovetail.model import labels as label_keys
 from dovetail.model.frozen import EMPTY, FrozenDict
 from dovetail.model.kube.pod import HostPort, PodSpec, PodVolume
 from dovetail.model.kube.pod_requests import Container, compute_pod_requests
@@ -32,7 +33,7 @@ _CONTAINER_FIELDS = (
 ).split()
 
 _PLAIN_FIELDS = (
-    "nodeSelector tolerations topologySpreadConstraints overhead resources resourceClaims hostNetwork"
+    "nodeSelector tolerations topologySpreadConstraints overhead resources resourceClaims hostNetwork os"
 ).split()
 _PLACED_CONTAINER_FIELDS = ("name", "resources", "ports", "restartPolicy")
 
@@ -98,7 +99,7 @@ def _decode_pod_spec(
     field.check_known_keys(POD_FIELDS)
     spec = PodSpec(
         requests=_decode_requests(field, allocated, infeasible),
-        node_selector=_decode_node_selector(field["nodeSelector"]),
+        node_selector=_decode_node_selector(field["nodeSelector"], field.at("os", "name")),
         **decode_affinity(field["affinity"], labels),
         spreads=decode_topology_spread(field["topologySpreadConstraints"]),
         tolerations=decode_tolerations(field["tolerations"]),
@@ -110,13 +111,20 @@ def _decode_pod_spec(
     return shared
 
 
-def _decode_node_selector(field: Field) -> FrozenDict[str, str]:
+def _decode_node_selector(field: Field, os_name: Field) -> FrozenDict[str, str]:
+    """Decode ``nodeSelector``; ``spec.os`` counts as one by operating system.
+
+    kube-scheduler ignores ``spec.os``, but the kubelet of another system rejects the pod.
+    """
     read = field.labels()
     if read and field.context.strict:
         for entry in field.entries():
             key = str(entry.key)
             if label_validation.check_key(entry, key) and label_validation.check_value(entry, read[key]):
                 label_validation.check_well_known_value(entry, key, read[key])
+    operating_system = os_name.text()
+    if operating_system and label_keys.OS not in read:
+        return FrozenDict({**read, label_keys.OS: operating_system})
     return read
 
 
