@@ -115,12 +115,14 @@ def cluster_snapshot(
 
     The default region is that of the nodes, else that of the zones in node classes
     and NodePools, else us-east-1. ``zones``, names or IDs, restricts node classes.
-    Raises ``InvalidInputError`` if catalogue or prices do not cover region or zones.
+    Raises ``InvalidInputError`` if the catalogue lacks region or zones, or if prices are
+    those of other regions and none is named.
     """
-    place = find_region(
-        catalog, region or get_region_of_nodes(inputs.nodes) or _get_region_of_zones(inputs, catalog)
-    )
-    if not prices.covers_region(place.name):
+    named = region or get_region_of_nodes(inputs.nodes) or _get_region_of_zones(inputs, catalog)
+    place = find_region(catalog, named)
+    # A file of other regions and no region named: most likely the region was forgotten.
+    is_forgotten = not named and bool(prices.rows) and not prices.has_prices_of(place.name)
+    if is_forgotten or not prices.covers_region(place.name):
         raise InvalidInputError([_missing_prices(catalog, prices, place.name)])
     zones = _resolve_zones(place, zones)
     pools = inputs.nodepools or (DEFAULT_NODEPOOL,)
@@ -260,7 +262,8 @@ def find_region(catalog: Catalog, name: str | None) -> Region:
 
 
 def _missing_prices(catalog: Catalog, prices: PriceBook, region: str) -> ValidationError:
-    covered = [name for name in sorted(catalog.regions) if prices.covers_region(name)]
+    covers = prices.has_prices_of if prices.rows else prices.covers_region
+    covered = [name for name in sorted(catalog.regions) if covers(name)]
     hint = f"; it has {', '.join(covered)}: choose with --region" if covered else ""
     return ValidationError("--prices:", 0, "", f"{prices.source} has no prices for {region}{hint}")
 

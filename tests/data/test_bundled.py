@@ -3,7 +3,8 @@
 import pytest
 
 from dovetail.core.instancetypes.build import build_instance_types
-from dovetail.data.bundled import SPOT_SHARE, bundled_catalog, bundled_prices
+from dovetail.data.bundled import SPOT_SHARE, bundled_catalog, bundled_prices, list_prices
+from dovetail.model.cloud.ec2_catalog import Ec2InstanceType, Gpu
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 
 REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "sa-east-1")
@@ -27,7 +28,7 @@ def test_regions_have_zones_with_ids_and_hundreds_of_types(name: str) -> None:
 
 
 def test_every_recorded_region_has_prices() -> None:
-    assert all(bundled_prices().covers_region(region) for region in bundled_catalog().regions)
+    assert set(bundled_catalog().regions) <= set(bundled_prices().region_factors)
 
 
 def test_every_type_has_a_price_and_estimates_are_marked() -> None:
@@ -56,9 +57,42 @@ def test_regions_and_spot_are_stated_shares_of_the_list_price() -> None:
 
 
 def test_the_price_book_names_its_source_date_and_assumptions() -> None:
-    assert bundled_prices().describe() == (
+    assert bundled_prices().describe("us-east-1") == (
         "AWS list prices (cloud-cost-mcp 1.3.8), 2026-01-20; spot assumed at 38% of on-demand where not given"
     )
+
+
+@pytest.mark.parametrize(
+    ("region", "price", "stated"),
+    [
+        ("us-gov-west-1", 0.1152, "on-demand estimated at 1.2 × us-east-1"),
+        ("cn-north-1", 0.96, "all amounts are in CNY"),
+        ("mx-central-1", 0.096, "on-demand assumed at 1 × us-east-1 (no factor is known)"),
+    ],
+)
+def test_a_region_without_list_prices_has_estimated_ones_and_says_so(
+    region: str, price: float, stated: str
+) -> None:
+    prices = bundled_prices()
+
+    assert prices.on_demand("m5.large", region) == pytest.approx(price)
+    assert prices.is_estimated("m5.large", region)
+    assert stated in prices.describe(region)
+
+
+def test_a_family_without_prices_costs_a_tenth_more_than_the_generation_before() -> None:
+    newest = Ec2InstanceType(name="m10g.large", vcpus=2, memory_mib=8192)
+    accelerated = Ec2InstanceType(
+        name="g99.large", vcpus=2, memory_mib=8192, gpus=(Gpu("t", "nvidia", 1, 16384),)
+    )
+
+    prices = list_prices([*bundled_catalog().instance_types, newest, accelerated])
+
+    assert prices.is_estimated("m10g.large", "us-east-1")
+    predecessor = prices.on_demand("m9g.large", "us-east-1")
+    assert predecessor is not None
+    assert prices.on_demand("m10g.large", "us-east-1") == pytest.approx(predecessor * 1.1, rel=1e-4)
+    assert prices.on_demand("g99.large", "us-east-1") is None
 
 
 @pytest.mark.parametrize("region", REGIONS)

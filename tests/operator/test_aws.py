@@ -12,6 +12,7 @@ from dovetail.host.event_loop import AsyncioEventLoop
 from dovetail.host.randomness import SystemRandomSource
 from dovetail.operator.aws import AwsCloudFactory, AwsSettings
 from dovetail.operator.cloud import CloudContext, CloudServices
+from dovetail.operator.instance_type_refresh import CatalogSettings
 from dovetail.ports.kube_client import KubeClient
 from dovetail.ports.kube_errors import NotFound
 from dovetail.ports.telemetry import NO_METRICS
@@ -145,3 +146,15 @@ def test_missing_credentials_are_reported_with_the_advice_for_credentials_only(
         build(settings, RecordedLog(), lambda _: asyncio.sleep(0))
 
     assert "--cluster-endpoint" not in str(failure.value)
+
+
+def test_estimated_prices_are_logged_once(moto: MotoAws) -> None:
+    log = RecordedLog()
+    isolated = msgspec.structs.replace(SETTINGS, catalog=CatalogSettings(isolated=True))
+
+    line = build(isolated, log, lambda _: wait_for_line(log, "on-demand prices are estimated"))
+
+    assert line["region"] == REGION
+    assert line["count"] == line["of"] > 700
+    assert "on-demand estimated at 1.115 × us-east-1" in line["source"]
+    assert len(log.entries("on-demand prices are estimated")) == 1

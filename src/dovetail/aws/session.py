@@ -101,6 +101,18 @@ class AwsSession:
         """Return the region; empty if none is configured."""
         return self._region or self._session.region_name or ""
 
+    @property
+    def partition(self) -> str:
+        """Return the partition of the region, such as ``aws-us-gov``."""
+        try:
+            return str(self._session.get_partition_for_region(self.region))
+        except SDK_ERRORS:
+            return "aws"  # A region newer than the SDK.
+
+    def regions_with(self, service: Any) -> list[str]:
+        """Return the regions of this partition that have a service, as far as the SDK knows."""
+        return sorted(self._session.get_available_regions(service, self.partition))
+
     def credentials(self) -> Any:
         """Return the credentials that sign calls; None if there are none."""
         return self._session.get_credentials()

@@ -17,6 +17,9 @@ SPOT_SHARE = 0.38
 The median over all types and zones of us-east-1, us-west-2 and eu-west-1 in mid-2026;
 half of all pools were between 0.31 and 0.46.
 """
+DEFAULT_FACTOR = 1.0
+"""On-demand prices of a region that the table of factors lacks, relative to the list."""
+_LIST_REGION = "us-east-1"
 _CATALOG = "catalog.bin"
 _LIST = "list-prices.csv"
 _RELATIVES = "price-relatives.csv"
@@ -56,6 +59,8 @@ def list_prices(instance_types: Iterable[Ec2InstanceType]) -> PriceBook:
         source=comment_value(text, "source"),
         date=comment_value(text, "date"),
         list_prices=FrozenDict({**listed, **estimates}),
+        list_region=_LIST_REGION,
+        default_factor=DEFAULT_FACTOR,
         region_factors=FrozenDict({name: float(factor) for name, (factor,) in factors.items()}),
         spot_ratio=SPOT_SHARE,
         estimated=frozenset(estimates),

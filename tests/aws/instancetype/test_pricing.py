@@ -148,14 +148,24 @@ def test_a_refresh_without_changes_keeps_the_same_prices(start: Callable[..., Pr
     assert prices.prices is first
 
 
-def test_an_empty_price_query_is_an_error(lists: PriceLists, start: Callable[..., Process]) -> None:
-    lists.products[METAL] = []
+def test_a_region_without_prices_is_an_error(lists: PriceLists, start: Callable[..., Process]) -> None:
+    lists.products = {SHARED: [], METAL: []}
     process = start()
     prices = process.prices(FALLBACK)
 
     assert not process.do(prices.refresh())
 
     assert prices.prices.on_demand("m5.large", "us-east-1") == 0.1
+
+
+def test_a_region_without_bare_metal_has_prices(lists: PriceLists, start: Callable[..., Process]) -> None:
+    lists.products[METAL] = []
+    process = start()
+    prices = process.prices(FALLBACK)
+
+    assert process.do(prices.refresh())
+
+    assert prices.prices.on_demand("m5.large", "us-east-1") == 0.096
 
 
 def test_in_china_prices_are_in_yuan(lists: PriceLists, start: Callable[..., Process]) -> None:
@@ -221,10 +231,33 @@ def test_only_linux_on_demand_prices_are_read(lists: PriceLists, start: Callable
         ("cn-north-1", "cn-northwest-1"),
         ("eu-west-3", "eu-central-1"),
         ("sa-east-1", "us-east-1"),
+        ("mx-central-1", "us-east-1"),
+        ("us-gov-west-1", ""),
+        ("us-isob-west-1", "us-isob-east-1"),
+        ("eusc-de-east-1", "eusc-de-east-1"),
+        ("xx-newest-1", "us-east-1"),
     ],
 )
-def test_the_pricing_endpoint_follows_the_region(region: str, home: str) -> None:
-    assert pricing_region(region) == home
+def test_the_pricing_endpoint_is_the_nearest_of_the_partition(
+    start: Callable[..., Process], region: str, home: str
+) -> None:
+    endpoints = start(region=region).aws.regions_with("pricing")
+
+    assert pricing_region(region, endpoints) == home
+
+
+def test_list_prices_replace_each_other_without_losing_those_of_aws(start: Callable[..., Process]) -> None:
+    process = start()
+    prices = process.prices(FALLBACK)
+    process.do(prices.refresh())
+
+    prices.update_list(
+        PriceBook(source="newer list", list_prices=FrozenDict({"m9g.large": 0.1}), default_factor=1.0)
+    )
+
+    assert prices.prices.on_demand("m9g.large", "us-east-1") == 0.1
+    assert prices.prices.on_demand("m5.large", "us-east-1") == 0.096
+    assert spot(prices, "m9g.large", A) is None
 
 
 @pytest.mark.parametrize("entry", ["", "{}", "[]", "no json", product("m5.large", "free")])

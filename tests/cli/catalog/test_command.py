@@ -69,6 +69,16 @@ def test_estimated_prices_are_marked() -> None:
     assert json.loads(shown("m9g.large", "-o", "json"))["types"][0]["price_estimated"] is True
 
 
+def test_prices_estimated_from_another_region_are_marked() -> None:
+    table = shown("m5", "--region", "eu-west-1")
+    document = json.loads(shown("m5.large", "--region", "eu-west-1", "-o", "json"))
+
+    assert "0.1070~" in table
+    assert "on-demand estimated at 1.115 × us-east-1" in table
+    assert document["types"][0]["price_estimated"]
+    assert document["prices"]["estimated_from"] == "us-east-1"
+
+
 def test_given_price_and_catalogue_files_are_used(tmp_path: Path) -> None:
     book = tmp_path / "book.csv"
     book.write_text(

@@ -1,6 +1,10 @@
 """Output of plans."""
 
-from dovetail.cli.cluster.plan_output import missing_lines, plan_lines
+import json
+
+import pytest
+
+from dovetail.cli.cluster.plan_output import missing_lines, plan_json, plan_lines
 from dovetail.eks.plan.planner import plan_changes
 from dovetail.eks.plan.resource import DesiredResource, ObservedResource, ObservedState
 from tests.support.eks.configs import ACCOUNT
@@ -51,3 +55,23 @@ def test_missing_subnets_are_reported_by_their_field() -> None:
     selection = DesiredResource(kind="subnet-selection", name="nodes", external=True)
 
     assert missing_lines([selection]) == ["vpc.existing: no such subnet exists in this account and region"]
+
+
+@pytest.mark.parametrize(
+    ("region", "stated", "factor"),
+    [
+        ("eu-west-1", "on-demand estimated at 1.115 × us-east-1", 1.115),
+        ("mx-central-1", "on-demand assumed at 1 × us-east-1 (no factor is known)", 1.0),
+        ("cn-north-1", "on-demand assumed at 1 × us-east-1 (no factor is known)", 1.0),
+    ],
+)
+def test_costs_estimated_from_another_region_are_marked(region: str, stated: str, factor: float) -> None:
+    plan = plan_changes([DesiredResource(kind="eks-node-group", name="a", monthly_usd=1)], _observed())
+
+    total = plan_lines(plan, name="dev", region=region)[-1].plain
+    document = json.loads(plan_json(plan, name="dev", region=region))
+
+    assert total.endswith(f"; {stated}")
+    assert document["nodePricesEstimatedFrom"]["region"] == "us-east-1"
+    assert document["nodePricesEstimatedFrom"]["factor"] == factor
+    assert json.loads(plan_json(plan, name="dev", region="us-east-1"))["nodePricesEstimatedFrom"] is None

@@ -41,7 +41,7 @@ def test_json_has_exactly_the_documented_fields(tmp_path: Path) -> None:
     assert list(plan) == ["nodes", "existing", "unplaced", "totals", "prices"]
     assert list(plan["nodes"][0]) == [
         *("name", "nodepool", "instance_type", "alternatives", "zone", "capacity_type"),
-        *("price_per_hour", "pods", "requested", "allocatable"),
+        *("price_per_hour", "pods", "requested", "allocatable", "price_estimated"),
     ]
     assert plan["nodes"][0]["nodepool"] == "general"
     assert plan["nodes"][0]["instance_type"].startswith("m5.")
@@ -137,6 +137,26 @@ def test_a_price_file_sets_the_price(tmp_path: Path) -> None:
     assert plan["nodes"][0]["instance_type"] == "m5.2xlarge"
     assert plan["totals"]["price_per_hour"] == 0.01
     assert plan["prices"] == {"source": str(book), "date": "2026-08-22"}
+    assert not plan["nodes"][0]["price_estimated"]
+
+
+def test_a_type_or_region_that_a_price_file_lacks_has_an_estimated_price(tmp_path: Path) -> None:
+    book = tmp_path / "book.csv"
+    book.write_text(
+        "instance_type,region,zone_id,on_demand_usd_per_hour,spot_usd_per_hour\n"
+        "m5.large,us-east-1,use1-az1,90,\nm5.xlarge,us-east-1,use1-az1,,\n"
+    )
+
+    listed = simulate(tmp_path, WEB, POOL, args=("--prices", str(book)))
+    elsewhere = simulate(
+        tmp_path, WEB, POOL, args=("-o", "json", "--prices", str(book), "--region", "eu-west-1")
+    )
+
+    assert f"not in {book}: m5.2xlarge; used AWS list prices" in " ".join(listed.stdout.split())
+    plan = json.loads(elsewhere.stdout)
+    assert plan["nodes"][0]["price_estimated"]
+    assert plan["prices"]["estimated_from"] == "us-east-1"
+    assert plan["prices"]["region_factor"] == 1.115
 
 
 def test_room_on_existing_nodes_is_used_first_and_their_region_is_the_default(tmp_path: Path) -> None:

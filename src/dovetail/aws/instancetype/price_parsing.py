@@ -1,14 +1,14 @@
 """Decodes prices of the Pricing API and of EC2's spot price history."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 _NO_PRICE: Final = 0.0
-_PRICING_REGIONS: Final = (("ap-", "ap-south-1"), ("cn-", "cn-northwest-1"), ("eu-", "eu-central-1"))
 _DEFAULT_PRICING_REGION: Final = "us-east-1"
+"""Of continents without a Pricing API."""
 PRODUCT_QUERIES: Final = (("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)"))
 """(tenancy, product family) of the two queries that return all prices together."""
 
@@ -41,22 +41,16 @@ class _Entry(msgspec.Struct):
 _ENTRIES: Final = msgspec.json.Decoder(_Entry)
 
 
-def pricing_region(region: str) -> str:
-    """Return the region of the Pricing API endpoint for a region."""
-    return next(
-        (endpoint for prefix, endpoint in _PRICING_REGIONS if region.startswith(prefix)),
-        _DEFAULT_PRICING_REGION,
-    )
+def pricing_region(region: str, endpoints: Sequence[str]) -> str:
+    """Return the nearest of the regions with a Pricing API; empty if there is none.
 
-
-def has_pricing_api(region: str) -> bool:
-    """Return True if a Pricing API exists for the region."""
-    return not region.startswith("us-gov-")
-
-
-def price_currency(region: str) -> str:
-    """Return the currency of prices."""
-    return "CNY" if region.startswith("cn-") else "USD"
+    ``endpoints`` are those of the partition: credentials are not valid in another one.
+    """
+    continent = region.partition("-")[0]
+    near = [endpoint for endpoint in endpoints if endpoint.partition("-")[0] == continent]
+    if near:
+        return near[0]
+    return _DEFAULT_PRICING_REGION if _DEFAULT_PRICING_REGION in endpoints else ""
 
 
 def product_filters(region: str, tenancy: str, family: str) -> list[dict[str, str]]:

@@ -10,13 +10,11 @@ from dovetail.aws.instancetype.price_parsing import (
     PRODUCT_QUERIES,
     decode_on_demand_prices,
     decode_spot_prices,
-    has_pricing_api,
-    price_currency,
     pricing_region,
     product_filters,
 )
 from dovetail.aws.session import AwsSession
-from dovetail.model.cloud.prices import PriceBook, PriceKey
+from dovetail.model.cloud.prices import PriceBook, PriceKey, currency_of
 from dovetail.model.frozen import FrozenDict
 from dovetail.ports.cloudprovider import CloudError
 from dovetail.ports.event_loop import EventLoop
@@ -44,18 +42,26 @@ class LivePrices:
     ) -> None:
         """``isolated``: the VPC has no route to the Pricing API, so it is not called."""
         self.prices = fallback
+        self._fallback_source = fallback.describe_source()
         self._aws = aws
         self._loop = loop
         self._log = log
         self._region = aws.region
-        self._reads_on_demand = not isolated and has_pricing_api(self._region)
+        endpoints = () if isolated else aws.regions_with("pricing")
+        self._pricing_region = pricing_region(self._region, endpoints)
+        """Empty if the Pricing API cannot be used."""
         self._failures_logged: set[str] = set()
         """Kinds of prices whose failure was logged."""
+
+    def update_list(self, listed: PriceBook) -> None:
+        """Replace the list prices; spot prices that were read stay."""
+        updated = self.prices.with_list(listed)
+        self.prices = msgspec.structs.replace(updated, spot_ratio=self.prices.spot_ratio)
 
     async def refresh(self) -> bool:
         """Update all prices; return False if any failed."""
         updates = [self._update_safely("spot", self._update_spot)]
-        if self._reads_on_demand:
+        if self._pricing_region:
             updates.append(self._update_safely("on-demand", self._update_on_demand))
         results = await self._loop.gather(updates)
         for result in results:
@@ -74,23 +80,23 @@ class LivePrices:
                     f"updating {kind} prices failed",
                     region=self._region,
                     error=str(error),
-                    using=self.prices.describe(),
+                    using=self.prices.describe(self._region),
                 )
             return False
         self._failures_logged.discard(kind)
         return True
 
     async def _update_on_demand(self) -> None:
-        client: PricingClient = self._aws.client("pricing", region=pricing_region(self._region))
+        client: PricingClient = self._aws.client("pricing", region=self._pricing_region)
         by_type: dict[str, float] = {}
         for tenancy, family in PRODUCT_QUERIES:
             prices = decode_on_demand_prices(
-                await self._products(client, tenancy, family), price_currency(self._region)
+                await self._products(client, tenancy, family), currency_of(self._region)
             )
-            if not prices:
-                # Every region has such instance types, so an empty response is an error.
-                raise AwsError("GetProducts", "NoPrices", f"there are none for {family}")
             by_type |= prices
+        if not by_type:
+            # An empty response is an error: it must not look like a complete list.
+            raise AwsError("GetProducts", "NoPrices", f"there are none for {self._region}")
         regional = {(name, self._region): price for name, price in by_type.items()}
         self._replace("on-demand", on_demand_prices=self.prices.on_demand_prices.with_items(regional))
 
@@ -141,6 +147,10 @@ class LivePrices:
         if before == prices:
             return
         self.prices = msgspec.structs.replace(
-            self.prices, source=SOURCE, date=now.date().isoformat(), **prices
+            self.prices,
+            source=SOURCE,
+            date=now.date().isoformat(),
+            list_source=self.prices.list_source or self._fallback_source,
+            **prices,
         )
         self._log.info(f"updated {kind} pricing", region=self._region)

@@ -13,8 +13,6 @@ from dovetail.codec.catalog.instance_types import encode_catalog
 from dovetail.core.instancetypes.build import build_instance_types
 from dovetail.errors import CatalogError, InvalidInputError, ValidationError
 from dovetail.model.cloud.ec2_catalog import Catalog, Region
-from dovetail.model.cloud.instance_type import InstanceType
-from dovetail.model.cloud.prices import PriceBook
 from dovetail.model.karpenter.ami_family import DEFAULT_AMI_FAMILY, AmiFamily
 from dovetail.model.karpenter.ec2nodeclass import EC2NodeClass
 
@@ -62,9 +60,13 @@ def show(
     _refuse_unknown(types, ec2_catalog, region)
     node_class = EC2NodeClass(ami_family=AmiFamily(ami_family))
     instance_types = build_instance_types(selected, region=region_facts, node_class=node_class, prices=prices)
-    sources = f"Catalogue: {ec2_catalog.source}, {ec2_catalog.recorded}. Prices: {prices.describe()}."
+    sources = f"Catalogue: {ec2_catalog.source}, {ec2_catalog.recorded}. Prices: {prices.describe(region)}."
     in_detail = bool(types) and all("." in name for name in types)
-    write(_rendered(instance_types, in_detail, output, ec2_catalog, prices, sources))
+    if output == "json":
+        write(types_json(instance_types, ec2_catalog, prices, region))
+        return
+    format_lines = detail_lines if in_detail else overview_lines
+    write("\n".join([*format_lines(instance_types, prices, region), "", sources]))
 
 
 @catalog.command()
@@ -145,17 +147,3 @@ def _refuse_unknown(types: Sequence[str], ec2_catalog: Catalog, region: str) -> 
         errors.append(ValidationError(name, 0, "", reason))
     if errors:
         raise InvalidInputError(errors)
-
-
-def _rendered(
-    instance_types: Sequence[InstanceType],
-    in_detail: bool,
-    output: str,
-    ec2_catalog: Catalog,
-    prices: PriceBook,
-    sources: str,
-) -> str:
-    if output == "json":
-        return types_json(instance_types, ec2_catalog, prices)
-    lines = detail_lines(instance_types, prices) if in_detail else overview_lines(instance_types, prices)
-    return "\n".join([*lines, "", sources])

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from dovetail.cli.output.console import columns
+from dovetail.cli.output.plan_report import price_source
 from dovetail.model import labels as label_keys
 from dovetail.model.cloud.ec2_catalog import Catalog
 from dovetail.model.cloud.instance_type import InstanceType, Offering
@@ -20,14 +21,14 @@ _PER_OFFERING = frozenset({label_keys.ZONE, label_keys.ZONE_ID, label_keys.CAPAC
 _BASIC = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
 
 
-def overview_lines(instance_types: Sequence[InstanceType], prices: PriceBook) -> list[str]:
+def overview_lines(instance_types: Sequence[InstanceType], prices: PriceBook, region: str) -> list[str]:
     """Return one line per type: allocatable resources and cheapest prices."""
     head = ["TYPE", "CPU", "MEMORY", "PODS", "ARCH", "ON-DEMAND", "SPOT", "ZONES", "ALSO"]
-    rows = [head, *(_overview(instance_type, prices) for instance_type in instance_types)]
+    rows = [head, *(_overview(instance_type, prices, region) for instance_type in instance_types)]
     return [line.rstrip() for line in columns(rows, _NUMBERS)]
 
 
-def _overview(instance_type: InstanceType, prices: PriceBook) -> list[str]:
+def _overview(instance_type: InstanceType, prices: PriceBook, region: str) -> list[str]:
     allocatable = instance_type.allocatable
     available = [offering for offering in instance_type.offerings if offering.available]
     also = (f"{name}={amount}" for name, amount in sorted(allocatable.items()) if name not in _BASIC)
@@ -37,7 +38,8 @@ def _overview(instance_type: InstanceType, prices: PriceBook) -> list[str]:
         f"{allocatable.get(MEMORY, 0) / _GIB:.2f}Gi",
         str(allocatable.get(PODS, 0)),
         ",".join(sorted(instance_type.requirements.get_or_exists(label_keys.ARCH).values)),
-        _cheapest(available, label_keys.ON_DEMAND) + ("~" if instance_type.name in prices.estimated else " "),
+        _cheapest(available, label_keys.ON_DEMAND)
+        + ("~" if prices.is_estimated(instance_type.name, region) else " "),
         _cheapest(available, label_keys.SPOT),
         str(len({offering.zone for offering in available})),
         " ".join(also),
@@ -49,12 +51,12 @@ def _cheapest(offerings: Sequence[Offering], capacity_type: str) -> str:
     return f"{min(prices):.4f}" if prices else "-"
 
 
-def detail_lines(instance_types: Sequence[InstanceType], prices: PriceBook) -> list[str]:
+def detail_lines(instance_types: Sequence[InstanceType], prices: PriceBook, region: str) -> list[str]:
     """Return all details of each type, one page after the other."""
-    return [line for instance_type in instance_types for line in _page(instance_type, prices)][:-1]
+    return [line for instance_type in instance_types for line in _page(instance_type, prices, region)][:-1]
 
 
-def _page(instance_type: InstanceType, prices: PriceBook) -> Iterator[str]:
+def _page(instance_type: InstanceType, prices: PriceBook, region: str) -> Iterator[str]:
     yield instance_type.name
     rows = [["resource", "capacity", "overhead", "allocatable"]]
     amounts = (instance_type.capacity, instance_type.overhead, instance_type.allocatable)
@@ -69,9 +71,15 @@ def _page(instance_type: InstanceType, prices: PriceBook) -> Iterator[str]:
     yield ""
     offers = [[zone, *cells] for zone, cells in _offers(instance_type).items()]
     yield from _indented(columns([["zone", "on-demand $/h", "spot $/h"], *offers]))
-    if instance_type.name in prices.estimated:
-        yield "  (no list price: estimated from related types)"
+    if prices.is_estimated(instance_type.name, region):
+        yield f"  ({_estimate_note(instance_type.name, prices, region)})"
     yield ""
+
+
+def _estimate_note(name: str, prices: PriceBook, region: str) -> str:
+    if name in prices.estimated:
+        return "no list price: estimated from related types"
+    return f"no list price for {region}: estimated from that of {prices.list_region}"
 
 
 def _indented(lines: list[str]) -> Iterator[str]:
@@ -97,24 +105,29 @@ def _offers(instance_type: InstanceType) -> dict[str, list[str]]:
     return table
 
 
-def types_json(instance_types: Sequence[InstanceType], catalog: Catalog, prices: PriceBook) -> str:
+def types_json(
+    instance_types: Sequence[InstanceType], catalog: Catalog, prices: PriceBook, region: str
+) -> str:
     """Return the types as JSON, with the sources of facts and prices."""
     document = {
         "catalog": {"source": catalog.source, "recorded": catalog.recorded},
-        "prices": {"source": prices.source, "date": prices.date, "assumed_spot_share": prices.spot_ratio},
-        "types": [_as_json(instance_type, prices) for instance_type in instance_types],
+        "prices": {
+            **msgspec.to_builtins(price_source(prices, region)),
+            "assumed_spot_share": prices.spot_ratio,
+        },
+        "types": [_as_json(instance_type, prices, region) for instance_type in instance_types],
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
-def _as_json(instance_type: InstanceType, prices: PriceBook) -> dict[str, Any]:
+def _as_json(instance_type: InstanceType, prices: PriceBook, region: str) -> dict[str, Any]:
     return {
         "name": instance_type.name,
         "labels": _labels(instance_type),
         "capacity": instance_type.capacity.to_quantities(),
         "overhead": instance_type.overhead.to_quantities(),
         "allocatable": Resources(instance_type.allocatable).to_quantities(),
-        "price_estimated": instance_type.name in prices.estimated,
+        "price_estimated": prices.is_estimated(instance_type.name, region),
         "offerings": [
             {
                 "zone": offering.zone,

@@ -4,8 +4,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 from rich.text import Text
 
+from dovetail.eks.desired.node_groups import cost_estimate
 from dovetail.eks.plan.diff import PropertyChange
 from dovetail.eks.plan.planner import Action, Plan, Step
 from dovetail.eks.plan.resource import DesiredResource
@@ -58,7 +60,7 @@ def plan_lines(plan: Plan, *, name: str, region: str) -> list[Text]:
     ]
     if not plan.steps:
         lines.append(Text("nothing to do: the cluster matches the file"))
-        lines.append(_total(plan))
+        lines.append(_total(plan, region))
         return lines
     steps = _without_replacement_deletes(plan.steps)
     branches = [(title, _select(steps, kinds)) for title, kinds in _BRANCHES.items()]
@@ -67,7 +69,7 @@ def plan_lines(plan: Plan, *, name: str, region: str) -> list[Text]:
         is_last = number == len(non_empty) - 1
         lines.append(Text(("└─ " if is_last else "├─ ") + title, style="bold"))
         lines += _branch_lines(branch, "   " if is_last else "│  ")
-    return [*lines, Text(_summary(plan.steps), style="bold"), _total(plan)]
+    return [*lines, Text(_summary(plan.steps), style="bold"), _total(plan, region)]
 
 
 def missing_lines(missing: Iterable[DesiredResource]) -> list[str]:
@@ -83,6 +85,7 @@ def _missing_line(resource: DesiredResource) -> str:
 
 def plan_json(plan: Plan, *, name: str, region: str) -> str:
     """Return the plan as JSON."""
+    estimate = cost_estimate(region)
     document = {
         "cluster": name,
         "region": region,
@@ -90,6 +93,7 @@ def plan_json(plan: Plan, *, name: str, region: str) -> str:
         "missing": [resource.address for resource in plan.missing],
         "unsettled": [resource.address for resource in plan.unsettled],
         "monthlyUsd": round(plan.monthly_usd, 2),
+        "nodePricesEstimatedFrom": estimate and msgspec.to_builtins(estimate),
     }
     return json.dumps(document, indent=2, ensure_ascii=False)
 
@@ -169,10 +173,11 @@ def _summary(steps: Sequence[Step]) -> str:
     return ", ".join(f"{count} {label}" for label, count in counts.items() if count)
 
 
-def _total(plan: Plan) -> Text:
+def _total(plan: Plan, region: str) -> Text:
     if not plan.monthly_usd:
         return Text("")
-    return Text(
-        f"${plan.monthly_usd:,.2f} a month at list prices, without the nodes that NodePools launch",
-        style="dim",
-    )
+    total = f"${plan.monthly_usd:,.2f} a month at list prices, without the nodes that NodePools launch"
+    estimate = cost_estimate(region)
+    if estimate is not None:
+        total += f"; {estimate.describe()}"
+    return Text(total, style="dim")

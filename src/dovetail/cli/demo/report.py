@@ -7,6 +7,7 @@ import msgspec
 from rich.text import Text
 
 from dovetail.cli.output.console import columns
+from dovetail.cli.output.plan_report import price_source
 from dovetail.model.cloud.prices import PriceBook
 from dovetail.simulator.scenario.model import Phase, Scenario
 from dovetail.simulator.scenario_runner import PhaseReport, Report, StartupBreakdown
@@ -52,7 +53,7 @@ def outcome_json(outcome: Outcome, prices: PriceBook) -> str:
         "own_seconds": report.own_seconds,
         "wall_seconds": round(outcome.wall_seconds, 3),
         "invariant_violations": list(outcome.violations),
-        "prices": {"source": prices.source, "date": prices.date},
+        "prices": price_source(prices, outcome.scenario.region),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
@@ -138,7 +139,9 @@ def _footer(outcome: Outcome, prices: PriceBook) -> Iterator[Text]:
     if not outcome.violations:
         yield Text("Invariants: none broken.")
     virtual = sum(phase_report.virtual_seconds for phase_report in report.phases)
-    yield Text(f"Cost: ${report.cost:.4f} for {_span(virtual)}. Prices: {prices.describe()}.")
+    yield Text(
+        f"Cost: ${report.cost:.4f} for {_span(virtual)}. Prices: {prices.describe(outcome.scenario.region)}."
+    )
 
 
 def _goal(phase: Phase) -> str:

@@ -13,7 +13,7 @@ from dovetail.cli.files import attempt, read_sources
 from dovetail.cli.options.catalog import catalog_in, prices_in
 from dovetail.cli.options.discounts import DISCOUNTS_HELP, discounts_in, with_discount_source
 from dovetail.cli.output.console import progress
-from dovetail.cli.output.plan_report import PriceSource
+from dovetail.cli.output.plan_report import PriceSource, price_source
 from dovetail.codec.inputs.cluster_inputs import read_inputs
 from dovetail.data.bundled import bundled_catalog
 from dovetail.errors import DovetailError, InvalidInputError, ValidationError
@@ -117,8 +117,8 @@ def read_cluster(source: ClusterSource) -> ExplainedCluster:
         cache=cache,
         now=now,
         get_instance_types=get_instance_types,
-        prices=f"{discounted.describe()}; region {region.name}",
-        price_source=PriceSource(source=discounted.source, date=discounted.date),
+        prices=f"{discounted.describe(region.name)}; region {region.name}",
+        price_source=price_source(discounted, region.name),
     )
 
 

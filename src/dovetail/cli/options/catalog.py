@@ -14,5 +14,6 @@ def catalog_in(file: str | None) -> Catalog:
 
 
 def prices_in(file: str | None, catalog: Catalog) -> PriceBook:
-    """Return the price book of a file, else the bundled list prices."""
-    return list_prices(catalog.instance_types) if file is None else read_prices(file, read_bytes(file))
+    """Return the bundled list prices, after those of a file for what it has."""
+    listed = list_prices(catalog.instance_types)
+    return listed if file is None else read_prices(file, read_bytes(file)).with_list(listed)

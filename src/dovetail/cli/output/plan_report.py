@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import yaml
 
+from dovetail.model.cloud.prices import USD, PriceBook, currency_of
+from dovetail.model.labels import SPOT
 from dovetail.model.plan import Plan, PlannedNode, UnschedulablePod
 
 HOURS_PER_MONTH = 730
@@ -29,6 +31,8 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     requested: dict[str, str]
     """Requests of its pods and DaemonSets, as Kubernetes quantities."""
     allocatable: dict[str, str]
+    price_estimated: bool
+    """True if the price follows from other types or another region."""
 
 
 class ExistingReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,11 +66,31 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     price_per_month: float
 
 
-class PriceSource(msgspec.Struct, frozen=True, kw_only=True):
-    """Source and date of the prices."""
+class PriceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Source and date of the prices, and how those of the region are estimated."""
 
     source: str
     date: str
+    currency: str = USD
+    estimated_from: str = ""
+    """Region whose list prices are used; only if there are none of the region itself."""
+    region_factor: float | None = None
+    """Factor on prices of ``estimated_from``."""
+    factor_assumed: bool = False
+    """True if no factor is known for the region."""
+
+
+def price_source(prices: PriceBook, region: str) -> PriceSource:
+    """Return the source of a region's prices."""
+    estimate = prices.region_estimate(region)
+    return PriceSource(
+        source=prices.source,
+        date=prices.date,
+        currency=currency_of(region),
+        estimated_from=estimate.region if estimate else "",
+        region_factor=estimate.factor if estimate else None,
+        factor_assumed=estimate.is_assumed if estimate else False,
+    )
 
 
 class DiscountsReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,19 +118,30 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     discounts: DiscountsReport | None = None
 
 
-def report_on(plan: Plan, prices: PriceSource, discounts: DiscountsReport | None = None) -> Report:
+def report_on(plan: Plan, prices: PriceBook, region: str, discounts: DiscountsReport | None = None) -> Report:
     """Return the report of a plan."""
     alternatives: dict[int, list[str]] = {}
     return Report(
-        nodes=[_node(node, alternatives) for node in plan.nodes],
+        nodes=[_node(node, alternatives, has_estimated_price(node, prices, region)) for node in plan.nodes],
         existing=[
             ExistingReport(node=existing.node, pods=[pod.key for pod in existing.pods])
             for existing in plan.existing
         ],
         unplaced=[_unplaced(unschedulable) for unschedulable in plan.unschedulable],
         totals=totals_of(plan),
-        prices=prices,
+        prices=price_source(prices, region),
         discounts=discounts,
+    )
+
+
+def has_estimated_price(node: PlannedNode, prices: PriceBook, region: str) -> bool:
+    """Return True if the price of a new node follows from other types or another region."""
+    return prices.is_estimated(
+        node.instance_type.name,
+        region,
+        zone=node.offering.zone,
+        zone_id=node.offering.zone_id,
+        is_spot=node.offering.capacity_type == SPOT,
     )
 
 
@@ -142,7 +177,7 @@ class _WithoutAliases(yaml.CSafeDumper):
         return True
 
 
-def _node(node: PlannedNode, alternatives: dict[int, list[str]]) -> NodeReport:
+def _node(node: PlannedNode, alternatives: dict[int, list[str]], price_estimated: bool) -> NodeReport:
     # Equal nodes share one sequence of hundreds of types: convert it once.
     names = alternatives.get(id(node.instance_types))
     if names is None:
@@ -159,6 +194,7 @@ def _node(node: PlannedNode, alternatives: dict[int, list[str]]) -> NodeReport:
         pods=[pod.key for pod in node.pods],
         requested=node.requested.to_quantities(),
         allocatable=node.instance_type.allocatable.without_zeros().to_quantities(),
+        price_estimated=price_estimated,
     )
 
 

@@ -120,7 +120,7 @@ def _cloud_factory(options: RunOptions, access: RestConfig, catalog: CatalogSett
         account=AccountSettings(
             region=options.region or DEFAULT_REGION,
             catalog=bundled_catalog(),
-            prices=catalog.prices or bundled_prices(),
+            prices=catalog.prices.with_list(bundled_prices()) if catalog.prices else bundled_prices(),
         ),
         endpoint=options.virtual_endpoint,
         discounts=catalog.discounts,

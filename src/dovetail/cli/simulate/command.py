@@ -19,9 +19,10 @@ from dovetail.cli.options.discounts import (
 )
 from dovetail.cli.options.manifests import manifest_options
 from dovetail.cli.output.console import progress, write, write_lines, write_note
-from dovetail.cli.output.plan_report import PriceSource, as_json, as_yaml, report_on
+from dovetail.cli.output.plan_report import as_json, as_yaml, has_estimated_price, report_on
 from dovetail.cli.simulate.table import format_plan
 from dovetail.codec.inputs.cluster_inputs import Inputs, read_inputs
+from dovetail.codec.text.suggestions import join_first
 from dovetail.errors import InvalidInputError, ValidationError
 from dovetail.model.cloud.discounts import DiscountBook
 from dovetail.model.cloud.ec2_catalog import Catalog
@@ -169,24 +170,28 @@ def _read(request: Request, catalog: Catalog) -> tuple[PriceBook, DiscountBook, 
 
 def _show(output: PlanFormat, result: SimulationResult, prices: PriceBook, book: DiscountBook) -> None:
     plan, billed = result.plan, result.billed
-    notes = (*result.notes, *_note_prices(plan, prices), *about_commitments(billed, book))
+    notes = (*result.notes, *_note_prices(plan, prices, result.region), *about_commitments(billed, book))
     if output is PlanFormat.TABLE:
         undated = "" if prices.date else " (undated; add a line '# date: YYYY-MM-DD')"
-        source = f"{prices.describe()}{undated}; region {result.region}{after_discounts(billed, book)}"
+        region = f"region {result.region}{after_discounts(billed, book)}"
+        source = f"{prices.describe(result.region)}{undated}; {region}"
         write_lines(format_plan(plan, prices=source, notes=notes))
         return
-    report = report_on(
-        plan, PriceSource(source=prices.source, date=prices.date), discounts_report(billed, book)
-    )
+    report = report_on(plan, prices, result.region, discounts_report(billed, book))
     write(as_json(report) if output is PlanFormat.JSON else as_yaml(report))
     for note in notes:
         write_note(f"note: {note}")
 
 
-def _note_prices(plan: Plan, prices: PriceBook) -> list[str]:
-    used = {node.instance_type.name for node in plan.nodes}
-    estimated = sorted(used & prices.estimated)
-    notes = [f"prices estimated from related types: {', '.join(estimated)}"] if estimated else []
+def _note_prices(plan: Plan, prices: PriceBook, region: str) -> list[str]:
+    related = {
+        node.instance_type.name for node in plan.nodes if has_estimated_price(node, prices, region)
+    } & prices.estimated
+    notes = [f"prices estimated from related types: {', '.join(sorted(related))}"] if related else []
+    if prices.rows and prices.has_prices_of(region):
+        names = {node.instance_type.name for node in plan.nodes}
+        if missing := sorted(name for name in names if (name, region) not in prices.rows):
+            notes.append(f"not in {prices.source}: {join_first(missing)}; used {prices.list_source}")
     if prices.list_prices and any(_runs_windows(node) for node in plan.nodes):
         notes.append("prices are those of Linux; Windows nodes also need licences")
     return notes

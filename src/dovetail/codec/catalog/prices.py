@@ -62,10 +62,12 @@ class _PriceTable:
     def __init__(self) -> None:
         self.on_demand: dict[PriceKey, float] = {}
         self.spot: dict[PriceKey, float] = {}
+        self.rows: set[PriceKey] = set()
         self._lines: dict[tuple[str, PriceKey], int] = {}
 
     def add_row(self, row: _Row) -> None:
         key = (row.instance_type, row.zone)
+        self.rows.add((row.instance_type, row.region))
         self._set("spot_usd_per_hour", self.spot, key, row.spot, row)
         self._set("on_demand_usd_per_hour", self.on_demand, key, row.on_demand, row)
         if row.on_demand is not None:
@@ -112,6 +114,7 @@ def read_prices(file: str, data: bytes, *, date: str = "") -> PriceBook:
         date=_comment_value(lines, "date") or date,
         on_demand_prices=FrozenDict(book.on_demand),
         spot_prices=FrozenDict(book.spot),
+        rows=frozenset(book.rows),
     )
 
 

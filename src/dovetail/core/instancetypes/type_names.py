@@ -21,6 +21,14 @@ def category_and_generation(name: str) -> tuple[str, str] | None:
     return (match["category"], match["generation"]) if match else None
 
 
+def previous_generation(family: str) -> str | None:
+    """Return ``m8g`` of ``m9g``; None for a first generation and names of another form."""
+    match = re.fullmatch(r"([a-z]+)([0-9]+)([a-z]*(?:-flex)?)", family)
+    if match is None or int(match[2]) <= 1:
+        return None
+    return f"{match[1]}{int(match[2]) - 1}{match[3]}"
+
+
 def is_flex(name: str) -> bool:
     """Return True for flex types, which deliver full CPU most of the time only."""
     return "-flex" in family_of(name)

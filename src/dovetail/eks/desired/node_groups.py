@@ -12,6 +12,7 @@ from dovetail.eks.desired.network import HOURS_PER_MONTH, Network
 from dovetail.eks.plan.references import ref
 from dovetail.eks.plan.resource import DesiredResource
 from dovetail.model.cloud.ec2_catalog import Region
+from dovetail.model.cloud.prices import USD, RegionEstimate, currency_of
 
 _TAINT_EFFECTS: Final = {
     "NoSchedule": "NO_SCHEDULE",
@@ -138,8 +139,19 @@ def _node_addons(config: ClusterConfig) -> list[str]:
     return [f"eks-addon/{name}" for name, is_enabled in enabled_by_name.items() if is_enabled]
 
 
+def cost_estimate(region: str) -> RegionEstimate | None:
+    """Return how the costs of node groups are estimated; None if they are listed for the region."""
+    prices = bundled_prices()
+    if currency_of(region) != USD:
+        return RegionEstimate(region=prices.list_region, factor=1.0, is_assumed=True)
+    return prices.region_estimate(region)
+
+
 def _monthly_usd(group: NodeGroup, instance_type: str, region: str) -> float:
     prices = bundled_prices()
+    if currency_of(region) != USD:
+        # All other costs of the plan are in USD.
+        region = prices.list_region
     spot = group.capacity_type == "spot"
     price = prices.spot(instance_type, region=region) if spot else prices.on_demand(instance_type, region)
     return HOURS_PER_MONTH * group.desired * (price or 0.0)
