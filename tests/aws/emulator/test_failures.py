@@ -1,39 +1,20 @@
 """Injected failures of the AWS emulator: the same seed fails the same calls."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError
 
+from tests.aws.emulator.conftest import a_client
 from tests.simulator.ec2.harness import ON_DEMAND, SPOT, A, B
 from tests.support.aws.launches import claims, launched
 from tests.support.aws.provider_process import AwsProcess
 from tests.support.moto.behaviour import Behaviour, CapacityShortage, FailureInjector
 from tests.support.moto.server import MotoAws
-
-
-@pytest.fixture
-def ec2(moto: MotoAws) -> Iterator[Any]:
-    moto.reset()
-    yield _client(moto, "ec2")
-    moto.reset()
-
-
-def _client(moto: MotoAws, service: Any) -> Any:
-    return boto3.client(
-        service,
-        region_name="eu-west-1",
-        endpoint_url=moto.url,
-        aws_access_key_id="test",
-        aws_secret_access_key="test",  # noqa: S106 - for tests
-        config=Config(retries={"total_max_attempts": 1}),
-    )
 
 
 def outcomes(call: Callable[[], Any], times: int) -> list[str]:
@@ -72,8 +53,8 @@ def test_only_named_operations_fail(moto: MotoAws, ec2: Any) -> None:
 def test_other_services_answer_with_their_own_code(moto: MotoAws, ec2: Any) -> None:
     moto.behave(Behaviour(throttled={"*": 1.0}))
 
-    assert outcomes(_client(moto, "sqs").list_queues, 1) == ["ThrottlingException"]
-    assert outcomes(_client(moto, "iam").list_roles, 1) == ["ThrottlingException"]
+    assert outcomes(a_client(moto, "sqs").list_queues, 1) == ["ThrottlingException"]
+    assert outcomes(a_client(moto, "iam").list_roles, 1) == ["ThrottlingException"]
 
 
 def test_a_lost_response_takes_effect(moto: MotoAws, ec2: Any) -> None:

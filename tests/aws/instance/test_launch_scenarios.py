@@ -22,6 +22,7 @@ from dovetail.simulator.ec2.capacity import CapacityLimit
 from tests.simulator.ec2.harness import EFA_CATALOG, EFA_CLASS, ON_DEMAND, POOL, SPOT, A, B, a_claim
 from tests.support.aws.launches import an_account, claims, launched
 from tests.support.aws.provider_process import CLUSTER, AwsProcess
+from tests.support.moto.behaviour import Behaviour
 from tests.support.moto.middleware import ScriptedError
 from tests.support.moto.server import MotoAws
 
@@ -142,6 +143,7 @@ def test_an_error_response_is_not_repeated_for_the_next_attempt(moto: MotoAws, p
 
 def test_an_instance_has_the_efa_that_its_node_class_lists(moto: MotoAws) -> None:
     account = an_account(moto)
+    moto.behave(Behaviour(unsupported_settings=False))  # These types have no EFA in EC2.
     account.catalog = EFA_CATALOG
     process = AwsProcess(account)
     derived, requested, listed = claims(3)

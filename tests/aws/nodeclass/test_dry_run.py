@@ -157,10 +157,10 @@ NO_PROFILE = "Value (mine) for parameter iamInstanceProfile.name: Invalid IAM In
 def test_a_missing_configured_profile_is_reported_and_retried(
     account: Account, process: NodeClassProcess
 ) -> None:
-    account.fail("RunInstances", "InvalidParameterValue", message=NO_PROFILE, status=400, times=3)
     own = a_class(role=None, instanceProfile="mine")
 
     result = process.resolve(own)
+    process.aws.client("iam").create_instance_profile(InstanceProfileName="mine")
 
     assert reasons(result) == {"ValidationSucceeded": "InstanceProfileNotFound"}
     assert "correct spec.instanceProfile" in message(result, "ValidationSucceeded")

@@ -45,8 +45,6 @@ CLUSTER = ClusterInfo(
 )
 QUICK = RetryPolicy(max_throttle_retries=2, max_transient_retries=1, initial_delay=timedelta(milliseconds=5))
 
-_GROUP = {"state": "available", "strategy": "cluster"}
-
 
 class Account:
     """Resources that node classes select; all are tagged ``team=a``."""
@@ -57,7 +55,8 @@ class Account:
         moto.reset()
         moto.middleware.responses.clear()
         self._reservations: list[Mapping[str, Any]] = []
-        self._groups: dict[str, str] = {}
+        self._groups: dict[str, tuple[str, str]] = {}
+        """Name → id and strategy."""
         self.dry_run_types: list[str] = []
         """Instance types of RunInstances calls, after ``reject_types``."""
         moto.middleware.responses["DescribeCapacityReservations"] = self._describe_reservations
@@ -86,10 +85,14 @@ class Account:
         iam.create_role(RoleName=name, AssumeRolePolicyDocument="{}")
 
     def image(self, ami_id: str, **fields: Any) -> None:
-        """Add an AMI, owned by Amazon unless ``owner_alias`` is None."""
+        """Add an AMI, owned by Amazon unless ``owner_alias`` is None.
+
+        ``root_gib`` is the size of its root snapshot; launches with a smaller disk fail.
+        """
         backend = moto.ec2.models.ec2_backends[DEFAULT_ACCOUNT_ID][REGION]
         tags = fields.pop("tags", None)
         deprecation_time = fields.pop("deprecation_time", None)
+        root_gib = fields.pop("root_gib", 0)
         usual: dict[str, Any] = {
             "architecture": "x86_64",
             "owner_alias": "amazon",
@@ -102,6 +105,7 @@ class Account:
             ami.add_tags(tags)
         if deprecation_time is not None:
             ami.deprecation_time = deprecation_time  # type: ignore[attr-defined]
+        ami.root_gib = root_gib  # type: ignore[attr-defined]
         backend.amis[ami_id] = ami
 
     def parameter(self, name: str, value: str) -> None:
@@ -135,8 +139,9 @@ class Account:
         }
         self._reservations.append({**usual, **fields})
 
-    def placement_group(self, name: str, group_id: str) -> None:
-        self._groups[name] = group_id
+    def placement_group(self, name: str, group_id: str, strategy: str = "cluster") -> None:
+        self._groups[name] = (group_id, strategy)
+        self.moto.capacity.placement_groups |= {name: strategy, group_id: strategy}
 
     def cluster(self, description: Mapping[str, Any]) -> None:
         """Add an EKS cluster; moto itself has no IPv6 clusters."""
@@ -180,8 +185,8 @@ class Account:
         params = parse_qs(body.decode())
         selected = {*params.get("GroupName.1", []), *params.get("GroupId.1", [])}
         items = "".join(
-            f"<item>{_elements({**_GROUP, 'groupName': name, 'groupId': group_id})}</item>"
-            for name, group_id in self._groups.items()
+            f"<item>{_elements(_placement_group(name, group_id, strategy))}</item>"
+            for name, (group_id, strategy) in self._groups.items()
             if {name, group_id} & selected
         )
         inner = f"<placementGroupSet>{items}</placementGroupSet>"
@@ -266,6 +271,10 @@ class NodeClassProcess:
     def stop(self) -> None:
         self._runner.close()
         self._executor.close()
+
+
+def _placement_group(name: str, group_id: str, strategy: str) -> dict[str, str]:
+    return {"groupName": name, "groupId": group_id, "strategy": strategy, "state": "available"}
 
 
 def _tagged(kind: str, tags: Mapping[str, str]) -> list[dict[str, Any]]:

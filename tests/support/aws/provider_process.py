@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from typing import Any, TypeVar
@@ -34,6 +35,7 @@ QUICK = RetryPolicy(initial_delay=timedelta(milliseconds=5), max_delay=timedelta
 """Short delays for tests."""
 _ADDRESSES_PER_SUBNET = 32_000
 """Free addresses of a new subnet."""
+_PROFILE = "nodes"
 
 
 class FakeNodeClassResolver:
@@ -50,7 +52,7 @@ class FakeNodeClassResolver:
             amis=(self.image,),
             subnets=self.subnets,
             security_groups=(self._group,),
-            instance_profile="nodes",
+            instance_profile=_PROFILE,
             user_data=_user_data,
             template=FrozenDict({"MetadataOptions": {"HttpTokens": "required"}}),
         )
@@ -126,6 +128,7 @@ class AwsProcess:
         )
         self.ec2 = ec2 = self.aws.ec2()
         subnets, group = network_of(ec2, account.region)
+        _create_profile(self.aws.client("iam"))
         self.addresses = FakeFreeAddresses(subnets)
         self.classes = FakeNodeClassResolver(subnets, security_group=group)
         self.unavailable_offerings = UnavailableOfferings()
@@ -204,6 +207,12 @@ def network_of(ec2: Any, region: Region) -> tuple[dict[str, str], str]:
     groups = ec2.describe_security_groups(Filters=[{"Name": "group-name", "Values": ["nodes"]}])
     subnets = {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in existing}
     return subnets, groups["SecurityGroups"][0]["GroupId"]
+
+
+def _create_profile(iam: Any) -> None:
+    """Create the instance profile of all nodes, unless it exists."""
+    with suppress(iam.exceptions.EntityAlreadyExistsException):
+        iam.create_instance_profile(InstanceProfileName=_PROFILE)
 
 
 @cache

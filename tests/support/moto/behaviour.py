@@ -47,6 +47,20 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     shortages: tuple[CapacityShortage, ...] = ()
     request_rates: bool = False
     """Throttle EC2 by token buckets of the published sizes."""
+    instance_delay: float = 0.0
+    """Seconds for which EC2 does not know a launched instance."""
+    profile_delay: float = 0.0
+    """Seconds for which EC2 does not know a created instance profile."""
+    terminated_visible: float = 3600.0
+    """Seconds for which DescribeInstances shows a terminated instance."""
+    max_spot_instances: int | None = None
+    """Quota of the account; None: unlimited."""
+    max_on_demand_vcpus: int | None = None
+    """Quota of the account; None: unlimited."""
+    limits: bool = True
+    """Refuse requests beyond the limits of EC2: tags, sizes, names."""
+    unsupported_settings: bool = True
+    """Refuse launches with what the type does not support, or with a missing profile."""
 
 
 DEFAULT = Behaviour()
@@ -146,7 +160,8 @@ class FailureInjector:
         enough = self._buckets.take(name, bucket) and (
             by_instance is None or self._buckets.take(f"{operation} instances", by_instance, instances)
         )
-        self.counts[f"throttled {operation}"] += not enough
+        if not enough:
+            self.counts[f"throttled {operation}"] += 1
         return not enough
 
     def loses_request(self, operation: str) -> bool:

@@ -1,7 +1,8 @@
-"""moto's EC2 with CreateFleet, and with corrected descriptions.
+"""moto's EC2 with CreateFleet, refusals, and corrected descriptions.
 
 CreateFleet launches the cheapest overrides first, reports pools without capacity as
-errors, and answers a repeated client token with the first response.
+errors, and answers a repeated client token with the first response. New instances and
+profiles appear late, if the ``Behaviour`` says so; terminated instances disappear.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -9,14 +10,18 @@ from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any
 
+from moto.core import DEFAULT_ACCOUNT_ID
 from moto.core.responses import ActionResult
 from moto.ec2 import ec2_backends
 from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import convert_tag_spec
+from moto.iam.models import iam_backends
 
 from dovetail.simulator.ec2.capacity import CapacityPools
-from tests.support.moto.behaviour import FailureInjector
+from tests.support.moto import ec2_refusals as refusals
+from tests.support.moto.behaviour import Behaviour, FailureInjector
 
 
 class Capacity:
@@ -44,6 +49,29 @@ class Capacity:
         """Instances that DescribeInstances omits, as EC2 does briefly with new ones."""
         self.spot_prices: dict[tuple[str, str], float] = {}
         """(instance type, zone) → price."""
+        self.placement_groups: dict[str, str] = {}
+        """Name or id of a placement group → strategy."""
+        self.launched: dict[str, float] = {}
+        """Instance → when it was launched."""
+        self.terminated: dict[str, float] = {}
+        """Instance → when it was terminated."""
+
+    @property
+    def behaviour(self) -> Behaviour:
+        return self.failures().behaviour
+
+    def now(self) -> float:
+        return self.failures().clock()
+
+    def is_unknown(self, instance_id: str) -> bool:
+        """Return True if EC2 does not know an instance: not yet, or not any more."""
+        now = self.now()
+        launched, terminated = self.launched.get(instance_id), self.terminated.get(instance_id)
+        return (
+            instance_id in self.hidden
+            or (launched is not None and now - launched < self.behaviour.instance_delay)
+            or (terminated is not None and now - terminated > self.behaviour.terminated_visible)
+        )
 
     def age(self, by: timedelta) -> None:
         """Move the launch times of all instances into the past."""
@@ -65,7 +93,6 @@ class Ec2(EC2Response):
     """moto's EC2 responses with additions and corrections."""
 
     def create_fleet(self) -> ActionResult:
-        self.error_on_dryrun()
         request = {
             name: self._get_param(name)
             for name in (
@@ -79,6 +106,9 @@ class Ec2(EC2Response):
                 "Type",
             )
         }
+        if CAPACITY.behaviour.limits:
+            refusals.check_fleet(request)
+        self.error_on_dryrun()
         with CAPACITY.lock:
             CAPACITY.requests.append(request)
             token = request["ClientToken"]
@@ -92,19 +122,63 @@ class Ec2(EC2Response):
                 CAPACITY.responses[token] = (request, response)
         return ActionResult(response)
 
+    def run_instances(self) -> ActionResult:
+        """Refuse what EC2 refuses, also in a dry run, before moto handles the rest."""
+        named = self._get_param("LaunchTemplate", {})
+        data = self._template_data(named["LaunchTemplateName"]) if named.get("LaunchTemplateName") else {}
+        own = ("ImageId", "NetworkInterfaces", "CpuOptions", "Placement", "BlockDeviceMappings")
+        given = {name: value for name in own if (value := self._get_param(name))}
+        if CAPACITY.behaviour.limits:
+            refusals.check_tags(self._get_param("TagSpecifications"))
+            refusals.check_user_data(self._get_param("UserData"))
+        self._check_launch(self._get_param("InstanceType", "m1.small"), {**data, **given})
+        return super().run_instances()
+
+    def create_launch_template(self) -> ActionResult:
+        if CAPACITY.behaviour.limits:
+            refusals.check_template(
+                self._get_param("LaunchTemplateName"),
+                self._get_param("LaunchTemplateData", {}),
+                self._get_param("TagSpecifications"),
+            )
+        return super().create_launch_template()
+
+    def create_tags(self) -> ActionResult:
+        self._check_known(self._get_param("Resources", []))
+        if CAPACITY.behaviour.limits:
+            for tag in self._get_param("Tags", []):
+                refusals.check_tag(tag["Key"], tag.get("Value") or "")
+        return super().create_tags()
+
     def describe_instances(self) -> ActionResult:
+        self._check_known(self._get_param("InstanceIds", []))
         response = super().describe_instances()
         response.result["Reservations"] = [
             reservation
             for reservation in response.result["Reservations"]
-            if not CAPACITY.hidden & {instance.id for instance in reservation.instances}
+            if not any(CAPACITY.is_unknown(instance.id) for instance in reservation.instances)
         ]
         return response
 
     def terminate_instances(self) -> ActionResult:
+        """Terminate instances; those that have terminated before are no error."""
+        ids = self._get_param("InstanceIds", [])
+        self._check_known(ids)
+        gone = {"Code": 48, "Name": "terminated"}
+        repeated = [
+            {"InstanceId": name, "CurrentState": gone, "PreviousState": gone}
+            for name in ids
+            if name in CAPACITY.terminated
+        ]
+        self.params["InstanceIds"] = [name for name in ids if name not in CAPACITY.terminated]
+        if not self.params["InstanceIds"]:
+            return ActionResult({"TerminatingInstances": repeated})
         response = super().terminate_instances()
+        response.result["TerminatingInstances"] += repeated
         with CAPACITY.lock:
-            CAPACITY.release(self._get_param("InstanceIds", []))
+            CAPACITY.release(ids)
+            for instance_id in ids:
+                CAPACITY.terminated.setdefault(instance_id, CAPACITY.now())
         return response
 
     def describe_spot_price_history(self) -> ActionResult:
@@ -148,6 +222,76 @@ class Ec2(EC2Response):
             version["LaunchTemplateData"] = {**data, "TagSpecifications": kept}
         return response
 
+    def _filters_from_querystring(self) -> Any:
+        filters: Any = super()._filters_from_querystring()
+        if CAPACITY.behaviour.limits:
+            refusals.check_filters(filters)
+        return filters
+
+    def _check_known(self, resources: Iterable[str]) -> None:
+        unknown = [name for name in resources if CAPACITY.is_unknown(name)]
+        if unknown:
+            message = f"The instance ID '{', '.join(unknown)}' does not exist"
+            raise EC2ClientError("InvalidInstanceID.NotFound", message)
+
+    def _template_data(self, name: str) -> dict[str, Any]:
+        template = self.ec2_backend.get_launch_template_by_name(name)
+        data: dict[str, Any] = template.get_version(str(template.latest_version_number)).data
+        return data
+
+    def _check_launch(self, instance_type: str, data: dict[str, Any]) -> None:
+        """Refuse a launch that can never succeed, or not yet."""
+        if not CAPACITY.behaviour.unsupported_settings:
+            return
+        refusals.check_profile(data, self._new_profiles())
+        placement = data.get("Placement") or {}
+        group = placement.get("GroupId") or placement.get("GroupName") or ""
+        strategy = CAPACITY.placement_groups.get(group, "")
+        refusals.check_instance_type(instance_type, data, strategy=strategy)
+        image = self.ec2_backend.amis.get(data.get("ImageId"))
+        root = (image.root_device_name, getattr(image, "root_gib", 0)) if image else ("", 0)
+        snapshots = {name: int(entry.volume.size) for name, entry in self.ec2_backend.snapshots.items()}
+        refusals.check_disks(data, snapshots, root)
+
+    def _new_profiles(self) -> set[str]:
+        """Return the instance profiles that IAM created too recently for EC2."""
+        since = _now() - timedelta(seconds=CAPACITY.behaviour.profile_delay)
+        return {
+            profile.name
+            for backend in iam_backends[DEFAULT_ACCOUNT_ID].values()
+            for profile in backend.instance_profiles.values()
+            if profile.create_date.replace(tzinfo=UTC) > since
+        }
+
+    def _shortage(self, override: dict[str, Any], kind: str, free: dict[str, int]) -> str:
+        """Return the error code of an override that cannot be launched now, or empty.
+
+        ``free`` is subnet → addresses, for one request: moto counts all interfaces.
+        """
+        name, zone, subnet_id = override["InstanceType"], override["AvailabilityZone"], override["SubnetId"]
+        if subnet_id not in free:
+            free[subnet_id] = self.ec2_backend.get_subnet(subnet_id).available_ip_address_count
+        if subnet_id in CAPACITY.full_subnets or free[subnet_id] < 1:
+            return "InsufficientFreeAddressesInSubnet"
+        if code := self._exceeded_quota(name, kind):
+            return code
+        if not CAPACITY.pools.has_capacity(name, zone, kind, now=_now()):
+            return CAPACITY.errors.get((name, zone), "InsufficientInstanceCapacity")
+        return ""
+
+    def _exceeded_quota(self, instance_type: str, kind: str) -> str:
+        """Return the error code if one more instance exceeds a quota, or empty."""
+        behaviour = CAPACITY.behaviour
+        quota = behaviour.max_spot_instances if kind == "spot" else behaviour.max_on_demand_vcpus
+        if quota is None:
+            return ""
+        running = [instance for instance in self.ec2_backend.all_instances() if instance.state == "running"]
+        if kind == "spot":
+            used = sum(instance.lifecycle == "spot" for instance in running)
+            return "MaxSpotInstanceCountExceeded" if used + 1 > quota else ""
+        used = sum(_vcpus(instance.instance_type) for instance in running if instance.lifecycle != "spot")
+        return "VcpuLimitExceeded" if used + _vcpus(instance_type) > quota else ""
+
     def _fleet(self, request: dict[str, Any]) -> dict[str, Any]:
         target = request["TargetCapacitySpecification"]
         kind = target["DefaultTargetCapacityType"]
@@ -157,19 +301,22 @@ class Ec2(EC2Response):
         tags = convert_tag_spec(request["TagSpecifications"] or [])
         launched: list[dict[str, Any]] = []
         errors: list[dict[str, Any]] = []
+        free: dict[str, int] = {}
         for template, overrides in sorted(self._overrides(request), key=_price):
             name, zone = overrides["InstanceType"], overrides["AvailabilityZone"]
             shown = {"LaunchTemplateAndOverrides": {**template[0], "Overrides": overrides}}
-            is_full = overrides["SubnetId"] in CAPACITY.full_subnets
-            shortage = CAPACITY.failures().shortage(name, zone, kind)
-            while (
-                count
-                and not is_full
-                and not shortage
-                and CAPACITY.pools.has_capacity(name, zone, kind, now=_now())
-            ):
+            try:
+                self._check_launch(name, {**template[1], "ImageId": overrides.get("ImageId")})
+            except EC2ClientError as error:
+                errors.append({**shown, "ErrorCode": error.code, "ErrorMessage": error.message})
+                continue
+            drawn = CAPACITY.failures().shortage(name, zone, kind)
+            code = drawn.code if drawn is not None else ""
+            while count and not code and not (code := self._shortage(overrides, kind, free)):
                 instance = self._run(template[1], overrides, kind, tags)
+                free[overrides["SubnetId"]] -= 1
                 CAPACITY.pools.allocate(instance.id, name, zone, kind, now=_now())
+                CAPACITY.launched[instance.id] = CAPACITY.now()
                 launched.append(
                     {
                         **shown,
@@ -181,19 +328,13 @@ class Ec2(EC2Response):
                 count -= 1
             if not count:
                 break
-            code = CAPACITY.errors.get((name, zone), "InsufficientInstanceCapacity")
-            if shortage is not None:
-                code = shortage.code
-            if is_full:
-                code = "InsufficientFreeAddressesInSubnet"
             errors.append({**shown, "ErrorCode": code, "ErrorMessage": f"no {name} in {zone}"})
         return {"FleetId": "fleet-1", "Instances": launched, "Errors": errors}
 
     def _overrides(self, request: dict[str, Any]) -> Iterator[Any]:
         for config in request["LaunchTemplateConfigs"]:
             named = config["LaunchTemplateSpecification"]
-            template = self.ec2_backend.get_launch_template_by_name(named["LaunchTemplateName"])
-            data = template.get_version(str(template.latest_version_number)).data
+            data = self._template_data(named["LaunchTemplateName"])
             for overrides in config["Overrides"]:
                 yield ({"LaunchTemplateSpecification": named}, data), overrides
 
@@ -233,6 +374,10 @@ class Ec2(EC2Response):
 def _price(entry: Any) -> tuple[float, str, str]:
     overrides = entry[1]
     return (float(overrides.get("Priority", 0)), overrides["InstanceType"], overrides["AvailabilityZone"])
+
+
+def _vcpus(instance_type: str) -> int:
+    return int(INSTANCE_TYPES[instance_type]["VCpuInfo"]["DefaultVCpus"])
 
 
 def _now() -> datetime:

@@ -77,7 +77,10 @@ class Middleware:
         if str(environ.get("PATH_INFO")).startswith("/moto-api/"):
             return self._inner(environ, start)
         operation = _operation(environ, body)
-        error = self._next_error(operation) or self.rejections.get(operation, lambda _: None)(body)
+        is_ec2 = _is_form(environ) and parse_qs(body.decode()).get("Version") == [EC2_API_VERSION]
+        error = self._next_error(operation, is_ec2=is_ec2) or self.rejections.get(operation, lambda _: None)(
+            body
+        )
         if wait := self.latency.get(operation):
             time.sleep(wait)  # noqa: TID251 - in a thread of the server
         failures = self.failures
@@ -130,11 +133,12 @@ class Middleware:
         start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(text)))])
         return [text]
 
-    def _next_error(self, operation: str) -> ScriptedError | None:
+    def _next_error(self, operation: str, *, is_ec2: bool) -> ScriptedError | None:
         with self._lock:
             self.calls[operation] += 1
             if self.is_forbidden(operation):
-                return ScriptedError(operation=operation, code="AccessDenied", message="no", status=403)
+                code = "UnauthorizedOperation" if is_ec2 else "AccessDenied"
+                return ScriptedError(operation=operation, code=code, message="no", status=403)
             for index, (error, left) in enumerate(self._errors):
                 if error.operation in (operation, "*"):
                     self._errors[index] = (error, left - 1)
