@@ -24,7 +24,7 @@ from dovetail.aws.batcher import CREATE_FLEET_WINDOW, Batcher
 from dovetail.aws.claim_tags import NODECLAIM_TAG, claim_key
 from dovetail.aws.instance.create_fleet import LaunchedInstance
 from dovetail.aws.instance.fleet_request import Launch, launch_batch_key
-from dovetail.aws.instance.instances import DescribedInstance, Ec2Instances
+from dovetail.aws.instance.instances import CONSISTENT_AFTER, DescribedInstance, Ec2Instances
 from dovetail.aws.instance.launcher import InstanceLauncher, UnknownOutcomeError
 from dovetail.aws.launchtemplate.launch_config import LaunchConfig, NodeClassProvider
 from dovetail.aws.launchtemplate.launch_templates import LaunchTemplates
@@ -84,6 +84,8 @@ class AwsCloudProvider(BaseCloudProvider):
         self._reservations = reservations or ReservationCapacity()
         self._terminating: dict[str, str] = {}
         """Provider id → capacity reservation that is free once the instance is gone."""
+        self._recent_launches: dict[str, datetime] = {}
+        """Provider id → launch, of instances that were not terminated; oldest first."""
         self._instance_cache = InstanceCache()
         self._started = loop.now()
         self._launched_claims: dict[str, None] = {}
@@ -102,13 +104,20 @@ class AwsCloudProvider(BaseCloudProvider):
         """Terminate an instance; InstanceNotFoundError once it has terminated."""
         try:
             described = await self._ec2_instances.get(_instance_id(provider_id))
-        except InstanceNotFoundError:
+        except InstanceNotFoundError as error:
+            if self._is_recent_launch(provider_id):
+                # Eventual consistency: a caller that believes it gone would leave it running.
+                raise CloudError(
+                    f"instance {_instance_id(provider_id)} was launched less than 30s ago, and EC2 does"
+                    " not show it yet; its termination is retried"
+                ) from error
             self._reservations.mark_terminated(self._terminating.pop(provider_id, ""))
             raise
         if described.instance.capacity_reservation_id:
             self._terminating[provider_id] = described.instance.capacity_reservation_id
         if not described.is_terminating:
             await self._ec2_instances.terminate(described.id)
+        self._recent_launches.pop(provider_id, None)
 
     async def get(self, provider_id: str) -> Instance:
         """Return an instance; InstanceNotFoundError if it has terminated."""
@@ -134,6 +143,18 @@ class AwsCloudProvider(BaseCloudProvider):
         """Delete the instance profiles and launch templates of a node class."""
         await self._node_classes.delete_resources(node_class)
         await self._launch_templates.delete_for(node_class["metadata"]["name"])
+
+    def _is_recent_launch(self, provider_id: str) -> bool:
+        """Return True if EC2 may not show a running instance yet."""
+        self._drop_old_launches()
+        return provider_id in self._recent_launches
+
+    def _drop_old_launches(self) -> None:
+        since = self._loop.now() - CONSISTENT_AFTER
+        for provider_id, launched in list(self._recent_launches.items()):
+            if launched > since:
+                break
+            del self._recent_launches[provider_id]
 
     async def _get_instance(self, claim: NodeClaim) -> Instance:
         instance = self._instance_cache.get_fresh(claim.provider_id, now=self._loop.now())
@@ -243,6 +264,8 @@ class AwsCloudProvider(BaseCloudProvider):
         self._ec2_instances.record_assignment(claim.name, result.instance.id)
         now = self._loop.now()
         instance = _new_instance(result.instance, result.choice, launch_config, now=now)
+        self._drop_old_launches()
+        self._recent_launches[instance.provider_id] = now
         self._instance_cache.add(instance, now=now)
         return _with_claim_facts(instance, claim, result.choice, launch_config.node_class)
 

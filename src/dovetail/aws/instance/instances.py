@@ -37,7 +37,7 @@ _MAX_FILTER_VALUES: Final = 200
 """Limit of EC2."""
 _PAGE_SIZE: Final = 1000
 _MAX_ASSIGNMENTS: Final = 20_000
-_CONSISTENT_AFTER: Final = timedelta(seconds=30)
+CONSISTENT_AFTER: Final = timedelta(seconds=30)
 """After this time since a launch, DescribeInstances returns all of its instances."""
 
 
@@ -163,7 +163,7 @@ class Ec2Instances:
         for key in {key for keys in searches for key in keys if key in assigned}:
             name, instance = assigned[key]
             self.record_assignment(name, instance.id)
-        since = self._clock.now() - _CONSISTENT_AFTER
+        since = self._clock.now() - CONSISTENT_AFTER
         recent = [entry for entry in described if (entry.instance.launch_time or since) > since]
         recent_keys = listed_claim_keys(entry.tags for entry in recent)
         assignment = InstanceAssignment(
