@@ -8,7 +8,12 @@ import pytest
 from dovetail.aws.instance.fleet_request import FleetPlan, launch_batch_key, needed_addresses, plan_fleet
 from dovetail.aws.launchtemplate.launch_config import LaunchAmi, LaunchConfig
 from dovetail.core.instancetypes.build import build_instance_types
-from dovetail.core.instancetypes.launch_choices import MAX_TYPES, NoLaunchChoices, find_launch_choices
+from dovetail.core.instancetypes.launch_choices import (
+    MAX_TYPES,
+    LaunchChoice,
+    NoLaunchChoices,
+    find_launch_choices,
+)
 from dovetail.data.bundled import bundled_catalog, bundled_prices
 from dovetail.model import labels as label_keys
 from dovetail.model.frozen import FrozenDict
@@ -30,9 +35,11 @@ TYPES = build_instance_types(
 SUBNETS = {f"subnet-{zone}": zone for zone in REGION.zones}
 
 
-def a_plan(*claims: NodeClaim, **node_class: Any) -> FleetPlan:
-    choices = find_launch_choices(claims[0], TYPES)
-    assert not isinstance(choices, NoLaunchChoices)
+def a_plan(
+    *claims: NodeClaim, choices: tuple[LaunchChoice, ...] | None = None, **node_class: Any
+) -> FleetPlan:
+    found_choices = choices or find_launch_choices(claims[0], TYPES)
+    assert not isinstance(found_choices, NoLaunchChoices)
     launchable = LaunchConfig(
         node_class=msgspec.structs.replace(CLASS, **node_class),
         amis=(LaunchAmi(id="ami-1"),),
@@ -42,7 +49,11 @@ def a_plan(*claims: NodeClaim, **node_class: Any) -> FleetPlan:
         user_data=lambda boot: str(boot.max_pods).encode(),
     )
     return plan_fleet(
-        claims, launch_config=launchable, choices=choices, addresses=FakeFreeAddresses(SUBNETS), cluster="c"
+        claims,
+        launch_config=launchable,
+        choices=found_choices,
+        addresses=FakeFreeAddresses(SUBNETS),
+        cluster="c",
     )
 
 
@@ -56,6 +67,22 @@ def test_a_request_has_at_most_sixty_types_and_a_template_per_pod_limit() -> Non
     assert len(named(plan)) == MAX_TYPES
     pods = {variant.max_pods for variant in plan.variants}
     assert len(plan.templates()) == len(pods) == len({template.name for template in plan.templates()})
+
+
+def test_a_request_has_at_most_fifty_templates_of_the_cheapest_choices() -> None:
+    choices = find_launch_choices(a_claim(kinds=[ON_DEMAND]), TYPES)
+    assert not isinstance(choices, NoLaunchChoices)
+    reserved = tuple(
+        msgspec.structs.replace(
+            choice, offering=msgspec.structs.replace(choice.offering, reservation_id=f"cr-{number}")
+        )
+        for number, choice in enumerate(choices)
+    )
+
+    plan = a_plan(a_claim(kinds=[ON_DEMAND]), choices=reserved)
+
+    assert len(reserved) > 50
+    assert [variant.reservation for variant in plan.variants] == [f"cr-{number}" for number in range(50)]
 
 
 def test_metal_and_accelerators_are_requested_only_with_min_values() -> None:

@@ -26,6 +26,8 @@ from dovetail.model.kube.resources import PODS
 from dovetail.ports.cloudprovider import NodeClassNotReadyError
 
 _MAX_LISTED_TYPES: Final = 3
+_MAX_TEMPLATES: Final = 50
+"""Limit of CreateFleet."""
 _DEFAULT, _CAPACITY_BLOCK, _INTERRUPTIBLE = range(3)
 """Types of reservations, in order of preference."""
 
@@ -138,7 +140,10 @@ def plan_fleet(
     variants: dict[TemplateVariant, list[LaunchChoice]] = {}
     for choice in choices:
         variant = select_variant(choice, claim, launch_config)
-        if variant is not None and choice.offering.zone in subnets:
+        if variant is None or choice.offering.zone not in subnets:
+            continue
+        # Choices are sorted by price: those beyond the limit are the most expensive.
+        if variant in variants or len(variants) < _MAX_TEMPLATES:
             variants.setdefault(variant, []).append(choice)
     if not variants:
         names = sorted({choice.instance_type.name for choice in choices})
