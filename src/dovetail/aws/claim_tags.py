@@ -59,6 +59,11 @@ def claim_list_tags(claims: Sequence[NodeClaim]) -> dict[str, str]:
     return {f"{_LIST_PREFIX}{number}": value for number, value in enumerate(values)}
 
 
+def count_excess_tags(tags: Mapping[str, str]) -> int:
+    """Return how many of these tags an instance cannot have beside those of its claim."""
+    return max(0, len(tags) + 1 + _TAGS_ADDED_LATER - _MAX_TAGS)
+
+
 def count_fitting_claims(claims: Sequence[NodeClaim], tags: Mapping[str, str]) -> int:
     """Return how many of the claims can be listed beside these tags; at least one."""
     max_list_tags = _MAX_TAGS - _TAGS_ADDED_LATER - len(tags)

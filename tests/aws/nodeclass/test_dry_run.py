@@ -101,6 +101,21 @@ def test_everything_that_run_instances_creates_is_tagged_in_the_request(
     }
 
 
+def test_tags_that_leave_no_room_for_those_of_a_node_are_reported(
+    account: Account, process: NodeClassProcess
+) -> None:
+    tags = {f"tag-{number}": "x" for number in range(44)}
+
+    result = process.resolve(a_class(tags=tags))
+    del tags["tag-0"]
+    fits = process.resolve(a_class("fits", uid="uid-2", tags=tags))
+
+    assert reasons(result) == {"ValidationSucceeded": "TagValidationFailed"}
+    assert "spec.tags has 44 tags" in message(result, "ValidationSucceeded")
+    assert "need 7 of them; remove 1 from spec.tags" in message(result, "ValidationSucceeded")
+    assert not fits.false_conditions
+
+
 def test_a_dry_run_result_is_cached_for_half_an_hour(account: Account, process: NodeClassProcess) -> None:
     account.fail("CreateFleet", times=1)
     assert process.resolve(a_class()).false_conditions

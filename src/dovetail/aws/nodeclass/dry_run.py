@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dovetail.aws.claim_tags import cluster_tags
+from dovetail.aws.claim_tags import cluster_tags, count_excess_tags
 from dovetail.aws.errors import AwsError, ErrorKind
 from dovetail.aws.launchtemplate.launch_config import LaunchAmi, LaunchConfig, UserDataContext
 from dovetail.aws.launchtemplate.launch_templates import LaunchTemplate, LaunchTemplates
@@ -143,7 +143,8 @@ class LaunchDryRun:
         node_class = launch_config.node_class
         samples = select_samples(launch_config, self._pools(node_class.name), self._types(node_class))
         context = user_data_context(_variant(samples[0]), _claim(samples[0]), label_keys.ON_DEMAND)
-        failure = _validate_user_data(launch_config, context)
+        tags = self._tags(launch_config, samples[0])
+        failure = _validate_tags(launch_config, tags) or _validate_user_data(launch_config, context)
         if failure is not None or self._disabled:
             return failure
         names = tuple(sample.instance_type for sample in samples)
@@ -182,11 +183,7 @@ class LaunchDryRun:
         return first_failure
 
     async def _call(self, launch_config: LaunchConfig, sample: DryRunSample) -> None:
-        name = launch_config.node_class.name
-        tags = {
-            **launch_config.node_class.launch.tags,
-            **cluster_tags(self._cluster, pool=sample.pool, node_class=name),
-        }
+        tags = self._tags(launch_config, sample)
         data = encode_template_data(
             _variant(sample),
             claim=_claim(sample),
@@ -197,6 +194,11 @@ class LaunchDryRun:
         [template] = await self._templates.ensure([LaunchTemplate(data=data, tags=tags)])
         await self._create_fleet(launch_config, sample, template, tags)
         await self._run_instances(launch_config, sample, template, data, tags)
+
+    def _tags(self, launch_config: LaunchConfig, sample: DryRunSample) -> dict[str, str]:
+        node_class = launch_config.node_class
+        own = cluster_tags(self._cluster, pool=sample.pool, node_class=node_class.name)
+        return {**node_class.launch.tags, **own}
 
     async def _create_fleet(
         self, launch_config: LaunchConfig, sample: DryRunSample, template: str, tags: dict[str, str]
@@ -289,6 +291,18 @@ def _may_depend_on_type(error: AwsError, failure: Failure) -> bool:
     """
     reason, _ = failure
     return error.kind is ErrorKind.INVALID_REQUEST and reason == _unclassified(error)
+
+
+def _validate_tags(launch_config: LaunchConfig, tags: dict[str, str]) -> Failure | None:
+    excess = count_excess_tags(tags)
+    if not excess:
+        return None
+    count = len(launch_config.node_class.launch.tags)
+    return (
+        "TagValidationFailed",
+        f"spec.tags has {count} tags; EC2 allows 50 on an instance, and the other tags of a node need"
+        f" {50 - count + excess} of them; remove {excess} from spec.tags",
+    )
 
 
 def _validate_user_data(launch_config: LaunchConfig, context: UserDataContext) -> Failure | None:
