@@ -118,8 +118,21 @@ def test_unready_nodepool_is_not_used(ready: bool | None) -> None:
     env.wait(5)
 
     assert env.live_claims() == []
-    assert env.events.reasons("pod") == ["FailedScheduling"]
+    assert env.events.reasons("pod") == []
     assert len(env.metrics.values[DECIDED]) == 1
+
+
+def test_pods_get_an_event_if_no_nodepool_becomes_ready_within_half_a_minute() -> None:
+    env = ProvisioningEnvironment().start(pool=False)
+    env.add_pool(ready=False)
+
+    env.add_pending_pod()
+    env.wait(25)
+    before = env.events.reasons("pod")
+    env.wait(20)
+
+    assert before == []
+    assert set(env.events.reasons("pod")) == {"FailedScheduling"}
 
 
 def test_deleting_static_or_unsupported_nodepool_is_not_used() -> None:

@@ -47,6 +47,11 @@ from dovetail.state.pods.scheduling_latency import SchedulingLatency
 
 RETRY_INTERVAL: Final = timedelta(seconds=10)
 """Delay before unschedulable pods are scheduled again."""
+_NODEPOOL_GRACE_PERIOD: Final = timedelta(seconds=30)
+"""Age of a pod up to which it gets no Event while no NodePool is ready.
+
+NodePools that are created together with their node class become ready within seconds.
+"""
 
 
 class Provisioner(ControllerBase):
@@ -141,8 +146,13 @@ class Provisioner(ControllerBase):
         errors = await self._create_claims(plan.nodes, pools)
 
         # Report.
+        is_ready = bool(snapshot.nodepools)
         self._pod_events.publish_unschedulable(
-            [result for result in plan.unschedulable if not is_buffer_pod(result.pod)]
+            [
+                result
+                for result in plan.unschedulable
+                if not is_buffer_pod(result.pod) and (is_ready or _has_waited(result.pod, now))
+            ]
         )
         self._record_metrics(pods, plan, since=now)
         if errors:
@@ -293,6 +303,11 @@ def controller(context: ControllerContext) -> Controller:
         ),
         sources=(reconciler.watch_buffers,),
     )
+
+
+def _has_waited(pod: Pod, now: datetime) -> bool:
+    """Return True if a pod has waited long enough for NodePools to become ready."""
+    return pod.created is None or now - pod.created >= _NODEPOOL_GRACE_PERIOD
 
 
 def _without_buffer_pods(pods: Iterable[Pod]) -> list[Pod]:
