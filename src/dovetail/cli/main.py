@@ -24,6 +24,7 @@ COMMANDS = {
     "demo": "demo.command",
     "doctor": "doctor",
     "explain": "explain.command",
+    "migrate": "migrate.command",
     "run": "run.command",
     "sandbox": "sandbox",
     "simulate": "simulate.command",

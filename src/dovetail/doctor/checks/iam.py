@@ -187,12 +187,13 @@ _ACTIONS: Final = (
     "iam:PassRole",
     "ssm:GetParameter",
 )
-_SINCE: Final = (
+ACTIONS_SINCE: Final = (
     ((1, 3), "ec2:DescribeCapacityReservations"),
     ((1, 7), "iam:ListInstanceProfiles"),
     ((1, 11), "ec2:DescribePlacementGroups"),
     ((1, 12), "ec2:DescribeInstanceStatus"),
 )
+"""Version of Karpenter, and the action that its policy has since."""
 _PLACEMENT: Final = (1, 11)
 """From this version on launches may use placement groups."""
 
@@ -210,7 +211,7 @@ def controller_policy(facts: Facts, controller: Controller) -> Iterator[Symptom]
     role = facts.aws.controller_role
     if role is None:
         return
-    actions = [*_ACTIONS, *(action for since, action in _SINCE if controller.version >= since)]
+    actions = [*_ACTIONS, *(action for since, action in ACTIONS_SINCE if controller.version >= since)]
     if controller.setting("INTERRUPTION_QUEUE"):
         actions += ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"]
     if controller.setting("ENABLE_ZONAL_SHIFT").lower() == "true":

@@ -1,7 +1,7 @@
 """Facts from a cluster's API server; only ``GET`` is ever sent."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -56,23 +56,32 @@ async def kube_facts(connection: Connection) -> KubeFacts:
         return unreadable(f"{connection.server} did not respond within {CONNECT_TIMEOUT:g}s")
     except ApiError as error:
         return unreadable(str(error))
-    kube = HttpKubeClient(connection)
-    objects: dict[Resource, tuple[Object, ...]] = {}
-    unseen: dict[Need, str] = {}
-    results = await asyncio.gather(*(_listed(kube, resource) for resource in READ))
-    for kind, result in zip(READ, results, strict=True):
-        if isinstance(result, str):
-            unseen[kind] = result
-        else:
-            objects[kind] = result
+    kinds = await list_kinds(connection, READ, optional=MAY_BE_UNKNOWN)
+    unseen = dict(kinds.unseen)
     aws_auth = None
     try:
-        aws_auth = await kube.get(CONFIG_MAPS, "aws-auth", "kube-system")
+        aws_auth = await HttpKubeClient(connection).get(CONFIG_MAPS, "aws-auth", "kube-system")
     except NotFound:
         pass
     except ApiError as error:
         unseen[Part.AWS_AUTH] = f"ConfigMap kube-system/aws-auth: {error}"
-    return KubeFacts(objects=objects, aws_auth=aws_auth, unseen=unseen)
+    return KubeFacts(objects=kinds.objects, aws_auth=aws_auth, unseen=unseen)
+
+
+async def list_kinds(
+    connection: Connection, resources: Sequence[Resource], *, optional: Collection[Resource]
+) -> KubeFacts:
+    """List each kind once; an ``optional`` kind that the server does not know has no objects."""
+    kube = HttpKubeClient(connection)
+    results = await asyncio.gather(*(_listed(kube, resource, optional) for resource in resources))
+    objects: dict[Resource, tuple[Object, ...]] = {}
+    unseen: dict[Need, str] = {}
+    for kind, result in zip(resources, results, strict=True):
+        if isinstance(result, str):
+            unseen[kind] = result
+        else:
+            objects[kind] = result
+    return KubeFacts(objects=objects, unseen=unseen)
 
 
 async def scrape_metrics(connection: Connection, namespace: str, pod: str, port: str) -> tuple[str, ...]:
@@ -85,11 +94,13 @@ async def scrape_metrics(connection: Connection, namespace: str, pod: str, port:
     return tuple(line.decode(errors="replace") for line in text)
 
 
-async def _listed(kube: HttpKubeClient, kind: Resource) -> tuple[Object, ...] | str:
+async def _listed(
+    kube: HttpKubeClient, kind: Resource, optional: Collection[Resource]
+) -> tuple[Object, ...] | str:
     try:
         return tuple(await kube.list(kind))
     except NotFound:
         unknown = f"the API server does not know {kind.qualified_name}"
-        return () if kind in MAY_BE_UNKNOWN else unknown
+        return () if kind in optional else unknown
     except ApiError as error:
         return f"{kind.qualified_name}: {error}"
