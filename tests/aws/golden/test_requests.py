@@ -1,0 +1,78 @@
+"""Requests to AWS are Karpenter's, but for the table in docs/behaviours/aws-requests.md."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.aws.golden.accepted import PAGE, read_accepted
+from tests.aws.golden.cases import Case
+from tests.aws.golden.compare import AcceptedDifferences, Difference, compare
+from tests.aws.golden.facts import RECORDINGS, facts_of_run, plain_requests, read_recordings
+from tests.aws.golden.normal_form import Facts, sample_types
+from tests.aws.golden.run import CaseRun, run_case, running_aws
+from tests.aws.golden.store import FACTS, encode_facts, read_facts
+from tests.support.canned_aws.server import CannedAws
+
+CASES = 150
+_SELECTIVE = {"networkInterfaces", "placementGroupSelector", "cpuOptions", "connectionTracking"}
+"""Fields of a node class that not every instance type can launch with."""
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[CannedAws]:
+    with running_aws() as aws:
+        yield aws
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, tuple[Case, Facts]]:
+    return read_facts(FACTS.read_bytes())
+
+
+# One test, because unused rows are known only after the last case. It takes 20 s of CPU.
+def test_requests_and_results_are_karpenters_but_for_the_table(
+    aws: CannedAws, golden: dict[str, tuple[Case, Facts]], subtests: pytest.Subtests
+) -> None:
+    accepted = AcceptedDifferences(read_accepted(PAGE.read_text()))
+    assert len(golden) == CASES
+
+    for name, (case, karpenter) in golden.items():
+        with subtests.test(name):
+            run = run_case(aws, case)
+
+            assert _failures(run) == []
+            assert _lines(accepted.uncovered(name, compare(karpenter, facts_of_run(run)))) == []
+            assert _unsupported_samples(case, karpenter, run) == set()
+    assert accepted.unused() == [], "rows of the table that are not needed any more"
+
+
+@pytest.mark.skipif(not RECORDINGS.is_dir(), reason=f"there are no recordings in {RECORDINGS}")
+def test_committed_facts_are_those_of_the_recordings() -> None:
+    assert FACTS.read_bytes() == encode_facts(read_recordings())
+
+
+def _lines(differences: list[Difference]) -> list[str]:
+    return [str(difference) for difference in differences]
+
+
+def _failures(run: CaseRun) -> list[str]:
+    """Return requests that the stand-in could not answer."""
+    return [
+        f"{phase} {recorded.request.operation}: {recorded.code}"
+        for phase, requests in run.requests.items()
+        for recorded in requests
+        if recorded.code in ("InvalidAction", "StandInFailure")
+    ]
+
+
+def _unsupported_samples(case: Case, karpenter: Facts, run: CaseRun) -> set[str]:
+    """Return types of dry runs that Karpenter does not launch with a selective node class."""
+    launched = {
+        name
+        for request in karpenter["requests"].get("launch", ())
+        for config in request["params"].get("Configs", ())
+        for override in config["overrides"]
+        for name in override["types"]
+    }
+    is_selective = bool(_SELECTIVE & case.nodeclass["spec"].keys())
+    return sample_types(plain_requests(run)["class"]) - launched if is_selective and launched else set()
